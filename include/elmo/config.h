@@ -1,0 +1,49 @@
+// The complete configuration of a run: one struct, one list of options (options.def), and the ways in.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace elmo {
+
+struct Config {
+#define ELMO_OPTION(type, key, default_value, group, verbs, help) type key = default_value;
+#include "elmo/options.def"
+#undef ELMO_OPTION
+};
+
+// What is known of one option besides its value.
+struct OptionInfo {
+    std::string_view key;
+    std::string_view type;  // "string", "integer", "number", "switch"
+    std::string_view group;
+    std::string_view verbs;
+    std::string_view help;
+    std::string default_value;
+};
+
+// All options, in the order of options.def.
+const std::vector<OptionInfo>& options();
+// The flag of a key: "batch_size" -> "--batch-size".
+std::string flag_of(std::string_view key);
+
+// Sets one key from text. ConfigError for an unknown key (with the nearest) or a malformed value;
+// `where` opens the message, for example "recipe.toml:12".
+void set_option(Config& config, std::string_view key, std::string_view value, std::string_view where = {});
+// The value of a key as text that set_option takes back exactly.
+std::string get_option(const Config& config, std::string_view key);
+
+// Applies a recipe (TOML, flat keys) on top of `config`.
+void load_recipe(Config& config, const std::filesystem::path& path);
+// The whole configuration as a recipe that load_recipe takes back exactly, grouped and commented.
+std::string to_recipe(const Config& config);
+
+// Checks values that can be judged without data: ranges, names of modes. ConfigError names key and range.
+void validate(const Config& config);
+
+}  // namespace elmo

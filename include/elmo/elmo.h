@@ -1,0 +1,144 @@
+// The library's door: what the program and bindings call. Each function is one verb.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <iosfwd>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "elmo/config.h"
+#include "elmo/error.h"
+
+namespace elmo {
+
+std::string version();
+
+// ---- memory ---------------------------------------------------------------------------------
+struct Segment {
+    std::string name;  // "head/weights", "encoder/activations/layer.3/attention", ...
+    std::int64_t bytes = 0;
+    bool at_peak = false;  // alive when the arena is fullest
+};
+
+struct MemoryReport {
+    std::vector<Segment> segments;   // in the order of allocation
+    std::int64_t arena_bytes = 0;    // peak of the arena: what elmo allocates for the model and the step
+    std::int64_t mapped_bytes = 0;   // files mapped, not allocated: token cache, head at prediction
+    std::int64_t program_bytes = 0;  // code, libraries and their scratch: measured once, not planned
+    std::int64_t total_bytes() const { return arena_bytes + mapped_bytes + program_bytes; }
+    std::int64_t chunks = 1;         // chosen or given
+    std::string describe() const;    // a table for people
+};
+
+// The memory of a training run of this configuration, without running it. Uses the data set's cache for
+// labels and lengths when `data` is set, else `labels` and full-length texts.
+MemoryReport plan_memory(const Config& config);
+
+// ---- training -------------------------------------------------------------------------------
+struct Score {
+    std::string name;  // "P@1"
+    double percent = 0;
+};
+
+// Scores and the protocol that gave them.
+struct Evaluation {
+    std::vector<Score> scores;
+    std::int64_t num_samples = 0;
+    std::int64_t num_labels = 0;
+    double propensity_a = 0, propensity_b = 0;
+    std::string propensity_counts;  // "training set, plain"
+    std::string filter;             // file and hash, or "none"
+    std::string ties = "lower label number first";
+    std::string split;
+    std::string checkpoint;
+    double texts_per_second = 0;
+    double get(const std::string& name) const;  // ConfigError when absent
+};
+
+struct TrainResult {
+    std::int64_t steps = 0;
+    double epochs = 0;
+    bool interrupted = false;
+    double train_seconds = 0;           // inside steps only
+    double texts_per_second = 0;
+    double last_loss = 0;
+    std::string select;                 // what best means
+    double best_score = 0;              // percent; of the validation set
+    std::int64_t best_step = 0;
+    MemoryReport planned;
+    std::int64_t measured_peak_bytes = 0;  // peak resident memory of the process
+    std::int64_t saturations = 0;          // weights that met the largest finite number of their format
+};
+
+// Trains. `stop`, when set by a signal handler, ends after the running step with everything saved.
+TrainResult train(const Config& config, const std::atomic<bool>& stop);
+
+// ---- evaluation and prediction ----------------------------------------------------------------
+// config.predictions empty: the model in `run`; otherwise the stored file, and `run` is unused.
+Evaluation evaluate(const std::string& run, const Config& config);
+
+struct Prediction {
+    std::int64_t label = 0;
+    std::string_view name;  // of the predictor; "" where the data set had no label names
+    float score = 0;        // logit
+    float probability = 0;
+};
+
+class Predictor {
+  public:
+    // Maps the checkpoint. Options used: checkpoint, device, threads, top, threshold, batch_size, max_memory.
+    Predictor(const std::string& run, const Config& config);
+    ~Predictor();
+    Predictor(const Predictor&) = delete;
+    Predictor& operator=(const Predictor&) = delete;
+
+    // Best labels of each text, best first, ties by lower number. At most batch_size texts a call.
+    std::vector<std::vector<Prediction>> predict(const std::vector<std::string>& texts);
+    std::int64_t num_labels() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+// ---- data -----------------------------------------------------------------------------------
+struct DataSummary {
+    std::string format;
+    std::int64_t train_rows = 0, test_rows = 0, labels = 0;
+    double labels_per_row = 0, rows_per_label = 0;
+    double tokens_per_row = 0;
+    std::int64_t longest_row_tokens = 0, cut_rows = 0;  // cut at max_length
+    std::int64_t rows_without_labels = 0, labels_unseen_in_train = 0;
+    std::int64_t replaced_utf8 = 0, merged_labels = 0;
+    bool has_label_names = false;
+    std::int64_t train_filter_pairs = 0, test_filter_pairs = 0;
+    std::string cache;         // where the binary cache lies
+    bool cache_reused = false;
+    double import_seconds = 0;
+};
+
+// Imports config.data (tokenizing when a tokenizer is known) or reuses its cache, and says what is there.
+DataSummary import_data(const Config& config);
+
+// Writes the WordNet hypernym data set (XMC repository text layout) from a WordNet dict folder.
+DataSummary make_wordnet(const std::string& wordnet_folder, const Config& config);
+
+// ---- looking --------------------------------------------------------------------------------
+// What a run folder or a data set holds, as ordered pairs for printing or JSON (values are JSON literals).
+std::vector<std::pair<std::string, std::string>> inspect(const std::string& path, const Config& config);
+
+// Ids of one text, special tokens included; loads config.tokenizer once.
+class TextEncoder {
+  public:
+    explicit TextEncoder(const Config& config);
+    ~TextEncoder();
+    std::vector<std::int32_t> encode(std::string_view text) const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace elmo

@@ -1,0 +1,45 @@
+// The errors of the library. Each is one clear line: what was expected, what was found, what to do.
+// The library throws these and never exits; the program maps them to exit codes.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+namespace elmo {
+
+class Error : public std::runtime_error {
+  public:
+    using std::runtime_error::runtime_error;
+};
+
+// The user asked for something that cannot be: an unknown key, a value out of range. Exit code 2.
+class ConfigError : public Error {
+  public:
+    using Error::Error;
+};
+
+// A file is missing, malformed or does not fit another. Names the file and, where it can, the line. Exit code 1.
+class DataError : public Error {
+  public:
+    using Error::Error;
+};
+
+// The machine cannot do it or failed while doing it. Exit code 1.
+class DeviceError : public Error {
+  public:
+    using Error::Error;
+};
+
+// Memory does not suffice. Names the tensor and carries the plan. Exit code 1.
+class OutOfMemory : public DeviceError {
+  public:
+    using DeviceError::DeviceError;
+};
+
+// Training met a NaN or Inf. Names the step and the tensor. Exit code 1.
+class NumericError : public Error {
+  public:
+    using Error::Error;
+};
+
+}  // namespace elmo

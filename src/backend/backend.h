@@ -1,0 +1,84 @@
+// The only door to hardware. A backend owns its scratch (planned in the arena like everything else) and
+// offers a few coarse ops; each op's contract is in its header under ops/. CPU backends compute before
+// they return; a device backend may enqueue, and only wait() and download() block.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "backend/ops/attention.h"
+#include "backend/ops/embedding.h"
+#include "backend/ops/head.h"
+#include "backend/ops/linear.h"
+#include "backend/ops/norm.h"
+#include "backend/ops/optimizer.h"
+#include "memory/arena.h"
+
+namespace elmo {
+
+// The largest of everything a run will ask for: what scratch is planned from.
+struct Workload {
+    std::int64_t batch = 0;         // B
+    std::int64_t tokens = 0;        // T of the largest batch
+    std::int64_t longest = 0;       // tokens of the longest text
+    std::int64_t width = 0;         // D of the head
+    std::int64_t widest = 0;        // largest N or K of a linear layer (0: no linear layers)
+    std::int64_t largest_weight = 0;  // elements of the largest linear weight
+    std::int64_t heads = 1;
+    std::int64_t vocab = 0;
+    std::int64_t labels = 0;
+    DType head_dtype = DType::kBf16;
+    DType encoder_dtype = DType::kBf16;
+    std::int64_t chunks = 1;
+    std::int64_t top_k = 0;
+    bool training = true;
+};
+
+class Backend {
+  public:
+    virtual ~Backend() = default;
+    virtual std::string_view name() const = 0;
+    virtual std::string describe() const = 0;  // one line: machine, arithmetic of products, threads
+
+    virtual std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) = 0;
+    // Plans or takes the scratch of all ops. Called once on the dry arena and once on the real one.
+    virtual void reserve(Arena& arena, const Workload& workload) = 0;
+
+    virtual void upload(View to, const void* from) = 0;
+    virtual void download(void* to, View from) = 0;
+    virtual void fill_zero(View view) = 0;
+    virtual void wait() {}
+
+    virtual void fill_normal(const FillNormal& op) = 0;
+    virtual void linear_forward(const LinearForward& op) = 0;
+    virtual void linear_backward(const LinearBackward& op) = 0;
+    virtual void gelu_backward(const GeluBackward& op) = 0;
+    virtual void residual_norm_forward(const ResidualNormForward& op) = 0;
+    virtual void residual_norm_backward(const ResidualNormBackward& op) = 0;
+    virtual void dropout(const DropoutApply& op) = 0;
+    virtual void add(const AddInPlace& op) = 0;
+    virtual void attention_forward(const AttentionForward& op) = 0;
+    virtual void attention_backward(const AttentionBackward& op) = 0;
+    virtual void embed_forward(const EmbedForward& op) = 0;
+    virtual void embed_backward(const EmbedBackward& op) = 0;
+    virtual void pool_forward(const PoolForward& op) = 0;
+    virtual void pool_backward(const PoolBackward& op) = 0;
+    virtual void bag_forward(const BagForward& op) = 0;
+    virtual void bag_backward(const BagBackward& op) = 0;
+    virtual void adamw(const AdamWUpdate& op) = 0;
+    virtual HeadStepResult head_step(const HeadStep& op) = 0;
+    virtual std::vector<TopK> head_topk(const HeadTopK& op) = 0;
+    // dst = src with another dtype.
+    virtual void cast(View dst, View src) = 0;
+    // Whether any element is NaN or infinite.
+    virtual bool has_non_finite(View view) = 0;
+};
+
+// The backends of this build. ConfigError names those there are.
+std::unique_ptr<Backend> make_reference_backend();
+// products: "auto", "bf16" or "fp32" (see Config::cpu_products).
+std::unique_ptr<Backend> make_cpu_backend(const std::string& products);
+
+}  // namespace elmo

@@ -1,0 +1,47 @@
+// The classifier head: one fused step over all labels, and streaming top-k.
+#pragma once
+
+#include <vector>
+
+#include "backend/ops/common.h"
+#include "metrics/topk.h"
+
+namespace elmo {
+
+// One positive of the batch. Lists are sorted by label, then sample, without repetition.
+struct Positive {
+    std::int64_t label = 0;
+    std::int32_t sample = 0;
+};
+
+// For every label l (rows of w), in any chunking:
+//   z = x w_l        FP32 accumulation; with E4M3 weights x is cast to E4M3 (to nearest) here and only here
+//   g = bf16(sigmoid(z) - y)
+//   dx += g w_l      weights from before the update, FP32 accumulation
+//   w_l = SR(w_l (1 - lr * weight_decay) - lr * sum_b g_b x_b)
+// Rounding noise: key `rounding`, row = label, column = column. F32 weights are not rounded.
+// dx is set, not added to. Its sum order depends on the number of labels and the batch alone: not on
+// chunks or threads. No gradient of w and no [B, L] matrix exists at any time.
+struct HeadStep {
+    View x_BD;  // bf16 (f32/f64 on the reference)
+    View w_LD;  // f32, bf16, e4m3, e3m4 (f64 on the reference)
+    std::span<const Positive> positives;
+    float lr = 0, weight_decay = 0;
+    NoiseKey rounding;
+    std::int64_t num_chunks = 1;
+    View dx_BD;              // f32 (f64 on the reference)
+    bool want_loss = false;  // the sum of BCE over samples and labels, in the same pass
+};
+
+struct HeadStepResult {
+    double loss_sum = 0;          // when wanted
+    std::int64_t saturations = 0;  // weights beyond the largest finite number of their format
+};
+
+// The k best labels of each text: logits as in HeadStep, ranked on FP32, ties by lower label.
+struct HeadTopK {
+    View x_BD, w_LD;
+    std::int64_t k = 5;
+};
+
+}  // namespace elmo

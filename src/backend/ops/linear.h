@@ -1,0 +1,32 @@
+// Linear layers.
+#pragma once
+
+#include "backend/ops/common.h"
+
+namespace elmo {
+
+enum class Activation { kNone, kGelu };  // exact GELU (erf)
+
+// y = act(x w^T + bias). With kGelu `pre` receives x w^T + bias, rounded to its dtype, and y is computed
+// from the unrounded value. No aliasing.
+struct LinearForward {
+    View x_TK, w_NK, bias_1N;  // bias may be empty
+    View y_TN;
+    Activation activation = Activation::kNone;
+    View pre_TN;  // with kGelu alone; may be empty when no backward follows
+};
+
+// dx = dy w (may be empty); dw = dy^T x; dbias = column sums of dy (may be empty). dw and dbias are added
+// to what is there when `accumulate` is set. Sums run in an order that depends on the shapes alone.
+struct LinearBackward {
+    View dy_TN, x_TK, w_NK;
+    View dx_TK, dw_NK, dbias_1N;
+    bool accumulate = false;
+};
+
+// dy *= gelu'(pre), in place.
+struct GeluBackward {
+    View pre_TN, dy_TN;
+};
+
+}  // namespace elmo

@@ -1,0 +1,40 @@
+// Residual, dropout and LayerNorm as one op, and dropout alone.
+#pragma once
+
+#include "backend/ops/common.h"
+
+namespace elmo {
+
+// sum = dropout(a) + residual; y = LayerNorm(sum) * gamma + beta. stats gets mean and 1/sqrt(var + eps).
+// residual may be empty (0). sum may alias a, y may not alias anything.
+struct ResidualNormForward {
+    View a_TD, residual_TD;
+    Dropout dropout;
+    View gamma_1D, beta_1D;
+    float epsilon = 1e-12f;
+    View sum_TD, y_TD;
+    View stats_T2;  // f32
+};
+
+// dsum = gradient of sum (and so of the residual), da = dropout(dsum). dy may alias dsum, da may alias
+// dsum only when p is 0. dgamma and dbeta are added to what is there when `accumulate` is set.
+struct ResidualNormBackward {
+    View dy_TD, sum_TD, stats_T2, gamma_1D;
+    Dropout dropout;
+    View dsum_TD, da_TD;  // da may be empty when there is no dropout: it would equal dsum
+    View dgamma_1D, dbeta_1D;
+    bool accumulate = false;
+};
+
+// x = dropout(x) in place; the same op is its own backward.
+struct DropoutApply {
+    View x_TD;
+    Dropout dropout;
+};
+
+// y += x, elementwise.
+struct AddInPlace {
+    View y_TD, x_TD;
+};
+
+}  // namespace elmo

@@ -1,0 +1,32 @@
+// The encoder's optimiser and the filling of weights.
+#pragma once
+
+#include "backend/ops/common.h"
+
+namespace elmo {
+
+// AdamW with decoupled weight decay on one tensor; all arithmetic in FP32, `t` counts updates from 1.
+//   m = beta1 m + (1 - beta1) g,  v = beta2 v + (1 - beta2) g^2
+//   u = -lr (m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + weight_decay w)
+// BF16 weights: m and v are stored by stochastic rounding (noise streams `key.stream` and
+// `key.stream + 1`), the update uses the unrounded moments, and w takes u with Kahan compensation:
+//   y = u + c; w' = bf16(w + y); c = bf16(y - (w' - w)).
+// FP32 (and F64) weights: m and v in the same type, c empty, w += u.
+struct AdamWUpdate {
+    View w, grad, m, v, c;
+    float lr = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
+    float grad_scale = 1;
+    std::int64_t t = 1;
+    NoiseKey key;
+};
+
+// w = sigma * N(0, 1) by addressed noise (base/normal.h), rounded to the dtype: to nearest for F32 and F64,
+// stochastically (with `rounding`) for BF16 and the 8-bit formats. Row r of w is row `first_row` + r of the tensor.
+struct FillNormal {
+    View w;
+    float sigma = 0.02f;
+    NoiseKey key, rounding;
+    std::int64_t first_row = 0;
+};
+
+}  // namespace elmo

@@ -1,0 +1,56 @@
+// Addressed noise: random bits as a pure function of (seed, step, stream, row, column), through
+// Philox4x32-10 (Salmon et al., 2011). Nothing is drawn in sequence, so the same address gives the
+// same bits on every backend, with any number of threads, chunks or ranks, before and after a resume.
+//
+// One Philox block of 128 bits serves eight neighbouring columns with 16 bits each: column c takes
+// 16-bit word c % 8 (little-endian order) of block c / 8.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+namespace elmo {
+
+using PhiloxBlock = std::array<std::uint32_t, 4>;
+
+inline PhiloxBlock philox4x32(PhiloxBlock counter, std::uint32_t key0, std::uint32_t key1) {
+    for (int round = 0; round < 10; ++round) {
+        const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * counter[0];
+        const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * counter[2];
+        counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key0, static_cast<std::uint32_t>(p1),
+                   static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key1, static_cast<std::uint32_t>(p0)};
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    return counter;
+}
+
+// Where the noise of one tensor at one step lives. `stream` names the tensor and the purpose
+// (a dropout mask and a rounding of the same tensor have different streams); at most 16 bits.
+struct NoiseKey {
+    std::uint64_t seed = 0;
+    std::uint64_t step = 0;    // below 2^40
+    std::uint32_t stream = 0;  // below 2^16
+};
+
+inline constexpr std::int64_t kNoiseColumns = 8;  // columns that one block serves
+
+// The 128 bits of columns [8*block, 8*block + 8) of a row. Rows are below 2^40, blocks below 2^32.
+inline PhiloxBlock noise_block(const NoiseKey& key, std::int64_t row, std::int64_t block) {
+    const auto urow = static_cast<std::uint64_t>(row);
+    const PhiloxBlock counter = {
+        static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(urow), static_cast<std::uint32_t>(key.step),
+        (static_cast<std::uint32_t>(urow >> 32) & 0xffu) | (key.stream << 8) |
+            (static_cast<std::uint32_t>(key.step >> 32) << 24)};
+    return philox4x32(counter, static_cast<std::uint32_t>(key.seed), static_cast<std::uint32_t>(key.seed >> 32));
+}
+
+inline std::uint16_t noise_word(const PhiloxBlock& block, int column_in_block) {
+    return static_cast<std::uint16_t>(block[column_in_block >> 1] >> (16 * (column_in_block & 1)));
+}
+
+inline std::uint16_t noise16(const NoiseKey& key, std::int64_t row, std::int64_t column) {
+    return noise_word(noise_block(key, row, column / kNoiseColumns), static_cast<int>(column % kNoiseColumns));
+}
+
+}  // namespace elmo

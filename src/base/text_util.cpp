@@ -1,0 +1,129 @@
+#include "base/text_util.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstring>
+#include <fstream>
+
+#include "elmo/error.h"
+
+namespace elmo {
+
+std::string read_file(const std::filesystem::path& path) {
+    if (std::filesystem::is_directory(path))
+        throw DataError(fmt::format("{}: expected a file, found a folder", path.string()));
+    std::ifstream in(path, std::ios::binary);
+    if (!in) throw DataError(fmt::format("{}: cannot open: {}", path.string(), std::strerror(errno)));
+    std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    if (in.bad()) throw DataError(fmt::format("{}: cannot read: {}", path.string(), std::strerror(errno)));
+    return content;
+}
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+    std::string best;
+    std::size_t best_distance = std::max<std::size_t>(2, word.size() / 2);
+    for (const auto& candidate : candidates) {
+        std::vector<std::size_t> row(candidate.size() + 1);
+        for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+        for (std::size_t i = 1; i <= word.size(); ++i) {
+            std::size_t diagonal = row[0];
+            row[0] = i;
+            for (std::size_t j = 1; j < row.size(); ++j) {
+                const std::size_t substitute = diagonal + (word[i - 1] == candidate[j - 1] ? 0 : 1);
+                diagonal = row[j];
+                row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
+            }
+        }
+        if (row.back() < best_distance) {
+            best_distance = row.back();
+            best = candidate;
+        }
+    }
+    return best;
+}
+
+std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates) {
+    const std::string suggestion = nearest(word, candidates);
+    return suggestion.empty() ? "" : fmt::format(" (did you mean '{}'?)", suggestion);
+}
+
+std::string human_bytes(std::int64_t bytes) {
+    const auto value = static_cast<double>(bytes);
+    if (bytes >= (std::int64_t{1} << 30)) return fmt::format("{:.2f} GiB", value / (1 << 30));
+    if (bytes >= (1 << 20)) return fmt::format("{:.1f} MiB", value / (1 << 20));
+    if (bytes >= (1 << 10)) return fmt::format("{:.1f} KiB", value / (1 << 10));
+    return fmt::format("{} B", bytes);
+}
+
+std::string with_commas(std::int64_t value) {
+    std::string digits = std::to_string(value);
+    const std::size_t first = value < 0 ? 1 : 0;
+    for (std::size_t i = digits.size(); i > first + 3;) digits.insert(i -= 3, ",");
+    return digits;
+}
+
+std::int64_t parse_bytes(std::string_view text) {
+    double number = 0;
+    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const std::string_view unit(rest, text.data() + text.size() - rest);
+    std::int64_t factor = 0;
+    if (unit.empty() || unit == "B") factor = 1;
+    if (unit == "K" || unit == "KiB") factor = std::int64_t{1} << 10;
+    if (unit == "M" || unit == "MiB") factor = std::int64_t{1} << 20;
+    if (unit == "G" || unit == "GiB") factor = std::int64_t{1} << 30;
+    if (unit == "T" || unit == "TiB") factor = std::int64_t{1} << 40;
+    const double bytes = number * static_cast<double>(factor);
+    if (status != std::errc() || factor == 0 || !(bytes >= 0) || bytes > 9e18)
+        throw ConfigError(fmt::format("expected a size such as 512MiB or 2GiB, found '{}'", quoted(text)));
+    return static_cast<std::int64_t>(bytes);
+}
+
+std::size_t find_invalid_utf8(std::string_view text) {
+    const auto* s = reinterpret_cast<const unsigned char*>(text.data());
+    const std::size_t n = text.size();
+    std::size_t i = 0;
+    while (i < n) {
+        const unsigned char c = s[i];
+        if (c < 0x80) {
+            ++i;
+            continue;
+        }
+        const int length = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+        if (length == 0 || i + length > n) return i;
+        for (int k = 1; k < length; ++k)
+            if ((s[i + k] & 0xc0) != 0x80) return i;
+        if ((c == 0xe0 && s[i + 1] < 0xa0) || (c == 0xed && s[i + 1] > 0x9f) || (c == 0xf0 && s[i + 1] < 0x90) ||
+            (c == 0xf4 && s[i + 1] > 0x8f))
+            return i;
+        i += length;
+    }
+    return std::string_view::npos;
+}
+
+std::string quoted(std::string_view text, std::size_t limit) {
+    std::string out;
+    std::size_t i = 0;
+    while (i < text.size() && out.size() < limit) {
+        const auto c = static_cast<unsigned char>(text[i]);
+        std::size_t length = c < 0x80 ? 1 : c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
+        length = std::min(length, text.size() - i);
+        const std::string_view piece = text.substr(i, length);
+        if (c < 0x20 || c == 0x7f) {
+            out += fmt::format("\\x{:02x}", c);
+            ++i;
+        } else if (find_invalid_utf8(piece) != std::string_view::npos) {
+            out += fmt::format("\\x{:02x}", c);
+            ++i;
+        } else {
+            out += piece;
+            i += length;
+        }
+    }
+    if (i < text.size()) out += "...";
+    return out;
+}
+
+}  // namespace elmo
