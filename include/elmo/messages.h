@@ -25,6 +25,10 @@ std::string with_commas(std::int64_t value);
 
 // Bytes 0x00-0x1f and invalid UTF-8 made visible, cut to `limit` characters: for quoting input in messages.
 std::string quoted(std::string_view text, std::size_t limit = 60);
+// For a std::string the unqualified name would otherwise mean std::quoted.
+inline std::string quoted(const std::string& text, std::size_t limit = 60) {
+    return quoted(std::string_view(text), limit);
+}
 
 // Offset of the first byte that is not valid UTF-8 (overlong forms and surrogates are invalid), or npos.
 std::size_t find_invalid_utf8(std::string_view text);

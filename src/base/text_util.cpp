@@ -61,7 +61,7 @@ std::string human_bytes(std::int64_t bytes) {
 std::string with_commas(std::int64_t value) {
     std::string digits = std::to_string(value);
     const std::size_t first = value < 0 ? 1 : 0;
-    for (std::size_t i = digits.size(); i > first + 3;) digits.insert(i -= 3, ",");
+    for (std::size_t i = digits.size(); i > first + 3;) digits.insert(i -= 3, 1, ',');
     return digits;
 }
 

@@ -1,0 +1,25 @@
+// The members of Config by number, in the order of options(): what loops over all options need.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "elmo/config.h"
+
+namespace elmo {
+
+using OptionMember = std::variant<std::string Config::*, std::int64_t Config::*, std::uint64_t Config::*,
+                                  double Config::*, bool Config::*>;
+
+const std::vector<OptionMember>& option_members();
+
+// The number of a key; ConfigError that suggests the nearest. `where` opens the message.
+std::size_t option_index(std::string_view key, std::string_view where);
+
+// "recipe.toml:12: ", or "" for no place.
+std::string opening(std::string_view where);
+
+}  // namespace elmo

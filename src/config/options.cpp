@@ -1,0 +1,123 @@
+// The list of options made into code: what is known of each, and its value from and to text.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <type_traits>
+
+#include "base/text_util.h"
+#include "config/option_table.h"
+#include "elmo/config.h"
+#include "elmo/error.h"
+
+namespace elmo {
+namespace {
+
+template <class Value>
+std::string_view type_name() {
+    if constexpr (std::is_same_v<Value, std::string>) return "string";
+    if constexpr (std::is_same_v<Value, bool>) return "switch";
+    if constexpr (std::is_same_v<Value, double>) return "number";
+    return "integer";
+}
+
+std::string to_text(const std::string& value) {
+    return value;
+}
+std::string to_text(bool value) {
+    return value ? "true" : "false";
+}
+// The shortest digits that read back as the same value.
+template <class Number>
+std::string to_text(Number value) {
+    char buffer[64];
+    const auto [end, status] = std::to_chars(buffer, buffer + sizeof buffer, value);
+    return {buffer, end};
+}
+
+// Each returns what was expected, or nullptr when the text was taken.
+const char* from_text(std::string_view text, std::string& value) {
+    if (find_invalid_utf8(text) != std::string_view::npos) return "valid UTF-8";
+    value = text;
+    return nullptr;
+}
+const char* from_text(std::string_view text, bool& value) {
+    if (text != "true" && text != "false") return "true or false";
+    value = text == "true";
+    return nullptr;
+}
+const char* from_text(std::string_view text, double& value) {
+    double number = 0;
+    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (status != std::errc() || rest != text.data() + text.size() || !std::isfinite(number))
+        return "a number";
+    value = number;
+    return nullptr;
+}
+template <class Integer>
+const char* from_text(std::string_view text, Integer& value) {
+    Integer number = 0;
+    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (status != std::errc() || rest != text.data() + text.size())
+        return std::is_signed_v<Integer> ? "an integer" : "an integer from 0 to 18446744073709551615";
+    value = number;
+    return nullptr;
+}
+
+}  // namespace
+
+const std::vector<OptionMember>& option_members() {
+    static const std::vector<OptionMember> members = {
+#define ELMO_OPTION(type, key, default_value, group, verbs, help) &Config::key,
+#include "elmo/options.def"
+#undef ELMO_OPTION
+    };
+    return members;
+}
+
+const std::vector<OptionInfo>& options() {
+    static const std::vector<OptionInfo> infos = {
+#define ELMO_OPTION(type, key, default_value, group, verbs, help) \
+    {#key, type_name<type>(), group, verbs, help, to_text(Config().key)},
+#include "elmo/options.def"
+#undef ELMO_OPTION
+    };
+    return infos;
+}
+
+std::string flag_of(std::string_view key) {
+    std::string flag = "--" + std::string(key);
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    return flag;
+}
+
+std::size_t option_index(std::string_view key, std::string_view where) {
+    const auto& infos = options();
+    std::vector<std::string> keys;
+    for (std::size_t i = 0; i < infos.size(); ++i) {
+        if (infos[i].key == key) return i;
+        keys.emplace_back(infos[i].key);
+    }
+    throw ConfigError(
+        fmt::format("{}unknown key '{}'{}", opening(where), quoted(key), did_you_mean(key, keys)));
+}
+
+std::string opening(std::string_view where) {
+    return where.empty() ? "" : fmt::format("{}: ", where);
+}
+
+void set_option(Config& config, std::string_view key, std::string_view value, std::string_view where) {
+    const OptionMember& member = option_members()[option_index(key, where)];
+    const char* expected = std::visit([&](auto field) { return from_text(value, config.*field); }, member);
+    if (expected != nullptr)
+        throw ConfigError(
+            fmt::format("{}{}: expected {}, found '{}'", opening(where), key, expected, quoted(value)));
+}
+
+std::string get_option(const Config& config, std::string_view key) {
+    const OptionMember& member = option_members()[option_index(key, {})];
+    return std::visit([&](auto field) { return to_text(config.*field); }, member);
+}
+
+}  // namespace elmo

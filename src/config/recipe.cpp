@@ -1,0 +1,153 @@
+// Recipes: TOML files of flat keys, the same keys as the flags.
+#include <fmt/format.h>
+
+#include <toml++/toml.h>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <type_traits>
+
+#include "base/text_util.h"
+#include "config/option_table.h"
+#include "elmo/config.h"
+#include "elmo/error.h"
+
+namespace elmo {
+namespace {
+
+constexpr std::size_t kMaxRecipeBytes = 1 << 20;
+
+std::string read_recipe(const std::filesystem::path& path) {
+    if (std::filesystem::is_directory(path))
+        throw DataError(fmt::format("{}: expected a recipe file, found a folder", path.string()));
+    std::ifstream in(path, std::ios::binary);
+    if (!in) throw DataError(fmt::format("{}: cannot open: {}", path.string(), std::strerror(errno)));
+    std::string text(kMaxRecipeBytes + 1, '\0');
+    in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    text.resize(static_cast<std::size_t>(in.gcount()));
+    if (text.size() > kMaxRecipeBytes)
+        throw DataError(
+            fmt::format("{}: expected a recipe of at most 1 MiB, found a larger file", path.string()));
+    return text;
+}
+
+std::string_view found_type(const toml::node& node) {
+    switch (node.type()) {
+        case toml::node_type::array:
+            return "an array";
+        case toml::node_type::string:
+            return "a string";
+        case toml::node_type::integer:
+            return "an integer";
+        case toml::node_type::floating_point:
+            return "a number with a fraction";
+        case toml::node_type::boolean:
+            return "true or false";
+        default:
+            return "a date or time";
+    }
+}
+
+// The value as the text that set_option takes, or the type that the option wants.
+struct Converted {
+    std::string text;
+    const char* expected = nullptr;
+};
+
+Converted convert(const toml::node& node, const OptionMember& member) {
+    return std::visit(
+        [&](auto field) -> Converted {
+            using Value = std::decay_t<decltype(Config().*field)>;
+            if constexpr (std::is_same_v<Value, std::string>) {
+                if (const auto* value = node.as_string()) return {value->get()};
+                return {{}, "a string in quotes"};
+            } else if constexpr (std::is_same_v<Value, bool>) {
+                if (const auto* value = node.as_boolean()) return {value->get() ? "true" : "false"};
+                return {{}, "true or false"};
+            } else if constexpr (std::is_same_v<Value, double>) {
+                if (const auto* value = node.as_floating_point()) return {fmt::format("{}", value->get())};
+                if (const auto* value = node.as_integer()) return {std::to_string(value->get())};
+                return {{}, "a number"};
+            } else {
+                if (const auto* value = node.as_integer()) return {std::to_string(value->get())};
+                // TOML integers end at 2^63 - 1: a larger unsigned value is written in quotes.
+                if constexpr (std::is_unsigned_v<Value>)
+                    if (const auto* value = node.as_string()) return {value->get()};
+                return {{}, "an integer"};
+            }
+        },
+        member);
+}
+
+std::string toml_string(std::string_view text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        const auto byte = static_cast<unsigned char>(c);
+        if (c == '"' || c == '\\') {
+            out += '\\';
+            out += c;
+        } else if (byte < 0x20 || byte == 0x7f) {
+            out += fmt::format("\\u{:04X}", byte);
+        } else {
+            out += c;
+        }
+    }
+    return out + "\"";
+}
+
+std::string toml_value(const Config& config, std::string_view key, const OptionMember& member) {
+    std::string text = get_option(config, key);
+    if (std::holds_alternative<std::string Config::*>(member)) return toml_string(text);
+    if (const auto* field = std::get_if<std::uint64_t Config::*>(&member))
+        return config.*(*field) >> 63 ? toml_string(text) : text;
+    if (std::holds_alternative<double Config::*>(member) && text.find_first_of(".en") == std::string::npos)
+        text += ".0";
+    return text;
+}
+
+}  // namespace
+
+void load_recipe(Config& config, const std::filesystem::path& path) {
+    const std::string name = path.string();
+    const std::string text = read_recipe(path);
+    if (find_invalid_utf8(text) != std::string::npos)
+        throw ConfigError(fmt::format("{}: expected UTF-8, found other bytes", name));
+    Config result = config;  // all of the recipe or nothing
+    try {
+        const toml::table table = toml::parse(text, name);
+        for (auto&& [key, node] : table) {
+            const std::string where = fmt::format("{}:{}", name, key.source().begin.line);
+            if (node.is_table())
+                throw ConfigError(
+                    fmt::format("{}: expected flat keys, found the section '{}'; write its keys without it",
+                                where, quoted(key.str())));
+            const std::size_t index = option_index(key.str(), where);
+            const Converted value = convert(node, option_members()[index]);
+            if (value.expected != nullptr)
+                throw ConfigError(fmt::format("{}: {}: expected {}, found {}", where, key.str(),
+                                              value.expected, found_type(node)));
+            set_option(result, key.str(), value.text, where);
+        }
+    } catch (const toml::parse_error& error) {
+        throw ConfigError(
+            fmt::format("{}:{}: not valid TOML: {}", name, error.source().begin.line, error.description()));
+    }
+    config = result;
+}
+
+std::string to_recipe(const Config& config) {
+    std::string out;
+    std::string_view group;
+    const auto& infos = options();
+    for (std::size_t i = 0; i < infos.size(); ++i) {
+        if (infos[i].group != group) {
+            group = infos[i].group;
+            out += fmt::format("{}# ---- {}\n", out.empty() ? "" : "\n", group);
+        }
+        out += fmt::format("# {}\n{} = {}\n", infos[i].help, infos[i].key,
+                           toml_value(config, infos[i].key, option_members()[i]));
+    }
+    return out;
+}
+
+}  // namespace elmo

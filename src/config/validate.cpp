@@ -1,0 +1,154 @@
+// What values may be, as far as that can be judged without looking at data: ranges and names of modes.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <initializer_list>
+
+#include "base/text_util.h"
+#include "elmo/config.h"
+#include "elmo/error.h"
+
+namespace elmo {
+namespace {
+
+constexpr std::int64_t kMaxSteps = (std::int64_t{1} << 40) - 1;  // addressed noise has 40 bits for the step
+constexpr std::int64_t kMaxLabels = (std::int64_t{1} << 31) - 1;
+
+[[noreturn]] void refuse(std::string_view key, std::string_view expected, std::string_view found) {
+    throw ConfigError(fmt::format("{}: expected {}, found {}", key, expected, found));
+}
+
+void one_of(std::string_view key, const std::string& value, const std::vector<std::string>& names) {
+    if (std::find(names.begin(), names.end(), value) != names.end()) return;
+    refuse(key, fmt::format("one of {}", fmt::join(names, ", ")),
+           fmt::format("'{}'{}", quoted(value), did_you_mean(value, names)));
+}
+
+void not_empty(std::string_view key, const std::string& value) {
+    if (value.empty()) refuse(key, "a value", "''");
+}
+
+void in_range(std::string_view key, std::int64_t value, std::int64_t low, std::int64_t high) {
+    if (value < low || value > high)
+        refuse(key, fmt::format("an integer from {} to {}", low, high), fmt::format("{}", value));
+}
+
+// low <= value <= high.
+void within(std::string_view key, double value, double low, double high) {
+    if (!(value >= low && value <= high))
+        refuse(key, fmt::format("a number from {} to {}", low, high), fmt::format("{}", value));
+}
+// low <= value < 1.
+void share(std::string_view key, double value) {
+    if (!(value >= 0 && value < 1)) refuse(key, "a number from 0 to below 1", fmt::format("{}", value));
+}
+void above_zero(std::string_view key, double value, double high) {
+    if (!(value > 0 && value <= high))
+        refuse(key, fmt::format("a number above 0, at most {}", high), fmt::format("{}", value));
+}
+
+void check_validation(const std::string& value) {
+    not_empty("validation", value);
+    double number = 0;
+    const auto [rest, status] = std::from_chars(value.data(), value.data() + value.size(), number);
+    const bool is_number = status == std::errc() && rest == value.data() + value.size();
+    if (is_number && !(number >= 0 && number < 1))
+        refuse("validation", "a share from 0 to below 1, or a file", fmt::format("'{}'", quoted(value)));
+}
+
+void check_k(std::string_view list) {
+    constexpr std::string_view expected = "integers from 1 to 1000 separated by commas, for example 1,3,5";
+    const auto found = fmt::format("'{}'", quoted(list));
+    for (;;) {
+        const std::size_t comma = list.find(',');
+        const std::string_view item = list.substr(0, comma);
+        int k = 0;
+        const auto [rest, status] = std::from_chars(item.data(), item.data() + item.size(), k);
+        if (status != std::errc() || rest != item.data() + item.size() || k < 1 || k > 1000)
+            refuse("k", expected, found);
+        if (comma == std::string_view::npos) return;
+        list.remove_prefix(comma + 1);
+    }
+}
+
+void check_max_memory(const std::string& value) {
+    if (value.empty()) return;
+    std::int64_t bytes = 0;
+    try {
+        bytes = parse_bytes(value);
+    } catch (const ConfigError& error) {
+        throw ConfigError(fmt::format("max_memory: {}", error.what()));
+    }
+    if (bytes <= 0) refuse("max_memory", "a size above 0 such as 8GiB", fmt::format("'{}'", quoted(value)));
+}
+
+}  // namespace
+
+void validate(const Config& c) {
+    one_of("format", c.format, {"auto", "xmc", "jsonl-folder", "tsv", "csv", "jsonl"});
+    not_empty("text_column", c.text_column);
+    not_empty("label_column", c.label_column);
+    not_empty("label_separator", c.label_separator);
+    share("test_share", c.test_share);
+    check_validation(c.validation);
+    in_range("max_length", c.max_length, 3, 1 << 16);
+    not_empty("filter", c.filter);
+
+    not_empty("tokenizer", c.tokenizer);
+    one_of("tokenizer_kind", c.tokenizer_kind, {"wordpiece", "bpe"});
+    in_range("vocab_size", c.vocab_size, 16, 1 << 24);
+
+    not_empty("encoder", c.encoder);
+    in_range("width", c.width, 1, 1 << 16);
+    one_of("encoder_precision", c.encoder_precision, {"bf16", "fp32"});
+    one_of("pooling", c.pooling, {"mean", "cls"});
+    share("dropout", c.dropout);
+    if (c.encoder_dropout != -1) share("encoder_dropout", c.encoder_dropout);
+
+    one_of("precision", c.precision, {"fp32", "bf16", "fp8", "e3m4"});
+    in_range("labels", c.labels, 0, kMaxLabels);
+    in_range("chunks", c.chunks, 0, kMaxLabels);
+
+    in_range("batch_size", c.batch_size, 1, 1 << 20);
+    above_zero("epochs", c.epochs, 1e6);
+    in_range("steps", c.steps, 0, kMaxSteps);
+    within("encoder_lr", c.encoder_lr, 0, 1e6);
+    within("head_lr", c.head_lr, 0, 1e6);
+    within("encoder_weight_decay", c.encoder_weight_decay, 0, 1e6);
+    within("head_weight_decay", c.head_weight_decay, 0, 1e6);
+    share("beta1", c.beta1);
+    share("beta2", c.beta2);
+    above_zero("epsilon", c.epsilon, 1);
+    one_of("schedule", c.schedule, {"cosine", "linear", "constant"});
+    in_range("warmup_steps", c.warmup_steps, -1, kMaxSteps);
+    in_range("accumulate", c.accumulate, 1, 1 << 20);
+
+    if (c.resume && c.overwrite)
+        throw ConfigError(
+            "resume and overwrite: expected one of them, found both: a run is either continued or replaced");
+    one_of("device", c.device, {"cpu", "reference"});
+    in_range("threads", c.threads, 0, 4096);
+    one_of("cpu_products", c.cpu_products, {"auto", "bf16", "fp32"});
+    check_max_memory(c.max_memory);
+    in_range("log_every", c.log_every, 1, kMaxSteps);
+    above_zero("eval_every", c.eval_every, 1e6);
+    in_range("save_every", c.save_every, 0, kMaxSteps);
+    std::vector<std::string> scores;
+    for (const char* name : {"P", "nDCG", "PSP", "R"})
+        for (const int k : {1, 3, 5}) scores.push_back(fmt::format("{}@{}", name, k));
+    one_of("select", c.select, scores);
+
+    one_of("checkpoint", c.checkpoint, {"best", "last"});
+    one_of("split", c.split, {"test", "validation", "train"});
+    check_k(c.k);
+    within("propensity_a", c.propensity_a, 0, 100);
+    above_zero("propensity_b", c.propensity_b, 1e6);
+    in_range("top", c.top, 1, kMaxLabels);
+    within("threshold", c.threshold, 0, 1);
+    one_of("input", c.input, {"auto", "text", "jsonl"});
+}
+
+}  // namespace elmo

@@ -1,0 +1,300 @@
+// The option list, its ways in (text, recipe) and out, and the checks of values.
+#include "elmo/config.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <cmath>
+#include <fstream>
+#include <set>
+
+#include "config/option_table.h"
+#include "elmo/error.h"
+
+namespace elmo {
+namespace {
+
+class TempFile {
+  public:
+    explicit TempFile(const std::string& text)
+        : path_(std::filesystem::temp_directory_path() / fmt::format("elmo_config_{}.toml", getpid())) {
+        std::ofstream(path_, std::ios::binary) << text;
+    }
+    ~TempFile() { std::filesystem::remove(path_); }
+    const std::filesystem::path& path() const { return path_; }
+
+  private:
+    std::filesystem::path path_;
+};
+
+template <class Function>
+std::string message_of(const Function& function) {
+    try {
+        function();
+    } catch (const ConfigError& error) {
+        return error.what();
+    }
+    return "no ConfigError";
+}
+
+// The message of a recipe's error, with the file's name taken out.
+std::string recipe_error(const std::string& text) {
+    const TempFile file(text);
+    Config config;
+    std::string message = message_of([&] { load_recipe(config, file.path()); });
+    const std::string name = file.path().string();
+    const std::size_t at = message.find(name);
+    if (at != std::string::npos) message.replace(at, name.size(), "FILE");
+    return message;
+}
+
+// Every option at a value that is hard to keep, and never its default.
+Config awkward_config() {
+    Config config;
+    int n = 0;
+    for (const OptionMember& member : option_members()) {
+        ++n;
+        if (const auto* text = std::get_if<std::string Config::*>(&member))
+            config.** text = fmt::format("a \"quoted\" \\ back\\slash\ttab\nline\x7f\x01 é 漢字 ' # {}", n);
+        if (const auto* integer = std::get_if<std::int64_t Config::*>(&member))
+            config.** integer = -9223372036854775807 - 1 + n;
+        if (const auto* natural = std::get_if<std::uint64_t Config::*>(&member))
+            config.** natural = 18446744073709551615ull - n;
+        if (const auto* number = std::get_if<double Config::*>(&member))
+            config.** number = -(n + 1) / 3.0 * 1e-30;
+        if (const auto* on = std::get_if<bool Config::*>(&member)) config.** on = !(config.**on);
+    }
+    return config;
+}
+
+void expect_equal(const Config& a, const Config& b) {
+    for (std::size_t i = 0; i < options().size(); ++i)
+        std::visit([&](auto field) { EXPECT_EQ(a.*field, b.*field) << options()[i].key; },
+                   option_members()[i]);
+}
+
+TEST(Options, AreListedOnceWithTypeDefaultAndFlag) {
+    std::set<std::string_view> keys;
+    for (const OptionInfo& option : options()) {
+        EXPECT_TRUE(keys.insert(option.key).second) << option.key;
+        EXPECT_FALSE(option.help.empty());
+        EXPECT_EQ(option.verbs.find_first_not_of("tepmbdik"), std::string_view::npos) << option.key;
+        EXPECT_EQ(option.default_value, get_option(Config(), option.key));
+    }
+    EXPECT_EQ(options().size(), option_members().size());
+    EXPECT_EQ(options().front().key, "data");
+    const auto& batch = options()[option_index("batch_size", {})];
+    EXPECT_EQ(batch.type, "integer");
+    EXPECT_EQ(batch.default_value, "128");
+    EXPECT_EQ(options()[option_index("encoder_lr", {})].type, "number");
+    EXPECT_EQ(options()[option_index("encoder_lr", {})].default_value, "0.001");
+    EXPECT_EQ(options()[option_index("resume", {})].type, "switch");
+    EXPECT_EQ(options()[option_index("out", {})].type, "string");
+    EXPECT_EQ(flag_of("batch_size"), "--batch-size");
+    EXPECT_EQ(flag_of("k"), "--k");
+}
+
+TEST(Options, EveryValueRoundTripsThroughText) {
+    const Config from = awkward_config();
+    Config to;
+    for (const OptionInfo& option : options()) set_option(to, option.key, get_option(from, option.key));
+    expect_equal(from, to);
+    Config back = awkward_config();
+    for (const OptionInfo& option : options()) set_option(back, option.key, option.default_value);
+    expect_equal(back, Config());
+}
+
+TEST(Options, DoublesAreShortestAndExact) {
+    Config config;
+    for (const double value : {0.1, 1e-6, 1.0 / 3, 5e-324, 1.7976931348623157e308, -0.0, 10.0}) {
+        config.epochs = value;
+        Config other;
+        set_option(other, "epochs", get_option(config, "epochs"));
+        EXPECT_EQ(other.epochs, value);
+        EXPECT_EQ(std::signbit(other.epochs), std::signbit(value));
+    }
+    config.epochs = 0.1;
+    EXPECT_EQ(get_option(config, "epochs"), "0.1");
+}
+
+TEST(Options, MalformedTextIsAnErrorThatNamesKeyExpectedAndFound) {
+    Config config;
+    const auto error = [&](std::string_view key, std::string_view value, std::string_view where = {}) {
+        return message_of([&] { set_option(config, key, value, where); });
+    };
+    EXPECT_EQ(error("bach_size", "1"), "unknown key 'bach_size' (did you mean 'batch_size'?)");
+    EXPECT_EQ(error("bach_size", "1", "--set"),
+              "--set: unknown key 'bach_size' (did you mean 'batch_size'?)");
+    EXPECT_EQ(error("zzzzzzzzzzz", "1"), "unknown key 'zzzzzzzzzzz'");
+    EXPECT_EQ(error("batch_size", "12x"), "batch_size: expected an integer, found '12x'");
+    for (const char* bad : {"", " 1", "1 ", "1.5", "1e3", "99999999999999999999", "0x10"})
+        EXPECT_NE(error("batch_size", bad), "no ConfigError") << bad;
+    for (const char* bad : {"", "nan", "inf", "1e999", "1,5", "0.1x"})
+        EXPECT_NE(error("epochs", bad), "no ConfigError") << bad;
+    EXPECT_EQ(error("resume", "maybe"), "resume: expected true or false, found 'maybe'");
+    EXPECT_NE(error("seed", "-1"), "no ConfigError");
+    EXPECT_EQ(error("out", "\xff"), "out: expected valid UTF-8, found '\\xff'");
+    expect_equal(config, Config());  // a refused value changes nothing
+}
+
+TEST(Recipe, EveryValueRoundTrips) {
+    const Config from = awkward_config();
+    const TempFile file(to_recipe(from));
+    Config to;
+    load_recipe(to, file.path());
+    expect_equal(from, to);
+}
+
+TEST(Recipe, DefaultsRoundTripAndAreGroupedAndCommented) {
+    const std::string recipe = to_recipe(Config());
+    const TempFile file(recipe);
+    Config to = awkward_config();
+    load_recipe(to, file.path());
+    expect_equal(to, Config());
+    EXPECT_EQ(recipe.rfind("# ---- data\n# Data set: ", 0), 0u);
+    EXPECT_NE(recipe.find("\n# ---- head\n"), std::string::npos);
+    EXPECT_NE(recipe.find("\nepochs = 10.0\n"), std::string::npos);
+    EXPECT_NE(recipe.find("\nprecision = \"bf16\"\n"), std::string::npos);
+}
+
+TEST(Recipe, AppliesOnTopAndLeavesTheRest) {
+    const TempFile file("# a comment\nepochs = 3\nencoder_lr = 1e-4\nresume = true\nout = 'x'\nseed = 7\n");
+    Config config;
+    config.batch_size = 5;
+    load_recipe(config, file.path());
+    EXPECT_EQ(config.epochs, 3);
+    EXPECT_EQ(config.encoder_lr, 1e-4);
+    EXPECT_TRUE(config.resume);
+    EXPECT_EQ(config.out, "x");
+    EXPECT_EQ(config.seed, 7u);
+    EXPECT_EQ(config.batch_size, 5);
+}
+
+TEST(Recipe, ErrorsNameFileLineExpectedAndFound) {
+    EXPECT_EQ(recipe_error("epochs = 2\n\nbach_size = 3\n"),
+              "FILE:3: unknown key 'bach_size' (did you mean 'batch_size'?)");
+    EXPECT_EQ(recipe_error("batch_size = 'many'\n"),
+              "FILE:1: batch_size: expected an integer, found a string");
+    EXPECT_EQ(recipe_error("\nbatch_size = 1.5\n"),
+              "FILE:2: batch_size: expected an integer, found a number with a fraction");
+    EXPECT_EQ(recipe_error("resume = 1\n"), "FILE:1: resume: expected true or false, found an integer");
+    EXPECT_EQ(recipe_error("out = 3\n"), "FILE:1: out: expected a string in quotes, found an integer");
+    EXPECT_EQ(recipe_error("epochs = [1]\n"), "FILE:1: epochs: expected a number, found an array");
+    EXPECT_EQ(recipe_error("epochs = 1\n[head]\nprecision = 'fp8'\n"),
+              "FILE:2: expected flat keys, found the section 'head'; write its keys without it");
+    EXPECT_EQ(recipe_error("epochs = 1\nepochs = 2\n").rfind("FILE:2: not valid TOML: ", 0), 0u);
+    EXPECT_EQ(recipe_error("epochs = \n").rfind("FILE:1: not valid TOML: ", 0), 0u);
+    EXPECT_EQ(recipe_error("out = '\xff'\n"), "FILE: expected UTF-8, found other bytes");
+    EXPECT_EQ(recipe_error("epochs = nan\n"), "FILE:1: epochs: expected a number, found 'nan'");
+}
+
+TEST(Recipe, FailureChangesNothing) {
+    const TempFile file("epochs = 3\nzzz = 1\n");
+    Config config;
+    EXPECT_THROW(load_recipe(config, file.path()), ConfigError);
+    expect_equal(config, Config());
+}
+
+TEST(Recipe, MissingFolderAndHugeFilesAreErrors) {
+    Config config;
+    EXPECT_THROW(load_recipe(config, "/nonexistent/recipe.toml"), DataError);
+    EXPECT_THROW(load_recipe(config, "/tmp"), DataError);
+    EXPECT_THROW(load_recipe(config, "/dev/zero"), DataError);
+}
+
+TEST(Validate, DefaultsAreValid) {
+    EXPECT_NO_THROW(validate(Config()));
+}
+
+TEST(Validate, RefusesValuesOutOfRange) {
+    const std::vector<std::pair<std::string, std::vector<std::string>>> bad = {
+        {"format", {"", "xls"}},
+        {"test_share", {"-0.1", "1"}},
+        {"validation", {"", "1", "-0.5"}},
+        {"max_length", {"2", "100000"}},
+        {"tokenizer_kind", {"unigram"}},
+        {"width", {"0"}},
+        {"encoder_precision", {"fp8"}},
+        {"pooling", {"max"}},
+        {"dropout", {"1", "-0.1"}},
+        {"encoder_dropout", {"-0.5", "1"}},
+        {"precision", {"fp16", ""}},
+        {"labels", {"-1"}},
+        {"chunks", {"-1"}},
+        {"batch_size", {"0", "-1"}},
+        {"epochs", {"0", "-1"}},
+        {"steps", {"-1", "1099511627776"}},
+        {"encoder_lr", {"-1"}},
+        {"head_lr", {"-1"}},
+        {"beta1", {"1"}},
+        {"beta2", {"1"}},
+        {"epsilon", {"0"}},
+        {"schedule", {"step"}},
+        {"warmup_steps", {"-2"}},
+        {"accumulate", {"0"}},
+        {"device", {"tpu"}},
+        {"threads", {"-1"}},
+        {"cpu_products", {"int8"}},
+        {"max_memory", {"8 apples", "0", "-1GiB"}},
+        {"log_every", {"0"}},
+        {"eval_every", {"0"}},
+        {"save_every", {"-1"}},
+        {"select", {"P@2", "loss"}},
+        {"checkpoint", {"first"}},
+        {"split", {"dev"}},
+        {"k", {"", "0", "1,,3", "1, 3", "1,x", "1001", "1,"}},
+        {"propensity_a", {"-1"}},
+        {"propensity_b", {"0"}},
+        {"top", {"0"}},
+        {"threshold", {"-0.1", "1.1"}},
+        {"input", {"csv"}},
+        {"text_column", {""}},
+        {"label_separator", {""}},
+        {"vocab_size", {"0"}}};
+    for (const auto& [key, values] : bad)
+        for (const std::string& value : values) {
+            Config config;
+            set_option(config, key, value);
+            EXPECT_EQ(message_of([&] { validate(config); }).rfind(key + ": expected ", 0), 0u)
+                << key << "=" << value;
+        }
+}
+
+TEST(Validate, RefusesNan) {
+    for (double Config::*field :
+         {&Config::epochs, &Config::head_lr, &Config::dropout, &Config::encoder_dropout, &Config::beta1,
+          &Config::epsilon, &Config::threshold, &Config::eval_every}) {
+        Config config;
+        config.*field = std::nan("");
+        EXPECT_THROW(validate(config), ConfigError);
+    }
+}
+
+TEST(Validate, TakesWhatIsMeant) {
+    Config config;
+    config.validation = "dev.tsv";
+    config.encoder_dropout = 0;
+    config.max_memory = "1.5GiB";
+    config.k = "1,2,10";
+    config.select = "PSP@5";
+    EXPECT_NO_THROW(validate(config));
+    config.validation = "0";
+    EXPECT_NO_THROW(validate(config));
+    config.resume = config.overwrite = true;
+    EXPECT_THROW(validate(config), ConfigError);
+}
+
+TEST(Validate, MessageNamesTheNearest) {
+    Config config;
+    config.precision = "b16";
+    EXPECT_EQ(message_of([&] { validate(config); }),
+              "precision: expected one of fp32, bf16, fp8, e3m4, found 'b16' (did you mean 'bf16'?)");
+    config = Config();
+    config.batch_size = 0;
+    EXPECT_EQ(message_of([&] { validate(config); }),
+              "batch_size: expected an integer from 1 to 1048576, found 0");
+}
+
+}  // namespace
+}  // namespace elmo
