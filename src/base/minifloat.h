@@ -6,6 +6,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
+#include <limits>
 
 #include "base/bf16.h"
 
@@ -23,6 +24,7 @@ struct MiniFloat {
 
     float decode(std::uint32_t code) const {
         const std::uint32_t magnitude = code & ((1u << sign_shift()) - 1);
+        if (magnitude > static_cast<std::uint32_t>(top_code)) return std::numeric_limits<float>::quiet_NaN();
         const int exponent = static_cast<int>(magnitude >> mantissa_bits);
         const float mantissa = static_cast<float>(magnitude & ((1u << mantissa_bits) - 1));
         const float one = static_cast<float>(1u << mantissa_bits);

@@ -20,6 +20,8 @@ struct Positive {
 //   dx += g w_l      weights from before the update, FP32 accumulation
 //   w_l = SR(w_l (1 - lr * weight_decay) - lr * sum_b g_b x_b)
 // Rounding noise: key `rounding`, row = label, column = column. F32 weights are not rounded.
+// On the reference, g is not rounded to BF16 when x is F64, and F64 weights are not rounded: with all views
+// F64 the step is the plain gradient step.
 // dx is set, not added to. Its sum order depends on the number of labels and the batch alone: not on
 // chunks or threads. No gradient of w and no [B, L] matrix exists at any time.
 struct HeadStep {
@@ -35,7 +37,7 @@ struct HeadStep {
 
 struct HeadStepResult {
     double loss_sum = 0;          // when wanted
-    std::int64_t saturations = 0;  // weights beyond the largest finite number of their format
+    std::int64_t saturations = 0;  // 8-bit weights that were beyond the largest finite number
 };
 
 // The k best labels of each text: logits as in HeadStep, ranked on FP32, ties by lower label.

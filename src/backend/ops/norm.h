@@ -13,7 +13,7 @@ struct ResidualNormForward {
     View gamma_1D, beta_1D;
     float epsilon = 1e-12f;
     View sum_TD, y_TD;
-    View stats_T2;  // f32
+    View stats_T2;  // f32 (f64 on the reference, where the backward is to be exact)
 };
 
 // dsum = gradient of sum (and so of the residual), da = dropout(dsum). dy may alias dsum, da may alias

@@ -1,0 +1,107 @@
+// Self-attention within each text. The backward computes the softmax again from q and k rather than from the
+// stored lse, which may be FP32.
+#include <algorithm>
+
+#include "backend/reference/reference_backend.h"
+#include "backend/reference/scalar.h"
+
+namespace elmo {
+
+using namespace reference;
+
+namespace {
+
+// softmax(scale q_t k^T) of one token and head over the keys [begin, end) of its text.
+struct Softmax {
+    std::vector<double> weights;
+    double lse = 0;
+};
+
+// One head's columns of the packed matrix.
+struct Head {
+    const Matrix& qkv;
+    std::int64_t width, size, first;  // D, D / H, first column within q
+
+    double q(std::int64_t t, std::int64_t i) const { return qkv(t, first + i); }
+    double k(std::int64_t t, std::int64_t i) const { return qkv(t, width + first + i); }
+    double v(std::int64_t t, std::int64_t i) const { return qkv(t, 2 * width + first + i); }
+    double scale() const { return 1.0 / std::sqrt(static_cast<double>(size)); }
+
+    Softmax softmax(std::int64_t t, std::int64_t begin, std::int64_t end) const {
+        Softmax result;
+        for (std::int64_t key = begin; key < end; ++key) {
+            double score = 0;
+            for (std::int64_t i = 0; i < size; ++i) score += q(t, i) * k(key, i);
+            result.weights.push_back(score * scale());
+        }
+        const double top = *std::max_element(result.weights.begin(), result.weights.end());
+        double sum = 0;
+        for (const double score : result.weights) sum += std::exp(score - top);
+        result.lse = top + std::log(sum);
+        for (double& weight : result.weights) weight = std::exp(weight - result.lse);
+        return result;
+    }
+};
+
+// body(head index, head, token, begin, end of its text) for every head and token.
+template <class Body>
+void for_each_query(const Matrix& qkv, Offsets offsets, std::int64_t num_heads, const Body& body) {
+    const std::int64_t width = qkv.cols / 3, size = width / num_heads;
+    for (std::size_t b = 0; b + 1 < offsets.size(); ++b)
+        for (std::int64_t h = 0; h < num_heads; ++h)
+            for (std::int64_t t = offsets[b]; t < offsets[b + 1]; ++t)
+                body(h, Head{qkv, width, size, h * size}, t, std::int64_t{offsets[b]},
+                     std::int64_t{offsets[b + 1]});
+}
+
+}  // namespace
+
+void ReferenceBackend::attention_forward(const AttentionForward& op) {
+    const Matrix qkv(op.qkv_T3D);
+    for_each_query(
+        qkv, op.offsets, op.num_heads,
+        [&](std::int64_t h, const Head& head, std::int64_t t, std::int64_t begin, std::int64_t end) {
+            const Softmax p = head.softmax(t, begin, end);
+            if (!op.lse_TH.empty()) store(op.lse_TH, t, h, p.lse);
+            for (std::int64_t i = 0; i < head.size; ++i) {
+                double sum = 0;
+                for (std::int64_t key = begin; key < end; ++key)
+                    sum += p.weights[key - begin] *
+                           dropout_factor(op.dropout, t * op.num_heads + h, key - begin) * head.v(key, i);
+                store(op.context_TD, t, head.first + i, sum);
+            }
+        });
+}
+
+void ReferenceBackend::attention_backward(const AttentionBackward& op) {
+    const Matrix qkv(op.qkv_T3D), dcontext(op.dcontext_TD);
+    Matrix dqkv(qkv.rows, qkv.cols);
+    for_each_query(
+        qkv, op.offsets, op.num_heads,
+        [&](std::int64_t h, const Head& head, std::int64_t t, std::int64_t begin, std::int64_t end) {
+            const Softmax p = head.softmax(t, begin, end);
+            std::vector<double> dweights;
+            double mean = 0;  // of the gradient under the softmax weights
+            for (std::int64_t key = begin; key < end; ++key) {
+                const double factor = dropout_factor(op.dropout, t * op.num_heads + h, key - begin);
+                double dweight = 0;
+                for (std::int64_t i = 0; i < head.size; ++i) {
+                    const double dout = dcontext(t, head.first + i);
+                    dweight += dout * head.v(key, i);
+                    dqkv(key, 2 * head.width + head.first + i) += p.weights[key - begin] * factor * dout;
+                }
+                dweights.push_back(dweight * factor);
+                mean += p.weights[key - begin] * dweights.back();
+            }
+            for (std::int64_t key = begin; key < end; ++key) {
+                const double dscore = p.weights[key - begin] * (dweights[key - begin] - mean) * head.scale();
+                for (std::int64_t i = 0; i < head.size; ++i) {
+                    dqkv(t, head.first + i) += dscore * head.k(key, i);
+                    dqkv(key, head.width + head.first + i) += dscore * head.q(t, i);
+                }
+            }
+        });
+    dqkv.store_to(op.dqkv_T3D);
+}
+
+}  // namespace elmo

@@ -1,0 +1,79 @@
+// The classifier head: one label after another, so that no [B, L] matrix and no gradient of W exists.
+#include <algorithm>
+#include <cassert>
+
+#include "backend/reference/reference_backend.h"
+#include "backend/reference/scalar.h"
+
+namespace elmo {
+
+using namespace reference;
+
+namespace {
+
+// X as the logits see it: through E4M3 when the weights are E4M3.
+Matrix logit_input(const View& x_BD, DType weights) {
+    Matrix x(x_BD);
+    if (weights == DType::kE4M3)
+        for (double& value : x.values) value = kE4M3.decode(round_nearest(kE4M3, static_cast<float>(value)));
+    return x;
+}
+
+double logit(const Matrix& x, std::int64_t b, const std::vector<double>& w) {
+    double sum = 0;
+    for (std::int64_t d = 0; d < x.cols; ++d) sum += x(b, d) * w[static_cast<std::size_t>(d)];
+    return sum;
+}
+
+std::vector<double> load_row(const View& view, std::int64_t row) {
+    std::vector<double> values;
+    for (std::int64_t d = 0; d < view.cols; ++d) values.push_back(load(view, row, d));
+    return values;
+}
+
+// sigmoid(z) - y without cancellation: sigmoid(z) - 1 = -sigmoid(-z).
+double logit_gradient(double z, bool positive) {
+    return positive ? -1.0 / (1.0 + std::exp(z)) : 1.0 / (1.0 + std::exp(-z));
+}
+
+// -log(sigmoid(z)) or -log(1 - sigmoid(z)), for z of any size.
+double cross_entropy(double z, bool positive) {
+    return std::max(z, 0.0) - (positive ? z : 0.0) + std::log1p(std::exp(-std::abs(z)));
+}
+
+}  // namespace
+
+HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
+    const Matrix x(op.x_BD), x_logit = logit_input(op.x_BD, op.w_LD.dtype);
+    const double lr = op.lr, keep = 1.0 - lr * static_cast<double>(op.weight_decay);
+    const bool round_gradient = op.x_BD.dtype != DType::kF64;
+    Matrix dx(x.rows, x.cols);
+    HeadStepResult result;
+    auto next = op.positives.begin();
+    for (std::int64_t l = 0; l < op.w_LD.rows; ++l) {
+        const std::vector<double> w = load_row(op.w_LD, l);
+        std::vector<double> dw(w.size());
+        for (std::int64_t b = 0; b < x.rows; ++b) {
+            const bool positive = next != op.positives.end() && next->label == l && next->sample == b;
+            if (positive) ++next;
+            const double z = logit(x_logit, b, w);
+            double g = logit_gradient(z, positive);
+            if (round_gradient) g = to_float(to_bf16(static_cast<float>(g)));
+            if (op.want_loss) result.loss_sum += cross_entropy(z, positive);
+            for (std::int64_t d = 0; d < x.cols; ++d) {
+                dx(b, d) += g * w[static_cast<std::size_t>(d)];
+                dw[static_cast<std::size_t>(d)] += g * x(b, d);
+            }
+        }
+        for (std::int64_t d = 0; d < x.cols; ++d) {
+            const auto i = static_cast<std::size_t>(d);
+            store_stochastic(op.w_LD, l, d, w[i] * keep - lr * dw[i], noise16(op.rounding, l, d),
+                             &result.saturations);
+        }
+    }
+    assert(next == op.positives.end());  // sorted and in range
+    dx.store_to(op.dx_BD);
+    return result;
+}
+
+}  // namespace elmo

@@ -1,0 +1,66 @@
+// Linear layers and GELU.
+#include <numbers>
+
+#include "backend/reference/reference_backend.h"
+#include "backend/reference/scalar.h"
+
+namespace elmo {
+
+using namespace reference;
+
+namespace {
+
+// The normal distribution function; GELU(x) = x * Phi(x).
+double phi(double x) {
+    return 0.5 * std::erfc(-x * std::numbers::sqrt2 / 2);
+}
+double density(double x) {
+    return std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
+}
+
+}  // namespace
+
+void ReferenceBackend::linear_forward(const LinearForward& op) {
+    const Matrix x(op.x_TK), w(op.w_NK);
+    for (std::int64_t t = 0; t < x.rows; ++t)
+        for (std::int64_t n = 0; n < w.rows; ++n) {
+            double sum = op.bias_1N.empty() ? 0.0 : load(op.bias_1N, 0, n);
+            for (std::int64_t k = 0; k < x.cols; ++k) sum += x(t, k) * w(n, k);
+            if (op.activation == Activation::kGelu) {
+                if (!op.pre_TN.empty()) store(op.pre_TN, t, n, sum);
+                sum *= phi(sum);
+            }
+            store(op.y_TN, t, n, sum);
+        }
+}
+
+void ReferenceBackend::linear_backward(const LinearBackward& op) {
+    const Matrix dy(op.dy_TN), x(op.x_TK), w(op.w_NK);
+    if (!op.dx_TK.empty())
+        for (std::int64_t t = 0; t < dy.rows; ++t)
+            for (std::int64_t k = 0; k < w.cols; ++k) {
+                double sum = 0;
+                for (std::int64_t n = 0; n < w.rows; ++n) sum += dy(t, n) * w(n, k);
+                store(op.dx_TK, t, k, sum);
+            }
+    Matrix dw = gradient_start(op.dw_NK, op.accumulate);
+    for (std::int64_t n = 0; n < dw.rows; ++n)
+        for (std::int64_t k = 0; k < dw.cols; ++k)
+            for (std::int64_t t = 0; t < dy.rows; ++t) dw(n, k) += dy(t, n) * x(t, k);
+    dw.store_to(op.dw_NK);
+    if (op.dbias_1N.empty()) return;
+    Matrix dbias = gradient_start(op.dbias_1N, op.accumulate);
+    for (std::int64_t t = 0; t < dy.rows; ++t)
+        for (std::int64_t n = 0; n < dy.cols; ++n) dbias(0, n) += dy(t, n);
+    dbias.store_to(op.dbias_1N);
+}
+
+void ReferenceBackend::gelu_backward(const GeluBackward& op) {
+    for (std::int64_t t = 0; t < op.dy_TN.rows; ++t)
+        for (std::int64_t n = 0; n < op.dy_TN.cols; ++n) {
+            const double x = load(op.pre_TN, t, n);
+            store(op.dy_TN, t, n, load(op.dy_TN, t, n) * (phi(x) + x * density(x)));
+        }
+}
+
+}  // namespace elmo

@@ -1,0 +1,73 @@
+// Residual + dropout + LayerNorm, dropout alone, addition.
+#include "backend/reference/reference_backend.h"
+#include "backend/reference/scalar.h"
+
+namespace elmo {
+
+using namespace reference;
+
+void ReferenceBackend::residual_norm_forward(const ResidualNormForward& op) {
+    const std::int64_t width = op.a_TD.cols;
+    for (std::int64_t t = 0; t < op.a_TD.rows; ++t) {
+        std::vector<double> sum(static_cast<std::size_t>(width));
+        double mean = 0;
+        for (std::int64_t d = 0; d < width; ++d) {
+            sum[d] = load(op.a_TD, t, d) * dropout_factor(op.dropout, t, d);
+            if (!op.residual_TD.empty()) sum[d] += load(op.residual_TD, t, d);
+            mean += sum[d];
+        }
+        mean /= static_cast<double>(width);
+        double variance = 0;
+        for (const double s : sum) variance += (s - mean) * (s - mean);
+        variance /= static_cast<double>(width);
+        const double inverse = 1.0 / std::sqrt(variance + static_cast<double>(op.epsilon));
+        for (std::int64_t d = 0; d < width; ++d) {
+            store(op.sum_TD, t, d, sum[d]);
+            store(op.y_TD, t, d,
+                  (sum[d] - mean) * inverse * load(op.gamma_1D, 0, d) + load(op.beta_1D, 0, d));
+        }
+        store(op.stats_T2, t, 0, mean);
+        store(op.stats_T2, t, 1, inverse);
+    }
+}
+
+void ReferenceBackend::residual_norm_backward(const ResidualNormBackward& op) {
+    const std::int64_t width = op.dy_TD.cols;
+    Matrix dgamma = gradient_start(op.dgamma_1D, op.accumulate);
+    Matrix dbeta = gradient_start(op.dbeta_1D, op.accumulate);
+    for (std::int64_t t = 0; t < op.dy_TD.rows; ++t) {
+        const double mean = load(op.stats_T2, t, 0), inverse = load(op.stats_T2, t, 1);
+        std::vector<double> normal(static_cast<std::size_t>(width)), dnormal(normal.size());
+        double mean_dnormal = 0, mean_product = 0;
+        for (std::int64_t d = 0; d < width; ++d) {
+            const double dy = load(op.dy_TD, t, d);
+            normal[d] = (load(op.sum_TD, t, d) - mean) * inverse;
+            dnormal[d] = dy * load(op.gamma_1D, 0, d);
+            mean_dnormal += dnormal[d] / static_cast<double>(width);
+            mean_product += dnormal[d] * normal[d] / static_cast<double>(width);
+            dgamma(0, d) += dy * normal[d];
+            dbeta(0, d) += dy;
+        }
+        for (std::int64_t d = 0; d < width; ++d) {
+            const double dsum = (dnormal[d] - mean_dnormal - normal[d] * mean_product) * inverse;
+            store(op.dsum_TD, t, d, dsum);
+            if (!op.da_TD.empty()) store(op.da_TD, t, d, dsum * dropout_factor(op.dropout, t, d));
+        }
+    }
+    dgamma.store_to(op.dgamma_1D);
+    dbeta.store_to(op.dbeta_1D);
+}
+
+void ReferenceBackend::dropout(const DropoutApply& op) {
+    for (std::int64_t t = 0; t < op.x_TD.rows; ++t)
+        for (std::int64_t d = 0; d < op.x_TD.cols; ++d)
+            store(op.x_TD, t, d, load(op.x_TD, t, d) * dropout_factor(op.dropout, t, d));
+}
+
+void ReferenceBackend::add(const AddInPlace& op) {
+    for (std::int64_t t = 0; t < op.y_TD.rows; ++t)
+        for (std::int64_t d = 0; d < op.y_TD.cols; ++d)
+            store(op.y_TD, t, d, load(op.y_TD, t, d) + load(op.x_TD, t, d));
+}
+
+}  // namespace elmo

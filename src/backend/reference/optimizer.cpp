@@ -1,0 +1,46 @@
+// AdamW and the filling of weights.
+#include "backend/reference/reference_backend.h"
+#include "backend/reference/scalar.h"
+#include "base/normal.h"
+
+namespace elmo {
+
+using namespace reference;
+
+void ReferenceBackend::adamw(const AdamWUpdate& op) {
+    const double lr = op.lr, beta1 = op.beta1, beta2 = op.beta2;
+    const double correction1 = 1.0 - std::pow(beta1, static_cast<double>(op.t));
+    const double correction2 = 1.0 - std::pow(beta2, static_cast<double>(op.t));
+    NoiseKey second = op.key;
+    ++second.stream;
+    for (std::int64_t r = 0; r < op.w.rows; ++r)
+        for (std::int64_t c = 0; c < op.w.cols; ++c) {
+            const double g = load(op.grad, r, c) * static_cast<double>(op.grad_scale);
+            const double w = load(op.w, r, c);
+            const double m = beta1 * load(op.m, r, c) + (1.0 - beta1) * g;
+            const double v = beta2 * load(op.v, r, c) + (1.0 - beta2) * g * g;
+            const double direction =
+                m / correction1 / (std::sqrt(v / correction2) + static_cast<double>(op.epsilon));
+            const double u = -lr * (direction + static_cast<double>(op.weight_decay) * w);
+            store_stochastic(op.m, r, c, m, noise16(op.key, r, c));
+            store_stochastic(op.v, r, c, v, noise16(second, r, c));
+            if (op.w.dtype != DType::kBf16) {
+                store(op.w, r, c, w + u);
+                continue;
+            }
+            const double y = u + load(op.c, r, c);
+            store(op.w, r, c, w + y);
+            store(op.c, r, c, y - (load(op.w, r, c) - w));
+        }
+}
+
+void ReferenceBackend::fill_normal(const FillNormal& op) {
+    for (std::int64_t r = 0; r < op.w.rows; ++r)
+        for (std::int64_t c = 0; c < op.w.cols; ++c) {
+            const std::int64_t row = op.first_row + r;
+            const float x = noise_normal(op.key, row, c) * op.sigma;
+            store_stochastic(op.w, r, c, x, noise16(op.rounding, row, c));
+        }
+}
+
+}  // namespace elmo
