@@ -76,4 +76,15 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
     return result;
 }
 
+std::vector<TopK> ReferenceBackend::head_topk(const HeadTopK& op) {
+    const Matrix x = logit_input(op.x_BD, op.w_LD.dtype);
+    std::vector<TopK> best(static_cast<std::size_t>(x.rows), TopK(op.k));
+    for (std::int64_t l = 0; l < op.w_LD.rows; ++l) {
+        const std::vector<double> w = load_row(op.w_LD, l);
+        for (std::int64_t b = 0; b < x.rows; ++b)
+            best[static_cast<std::size_t>(b)].offer(static_cast<float>(logit(x, b, w)), l);
+    }
+    return best;
+}
+
 }  // namespace elmo
