@@ -29,6 +29,9 @@ std::string quoted(std::string_view text, std::size_t limit = 60);
 inline std::string quoted(const std::string& text, std::size_t limit = 60) {
     return quoted(std::string_view(text), limit);
 }
+inline std::string quoted(std::string& text, std::size_t limit = 60) {
+    return quoted(std::string_view(text), limit);
+}
 
 // Offset of the first byte that is not valid UTF-8 (overlong forms and surrogates are invalid), or npos.
 std::size_t find_invalid_utf8(std::string_view text);

@@ -1,0 +1,118 @@
+// elmo bench: speed beside the roofline of this machine.
+#include "elmo/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "elmo/messages.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+Json to_json(const BenchResult& result) {
+    Json phases = Json::array();
+    for (const BenchPhase& phase : result.phases)
+        phases.push_back({{"name", phase.name},
+                          {"median_ms", phase.median_ms},
+                          {"flops", phase.flops},
+                          {"bytes", phase.bytes}});
+    return {{"what", result.what},
+            {"device", result.device},
+            {"threads", result.threads},
+            {"products", result.products},
+            {"median_ms", result.median_ms},
+            {"min_ms", result.min_ms},
+            {"max_ms", result.max_ms},
+            {"items_per_second", result.items_per_second},
+            {"flops", result.flops},
+            {"bytes", result.bytes},
+            {"peak_gflops", result.peak_gflops},
+            {"peak_gbytes", result.peak_gbytes},
+            {"floor_ms", result.floor_ms},
+            {"sol_percent", result.sol_percent},
+            {"planned_bytes", result.planned_bytes},
+            {"measured_peak_bytes", result.measured_peak_bytes},
+            {"phases", phases}};
+}
+
+std::string table(const BenchResult& result) {
+    const bool tokenize = result.what == "tokenize";
+    std::string out = fmt::format("{} on {}, {} threads{}\n\n", result.what, result.device, result.threads,
+                                  result.products.empty() ? "" : ", products in " + result.products);
+    std::vector<std::vector<std::string>> rows;
+    if (!result.phases.empty()) rows.push_back({"phase", "ms", "GFLOP", "GB", "GFLOP/s", "GB/s"});
+    const auto phase_row = [&](const std::string& name, double ms, double flops, double bytes) {
+        rows.push_back({name, fmt::format("{:.3f}", ms), fmt::format("{:.3f}", flops / 1e9),
+                        fmt::format("{:.4f}", bytes / 1e9), fmt::format("{:.1f}", flops / 1e6 / ms),
+                        fmt::format("{:.2f}", bytes / 1e6 / ms)});
+    };
+    for (const BenchPhase& phase : result.phases)
+        phase_row(phase.name, phase.median_ms, phase.flops, phase.bytes);
+    if (!result.phases.empty()) {
+        phase_row("all", result.median_ms, result.flops, result.bytes);
+        out += aligned(rows) + "\n";
+    }
+    Facts facts = {{"median", fmt::format("{:.3f} ms ({:.3f} to {:.3f})", result.median_ms, result.min_ms,
+                                          result.max_ms)}};
+    if (tokenize)
+        facts.push_back(
+            {"speed",
+             fmt::format("{:.1f} MB/s ({:.0f} MB a minute and thread)", result.items_per_second / 1e6,
+                         result.items_per_second * 60 / 1e6 /
+                             static_cast<double>(std::max<std::int64_t>(result.threads, 1)))});
+    else
+        facts.push_back({"speed", fmt::format("{:.1f} texts/s", result.items_per_second)});
+    if (result.peak_gflops > 0)
+        facts.push_back({"machine, measured",
+                         fmt::format("{:.1f} GFLOP/s, {:.2f} GB/s", result.peak_gflops, result.peak_gbytes)});
+    if (result.floor_ms > 0)
+        facts.push_back({"floor", fmt::format("{:.3f} ms: {:.1f} % of the speed of light", result.floor_ms,
+                                              result.sol_percent)});
+    if (result.planned_bytes > 0)
+        facts.push_back({"peak memory, planned", human_bytes(result.planned_bytes)});
+    if (result.measured_peak_bytes > 0)
+        facts.push_back({"peak memory, measured", human_bytes(result.measured_peak_bytes)});
+    return out + aligned(facts);
+}
+
+void run_bench(Invocation& call) {
+    const std::vector<std::string> kinds = {"step", "head", "encoder", "tokenize"};
+    const std::string& what = call.words[0];
+    if (std::find(kinds.begin(), kinds.end(), what) == kinds.end())
+        usage_error(bench_verb(), fmt::format("expected step, head, encoder or tokenize, found '{}'{}",
+                                              quoted(what), did_you_mean(what, kinds)));
+    const BenchResult result = bench(what, call.config);
+    if (call.json)
+        write_json(to_json(result));
+    else
+        write_stdout(table(result));
+}
+
+}  // namespace
+
+Verb bench_verb() {
+    return {
+        "bench",
+        'b',
+        "Measure speed beside the roofline of this machine",
+        "step|head|encoder|tokenize [options]",
+        {{"WHAT",
+          "step: one whole training step; head: the classifier's part; encoder: the encoder's; tokenize"}},
+        1,
+        1,
+        false,
+        {},
+        {{"elmo bench head --labels 500000 --width 384 --batch-size 128 --precision fp8",
+          "The classifier's step"},
+         {"elmo bench step --encoder models/all-MiniLM-L6-v2 --labels 100000 --batch-size 64 --max-length 32",
+          "A whole step"}},
+        "Prints medians, the work of a step, the measured product and copy rates of the machine, and the "
+        "share of "
+        "the speed of light: the least time those rates allow over the time it took.",
+        run_bench};
+}
+
+}  // namespace elmo::cli

@@ -1,0 +1,131 @@
+#include "command_line.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <filesystem>
+
+#include "elmo/error.h"
+#include "elmo/messages.h"
+#include "help.h"
+#include "output.h"
+
+namespace elmo::cli {
+namespace {
+
+struct Flag {
+    std::string key;
+    CLI::Option* option;
+};
+
+// What the words were declared to be, and what was found.
+struct Parsed {
+    std::vector<Flag> flags;
+    std::vector<std::string> recipes, settings;
+    bool help = false, quiet = false, verbose = false;
+};
+
+bool has_letter(std::string_view verbs, char letter) {
+    return verbs.find(letter) != std::string_view::npos;
+}
+
+// CLI11 sorts words into flags and arguments; values, checks, help and the wording of errors are ours.
+void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invocation) {
+    app.set_help_flag();
+    app.allow_extras();
+    app.add_flag("-h,--help", parsed.help);
+    app.add_flag("--json", invocation.json);
+    app.add_flag("-q,--quiet", parsed.quiet);
+    app.add_flag("-v,--verbose", parsed.verbose);
+    app.add_option("--recipe", parsed.recipes)->allow_extra_args(false);
+    app.add_option("--set", parsed.settings)->allow_extra_args(false);
+    app.add_option("words", invocation.words);
+    for (const ExtraFlag& flag : verb.extra) {
+        std::string& value = invocation.extra[flag.name] = flag.default_value;
+        app.add_option(fmt::format("--{}", flag.name), value);
+    }
+    for (const OptionInfo& option : options()) {
+        if (!has_letter(option.verbs, verb.letter)) continue;
+        const std::string name = flag_of(option.key);
+        CLI::Option* flag =
+            option.type == "switch" ? app.add_flag(name) : app.add_option(name)->type_name("value");
+        parsed.flags.push_back({std::string(option.key), flag->take_last()});
+    }
+}
+
+// The error of a flag that the verb does not have: an option of other verbs, or a slip.
+[[noreturn]] void unknown_flag(const Verb& verb, std::string_view word) {
+    const std::string flag(word.substr(0, word.find('=')));
+    std::vector<std::string> known = {"--help", "--json", "--quiet", "--verbose", "--recipe", "--set"};
+    for (const ExtraFlag& extra : verb.extra) known.push_back(fmt::format("--{}", extra.name));
+    for (const OptionInfo& option : options()) {
+        if (has_letter(option.verbs, verb.letter))
+            known.push_back(flag_of(option.key));
+        else if (flag_of(option.key) == flag)
+            usage_error(verb, fmt::format("flag '{}' does not belong to this verb", flag));
+    }
+    usage_error(verb, fmt::format("unknown flag '{}'{}", quoted(flag), did_you_mean(flag, known)));
+}
+
+void apply_setting(Config& config, const Verb& verb, const std::string& setting) {
+    const std::size_t equals = setting.find('=');
+    if (equals == std::string::npos)
+        usage_error(verb, fmt::format("--set: expected key=value, found '{}'", quoted(setting)));
+    set_option(config, setting.substr(0, equals), setting.substr(equals + 1), "--set");
+}
+
+// How the data are read and scored is the run's own business: eval and predict repeat none of it.
+void apply_run_recipe(Config& config, const std::filesystem::path& run) {
+    const auto recipe = run / "recipe.toml";
+    if (!std::filesystem::exists(recipe)) return;
+    Config of_run;
+    load_recipe(of_run, recipe);
+    for (const OptionInfo& option : options())
+        if (option.group == "data" || option.key == "propensity_a" || option.key == "propensity_b")
+            set_option(config, option.key, get_option(of_run, option.key), recipe.string());
+}
+
+void check_words(const Verb& verb, const std::vector<std::string>& words) {
+    if (words.size() > verb.max_words)
+        usage_error(verb, fmt::format("unexpected argument '{}'; usage: elmo {} {}",
+                                      quoted(words[verb.max_words]), verb.name, verb.usage));
+    if (words.size() < verb.min_words)
+        usage_error(verb, fmt::format("{} is missing; usage: elmo {} {}", verb.arguments[words.size()].name,
+                                      verb.name, verb.usage));
+}
+
+}  // namespace
+
+void usage_error(const Verb& verb, std::string_view message) {
+    throw ConfigError(fmt::format("{}; see 'elmo {} --help'", message, verb.name));
+}
+
+bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
+    CLI::App app;
+    Parsed parsed;
+    declare(app, verb, parsed, invocation);
+    try {
+        app.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        usage_error(verb, error.what());
+    }
+    if (parsed.help) {
+        write_stdout(help_text(verb));
+        return false;
+    }
+    for (const std::string& word : app.remaining()) unknown_flag(verb, word);
+    if (parsed.quiet && parsed.verbose) usage_error(verb, "--quiet and --verbose exclude each other");
+    set_log_level(parsed.quiet ? LogLevel::kQuiet : parsed.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+    check_words(verb, invocation.words);
+
+    if (verb.starts_from_run && !invocation.words.empty())
+        apply_run_recipe(invocation.config, invocation.words[0]);
+    for (const std::string& recipe : parsed.recipes) load_recipe(invocation.config, recipe);
+    for (const std::string& setting : parsed.settings) apply_setting(invocation.config, verb, setting);
+    for (const Flag& flag : parsed.flags)
+        if (flag.option->count() > 0) set_option(invocation.config, flag.key, flag.option->results().back());
+    validate(invocation.config);
+    return true;
+}
+
+}  // namespace elmo::cli

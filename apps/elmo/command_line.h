@@ -1,0 +1,59 @@
+// The command line, once for all verbs: flags made from the options, recipes, --set, and the usage errors.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "elmo/config.h"
+
+namespace elmo::cli {
+
+// A verb's call, as its function sees it.
+struct Invocation {
+    Config config;                             // defaults, then the run's recipe, --recipe, --set, flags
+    std::vector<std::string> words;            // the arguments that are not flags
+    std::map<std::string, std::string> extra;  // flags that are not options of the library
+    bool json = false;
+};
+
+struct Argument {
+    std::string name;  // "RUN"
+    std::string help;
+};
+
+struct Example {
+    std::string command;
+    std::string what;
+};
+
+// A flag of one verb that is not an option of the library.
+struct ExtraFlag {
+    std::string name;  // without dashes
+    std::string default_value;
+    std::string help;
+};
+
+struct Verb {
+    std::string name;
+    char letter;  // in the `verbs` column of options.def
+    std::string summary;
+    std::string usage;  // what follows "elmo <name>"
+    std::vector<Argument> arguments;
+    std::size_t min_words, max_words;
+    bool starts_from_run;  // the first word is a run folder whose recipe holds the defaults
+    std::vector<ExtraFlag> extra;
+    std::vector<Example> examples;
+    std::string description;
+    void (*run)(Invocation& invocation);
+};
+
+// Takes an error to mean that the command line is wrong: ConfigError that ends in a pointer to --help.
+[[noreturn]] void usage_error(const Verb& verb, std::string_view message);
+
+// Reads the arguments after the verb. Returns false when help was asked for, and printed.
+// ConfigError for anything unknown, malformed or out of range.
+bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation);
+
+}  // namespace elmo::cli

@@ -1,0 +1,120 @@
+// elmo data: imports a data set, shows what is in it, and makes the WordNet one.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+Json to_json(const DataSummary& summary) {
+    return {{"format", summary.format},
+            {"train_rows", summary.train_rows},
+            {"test_rows", summary.test_rows},
+            {"labels", summary.labels},
+            {"labels_per_row", summary.labels_per_row},
+            {"rows_per_label", summary.rows_per_label},
+            {"tokens_per_row", summary.tokens_per_row},
+            {"longest_row_tokens", summary.longest_row_tokens},
+            {"cut_rows", summary.cut_rows},
+            {"rows_without_labels", summary.rows_without_labels},
+            {"labels_unseen_in_train", summary.labels_unseen_in_train},
+            {"replaced_utf8", summary.replaced_utf8},
+            {"merged_labels", summary.merged_labels},
+            {"has_label_names", summary.has_label_names},
+            {"train_filter_pairs", summary.train_filter_pairs},
+            {"test_filter_pairs", summary.test_filter_pairs},
+            {"cache", summary.cache},
+            {"cache_reused", summary.cache_reused},
+            {"import_seconds", summary.import_seconds}};
+}
+
+std::string table(const DataSummary& summary) {
+    Facts facts;
+    const auto text = [&](const char* name, std::string value) { facts.push_back({name, std::move(value)}); };
+    const auto count = [&](const char* name, std::int64_t value) { text(name, with_commas(value)); };
+    const auto count_if_any = [&](const char* name, std::int64_t value) {
+        if (value > 0) count(name, value);
+    };
+    text("format", summary.format);
+    count("training texts", summary.train_rows);
+    count("test texts", summary.test_rows);
+    count("labels", summary.labels);
+    text("label names", summary.has_label_names ? "yes" : "no");
+    text("labels a text", fmt::format("{:.2f}", summary.labels_per_row));
+    text("texts a label", fmt::format("{:.2f}", summary.rows_per_label));
+    if (summary.tokens_per_row > 0) {
+        text("tokens a text", fmt::format("{:.1f}", summary.tokens_per_row));
+        count("longest text, tokens", summary.longest_row_tokens);
+    }
+    count_if_any("texts cut at max_length", summary.cut_rows);
+    count_if_any("texts without labels", summary.rows_without_labels);
+    count_if_any("labels not in training", summary.labels_unseen_in_train);
+    count_if_any("texts with replaced UTF-8", summary.replaced_utf8);
+    count_if_any("merged labels", summary.merged_labels);
+    count_if_any("filter pairs, training", summary.train_filter_pairs);
+    count_if_any("filter pairs, test", summary.test_filter_pairs);
+    if (!summary.cache.empty()) text("cache", summary.cache + (summary.cache_reused ? " (reused)" : ""));
+    if (!summary.cache_reused) text("time", duration_text(summary.import_seconds));
+    return aligned(facts);
+}
+
+void show(const Invocation& call, const DataSummary& summary) {
+    if (call.json)
+        write_json(to_json(summary));
+    else
+        write_stdout(table(summary));
+}
+
+const std::vector<std::string> kActions = {"import", "inspect", "wordnet"};
+
+void run_data(Invocation& call) {
+    std::string action = "import";
+    std::vector<std::string> rest = call.words;
+    if (!rest.empty() && std::count(kActions.begin(), kActions.end(), rest[0]) > 0) {
+        action = rest[0];
+        rest.erase(rest.begin());
+    }
+    if (action == "wordnet") {
+        if (!rest.empty()) usage_error(data_verb(), fmt::format("unexpected argument '{}'", quoted(rest[0])));
+        if (call.config.out.empty())
+            usage_error(data_verb(), "--out is missing: the folder to write the data set to");
+        return show(call, make_wordnet(call.extra.at("wordnet"), call.config));
+    }
+    if (rest.size() > 1)
+        usage_error(data_verb(), fmt::format("expected import, inspect or wordnet before DATA, found '{}'{}",
+                                             quoted(rest[0]), did_you_mean(rest[0], kActions)));
+    if (!rest.empty()) call.config.data = rest[0];
+    if (call.config.data.empty())
+        usage_error(data_verb(), "DATA is missing; usage: elmo data [import|inspect] DATA");
+    if (action == "inspect") return show_inspection(call, call.config.data);
+    show(call, import_data(call.config));
+}
+
+}  // namespace
+
+Verb data_verb() {
+    return {"data",
+            'd',
+            "Import a data set and say what is in it, or make one from WordNet",
+            "[import|inspect] DATA [options] | elmo data wordnet --out FOLDER [options]",
+            {{"DATA", "Folder or file of the data set (also --data)"}},
+            0,
+            2,
+            false,
+            {{"wordnet", "/usr/share/wordnet",
+              "Folder of the WordNet 3.0 database files, for 'elmo data wordnet'"}},
+            {{"elmo data data/wordnet", "Imports into the cache, or reuses it, and prints counts"},
+             {"elmo data tickets.csv --text-column subject+body --label-column tags --label-separator ';'",
+              "A CSV with named columns"},
+             {"elmo data wordnet --wordnet /usr/share/wordnet --out data/wordnet",
+              "Words and definitions to the kinds of thing they are, from Debian's wordnet-base"}},
+            "",
+            run_data};
+}
+
+}  // namespace elmo::cli

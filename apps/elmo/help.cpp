@@ -1,0 +1,178 @@
+#include "help.h"
+
+#include <fmt/format.h>
+
+#include "elmo/elmo.h"
+
+namespace elmo::cli {
+namespace {
+
+constexpr std::size_t kLineWidth = 100;
+constexpr std::size_t kFlagWidth = 30;
+
+struct Entry {
+    std::string flag;  // "--batch-size INTEGER"
+    std::string help;
+    std::string default_value;
+};
+
+struct Group {
+    std::string name;
+    std::vector<Entry> entries;
+};
+
+std::string placeholder(const OptionInfo& option) {
+    if (option.type == "switch") return "";
+    if (option.type == "integer") return " INTEGER";
+    return option.type == "number" ? " NUMBER" : " TEXT";
+}
+
+// The verb's flags by group, the groups in the order of the option list.
+std::vector<Group> groups_of(const Verb& verb) {
+    std::vector<Group> groups;
+    const auto group = [&](std::string_view name) -> Group& {
+        for (Group& known : groups)
+            if (known.name == name) return known;
+        return groups.emplace_back(Group{std::string(name), {}});
+    };
+    for (const ExtraFlag& flag : verb.extra)
+        group(verb.name).entries.push_back(
+            {fmt::format("--{} TEXT", flag.name), flag.help, flag.default_value});
+    for (const OptionInfo& option : options()) {
+        if (option.verbs.find(verb.letter) == std::string_view::npos) continue;
+        group(option.group)
+            .entries.push_back({flag_of(option.key) + placeholder(option), std::string(option.help),
+                                option.type == "switch" ? "" : option.default_value});
+    }
+    Group& common = group("common");
+    common.entries = {
+        {"--recipe FILE", "Recipe (TOML) applied before --set and the flags; may be repeated", ""},
+        {"--set KEY=VALUE", "Sets one option by its recipe key; may be repeated", ""},
+        {"--json", "Results as JSON on standard output", ""},
+        {"-q, --quiet", "No progress, no messages but warnings and errors", ""},
+        {"-v, --verbose", "More messages", ""},
+        {"-h, --help", "This help", ""},
+    };
+    return groups;
+}
+
+// `text` in lines of kLineWidth, all but the first indented.
+std::string wrapped(std::string_view text, std::size_t indent) {
+    std::string out;
+    std::size_t column = indent;
+    while (!text.empty()) {
+        const std::size_t space = text.find(' ');
+        const std::string_view word = text.substr(0, space);
+        if (column > indent && column + 1 + word.size() > kLineWidth) {
+            out += "\n" + std::string(indent, ' ');
+            column = indent;
+        }
+        if (column > indent) {
+            out += ' ';
+            ++column;
+        }
+        out += word;
+        column += word.size();
+        text.remove_prefix(space == std::string_view::npos ? text.size() : space + 1);
+    }
+    return out;
+}
+
+std::string entry_text(const Entry& entry) {
+    const std::string help =
+        entry.default_value.empty() ? entry.help : fmt::format("{} [{}]", entry.help, entry.default_value);
+    const std::string left = "  " + entry.flag;
+    const std::string gap = left.size() + 2 > kFlagWidth ? "\n" + std::string(kFlagWidth, ' ')
+                                                         : std::string(kFlagWidth - left.size(), ' ');
+    return left + gap + wrapped(help, kFlagWidth) + "\n";
+}
+
+// Cells of a Markdown table must not hold a bar.
+std::string cell(std::string_view text) {
+    std::string out;
+    for (const char c : text) {
+        if (c == '|') out += '\\';
+        out += c;
+    }
+    return out;
+}
+
+std::string markdown_of(const Verb& verb) {
+    std::string out = fmt::format("## elmo {}\n\n{}.\n\n```\nelmo {} {}\n```\n\n", verb.name, verb.summary,
+                                  verb.name, verb.usage);
+    if (!verb.description.empty()) out += verb.description + "\n\n";
+    for (const Argument& argument : verb.arguments)
+        out += fmt::format("- `{}`: {}\n", argument.name, argument.help);
+    out += "\nExamples:\n\n```sh\n";
+    for (const Example& example : verb.examples)
+        out += fmt::format("# {}\n{}\n", example.what, example.command);
+    out += "```\n\n";
+    for (const Group& group : groups_of(verb)) {
+        if (group.name == "common") continue;
+        out += fmt::format("| {} | default | |\n|---|---|---|\n", group.name);
+        for (const Entry& entry : group.entries)
+            out +=
+                fmt::format("| `{}` | {} | {} |\n", entry.flag,
+                            entry.default_value.empty() ? "" : fmt::format("`{}`", cell(entry.default_value)),
+                            cell(entry.help));
+        out += "\n";
+    }
+    return out;
+}
+
+}  // namespace
+
+std::string help_text(const Verb& verb) {
+    std::string out =
+        fmt::format("elmo {}: {}\n\nUsage: elmo {} {}\n", verb.name, verb.summary, verb.name, verb.usage);
+    if (!verb.description.empty()) out += "\n" + wrapped(verb.description, 0) + "\n";
+    if (!verb.arguments.empty()) out += "\nArguments:\n";
+    for (const Argument& argument : verb.arguments) out += entry_text({argument.name, argument.help, ""});
+    out += "\nExamples:\n";
+    for (const Example& example : verb.examples)
+        out += fmt::format("  # {}\n  {}\n", example.what, example.command);
+    for (const Group& group : groups_of(verb)) {
+        out += fmt::format("\nOptions ({}):\n", group.name);
+        for (const Entry& entry : group.entries) out += entry_text(entry);
+    }
+    return out;
+}
+
+std::string overview_text(const std::vector<Verb>& verbs) {
+    std::string out =
+        "elmo: extreme multi-label classification of text in low precision\n\nUsage: elmo VERB [arguments] "
+        "[options]\n\nVerbs:\n";
+    for (const Verb& verb : verbs) out += fmt::format("  {:<10} {}\n", verb.name, verb.summary);
+    out += "\nExamples:\n";
+    for (const Verb& verb : verbs) out += fmt::format("  {}\n", verb.examples.front().command);
+    out +=
+        "\n'elmo VERB --help' lists the options of a verb; 'elmo --version' prints the version.\n"
+        "Results go to standard output, messages to standard error. Exit status: 0 done, 1 failed, 2 wrong "
+        "usage.\n";
+    return out;
+}
+
+std::string markdown(const std::vector<Verb>& verbs) {
+    std::string out =
+        "# The command line\n\n"
+        "Made from the option list by `tools/make_cli_docs.sh`; `elmo VERB --help` prints the same.\n\n"
+        "Results go to standard output, messages and progress to standard error. Exit status: 0 done, 1 "
+        "failed, "
+        "2 wrong usage.\n\n"
+        "Every option is a flag (`--batch-size 64`), a setting (`--set batch_size=64`) and a key of a recipe "
+        "file\n"
+        "(`batch_size = 64`). Recipes are applied first, then settings, then flags. Switches are turned off "
+        "again by\n"
+        "`--flag=false`. Every verb also takes:\n\n"
+        "| common | |\n|---|---|\n";
+    for (const Group& group : groups_of(verbs.front()))
+        if (group.name == "common")
+            for (const Entry& entry : group.entries)
+                out += fmt::format("| `{}` | {} |\n", entry.flag, entry.help);
+    out += "\n";
+    for (const Verb& verb : verbs) out += markdown_of(verb);
+    out.pop_back();
+    return out;
+}
+
+}  // namespace elmo::cli

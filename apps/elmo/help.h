@@ -1,0 +1,16 @@
+// --help and docs/cli.md, both made from the verbs and the option list.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "command_line.h"
+
+namespace elmo::cli {
+
+std::string help_text(const Verb& verb);
+std::string overview_text(const std::vector<Verb>& verbs);
+// The whole of docs/cli.md.
+std::string markdown(const std::vector<Verb>& verbs);
+
+}  // namespace elmo::cli

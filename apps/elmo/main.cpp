@@ -1,0 +1,81 @@
+// The program `elmo`: finds the verb, runs it, and turns errors into one line and an exit status.
+#include <fmt/format.h>
+
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <new>
+
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
+#include "help.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
+
+std::vector<Verb> all_verbs() {
+    return {train_verb(), eval_verb(), predict_verb(),  plan_verb(),
+            bench_verb(), data_verb(), tokenize_verb(), inspect_verb()};
+}
+
+void run(int argc, char** argv) {
+    const std::vector<Verb> verbs = all_verbs();
+    std::string word = argc > 1 ? argv[1] : "--help";
+    if (word == "help" && argc > 2) {  // elmo help train
+        word = argv[2];
+        for (const Verb& verb : verbs)
+            if (verb.name == word) return write_stdout(help_text(verb));
+    }
+    if (word == "--help" || word == "-h" || word == "help") {
+        if (argc > 1) return write_stdout(overview_text(verbs));
+        throw ConfigError("a verb is missing; see 'elmo --help'");
+    }
+    if (word == "--version") return write_stdout(fmt::format("elmo {}\n", version()));
+    if (word == "help-markdown") return write_stdout(markdown(verbs));
+    for (const Verb& verb : verbs) {
+        if (verb.name != word) continue;
+        Invocation invocation;
+        if (parse(verb, argc - 1, argv + 1, invocation)) verb.run(invocation);
+        return;
+    }
+    std::vector<std::string> known = {"--help", "--version"};
+    for (const Verb& verb : verbs) known.push_back(verb.name);
+    throw ConfigError(fmt::format("unknown {} '{}'{}; see 'elmo --help'", word[0] == '-' ? "flag" : "verb",
+                                  quoted(word), did_you_mean(word, known)));
+}
+
+int fail(int status, const char* message) {
+    std::fflush(stdout);
+    fmt::print(stderr, "elmo: error: {}\n", message);
+    return status;
+}
+
+int guarded_main(int argc, char** argv) {
+    try {
+        run(argc, argv);
+        flush_stdout();
+        return kDone;
+    } catch (const OutputClosed&) {
+        return kDone;
+    } catch (const ConfigError& error) {
+        return fail(kWrongUsage, error.what());
+    } catch (const std::bad_alloc&) {
+        return fail(kFailed, "out of memory; 'elmo plan' shows what a run needs");
+    } catch (const std::filesystem::filesystem_error& error) {
+        return fail(kFailed, fmt::format("{}: {}", error.path1().string(), error.code().message()).c_str());
+    } catch (const std::exception& error) {
+        return fail(kFailed, error.what());
+    }
+}
+
+}  // namespace
+}  // namespace elmo::cli
+
+int main(int argc, char** argv) {
+    std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is seen as a failed write
+    return elmo::cli::guarded_main(argc, argv);
+}

@@ -1,0 +1,86 @@
+#include "output.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+#include <cstring>
+
+namespace elmo::cli {
+namespace {
+
+[[noreturn]] void write_failed() {
+    if (errno == EPIPE) throw OutputClosed();
+    throw DataError(fmt::format("standard output: cannot write: {}", std::strerror(errno)));
+}
+
+}  // namespace
+
+void write_stdout(std::string_view text) {
+    if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) write_failed();
+}
+
+void flush_stdout() {
+    if (std::fflush(stdout) != 0) write_failed();
+}
+
+void write_json(const Json& value) {
+    write_stdout(value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows) {
+    std::vector<std::size_t> widths;
+    for (const auto& row : rows) {
+        widths.resize(std::max(widths.size(), row.size()));
+        for (std::size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], row[c].size());
+    }
+    std::string out;
+    for (const auto& row : rows) {
+        std::string line;
+        for (std::size_t c = 0; c < row.size(); ++c)
+            line += c == 0 ? fmt::format("{:<{}}", row[c], widths[c])
+                           : fmt::format("  {:>{}}", row[c], widths[c]);
+        line.erase(line.find_last_not_of(' ') + 1);
+        out += line + "\n";
+    }
+    return out;
+}
+
+std::string aligned(const Facts& facts) {
+    std::size_t width = 0;
+    for (const auto& [name, value] : facts) width = std::max(width, name.size());
+    std::string out;
+    for (const auto& [name, value] : facts) out += fmt::format("{:<{}}  {}\n", name, width, value);
+    return out;
+}
+
+double printable(float value) {
+    char buffer[64];
+    const auto [end, status] = std::to_chars(buffer, buffer + sizeof buffer, value);
+    double wide = 0;
+    std::from_chars(buffer, end, wide);
+    return wide;
+}
+
+std::string duration_text(double seconds) {
+    if (seconds < 60) return fmt::format("{:.1f} s", seconds);
+    const auto s = static_cast<std::int64_t>(seconds + 0.5);
+    return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
+                     : fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+Json to_json(const MemoryReport& report) {
+    Json segments = Json::array();
+    for (const Segment& segment : report.segments)
+        segments.push_back({{"name", segment.name}, {"bytes", segment.bytes}, {"at_peak", segment.at_peak}});
+    return {{"total_bytes", report.total_bytes()},
+            {"arena_bytes", report.arena_bytes},
+            {"mapped_bytes", report.mapped_bytes},
+            {"program_bytes", report.program_bytes},
+            {"chunks", report.chunks},
+            {"segments", segments}};
+}
+
+}  // namespace elmo::cli

@@ -1,0 +1,37 @@
+// Standard output: the results and nothing else, written whole or refused with an error.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "elmo/elmo.h"
+
+namespace elmo::cli {
+
+using Json = nlohmann::ordered_json;
+
+// The reader of our output has gone: the program ends without a word.
+struct OutputClosed {};
+
+// OutputClosed when the reader has gone, DataError when the output cannot be written (a full disk).
+void write_stdout(std::string_view text);
+void flush_stdout();
+
+// One line; label names of any bytes are printed with U+FFFD for what is not UTF-8.
+void write_json(const Json& value);
+// Columns aligned by their widest cell: the first to the left, the others to the right.
+std::string aligned(const std::vector<std::vector<std::string>>& rows);
+// Names and values, a pair a line.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+std::string aligned(const Facts& facts);
+
+// The value that prints with as few digits as the float needs.
+double printable(float value);
+// 1:05, 2:03:04; tenths below a minute.
+std::string duration_text(double seconds);
+
+Json to_json(const MemoryReport& report);
+
+}  // namespace elmo::cli

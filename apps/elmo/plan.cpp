@@ -1,0 +1,40 @@
+// elmo plan: the memory of a training run by named segment, without running it.
+#include "elmo/elmo.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+void run_plan(Invocation& call) {
+    if (!call.words.empty()) call.config.data = call.words[0];
+    if (call.config.data.empty() && call.config.labels == 0)
+        usage_error(plan_verb(), "expected DATA or --labels: a plan needs the number of labels");
+    const MemoryReport report = plan_memory(call.config);
+    if (call.json)
+        write_json(to_json(report));
+    else
+        write_stdout(report.describe());
+}
+
+}  // namespace
+
+Verb plan_verb() {
+    return {"plan",
+            'm',
+            "Show the memory of a training run without running it",
+            "[DATA] [options]",
+            {{"DATA", "Data set to plan for; --labels does without one"}},
+            0,
+            1,
+            false,
+            {},
+            {{"elmo plan --labels 3000000 --batch-size 128 --precision fp8 --encoder models/all-MiniLM-L6-v2",
+              "Three million labels, 8-bit head"},
+             {"elmo plan data/wordnet --recipe recipes/demo.toml --max-memory 1GiB",
+              "Chunks chosen to fit a budget"}},
+            "",
+            run_plan};
+}
+
+}  // namespace elmo::cli

@@ -1,0 +1,103 @@
+// elmo train: trains a run, and says how it went.
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <csignal>
+
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+std::atomic<bool> g_stop{false};
+static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
+
+void say(std::string_view message) {
+    [[maybe_unused]] const auto written = write(STDERR_FILENO, message.data(), message.size());
+}
+
+// The first signal ends the run after its step; the second ends the program.
+void on_signal(int) {
+    if (g_stop.exchange(true)) _exit(130);
+    say("\nelmo: stopping after this step and saving; once more stops at once\n");
+}
+
+Json to_json(const TrainResult& result, const Config& config) {
+    return {{"run", config.out},
+            {"steps", result.steps},
+            {"epochs", result.epochs},
+            {"interrupted", result.interrupted},
+            {"train_seconds", result.train_seconds},
+            {"texts_per_second", result.texts_per_second},
+            {"last_loss", result.last_loss},
+            {"select", result.select},
+            {"best_score", result.best_score},
+            {"best_step", result.best_step},
+            {"planned_peak_bytes", result.planned.total_bytes()},
+            {"measured_peak_bytes", result.measured_peak_bytes},
+            {"saturations", result.saturations},
+            {"plan", cli::to_json(result.planned)}};
+}
+
+std::string table(const TrainResult& result, const Config& config) {
+    Facts facts = {{"run", config.out},
+                   {"steps", fmt::format("{} ({:.4g} epochs)", with_commas(result.steps), result.epochs)},
+                   {"training time", duration_text(result.train_seconds)},
+                   {"speed", fmt::format("{:.0f} texts/s", result.texts_per_second)},
+                   {"last loss", fmt::format("{:.4f}", result.last_loss)}};
+    if (result.best_step > 0)
+        facts.push_back({fmt::format("best {} on validation", result.select),
+                         fmt::format("{:.2f} (step {})", result.best_score, with_commas(result.best_step))});
+    facts.push_back({"peak memory, planned", human_bytes(result.planned.total_bytes())});
+    facts.push_back({"peak memory, measured", human_bytes(result.measured_peak_bytes)});
+    if (result.saturations > 0) facts.push_back({"saturated weights", with_commas(result.saturations)});
+    if (result.interrupted) facts.push_back({"stopped early", "continue with --resume"});
+    return aligned(facts);
+}
+
+void run_train(Invocation& call) {
+    if (!call.words.empty()) call.config.data = call.words[0];
+    if (call.config.data.empty())
+        usage_error(train_verb(), "DATA is missing; usage: elmo train DATA --out RUN");
+    if (call.config.out.empty())
+        usage_error(train_verb(), "--out is missing: the folder to write the run to");
+    std::signal(SIGINT, on_signal);
+    std::signal(SIGTERM, on_signal);
+    const TrainResult result = train(call.config, g_stop);
+    if (call.json)
+        write_json(to_json(result, call.config));
+    else
+        write_stdout(table(result, call.config));
+}
+
+}  // namespace
+
+Verb train_verb() {
+    return {"train",
+            't',
+            "Train a classifier on a data set",
+            "DATA --out RUN [options]",
+            {{"DATA", "Folder or file of the data set (also --data)"}},
+            0,
+            1,
+            false,
+            {},
+            {{"elmo train data/wordnet --out runs/first", "Bag encoder, BF16 head, defaults for the rest"},
+             {"elmo train data/wordnet --out runs/first --resume", "Continue where it stopped, bit for bit"},
+             {"elmo train tickets.tsv --out runs/tickets --precision e3m4 --epochs 20",
+              "One plain file of text<TAB>label,label lines; 8-bit weights"},
+             {"elmo train data/wordnet --out runs/minilm --encoder models/all-MiniLM-L6-v2 --max-memory 8GiB",
+              "Fine-tune a Hugging Face encoder within a memory budget"}},
+            "Imports the data (or reuses the cache), trains, validates, and keeps the best and the last "
+            "checkpoint in "
+            "RUN beside the run log. Ctrl-C or SIGTERM finishes the step, saves and ends with status 0; a "
+            "second one "
+            "ends at once.",
+            run_train};
+}
+
+}  // namespace elmo::cli

@@ -1,0 +1,34 @@
+// Texts to predict or to tokenize, from a file (plain or gzip) or standard input.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "elmo/config.h"
+
+namespace elmo {
+
+class TextReader {
+  public:
+    // `path` "" or "-" is standard input. Options used: input, text_column, allow_invalid_utf8.
+    TextReader(const std::string& path, const Config& config);
+    ~TextReader();
+    TextReader(const TextReader&) = delete;
+    TextReader& operator=(const TextReader&) = delete;
+
+    // Up to `limit` texts, one a line; empty at the end. Returns fewer rather than wait for input that
+    // has not come yet. DataError with file and line for invalid UTF-8 or a line that is not what `input`
+    // says.
+    std::vector<std::string> next(std::int64_t limit);
+
+    // Rows in which invalid UTF-8 was replaced.
+    std::int64_t replaced_utf8() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace elmo
