@@ -20,11 +20,11 @@ namespace elmo {
 
 // The largest of everything a run will ask for: what scratch is planned from.
 struct Workload {
-    std::int64_t batch = 0;         // B
-    std::int64_t tokens = 0;        // T of the largest batch
-    std::int64_t longest = 0;       // tokens of the longest text
-    std::int64_t width = 0;         // D of the head
-    std::int64_t widest = 0;        // largest N or K of a linear layer (0: no linear layers)
+    std::int64_t batch = 0;           // B
+    std::int64_t tokens = 0;          // T of the largest batch
+    std::int64_t longest = 0;         // tokens of the longest text
+    std::int64_t width = 0;           // D of the head
+    std::int64_t widest = 0;          // largest N or K of a linear layer (0: no linear layers)
     std::int64_t largest_weight = 0;  // elements of the largest linear weight
     std::int64_t heads = 1;
     std::int64_t vocab = 0;

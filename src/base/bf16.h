@@ -11,8 +11,12 @@ struct Bf16 {
     bool operator==(const Bf16&) const = default;
 };
 
-inline float to_float(Bf16 x) { return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16); }
-inline float to_float(float x) { return x; }
+inline float to_float(Bf16 x) {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(x.bits) << 16);
+}
+inline float to_float(float x) {
+    return x;
+}
 
 // Round to nearest even; NaN stays a NaN.
 inline Bf16 to_bf16(float x) {

@@ -38,12 +38,16 @@ std::string clock_time(double seconds) {
 
 }  // namespace
 
-void set_log_level(LogLevel level) { g_level = level; }
+void set_log_level(LogLevel level) {
+    g_level = level;
+}
 
 void log_info(std::string_view message) {
     if (g_level.load() >= LogLevel::kInfo) write_line(message);
 }
-void log_warning(std::string_view message) { write_line(fmt::format("warning: {}", message)); }
+void log_warning(std::string_view message) {
+    write_line(fmt::format("warning: {}", message));
+}
 void log_debug(std::string_view message) {
     if (g_level.load() >= LogLevel::kDebug) write_line(message);
 }
@@ -89,7 +93,8 @@ void Progress::draw(std::string_view note, bool last) {
             for (int i = 0; i < 24; ++i) line += i < filled ? "█" : "·";
             line += "]";
         }
-        line += fmt::format(" {:3.0f}% {}/{} {}", share * 100, with_commas(done_), with_commas(total_), unit_);
+        line +=
+            fmt::format(" {:3.0f}% {}/{} {}", share * 100, with_commas(done_), with_commas(total_), unit_);
         if (!last && rate > 0 && done_ > 0)
             line += fmt::format(", {} left", clock_time(static_cast<double>(total_ - done_) / rate));
     } else {

@@ -43,7 +43,8 @@ inline constexpr MiniFloat kE3M4{3, 4, 7, 0x7f};
 // The code of x rounded up or down as `carry17` decides: the discarded fraction of a unit, taken to 17
 // bits, plus carry17 reaches 2^17 or not. Saturates; NaN becomes the largest code (callers guard NaN).
 // `saturated`, where given, counts values beyond the largest finite number.
-inline std::uint32_t round_minifloat(const MiniFloat& f, float x, std::uint32_t carry17, std::int64_t* saturated) {
+inline std::uint32_t round_minifloat(const MiniFloat& f, float x, std::uint32_t carry17,
+                                     std::int64_t* saturated) {
     const auto bits = std::bit_cast<std::uint32_t>(x);
     const std::uint32_t sign = (bits >> 31) << f.sign_shift();
     const float magnitude = std::bit_cast<float>(bits & 0x7fffffffu);
@@ -62,7 +63,8 @@ inline std::uint32_t round_minifloat(const MiniFloat& f, float x, std::uint32_t 
     // `whole` may reach the next binade: the code sequence is contiguous, so plain addition is right.
     const std::uint32_t base = static_cast<std::uint32_t>(exponent - f.min_exponent()) << f.mantissa_bits;
     const std::uint32_t code = base + whole;
-    return sign | (code > static_cast<std::uint32_t>(f.top_code) ? static_cast<std::uint32_t>(f.top_code) : code);
+    return sign |
+           (code > static_cast<std::uint32_t>(f.top_code) ? static_cast<std::uint32_t>(f.top_code) : code);
 }
 
 // Stochastic rounding with 16 bits of noise: up with probability equal to the discarded fraction
@@ -88,7 +90,8 @@ inline std::uint32_t round_nearest(const MiniFloat& f, float x) {
     if (rest > 0.5 || (rest == 0.5 && std::fmod(whole, 2.0) == 1.0)) whole += 1.0;
     const std::uint32_t code = (static_cast<std::uint32_t>(exponent - f.min_exponent()) << f.mantissa_bits) +
                                static_cast<std::uint32_t>(whole);
-    return sign | (code > static_cast<std::uint32_t>(f.top_code) ? static_cast<std::uint32_t>(f.top_code) : code);
+    return sign |
+           (code > static_cast<std::uint32_t>(f.top_code) ? static_cast<std::uint32_t>(f.top_code) : code);
 }
 
 // BF16 discards exactly 16 bits, so adding the noise below the cut and truncating is equation (1).
@@ -97,7 +100,8 @@ inline Bf16 round_stochastic_bf16(float x, std::uint16_t noise) {
     const auto u = std::bit_cast<std::uint32_t>(x);
     if ((u & 0x7f800000u) == 0x7f800000u) return to_bf16(x);
     const std::uint32_t rounded = u + noise;
-    if ((rounded & 0x7f800000u) == 0x7f800000u) return {static_cast<std::uint16_t>(((u >> 31) << 15) | 0x7f7fu)};
+    if ((rounded & 0x7f800000u) == 0x7f800000u)
+        return {static_cast<std::uint16_t>(((u >> 31) << 15) | 0x7f7fu)};
     return {static_cast<std::uint16_t>(rounded >> 16)};
 }
 

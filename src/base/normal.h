@@ -26,13 +26,14 @@ inline float portable_log(float u) {
 
 // cos(2 pi t) for t in [0, 1): folded to a quarter, then a polynomial in the angle. Basic operations only.
 inline float portable_cos_turn(float t) {
-    float x = t > 0.5f ? 1.0f - t : t;            // [0, 0.5], cosine is even around 1/2
-    const bool flip = x > 0.25f;                  // cos(pi - a) = -cos(a)
-    x = flip ? 0.5f - x : x;                      // [0, 0.25]
+    float x = t > 0.5f ? 1.0f - t : t;  // [0, 0.5], cosine is even around 1/2
+    const bool flip = x > 0.25f;        // cos(pi - a) = -cos(a)
+    x = flip ? 0.5f - x : x;            // [0, 0.25]
     const float a = x * 6.28318531f;
     const float a2 = a * a;
     const float c =
-        1.0f - a2 * (0.5f - a2 * (0.0416666667f - a2 * (0.00138888889f - a2 * (2.48015873e-5f - a2 * 2.75573192e-7f))));
+        1.0f - a2 * (0.5f - a2 * (0.0416666667f -
+                                  a2 * (0.00138888889f - a2 * (2.48015873e-5f - a2 * 2.75573192e-7f))));
     return flip ? -c : c;
 }
 

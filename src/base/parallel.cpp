@@ -7,7 +7,9 @@ namespace {
 std::atomic<int> g_num_threads{0};
 }
 
-void set_num_threads(int num_threads) { g_num_threads = num_threads; }
+void set_num_threads(int num_threads) {
+    g_num_threads = num_threads;
+}
 
 int num_threads() {
     const int chosen = g_num_threads;

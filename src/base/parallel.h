@@ -19,7 +19,8 @@ int num_threads();
 template <class Body>
 void parallel_for(std::int64_t count, const Body& body) {
     if (count <= 0) return;
-    const int threads = static_cast<int>(std::min<std::int64_t>(count, omp_in_parallel() ? 1 : num_threads()));
+    const int threads =
+        static_cast<int>(std::min<std::int64_t>(count, omp_in_parallel() ? 1 : num_threads()));
     if (threads == 1) {
         for (std::int64_t i = 0; i < count; ++i) body(i);
         return;

@@ -38,11 +38,12 @@ inline constexpr std::int64_t kNoiseColumns = 8;  // columns that one block serv
 // The 128 bits of columns [8*block, 8*block + 8) of a row. Rows are below 2^40, blocks below 2^32.
 inline PhiloxBlock noise_block(const NoiseKey& key, std::int64_t row, std::int64_t block) {
     const auto urow = static_cast<std::uint64_t>(row);
-    const PhiloxBlock counter = {
-        static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(urow), static_cast<std::uint32_t>(key.step),
-        (static_cast<std::uint32_t>(urow >> 32) & 0xffu) | (key.stream << 8) |
-            (static_cast<std::uint32_t>(key.step >> 32) << 24)};
-    return philox4x32(counter, static_cast<std::uint32_t>(key.seed), static_cast<std::uint32_t>(key.seed >> 32));
+    const PhiloxBlock counter = {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(urow),
+                                 static_cast<std::uint32_t>(key.step),
+                                 (static_cast<std::uint32_t>(urow >> 32) & 0xffu) | (key.stream << 8) |
+                                     (static_cast<std::uint32_t>(key.step >> 32) << 24)};
+    return philox4x32(counter, static_cast<std::uint32_t>(key.seed),
+                      static_cast<std::uint32_t>(key.seed >> 32));
 }
 
 inline std::uint16_t noise_word(const PhiloxBlock& block, int column_in_block) {
@@ -50,7 +51,8 @@ inline std::uint16_t noise_word(const PhiloxBlock& block, int column_in_block) {
 }
 
 inline std::uint16_t noise16(const NoiseKey& key, std::int64_t row, std::int64_t column) {
-    return noise_word(noise_block(key, row, column / kNoiseColumns), static_cast<int>(column % kNoiseColumns));
+    return noise_word(noise_block(key, row, column / kNoiseColumns),
+                      static_cast<int>(column % kNoiseColumns));
 }
 
 }  // namespace elmo

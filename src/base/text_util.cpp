@@ -91,12 +91,15 @@ std::size_t find_invalid_utf8(std::string_view text) {
             ++i;
             continue;
         }
-        const int length = c >= 0xc2 && c <= 0xdf ? 2 : c >= 0xe0 && c <= 0xef ? 3 : c >= 0xf0 && c <= 0xf4 ? 4 : 0;
+        const int length = c >= 0xc2 && c <= 0xdf   ? 2
+                           : c >= 0xe0 && c <= 0xef ? 3
+                           : c >= 0xf0 && c <= 0xf4 ? 4
+                                                    : 0;
         if (length == 0 || i + length > n) return i;
         for (int k = 1; k < length; ++k)
             if ((s[i + k] & 0xc0) != 0x80) return i;
-        if ((c == 0xe0 && s[i + 1] < 0xa0) || (c == 0xed && s[i + 1] > 0x9f) || (c == 0xf0 && s[i + 1] < 0x90) ||
-            (c == 0xf4 && s[i + 1] > 0x8f))
+        if ((c == 0xe0 && s[i + 1] < 0xa0) || (c == 0xed && s[i + 1] > 0x9f) ||
+            (c == 0xf0 && s[i + 1] < 0x90) || (c == 0xf4 && s[i + 1] > 0x8f))
             return i;
         i += length;
     }

@@ -20,7 +20,8 @@ class HostBlock : public MemoryBlock {
         data_ = mmap(nullptr, static_cast<std::size_t>(bytes_), PROT_READ | PROT_WRITE,
                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (data_ == MAP_FAILED)
-            throw OutOfMemory(fmt::format("the system refused {} of memory: {}", human_bytes(bytes), std::strerror(errno)));
+            throw OutOfMemory(
+                fmt::format("the system refused {} of memory: {}", human_bytes(bytes), std::strerror(errno)));
         // Fewer page faults and TLB misses; a refusal is harmless.
         (void)madvise(data_, static_cast<std::size_t>(bytes_), MADV_HUGEPAGE);
     }
@@ -35,7 +36,9 @@ class HostBlock : public MemoryBlock {
 
 }  // namespace
 
-std::unique_ptr<MemoryBlock> allocate_host_block(std::int64_t bytes) { return std::make_unique<HostBlock>(bytes); }
+std::unique_ptr<MemoryBlock> allocate_host_block(std::int64_t bytes) {
+    return std::make_unique<HostBlock>(bytes);
+}
 
 Arena::Arena(std::unique_ptr<MemoryBlock> block) : block_(std::move(block)) {}
 
@@ -44,11 +47,12 @@ View Arena::allocate(std::string name, DType dtype, std::int64_t rows, std::int6
     if (rows < 0 || cols < 0 || __builtin_mul_overflow(rows, cols, &count) ||
         __builtin_mul_overflow(count, size_of(dtype), &bytes) ||
         bytes > std::numeric_limits<std::int64_t>::max() / 2 - used_)
-        throw ConfigError(fmt::format("{}: {} x {} elements of {} are beyond any memory", name, rows, cols, name_of(dtype)));
+        throw ConfigError(fmt::format("{}: {} x {} elements of {} are beyond any memory", name, rows, cols,
+                                      name_of(dtype)));
     const std::int64_t rounded = (bytes + kAlignment - 1) / kAlignment * kAlignment;
     if (block_ != nullptr && used_ + rounded > block_->bytes())
-        throw OutOfMemory(fmt::format("out of memory at {} ({}): {} of {} are in use", name, human_bytes(bytes),
-                                      human_bytes(used_), human_bytes(block_->bytes())));
+        throw OutOfMemory(fmt::format("out of memory at {} ({}): {} of {} are in use", name,
+                                      human_bytes(bytes), human_bytes(used_), human_bytes(block_->bytes())));
     View view{block_ == nullptr ? nullptr : static_cast<char*>(block_->data()) + used_, dtype, rows, cols};
     used_ += rounded;
     all_.push_back({std::move(name), rounded, false});

@@ -30,8 +30,8 @@ class Arena {
   public:
     static constexpr std::int64_t kAlignment = 256;
 
-    Arena() = default;                                            // dry run
-    explicit Arena(std::unique_ptr<MemoryBlock> block);           // the real thing
+    Arena() = default;                                   // dry run
+    explicit Arena(std::unique_ptr<MemoryBlock> block);  // the real thing
     Arena(const Arena&) = delete;
     Arena& operator=(const Arena&) = delete;
 

@@ -40,7 +40,11 @@ std::int64_t available_memory_bytes() {
     return available;
 }
 
-std::int64_t peak_resident_bytes() { return proc_field("/proc/self/status", "VmHWM"); }
-std::int64_t resident_bytes() { return proc_field("/proc/self/status", "VmRSS"); }
+std::int64_t peak_resident_bytes() {
+    return proc_field("/proc/self/status", "VmHWM");
+}
+std::int64_t resident_bytes() {
+    return proc_field("/proc/self/status", "VmRSS");
+}
 
 }  // namespace elmo

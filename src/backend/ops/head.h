@@ -36,7 +36,7 @@ struct HeadStep {
 };
 
 struct HeadStepResult {
-    double loss_sum = 0;          // when wanted
+    double loss_sum = 0;           // when wanted
     std::int64_t saturations = 0;  // 8-bit weights that were beyond the largest finite number
 };
 

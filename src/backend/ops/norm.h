@@ -5,8 +5,9 @@
 
 namespace elmo {
 
-// sum = dropout(a) + residual; y = LayerNorm(sum) * gamma + beta. stats gets mean and 1/sqrt(var + eps).
-// residual may be empty (0). sum may alias a, y may not alias anything.
+// sum = dropout(a) + residual; y = LayerNorm(sum) * gamma + beta, from the sum as stored, so that the
+// backward sees the same numbers. stats gets mean and 1/sqrt(var + eps). residual may be empty (0). sum may
+// alias a, y may not alias anything.
 struct ResidualNormForward {
     View a_TD, residual_TD;
     Dropout dropout;

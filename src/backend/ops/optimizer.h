@@ -21,7 +21,8 @@ struct AdamWUpdate {
 };
 
 // w = sigma * N(0, 1) by addressed noise (base/normal.h), rounded to the dtype: to nearest for F32 and F64,
-// stochastically (with `rounding`) for BF16 and the 8-bit formats. Row r of w is row `first_row` + r of the tensor.
+// stochastically (with `rounding`) for BF16 and the 8-bit formats. Row r of w is row `first_row` + r of the
+// tensor.
 struct FillNormal {
     View w;
     float sigma = 0.02f;

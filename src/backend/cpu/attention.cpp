@@ -1,0 +1,158 @@
+// Attention of the CPU backend: one text and head at a time, its queries, keys and values in FP32 scratch.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/clones.h"
+#include "backend/cpu/convert.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/dropout.h"
+#include "backend/cpu/math.h"
+#include "backend/cpu/scratch.h"
+#include "base/parallel.h"
+
+namespace elmo::cpu {
+namespace {
+
+// c[m,n] = (or +=) a[m,k] b[k,n], all dense: rows of c stay in registers' reach, b is streamed. The
+// matrices are at most a few hundred wide, too small for a library call each.
+ELMO_CLONES void multiply(const float* a, const float* b, float* c, std::int64_t m, std::int64_t n,
+                          std::int64_t k) {
+    for (std::int64_t i = 0; i < m; ++i) {
+        float* row = c + i * n;
+        for (std::int64_t j = 0; j < n; ++j) row[j] = 0;
+        for (std::int64_t p = 0; p < k; ++p) {
+            const float factor = a[i * k + p];
+            const float* from = b + p * n;
+            for (std::int64_t j = 0; j < n; ++j) row[j] += factor * from[j];
+        }
+    }
+}
+
+ELMO_CLONES void transpose(const float* from, float* to, std::int64_t rows, std::int64_t cols) {
+    for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
+}
+
+ELMO_CLONES void scale_all(float* x, float factor, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) x[i] *= factor;
+}
+
+ELMO_CLONES void exp_row(float* x, float shift, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) x[i] = exp_fast(x[i] - shift);
+}
+
+// d_score = p * (d_p - delta) * scale
+ELMO_CLONES void softmax_backward_row(const float* p, float* dp, float delta, float scale,
+                                      std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) dp[i] = p[i] * (dp[i] - delta) * scale;
+}
+
+// Columns [column, column + size) of rows [begin, begin + n) of a matrix, dense in `to`.
+void gather(const View& from, std::int64_t begin, std::int64_t n, std::int64_t column, std::int64_t size,
+            float* to) {
+    for (std::int64_t i = 0; i < n; ++i)
+        load_floats(from, (begin + i) * from.cols + column, to + i * size, size);
+}
+void scatter(const float* from, std::int64_t begin, std::int64_t n, std::int64_t column, std::int64_t size,
+             const View& to) {
+    for (std::int64_t i = 0; i < n; ++i)
+        store_floats(from + i * size, to, (begin + i) * to.cols + column, size);
+}
+
+}  // namespace
+
+void CpuBackend::attention_forward(const AttentionForward& op) {
+    const std::int64_t width = op.context_TD.cols, heads = op.num_heads, size = width / heads;
+    const float scale = 1.0f / std::sqrt(static_cast<float>(size));
+    const std::int64_t texts = static_cast<std::int64_t>(op.offsets.size()) - 1;
+    parallel_for(texts * heads, [&](std::int64_t item) {
+        const std::int64_t text = item / heads, head = item % heads;
+        const std::int64_t begin = op.offsets[text], n = op.offsets[text + 1] - begin;
+        if (n == 0) return;
+        ScratchCutter cut(thread_scratch((5 * n * size + n * n + noise_row_capacity(n) + 256) * 4));
+        float* q = cut.take<float>(n * size);
+        float* k = cut.take<float>(n * size);
+        float* v = cut.take<float>(n * size);
+        float* kt = cut.take<float>(n * size);
+        float* p = cut.take<float>(n * n);
+        float* out = cut.take<float>(n * size);
+        auto* noise = cut.take<std::uint16_t>(noise_row_capacity(n));
+        gather(op.qkv_T3D, begin, n, head * size, size, q);
+        gather(op.qkv_T3D, begin, n, width + head * size, size, k);
+        gather(op.qkv_T3D, begin, n, 2 * width + head * size, size, v);
+        scale_all(q, scale, n * size);
+        transpose(k, kt, n, size);
+        multiply(q, kt, p, n, n, size);
+        for (std::int64_t i = 0; i < n; ++i) {
+            float* row = p + i * n;
+            const float largest = *std::max_element(row, row + n);
+            exp_row(row, largest, n);
+            float sum = 0;
+            for (std::int64_t j = 0; j < n; ++j) sum += row[j];
+            scale_all(row, 1.0f / sum, n);
+            if (!op.lse_TH.empty())
+                op.lse_TH.as<float>()[(begin + i) * heads + head] = largest + std::log(sum);
+            apply_dropout(op.dropout, (begin + i) * heads + head, row, noise, n);
+        }
+        multiply(p, v, out, n, size, n);
+        scatter(out, begin, n, head * size, size, op.context_TD);
+    });
+}
+
+void CpuBackend::attention_backward(const AttentionBackward& op) {
+    const std::int64_t width = op.context_TD.cols, heads = op.num_heads, size = width / heads;
+    const float scale = 1.0f / std::sqrt(static_cast<float>(size));
+    const std::int64_t texts = static_cast<std::int64_t>(op.offsets.size()) - 1;
+    parallel_for(texts * heads, [&](std::int64_t item) {
+        const std::int64_t text = item / heads, head = item % heads;
+        const std::int64_t begin = op.offsets[text], n = op.offsets[text + 1] - begin;
+        if (n == 0) return;
+        ScratchCutter cut(thread_scratch((8 * n * size + 4 * n * n + noise_row_capacity(n) + 512) * 4));
+        float* q = cut.take<float>(n * size);
+        float* k = cut.take<float>(n * size);
+        float* v = cut.take<float>(n * size);
+        float* t = cut.take<float>(n * size);  // a transposed operand, or a result on its way out
+        float* dout = cut.take<float>(n * size);
+        float* p = cut.take<float>(n * n);
+        float* pt = cut.take<float>(n * n);
+        float* dp = cut.take<float>(n * n);
+        float* dropped = cut.take<float>(n * n);
+        auto* noise = cut.take<std::uint16_t>(noise_row_capacity(n));
+        gather(op.qkv_T3D, begin, n, head * size, size, q);
+        gather(op.qkv_T3D, begin, n, width + head * size, size, k);
+        gather(op.qkv_T3D, begin, n, 2 * width + head * size, size, v);
+        gather(op.dcontext_TD, begin, n, head * size, size, dout);
+        // The attention weights again, from the scores and their log sums.
+        scale_all(q, scale, n * size);
+        transpose(k, t, n, size);
+        multiply(q, t, p, n, n, size);
+        for (std::int64_t i = 0; i < n; ++i)
+            exp_row(p + i * n, op.lse_TH.as<float>()[(begin + i) * heads + head], n);
+        std::memcpy(dropped, p, static_cast<std::size_t>(n * n) * sizeof(float));
+        for (std::int64_t i = 0; i < n; ++i)
+            apply_dropout(op.dropout, (begin + i) * heads + head, dropped + i * n, noise, n);
+        // dv = dropped^T dout
+        transpose(dropped, pt, n, n);
+        multiply(pt, dout, t, n, size, n);
+        scatter(t, begin, n, 2 * width + head * size, size, op.dqkv_T3D);
+        // dp = dropout(dout v^T); dscore = p (dp - sum(p dp))
+        transpose(v, t, n, size);
+        multiply(dout, t, dp, n, n, size);
+        for (std::int64_t i = 0; i < n; ++i) {
+            apply_dropout(op.dropout, (begin + i) * heads + head, dp + i * n, noise, n);
+            float delta = 0;
+            for (std::int64_t j = 0; j < n; ++j) delta += p[i * n + j] * dp[i * n + j];
+            softmax_backward_row(p + i * n, dp + i * n, delta, 1.0f, n);
+        }
+        // q was scaled: dq = (dscore k) * scale, dk = dscore^T (q * scale)
+        multiply(dp, k, t, n, size, n);
+        scale_all(t, scale, n * size);
+        scatter(t, begin, n, head * size, size, op.dqkv_T3D);
+        transpose(dp, pt, n, n);
+        multiply(pt, q, t, n, size, n);
+        scatter(t, begin, n, width + head * size, size, op.dqkv_T3D);
+    });
+}
+
+}  // namespace elmo::cpu

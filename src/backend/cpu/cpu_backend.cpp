@@ -1,0 +1,98 @@
+#include "backend/cpu/cpu_backend.h"
+
+#include <fmt/format.h>
+#include <omp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cassert>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/convert.h"
+#include "backend/cpu/head_scratch.h"
+#include "base/parallel.h"
+
+namespace elmo::cpu {
+
+std::string CpuBackend::describe() const {
+    return fmt::format("{}, {} threads, BF16 products by {}", processor_name(), num_threads(),
+                       products_ == Products::kBf16 ? "BF16 dot products" : "FP32 multiply-add");
+}
+
+void CpuBackend::reserve(Arena& arena, const Workload& w) {
+    const std::int64_t row = ScratchCutter::padded(noise_row_capacity(std::max(w.width, w.widest)) * 4);
+    std::int64_t thread = std::max(head_tile_bytes(w.batch, w.width), 6 * row);
+    std::int64_t shared = std::max(head_batch_bytes(w.batch, w.width), 40 * row);
+    if (w.widest > 0) {
+        thread = std::max(thread, 2 * ScratchCutter::padded(kRowBlock * w.widest * 4));
+        shared = std::max(shared, row + ScratchCutter::padded(w.largest_weight * 4) +
+                                      (w.training ? 2 * ScratchCutter::padded(kPanel * w.widest * 4) : 0));
+    }
+    if (w.heads > 1) {
+        const std::int64_t n = w.longest, size = w.width / w.heads;
+        thread = std::max(thread, (8 * n * size + 4 * n * n + noise_row_capacity(n) + 512) * 4);
+    }
+    thread_scratch_.clear();
+    for (int t = 0; t < num_threads(); ++t)
+        thread_scratch_.push_back(arena.allocate(fmt::format("scratch/thread.{}", t), DType::kU8, 1, thread));
+    shared_scratch_ = arena.allocate("scratch/shared", DType::kU8, 1, shared);
+    if (w.training && w.labels > 0)
+        slices_ =
+            arena.allocate("scratch/head_input_gradient_slices", DType::kF32, kSlices, w.batch * w.width);
+}
+
+void* CpuBackend::thread_scratch(std::int64_t bytes) {
+    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+    assert(thread < thread_scratch_.size() && bytes <= thread_scratch_[thread].bytes());
+    (void)bytes;
+    return thread_scratch_[thread].data;
+}
+
+void CpuBackend::upload(View to, const void* from) {
+    std::memcpy(to.data, from, static_cast<std::size_t>(to.bytes()));
+}
+void CpuBackend::download(void* to, View from) {
+    std::memcpy(to, from.data, static_cast<std::size_t>(from.bytes()));
+}
+void CpuBackend::fill_zero(View view) {
+    std::memset(view.data, 0, static_cast<std::size_t>(view.bytes()));
+}
+
+void CpuBackend::cast(View to, View from) {
+    assert(to.size() == from.size());
+    parallel_ranges(to.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+        constexpr std::int64_t kPiece = 1024;
+        float x[kPiece];
+        for (std::int64_t i = begin; i < end; i += kPiece) {
+            const std::int64_t count = std::min(kPiece, end - i);
+            load_floats(from, i, x, count);
+            store_floats(x, to, i, count);
+        }
+    });
+}
+
+bool CpuBackend::has_non_finite(View view) {
+    std::atomic<bool> found{false};
+    parallel_ranges(view.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+        constexpr std::int64_t kPiece = 1024;
+        float x[kPiece];
+        for (std::int64_t i = begin; i < end; i += kPiece) {
+            const std::int64_t count = std::min(kPiece, end - i);
+            load_floats(view, i, x, count);
+            for (std::int64_t j = 0; j < count; ++j)
+                if (!std::isfinite(x[j])) found = true;
+        }
+    });
+    return found;
+}
+
+}  // namespace elmo::cpu
+
+namespace elmo {
+
+std::unique_ptr<Backend> make_cpu_backend(const std::string& products) {
+    return std::make_unique<cpu::CpuBackend>(products);
+}
+
+}  // namespace elmo

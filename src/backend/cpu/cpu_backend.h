@@ -1,0 +1,68 @@
+// The CPU backend. Each op family has its file; this is the class that ties them together and owns the
+// scratch they share.
+#pragma once
+
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cpu/isa.h"
+
+namespace elmo::cpu {
+
+// Rows of a linear layer computed at once by one thread: fixed, so that sums are.
+inline constexpr std::int64_t kRowBlock = 128;
+// Tokens of one panel of a weight gradient.
+inline constexpr std::int64_t kPanel = 512;
+// Labels of one tile of the head.
+inline constexpr std::int64_t kLabelTile = 256;
+// Partial sums of the head's dx: tile t adds to slice t % kSlices, slices are summed in order.
+inline constexpr std::int64_t kSlices = 16;
+
+class CpuBackend : public Backend {
+  public:
+    explicit CpuBackend(const std::string& products) : products_(choose_products(products)) {}
+
+    std::string_view name() const override { return "cpu"; }
+    std::string describe() const override;
+    std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) override { return allocate_host_block(bytes); }
+    void reserve(Arena& arena, const Workload& workload) override;
+
+    void upload(View to, const void* from) override;
+    void download(void* to, View from) override;
+    void fill_zero(View view) override;
+    void cast(View to, View from) override;
+    bool has_non_finite(View view) override;
+
+    void fill_normal(const FillNormal& op) override;
+    void linear_forward(const LinearForward& op) override;
+    void linear_backward(const LinearBackward& op) override;
+    void gelu_backward(const GeluBackward& op) override;
+    void residual_norm_forward(const ResidualNormForward& op) override;
+    void residual_norm_backward(const ResidualNormBackward& op) override;
+    void dropout(const DropoutApply& op) override;
+    void add(const AddInPlace& op) override;
+    void attention_forward(const AttentionForward& op) override;
+    void attention_backward(const AttentionBackward& op) override;
+    void embed_forward(const EmbedForward& op) override;
+    void embed_backward(const EmbedBackward& op) override;
+    void pool_forward(const PoolForward& op) override;
+    void pool_backward(const PoolBackward& op) override;
+    void bag_forward(const BagForward& op) override;
+    void bag_backward(const BagBackward& op) override;
+    void adamw(const AdamWUpdate& op) override;
+    HeadStepResult head_step(const HeadStep& op) override;
+    std::vector<TopK> head_topk(const HeadTopK& op) override;
+
+  private:
+    // Whether products with operands of this storage run on BF16 instructions.
+    bool bf16_products(DType storage) const { return products_ == Products::kBf16 && storage != DType::kF32; }
+    // Scratch of the calling thread, `bytes` at least; asserts that it was planned.
+    void* thread_scratch(std::int64_t bytes);
+
+    Products products_;
+    std::vector<View> thread_scratch_;  // one a thread, bytes
+    View shared_scratch_;               // bytes; one op at a time uses it
+    View slices_;                       // head: kSlices x (B * D), f32
+};
+
+}  // namespace elmo::cpu

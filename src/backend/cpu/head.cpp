@@ -1,0 +1,277 @@
+// The head of the CPU backend: a tile of labels is read once, used for logits, dx and update while it is
+// in cache, and written once.
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+
+#include "backend/cpu/clones.h"
+#include "backend/cpu/convert.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/head_scratch.h"
+#include "backend/cpu/math.h"
+#include "backend/cpu/noise.h"
+#include "backend/cpu/rounding.h"
+#include "base/parallel.h"
+
+namespace elmo::cpu {
+namespace {
+
+// z becomes sigmoid(z).
+ELMO_CLONES void sigmoid_all(float* z, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) z[i] = sigmoid(z[i]);
+}
+
+// The sum of softplus(z): 16 FP32 lanes over short runs, the runs added in FP64.
+ELMO_CLONES double softplus_sum(const float* z, std::int64_t count) {
+    constexpr std::int64_t kRun = 1024, kLanes = 16;
+    double sum = 0;
+    for (std::int64_t begin = 0; begin < count; begin += kRun) {
+        const std::int64_t end = begin + kRun < count ? begin + kRun : count;
+        float lanes[kLanes] = {};
+        std::int64_t i = begin;
+        for (; i + kLanes <= end; i += kLanes)
+            for (std::int64_t l = 0; l < kLanes; ++l) lanes[l] += softplus(z[i + l]);
+        for (std::int64_t l = 0; i < end; ++i, ++l) lanes[l] += softplus(z[i]);
+        for (const float lane : lanes) sum += lane;
+    }
+    return sum;
+}
+
+// v = w (1 - lr * decay) - lr * u
+ELMO_CLONES void update_row(const float* w, const float* u, float keep, float lr, float* v,
+                            std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) v[i] = w[i] * keep - lr * u[i];
+}
+
+// g rounded to BF16, kept as FP32 in place.
+ELMO_CLONES void round_to_bf16(float* g, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        const auto u = std::bit_cast<std::uint32_t>(g[i]);
+        g[i] = std::bit_cast<float>((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
+    }
+}
+
+ELMO_CLONES void add_to(float* y, const float* x, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
+}
+
+void transpose(const float* from, float* to, std::int64_t rows, std::int64_t cols) {
+    for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
+}
+
+// The batch as the products want it: X for the update, its transpose (through E4M3 where the weights are)
+// for the logits, in FP32 or BF16.
+struct StagedBatch {
+    const float* x = nullptr;
+    const float* xt = nullptr;
+    const Bf16* x16 = nullptr;
+    const Bf16* xt16 = nullptr;
+};
+
+StagedBatch stage_batch(const View& x_BD, DType weights, bool bf16, void* scratch) {
+    const std::int64_t count = x_BD.size();
+    ScratchCutter cut(scratch);
+    float* x = cut.take<float>(count);
+    float* xt = cut.take<float>(count);
+    float* through = cut.take<float>(count);
+    load_floats(x_BD, 0, x, count);
+    if (weights == DType::kE4M3)
+        parallel_ranges(count, 4096, [&](std::int64_t begin, std::int64_t end) {
+            through_e4m3(x + begin, through + begin, end - begin);
+        });
+    transpose(weights == DType::kE4M3 ? through : x, xt, x_BD.rows, x_BD.cols);
+    if (!bf16) return {x, xt, nullptr, nullptr};
+    Bf16* xt16 = reinterpret_cast<Bf16*>(through);  // exact: BF16 holds every E4M3 number
+    float_to_bf16(xt, xt16, count);
+    return {x, xt, x_BD.as<Bf16>(), xt16};
+}
+
+// One tile of labels at work.
+class Tile {
+  public:
+    Tile(const HeadStep& op, const StagedBatch& batch, bool bf16, std::int64_t begin, std::int64_t end,
+         void* scratch)
+        : op_(op),
+          batch_(batch),
+          bf16_(bf16),
+          begin_(begin),
+          labels_(end - begin),
+          samples_(op.x_BD.rows),
+          width_(op.x_BD.cols) {
+        ScratchCutter cut(scratch);
+        w_ = cut.take<float>(labels_ * width_);
+        z_ = cut.take<float>(labels_ * samples_);
+        u_ = cut.take<float>(labels_ * width_);
+        g16_ = cut.take<Bf16>(labels_ * samples_);
+        noise_ = cut.take<std::uint16_t>(noise_row_capacity(width_));
+        row_ = cut.take<float>(width_);
+    }
+
+    // Logits, then g, in place of one another. Returns the loss of the tile when wanted.
+    double logits_and_gradient() {
+        const View tile = op_.w_LD.slice(begin_, begin_ + labels_);
+        const Gemm shape{labels_, samples_, width_, width_, samples_, samples_, false, false, false};
+        if (bf16_) {
+            if (tile.dtype == DType::kBf16) {
+                w16_ = tile.as<Bf16>();
+            } else {
+                auto* decoded = reinterpret_cast<Bf16*>(w_);
+                decode_bf16(format_of(tile.dtype), tile.codes(), decoded, tile.size());
+                w16_ = decoded;
+            }
+            gemm(shape, w16_, batch_.xt16, z_);
+        } else {
+            load_floats(tile, 0, w_, tile.size());
+            gemm(shape, w_, batch_.xt, z_);
+        }
+        const auto by_label = [](const Positive& p, std::int64_t label) { return p.label < label; };
+        const auto first = std::lower_bound(op_.positives.begin(), op_.positives.end(), begin_, by_label);
+        const auto last = std::lower_bound(first, op_.positives.end(), begin_ + labels_, by_label);
+        double loss = 0;
+        if (op_.want_loss) {
+            loss = softplus_sum(z_, labels_ * samples_);
+            for (auto p = first; p != last; ++p) loss -= z_[(p->label - begin_) * samples_ + p->sample];
+        }
+        sigmoid_all(z_, labels_ * samples_);
+        for (auto p = first; p != last; ++p) z_[(p->label - begin_) * samples_ + p->sample] -= 1.0f;
+        if (bf16_)
+            float_to_bf16(z_, g16_, labels_ * samples_);
+        else
+            round_to_bf16(z_, labels_ * samples_);
+        return loss;
+    }
+
+    // dx += g^T W with the weights from before the update.
+    void add_input_gradient(float* dx, bool accumulate) const {
+        const Gemm shape{samples_, width_, labels_, samples_, width_, width_, true, false, accumulate};
+        if (bf16_)
+            gemm(shape, g16_, w16_, dx);
+        else
+            gemm(shape, z_, w_, dx);
+    }
+
+    // W = SR(W (1 - lr decay) - lr g X). Returns the saturations.
+    std::int64_t update() {
+        const Gemm shape{labels_, width_, samples_, samples_, width_, width_, false, false, false};
+        if (bf16_)
+            gemm(shape, g16_, batch_.x16, u_);
+        else
+            gemm(shape, z_, batch_.x, u_);
+        const float keep = 1.0f - op_.lr * op_.weight_decay;
+        const View& w = op_.w_LD;
+        std::int64_t saturations = 0;
+        for (std::int64_t l = 0; l < labels_; ++l) {
+            const std::int64_t label = begin_ + l;
+            float* u = u_ + l * width_;
+            const float* before = w_ + l * width_;
+            if (bf16_) {
+                bf16_to_float(w16_ + l * width_, row_, width_);
+                before = row_;
+            }
+            update_row(before, u, keep, op_.lr, u, width_);
+            if (w.dtype == DType::kF32) {
+                store_floats(u, w, label * width_, width_);
+                continue;
+            }
+            noise_row(op_.rounding, label, width_, noise_);
+            if (w.dtype == DType::kBf16)
+                round_row(u, noise_, w.as<Bf16>() + label * width_, width_);
+            else
+                saturations += round_row(format_of(w.dtype), u, noise_, w.codes() + label * width_, width_);
+        }
+        return saturations;
+    }
+
+  private:
+    const HeadStep& op_;
+    const StagedBatch& batch_;
+    bool bf16_;
+    std::int64_t begin_, labels_, samples_, width_;
+    float *w_, *z_, *u_, *row_;
+    Bf16* g16_;
+    const Bf16* w16_ = nullptr;
+    std::uint16_t* noise_;
+};
+
+}  // namespace
+
+HeadStepResult CpuBackend::head_step(const HeadStep& op) {
+    const std::int64_t labels = op.w_LD.rows, samples = op.x_BD.rows, width = op.x_BD.cols;
+    const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
+    const std::int64_t slices = std::min(kSlices, tiles);
+    const bool bf16 = bf16_products(op.w_LD.dtype);
+    const StagedBatch batch = stage_batch(op.x_BD, op.w_LD.dtype, bf16, shared_scratch_.data);
+
+    HeadStepResult result;
+    double losses[kSlices] = {};
+    std::int64_t saturations[kSlices] = {};
+    const std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
+    for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
+        const std::int64_t first = tiles * chunk / chunks, last = tiles * (chunk + 1) / chunks;
+        parallel_for(slices, [&](std::int64_t slice) {
+            float* dx = slices_.as<float>() + slice * samples * width;
+            // Tiles of this slice in this chunk, in order: tile = slice (mod kSlices).
+            std::int64_t t = first + (slice - first % kSlices + kSlices) % kSlices;
+            for (; t < last; t += kSlices) {
+                const std::int64_t begin = t * kLabelTile, end = std::min(labels, begin + kLabelTile);
+                Tile tile(op, batch, bf16, begin, end, thread_scratch(head_tile_bytes(samples, width)));
+                losses[slice] += tile.logits_and_gradient();
+                tile.add_input_gradient(dx, t >= kSlices);
+                saturations[slice] += tile.update();
+            }
+        });
+    }
+    if (tiles == 0) fill_zero(op.dx_BD);
+    parallel_ranges(tiles == 0 ? 0 : samples * width, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+        float* sum = slices_.as<float>() + begin;
+        for (std::int64_t slice = 1; slice < slices; ++slice)
+            add_to(sum, slices_.as<float>() + slice * samples * width + begin, end - begin);
+        store_floats(sum, op.dx_BD, begin, end - begin);
+    });
+    for (std::int64_t slice = 0; slice < slices; ++slice) {
+        result.loss_sum += losses[slice];
+        result.saturations += saturations[slice];
+    }
+    return result;
+}
+
+std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
+    const std::int64_t labels = op.w_LD.rows, samples = op.x_BD.rows, width = op.x_BD.cols;
+    const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
+    const std::int64_t slices = std::min(kSlices, tiles);
+    const bool bf16 = bf16_products(op.w_LD.dtype);
+    const StagedBatch batch = stage_batch(op.x_BD, op.w_LD.dtype, bf16, shared_scratch_.data);
+
+    std::vector<std::vector<TopK>> best(static_cast<std::size_t>(std::max<std::int64_t>(slices, 1)),
+                                        std::vector<TopK>(static_cast<std::size_t>(samples), TopK(op.k)));
+    parallel_for(slices, [&](std::int64_t slice) {
+        ScratchCutter cut(thread_scratch(head_tile_bytes(samples, width)));
+        float* w = cut.take<float>(kLabelTile * width);
+        float* z = cut.take<float>(kLabelTile * samples);
+        float* zt = cut.take<float>(kLabelTile * samples);
+        for (std::int64_t t = slice; t < tiles; t += kSlices) {
+            const std::int64_t begin = t * kLabelTile, n = std::min(labels, begin + kLabelTile) - begin;
+            const View tile = op.w_LD.slice(begin, begin + n);
+            const Gemm shape{n, samples, width, width, samples, samples, false, false, false};
+            if (!bf16) {
+                load_floats(tile, 0, w, tile.size());
+                gemm(shape, w, batch.xt, z);
+            } else if (tile.dtype == DType::kBf16) {
+                gemm(shape, tile.as<Bf16>(), batch.xt16, z);
+            } else {
+                decode_bf16(format_of(tile.dtype), tile.codes(), reinterpret_cast<Bf16*>(w), tile.size());
+                gemm(shape, reinterpret_cast<Bf16*>(w), batch.xt16, z);
+            }
+            transpose(z, zt, n, samples);
+            for (std::int64_t b = 0; b < samples; ++b)
+                best[slice][b].offer_block({zt + b * n, static_cast<std::size_t>(n)}, begin);
+        }
+    });
+    for (std::int64_t slice = 1; slice < slices; ++slice)
+        for (std::int64_t b = 0; b < samples; ++b) best[0][b].merge(best[slice][b]);
+    return std::move(best[0]);
+}
+
+}  // namespace elmo::cpu

@@ -1,0 +1,211 @@
+// Linear layers of the CPU backend: rows in fixed blocks, each a product on one thread.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/clones.h"
+#include "backend/cpu/convert.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/math.h"
+#include "backend/cpu/scratch.h"
+#include "base/parallel.h"
+
+namespace elmo::cpu {
+namespace {
+
+std::int64_t round_up(std::int64_t value, std::int64_t to) {
+    return (value + to - 1) / to * to;
+}
+
+// Rows [begin, end) of x as operand type T (FP32 or BF16) in `to`, zero rows up to `padded`.
+template <class T>
+void stage_rows(const View& x, std::int64_t begin, std::int64_t end, std::int64_t padded, T* to) {
+    const std::int64_t count = (end - begin) * x.cols;
+    if constexpr (std::is_same_v<T, float>)
+        load_floats(x, begin * x.cols, to, count);
+    else
+        std::memcpy(to, x.as<Bf16>() + begin * x.cols, static_cast<std::size_t>(count) * sizeof(T));
+    std::memset(static_cast<void*>(to + count), 0,
+                static_cast<std::size_t>((padded - (end - begin)) * x.cols) * sizeof(T));
+}
+
+// A whole matrix as FP32 in `to`, in parallel.
+void stage_matrix(const View& w, float* to) {
+    parallel_ranges(w.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+        load_floats(w, begin, to + begin, end - begin);
+    });
+}
+
+ELMO_CLONES void add_bias(float* y, const float* bias, std::int64_t rows, std::int64_t cols) {
+    for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < cols; ++c) y[r * cols + c] += bias[c];
+}
+
+ELMO_CLONES void gelu_rows(float* y, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) y[i] = gelu(y[i]);
+}
+
+ELMO_CLONES void gelu_backward_rows(const float* pre, float* dy, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) dy[i] *= gelu_derivative(pre[i]);
+}
+
+ELMO_CLONES void add_rows(const float* x, float* sum, std::int64_t rows, std::int64_t cols,
+                          std::int64_t stride) {
+    for (std::int64_t r = 0; r < rows; ++r)
+        for (std::int64_t c = 0; c < cols; ++c) sum[c] += x[r * stride + c];
+}
+
+}  // namespace
+
+void CpuBackend::linear_forward(const LinearForward& op) {
+    const std::int64_t tokens = op.x_TK.rows, k = op.x_TK.cols, n = op.w_NK.rows;
+    const bool bf16 = bf16_products(op.w_NK.dtype);
+    ScratchCutter shared(shared_scratch_.data);
+    float* bias = shared.take<float>(n);
+    if (!op.bias_1N.empty()) load_floats(op.bias_1N, 0, bias, n);
+    const float* w = nullptr;
+    if (!bf16) {
+        if (op.w_NK.dtype == DType::kF32) {
+            w = op.w_NK.as<float>();
+        } else {
+            float* staged = shared.take<float>(n * k);
+            stage_matrix(op.w_NK, staged);
+            w = staged;
+        }
+    }
+    parallel_ranges(tokens, kRowBlock, [&](std::int64_t begin, std::int64_t end) {
+        const std::int64_t rows = end - begin, padded = round_up(rows, 32);
+        ScratchCutter cut(
+            thread_scratch(ScratchCutter::padded(padded * k * 4) + ScratchCutter::padded(padded * n * 4)));
+        float* y = cut.take<float>(padded * n);
+        const Gemm shape{padded, n, k, k, k, n, false, true, false};
+        if (bf16) {
+            Bf16* x = cut.take<Bf16>(padded * k);
+            stage_rows(op.x_TK, begin, end, padded, x);
+            gemm(shape, x, op.w_NK.as<Bf16>(), y);
+        } else {
+            float* x = cut.take<float>(padded * k);
+            stage_rows(op.x_TK, begin, end, padded, x);
+            gemm(shape, x, w, y);
+        }
+        if (!op.bias_1N.empty()) add_bias(y, bias, rows, n);
+        if (op.activation == Activation::kGelu) {
+            if (!op.pre_TN.empty()) store_floats(y, op.pre_TN, begin * n, rows * n);
+            gelu_rows(y, rows * n);
+        }
+        store_floats(y, op.y_TN, begin * n, rows * n);
+    });
+}
+
+void CpuBackend::linear_backward(const LinearBackward& op) {
+    const std::int64_t tokens = op.dy_TN.rows, k = op.x_TK.cols, n = op.dy_TN.cols;
+    const bool bf16 = bf16_products(op.w_NK.dtype);
+
+    if (!op.dx_TK.empty()) {
+        ScratchCutter shared(shared_scratch_.data);
+        const float* w = nullptr;
+        if (!bf16) {
+            if (op.w_NK.dtype == DType::kF32) {
+                w = op.w_NK.as<float>();
+            } else {
+                float* staged = shared.take<float>(n * k);
+                stage_matrix(op.w_NK, staged);
+                w = staged;
+            }
+        }
+        parallel_ranges(tokens, kRowBlock, [&](std::int64_t begin, std::int64_t end) {
+            const std::int64_t rows = end - begin, padded = round_up(rows, 32);
+            ScratchCutter cut(thread_scratch(ScratchCutter::padded(padded * k * 4) +
+                                             ScratchCutter::padded(padded * n * 4)));
+            float* dx = cut.take<float>(padded * k);
+            const Gemm shape{padded, k, n, n, k, k, false, false, false};
+            if (bf16) {
+                Bf16* dy = cut.take<Bf16>(padded * n);
+                stage_rows(op.dy_TN, begin, end, padded, dy);
+                gemm(shape, dy, op.w_NK.as<Bf16>(), dx);
+            } else {
+                float* dy = cut.take<float>(padded * n);
+                stage_rows(op.dy_TN, begin, end, padded, dy);
+                gemm(shape, dy, w, dx);
+            }
+            store_floats(dx, op.dx_TK, begin * k, rows * k);
+        });
+    }
+
+    // dw: panels of tokens one after another, each added to the FP32 sum; the threads share out rows of dw.
+    ScratchCutter shared(shared_scratch_.data);
+    float* dw = shared.take<float>(n * k);
+    float* dbias = shared.take<float>(n);
+    float* dy = shared.take<float>(kPanel * n);  // as BF16 it takes half of this
+    float* x = shared.take<float>(kPanel * k);
+    std::memset(dbias, 0, static_cast<std::size_t>(n) * sizeof(float));
+    if (tokens == 0) std::memset(dw, 0, static_cast<std::size_t>(n * k) * sizeof(float));
+    constexpr std::int64_t kOutputRows = 64;
+    for (std::int64_t panel = 0; panel < tokens; panel += kPanel) {
+        const std::int64_t end = std::min(tokens, panel + kPanel);
+        const std::int64_t padded = round_up(end - panel, 64);
+        const std::int64_t pieces = padded / 64;
+        parallel_for(pieces, [&](std::int64_t piece) {
+            const std::int64_t from = std::min(end, panel + piece * 64), to = std::min(end, from + 64);
+            if (bf16) {
+                stage_rows(op.dy_TN, from, to, 64, reinterpret_cast<Bf16*>(dy) + piece * 64 * n);
+                stage_rows(op.x_TK, from, to, 64, reinterpret_cast<Bf16*>(x) + piece * 64 * k);
+            } else {
+                stage_rows(op.dy_TN, from, to, 64, dy + piece * 64 * n);
+                stage_rows(op.x_TK, from, to, 64, x + piece * 64 * k);
+            }
+        });
+        parallel_ranges(n, kOutputRows, [&](std::int64_t row, std::int64_t row_end) {
+            const Gemm shape{row_end - row, k, padded, n, k, k, true, false, panel > 0};
+            if (bf16)
+                gemm(shape, reinterpret_cast<Bf16*>(dy) + row, reinterpret_cast<Bf16*>(x), dw + row * k);
+            else
+                gemm(shape, dy + row, x, dw + row * k);
+            if (op.dbias_1N.empty()) return;
+            if (!bf16) {
+                add_rows(dy + row, dbias + row, end - panel, row_end - row, n);
+                return;
+            }
+            float line[kOutputRows];
+            for (std::int64_t t = panel; t < end; ++t) {
+                bf16_to_float(op.dy_TN.as<Bf16>() + t * n + row, line, row_end - row);
+                add_rows(line, dbias + row, 1, row_end - row, 0);
+            }
+        });
+    }
+    const auto deliver = [&](const float* sum, const View& to) {
+        parallel_ranges(to.size(), 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+            if (!op.accumulate) {
+                store_floats(sum + begin, to, begin, end - begin);
+                return;
+            }
+            constexpr std::int64_t kPiece = 1024;
+            float before[kPiece];
+            for (std::int64_t i = begin; i < end; i += kPiece) {
+                const std::int64_t count = std::min(kPiece, end - i);
+                load_floats(to, i, before, count);
+                add_rows(sum + i, before, 1, count, 0);
+                store_floats(before, to, i, count);
+            }
+        });
+    };
+    deliver(dw, op.dw_NK);
+    if (!op.dbias_1N.empty()) deliver(dbias, op.dbias_1N);
+}
+
+void CpuBackend::gelu_backward(const GeluBackward& op) {
+    parallel_ranges(op.dy_TN.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+        constexpr std::int64_t kPiece = 1024;
+        float pre[kPiece], dy[kPiece];
+        for (std::int64_t i = begin; i < end; i += kPiece) {
+            const std::int64_t count = std::min(kPiece, end - i);
+            load_floats(op.pre_TN, i, pre, count);
+            load_floats(op.dy_TN, i, dy, count);
+            gelu_backward_rows(pre, dy, count);
+            store_floats(dy, op.dy_TN, i, count);
+        }
+    });
+}
+
+}  // namespace elmo::cpu

@@ -1,0 +1,16 @@
+// Addressed noise a row at a time, vectorised; bit for bit the scalar definition of base/philox.h.
+#pragma once
+
+#include <cstdint>
+
+#include "base/philox.h"
+
+namespace elmo::cpu {
+
+// The noise of columns [0, count) of a row. `out` must hold `count` rounded up to a multiple of 128.
+void noise_row(const NoiseKey& key, std::int64_t row, std::int64_t count, std::uint16_t* out);
+inline std::int64_t noise_row_capacity(std::int64_t count) {
+    return (count + 127) / 128 * 128;
+}
+
+}  // namespace elmo::cpu

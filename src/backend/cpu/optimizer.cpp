@@ -1,0 +1,131 @@
+// AdamW and the filling of weights, CPU backend.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "backend/cpu/clones.h"
+#include "backend/cpu/convert.h"
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/noise.h"
+#include "backend/cpu/rounding.h"
+#include "backend/cpu/scratch.h"
+#include "base/normal.h"
+#include "base/parallel.h"
+
+namespace elmo::cpu {
+namespace {
+
+constexpr std::int64_t kPiece = 1024;  // columns at a time; a multiple of 128, so noise blocks stay whole
+
+struct AdamWFactors {
+    float lr, beta1, beta2, epsilon, weight_decay, grad_scale, correction1, correction2;
+};
+
+// The moments and the update of `count` elements; u receives the (negated) update.
+ELMO_CLONES void adamw_piece(const AdamWFactors& f, const float* grad, const float* w, float* m, float* v,
+                             float* u, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        const float g = grad[i] * f.grad_scale;
+        m[i] = f.beta1 * m[i] + (1.0f - f.beta1) * g;
+        v[i] = f.beta2 * v[i] + (1.0f - f.beta2) * (g * g);
+        const float direction = (m[i] * f.correction1) / (std::sqrt(v[i] * f.correction2) + f.epsilon);
+        u[i] = -f.lr * (direction + f.weight_decay * w[i]);
+    }
+}
+
+// Kahan: y = u + c; t = bf16(w + y); c = y - (t - w); w = t.
+ELMO_CLONES void kahan_piece(const float* u, float* w, float* c, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        const float y = u[i] + c[i];
+        const auto sum = std::bit_cast<std::uint32_t>(w[i] + y);
+        const float t = std::bit_cast<float>((sum + 0x7fffu + ((sum >> 16) & 1u)) & 0xffff0000u);
+        c[i] = y - (t - w[i]);
+        w[i] = t;
+    }
+}
+
+ELMO_CLONES void add_piece(float* w, const float* u, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) w[i] += u[i];
+}
+
+// The normal deviates of columns [first, first + count) of a row (first even), times sigma.
+ELMO_CLONES void normal_piece(const NoiseKey& key, std::int64_t row, std::int64_t first, float sigma,
+                              float* out, std::int64_t count) {
+    for (std::int64_t c = 0; c < count; ++c) out[c] = sigma * noise_normal(key, row, first + c);
+}
+
+}  // namespace
+
+void CpuBackend::adamw(const AdamWUpdate& op) {
+    const AdamWFactors factors{
+        op.lr,
+        op.beta1,
+        op.beta2,
+        op.epsilon,
+        op.weight_decay,
+        op.grad_scale,
+        static_cast<float>(1.0 / (1.0 - std::pow(double{op.beta1}, static_cast<double>(op.t)))),
+        static_cast<float>(1.0 / (1.0 - std::pow(double{op.beta2}, static_cast<double>(op.t))))};
+    const bool kahan = op.w.dtype == DType::kBf16;
+    const NoiseKey second{op.key.seed, op.key.step, op.key.stream + 1};
+    const std::int64_t cols = op.w.cols;
+    const std::int64_t rows_at_once = std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(cols, 1));
+    parallel_ranges(op.w.rows, rows_at_once, [&](std::int64_t begin, std::int64_t end) {
+        ScratchCutter cut(thread_scratch(2 * ScratchCutter::padded(noise_row_capacity(cols) * 2)));
+        auto* noise_m = cut.take<std::uint16_t>(noise_row_capacity(cols));
+        auto* noise_v = cut.take<std::uint16_t>(noise_row_capacity(cols));
+        float w[kPiece], grad[kPiece], m[kPiece], v[kPiece], u[kPiece], c[kPiece];
+        for (std::int64_t row = begin; row < end; ++row) {
+            if (kahan) {
+                noise_row(op.key, row, cols, noise_m);
+                noise_row(second, row, cols, noise_v);
+            }
+            for (std::int64_t column = 0; column < cols; column += kPiece) {
+                const std::int64_t first = row * cols + column, count = std::min(kPiece, cols - column);
+                load_floats(op.w, first, w, count);
+                load_floats(op.grad, first, grad, count);
+                load_floats(op.m, first, m, count);
+                load_floats(op.v, first, v, count);
+                adamw_piece(factors, grad, w, m, v, u, count);
+                if (!kahan) {
+                    add_piece(w, u, count);
+                    store_floats(w, op.w, first, count);
+                    store_floats(m, op.m, first, count);
+                    store_floats(v, op.v, first, count);
+                    continue;
+                }
+                load_floats(op.c, first, c, count);
+                kahan_piece(u, w, c, count);
+                store_floats(w, op.w, first, count);
+                store_floats(c, op.c, first, count);
+                round_row(m, noise_m + column, op.m.as<Bf16>() + first, count);
+                round_row(v, noise_v + column, op.v.as<Bf16>() + first, count);
+            }
+        }
+    });
+}
+
+void CpuBackend::fill_normal(const FillNormal& op) {
+    const std::int64_t cols = op.w.cols;
+    parallel_ranges(op.w.rows, 64, [&](std::int64_t begin, std::int64_t end) {
+        std::vector<std::uint16_t> noise(static_cast<std::size_t>(noise_row_capacity(cols)));
+        float x[kPiece];
+        for (std::int64_t row = begin; row < end; ++row) {
+            const std::int64_t global = op.first_row + row;
+            if (op.w.dtype != DType::kF32) noise_row(op.rounding, global, cols, noise.data());
+            for (std::int64_t column = 0; column < cols; column += kPiece) {
+                const std::int64_t first = row * cols + column, count = std::min(kPiece, cols - column);
+                normal_piece(op.key, global, column, op.sigma, x, count);
+                if (op.w.dtype == DType::kF32)
+                    store_floats(x, op.w, first, count);
+                else if (op.w.dtype == DType::kBf16)
+                    round_row(x, noise.data() + column, op.w.as<Bf16>() + first, count);
+                else
+                    (void)round_row(format_of(op.w.dtype), x, noise.data() + column, op.w.codes() + first,
+                                    count);
+            }
+        }
+    });
+}
+
+}  // namespace elmo::cpu

@@ -1,0 +1,16 @@
+// Stochastic rounding of whole rows, vectorised; bit for bit the scalar definitions of base/minifloat.h.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bf16.h"
+#include "base/minifloat.h"
+
+namespace elmo::cpu {
+
+void round_row(const float* x, const std::uint16_t* noise, Bf16* to, std::int64_t count);
+// Returns how many values were beyond the largest finite number.
+std::int64_t round_row(const MiniFloat& format, const float* x, const std::uint16_t* noise, std::uint8_t* to,
+                       std::int64_t count);
+
+}  // namespace elmo::cpu
