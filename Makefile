@@ -1,0 +1,61 @@
+# Thin: CMake builds, ctest tests, tools/ holds the scripts. `make` prints this list.
+.DEFAULT_GOAL := help
+.PHONY: help deps build demo test bench format docs sanitize fuzz clean
+
+# As many jobs as cores, but a gigabyte and a half of free memory for each.
+JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { m = int($$2 / 1500000) } \
+    END { print (m > 0 && m < cores) ? m : cores }' /proc/meminfo)
+FUZZ_SECONDS ?= 15
+
+help:
+	@echo "make demo      install what is needed, build, and train, score and use a model of WordNet (minutes)"
+	@echo "make test      build and run all tests"
+	@echo "make build     build the program: build/bin/elmo"
+	@echo "make deps      install the missing Debian packages for building"
+	@echo "make bench     measure the speed of the training step on this machine"
+	@echo "make format    format all sources"
+	@echo "make docs      write docs/cli.md from the options"
+	@echo "make sanitize  build with address and undefined-behaviour sanitizers and run the tests"
+	@echo "make fuzz      build the fuzz targets with clang and run each for FUZZ_SECONDS ($(FUZZ_SECONDS))"
+
+deps:
+	@tools/install_deps.sh build
+
+build: deps
+	@cmake --preset release -DELMO_TESTS=OFF >/dev/null
+	@cmake --build build --target elmo -j $(JOBS)
+
+demo:
+	@tools/install_deps.sh demo
+	@$(MAKE) --no-print-directory build
+	@tools/demo.sh
+
+test:
+	@tools/install_deps.sh test
+	@cmake --preset release -DELMO_TESTS=ON >/dev/null
+	@cmake --build build -j $(JOBS)
+	@ctest --test-dir build --output-on-failure -j $(JOBS)
+
+bench: build
+	@build/bin/elmo bench head --labels 100000 --width 384 --batch-size 128 --precision bf16
+	@build/bin/elmo bench step --labels 100000 --width 512 --batch-size 128 --max-length 32
+
+format:
+	@tools/check_format.sh --fix
+
+docs: build
+	@tools/make_cli_docs.sh
+
+# Tests with "Slow" in their name take minutes under sanitizers and are left to `make test`.
+sanitize:
+	@tools/install_deps.sh test
+	@cmake --preset sanitize >/dev/null
+	@cmake --build build-asan -j $(JOBS)
+	@UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build-asan --output-on-failure -j $(JOBS) -E Slow
+
+fuzz:
+	@tools/install_deps.sh ci
+	@tools/fuzz.sh $(FUZZ_SECONDS) $(JOBS)
+
+clean:
+	@rm -rf build build-asan build-fuzz demo

@@ -1,0 +1,99 @@
+#!/usr/bin/env python3
+"""Checks the layer rule: which folder may include which.
+
+The rule is written once, in CMakeLists.txt: elmo_layer(name links...). A folder of src includes itself and
+the layers that it links, directly or through others; the backends never include each other; the program
+includes the public headers alone; the public headers hold no CUDA, no JSON and no conditional compilation.
+
+    tools/check_layers.py [REPOSITORY]
+"""
+import re
+import sys
+from pathlib import Path
+
+INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
+NOT_PUBLIC = re.compile(r"cuda|nlohmann|json|toml|fmt/|CLI/|dnnl|omp\.h", re.IGNORECASE)
+
+
+def read_layers(cmake):
+    """Layer -> the layers it may include, itself among them."""
+    links = {}
+    for name, rest in re.findall(r"^elmo_layer\((\S+)([^)]*)\)", cmake, re.MULTILINE):
+        links[name] = re.findall(r"\belmo_(\w+)", rest)
+    by_target = {name.replace("/", "_"): name for name in links}
+    visible = {}
+
+    def close(name):
+        if name not in visible:
+            visible[name] = {name}
+            for target in links[name]:
+                if target not in by_target:
+                    raise SystemExit(f"CMakeLists.txt: layer {name} links the unknown layer elmo_{target}")
+                visible[name] |= close(by_target[target])
+        return visible[name]
+
+    for name in links:
+        close(name)
+    return visible
+
+
+def layer_of(path, layers):
+    """The layer with the longest name that the path lies in, or None."""
+    found = [name for name in layers if str(path).startswith(name + "/")]
+    return max(found, key=len, default=None)
+
+
+def lines_of(folder):
+    for path in sorted(folder.rglob("*")):
+        if path.suffix in (".h", ".cpp", ".cu", ".cuh", ".def"):
+            for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+                yield path, number, line
+
+
+def check_source(root, layers):
+    for path, number, line in lines_of(root / "src"):
+        match = INCLUDE.match(line)
+        if not match or match[1] == "<" or match[2].startswith("elmo/"):
+            continue
+        here = layer_of(path.relative_to(root / "src"), layers)
+        there = layer_of(match[2], layers)
+        where = f"{path.relative_to(root)}:{number}"
+        if here is None:
+            yield f"{where}: this folder is no layer of CMakeLists.txt"
+        elif there is None:
+            yield f'{where}: expected an include of the form "layer/file.h", found "{match[2]}"'
+        elif there not in layers[here]:
+            yield f"{where}: layer {here} may not include layer {there}"
+        elif there != here and there.startswith("backend/") and here.startswith("backend/"):
+            yield f"{where}: backends never include each other"
+
+
+def check_program(root):
+    for path, number, line in lines_of(root / "apps"):
+        match = INCLUDE.match(line)
+        if match and match[1] == '"' and not match[2].startswith("elmo/") and not (path.parent / match[2]).exists():
+            yield f'{path.relative_to(root)}:{number}: the program includes elmo/*.h alone, found "{match[2]}"'
+
+
+def check_public(root):
+    for path, number, line in lines_of(root / "include"):
+        where = f"{path.relative_to(root)}:{number}"
+        match = INCLUDE.match(line)
+        if match and (NOT_PUBLIC.search(match[2]) or (match[1] == '"' and not match[2].startswith("elmo/"))):
+            yield f"{where}: public headers include the standard library and elmo/ alone, found {match[2]}"
+        if re.match(r"\s*#\s*(if|ifdef|ifndef|elif)\b", line):
+            yield f"{where}: public headers have no conditional compilation"
+
+
+def main():
+    root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
+    layers = read_layers((root / "CMakeLists.txt").read_text(encoding="utf-8"))
+    problems = [*check_source(root, layers), *check_program(root), *check_public(root)]
+    for problem in problems:
+        print(problem, file=sys.stderr)
+    print(f"Layers: {len(layers)} folders, {len(problems)} problems")
+    return 1 if problems or not layers else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

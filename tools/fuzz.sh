@@ -1,0 +1,23 @@
+#!/usr/bin/env bash
+# Builds every fuzz target with clang and runs each for a while from the seeds in fuzz/corpus/<target>.
+#   tools/fuzz.sh SECONDS [JOBS]
+# A finding ends the script with an error and leaves its input in build-fuzz/findings.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+seconds=${1:-15}
+jobs=${2:-$(nproc)}
+targets=()
+for source in fuzz/fuzz_*.cpp; do targets+=("$(basename "$source" .cpp)"); done
+
+cmake --preset fuzz >/dev/null
+cmake --build build-fuzz -j "$jobs" --target "${targets[@]}"
+mkdir -p build-fuzz/findings
+for target in "${targets[@]}"; do
+    corpus=$(mktemp -d)
+    [ -d "fuzz/corpus/$target" ] && cp -r "fuzz/corpus/$target/." "$corpus"
+    echo "Fuzzing: $target for $seconds s"
+    OMP_NUM_THREADS=1 "build-fuzz/bin/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+        -print_final_stats=0 -verbosity=0 -artifact_prefix=build-fuzz/findings/ "$corpus"
+    rm -rf "$corpus"
+done
+echo "Fuzzing: no findings in ${#targets[@]} targets"
