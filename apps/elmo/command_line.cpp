@@ -74,15 +74,21 @@ void apply_setting(Config& config, const Verb& verb, const std::string& setting)
     set_option(config, setting.substr(0, equals), setting.substr(equals + 1), "--set");
 }
 
-// How the data are read and scored is the run's own business: eval and predict repeat none of it.
+// How the data are read and scored was settled by the run: eval and predict need not repeat it. A recipe that
+// cannot be read is passed over here, since opening the run's checkpoint reports damage better.
 void apply_run_recipe(Config& config, const std::filesystem::path& run) {
-    const auto recipe = run / "recipe.toml";
-    if (!std::filesystem::exists(recipe)) return;
-    Config of_run;
-    load_recipe(of_run, recipe);
-    for (const OptionInfo& option : options())
-        if (option.group == "data" || option.key == "propensity_a" || option.key == "propensity_b")
-            set_option(config, option.key, get_option(of_run, option.key), recipe.string());
+    for (const auto& folder : {run, run / "best", run / "last"}) {
+        Config of_run;
+        try {
+            load_recipe(of_run, folder / "recipe.toml");
+        } catch (const Error&) {
+            continue;
+        }
+        for (const OptionInfo& option : options())
+            if (option.group == "data" || option.key == "propensity_a" || option.key == "propensity_b")
+                set_option(config, option.key, get_option(of_run, option.key));
+        return;
+    }
 }
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {

@@ -27,12 +27,12 @@ std::string block(std::string_view text, const std::vector<Prediction>& predicti
 }
 
 void run_predict(Invocation& call) {
-    TextReader reader(call.words.size() > 1 ? call.words[1] : "-", call.config);
     Predictor predictor(call.words[0], call.config);
+    TextReader reader(call.words.size() > 1 ? call.words[1] : "-", call.config);
     std::int64_t line = 0;
     for (;;) {
         const std::vector<std::string> texts = reader.next(call.config.batch_size);
-        if (texts.empty()) return;
+        if (texts.empty()) break;
         const auto answers = predictor.predict(texts);
         for (std::size_t i = 0; i < texts.size(); ++i) {
             ++line;
@@ -43,6 +43,8 @@ void run_predict(Invocation& call) {
         }
         flush_stdout();
     }
+    if (reader.replaced_utf8() > 0)
+        fmt::print(stderr, "{} texts held invalid UTF-8, which was replaced\n", reader.replaced_utf8());
 }
 
 }  // namespace

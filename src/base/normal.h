@@ -37,13 +37,17 @@ inline float portable_cos_turn(float t) {
     return flip ? -c : c;
 }
 
-// The standard normal deviate of one element: Box-Muller on 64 bits of noise, two columns a block.
-inline float noise_normal(const NoiseKey& key, std::int64_t row, std::int64_t column) {
-    const PhiloxBlock b = noise_block(key, row, column >> 1);
-    const std::uint32_t r = b[(column & 1) * 2], angle = b[(column & 1) * 2 + 1];
-    const float u = (static_cast<float>(r >> 8) + 0.5f) * 0x1p-24f;  // (0, 1)
+// Box-Muller: a standard normal deviate from two words of noise.
+inline float normal_of(std::uint32_t radius, std::uint32_t angle) {
+    const float u = (static_cast<float>(radius >> 8) + 0.5f) * 0x1p-24f;  // (0, 1)
     const float t = static_cast<float>(angle >> 8) * 0x1p-24f;
     return std::sqrt(-2.0f * portable_log(u)) * portable_cos_turn(t);
+}
+
+// The standard normal deviate of one element: 64 bits of noise, two columns a block.
+inline float noise_normal(const NoiseKey& key, std::int64_t row, std::int64_t column) {
+    const PhiloxBlock b = noise_block(key, row, column >> 1);
+    return normal_of(b[(column & 1) * 2], b[(column & 1) * 2 + 1]);
 }
 
 }  // namespace elmo

@@ -1,5 +1,6 @@
 // Encoders: texts in, one vector a text out. An encoder owns no memory (the arena does) and computes
-// through the backend alone.
+// through the backend alone. A family fills the table of parameters and writes forward and backward; all
+// that is the same for every family (memory, random start, update, files) is here.
 #pragma once
 
 #include <filesystem>
@@ -8,45 +9,32 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "elmo/config.h"
+#include "model/encoder_spec.h"
 
 namespace elmo {
 
-// Everything that fixes an encoder's shape.
-struct EncoderSpec {
-    std::string family = "bag";  // bag, bert, distilbert, roberta
-    std::int64_t vocab = 0;
-    std::int64_t width = 0;
-    std::int64_t layers = 0, heads = 1, intermediate = 0;
-    std::int64_t positions = 0;      // rows of the position table
-    std::int64_t position_base = 0;  // row of the first token (RoBERTa: pad id + 1)
-    std::int64_t types = 0;
-    float norm_epsilon = 1e-12f;
-    float hidden_dropout = 0, attention_dropout = 0;
-    Pooling pooling = Pooling::kMean;
-    float pooled_dropout = 0;
-    DType dtype = DType::kBf16;  // of weights and activations (F64 on the reference, for golden tests)
-    std::filesystem::path weights_folder;  // Hugging Face folder to load from; empty: start from scratch
-    std::string hf_config;                 // its config.json, kept for saving
-
-    std::int64_t longest_text() const;  // most tokens a text may have; 0: any
+// One tensor of a weights file.
+struct StoredTensor {
+    std::string name;  // as transformers names it, without the model's prefix
+    std::vector<std::int64_t> shape;
 };
-
-// The spec that a configuration asks for: bag, or a Hugging Face folder. `vocab` is the tokenizer's.
-EncoderSpec make_encoder_spec(const Config& config, std::int64_t vocab);
-EncoderSpec read_encoder_spec(const std::filesystem::path& folder);  // from a saved checkpoint's config.json
 
 // One weight tensor and what training keeps beside it (empty views at prediction).
 struct Parameter {
-    std::string name;  // its Hugging Face name (fused tensors: the internal name)
+    std::string name;
     View w, grad, m, v, c;
     bool decays = true;  // biases and LayerNorms do not
+    // Random start: N(0, sigma) or, where that is 0, a constant.
+    float sigma = 0, constant = 0;
+    // What it is in files: these tensors one after another fill w (query, key and value are one parameter).
+    std::vector<StoredTensor> stored;
 };
 
 struct TextBatch {
     std::span<const std::int32_t> tokens;
     Offsets offsets;
     std::int64_t size() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+    std::int64_t num_tokens() const { return static_cast<std::int64_t>(tokens.size()); }
 };
 
 struct AdamWSettings {
@@ -60,40 +48,70 @@ class Encoder {
     virtual ~Encoder() = default;
     const EncoderSpec& spec() const { return spec_; }
     std::vector<Parameter>& parameters() { return parameters_; }
+    const std::vector<Parameter>& parameters() const { return parameters_; }
+    std::int64_t num_weights() const;
 
     // Adds what it needs to the workload (widest linear, largest weight, heads).
-    virtual void describe_workload(Workload& workload) const = 0;
+    void describe_workload(Workload& workload) const;
 
     // Plans or takes memory, in this order: weights (with gradients and optimiser state when training),
     // then what lives from forward to backward. Called on the dry arena, then on the real one.
-    virtual void allocate(Arena& arena, const Workload& workload) = 0;
+    void allocate(Arena& arena, const Workload& workload);
     // Memory of the backward alone; called inside a Scope that the head's transient memory has left.
     virtual void allocate_backward(Arena& arena, const Workload& workload) = 0;
 
     // Random start by addressed noise, or weights from spec().weights_folder.
-    virtual void initialise(std::uint64_t seed) = 0;
+    void initialise(std::uint64_t seed);
 
-    // The pooled vectors [B, D] (dropped out when training), alive until the next forward.
-    // step addresses the dropout noise.
-    virtual View forward(const TextBatch& batch, bool training, std::uint64_t seed, std::uint64_t step) = 0;
-    // Gradients of all parameters from the gradient of the pooled vectors; added to what is there when
-    // `accumulate` is set. Must follow the forward of the same batch and step.
-    virtual void backward(const TextBatch& batch, View dpooled_BD, bool accumulate) = 0;
+    // The pooled vectors [B, D] (dropped out when training), alive until the next forward: BF16, or F64 for
+    // an F64 encoder. `step` addresses the dropout noise. DataError for a token outside the vocabulary or a
+    // text longer than the model's positions.
+    View forward(const TextBatch& batch, bool training, std::uint64_t seed, std::uint64_t step);
+    // Gradients of all parameters from the gradient of the pooled vectors (any float type); added to what is
+    // there when `accumulate` is set. Must follow the training forward of the same batch.
+    void backward(const TextBatch& batch, View dpooled_BD, bool accumulate);
     // AdamW on every parameter.
     void update(const AdamWSettings& settings);
 
     // model.safetensors + config.json that `transformers` loads unchanged (bag: our own config.json).
-    virtual void save_weights(const std::filesystem::path& folder) const = 0;
-    virtual void load_weights(const std::filesystem::path& folder) = 0;
-    // Optimiser state, all parameters: optimizer.safetensors. Exact round trip.
+    void save_weights(const std::filesystem::path& folder) const;
+    // model.safetensors or its shards, F32, F16 or BF16, with or without the model's prefix.
+    void load_weights(const std::filesystem::path& folder);
+    // Optimiser state, all parameters: optimizer.safetensors. Exact round trip. With gradient accumulation
+    // the gradients are part of it.
     void save_state(const std::filesystem::path& file) const;
     void load_state(const std::filesystem::path& file);
 
   protected:
     Encoder(EncoderSpec spec, Backend& backend) : spec_(std::move(spec)), backend_(backend) {}
+
+    // Helpers to fill the table, in the order of the forward. They return the index of the parameter.
+    std::size_t add_matrix(std::string name, std::int64_t rows, std::int64_t cols, float sigma);
+    std::size_t add_vector(std::string name, std::int64_t cols, float constant);
+
+    virtual void describe_layers(Workload& workload) const = 0;
+    virtual void allocate_activations(Arena& arena, const Workload& workload) = 0;
+    virtual View run_forward(const TextBatch& batch, bool training) = 0;
+    virtual void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate) = 0;
+    virtual std::string config_json() const = 0;
+
+    // A dropout of the running step; none outside training.
+    Dropout dropout(float p, std::uint32_t stream, bool training) const;
+    // Whether activations are kept for a backward.
+    bool keeps(const Workload& workload) const { return workload.training && !spec_.frozen; }
+    DType output_dtype() const { return spec_.dtype == DType::kF64 ? DType::kF64 : DType::kBf16; }
+    // Of softmax and norm statistics.
+    DType stats_dtype() const { return spec_.dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
+
     EncoderSpec spec_;
     Backend& backend_;
     std::vector<Parameter> parameters_;
+
+  private:
+    void check(const TextBatch& batch) const;
+
+    std::int64_t planned_batch_ = 0, planned_tokens_ = 0;
+    std::uint64_t seed_ = 0, step_ = 0;  // of the last forward
 };
 
 std::unique_ptr<Encoder> make_encoder(const EncoderSpec& spec, Backend& backend);

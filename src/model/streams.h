@@ -6,12 +6,13 @@
 namespace elmo::streams {
 
 inline constexpr std::uint32_t kHeadRounding = 1;
-inline constexpr std::uint32_t kHeadInit = 2;          // +1: its rounding
+inline constexpr std::uint32_t kHeadInit = 2;  // +1: its rounding
 inline constexpr std::uint32_t kPooledDropout = 4;
 inline constexpr std::uint32_t kEmbeddingDropout = 5;
-inline constexpr std::uint32_t kEncoderInit = 0x1000;   // + 2 * parameter, +1 its rounding
+inline constexpr std::uint32_t kEncoderInit = 0x1000;    // + 2 * parameter, +1 its rounding
 inline constexpr std::uint32_t kEncoderUpdate = 0x3000;  // + 2 * parameter: first moment, +1 second
-inline constexpr std::uint32_t kLayerDropout = 0x5000;   // + 4 * layer + place (attention, after attention, after MLP)
+inline constexpr std::uint32_t kLayerDropout =
+    0x5000;  // + 4 * layer + place (attention, after attention, after MLP)
 inline constexpr std::uint32_t kShuffle = 0x8000;
 inline constexpr std::uint32_t kValidation = 0x8001;
 

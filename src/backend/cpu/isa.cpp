@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 #include <oneapi/dnnl/dnnl.hpp>
 
 #include <fstream>
@@ -14,16 +17,18 @@ namespace elmo::cpu {
 namespace {
 
 #if defined(__x86_64__)
-// AMX needs the processor's feature and the kernel's permission to keep tile state. Virtual machines
-// exist that show the first without granting the second.
+// AMX needs the processor's feature, a palette of tiles and the kernel's permission to keep their state.
+// Virtual machines exist that show the first and the last without the palette: there every tile
+// instruction is illegal, and a library that asks only for the feature crashes.
 bool amx_usable() {
-    if (!__builtin_cpu_supports("avx512f")) return false;
-    unsigned eax = 7, ebx = 0, ecx = 0, edx = 0;
-    asm volatile("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
+    unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+    if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
     const bool has_tile_and_bf16 = (edx & (1u << 24)) != 0 && (edx & (1u << 22)) != 0;
+    if (!has_tile_and_bf16 || __get_cpuid_count(0x1d, 0, &eax, &ebx, &ecx, &edx) == 0) return false;
+    const bool has_palette = eax >= 1;
     constexpr long kRequestPermission = 0x1023;  // ARCH_REQ_XCOMP_PERM
     constexpr long kTileData = 18;
-    return has_tile_and_bf16 && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+    return has_palette && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 }
 bool avx512_bf16() {
     return __builtin_cpu_supports("avx512bf16") != 0;

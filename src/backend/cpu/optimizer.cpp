@@ -48,10 +48,9 @@ ELMO_CLONES void add_piece(float* w, const float* u, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) w[i] += u[i];
 }
 
-// The normal deviates of columns [first, first + count) of a row (first even), times sigma.
-ELMO_CLONES void normal_piece(const NoiseKey& key, std::int64_t row, std::int64_t first, float sigma,
-                              float* out, std::int64_t count) {
-    for (std::int64_t c = 0; c < count; ++c) out[c] = sigma * noise_normal(key, row, first + c);
+// noise_normal of each column times sigma, from the words of its row: two a column.
+ELMO_CLONES void normal_row(const std::uint32_t* words, float sigma, float* out, std::int64_t count) {
+    for (std::int64_t c = 0; c < count; ++c) out[c] = sigma * normal_of(words[2 * c], words[2 * c + 1]);
 }
 
 }  // namespace
@@ -109,21 +108,23 @@ void CpuBackend::fill_normal(const FillNormal& op) {
     const std::int64_t cols = op.w.cols;
     parallel_ranges(op.w.rows, 64, [&](std::int64_t begin, std::int64_t end) {
         std::vector<std::uint16_t> noise(static_cast<std::size_t>(noise_row_capacity(cols)));
-        float x[kPiece];
+        std::vector<std::uint32_t> words(static_cast<std::size_t>(noise_row_capacity(4 * cols) / 2));
+        std::vector<float> x(static_cast<std::size_t>(cols));
         for (std::int64_t row = begin; row < end; ++row) {
             const std::int64_t global = op.first_row + row;
-            if (op.w.dtype != DType::kF32) noise_row(op.rounding, global, cols, noise.data());
-            for (std::int64_t column = 0; column < cols; column += kPiece) {
-                const std::int64_t first = row * cols + column, count = std::min(kPiece, cols - column);
-                normal_piece(op.key, global, column, op.sigma, x, count);
-                if (op.w.dtype == DType::kF32)
-                    store_floats(x, op.w, first, count);
-                else if (op.w.dtype == DType::kBf16)
-                    round_row(x, noise.data() + column, op.w.as<Bf16>() + first, count);
-                else
-                    (void)round_row(format_of(op.w.dtype), x, noise.data() + column, op.w.codes() + first,
-                                    count);
+            // The words of a block lie in memory as its 16-bit pieces do: four pieces, one deviate.
+            noise_row(op.key, global, 4 * cols, reinterpret_cast<std::uint16_t*>(words.data()));
+            normal_row(words.data(), op.sigma, x.data(), cols);
+            if (op.w.dtype == DType::kF32) {
+                store_floats(x.data(), op.w, row * cols, cols);
+                continue;
             }
+            noise_row(op.rounding, global, cols, noise.data());
+            if (op.w.dtype == DType::kBf16)
+                round_row(x.data(), noise.data(), op.w.as<Bf16>() + row * cols, cols);
+            else
+                (void)round_row(format_of(op.w.dtype), x.data(), noise.data(), op.w.codes() + row * cols,
+                                cols);
         }
     });
 }

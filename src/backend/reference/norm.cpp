@@ -12,8 +12,10 @@ void ReferenceBackend::residual_norm_forward(const ResidualNormForward& op) {
         std::vector<double> sum(static_cast<std::size_t>(width));
         double mean = 0;
         for (std::int64_t d = 0; d < width; ++d) {
-            sum[d] = load(op.a_TD, t, d) * dropout_factor(op.dropout, t, d);
-            if (!op.residual_TD.empty()) sum[d] += load(op.residual_TD, t, d);
+            double value = load(op.a_TD, t, d) * dropout_factor(op.dropout, t, d);
+            if (!op.residual_TD.empty()) value += load(op.residual_TD, t, d);
+            store(op.sum_TD, t, d, value);
+            sum[d] = load(op.sum_TD, t, d);
             mean += sum[d];
         }
         mean /= static_cast<double>(width);
@@ -22,7 +24,6 @@ void ReferenceBackend::residual_norm_forward(const ResidualNormForward& op) {
         variance /= static_cast<double>(width);
         const double inverse = 1.0 / std::sqrt(variance + static_cast<double>(op.epsilon));
         for (std::int64_t d = 0; d < width; ++d) {
-            store(op.sum_TD, t, d, sum[d]);
             store(op.y_TD, t, d,
                   (sum[d] - mean) * inverse * load(op.gamma_1D, 0, d) + load(op.beta_1D, 0, d));
         }
