@@ -20,6 +20,7 @@ cmake                build  program:cmake
 ninja-build          build  program:ninja
 ccache               build  program:ccache
 libdnnl-dev          build  header:oneapi/dnnl/dnnl.hpp
+ocl-icd-opencl-dev   build  header:CL/cl.h
 libfmt-dev           build  header:fmt/format.h
 libutf8proc-dev      build  header:utf8proc.h
 libsimdjson-dev      build  header:simdjson.h
