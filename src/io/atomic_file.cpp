@@ -1,0 +1,40 @@
+#include "io/atomic_file.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/file_error.h"
+#include "io/temporary.h"
+
+namespace elmo {
+
+AtomicFile::AtomicFile(const std::filesystem::path& target) : target_(resolve_target(target)) {
+    if (std::filesystem::is_directory(target_))
+        throw DataError(fmt::format("{}: expected a file to write, found a folder", target.string()));
+    remove_abandoned(target_);
+    do {
+        file_ = OutputFile(temporary_name(target_, "tmp"), OutputFile::Open::kExclusive);
+    } while (!lock_temporary(file_.descriptor(), file_.path()));
+    file_.set_shown_path(target_);
+    struct stat old {};
+    if (::stat(target_.c_str(), &old) == 0) (void)::fchmod(file_.descriptor(), old.st_mode & 07777);
+}
+
+AtomicFile::~AtomicFile() {
+    if (file_.is_open()) ::unlink(file_.path().c_str());
+}
+
+void AtomicFile::commit() {
+    file_.sync();
+    if (::rename(file_.path().c_str(), target_.c_str()) != 0) throw_file_error(target_, "replace");
+    file_.close();
+    sync_folder(target_.parent_path());
+}
+
+void write_file_atomically(const std::filesystem::path& target, std::string_view content) {
+    AtomicFile file(target);
+    file.write(content);
+    file.commit();
+}
+
+}  // namespace elmo

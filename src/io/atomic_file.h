@@ -1,0 +1,46 @@
+// A file that appears whole or not at all.
+//
+// Guarantee: at any moment, also after a kill or a loss of power, the target is either exactly what it was
+// before or exactly what was written. The bytes go to a temporary beside the target; commit() brings them to
+// the disk, renames the temporary over the target and brings the rename to the disk. Without commit() the
+// temporary goes away; one left by a killed process is cleared by the next writer of the same target.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+#include <string_view>
+
+#include "io/output_file.h"
+
+namespace elmo {
+
+class AtomicFile {
+  public:
+    // DataError when the target's folder does not exist or cannot be written.
+    explicit AtomicFile(const std::filesystem::path& target);
+    ~AtomicFile();
+    AtomicFile(AtomicFile&&) noexcept = default;
+    AtomicFile& operator=(AtomicFile&&) = delete;
+
+    const std::filesystem::path& target() const { return target_; }
+
+    // As OutputFile: a DataError names target, bytes and reason; the old target stays.
+    void write(std::span<const std::byte> bytes) { file_.write(bytes); }
+    void write(std::string_view text) { file_.write(text); }
+    void write_at(std::int64_t offset, std::span<const std::byte> bytes) { file_.write_at(offset, bytes); }
+    void reserve(std::int64_t bytes) { file_.reserve(bytes); }
+
+    // Once, after the last write. When it throws, the old target stays.
+    void commit();
+
+  private:
+    std::filesystem::path target_;
+    OutputFile file_;
+};
+
+// The whole content in one call.
+void write_file_atomically(const std::filesystem::path& target, std::string_view content);
+
+}  // namespace elmo

@@ -1,0 +1,42 @@
+#include "io/json_text.h"
+
+#include "base/text_util.h"
+#include "io/file_error.h"
+
+namespace elmo {
+
+using nlohmann::json;
+
+std::string json_reason(const json::exception& error) {
+    std::string_view text = error.what();
+    if (const auto bracket = text.find("] "); bracket != std::string_view::npos)
+        text.remove_prefix(bracket + 2);
+    if (text.starts_with("parse error at ")) text.remove_prefix(15);
+    return quoted(text, 200);
+}
+
+json parse_json(std::string_view text, const std::string& name, int max_depth) {
+    const auto check_depth = [&](int depth, json::parse_event_t event, json&) {
+        if (depth >= max_depth &&
+            (event == json::parse_event_t::object_start || event == json::parse_event_t::array_start))
+            throw DataError(
+                fmt::format("{}: expected JSON nested at most {} deep, found deeper", name, max_depth));
+        return true;
+    };
+    try {
+        return json::parse(text, check_depth);
+    } catch (const json::exception& error) {
+        throw DataError(fmt::format("{}: expected JSON, found an error at {}", name, json_reason(error)));
+    }
+}
+
+json read_json(const std::filesystem::path& path, std::int64_t max_bytes, int max_depth) {
+    std::error_code error;
+    const auto size = std::filesystem::file_size(path, error);
+    if (!error && size > static_cast<std::uintmax_t>(max_bytes))
+        throw DataError(fmt::format("{}: expected at most {} of JSON, found {}", path.string(),
+                                    human_bytes(max_bytes), human_bytes(static_cast<std::int64_t>(size))));
+    return parse_json(read_file(path), path.string(), max_depth);
+}
+
+}  // namespace elmo

@@ -1,0 +1,45 @@
+// A file mapped into memory: read without copying, paged in as it is touched. Used for the data cache,
+// checkpoints and the head at prediction.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <span>
+
+namespace elmo {
+
+// Owns one mapping; move-only, and a move keeps the addresses. A file that another process shortens while
+// it is mapped ends this one with SIGBUS when the lost part is touched: elmo replaces files, it never
+// shortens them.
+class MappedFile {
+  public:
+    // kCopyOnWrite: pages may be written, each written page becomes private memory, the file never changes.
+    enum class Mode { kReadOnly, kCopyOnWrite };
+    enum class Access { kNormal, kSequential, kRandom, kSoon };
+
+    MappedFile() = default;
+    // DataError when the file is missing, unreadable or not a regular file. An empty file maps to an empty
+    // span.
+    explicit MappedFile(std::filesystem::path path, Mode mode = Mode::kReadOnly);
+    ~MappedFile();
+    MappedFile(MappedFile&& other) noexcept;
+    MappedFile& operator=(MappedFile&& other) noexcept;
+
+    const std::filesystem::path& path() const { return path_; }
+    std::int64_t size() const { return size_; }
+    std::span<const std::byte> bytes() const { return {data_, static_cast<std::size_t>(size_)}; }
+    // Mode::kCopyOnWrite only.
+    std::span<std::byte> writable_bytes();
+
+    // A hint to the kernel about what comes next; never fails.
+    void advise(Access access) const;
+
+  private:
+    std::filesystem::path path_;
+    std::byte* data_ = nullptr;
+    std::int64_t size_ = 0;
+    Mode mode_ = Mode::kReadOnly;
+};
+
+}  // namespace elmo

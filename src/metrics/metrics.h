@@ -1,0 +1,79 @@
+// P, nDCG, PSP, PSnDCG and R at k, fed row by row, as pyxclib (the field's yardstick) computes them.
+//
+// With y the true labels of a row, r_i = 1 when the i-th prediction is one of them, q the inverse propensity:
+//   P@k      mean of (1/k) sum_{i<=k} r_i
+//   R@k      mean of sum_{i<=k} r_i / max(|y|, 1)
+//   nDCG@k   mean of sum_{i<=k} r_i / log2(i+1)  /  sum_{i<=min(k,|y|)} 1 / log2(i+1)
+//   PSP@k    mean of (1/k) sum_{i<=k} q r_i  /  mean of (1/k) sum of the k largest q of y
+//   PSnDCG@k the nDCG with q r_i, divided by the same of the best order of y
+// A row without true labels scores 0 and counts; missing predictions are misses.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "metrics/topk.h"
+
+namespace elmo {
+
+struct MetricScore {
+    std::string metric;  // "P", "nDCG", "PSP", "PSnDCG", "R"
+    std::int64_t k = 0;
+    double value = 0;                                                      // a fraction of 1
+    std::string name() const { return metric + "@" + std::to_string(k); }  // "P@1"
+};
+
+class RankingMetrics {
+  public:
+    // ks: from 1, in the order wanted. inverse_propensity[l] for every label, viewed and not copied; empty:
+    // no PSP and PSnDCG. ConfigError for a k below 1 or none.
+    explicit RankingMetrics(std::vector<std::int64_t> ks, std::span<const double> inverse_propensity = {});
+
+    // predicted: distinct labels, best first, filtered already; those beyond the largest k are not looked at.
+    // truth: ascending, distinct. DataError for a true label without an inverse propensity.
+    void add_row(std::span<const std::int64_t> predicted, std::span<const std::int64_t> truth);
+    void add_row(std::span<const std::int64_t> predicted, std::span<const std::int32_t> truth);
+    void add_row(std::span<const ScoredLabel> predicted, std::span<const std::int64_t> truth);
+    void add_row(std::span<const ScoredLabel> predicted, std::span<const std::int32_t> truth);
+
+    // Adds the rows of another with the same ks and propensities. Sums are doubles: for equal bits, equal
+    // cuts.
+    void merge(const RankingMetrics& other);
+
+    std::int64_t num_rows() const { return num_rows_; }
+    std::int64_t largest_k() const { return largest_k_; }
+    // Metric by metric in the order P, nDCG, PSP, PSnDCG, R, each at every k. No rows: zeros.
+    std::vector<MetricScore> scores() const;
+
+  private:
+    struct Sums {
+        double hits = 0, recall = 0, ndcg = 0;
+        double ps_hits = 0, ps_best = 0, ps_ndcg = 0, ps_best_ndcg = 0;
+    };
+    struct Hit {
+        bool hit;
+        double weight;  // the inverse propensity of a hit
+    };
+    template <class Predicted, class Label>
+    void add(std::span<const Predicted> predicted, std::span<const Label> truth);
+
+    std::vector<std::int64_t> ks_;
+    std::int64_t largest_k_ = 0;
+    std::span<const double> inverse_propensity_;
+    std::vector<Sums> sums_;                // one a k
+    std::vector<double> discount_, ideal_;  // 1 / log2(i+2), and its sums: ideal_[n] of the first n
+    std::vector<Hit> hit_;                  // scratch of one row: its predictions
+    std::vector<double> best_;              // scratch of one row: the q of its true labels, largest first
+    std::int64_t num_rows_ = 0;
+};
+
+// Filtered evaluation: removes the labels in `filtered` (ascending) and keeps the order, then cuts to k.
+// Rank k + filtered.size() labels of the row to be sure of k that remain.
+void remove_filtered(std::vector<ScoredLabel>& ranked, std::span<const std::int64_t> filtered,
+                     std::int64_t k);
+void remove_filtered(std::vector<ScoredLabel>& ranked, std::span<const std::int32_t> filtered,
+                     std::int64_t k);
+
+}  // namespace elmo
