@@ -1,0 +1,103 @@
+// Texts for prediction: lines and JSON lines, what is refused, and that a waiting pipe is not waited for.
+#include "elmo/text_reader.h"
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+
+#include "elmo/error.h"
+
+namespace elmo {
+namespace {
+
+class TextReaderTest : public testing::Test {
+  protected:
+    std::filesystem::path file(const std::string& name, const std::string& bytes) {
+        const auto path = folder_ / name;
+        std::ofstream(path, std::ios::binary) << bytes;
+        return path;
+    }
+    std::vector<std::string> all(const std::filesystem::path& path, const Config& config = {}) {
+        TextReader reader(path.string(), config);
+        std::vector<std::string> texts;
+        for (auto batch = reader.next(2); !batch.empty(); batch = reader.next(2))
+            texts.insert(texts.end(), batch.begin(), batch.end());
+        return texts;
+    }
+    std::string error(const std::filesystem::path& path, const Config& config = {}) {
+        try {
+            all(path, config);
+        } catch (const DataError& e) {
+            return e.what();
+        }
+        return "no DataError";
+    }
+    void SetUp() override {
+        folder_ = std::filesystem::temp_directory_path() / ("elmo_text_reader_" + std::to_string(getpid()));
+        std::filesystem::create_directories(folder_);
+    }
+    void TearDown() override { std::filesystem::remove_all(folder_); }
+
+    std::filesystem::path folder_;
+};
+
+using Texts = std::vector<std::string>;
+
+TEST_F(TextReaderTest, LinesStandAsTheyAreEmptyOnesToo) {
+    EXPECT_EQ(all(file("a.txt", "one\n\n two \r\n{x\nlast")), (Texts{"one", "", " two ", "{x", "last"}));
+    EXPECT_EQ(all(file("empty.txt", "")), Texts{});
+}
+
+TEST_F(TextReaderTest, JsonLinesByNameByContentAndByOption) {
+    const std::string body = "{\"text\": \"a\", \"more\": \"b\"}\n{\"text\": \"c\"}\n";
+    EXPECT_EQ(all(file("a.jsonl", body)), (Texts{"a", "c"}));
+    EXPECT_EQ(all(file("a.txt", body)), (Texts{"a", "c"}));
+    Config config;
+    config.text_column = "text+more";
+    EXPECT_EQ(all(file("b.txt", body), config), (Texts{"a b", "c"}));
+    config.input = "text";
+    EXPECT_EQ(all(file("c.txt", "{\"a\": 1}\n"), config), (Texts{"{\"a\": 1}"}));
+    config.input = "jsonl";
+    EXPECT_NE(error(file("d.txt", "no json\n"), config).find("d.txt:1: expected a JSON object"),
+              std::string::npos);
+}
+
+TEST_F(TextReaderTest, ErrorsNameFileAndLine) {
+    EXPECT_NE(error(file("a.jsonl", "{\"text\": \"a\"}\n{\"title\": \"b\"}\n"))
+                  .find("a.jsonl:2: expected the key 'text'"),
+              std::string::npos);
+    EXPECT_NE(error(file("b.txt", "fine\nbad \xff here\n"))
+                  .find("b.txt:2: expected UTF-8, found byte 0xff at column 5"),
+              std::string::npos);
+    EXPECT_NE(error(folder_ / "missing.txt"), "no DataError");
+    EXPECT_NE(error(folder_), "no DataError");
+}
+
+TEST_F(TextReaderTest, InvalidUtf8IsReplacedAndCountedWhenAllowed) {
+    Config config;
+    config.allow_invalid_utf8 = true;
+    TextReader reader(file("a.txt", "a\xff\nb\n").string(), config);
+    EXPECT_EQ(reader.next(10), (Texts{"a\xef\xbf\xbd", "b"}));
+    EXPECT_EQ(reader.replaced_utf8(), 1);
+}
+
+TEST_F(TextReaderTest, APipeIsAnsweredWhenItPauses) {
+    const auto path = folder_ / "pipe";
+    ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+    const int writer = open(path.c_str(), O_RDWR);
+    ASSERT_GE(writer, 0);
+    ASSERT_EQ(write(writer, "one\ntwo\n", 8), 8);
+    TextReader reader(path.string(), Config());
+    EXPECT_EQ(reader.next(100), (Texts{"one", "two"}));  // would wait for ever if it filled the batch
+    ASSERT_EQ(write(writer, "three\n", 6), 6);
+    EXPECT_EQ(reader.next(100), Texts{"three"});
+    close(writer);
+    EXPECT_EQ(reader.next(100), Texts{});
+}
+
+}  // namespace
+}  // namespace elmo
