@@ -1,0 +1,152 @@
+#include "model/encoder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "elmo/error.h"
+#include "model/bag_encoder.h"
+#include "model/bert_encoder.h"
+#include "model/streams.h"
+#include "model/tensor_transfer.h"
+
+namespace elmo {
+
+std::unique_ptr<Encoder> make_encoder(const EncoderSpec& spec, Backend& backend) {
+    if (spec.is_bag()) return std::make_unique<BagEncoder>(spec, backend);
+    return std::make_unique<BertEncoder>(spec, backend);
+}
+
+std::int64_t Encoder::num_weights() const {
+    std::int64_t count = 0;
+    for (const Parameter& p : parameters_) count += p.w.size();
+    return count;
+}
+
+std::size_t Encoder::add_matrix(std::string name, std::int64_t rows, std::int64_t cols, float sigma) {
+    Parameter p;
+    p.name = name;
+    p.w = {nullptr, spec_.dtype, rows, cols};
+    p.sigma = sigma;
+    p.stored = {{std::move(name), {rows, cols}}};
+    parameters_.push_back(std::move(p));
+    return parameters_.size() - 1;
+}
+
+std::size_t Encoder::add_vector(std::string name, std::int64_t cols, float constant) {
+    Parameter p;
+    p.name = name;
+    p.w = {nullptr, spec_.dtype, 1, cols};
+    p.constant = constant;
+    p.decays = false;
+    p.stored = {{std::move(name), {cols}}};
+    parameters_.push_back(std::move(p));
+    return parameters_.size() - 1;
+}
+
+void Encoder::describe_workload(Workload& workload) const {
+    workload.width = spec_.width;
+    workload.vocab = spec_.vocab;
+    workload.heads = spec_.heads;
+    workload.encoder_dtype = spec_.dtype;
+    describe_layers(workload);
+}
+
+void Encoder::allocate(Arena& arena, const Workload& workload) {
+    planned_batch_ = workload.batch;
+    planned_tokens_ = workload.tokens;
+    const auto take = [&](const char* kind, const Parameter& p, DType dtype) {
+        return arena.allocate(fmt::format("encoder/{}/{}", kind, p.name), dtype, p.w.rows, p.w.cols);
+    };
+    for (Parameter& p : parameters_) p.w = take("weights", p, spec_.dtype);
+    if (keeps(workload)) {
+        for (Parameter& p : parameters_) p.grad = take("gradients", p, spec_.grad_dtype());
+        for (Parameter& p : parameters_) p.m = take("first_moments", p, spec_.dtype);
+        for (Parameter& p : parameters_) p.v = take("second_moments", p, spec_.dtype);
+        if (spec_.dtype == DType::kBf16)
+            for (Parameter& p : parameters_) p.c = take("compensation", p, spec_.dtype);
+    }
+    allocate_activations(arena, workload);
+}
+
+void Encoder::initialise(std::uint64_t seed) {
+    if (!spec_.weights_folder.empty()) return load_weights(spec_.weights_folder);
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        const Parameter& p = parameters_[i];
+        const auto stream = streams::kEncoderInit + 2 * static_cast<std::uint32_t>(i);
+        if (p.sigma > 0) {
+            backend_.fill_normal({p.w, p.sigma, {seed, 0, stream}, {seed, 0, stream + 1}, 0});
+        } else {
+            upload_constant(backend_, p.w, p.constant);
+        }
+    }
+}
+
+View Encoder::forward(const TextBatch& batch, bool training, std::uint64_t seed, std::uint64_t step) {
+    check(batch);
+    seed_ = seed;
+    step_ = step;
+    return run_forward(batch, training);
+}
+
+void Encoder::backward(const TextBatch& batch, View dpooled_BD, bool accumulate) {
+    if (parameters_.front().grad.empty())
+        throw Error("encoder: backward without gradients: it was allocated for prediction, or is frozen");
+    if (dpooled_BD.rows != batch.size() || dpooled_BD.cols != spec_.width)
+        throw Error(fmt::format("encoder: the gradient of the pooled vectors is [{}, {}], expected [{}, {}]",
+                                dpooled_BD.rows, dpooled_BD.cols, batch.size(), spec_.width));
+    run_backward(batch, dpooled_BD, accumulate);
+}
+
+void Encoder::update(const AdamWSettings& s) {
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        const Parameter& p = parameters_[i];
+        const auto stream = streams::kEncoderUpdate + 2 * static_cast<std::uint32_t>(i);
+        AdamWUpdate op;
+        op.w = p.w;
+        op.grad = p.grad;
+        op.m = p.m;
+        op.v = p.v;
+        op.c = p.c;
+        op.lr = s.lr;
+        op.beta1 = s.beta1;
+        op.beta2 = s.beta2;
+        op.epsilon = s.epsilon;
+        op.weight_decay = p.decays ? s.weight_decay : 0.0f;
+        op.grad_scale = s.grad_scale;
+        op.t = s.t;
+        op.key = {s.seed, static_cast<std::uint64_t>(s.t), stream};
+        backend_.adamw(op);
+    }
+}
+
+Dropout Encoder::dropout(float p, std::uint32_t stream, bool training) const {
+    return {training ? p : 0.0f, {seed_, step_, stream}};
+}
+
+void Encoder::check(const TextBatch& batch) const {
+    if (batch.offsets.empty() || batch.offsets.front() != 0 || batch.offsets.back() != batch.num_tokens())
+        throw Error("encoder: the offsets of a batch must run from 0 to its number of tokens");
+    if (batch.size() > planned_batch_ || batch.num_tokens() > planned_tokens_)
+        throw Error(
+            fmt::format("encoder: a batch of {} texts and {} tokens, but memory was planned for {} and {}",
+                        batch.size(), batch.num_tokens(), planned_batch_, planned_tokens_));
+    const std::int64_t longest = spec_.longest_text();
+    for (std::int64_t b = 0; b < batch.size(); ++b) {
+        const std::int64_t length = std::int64_t{batch.offsets[b + 1]} - batch.offsets[b];
+        if (length < 0) throw Error("encoder: the offsets of a batch must not descend");
+        if (longest > 0 && length > longest)
+            throw DataError(
+                fmt::format("text {} of the batch has {} tokens, but the encoder has positions for {}: "
+                            "set max_length to {} or less",
+                            b, length, longest, longest));
+    }
+    for (const std::int32_t token : batch.tokens)
+        if (token < 0 || token >= spec_.vocab)
+            throw DataError(
+                fmt::format("token id {} is outside the encoder's vocabulary of {}: the texts were tokenized "
+                            "with another tokenizer",
+                            token, spec_.vocab));
+}
+
+}  // namespace elmo

@@ -1,0 +1,116 @@
+// An encoder's weights and optimiser state in files.
+#include <fmt/format.h>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "io/atomic_file.h"
+#include "model/encoder.h"
+#include "model/tensor_transfer.h"
+
+namespace elmo {
+namespace {
+
+std::int64_t num_elements(const StoredTensor& tensor) {
+    std::int64_t count = 1;
+    for (const std::int64_t n : tensor.shape) count *= n;
+    return count;
+}
+
+std::string shape_text(const std::vector<std::int64_t>& shape) {
+    return fmt::format("[{}]", fmt::join(shape, ", "));
+}
+
+// The tensor under its own name, with the model's prefix ("bert.embeddings..."), or with the names that the
+// first BERT checkpoints gave to a norm's weight and bias.
+const TensorInfo* find_tensor(const SafeTensorsFolder& files, const std::string& family,
+                              const std::string& name) {
+    std::vector<std::string> names = {name, family + "." + name};
+    const std::size_t norm = name.rfind("LayerNorm.");
+    if (norm != std::string::npos) {
+        const std::string stem = name.substr(0, norm + 10), old = name.ends_with("weight") ? "gamma" : "beta";
+        names.push_back(stem + old);
+        names.push_back(family + "." + stem + old);
+    }
+    for (const std::string& candidate : names)
+        if (const TensorInfo* tensor = files.find(candidate)) return tensor;
+    return nullptr;
+}
+
+struct StatePart {
+    const char* suffix;
+    View Parameter::*view;
+};
+
+std::vector<StatePart> state_parts(const EncoderSpec& spec) {
+    std::vector<StatePart> parts = {{".m", &Parameter::m}, {".v", &Parameter::v}};
+    if (spec.dtype == DType::kBf16) parts.push_back({".c", &Parameter::c});
+    if (spec.accumulate > 1) parts.push_back({".grad", &Parameter::grad});
+    return parts;
+}
+
+}  // namespace
+
+void Encoder::save_weights(const std::filesystem::path& folder) const {
+    std::vector<TensorSpec> tensors;
+    const std::string dtype(safetensors_dtype(spec_.dtype));
+    for (const Parameter& p : parameters_)
+        for (const StoredTensor& stored : p.stored) tensors.push_back({stored.name, dtype, stored.shape});
+    SafeTensorsWriter writer(folder / "model.safetensors", tensors, {{"format", "pt"}});
+    for (const Parameter& p : parameters_) {
+        std::int64_t first = 0;
+        for (const StoredTensor& stored : p.stored) {
+            const std::int64_t count = num_elements(stored);
+            write_view(writer, stored.name, backend_, elements(p.w, first, count));
+            first += count;
+        }
+    }
+    writer.commit();
+    write_file_atomically(folder / "config.json", config_json());
+}
+
+void Encoder::load_weights(const std::filesystem::path& folder) {
+    const SafeTensorsFolder files = open_safetensors_folder(folder);
+    for (const Parameter& p : parameters_) {
+        std::int64_t first = 0;
+        for (const StoredTensor& stored : p.stored) {
+            const TensorInfo* tensor = find_tensor(files, spec_.family, stored.name);
+            if (tensor == nullptr)
+                throw DataError(fmt::format(
+                    "{}: tensor '{}' is missing (expected shape {}, with or without the prefix '{}.'): "
+                    "do weights and config.json belong together?",
+                    files.name(), stored.name, shape_text(stored.shape), spec_.family));
+            if (tensor->shape != stored.shape)
+                throw DataError(fmt::format(
+                    "{}: tensor '{}': expected shape {}, found {}: do weights and config.json belong "
+                    "together?",
+                    files.name(), quoted(tensor->name, 200), shape_text(stored.shape), tensor->shape_text()));
+            const std::int64_t count = num_elements(stored);
+            upload_converted(backend_, elements(p.w, first, count), *tensor);
+            first += count;
+        }
+    }
+}
+
+void Encoder::save_state(const std::filesystem::path& file) const {
+    const std::vector<StatePart> parts = state_parts(spec_);
+    std::vector<TensorSpec> tensors;
+    for (const Parameter& p : parameters_)
+        for (const StatePart& part : parts) {
+            const View view = p.*part.view;
+            tensors.push_back(
+                {p.name + part.suffix, std::string(safetensors_dtype(view.dtype)), {view.rows, view.cols}});
+        }
+    SafeTensorsWriter writer(file, tensors);
+    for (const Parameter& p : parameters_)
+        for (const StatePart& part : parts) write_view(writer, p.name + part.suffix, backend_, p.*part.view);
+    writer.commit();
+}
+
+void Encoder::load_state(const std::filesystem::path& file) {
+    const SafeTensors tensors = SafeTensors::open(file);
+    for (const Parameter& p : parameters_)
+        for (const StatePart& part : state_parts(spec_))
+            upload_exact(backend_, p.*part.view, tensors.at(p.name + part.suffix), tensors.file());
+}
+
+}  // namespace elmo

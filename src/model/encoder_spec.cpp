@@ -1,0 +1,69 @@
+#include "model/encoder_spec.h"
+
+#include <fmt/format.h>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "model/hf_config.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+bool is_there(const fs::path& path) {
+    std::error_code error;
+    return fs::exists(path, error);
+}
+
+EncoderSpec bag_spec(const Config& config, std::int64_t vocab) {
+    EncoderSpec spec;
+    spec.family = "bag";
+    spec.vocab = vocab;
+    spec.width = config.width;
+    spec.intermediate = config.width;
+    spec.norm_epsilon = 1e-6f;
+    return spec;
+}
+
+EncoderSpec folder_spec(const Config& config, std::int64_t vocab) {
+    const fs::path folder = config.encoder;
+    if (!is_there(folder / "config.json"))
+        throw ConfigError(fmt::format("encoder '{}': expected bag, or a folder with a config.json",
+                                      quoted(config.encoder)));
+    EncoderSpec spec = parse_model_config(read_file(folder / "config.json"), folder / "config.json");
+    if (vocab > spec.vocab)
+        throw ConfigError(
+            fmt::format("encoder '{}' has room for {} tokens, but the tokenizer has {}: use the encoder's "
+                        "own tokenizer, or a smaller vocab_size",
+                        quoted(config.encoder), with_commas(spec.vocab), with_commas(vocab)));
+    if (is_there(folder / "model.safetensors") || is_there(folder / "model.safetensors.index.json"))
+        spec.weights_folder = folder;
+    else if (is_there(folder / "pytorch_model.bin"))
+        throw ConfigError(
+            fmt::format("encoder '{}' has its weights in pytorch_model.bin alone: save them as "
+                        "model.safetensors first (save_pretrained of transformers does)",
+                        quoted(config.encoder)));
+    return spec;
+}
+
+}  // namespace
+
+EncoderSpec make_encoder_spec(const Config& config, std::int64_t vocab) {
+    EncoderSpec spec = config.encoder == "bag" ? bag_spec(config, vocab) : folder_spec(config, vocab);
+    spec.pooling = config.pooling == "cls" ? Pooling::kCls : Pooling::kMean;
+    spec.pooled_dropout = static_cast<float>(config.dropout);
+    if (config.encoder_dropout >= 0)
+        spec.hidden_dropout = spec.attention_dropout = static_cast<float>(config.encoder_dropout);
+    spec.dtype = config.encoder_precision == "fp32" ? DType::kF32 : DType::kBf16;
+    spec.accumulate = config.accumulate;
+    spec.frozen = config.freeze_encoder;
+    return spec;
+}
+
+EncoderSpec read_encoder_spec(const fs::path& folder) {
+    EncoderSpec spec = parse_model_config(read_file(folder / "config.json"), folder / "config.json");
+    spec.weights_folder = folder;
+    return spec;
+}
+
+}  // namespace elmo

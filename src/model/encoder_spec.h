@@ -1,0 +1,46 @@
+// What fixes an encoder's shape, and how to read it from a configuration or a Hugging Face config.json.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "backend/ops/embedding.h"
+#include "elmo/config.h"
+#include "tensor/view.h"
+
+namespace elmo {
+
+struct EncoderSpec {
+    std::string family = "bag";  // bag, bert, distilbert, roberta
+    std::int64_t vocab = 0;
+    std::int64_t width = 0;
+    std::int64_t layers = 0, heads = 1, intermediate = 0;
+    std::int64_t positions = 0;      // rows of the position table
+    std::int64_t position_base = 0;  // row of the first token (RoBERTa: pad id + 1)
+    std::int64_t types = 0;
+    float norm_epsilon = 1e-12f;
+    float hidden_dropout = 0, attention_dropout = 0;
+    float initializer_range = 0.02f;
+    Pooling pooling = Pooling::kMean;
+    float pooled_dropout = 0;
+    DType dtype = DType::kBf16;   // of weights and activations (F64 on the reference, for golden tests)
+    std::int64_t accumulate = 1;  // steps whose gradients are summed; more than one needs F32 gradients
+    bool frozen = false;          // weights stay as they are: no gradients, no dropout inside
+    std::filesystem::path weights_folder;  // Hugging Face folder to load from; empty: start from scratch
+    std::string hf_config;                 // its config.json, kept for saving
+
+    bool is_bag() const { return family == "bag"; }
+    DType grad_dtype() const { return accumulate > 1 && dtype == DType::kBf16 ? DType::kF32 : dtype; }
+    // Most tokens a text may have; 0: any.
+    std::int64_t longest_text() const { return positions - position_base; }
+};
+
+// The spec that a configuration asks for: bag, or a Hugging Face folder. `vocab` is the tokenizer's; it must
+// fit in a Hugging Face encoder's table.
+EncoderSpec make_encoder_spec(const Config& config, std::int64_t vocab);
+
+// From a saved checkpoint's config.json: shape, pooling and dtype as saved, weights from the folder.
+EncoderSpec read_encoder_spec(const std::filesystem::path& folder);
+
+}  // namespace elmo

@@ -1,0 +1,68 @@
+// The classifier head: W [L, D] in one of the storage formats, its step, its top-k and its files.
+//
+// Files: head-00001-of-000NN.safetensors, each with one tensor "weight", rows [first_row, ...) of W; the
+// metadata says which. At training W lies in the arena; at prediction the pieces of W are the mapped files.
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "io/safetensors.h"
+
+namespace elmo {
+
+// "fp32", "bf16", "fp8", "e3m4" and back; ConfigError for another name.
+DType head_dtype(const std::string& precision);
+std::string precision_of(DType dtype);
+
+class Head {
+  public:
+    static constexpr std::int64_t kShardBytes = std::int64_t{2} << 30;
+
+    // chunks: label chunks of a step; results do not depend on it.
+    Head(std::int64_t labels, std::int64_t width, DType dtype, std::int64_t chunks, Backend& backend);
+    // For prediction: W stays in the mapped files, nothing is copied. DataError names the file and what is
+    // wrong: a missing shard, rows that do not follow one another, a wrong dtype or width.
+    static Head map(const std::filesystem::path& folder, Backend& backend);
+
+    std::int64_t labels() const { return labels_; }
+    std::int64_t width() const { return width_; }
+    DType dtype() const { return dtype_; }
+    // W as the arena holds it; empty when mapped.
+    View weights() const { return mapped_.empty() ? pieces_.front().w : View{}; }
+    std::int64_t mapped_bytes() const;
+
+    // Plans or takes W.
+    void allocate(Arena& arena);
+    // N(0, 0.02) by addressed noise, stochastically rounded to the format.
+    void initialise(std::uint64_t seed);
+
+    // One fused step over all labels: see HeadStep. dx is set.
+    HeadStepResult step(View x_BD, std::span<const Positive> positives, float lr, float weight_decay,
+                        std::uint64_t seed, std::uint64_t step, bool want_loss, View dx_BD);
+    // The k best labels of each row of x; k may exceed the number of labels.
+    std::vector<TopK> topk(View x_BD, std::int64_t k) const;
+
+    void save(const std::filesystem::path& folder, std::int64_t shard_bytes = kShardBytes) const;
+    // Into the arena; labels, width and dtype must be this head's.
+    void load(const std::filesystem::path& folder);
+
+  private:
+    // Rows [first_row, first_row + w.rows) of W.
+    struct Piece {
+        std::int64_t first_row = 0;
+        View w;
+    };
+
+    std::int64_t labels_, width_;
+    DType dtype_;
+    std::int64_t chunks_;
+    Backend& backend_;
+    std::vector<Piece> pieces_;        // one in the arena; one a shard when mapped
+    std::vector<SafeTensors> mapped_;  // what the pieces point into
+};
+
+}  // namespace elmo

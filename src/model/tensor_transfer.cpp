@@ -1,0 +1,82 @@
+#include "model/tensor_transfer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+
+namespace elmo {
+namespace {
+
+constexpr std::int64_t kPiece = 1 << 21;  // elements converted at once
+
+template <class Body>
+void for_each_piece(std::int64_t count, const Body& body) {
+    for (std::int64_t first = 0; first < count; first += kPiece) body(first, std::min(kPiece, count - first));
+}
+
+TensorInfo piece_of(const TensorInfo& tensor, std::int64_t first, std::int64_t count) {
+    const auto size = static_cast<std::size_t>(safetensors_element_bytes(tensor.dtype));
+    return {
+        tensor.name,
+        tensor.dtype,
+        {count},
+        tensor.data.subspan(static_cast<std::size_t>(first) * size, static_cast<std::size_t>(count) * size)};
+}
+
+}  // namespace
+
+View elements(const View& view, std::int64_t first, std::int64_t count) {
+    assert(0 <= first && first + count <= view.size());
+    return {static_cast<char*>(view.data) + first * size_of(view.dtype), view.dtype, 1, count};
+}
+
+void upload_constant(Backend& backend, View to, float value) {
+    const auto count = static_cast<std::size_t>(to.size());
+    if (to.dtype == DType::kF64)
+        backend.upload(to, std::vector<double>(count, value).data());
+    else if (to.dtype == DType::kF32)
+        backend.upload(to, std::vector<float>(count, value).data());
+    else
+        backend.upload(to, std::vector<Bf16>(count, to_bf16(value)).data());
+}
+
+void upload_converted(Backend& backend, View to, const TensorInfo& tensor) {
+    assert(to.size() == tensor.num_elements());
+    if (dtype_from_safetensors(tensor.dtype) == to.dtype) return backend.upload(to, tensor.data.data());
+    for_each_piece(to.size(), [&](std::int64_t first, std::int64_t count) {
+        const TensorInfo piece = piece_of(tensor, first, count);
+        if (to.dtype == DType::kBf16) {
+            std::vector<Bf16> values(static_cast<std::size_t>(count));
+            read_tensor(piece, std::span(values));
+            return backend.upload(elements(to, first, count), values.data());
+        }
+        std::vector<float> values(static_cast<std::size_t>(count));
+        read_tensor(piece, std::span(values));
+        if (to.dtype == DType::kF32) return backend.upload(elements(to, first, count), values.data());
+        const std::vector<double> wide(values.begin(), values.end());
+        backend.upload(elements(to, first, count), wide.data());
+    });
+}
+
+void upload_exact(Backend& backend, View to, const TensorInfo& tensor, std::string_view file) {
+    if (tensor.dtype != safetensors_dtype(to.dtype) || tensor.num_elements() != to.size())
+        throw DataError(fmt::format("{}: tensor '{}': expected {} elements of {}, found {} of {}", file,
+                                    quoted(tensor.name), to.size(), safetensors_dtype(to.dtype),
+                                    tensor.num_elements(), tensor.dtype));
+    backend.upload(to, tensor.data.data());
+}
+
+void write_view(SafeTensorsWriter& writer, std::string_view name, Backend& backend, View from) {
+    std::vector<std::byte> bytes;
+    for_each_piece(from.size(), [&](std::int64_t first, std::int64_t count) {
+        const View piece = elements(from, first, count);
+        bytes.resize(static_cast<std::size_t>(piece.bytes()));
+        backend.download(bytes.data(), piece);
+        writer.write(name, std::span<const std::byte>(bytes));
+    });
+}
+
+}  // namespace elmo

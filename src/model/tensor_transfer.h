@@ -1,0 +1,25 @@
+// Moving weights between files and the backend's memory, in pieces of bounded size.
+#pragma once
+
+#include <span>
+#include <string_view>
+
+#include "backend/backend.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+
+namespace elmo {
+
+// Elements [first, first + count) of a view as one row.
+View elements(const View& view, std::int64_t first, std::int64_t count);
+
+// Every element of `to` (F32, F64 or BF16) set to `value`.
+void upload_constant(Backend& backend, View to, float value);
+// A tensor of F32, F16, BF16 or F64, converted to the view's dtype (to nearest even). Sizes agree.
+void upload_converted(Backend& backend, View to, const TensorInfo& tensor);
+// The tensor's bits. DataError naming `file` when its dtype is not the view's or its size differs.
+void upload_exact(Backend& backend, View to, const TensorInfo& tensor, std::string_view file);
+// Appends all of `from` to the tensor `name`.
+void write_view(SafeTensorsWriter& writer, std::string_view name, Backend& backend, View from);
+
+}  // namespace elmo

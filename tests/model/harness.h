@@ -1,0 +1,159 @@
+// What the model tests share: an encoder (and a head) with its memory planned and taken as a run does it,
+// reading and writing of views as doubles, and the golden files.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "io/safetensors.h"
+#include "model/encoder.h"
+#include "model/head.h"
+
+namespace elmo::test {
+
+namespace fs = std::filesystem;
+
+inline std::vector<double> values_of(const View& view) {
+    std::vector<double> values(static_cast<std::size_t>(view.size()));
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (view.dtype == DType::kF64) values[i] = view.as<double>()[i];
+        if (view.dtype == DType::kF32) values[i] = view.as<float>()[i];
+        if (view.dtype == DType::kBf16) values[i] = to_float(view.as<Bf16>()[i]);
+    }
+    return values;
+}
+
+inline std::string bytes_of(const View& view) {
+    return {static_cast<const char*>(view.data), static_cast<std::size_t>(view.bytes())};
+}
+
+inline void set_values(const View& view, const std::vector<double>& values) {
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        if (view.dtype == DType::kF64) view.as<double>()[i] = values[i];
+        if (view.dtype == DType::kF32) view.as<float>()[i] = static_cast<float>(values[i]);
+        if (view.dtype == DType::kBf16) view.as<Bf16>()[i] = to_bf16(static_cast<float>(values[i]));
+    }
+}
+
+// A packed batch that owns its numbers.
+struct Texts {
+    std::vector<std::int32_t> tokens, offsets = {0};
+    Texts() = default;
+    Texts(const std::vector<std::vector<std::int32_t>>& texts) {
+        for (const auto& text : texts) {
+            tokens.insert(tokens.end(), text.begin(), text.end());
+            offsets.push_back(static_cast<std::int32_t>(tokens.size()));
+        }
+    }
+    TextBatch batch() const { return {tokens, offsets}; }
+};
+
+// An encoder and its memory, planned on a dry arena and then taken.
+struct Model {
+    std::unique_ptr<Backend> backend;
+    std::unique_ptr<Encoder> encoder;
+    std::unique_ptr<Arena> arena;
+    std::unique_ptr<Head> head;
+    View dx_BD;
+    Workload workload;
+    std::int64_t planned_bytes = 0;
+
+    Model(std::unique_ptr<Backend> given, const EncoderSpec& spec, std::int64_t batch, std::int64_t tokens,
+          bool training = true, std::int64_t labels = 11, DType head_dtype = DType::kF32)
+        : backend(std::move(given)), encoder(make_encoder(spec, *backend)) {
+        workload.batch = batch;
+        workload.tokens = tokens;
+        workload.longest = tokens;
+        workload.labels = labels;
+        workload.head_dtype = head_dtype;
+        workload.top_k = 5;
+        workload.training = training;
+        encoder->describe_workload(workload);
+        head = std::make_unique<Head>(labels, spec.width, head_dtype, 1, *backend);
+        Arena dry;
+        allocate(dry);
+        planned_bytes = dry.peak_bytes();
+        arena = std::make_unique<Arena>(backend->allocate(planned_bytes));
+        allocate(*arena);
+    }
+    void allocate(Arena& in) {
+        head->allocate(in);
+        encoder->allocate(in, workload);
+        dx_BD = in.allocate("dx", encoder->spec().dtype == DType::kF64 ? DType::kF64 : DType::kF32,
+                            workload.batch, encoder->spec().width);
+        backend->reserve(in, workload);
+        encoder->allocate_backward(in, workload);
+    }
+    const Parameter& parameter(const std::string& name) const {
+        for (const Parameter& p : encoder->parameters())
+            if (p.name == name) return p;
+        throw std::runtime_error("no parameter " + name);
+    }
+};
+
+inline std::unique_ptr<Backend> make_backend(const std::string& name) {
+    return name == "reference" ? make_reference_backend() : make_cpu_backend("auto");
+}
+
+// Doubles, or FP32 numbers as doubles.
+inline std::vector<double> tensor_values(const TensorInfo& tensor) {
+    std::vector<double> values(static_cast<std::size_t>(tensor.num_elements()));
+    if (tensor.dtype == "F64") {
+        std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+    } else {
+        std::vector<float> floats(values.size());
+        read_tensor(tensor, std::span(floats));
+        values.assign(floats.begin(), floats.end());
+    }
+    return values;
+}
+
+template <class T>
+std::vector<T> tensor_integers(const TensorInfo& tensor) {
+    std::vector<T> values(static_cast<std::size_t>(tensor.num_elements()));
+    EXPECT_EQ(values.size() * sizeof(T), tensor.data.size());
+    std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+    return values;
+}
+
+inline double max_abs(const std::vector<double>& values) {
+    double most = 0;
+    for (const double v : values) most = std::max(most, std::abs(v));
+    return most;
+}
+
+// The largest error of an element as a share of the largest expected element; NaN never passes.
+inline double relative_error(const std::vector<double>& found, const std::vector<double>& expected) {
+    EXPECT_EQ(found.size(), expected.size());
+    double worst = 0;
+    for (std::size_t i = 0; i < std::min(found.size(), expected.size()); ++i) {
+        const double error = std::abs(found[i] - expected[i]);
+        if (!(error <= worst)) worst = error;
+        if (std::isnan(error)) return error;
+    }
+    return worst / max_abs(expected);
+}
+
+inline fs::path shared_folder() {
+    if (const char* given = std::getenv("ELMO_SHARED")) return given;
+    return fs::path(ELMO_SOURCE_DIR) / ".." / "shared";
+}
+
+// A folder of its own for one test, removed afterwards.
+struct TemporaryFolder {
+    fs::path path;
+    TemporaryFolder() {
+        std::string name = (fs::temp_directory_path() / "elmo-model-XXXXXX").string();
+        path = mkdtemp(name.data());
+    }
+    ~TemporaryFolder() { fs::remove_all(path); }
+};
+
+}  // namespace elmo::test
