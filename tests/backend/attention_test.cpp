@@ -1,0 +1,249 @@
+// Attention of the CPU backend against the reference. The bounds follow the computation: scores, softmax,
+// sums.
+#include "base/parallel.h"
+#include "op_harness.h"
+
+namespace elmo::testing_ops {
+namespace {
+
+constexpr double u = kF32Roundoff;
+
+struct Case {
+    std::vector<std::int32_t> counts;
+    std::int64_t width, heads;
+};
+const Case kCases[] = {{{1}, 2, 2},          {{1, 1}, 4, 1}, {{7, 0, 1, 3}, 6, 3}, {{16}, 8, 2},
+                       {{17, 15, 2}, 34, 2}, {{33}, 64, 1},  {{129, 1, 5}, 20, 4}, {{31, 32}, 24, 12}};
+
+Workload workload_of(const Case& c) {
+    Workload workload;
+    workload.tokens = offsets_of(c.counts).back();
+    workload.longest = *std::max_element(c.counts.begin(), c.counts.end());
+    workload.width = c.width;
+    workload.widest = 3 * c.width;
+    workload.heads = c.heads;
+    return workload;
+}
+
+// What one head of one text computes, in FP64, with bounds of the FP32 errors beside it.
+struct Attention {
+    std::int64_t begin, n, width, size, heads, h;
+    const Tensor& qkv;
+    const Dropout& dropout;
+
+    double q(std::int64_t i, std::int64_t d) const { return qkv(begin + i, h * size + d); }
+    double k(std::int64_t i, std::int64_t d) const { return qkv(begin + i, width + h * size + d); }
+    double v(std::int64_t i, std::int64_t d) const { return qkv(begin + i, 2 * width + h * size + d); }
+    double factor(std::int64_t i, std::int64_t j) const {
+        return reference::dropout_factor(dropout, (begin + i) * heads + h, j);
+    }
+
+    // Row i of the softmax: weights, lse, largest error of a score.
+    struct Row {
+        std::vector<double> score, weight;
+        double lse = 0, top = 0, score_error = 0;
+        double spread() const { return top - *std::min_element(score.begin(), score.end()); }
+    };
+    Row row(std::int64_t i) const {
+        Row r;
+        for (std::int64_t j = 0; j < n; ++j) {
+            double score = 0, magnitude = 0;
+            for (std::int64_t d = 0; d < size; ++d) {
+                score += q(i, d) * k(j, d);
+                magnitude += std::abs(q(i, d) * k(j, d));
+            }
+            const double scale = 1 / std::sqrt(static_cast<double>(size));
+            r.score.push_back(score * scale);
+            // 1 / sqrt(size) is rounded twice, q * scale once.
+            r.score_error = std::max(r.score_error, sum_error(size + 3) * magnitude * scale);
+        }
+        r.top = *std::max_element(r.score.begin(), r.score.end());
+        double sum = 0;
+        for (const double s : r.score) sum += std::exp(s - r.top);
+        r.lse = r.top + std::log(sum);
+        for (const double s : r.score) r.weight.push_back(std::exp(s - r.lse));
+        return r;
+    }
+    // Relative error of a weight from e^(score - top) / sum.
+    double weight_error(const Row& r) const {
+        const double of_exp = 2 * r.score_error + u * r.spread() + kExpError;
+        return std::expm1(2 * of_exp + sum_error(n + 3));
+    }
+    double lse_error(const Row& r) const {
+        return 2 * r.score_error + u * r.spread() + kExpError + sum_error(n + 2) +
+               2 * u * (std::abs(r.top) + std::abs(r.lse) + std::log(static_cast<double>(n)));
+    }
+    // Relative error of a weight from e^(score - lse), lse being `error` off.
+    double weight_error_from_lse(const Row& r, double error) const {
+        double distance = 0;
+        for (const double s : r.score) distance = std::max(distance, std::abs(s - r.lse));
+        return std::expm1(r.score_error + error + u * distance + kExpError);
+    }
+};
+
+template <class Body>
+void for_each_head(const Case& c, const Tensor& qkv, const Dropout& dropout, const Body& body) {
+    const auto offsets = offsets_of(c.counts);
+    for (std::size_t b = 0; b < c.counts.size(); ++b)
+        for (std::int64_t h = 0; h < c.heads; ++h)
+            body(Attention{offsets[b], c.counts[b], c.width, c.width / c.heads, c.heads, h, qkv, dropout});
+}
+
+template <class Body>
+void for_each_case(const Body& body) {
+    Rng rng(23);
+    for (const DType storage : {DType::kF32, DType::kBf16})
+        for (const Case& c : kCases)
+            for (const float p : {0.0f, 0.25f}) {
+                SCOPED_TRACE(std::string(name_of(storage)) + ", " + std::to_string(c.counts.size()) +
+                             " texts, width " + std::to_string(c.width) + ", " + std::to_string(c.heads) +
+                             " heads, dropout " + std::to_string(p));
+                Reserved cpu(make_cpu_backend("fp32"), workload_of(c));
+                body(storage, c, Dropout{p, {5, 6, 7}}, cpu, rng);
+                if (testing::Test::HasFatalFailure()) return;
+            }
+}
+
+TEST(CpuAttention, Forward) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, Reserved& cpu, Rng& rng) {
+        const auto offsets = offsets_of(c.counts);
+        const std::int64_t tokens = offsets.back();
+        const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
+        Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads);
+        Tensor econtext("exact context", DType::kF64, tokens, c.width),
+            else_("exact lse", DType::kF64, tokens, c.heads);
+        cpu->attention_forward({qkv->view(), offsets, c.heads, dropout, context.view(), lse.view()});
+        truth->attention_forward({qkv->view(), offsets, c.heads, dropout, econtext.view(), else_.view()});
+        Tensor error("error", DType::kF64, tokens, c.width),
+            lse_error("lse error", DType::kF64, tokens, c.heads);
+        for_each_head(c, *qkv, dropout, [&](const Attention& a) {
+            for (std::int64_t i = 0; i < a.n; ++i) {
+                const auto row = a.row(i);
+                lse_error.set(a.begin + i, a.h, a.lse_error(row));
+                for (std::int64_t d = 0; d < a.size; ++d) {
+                    double size = 0;
+                    for (std::int64_t j = 0; j < a.n; ++j)
+                        size += row.weight[j] * a.factor(i, j) * std::abs(a.v(j, d));
+                    error.set(a.begin + i, a.h * a.size + d,
+                              size * (a.weight_error(row) + sum_error(a.n + 2)));
+                }
+            }
+        });
+        expect_close(lse, else_, [&](auto t, auto h) { return lse_error(t, h); });
+        expect_close(context, econtext, [&](auto t, auto d) { return error(t, d); });
+        Tensor alone("context without lse", storage, tokens, c.width);
+        cpu->attention_forward({qkv->view(), offsets, c.heads, dropout, alone.view(), {}});
+        expect_same_bits(alone, context);
+    });
+}
+
+TEST(CpuAttention, Backward) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, Reserved& cpu, Rng& rng) {
+        const auto offsets = offsets_of(c.counts);
+        const std::int64_t tokens = offsets.back();
+        const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
+        const auto dcontext = make_input("dcontext", storage, tokens, c.width, rng);
+        Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads);
+        truth->attention_forward({qkv->view(), offsets, c.heads, dropout, context.view(), lse.view()});
+        context.freeze();
+        lse.freeze();
+        Tensor dqkv("dqkv", storage, tokens, 3 * c.width), exact("exact", DType::kF64, tokens, 3 * c.width);
+        cpu->attention_backward({dcontext->view(), qkv->view(), context.view(), lse.view(), offsets, c.heads,
+                                 dropout, dqkv.view()});
+        truth->attention_backward({dcontext->view(), qkv->view(), context.view(), lse.view(), offsets,
+                                   c.heads, dropout, exact.view()});
+        Tensor error("error", DType::kF64, tokens, 3 * c.width);
+        error.fill([](auto, auto) { return 0; });
+        const auto grow = [&](std::int64_t t, std::int64_t column, double by) {
+            error.set(t, column, error(t, column) + by);
+        };
+        for_each_head(c, *qkv, dropout, [&](const Attention& a) {
+            const double scale = 1 / std::sqrt(static_cast<double>(a.size));
+            for (std::int64_t i = 0; i < a.n; ++i) {
+                const auto row = a.row(i);
+                const double relative = a.weight_error_from_lse(row, u * std::abs(row.lse));
+                std::vector<double> dp(static_cast<std::size_t>(a.n)), dp_error(dp.size());
+                double delta = 0, delta_error = 0;
+                for (std::int64_t j = 0; j < a.n; ++j) {
+                    double magnitude = 0;
+                    for (std::int64_t d = 0; d < a.size; ++d) {
+                        const double term = (*dcontext)(a.begin + i, a.h * a.size + d) * a.v(j, d);
+                        dp[j] += term * a.factor(i, j);
+                        magnitude += std::abs(term) * a.factor(i, j);
+                        // dv
+                        grow(a.begin + j, 2 * a.width + a.h * a.size + d,
+                             row.weight[j] * a.factor(i, j) *
+                                 std::abs((*dcontext)(a.begin + i, a.h * a.size + d)) *
+                                 (relative + sum_error(a.n + 2)));
+                    }
+                    dp_error[j] = sum_error(a.size + 2) * magnitude;
+                    delta += row.weight[j] * dp[j];
+                    delta_error += row.weight[j] * (1 + relative) *
+                                   (dp_error[j] + std::abs(dp[j]) * (relative + sum_error(a.n)));
+                }
+                for (std::int64_t j = 0; j < a.n; ++j) {
+                    const double difference = std::abs(dp[j] - delta);
+                    const double dscore = row.weight[j] * difference;
+                    const double dscore_error = dscore * (relative + 3 * u) +
+                                                row.weight[j] * (1 + relative) * (dp_error[j] + delta_error);
+                    for (std::int64_t d = 0; d < a.size; ++d) {
+                        const double by = dscore_error + sum_error(a.n + 4) * dscore;
+                        grow(a.begin + i, a.h * a.size + d, scale * std::abs(a.k(j, d)) * by);
+                        grow(a.begin + j, a.width + a.h * a.size + d, scale * std::abs(a.q(i, d)) * by);
+                    }
+                }
+            }
+        });
+        expect_close(dqkv, exact, [&](auto t, auto d) { return error(t, d); });
+    });
+}
+
+// Scores far apart: the softmax is one-hot, nothing overflows.
+TEST(CpuAttention, LargeScores) {
+    const Case c{{5}, 2, 1};
+    Reserved cpu(make_cpu_backend("fp32"), workload_of(c));
+    const auto offsets = offsets_of(c.counts);
+    Tensor qkv("qkv", DType::kF32, 5, 6), context("context", DType::kF32, 5, 2),
+        lse("lse", DType::kF32, 5, 1);
+    qkv.fill([](auto t, auto d) {
+        return d < 2 ? 300.0 : d < 4 ? static_cast<double>(t) : static_cast<double>(t * t);
+    });
+    qkv.freeze();
+    cpu->attention_forward({qkv.view(), offsets, 1, {}, context.view(), lse.view()});
+    for (std::int64_t t = 0; t < 5; ++t) {
+        EXPECT_EQ(context(t, 0), 16);
+        EXPECT_EQ(context(t, 1), 16);
+        EXPECT_NEAR(lse(t, 0), 2 * 300 * 4 / std::sqrt(2.0), 1e-3);
+    }
+}
+
+TEST(CpuAttention, ThreadsDoNotMatter) {
+    const Case c{{19, 3, 40}, 24, 4};
+    const auto offsets = offsets_of(c.counts);
+    std::vector<std::vector<unsigned char>> results;
+    for (const int threads : {1, 2, 3}) {
+        set_num_threads(threads);
+        Rng rng(3);
+        Reserved cpu(make_cpu_backend("fp32"), workload_of(c));
+        const Dropout dropout{0.1f, {1, 1, 1}};
+        const auto qkv = make_input("qkv", DType::kBf16, offsets.back(), 72, rng);
+        const auto dcontext = make_input("dcontext", DType::kBf16, offsets.back(), 24, rng);
+        Tensor context("context", DType::kBf16, offsets.back(), 24),
+            lse("lse", DType::kF32, offsets.back(), 4);
+        Tensor dqkv("dqkv", DType::kBf16, offsets.back(), 72);
+        cpu->attention_forward({qkv->view(), offsets, 4, dropout, context.view(), lse.view()});
+        cpu->attention_backward(
+            {dcontext->view(), qkv->view(), context.view(), lse.view(), offsets, 4, dropout, dqkv.view()});
+        auto all = context.bytes();
+        for (const auto b : dqkv.bytes()) all.push_back(b);
+        results.push_back(all);
+    }
+    set_num_threads(0);
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
+}
+
+}  // namespace
+}  // namespace elmo::testing_ops

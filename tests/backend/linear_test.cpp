@@ -1,0 +1,217 @@
+// Linear layers and GELU of the CPU backend against the reference.
+#include "backend/cpu/math.h"
+#include "base/parallel.h"
+#include "op_harness.h"
+
+namespace elmo::testing_ops {
+namespace {
+
+struct Shape {
+    std::int64_t tokens, k, n;
+};
+
+const Shape kShapes[] = {{1, 1, 1},      {1, 2, 3},      {3, 1, 7},     {31, 7, 5},
+                         {32, 32, 32},   {33, 31, 65},   {63, 64, 63},  {64, 65, 64},
+                         {127, 64, 129}, {129, 17, 127}, {513, 24, 10}, {1025, 3, 67}};
+
+Workload workload_of(const Shape& shape) {
+    Workload workload;
+    workload.tokens = shape.tokens;
+    workload.longest = shape.tokens;
+    workload.widest = std::max(shape.k, shape.n);
+    workload.largest_weight = shape.k * shape.n;
+    return workload;
+}
+
+// body(mode, shape, cpu backend, rng) for all modes and shapes.
+template <class Body>
+void for_each_case(const Body& body) {
+    Rng rng(7);
+    for (const Mode& mode : cpu_modes())
+        for (const Shape& shape : kShapes) {
+            SCOPED_TRACE(describe(mode) + ", " + std::to_string(shape.tokens) + " x " +
+                         std::to_string(shape.k) + " x " + std::to_string(shape.n));
+            Reserved cpu(make_cpu_backend(mode.products), workload_of(shape));
+            body(mode, shape, cpu, rng);
+            if (testing::Test::HasFatalFailure()) return;
+        }
+}
+
+TEST(CpuLinear, ForwardWithAndWithoutBias) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& cpu, Rng& rng) {
+        const auto x = make_input("x", mode.storage, s.tokens, s.k, rng);
+        const auto w = make_input("w", mode.storage, s.n, s.k, rng, 0.1);
+        const auto full_bias = make_input("bias", mode.storage, 1, s.n, rng);
+        const std::unique_ptr<Tensor> no_bias;
+        for (const auto* bias : {&full_bias, &no_bias}) {
+            Tensor y("y", mode.storage, s.tokens, s.n), exact("exact", DType::kF64, s.tokens, s.n);
+            Tensor size("size", DType::kF64, s.tokens, s.n);
+            cpu->linear_forward({x->view(), w->view(), view_of(*bias), y.view(), Activation::kNone, {}});
+            truth->linear_forward(
+                {x->view(), w->view(), view_of(*bias), exact.view(), Activation::kNone, {}});
+            const auto ax = absolute(*x), aw = absolute(*w);
+            const auto ab = *bias ? absolute(**bias) : nullptr;
+            truth->linear_forward({ax->view(), aw->view(), view_of(ab), size.view(), Activation::kNone, {}});
+            expect_close(y, exact, [&](auto r, auto c) { return sum_error(s.k + 1) * size(r, c); });
+        }
+    });
+}
+
+TEST(CpuLinear, ForwardWithGelu) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& cpu, Rng& rng) {
+        const auto x = make_input("x", mode.storage, s.tokens, s.k, rng, 2);
+        const auto w = make_input("w", mode.storage, s.n, s.k, rng, 0.5);
+        const auto bias = make_input("bias", mode.storage, 1, s.n, rng);
+        const auto ax = absolute(*x), aw = absolute(*w), ab = absolute(*bias);
+        Tensor size("size", DType::kF64, s.tokens, s.n);
+        truth->linear_forward({ax->view(), aw->view(), ab->view(), size.view(), Activation::kNone, {}});
+        Tensor y("y", mode.storage, s.tokens, s.n), pre("pre", mode.storage, s.tokens, s.n);
+        Tensor exact_y("exact y", DType::kF64, s.tokens, s.n), exact("exact pre", DType::kF64, s.tokens, s.n);
+        cpu->linear_forward({x->view(), w->view(), bias->view(), y.view(), Activation::kGelu, pre.view()});
+        truth->linear_forward(
+            {x->view(), w->view(), bias->view(), exact_y.view(), Activation::kGelu, exact.view()});
+        const auto pre_error = [&](auto r, auto c) { return sum_error(s.k + 1) * size(r, c); };
+        expect_close(pre, exact, pre_error);
+        // The slope of GELU is below 1.13; then x / 2 * (1 + erf) with the error of erf and four roundings.
+        expect_close(y, exact_y, [&](auto r, auto c) {
+            return 1.13 * pre_error(r, c) + 0.5 * std::abs(exact(r, c)) * (kErfError + 4 * kF32Roundoff);
+        });
+        Tensor alone("y without pre", mode.storage, s.tokens, s.n);
+        cpu->linear_forward({x->view(), w->view(), bias->view(), alone.view(), Activation::kGelu, {}});
+        expect_same_bits(alone, y);
+    });
+}
+
+TEST(CpuLinear, Backward) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& cpu, Rng& rng) {
+        const auto dy = make_input("dy", mode.storage, s.tokens, s.n, rng);
+        const auto x = make_input("x", mode.storage, s.tokens, s.k, rng);
+        const auto w = make_input("w", mode.storage, s.n, s.k, rng);
+        const auto start_w = make_input("dw before", mode.storage, s.n, s.k, rng);
+        const auto start_b = make_input("dbias before", mode.storage, 1, s.n, rng);
+        const auto ady = absolute(*dy), ax = absolute(*x), aw = absolute(*w);
+        for (const bool accumulate : {false, true}) {
+            const auto run = [&](Backend& backend, const Tensor& dy_, const Tensor& x_, const Tensor& w_,
+                                 Tensor& dx, Tensor& dw, Tensor& dbias, bool magnitude) {
+                if (accumulate) {
+                    dw.fill([&](auto r, auto c) {
+                        const double v = (*start_w)(r, c);
+                        return magnitude ? std::abs(v) : v;
+                    });
+                    dbias.fill([&](auto r, auto c) {
+                        const double v = (*start_b)(r, c);
+                        return magnitude ? std::abs(v) : v;
+                    });
+                }
+                backend.linear_backward(
+                    {dy_.view(), x_.view(), w_.view(), dx.view(), dw.view(), dbias.view(), accumulate});
+            };
+            Tensor dx("dx", mode.storage, s.tokens, s.k), dw("dw", mode.storage, s.n, s.k);
+            Tensor dbias("dbias", mode.storage, 1, s.n);
+            Tensor edx("exact dx", DType::kF64, s.tokens, s.k), edw("exact dw", DType::kF64, s.n, s.k);
+            Tensor edb("exact dbias", DType::kF64, 1, s.n);
+            Tensor sdx("size dx", DType::kF64, s.tokens, s.k), sdw("size dw", DType::kF64, s.n, s.k);
+            Tensor sdb("size dbias", DType::kF64, 1, s.n);
+            run(*cpu, *dy, *x, *w, dx, dw, dbias, false);
+            run(*truth, *dy, *x, *w, edx, edw, edb, false);
+            run(*truth, *ady, *ax, *aw, sdx, sdw, sdb, true);
+            expect_close(dx, edx, [&](auto r, auto c) { return sum_error(s.n) * sdx(r, c); });
+            expect_close(dw, edw, [&](auto r, auto c) { return sum_error(s.tokens + 1) * sdw(r, c); });
+            expect_close(dbias, edb, [&](auto r, auto c) { return sum_error(s.tokens + 1) * sdb(r, c); });
+        }
+        // dx and dbias may be empty.
+        Tensor dw("dw", mode.storage, s.n, s.k), full("dw of all", mode.storage, s.n, s.k);
+        Tensor dx("dx", mode.storage, s.tokens, s.k), dbias("dbias", mode.storage, 1, s.n);
+        cpu->linear_backward({dy->view(), x->view(), w->view(), {}, dw.view(), {}, false});
+        cpu->linear_backward({dy->view(), x->view(), w->view(), dx.view(), full.view(), dbias.view(), false});
+        expect_same_bits(dw, full);
+    });
+}
+
+TEST(CpuLinear, GeluBackward) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& cpu, Rng& rng) {
+        const auto pre = make_input("pre", mode.storage, s.tokens, s.n, rng, 3);
+        const auto dy = make_input("dy", mode.storage, s.tokens, s.n, rng);
+        Tensor in_place("dy in place", mode.storage, s.tokens, s.n),
+            exact("exact", DType::kF64, s.tokens, s.n);
+        in_place.copy(*dy);
+        exact.copy(*dy);
+        cpu->gelu_backward({pre->view(), in_place.view()});
+        truth->gelu_backward({pre->view(), exact.view()});
+        // Phi(x) + x phi(x): errors of erf, of e^(-x^2 / 2) (whose exponent is rounded twice), of the sums.
+        expect_close(in_place, exact, [&](auto r, auto c) {
+            const double x = (*pre)(r, c);
+            const double density = std::abs(x) * 0.399 * std::exp(-0.5 * x * x);
+            const double error =
+                0.5 * kErfError + 4 * kF32Roundoff + density * (kExpError + (4 + x * x) * kF32Roundoff);
+            return std::abs((*dy)(r, c)) * error + kF32Roundoff * std::abs(exact(r, c));
+        });
+    });
+}
+
+// The number of threads changes no bit.
+TEST(CpuLinear, ThreadsDoNotMatter) {
+    const Shape s{259, 33, 130};
+    for (const Mode& mode : cpu_modes()) {
+        SCOPED_TRACE(describe(mode));
+        std::vector<std::vector<unsigned char>> results;
+        for (const int threads : {1, 2, 3}) {
+            Rng rng(5);
+            set_num_threads(threads);
+            Reserved cpu(make_cpu_backend(mode.products), workload_of(s));
+            const auto dy = make_input("dy", mode.storage, s.tokens, s.n, rng);
+            const auto x = make_input("x", mode.storage, s.tokens, s.k, rng);
+            const auto w = make_input("w", mode.storage, s.n, s.k, rng);
+            Tensor dx("dx", mode.storage, s.tokens, s.k), dw("dw", mode.storage, s.n, s.k);
+            Tensor dbias("dbias", mode.storage, 1, s.n), y("y", mode.storage, s.tokens, s.n);
+            cpu->linear_forward({x->view(), w->view(), {}, y.view(), Activation::kNone, {}});
+            cpu->linear_backward(
+                {dy->view(), x->view(), w->view(), dx.view(), dw.view(), dbias.view(), false});
+            std::vector<unsigned char> all;
+            for (const Tensor* t : {&y, &dx, &dw, &dbias}) {
+                const auto bytes = t->bytes();
+                all.insert(all.end(), bytes.begin(), bytes.end());
+            }
+            results.push_back(std::move(all));
+        }
+        set_num_threads(0);
+        EXPECT_EQ(results[0], results[1]);
+        EXPECT_EQ(results[0], results[2]);
+    }
+}
+
+// The bounds that math.h states, which tolerances here are made of.
+TEST(CpuMath, StatedBoundsHold) {
+    double worst_exp = 0, worst_erf = 0, worst_log = 0;
+    for (double x = -87; x < 88; x += 0.00137) {
+        const auto f = static_cast<float>(x);
+        const double exact = std::exp(static_cast<double>(f));
+        worst_exp = std::max(worst_exp, std::abs(cpu::exp_fast(f) - exact) / exact);
+    }
+    for (double x = -6; x < 6; x += 0.00017) {
+        const auto f = static_cast<float>(x);
+        worst_erf = std::max(worst_erf, std::abs(cpu::erf_fast(f) - std::erf(static_cast<double>(f))));
+    }
+    for (double e = 1e-30; e <= 1; e *= 1.01) {
+        const auto f = static_cast<float>(e);
+        const double exact = std::log1p(static_cast<double>(f));
+        worst_log = std::max(worst_log, std::abs(cpu::log1p_unit(f) - exact) / exact);
+    }
+    EXPECT_LE(worst_exp, kExpError);
+    EXPECT_LE(worst_erf, kErfError);
+    EXPECT_LE(worst_log, kLog1pError);
+    EXPECT_EQ(cpu::exp_fast(-1000.0f), 0.0f);
+    EXPECT_EQ(cpu::exp_fast(0.0f), 1.0f);
+    EXPECT_EQ(cpu::sigmoid(1000.0f), 1.0f);
+    EXPECT_NEAR(cpu::sigmoid(-1000.0f), 0.0f, 1e-38);
+    EXPECT_TRUE(std::isnan(cpu::sigmoid(std::nanf("")))) << "a NaN must not be hidden";
+    EXPECT_TRUE(std::isnan(cpu::exp_fast(std::nanf("")))) << "a NaN must not be hidden";
+    EXPECT_TRUE(std::isnan(cpu::gelu(std::nanf("")))) << "a NaN must not be hidden";
+}
+
+}  // namespace
+}  // namespace elmo::testing_ops

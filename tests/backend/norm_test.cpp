@@ -1,0 +1,284 @@
+// Residual, dropout and LayerNorm of the CPU backend against the reference.
+#include "base/parallel.h"
+#include "op_harness.h"
+
+namespace elmo::testing_ops {
+namespace {
+
+constexpr double u = kF32Roundoff;
+
+struct Shape {
+    std::int64_t tokens, width;
+};
+const Shape kShapes[] = {{1, 1},    {1, 2},    {2, 7},   {15, 16}, {16, 17},
+                         {17, 127}, {33, 128}, {5, 129}, {37, 384}};
+
+Workload workload_of(const Shape& shape) {
+    Workload workload;
+    workload.tokens = shape.tokens;
+    workload.longest = shape.tokens;
+    workload.width = shape.width;
+    return workload;
+}
+
+template <class Body>
+void for_each_case(const Body& body) {
+    Rng rng(11);
+    for (const Mode& mode : cpu_modes()) {
+        if (mode.products == "bf16") continue;  // no products here
+        for (const Shape& shape : kShapes)
+            for (const float p : {0.0f, 0.3f}) {
+                SCOPED_TRACE(describe(mode) + ", " + std::to_string(shape.tokens) + " x " +
+                             std::to_string(shape.width) + ", dropout " + std::to_string(p));
+                Reserved cpu(make_cpu_backend(mode.products), workload_of(shape));
+                body(mode.storage, shape, Dropout{p, {3, 1, 77}}, cpu, rng);
+                if (testing::Test::HasFatalFailure()) return;
+            }
+    }
+}
+
+// Error bounds of the forward of one row from its sums as stored: of the mean, of each centred value, and the
+// relative one of 1 / sqrt(var + eps).
+struct RowBounds {
+    double mean = 0, inverse = 0, mean_error = 0, inverse_error = 0;
+    double centred_error(double sum) const { return mean_error + u * std::abs(sum - mean); }
+};
+
+RowBounds row_bounds(const Tensor& sum, std::int64_t t, double epsilon) {
+    const std::int64_t width = sum.cols();
+    const auto n = static_cast<double>(width);
+    RowBounds b;
+    double size = 0, variance = 0, variance_error = 0;
+    for (std::int64_t d = 0; d < width; ++d) {
+        b.mean += sum(t, d) / n;
+        size += std::abs(sum(t, d)) / n;
+    }
+    b.mean_error = sum_error(width) * size;
+    for (std::int64_t d = 0; d < width; ++d) {
+        const double centred = sum(t, d) - b.mean, e = b.centred_error(sum(t, d));
+        variance += centred * centred / n;
+        variance_error += (2 * std::abs(centred) * e + e * e) / n;
+    }
+    variance_error += sum_error(width + 2) * (variance + variance_error);
+    b.inverse = 1 / std::sqrt(variance + epsilon);
+    // Relative, without linearisation: where the variance is all rounding the bound says so.
+    const double low = std::max(variance - variance_error, 0.0) + epsilon;
+    b.inverse_error = std::sqrt((variance + epsilon) / low) - 1 + 4 * u;
+    return b;
+}
+
+TEST(CpuNorm, Forward) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& cpu, Rng& rng) {
+        const float epsilon = 1e-5f;
+        const auto a = make_input("a", storage, s.tokens, s.width, rng);
+        const auto residual = make_input("residual", storage, s.tokens, s.width, rng);
+        const auto gamma = make_input("gamma", storage, 1, s.width, rng);
+        const auto beta = make_input("beta", storage, 1, s.width, rng);
+        for (const bool with_residual : {true, false}) {
+            const View residual_view = with_residual ? residual->view() : View{};
+            Tensor sum("sum", storage, s.tokens, s.width), y("y", storage, s.tokens, s.width);
+            Tensor stats("stats", DType::kF32, s.tokens, 2);
+            cpu->residual_norm_forward({a->view(), residual_view, dropout, gamma->view(), beta->view(),
+                                        epsilon, sum.view(), y.view(), stats.view()});
+            Tensor esum("exact sum", DType::kF64, s.tokens, s.width),
+                ey("exact y", DType::kF64, s.tokens, s.width);
+            Tensor estats("exact stats", DType::kF64, s.tokens, 2);
+            truth->residual_norm_forward({a->view(), residual_view, dropout, gamma->view(), beta->view(),
+                                          epsilon, esum.view(), ey.view(), estats.view()});
+            expect_close(sum, esum, [&](auto r, auto c) {
+                const double kept = std::abs(esum(r, c) - (with_residual ? (*residual)(r, c) : 0));
+                return 2 * u * kept + u * std::abs(esum(r, c));
+            });
+            // The rest is a function of the sum as stored.
+            truth->residual_norm_forward({sum.view(),
+                                          {},
+                                          {},
+                                          gamma->view(),
+                                          beta->view(),
+                                          epsilon,
+                                          esum.view(),
+                                          ey.view(),
+                                          estats.view()});
+            std::vector<RowBounds> rows;
+            for (std::int64_t t = 0; t < s.tokens; ++t) rows.push_back(row_bounds(sum, t, double{epsilon}));
+            expect_close(stats, estats, [&](auto t, auto c) {
+                return c == 0 ? rows[t].mean_error : rows[t].inverse_error * estats(t, 1);
+            });
+            expect_close(y, ey, [&](auto t, auto d) {
+                const RowBounds& b = rows[t];
+                const double centred = std::abs(sum(t, d) - b.mean),
+                             scale = std::abs((*gamma)(0, d)) * b.inverse;
+                return scale * (b.centred_error(sum(t, d)) * (1 + b.inverse_error) +
+                                centred * (b.inverse_error + 3 * u)) +
+                       u * std::abs(ey(t, d));
+            });
+            // sum may alias a.
+            Tensor aliased("aliased", storage, s.tokens, s.width), y2("y2", storage, s.tokens, s.width);
+            Tensor stats2("stats2", DType::kF32, s.tokens, 2);
+            aliased.copy(*a);
+            cpu->residual_norm_forward({aliased.view(), residual_view, dropout, gamma->view(), beta->view(),
+                                        epsilon, aliased.view(), y2.view(), stats2.view()});
+            expect_same_bits(aliased, sum);
+            expect_same_bits(y2, y);
+        }
+    });
+}
+
+TEST(CpuNorm, Backward) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& cpu, Rng& rng) {
+        const auto n = static_cast<double>(s.width);
+        const auto dy = make_input("dy", storage, s.tokens, s.width, rng);
+        const auto sum = make_input("sum", storage, s.tokens, s.width, rng);
+        const auto gamma = make_input("gamma", storage, 1, s.width, rng);
+        const auto start = make_input("start", storage, 2, s.width, rng);
+        Tensor stats("stats", DType::kF32, s.tokens, 2);
+        stats.fill([&](auto t, auto c) { return c == 0 ? 0.01 * static_cast<double>(t) : 1.1; });
+        stats.freeze();
+        for (const bool accumulate : {false, true}) {
+            const auto fill_start = [&](Tensor& dgamma, Tensor& dbeta) {
+                dgamma.fill([&](auto, auto c) { return (*start)(0, c); });
+                dbeta.fill([&](auto, auto c) { return (*start)(1, c); });
+            };
+            Tensor dsum("dsum", storage, s.tokens, s.width), da("da", storage, s.tokens, s.width);
+            Tensor dgamma("dgamma", storage, 1, s.width), dbeta("dbeta", storage, 1, s.width);
+            Tensor edsum("exact dsum", DType::kF64, s.tokens, s.width),
+                eda("exact da", DType::kF64, s.tokens, s.width);
+            Tensor edgamma("exact dgamma", DType::kF64, 1, s.width),
+                edbeta("exact dbeta", DType::kF64, 1, s.width);
+            if (accumulate) fill_start(dgamma, dbeta), fill_start(edgamma, edbeta);
+            cpu->residual_norm_backward({dy->view(), sum->view(), stats.view(), gamma->view(), dropout,
+                                         dsum.view(), da.view(), dgamma.view(), dbeta.view(), accumulate});
+            truth->residual_norm_backward({dy->view(), sum->view(), stats.view(), gamma->view(), dropout,
+                                           edsum.view(), eda.view(), edgamma.view(), edbeta.view(),
+                                           accumulate});
+            // normal = (sum - mean) * inverse has three roundings, dnormal = dy * gamma one.
+            const auto dsum_error = [&](std::int64_t t, std::int64_t d) {
+                const double mean = stats(t, 0), inverse = stats(t, 1);
+                double size = 0, size_product = 0;  // mean |dnormal|, mean |dnormal * normal|
+                for (std::int64_t i = 0; i < s.width; ++i) {
+                    const double dnormal = std::abs((*dy)(t, i) * (*gamma)(0, i));
+                    size += dnormal / n;
+                    size_product += dnormal * std::abs(((*sum)(t, i) - mean) * inverse) / n;
+                }
+                const double normal = std::abs(((*sum)(t, d) - mean) * inverse);
+                const double dnormal = std::abs((*dy)(t, d) * (*gamma)(0, d));
+                const double error = dnormal * u + sum_error(s.width + 2) * size +
+                                     normal * (sum_error(s.width + 6) * size_product + 4 * u * size_product);
+                return inverse * (error + 4 * u * (dnormal + size + normal * size_product));
+            };
+            expect_close(dsum, edsum, dsum_error);
+            expect_close(da, eda, [&](auto t, auto d) {
+                const double factor = reference::dropout_factor(dropout, t, d);
+                return factor * dsum_error(t, d) + 2 * u * std::abs(eda(t, d));
+            });
+            const auto column = [&](std::int64_t d, bool with_normal) {
+                double size = accumulate ? std::abs((*start)(with_normal ? 0 : 1, d)) : 0;
+                for (std::int64_t t = 0; t < s.tokens; ++t)
+                    size += std::abs((*dy)(t, d)) *
+                            (with_normal ? std::abs(((*sum)(t, d) - stats(t, 0)) * stats(t, 1)) : 1);
+                return size;
+            };
+            expect_close(dgamma, edgamma,
+                         [&](auto, auto d) { return sum_error(s.tokens + 18 + 4) * column(d, true); });
+            expect_close(dbeta, edbeta,
+                         [&](auto, auto d) { return sum_error(s.tokens + 18) * column(d, false); });
+            if (dropout.p != 0) continue;
+            // dy may alias dsum, and da may be empty.
+            Tensor aliased("aliased", storage, s.tokens, s.width);
+            Tensor dgamma2("dgamma2", storage, 1, s.width), dbeta2("dbeta2", storage, 1, s.width);
+            if (accumulate) fill_start(dgamma2, dbeta2);
+            aliased.copy(*dy);
+            cpu->residual_norm_backward({aliased.view(),
+                                         sum->view(),
+                                         stats.view(),
+                                         gamma->view(),
+                                         dropout,
+                                         aliased.view(),
+                                         {},
+                                         dgamma2.view(),
+                                         dbeta2.view(),
+                                         accumulate});
+            expect_same_bits(aliased, dsum);
+            expect_same_bits(dgamma2, dgamma);
+            expect_same_bits(dbeta2, dbeta);
+        }
+    });
+}
+
+TEST(CpuNorm, DropoutAndAdd) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& cpu, Rng& rng) {
+        const auto x = make_input("x", storage, s.tokens, s.width, rng);
+        const auto y = make_input("y", storage, s.tokens, s.width, rng);
+        Tensor dropped("dropped", storage, s.tokens, s.width), exact("exact", DType::kF64, s.tokens, s.width);
+        dropped.copy(*x);
+        exact.copy(*x);
+        cpu->dropout({dropped.view(), dropout});
+        truth->dropout({exact.view(), dropout});
+        expect_close(dropped, exact, [&](auto r, auto c) { return 2 * u * std::abs(exact(r, c)); });
+        for (std::int64_t r = 0; r < s.tokens; ++r)
+            for (std::int64_t c = 0; c < s.width; ++c)
+                ASSERT_EQ(dropped(r, c) == 0, exact(r, c) == 0) << r << ", " << c;
+        Tensor sum("sum", storage, s.tokens, s.width);
+        sum.copy(*y);
+        exact.copy(*y);
+        cpu->add({sum.view(), x->view()});
+        truth->add({exact.view(), x->view()});
+        expect_close(sum, exact, [&](auto r, auto c) { return u * std::abs(exact(r, c)); });
+    });
+}
+
+// Inverted dropout keeps the expectation: the share dropped is p, the mean stays.
+TEST(CpuNorm, DropoutKeepsTheMean) {
+    const std::int64_t rows = 64, width = 1024;
+    Reserved cpu(make_cpu_backend("fp32"), workload_of({rows, width}));
+    for (const float p : {0.1f, 0.6f, 0.85f}) {
+        Tensor x("x", DType::kF32, rows, width);
+        x.fill([](auto, auto) { return 1; });
+        cpu->dropout({x.view(), {p, {9, 9, 9}}});
+        double sum = 0, zeros = 0;
+        for (std::int64_t r = 0; r < rows; ++r)
+            for (std::int64_t c = 0; c < width; ++c) sum += x(r, c), zeros += x(r, c) == 0;
+        const double n = rows * width, q = double{p};
+        EXPECT_NEAR(zeros / n, q, 5 * std::sqrt(q * (1 - q) / n) + 0x1p-16);
+        EXPECT_NEAR(sum / n, 1, 5 * std::sqrt(q / (1 - q) / n) + 0x1p-15);
+    }
+}
+
+TEST(CpuNorm, ThreadsDoNotMatter) {
+    const Shape s{101, 65};
+    std::vector<std::vector<unsigned char>> results;
+    for (const int threads : {1, 2, 3}) {
+        set_num_threads(threads);
+        Rng rng(3);
+        Reserved cpu(make_cpu_backend("fp32"), workload_of(s));
+        const auto dy = make_input("dy", DType::kBf16, s.tokens, s.width, rng);
+        const auto sum = make_input("sum", DType::kBf16, s.tokens, s.width, rng);
+        const auto gamma = make_input("gamma", DType::kBf16, 1, s.width, rng);
+        const auto stats = make_input("stats", DType::kF32, s.tokens, 2, rng);
+        Tensor dsum("dsum", DType::kBf16, s.tokens, s.width), dgamma("dgamma", DType::kF32, 1, s.width);
+        Tensor dbeta("dbeta", DType::kF32, 1, s.width);
+        cpu->residual_norm_backward({dy->view(),
+                                     sum->view(),
+                                     stats->view(),
+                                     gamma->view(),
+                                     {},
+                                     dsum.view(),
+                                     {},
+                                     dgamma.view(),
+                                     dbeta.view(),
+                                     false});
+        auto all = dsum.bytes();
+        for (const auto b : dgamma.bytes()) all.push_back(b);
+        for (const auto b : dbeta.bytes()) all.push_back(b);
+        results.push_back(all);
+    }
+    set_num_threads(0);
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
+}
+
+}  // namespace
+}  // namespace elmo::testing_ops
