@@ -47,7 +47,7 @@ std::size_t Encoder::add_vector(std::string name, std::int64_t cols, float const
 void Encoder::describe_workload(Workload& workload) const {
     workload.width = spec_.width;
     workload.vocab = spec_.vocab;
-    workload.heads = spec_.heads;
+    workload.heads = spec_.family == "bag" ? 0 : spec_.heads;
     workload.encoder_dtype = spec_.dtype;
     describe_layers(workload);
 }

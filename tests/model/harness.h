@@ -45,15 +45,16 @@ inline void set_values(const View& view, const std::vector<double>& values) {
 // A packed batch that owns its numbers.
 struct Texts {
     std::vector<std::int32_t> tokens, offsets = {0};
-    Texts() = default;
-    Texts(const std::vector<std::vector<std::int32_t>>& texts) {
-        for (const auto& text : texts) {
-            tokens.insert(tokens.end(), text.begin(), text.end());
-            offsets.push_back(static_cast<std::int32_t>(tokens.size()));
-        }
-    }
     TextBatch batch() const { return {tokens, offsets}; }
 };
+inline Texts pack(const std::vector<std::vector<std::int32_t>>& texts) {
+    Texts packed;
+    for (const auto& text : texts) {
+        packed.tokens.insert(packed.tokens.end(), text.begin(), text.end());
+        packed.offsets.push_back(static_cast<std::int32_t>(packed.tokens.size()));
+    }
+    return packed;
+}
 
 // An encoder and its memory, planned on a dry arena and then taken.
 struct Model {

@@ -1,0 +1,297 @@
+// What holds for every encoder: memory, files, updates, and refusal of what does not fit.
+#include <functional>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "harness.h"
+#include "io/safetensors_writer.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+EncoderSpec spec_of(const std::string& family, DType dtype = DType::kBf16) {
+    EncoderSpec spec;
+    if (family == "bag") {
+        spec.vocab = 31;
+        spec.width = 16;
+        spec.intermediate = 16;
+        spec.norm_epsilon = 1e-6f;
+    } else {
+        spec = read_encoder_spec(fs::path(ELMO_SOURCE_DIR) / "tests/model/golden" / family);
+    }
+    spec.dtype = dtype;
+    return spec;
+}
+
+const Texts kTexts = pack({{3, 5, 5, 12}, {7}, {7, 1, 2, 8, 22, 6, 4}});
+
+std::string message_of(const std::function<void()>& body) {
+    try {
+        body();
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+void expect_mentions(const std::string& message, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+// One training step: forward, a made-up gradient, backward, update.
+void train_step(Model& model, std::int64_t t, bool accumulate = false, bool update = true) {
+    const View pooled = model.encoder->forward(kTexts.batch(), true, 9, static_cast<std::uint64_t>(t));
+    const View dx = model.dx_BD.first(pooled.rows);
+    std::vector<double> values(static_cast<std::size_t>(dx.size()));
+    for (std::size_t i = 0; i < values.size(); ++i)
+        values[i] = std::cos(static_cast<double>(i) + static_cast<double>(t));
+    set_values(dx, values);
+    model.encoder->backward(kTexts.batch(), dx, accumulate);
+    AdamWSettings settings;
+    settings.lr = 1e-2f;
+    settings.t = t;
+    settings.seed = 9;
+    if (update) model.encoder->update(settings);
+}
+
+void expect_same_weights(const Encoder& a, const Encoder& b) {
+    for (std::size_t i = 0; i < a.parameters().size(); ++i)
+        EXPECT_EQ(bytes_of(a.parameters()[i].w), bytes_of(b.parameters()[i].w)) << a.parameters()[i].name;
+}
+
+class EveryEncoder : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Families, EveryEncoder, testing::Values("bag", "bert", "distilbert", "roberta"));
+
+TEST_P(EveryEncoder, SavesAndReloadsBitForBit) {
+    const TemporaryFolder folder;
+    for (const DType dtype : {DType::kBf16, DType::kF32}) {
+        Model model(make_reference_backend(), spec_of(GetParam(), dtype), 3, 12);
+        model.encoder->initialise(1);
+        train_step(model, 1);
+        model.encoder->save_weights(folder.path);
+        const EncoderSpec saved = read_encoder_spec(folder.path);
+        EXPECT_EQ(saved.dtype, dtype);
+        EXPECT_EQ(saved.family, GetParam());
+        EXPECT_EQ(saved.pooling, model.encoder->spec().pooling);
+        EXPECT_EQ(saved.norm_epsilon, model.encoder->spec().norm_epsilon);
+        Model other(make_reference_backend(), saved, 3, 12, false);
+        other.encoder->initialise(2);
+        expect_same_weights(*model.encoder, *other.encoder);
+        // And once more from the copy: the saved files are a fixed point.
+        const std::string first =
+            read_file(folder.path / "model.safetensors") + read_file(folder.path / "config.json");
+        other.encoder->save_weights(folder.path);
+        EXPECT_EQ(first,
+                  read_file(folder.path / "model.safetensors") + read_file(folder.path / "config.json"));
+    }
+}
+
+TEST_P(EveryEncoder, ResumesExactlyFromSavedState) {
+    for (const std::int64_t accumulate : {1, 2}) {
+        const TemporaryFolder folder;
+        EncoderSpec spec = spec_of(GetParam());
+        spec.hidden_dropout = 0.1f;
+        spec.pooled_dropout = 0.3f;
+        spec.accumulate = accumulate;
+        Model model(make_cpu_backend("auto"), spec, 3, 12);
+        model.encoder->initialise(1);
+        train_step(model, 1);
+        if (accumulate > 1) train_step(model, 2, false, false);  // half of an accumulation
+        model.encoder->save_weights(folder.path);
+        model.encoder->save_state(folder.path / "optimizer.safetensors");
+        spec.weights_folder = folder.path;
+        Model other(make_cpu_backend("auto"), spec, 3, 12);
+        other.encoder->initialise(7);
+        other.encoder->load_state(folder.path / "optimizer.safetensors");
+        for (Model* m : {&model, &other}) {
+            train_step(*m, 3, accumulate > 1);
+            train_step(*m, 4);
+        }
+        expect_same_weights(*model.encoder, *other.encoder);
+    }
+}
+
+TEST_P(EveryEncoder, PredictionNeedsLessMemoryAndGivesTheSame) {
+    const EncoderSpec spec = spec_of(GetParam());
+    Model training(make_cpu_backend("auto"), spec, 3, 12),
+        prediction(make_cpu_backend("auto"), spec, 3, 12, false);
+    training.encoder->initialise(4);
+    prediction.encoder->initialise(4);
+    EXPECT_LT(prediction.planned_bytes, training.planned_bytes);
+    EXPECT_EQ(bytes_of(training.encoder->forward(kTexts.batch(), false, 1, 1)),
+              bytes_of(prediction.encoder->forward(kTexts.batch(), false, 1, 1)));
+}
+
+TEST_P(EveryEncoder, AFrozenEncoderKeepsNothingButDropsOutItsResult) {
+    EncoderSpec spec = spec_of(GetParam());
+    spec.hidden_dropout = spec.attention_dropout = 0.5f;
+    spec.pooled_dropout = 0.5f;
+    spec.frozen = true;
+    Model frozen(make_reference_backend(), spec, 3, 12);
+    frozen.encoder->initialise(4);
+    const std::vector<double> plain = values_of(frozen.encoder->forward(kTexts.batch(), false, 1, 1));
+    const std::vector<double> dropped = values_of(frozen.encoder->forward(kTexts.batch(), true, 1, 1));
+    std::int64_t zeros = 0;
+    for (std::size_t i = 0; i < plain.size(); ++i) {
+        if (dropped[i] == 0)
+            ++zeros;
+        else
+            EXPECT_NEAR(dropped[i], 2 * plain[i], std::abs(plain[i]) * 0x1p-7);
+    }
+    EXPECT_GT(zeros, 0);
+    EXPECT_LT(zeros, static_cast<std::int64_t>(plain.size()));
+    EXPECT_THROW(frozen.encoder->backward(kTexts.batch(), frozen.dx_BD, false), Error);
+}
+
+TEST_P(EveryEncoder, BatchesDoNotInfluenceOneAnother) {
+    Model model(make_cpu_backend("auto"), spec_of(GetParam()), 3, 12, false);
+    model.encoder->initialise(4);
+    const std::vector<double> together = values_of(model.encoder->forward(kTexts.batch(), false, 1, 1));
+    const Texts alone = pack({{7, 1, 2, 8, 22, 6, 4}});
+    const std::vector<double> last = values_of(model.encoder->forward(alone.batch(), false, 1, 1));
+    for (std::size_t i = 0; i < last.size(); ++i)
+        EXPECT_NEAR(last[i], together[together.size() - last.size() + i], max_abs(last) * 0x1p-7);
+}
+
+TEST_P(EveryEncoder, EmptyTextsAndEmptyBatchesOfTokens) {
+    Model model(make_cpu_backend("auto"), spec_of(GetParam()), 3, 12);
+    model.encoder->initialise(4);
+    const Texts empty = pack(std::vector<std::vector<std::int32_t>>{{}, {}});
+    const View pooled = model.encoder->forward(empty.batch(), true, 1, 1);
+    ASSERT_EQ(pooled.rows, 2);
+    for (const double value : values_of(pooled)) EXPECT_TRUE(std::isfinite(value));
+    set_values(model.dx_BD, std::vector<double>(static_cast<std::size_t>(model.dx_BD.size()), 1.0));
+    model.encoder->backward(empty.batch(), model.dx_BD.first(2), false);
+    EXPECT_EQ(max_abs(values_of(model.encoder->parameters().front().grad)), 0.0);
+}
+
+TEST_P(EveryEncoder, RefusesWhatDoesNotFit) {
+    Model model(make_reference_backend(), spec_of(GetParam()), 3, 40);
+    model.encoder->initialise(4);
+    const auto forward = [&](const Texts& texts) {
+        return message_of([&] { model.encoder->forward(texts.batch(), false, 1, 1); });
+    };
+    const std::string vocab = std::to_string(model.encoder->spec().vocab);
+    expect_mentions(forward(pack({{1, std::stoi(vocab)}})), {"token id " + vocab, "vocabulary of " + vocab});
+    expect_mentions(forward(pack({{-1}})), {"token id -1"});
+    const std::int64_t longest = model.encoder->spec().longest_text();
+    if (longest > 0) {
+        const std::vector<std::int32_t> text(static_cast<std::size_t>(longest), 2);
+        EXPECT_EQ(forward(pack({text})), "nothing was thrown");
+        std::vector<std::int32_t> longer = text;
+        longer.push_back(2);
+        expect_mentions(forward(pack({{2}, longer})),
+                        {"text 1", std::to_string(longest + 1) + " tokens", "max_length"});
+    }
+    expect_mentions(forward(pack({{1}, {1}, {1}, {1}})), {"4 texts", "planned for 3"});
+}
+
+TEST_P(EveryEncoder, BiasesAndNormsDoNotDecay) {
+    Model model(make_reference_backend(), spec_of(GetParam(), DType::kF32), 3, 12);
+    model.encoder->initialise(4);
+    std::vector<std::vector<double>> before;
+    for (const Parameter& p : model.encoder->parameters()) before.push_back(values_of(p.w));
+    AdamWSettings settings;  // gradients are zero: decay alone moves weights
+    settings.lr = 0.5f;
+    settings.weight_decay = 0.25f;
+    model.encoder->update(settings);
+    for (std::size_t i = 0; i < before.size(); ++i) {
+        const Parameter& p = model.encoder->parameters()[i];
+        const bool matrix = p.stored.front().shape.size() == 2;
+        const std::vector<double> after = values_of(p.w);
+        for (std::size_t j = 0; j < after.size(); ++j)
+            ASSERT_NEAR(after[j], before[i][j] * (matrix ? 0.875 : 1.0), std::abs(before[i][j]) * 0x1p-23)
+                << p.name;
+    }
+}
+
+TEST_P(EveryEncoder, StartsFromScratchByItsSeedAlone) {
+    EncoderSpec spec = spec_of(GetParam(), DType::kF32);
+    spec.weights_folder.clear();
+    Model a(make_reference_backend(), spec, 3, 12), b(make_cpu_backend("auto"), spec, 3, 12),
+        c(make_reference_backend(), spec, 3, 12);
+    a.encoder->initialise(4);
+    b.encoder->initialise(4);
+    c.encoder->initialise(5);
+    expect_same_weights(*a.encoder, *b.encoder);
+    EXPECT_NE(bytes_of(a.encoder->parameters()[0].w), bytes_of(c.encoder->parameters()[0].w));
+    const std::vector<double> word = values_of(a.encoder->parameters()[0].w);
+    double sum = 0;
+    for (const double w : word) sum += w * w;
+    const double n = static_cast<double>(word.size());
+    // Five standard errors of a sample deviation.
+    EXPECT_NEAR(std::sqrt(sum / n) / 0.02, 1.0, 5 / std::sqrt(2 * n));
+}
+
+// Copies a golden model, changing its tensors.
+using Change = std::function<void(TensorInfo&)>;
+void copy_weights(const fs::path& from, const fs::path& to, const Change& change) {
+    fs::copy_file(from / "config.json", to / "config.json", fs::copy_options::overwrite_existing);
+    const SafeTensors source = SafeTensors::open(from / "model.safetensors");
+    std::vector<TensorInfo> tensors = source.tensors();
+    std::vector<TensorSpec> specs;
+    for (TensorInfo& tensor : tensors) {
+        change(tensor);
+        if (!tensor.name.empty()) specs.push_back({tensor.name, tensor.dtype, tensor.shape});
+    }
+    SafeTensorsWriter writer(to / "model.safetensors", specs);
+    for (const TensorInfo& tensor : tensors)
+        if (!tensor.name.empty()) writer.write(tensor.name, tensor.data);
+    writer.commit();
+}
+
+TEST(EncoderFiles, OldNormNamesAndPrefixesLoad) {
+    const TemporaryFolder folder;
+    const EncoderSpec spec = spec_of("bert");
+    copy_weights(spec.weights_folder, folder.path, [](TensorInfo& t) {
+        if (t.name.ends_with("LayerNorm.weight")) t.name = t.name.substr(0, t.name.size() - 6) + "gamma";
+        if (t.name.ends_with("LayerNorm.bias")) t.name = t.name.substr(0, t.name.size() - 4) + "beta";
+        if (t.name.starts_with("bert.encoder.layer.1.")) t.name = t.name.substr(5);
+    });
+    EncoderSpec copied = read_encoder_spec(folder.path);
+    copied.dtype = spec.dtype;
+    Model a(make_reference_backend(), spec, 1, 4), b(make_reference_backend(), copied, 1, 4);
+    a.encoder->initialise(1);
+    b.encoder->initialise(1);
+    expect_same_weights(*a.encoder, *b.encoder);
+}
+
+TEST(EncoderFiles, MissingAndWronglyShapedTensorsAreNamed) {
+    const TemporaryFolder folder;
+    const EncoderSpec spec = spec_of("bert");
+    const std::string name = "bert.encoder.layer.1.output.dense.weight";
+    const auto load = [&](const Change& change) {
+        copy_weights(spec.weights_folder, folder.path, change);
+        Model model(make_reference_backend(), spec, 1, 4);
+        return message_of([&] { model.encoder->load_weights(folder.path); });
+    };
+    expect_mentions(load([&](TensorInfo& t) {
+                        if (t.name == name) t.name.clear();
+                    }),
+                    {folder.path.string(), "encoder.layer.1.output.dense.weight", "missing", "[16, 24]"});
+    expect_mentions(load([&](TensorInfo& t) {
+                        if (t.name == name) t.shape = {24, 16};
+                    }),
+                    {folder.path.string(), name, "expected shape [16, 24]", "found [24, 16]"});
+    expect_mentions(load([&](TensorInfo& t) {
+                        if (t.name == name) t.dtype = "I32";
+                    }),
+                    {name, "I32"});
+}
+
+TEST(EncoderFiles, StateOfAnotherEncoderIsRefused) {
+    const TemporaryFolder folder;
+    Model bert(make_reference_backend(), spec_of("bert"), 3, 12),
+        wide(make_reference_backend(), spec_of("bert", DType::kF32), 3, 12);
+    bert.encoder->save_state(folder.path / "state");
+    expect_mentions(message_of([&] { wide.encoder->load_state(folder.path / "state"); }),
+                    {"state", "F32", "BF16"});
+    Model roberta(make_reference_backend(), spec_of("roberta"), 3, 12);
+    expect_mentions(message_of([&] { roberta.encoder->load_state(folder.path / "state"); }),
+                    {"state", "expected"});
+}
+
+}  // namespace
+}  // namespace elmo

@@ -1,0 +1,192 @@
+// The head: start, files in shards, mapping, top-k over pieces, refusal of damaged files.
+#include <fmt/format.h>
+
+#include <functional>
+#include <map>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "harness.h"
+#include "io/safetensors_writer.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+constexpr std::int64_t kLabels = 37, kWidth = 12;
+
+struct HeadModel {
+    std::unique_ptr<Backend> backend;
+    Head head;
+    std::unique_ptr<Arena> arena;
+    View x_BD, dx_BD;
+    explicit HeadModel(DType dtype, const std::string& device = "reference", std::int64_t labels = kLabels)
+        : backend(make_backend(device)), head(labels, kWidth, dtype, 1, *backend) {
+        Workload workload;
+        workload.batch = 3;
+        workload.width = kWidth;
+        workload.labels = labels;
+        workload.head_dtype = dtype;
+        workload.top_k = 50;
+        const auto allocate = [&](Arena& in) {
+            head.allocate(in);
+            x_BD = in.allocate("x", DType::kBf16, 3, kWidth);
+            dx_BD = in.allocate("dx", DType::kF32, 3, kWidth);
+            backend->reserve(in, workload);
+        };
+        Arena dry;
+        allocate(dry);
+        arena = std::make_unique<Arena>(backend->allocate(dry.peak_bytes()));
+        allocate(*arena);
+        head.initialise(11);
+        backend->fill_normal({x_BD, 1.0f, {3, 0, 100}, {3, 0, 101}, 0});
+    }
+};
+
+std::vector<std::vector<ScoredLabel>> ranking(const std::vector<TopK>& best) {
+    std::vector<std::vector<ScoredLabel>> rows;
+    for (const TopK& top : best) rows.push_back(top.sorted());
+    return rows;
+}
+
+std::string message_of(const std::function<void()>& body) {
+    try {
+        body();
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+void expect_mentions(const std::string& message, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
+}
+
+class HeadFormats : public testing::TestWithParam<DType> {};
+INSTANTIATE_TEST_SUITE_P(Formats, HeadFormats,
+                         testing::Values(DType::kF32, DType::kBf16, DType::kE4M3, DType::kE3M4),
+                         [](const auto& p) { return std::string(name_of(p.param)); });
+
+TEST_P(HeadFormats, RoundTripInAnyNumberOfShards) {
+    HeadModel model(GetParam());
+    model.head.step(model.x_BD, {}, 0.1f, 0, 1, 1, false, model.dx_BD);
+    const std::int64_t row_bytes = kWidth * size_of(GetParam());
+    for (const std::int64_t shard_rows : {1, 10, 36, 37, 1000}) {
+        const TemporaryFolder folder;
+        model.head.save(folder.path, shard_rows * row_bytes);
+        const std::int64_t files =
+            std::distance(fs::directory_iterator(folder.path), fs::directory_iterator());
+        EXPECT_EQ(files, (kLabels + shard_rows - 1) / shard_rows);
+
+        HeadModel other(GetParam());
+        other.head.initialise(99);
+        EXPECT_NE(bytes_of(other.head.weights()), bytes_of(model.head.weights()));
+        other.head.load(folder.path);
+        EXPECT_EQ(bytes_of(other.head.weights()), bytes_of(model.head.weights()));
+
+        const Head mapped = Head::map(folder.path, *model.backend);
+        EXPECT_EQ(mapped.labels(), kLabels);
+        EXPECT_EQ(mapped.width(), kWidth);
+        EXPECT_EQ(mapped.dtype(), GetParam());
+        EXPECT_EQ(mapped.mapped_bytes(), model.head.weights().bytes());
+        EXPECT_EQ(model.head.mapped_bytes(), 0);
+        for (const std::int64_t k : {1, 5, 50})
+            EXPECT_EQ(ranking(mapped.topk(model.x_BD, k)), ranking(model.head.topk(model.x_BD, k)));
+        EXPECT_EQ(model.head.topk(model.x_BD, 50)[0].size(), kLabels);
+    }
+}
+
+TEST_P(HeadFormats, StartsTheSameOnEveryBackend) {
+    HeadModel a(GetParam()), b(GetParam(), "cpu");
+    EXPECT_EQ(bytes_of(a.head.weights()), bytes_of(b.head.weights()));
+}
+
+TEST_P(HeadFormats, MappedPiecesRankAsOneOnTheCpu) {
+    HeadModel model(GetParam(), "cpu", 1000);
+    const TemporaryFolder folder;
+    model.head.save(folder.path, 300 * kWidth * size_of(GetParam()));
+    const Head mapped = Head::map(folder.path, *model.backend);
+    EXPECT_EQ(ranking(mapped.topk(model.x_BD, 7)), ranking(model.head.topk(model.x_BD, 7)));
+}
+
+TEST(Head, E3m4SaysItsFormatInTheMetadata) {
+    HeadModel model(DType::kE3M4);
+    const TemporaryFolder folder;
+    model.head.save(folder.path);
+    const SafeTensors file = SafeTensors::open(folder.path / "head-00001-of-00001.safetensors");
+    EXPECT_EQ(file.at("weight").dtype, "U8");
+    EXPECT_EQ(file.metadata().at("format"), "e3m4");
+    EXPECT_EQ(file.metadata().at("bias"), "7");
+}
+
+TEST(Head, DamagedAndForeignShardsAreRefused) {
+    const TemporaryFolder folder;
+    HeadModel model(DType::kBf16);
+    const auto shard = [&](int i) { return folder.path / fmt::format("head-{:05}-of-00003.safetensors", i); };
+    const auto save = [&] { model.head.save(folder.path, 13 * kWidth * 2); };
+    const auto map = [&] { return message_of([&] { Head::map(folder.path, *model.backend); }); };
+    expect_mentions(map(), {folder.path.string(), "no head"});
+    save();
+    EXPECT_EQ(map(), "nothing was thrown");
+
+    fs::remove(shard(2));
+    expect_mentions(map(), {"head-00002-of-00003"});
+    save();
+    fs::remove(shard(3));
+    expect_mentions(map(), {"head-00003-of-00003"});
+    save();
+    fs::rename(shard(1), folder.path / "x");
+    fs::rename(shard(2), shard(1));
+    fs::rename(folder.path / "x", shard(2));
+    expect_mentions(map(), {"head-00001-of-00003", "first_row", "expected 0"});
+    save();
+    fs::resize_file(shard(3), fs::file_size(shard(3)) - 1);
+    expect_mentions(map(), {"head-00003-of-00003"});
+    save();
+    fs::copy_file(shard(1), folder.path / "head-00001-of-00002.safetensors");
+    expect_mentions(map(), {"two sets"});
+    fs::remove(folder.path / "head-00001-of-00002.safetensors");
+
+    const auto rewrite = [&](const std::string& name, const std::string& dtype,
+                             std::vector<std::int64_t> shape,
+                             const std::map<std::string, std::string>& metadata) {
+        std::int64_t bytes = safetensors_element_bytes(dtype);
+        for (const std::int64_t n : shape) bytes *= n;
+        SafeTensorsWriter writer(shard(3), {{name, dtype, std::move(shape)}}, metadata);
+        writer.write(name,
+                     std::span<const std::byte>(std::vector<std::byte>(static_cast<std::size_t>(bytes))));
+        writer.commit();
+    };
+    const std::int64_t rows = kLabels - 24;
+    rewrite("weight", "BF16", {rows, kWidth}, {{"first_row", "24"}, {"labels", "37"}});
+    EXPECT_EQ(map(), "nothing was thrown");
+    rewrite("weight", "F32", {rows, kWidth}, {{"first_row", "24"}, {"labels", "37"}});
+    expect_mentions(map(), {"head-00003", "expected bf16", "found f32"});
+    rewrite("weight", "BF16", {rows, kWidth + 1}, {{"first_row", "24"}, {"labels", "37"}});
+    expect_mentions(map(), {"head-00003", "width 12", "width 13"});
+    rewrite("weight", "BF16", {rows, kWidth}, {{"first_row", "24"}, {"labels", "38"}});
+    expect_mentions(map(), {"37 labels", "38"});
+    rewrite("weight", "BF16", {rows * kWidth}, {{"first_row", "24"}, {"labels", "37"}});
+    expect_mentions(map(), {"[labels, width]"});
+    rewrite("weight", "U8", {rows, kWidth}, {{"first_row", "24"}, {"labels", "37"}});
+    expect_mentions(map(), {"bias", "nothing"});
+    rewrite("weight", "I32", {rows, kWidth}, {{"first_row", "24"}, {"labels", "37"}});
+    expect_mentions(map(), {"I32", "F8_E4M3"});
+    rewrite("other", "BF16", {rows, kWidth}, {{"first_row", "24"}, {"labels", "37"}});
+    expect_mentions(map(), {"head-00003", "weight"});
+}
+
+TEST(Head, LoadingAHeadOfAnotherShapeIsRefused) {
+    const TemporaryFolder folder;
+    HeadModel model(DType::kBf16), wide(DType::kF32), more(DType::kBf16, "reference", kLabels + 1);
+    model.head.save(folder.path);
+    expect_mentions(message_of([&] { wide.head.load(folder.path); }), {"fp32", "bf16"});
+    expect_mentions(message_of([&] { more.head.load(folder.path); }), {"38 labels", "37 labels"});
+    EXPECT_THROW(Head(0, 1, DType::kBf16, 1, *model.backend), ConfigError);
+    EXPECT_THROW(head_dtype("fp4"), ConfigError);
+    for (const char* name : {"fp32", "bf16", "fp8", "e3m4"}) EXPECT_EQ(precision_of(head_dtype(name)), name);
+}
+
+}  // namespace
+}  // namespace elmo
