@@ -1,0 +1,173 @@
+#include "data/batcher.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <numeric>
+
+#include "base/parallel.h"
+#include "data/permutation.h"
+#include "elmo/error.h"
+
+namespace elmo {
+
+std::pair<std::int64_t, std::int64_t> SortedPositives::range(std::int64_t first, std::int64_t last) const {
+    const auto at = [&](std::int64_t label) {
+        return std::lower_bound(labels.begin(), labels.end(), label,
+                                [](std::uint32_t a, std::int64_t b) { return a < b; }) -
+               labels.begin();
+    };
+    return {at(first), at(last)};
+}
+
+void sort_positives(const Batch& batch, SortedPositives& out) {
+    std::vector<std::uint64_t> pairs;
+    pairs.reserve(batch.labels.size());
+    for (std::int64_t i = 0; i < batch.size(); ++i)
+        for (std::int64_t p = batch.label_offsets[i]; p < batch.label_offsets[i + 1]; ++p)
+            pairs.push_back(std::uint64_t{batch.labels[p]} << 32 | static_cast<std::uint64_t>(i));
+    std::sort(pairs.begin(), pairs.end());
+    out.labels.resize(pairs.size());
+    out.samples.resize(pairs.size());
+    for (std::size_t p = 0; p < pairs.size(); ++p) {
+        out.labels[p] = static_cast<std::uint32_t>(pairs[p] >> 32);
+        out.samples[p] = static_cast<std::int32_t>(pairs[p]);
+    }
+}
+
+BatchPlan::BatchPlan(const Split& split, std::vector<std::int64_t> rows, std::int64_t batch_size)
+    : split_(split), rows_(std::move(rows)), batch_size_(batch_size) {
+    if (batch_size < 1)
+        throw ConfigError(fmt::format("batch_size: expected at least 1, found {}", batch_size));
+    if (rows_.empty()) throw ConfigError("no rows to make batches of: the split is empty");
+}
+
+BatchPlan::BatchPlan(const Split& split, std::vector<std::int64_t> rows, std::int64_t batch_size,
+                     std::uint64_t seed)
+    : BatchPlan(split, std::move(rows), batch_size) {
+    seed_ = seed;
+    shuffle_ = true;
+}
+
+template <class Visit>
+void BatchPlan::visit_rows(std::int64_t step, const Visit& visit) const {
+    const std::int64_t epoch = step / steps_per_epoch();
+    const std::int64_t begin = step % steps_per_epoch() * batch_size_;
+    const std::int64_t end = std::min(begin + batch_size_, num_rows());
+    if (shuffle_) {
+        const Permutation order(seed_, epoch, num_rows());
+        for (std::int64_t i = begin; i < end; ++i) visit(rows_[order(i)]);
+    } else {
+        for (std::int64_t i = begin; i < end; ++i) visit(rows_[i]);
+    }
+}
+
+void BatchPlan::fill(std::int64_t step, Batch& batch) const {
+    batch.step = step;
+    batch.rows.clear();
+    batch.tokens.clear();
+    batch.labels.clear();
+    batch.offsets.assign(1, 0);
+    batch.label_offsets.assign(1, 0);
+    visit_rows(step, [&](std::int64_t row) {
+        batch.rows.push_back(row);
+        if (split_.tokens.rows() > 0) {
+            const auto tokens = split_.tokens.row(row);
+            batch.tokens.insert(batch.tokens.end(), tokens.begin(), tokens.end());
+        }
+        const auto labels = split_.labels.row(row);
+        batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
+        if (batch.tokens.size() > std::numeric_limits<std::int32_t>::max())
+            throw ConfigError(
+                fmt::format("step {}: the batch holds more than 2^31 tokens; lower batch_size", step));
+        batch.offsets.push_back(static_cast<std::int32_t>(batch.tokens.size()));
+        batch.label_offsets.push_back(static_cast<std::int64_t>(batch.labels.size()));
+    });
+}
+
+BatchLimits BatchPlan::limits(std::int64_t first_step, std::int64_t last_step) const {
+    // Unshuffled epochs are all alike.
+    if (!shuffle_) {
+        last_step = std::min(last_step, first_step + steps_per_epoch());
+    }
+    constexpr std::int64_t kGrain = 256;
+    const std::int64_t count = std::max<std::int64_t>(0, last_step - first_step);
+    std::vector<BatchLimits> found((count + kGrain - 1) / kGrain);
+    parallel_ranges(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        BatchLimits& most = found[begin / kGrain];
+        for (std::int64_t step = first_step + begin; step < first_step + end; ++step) {
+            BatchLimits here;
+            visit_rows(step, [&](std::int64_t row) {
+                const std::int64_t tokens = split_.tokens.rows() > 0 ? split_.tokens.length(row) : 0;
+                here.tokens += tokens;
+                here.positives += split_.labels.length(row);
+                most.longest_row = std::max(most.longest_row, tokens);
+            });
+            most.tokens = std::max(most.tokens, here.tokens);
+            most.positives = std::max(most.positives, here.positives);
+        }
+    });
+    BatchLimits all;
+    for (const BatchLimits& most : found) {
+        all.tokens = std::max(all.tokens, most.tokens);
+        all.positives = std::max(all.positives, most.positives);
+        all.longest_row = std::max(all.longest_row, most.longest_row);
+    }
+    return all;
+}
+
+std::vector<std::int64_t> all_rows(std::int64_t rows) {
+    std::vector<std::int64_t> list(rows);
+    std::iota(list.begin(), list.end(), 0);
+    return list;
+}
+
+BatchReader::BatchReader(const BatchPlan& plan, std::int64_t first_step, std::int64_t last_step)
+    : plan_(plan), last_step_(last_step), next_step_(first_step), filled_(first_step), released_(first_step) {
+    thread_ = std::thread([this, first_step] { work(first_step); });
+}
+
+BatchReader::~BatchReader() {
+    {
+        const std::lock_guard lock(mutex_);
+        stop_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+}
+
+void BatchReader::work(std::int64_t first_step) {
+    for (std::int64_t step = first_step; step < last_step_; ++step) {
+        {
+            std::unique_lock lock(mutex_);
+            changed_.wait(lock, [&] { return stop_ || step < released_ + 2; });
+            if (stop_) return;
+        }
+        try {
+            plan_.fill(step, batches_[step % 2]);
+        } catch (...) {
+            const std::lock_guard lock(mutex_);
+            error_ = std::current_exception();
+            changed_.notify_all();
+            return;
+        }
+        {
+            const std::lock_guard lock(mutex_);
+            filled_ = step + 1;
+        }
+        changed_.notify_all();
+    }
+}
+
+const Batch* BatchReader::next() {
+    if (next_step_ >= last_step_) return nullptr;
+    std::unique_lock lock(mutex_);
+    released_ = next_step_;  // every batch handed out before may go
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return filled_ > next_step_ || error_; });
+    if (filled_ <= next_step_) std::rethrow_exception(error_);
+    return &batches_[next_step_++ % 2];
+}
+
+}  // namespace elmo

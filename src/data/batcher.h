@@ -1,0 +1,107 @@
+// Batches of a split: rows packed without padding, in an order that is a function of (seed, epoch) alone,
+// so that any step can be computed by itself. A prefetching reader prepares the next batch meanwhile.
+#pragma once
+
+#include <condition_variable>
+#include <cstdint>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <vector>
+
+#include "data/rows.h"
+
+namespace elmo {
+
+// B rows, T tokens, P positives.
+struct Batch {
+    std::int64_t step = 0;
+    std::vector<std::int64_t> rows;           // [B] row numbers in the split
+    std::vector<std::int32_t> tokens;         // [T] ids, row after row
+    std::vector<std::int32_t> offsets;        // [B + 1] into tokens
+    std::vector<std::uint32_t> labels;        // [P] ids, ascending within a row
+    std::vector<std::int64_t> label_offsets;  // [B + 1] into labels
+
+    std::int64_t size() const { return static_cast<std::int64_t>(rows.size()); }
+};
+
+// The positives of a batch ordered by label, then sample: what the head, which walks labels, reads.
+struct SortedPositives {
+    std::vector<std::uint32_t> labels;
+    std::vector<std::int32_t> samples;  // index of the row within the batch
+
+    // The entries whose label lies in [first, last), as [begin, end).
+    std::pair<std::int64_t, std::int64_t> range(std::int64_t first, std::int64_t last) const;
+};
+void sort_positives(const Batch& batch, SortedPositives& out);
+
+// The most that any batch of a range of steps holds: memory is planned from this.
+struct BatchLimits {
+    std::int64_t tokens = 0;
+    std::int64_t positives = 0;
+    std::int64_t longest_row = 0;
+};
+
+// Which rows make up which step. Steps count on through the epochs; the last batch of an epoch may be
+// short. Without shuffling every epoch is the given order.
+class BatchPlan {
+  public:
+    // `rows` are row numbers of the split (all_rows for all). The split's memory must outlive the plan. With
+    // a seed the rows are shuffled anew each epoch. ConfigError when batch_size is below 1 or there are no
+    // rows.
+    BatchPlan(const Split& split, std::vector<std::int64_t> rows, std::int64_t batch_size);
+    BatchPlan(const Split& split, std::vector<std::int64_t> rows, std::int64_t batch_size,
+              std::uint64_t seed);
+
+    std::int64_t num_rows() const { return static_cast<std::int64_t>(rows_.size()); }
+    std::int64_t batch_size() const { return batch_size_; }
+    std::int64_t steps_per_epoch() const { return (num_rows() + batch_size_ - 1) / batch_size_; }
+
+    // Fills `batch` for a step; its vectors keep their memory from call to call.
+    void fill(std::int64_t step, Batch& batch) const;
+    // Exact for steps [first, last), by walking the lengths of their rows.
+    BatchLimits limits(std::int64_t first_step, std::int64_t last_step) const;
+
+  private:
+    template <class Visit>
+    void visit_rows(std::int64_t step, const Visit& visit) const;
+
+    Split split_;
+    std::vector<std::int64_t> rows_;
+    std::int64_t batch_size_;
+    std::uint64_t seed_ = 0;
+    bool shuffle_ = false;
+};
+
+// 0, 1, ..., rows - 1.
+std::vector<std::int64_t> all_rows(std::int64_t rows);
+
+// Hands out the batches of steps [first, last) in order; a thread fills the next one while the caller
+// works on the present one. The plan must outlive it.
+class BatchReader {
+  public:
+    BatchReader(const BatchPlan& plan, std::int64_t first_step, std::int64_t last_step);
+    ~BatchReader();
+    BatchReader(const BatchReader&) = delete;
+    BatchReader& operator=(const BatchReader&) = delete;
+
+    // The next batch, or nullptr after the last. Valid until the next call.
+    const Batch* next();
+
+  private:
+    void work(std::int64_t first_step);
+
+    const BatchPlan& plan_;
+    const std::int64_t last_step_;
+    std::int64_t next_step_;  // of the consumer
+    Batch batches_[2];        // step s lies in batches_[s % 2]
+    std::int64_t filled_;     // steps below are filled
+    std::int64_t released_;   // steps below may be overwritten
+    bool stop_ = false;
+    std::exception_ptr error_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    std::thread thread_;
+};
+
+}  // namespace elmo

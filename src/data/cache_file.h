@@ -1,0 +1,112 @@
+// One file of the binary cache: named arrays behind each other, then a footer that says what they are, what
+// they were made from (the key) and their checksums. Written as a stream, read as a mapping.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/atomic_file.h"
+#include "io/checksum.h"
+#include "io/mmap_file.h"
+
+namespace elmo {
+
+// What a cache file was made from, as readable lines. Two keys are equal when every source file has the
+// same size and time of change and every option that matters has the same value.
+class CacheKey {
+  public:
+    // `part` names what the file holds, "train.labels" for example.
+    CacheKey(const std::filesystem::path& data, std::string part);
+
+    void add(std::string_view name, std::string_view value);
+    // A file that is absent is part of the key too: it may appear later.
+    void add_file(const std::filesystem::path& file);
+
+    const std::string& text() const { return text_; }
+    // Differs between data sets, parts and options, not between versions of the source files, so that a
+    // changed source replaces the old cache file.
+    std::string file_name() const;
+
+  private:
+    std::string part_;
+    std::string text_;     // everything
+    std::string options_;  // all but sizes and times
+};
+
+struct CacheSection {
+    std::string name;
+    std::int64_t element_bytes = 0;
+    std::int64_t offset = 0;  // multiple of 64
+    std::int64_t count = 0;
+    std::uint64_t hash = 0;
+};
+
+// The file appears under its name at commit() and not before.
+class CacheWriter {
+  public:
+    CacheWriter(const std::filesystem::path& folder, const CacheKey& key);
+
+    // Opens a section; append() then adds to it until the next begin().
+    template <class T>
+    void begin(std::string name) {
+        begin_section(std::move(name), sizeof(T));
+    }
+    template <class T>
+    void append(std::span<const T> values) {
+        append_bytes(std::as_bytes(values), sizeof(T));
+    }
+    template <class T>
+    void section(std::string name, const std::vector<T>& values) {
+        begin<T>(std::move(name));
+        append(std::span<const T>(values));
+    }
+    void commit();
+
+  private:
+    void begin_section(std::string name, std::int64_t element_bytes);
+    void append_bytes(std::span<const std::byte> bytes, std::int64_t element_bytes);
+    void end_section();
+
+    AtomicFile file_;
+    std::string key_;
+    std::int64_t size_ = 0;
+    std::vector<CacheSection> sections_;
+    Hash64 hash_;
+};
+
+class CacheFile {
+  public:
+    // Maps and checks the file that `key` names. Nothing when it is absent, was made from other sources or
+    // is damaged in any way (`why` says which).
+    static std::optional<CacheFile> open(const std::filesystem::path& folder, const CacheKey& key,
+                                         std::string* why = nullptr);
+    // The file just committed; DataError when it cannot be opened.
+    static CacheFile read_back(const std::filesystem::path& folder, const CacheKey& key);
+
+    // The section of that name; DataError when it is missing or of another type.
+    template <class T>
+    std::span<const T> section(std::string_view name) const {
+        const auto bytes = section_bytes(name, sizeof(T));
+        return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
+    }
+    std::int64_t bytes() const { return file_.size(); }
+
+  private:
+    std::span<const std::byte> section_bytes(std::string_view name, std::int64_t element_bytes) const;
+    bool read_footer(const std::string& key, std::string& why);
+
+    MappedFile file_;
+    std::vector<CacheSection> sections_;
+};
+
+// Where the cache of a data set lies: config.cache when given, else .elmo-cache in the data's folder when
+// that can be written, else a folder of its own under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Makes it.
+std::filesystem::path cache_folder(const std::string& configured, const std::filesystem::path& data);
+
+}  // namespace elmo

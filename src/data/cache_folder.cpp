@@ -1,0 +1,53 @@
+// Where the binary cache of a data set lies.
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cstdlib>
+
+#include "data/cache_file.h"
+#include "elmo/error.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+bool make_folder(const fs::path& folder) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    return fs::is_directory(folder, error) && ::access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
+// A folder without any write bit was meant to stay as it is, also where root could write to it.
+bool is_meant_to_be_written(const fs::path& folder) {
+    struct stat info {};
+    return ::stat(folder.c_str(), &info) == 0 && (info.st_mode & 0222) != 0 &&
+           ::access(folder.c_str(), W_OK | X_OK) == 0;
+}
+
+}  // namespace
+
+fs::path cache_folder(const std::string& configured, const fs::path& data) {
+    if (!configured.empty()) {
+        if (!make_folder(configured))
+            throw ConfigError(
+                fmt::format("cache: expected a folder that can be written, found '{}'", configured));
+        return configured;
+    }
+    const fs::path absolute = fs::absolute(data).lexically_normal();
+    const fs::path home = fs::is_directory(absolute) ? absolute : absolute.parent_path();
+    if (is_meant_to_be_written(home) && make_folder(home / ".elmo-cache")) return home / ".elmo-cache";
+    fs::path user;
+    if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0')
+        user = xdg;
+    else if (const char* tilde = std::getenv("HOME"); tilde != nullptr && *tilde != '\0')
+        user = fs::path(tilde) / ".cache";
+    const fs::path own = user / "elmo" / hash_text(hash64(absolute.string()));
+    if (user.empty() || !make_folder(own))
+        throw ConfigError(
+            fmt::format("neither {} nor the user's cache folder can be written; name a folder with --cache",
+                        home.string()));
+    return own;
+}
+
+}  // namespace elmo

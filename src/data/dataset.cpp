@@ -1,0 +1,224 @@
+#include "data/dataset.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.h"
+#include "base/philox.h"
+#include "base/text_util.h"
+#include "data/label_import.h"
+#include "data/ragged_writer.h"
+#include "data/share.h"
+#include "data/streams.h"
+#include "data/token_import.h"
+#include "elmo/error.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+
+struct Dataset::Impl {
+    Layout layout;
+    fs::path folder;
+    LabelCache labels;
+    TokenCache tokens;
+    Split splits[3];
+    std::int64_t num_labels = 0;
+    RaggedRows<char> names;
+    std::span<const std::int64_t> counts;
+
+    Split& split(SplitName name) { return splits[static_cast<int>(name)]; }
+    void open_labels(const Config& config);
+    void open_tokens(const Config& config, const Tokenizer& tokenizer, const std::vector<SplitName>& wanted);
+    void summarize(DataSummary& summary) const;
+};
+
+void Dataset::Impl::open_labels(const Config& config) {
+    layout = find_layout(config);
+    folder = cache_folder(config.cache, layout.data);
+    labels = open_label_cache(config, layout, folder);
+    num_labels = -1;
+    std::string first;
+    for (const SplitName name : kAllSplits) {
+        const auto& of_split = labels.of(name);
+        if (!of_split.labels) continue;
+        Split& view = split(name);
+        view.present = true;
+        view.labels = read_ragged<std::uint32_t>(*of_split.labels, "labels");
+        if (of_split.filter) view.filter = read_ragged<std::uint32_t>(*of_split.filter, "filter");
+        const std::int64_t columns = of_split.labels->section<std::int64_t>("stats")[0];
+        const std::string file = layout.files(name).labels.string();
+        if (num_labels >= 0 && columns != num_labels)
+            throw DataError(
+                fmt::format("{}: expected {} labels, as {} has, found {}", file, num_labels, first, columns));
+        num_labels = columns;
+        first = file;
+        const auto ids = view.labels.values;
+        if (!ids.empty() && *std::max_element(ids.begin(), ids.end()) >= num_labels)
+            throw DataError(fmt::format("{}: the cache is inconsistent; delete it", folder.string()));
+    }
+    if (num_labels < 0)
+        throw DataError(
+            fmt::format("{}: expected trn_X_Y.txt or tst_X_Y.txt, found neither", layout.data.string()));
+    if (labels.train.labels) counts = labels.train.labels->section<std::int64_t>("counts");
+    if (labels.names) {
+        names = read_ragged<char>(*labels.names, "names");
+        if (names.rows() != num_labels)
+            throw DataError(fmt::format("{}: expected {} lines, one a label of {}, found {}",
+                                        layout.label_names.string(), num_labels, first, names.rows()));
+    }
+}
+
+void Dataset::Impl::open_tokens(const Config& config, const Tokenizer& tokenizer,
+                                const std::vector<SplitName>& wanted) {
+    std::vector<SplitName> there;
+    for (const SplitName name : wanted) {
+        if (!split(name).present) continue;
+        if (layout.files(name).text.empty())
+            throw DataError(fmt::format("{}: the {} texts are missing beside {}", layout.data.string(),
+                                        name_of(name), layout.files(name).labels.filename().string()));
+        there.push_back(name);
+    }
+    tokens = open_token_cache(config, layout, folder, tokenizer, there);
+    for (const SplitName name : there) {
+        split(name).tokens = read_ragged<std::int32_t>(*tokens.of(name), "tokens");
+        if (split(name).tokens.rows() != split(name).rows())
+            throw DataError(fmt::format("{}: expected {} texts, one a row of {}, found {}",
+                                        layout.files(name).text.string(), split(name).rows(),
+                                        layout.files(name).labels.string(), split(name).tokens.rows()));
+    }
+}
+
+void Dataset::Impl::summarize(DataSummary& summary) const {
+    const Split& train = splits[0];
+    const Split& test = splits[1];
+    summary.format = layout.describe();
+    summary.train_rows = train.rows();
+    summary.test_rows = test.rows();
+    summary.labels = num_labels;
+    const Split& main = train.present ? train : test;
+    const auto entries = static_cast<double>(main.labels.values.size());
+    summary.labels_per_row = main.rows() > 0 ? entries / static_cast<double>(main.rows()) : 0;
+    summary.rows_per_label = num_labels > 0 ? entries / static_cast<double>(num_labels) : 0;
+    std::int64_t token_rows = 0, num_tokens = 0;
+    for (const Split& split : splits) {
+        for (std::int64_t i = 0; i < split.rows(); ++i)
+            summary.rows_without_labels += split.labels.length(i) == 0;
+        for (std::int64_t i = 0; i < split.tokens.rows(); ++i)
+            summary.longest_row_tokens = std::max(summary.longest_row_tokens, split.tokens.length(i));
+        token_rows += split.tokens.rows();
+        num_tokens += static_cast<std::int64_t>(split.tokens.values.size());
+    }
+    summary.tokens_per_row =
+        token_rows > 0 ? static_cast<double>(num_tokens) / static_cast<double>(token_rows) : 0;
+    for (const auto* file : {&tokens.train, &tokens.test, &tokens.validation}) {
+        if (!*file) continue;
+        const auto stats = (*file)->section<std::int64_t>("stats");
+        summary.replaced_utf8 += stats[0];
+        summary.cut_rows += stats[1];
+    }
+    for (const auto* of_split : {&labels.train, &labels.test, &labels.validation})
+        if (of_split->labels) summary.merged_labels += of_split->labels->section<std::int64_t>("stats")[1];
+    if (labels.test.labels)
+        summary.labels_unseen_in_train = labels.test.labels->section<std::int64_t>("stats")[3];
+    if (!counts.empty()) {
+        std::vector<bool> unseen(num_labels);
+        for (const std::uint32_t label : test.labels.values)
+            if (counts[label] == 0) unseen[label] = true;
+        summary.labels_unseen_in_train += std::count(unseen.begin(), unseen.end(), true);
+    }
+    summary.has_label_names = labels.names.has_value();
+    summary.train_filter_pairs = static_cast<std::int64_t>(train.filter.values.size());
+    summary.test_filter_pairs = static_cast<std::int64_t>(test.filter.values.size());
+    summary.cache = folder.string();
+    summary.cache_reused = labels.reused && tokens.reused;
+}
+
+Dataset::Dataset(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
+Dataset::~Dataset() = default;
+Dataset::Dataset(Dataset&&) noexcept = default;
+Dataset& Dataset::operator=(Dataset&&) noexcept = default;
+
+Dataset Dataset::open_labels(const Config& config, DataSummary* summary) {
+    const auto start = std::chrono::steady_clock::now();
+    auto impl = std::make_unique<Impl>();
+    impl->open_labels(config);
+    if (summary != nullptr) {
+        impl->summarize(*summary);
+        summary->import_seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    return Dataset(std::move(impl));
+}
+
+Dataset Dataset::open(const Config& config, const Tokenizer& tokenizer, DataSummary* summary,
+                      const std::vector<SplitName>& splits) {
+    const auto start = std::chrono::steady_clock::now();
+    auto impl = std::make_unique<Impl>();
+    impl->open_labels(config);
+    impl->open_tokens(config, tokenizer, splits);
+    if (summary != nullptr) {
+        impl->summarize(*summary);
+        summary->import_seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    }
+    return Dataset(std::move(impl));
+}
+
+const Split& Dataset::split(SplitName name) const {
+    return impl_->split(name);
+}
+std::int64_t Dataset::num_labels() const {
+    return impl_->num_labels;
+}
+bool Dataset::has_label_names() const {
+    return impl_->labels.names.has_value();
+}
+std::span<const std::int64_t> Dataset::label_counts() const {
+    return impl_->counts;
+}
+
+std::string_view Dataset::label_name(std::int64_t label) const {
+    if (!has_label_names()) return {};
+    const auto name = impl_->names.row(label);
+    return {name.data(), name.size()};
+}
+
+std::string Dataset::filter_description(SplitName name) const {
+    const fs::path& file = impl_->layout.files(name).filter;
+    if (file.empty()) return "none";
+    return fmt::format("{} (xxh64 {})", file.filename().string(), hash_text(hash_file(file)));
+}
+
+std::int64_t Dataset::mapped_bytes() const {
+    std::int64_t bytes = 0;
+    const auto add = [&](const std::optional<CacheFile>& file) { bytes += file ? file->bytes() : 0; };
+    add(impl_->labels.names);
+    for (const SplitName name : kAllSplits) {
+        add(impl_->labels.of(name).labels);
+        add(impl_->labels.of(name).filter);
+        add(impl_->tokens.of(name));
+    }
+    return bytes;
+}
+
+RowLists split_validation(const Config& config, std::int64_t train_rows) {
+    const double share = parse_validation(config).share;
+    const NoiseKey key{config.seed, 0, kStreamValidation};
+    RowLists lists;
+    for (std::int64_t row = 0; row < train_rows; ++row) {
+        bool chosen = false;
+        if (share > 0) {
+            const PhiloxBlock noise = noise_block(key, row, 0);
+            chosen = falls_in_share(std::uint64_t{noise[1]} << 32 | noise[0], share);
+        }
+        (chosen ? lists.validation : lists.train).push_back(row);
+    }
+    if (lists.train.empty())
+        throw ConfigError(fmt::format("validation: a share of {} leaves none of the {} rows to train on",
+                                      share, train_rows));
+    return lists;
+}
+
+}  // namespace elmo

@@ -1,0 +1,64 @@
+// A data set as the rest of elmo sees it: memory-mapped views of its binary cache, made when it is not there
+// yet or its sources have changed.
+//
+// The cache is one file a part (train.labels, test.tokens, names, ...), each with its own key, so that a
+// changed file or option rebuilds only what was made from it. Nothing of a data set is held in memory but
+// what is touched.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "data/rows.h"
+#include "elmo/config.h"
+#include "elmo/elmo.h"
+#include "text/tokenizer.h"
+
+namespace elmo {
+
+class Dataset {
+  public:
+    // Labels alone: splits without tokens. Needs no texts in the XMC layout.
+    static Dataset open_labels(const Config& config, DataSummary* summary = nullptr);
+    // With the tokens of the named splits (those that the data set has).
+    static Dataset open(const Config& config, const Tokenizer& tokenizer, DataSummary* summary = nullptr,
+                        const std::vector<SplitName>& splits = {std::begin(kAllSplits),
+                                                                std::end(kAllSplits)});
+    ~Dataset();
+    Dataset(Dataset&&) noexcept;
+    Dataset& operator=(Dataset&&) noexcept;
+
+    const Split& split(SplitName name) const;
+    const Split& train() const { return split(SplitName::kTrain); }
+    const Split& test() const { return split(SplitName::kTest); }
+    // A validation file's rows; not present where config.validation is a share (see split_validation).
+    const Split& validation() const { return split(SplitName::kValidation); }
+
+    std::int64_t num_labels() const;
+    bool has_label_names() const;
+    std::string_view label_name(std::int64_t label) const;  // "" without names
+    // Training rows of each label; empty where the data set has no training labels.
+    std::span<const std::int64_t> label_counts() const;
+
+    // "trn_filter_labels.txt (xxh64 0123456789abcdef)", or "none".
+    std::string filter_description(SplitName name) const;
+    std::int64_t mapped_bytes() const;
+
+  private:
+    struct Impl;
+    explicit Dataset(std::unique_ptr<Impl> impl);
+    std::unique_ptr<Impl> impl_;
+};
+
+// Rows for training and for validation out of the training split, ascending. With a share, a row's place is
+// a function of (seed, row) alone; without one all rows train. ConfigError when no row is left to train on.
+struct RowLists {
+    std::vector<std::int64_t> train, validation;
+};
+RowLists split_validation(const Config& config, std::int64_t train_rows);
+
+}  // namespace elmo

@@ -1,0 +1,37 @@
+// Texts and labels out of JSON lines: one object a line, keys by name.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "data/record.h"
+
+namespace elmo {
+
+// Parses records; keeps buffers, so one object a thread.
+class JsonRows {
+  public:
+    JsonRows();
+    ~JsonRows();
+    JsonRows(const JsonRows&) = delete;
+    JsonRows& operator=(const JsonRows&) = delete;
+
+    // The values of `keys` joined by a space, empty ones left out. The first key must be there; others may
+    // be missing or null. DataError for a record that is no object or a value that is no string.
+    void text(const Record& record, const std::vector<std::string>& keys, std::string& out);
+    // The list of label numbers at `key`, sorted. DataError for one that is not in [0, num_labels), or a
+    // repeated one unless `merge`.
+    void label_ids(const Record& record, const std::string& key, std::int64_t num_labels, bool merge,
+                   std::vector<std::uint32_t>& out, ImportCounts& counts);
+    // Label names at `key`: a list of strings or whole numbers, or one string cut at `separator`.
+    void label_names(const Record& record, const std::string& key, const std::string& separator,
+                     std::vector<std::string>& out);
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace elmo

@@ -1,0 +1,224 @@
+#include "data/label_import.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/log.h"
+#include "base/text_util.h"
+#include "data/block_pipeline.h"
+#include "data/label_blocks.h"
+#include "data/plain_labels.h"
+#include "data/ragged_writer.h"
+#include "data/row_source.h"
+#include "elmo/error.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+
+LabelCache::OfSplit& LabelCache::of(SplitName split) {
+    return split == SplitName::kTrain ? train : split == SplitName::kTest ? test : validation;
+}
+
+void LabelFileWriter::finish(std::int64_t num_labels, std::int64_t unknown_labels) {
+    rows_.finish();
+    counts_.resize(num_labels);
+    file_.section("counts", counts_);
+    file_.begin<std::int64_t>("stats");
+    const std::int64_t stats[] = {num_labels, mended_.merged_labels, mended_.unsorted_rows, unknown_labels};
+    file_.append(std::span<const std::int64_t>(stats));
+    file_.commit();
+}
+
+void LabelFileWriter::add(const LabelBlock& block) {
+    rows_.add(block.ids, block.lengths);
+    mended_ += block.mended;
+    for (const std::uint32_t id : block.ids) {
+        if (id >= counts_.size()) counts_.resize(id + std::int64_t{1});
+        ++counts_[id];
+    }
+}
+
+namespace {
+
+CacheFile import_names(const fs::path& folder, const CacheKey& key, const RowSource& source,
+                       bool allow_invalid) {
+    struct Block {
+        std::string bytes;
+        std::vector<std::int64_t> lengths;
+    };
+    CacheWriter file(folder, key);
+    RaggedWriter<char> names(file, "names");
+    const auto reader = source.open();
+    for_each_block<Block>(
+        *reader,
+        [&](const RecordBlock& records, Block& block) {
+            block = {};
+            const auto parser = source.parser();
+            std::string storage, name;
+            ImportCounts ignored;
+            for (std::int64_t i = 0; i < records.size(); ++i) {
+                Record record = records.record(i);
+                record.bytes = valid_utf8(record, allow_invalid, storage, ignored);
+                parser->text(record, name);
+                block.bytes += name;
+                block.lengths.push_back(static_cast<std::int64_t>(name.size()));
+            }
+        },
+        [&](const Block& block) { names.add(std::span<const char>(block.bytes), block.lengths); });
+    names.finish();
+    file.commit();
+    return CacheFile::read_back(folder, key);
+}
+
+CacheFile import_numbered(const fs::path& folder, const CacheKey& key, const RowSource& source, bool is_json,
+                          std::int64_t num_labels, const Config& config) {
+    LabelFileWriter writer(folder, key);
+    const auto reader = source.open();
+    const std::int64_t promised = source.promised_rows();
+    for_each_block<LabelBlock>(
+        *reader,
+        [&](const RecordBlock& records, LabelBlock& block) {
+            block = {};
+            const auto parser = source.parser();
+            std::string storage;
+            RowLabels labels;
+            ImportCounts ignored;
+            for (std::int64_t i = 0; i < records.size(); ++i) {
+                Record record = records.record(i);
+                if (is_json) record.bytes = valid_utf8(record, config.allow_invalid_utf8, storage, ignored);
+                parser->labels(record, labels, block.mended);
+                block.add(labels.ids);
+            }
+        },
+        [&](const LabelBlock& block) {
+            writer.add(block);
+            if (promised >= 0 && writer.rows() > promised)
+                throw DataError(fmt::format("{}:1: expected {} rows, as the header says, found more",
+                                            reader->file(), promised));
+        });
+    if (promised >= 0 && writer.rows() != promised)
+        throw DataError(fmt::format("{}:1: expected {} rows, as the header says, found {}", reader->file(),
+                                    promised, writer.rows()));
+    writer.finish(num_labels, 0);
+    return CacheFile::read_back(folder, key);
+}
+
+// A number at the front of `rest`, which moves past it and the spaces behind it.
+bool take_number(std::string_view& rest, std::int64_t& number) {
+    const auto [end, status] = std::from_chars(rest.data(), rest.data() + rest.size(), number);
+    if (status != std::errc()) return false;
+    rest.remove_prefix(end - rest.data());
+    const bool separated = rest.empty() || rest.front() == ' ' || rest.front() == '\t';
+    rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
+    return separated;
+}
+
+CacheFile import_filter(const fs::path& folder, const CacheKey& key, const fs::path& path,
+                        std::int64_t num_rows, std::int64_t num_labels) {
+    std::vector<std::pair<std::int64_t, std::uint32_t>> pairs;
+    RecordReader reader(path, Framing::kObjects);
+    while (const auto record = reader.next()) {
+        std::int64_t row = -1, label = -1;
+        std::string_view rest = record->bytes;
+        if (!take_number(rest, row) || !take_number(rest, label) || !rest.empty())
+            fail(*record, "'row label'", fmt::format("'{}'", quoted(record->bytes)));
+        if (row < 0 || row >= num_rows || label < 0 || label >= num_labels)
+            fail(*record, fmt::format("a row below {} and a label below {}", num_rows, num_labels),
+                 fmt::format("'{}'", quoted(record->bytes)));
+        pairs.emplace_back(row, static_cast<std::uint32_t>(label));
+    }
+    std::sort(pairs.begin(), pairs.end());
+    pairs.erase(std::unique(pairs.begin(), pairs.end()), pairs.end());
+
+    CacheWriter file(folder, key);
+    RaggedWriter<std::uint32_t> rows(file, "filter");
+    std::vector<std::uint32_t> ids;
+    std::vector<std::int64_t> lengths(num_rows);
+    for (const auto& [row, label] : pairs) {
+        ids.push_back(label);
+        ++lengths[row];
+    }
+    rows.add(ids, lengths);
+    rows.finish();
+    file.commit();
+    return CacheFile::read_back(folder, key);
+}
+
+// Label matrices with numbers: the XMC layout and the JSON lines folder.
+void open_numbered(const Config& config, const Layout& layout, const fs::path& folder, LabelCache& cache) {
+    const bool is_json = layout.format == DataFormat::kJsonFolder;
+    std::int64_t num_labels = -1;
+    if (!layout.label_names.empty()) {
+        CacheKey key(layout.data, "names");
+        key.add_file(layout.label_names);
+        key.add("allow_invalid_utf8", config.allow_invalid_utf8 ? "1" : "0");
+        cache.names = CacheFile::open(folder, key);
+        if (!cache.names) {
+            cache.reused = false;
+            Layout titles = layout;
+            titles.text_columns = {"title"};
+            const auto source = is_json ? open_json_folder_file(layout.label_names, titles, 0, false)
+                                        : open_text_lines(layout.label_names);
+            cache.names = import_names(folder, key, *source, config.allow_invalid_utf8);
+        }
+        const std::int64_t names = read_ragged<char>(*cache.names, "names").rows();
+        if (is_json && names == 0)
+            throw DataError(
+                fmt::format("{}: expected a label a line, found an empty file", layout.label_names.string()));
+        if (is_json) num_labels = names;
+    }
+    for (const SplitName split : kAllSplits) {
+        const fs::path& file = layout.files(split).labels;
+        if (file.empty()) continue;
+        CacheKey key(layout.data, fmt::format("{}.labels", name_of(split)));
+        key.add_file(file);
+        if (is_json) {
+            key.add_file(layout.label_names);
+            key.add("label_column", layout.label_column);
+            key.add("allow_invalid_utf8", config.allow_invalid_utf8 ? "1" : "0");
+        }
+        key.add("allow_repeated_labels", config.allow_repeated_labels ? "1" : "0");
+        auto& labels = cache.of(split).labels;
+        labels = CacheFile::open(folder, key);
+        if (labels) continue;
+        cache.reused = false;
+        if (is_json) {
+            const auto source = open_json_folder_file(file, layout, num_labels, config.allow_repeated_labels);
+            labels = import_numbered(folder, key, *source, true, num_labels, config);
+        } else {
+            const auto source = open_label_matrix(file, num_labels, config.allow_repeated_labels);
+            num_labels = source->num_labels();
+            labels = import_numbered(folder, key, *source, false, num_labels, config);
+        }
+    }
+}
+
+}  // namespace
+
+LabelCache open_label_cache(const Config& config, const Layout& layout, const fs::path& folder) {
+    LabelCache cache;
+    if (layout.is_plain())
+        open_plain_labels(config, layout, folder, cache);
+    else
+        open_numbered(config, layout, folder, cache);
+    for (const SplitName split : kAllSplits) {
+        const fs::path& file = layout.files(split).filter;
+        LabelCache::OfSplit& of_split = cache.of(split);
+        if (file.empty() || !of_split.labels) continue;
+        const std::int64_t rows = read_ragged<std::uint32_t>(*of_split.labels, "labels").rows();
+        const std::int64_t num_labels = of_split.labels->section<std::int64_t>("stats")[0];
+        CacheKey key(layout.data, fmt::format("{}.filter", name_of(split)));
+        key.add_file(file);
+        key.add("rows", fmt::format("{}", rows));
+        key.add("labels", fmt::format("{}", num_labels));
+        of_split.filter = CacheFile::open(folder, key);
+        if (of_split.filter) continue;
+        cache.reused = false;
+        of_split.filter = import_filter(folder, key, file, rows, num_labels);
+    }
+    return cache;
+}
+
+}  // namespace elmo

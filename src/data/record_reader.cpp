@@ -1,0 +1,75 @@
+#include "data/record_reader.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text_util.h"
+
+namespace elmo {
+
+RecordReader::RecordReader(const std::filesystem::path& path, Framing framing)
+    : lines_(path), framing_(framing) {}
+
+// One record as framed, empty lines included.
+std::optional<Record> RecordReader::read() {
+    auto line = lines_.next_line();
+    if (!line) return std::nullopt;
+    const Record first{*line, lines_.line_number(), lines_.name()};
+    if (framing_ != Framing::kCsv) return first;
+    auto quotes = std::count(line->begin(), line->end(), '"');
+    if (quotes % 2 == 0) return first;
+    joined_.assign(*line);
+    while (quotes % 2 != 0) {
+        line = lines_.next_line();
+        if (!line) fail({joined_, first.line, lines_.name()}, "a closing quote", "the end of the file");
+        joined_.append("\n").append(*line);
+        if (static_cast<std::int64_t>(joined_.size()) > LineReader::kDefaultMaxLine)
+            fail({joined_, first.line, lines_.name()},
+                 fmt::format("a record of at most {}", human_bytes(LineReader::kDefaultMaxLine)),
+                 "a longer one (is a quote left open?)");
+        quotes += std::count(line->begin(), line->end(), '"');
+    }
+    return Record{joined_, first.line, lines_.name()};
+}
+
+std::optional<Record> RecordReader::next() {
+    if (framing_ == Framing::kLines) return read();
+    if (empty_lines_ == 0 && !after_empty_) {
+        auto record = read();
+        while (record && record->bytes.empty()) {
+            ++empty_lines_;
+            record = read();
+        }
+        if (!record) {
+            empty_lines_ = 0;
+            return std::nullopt;
+        }
+        after_empty_ = record;
+    }
+    if (empty_lines_ > 0) {
+        const Record empty{{}, after_empty_->line - empty_lines_, lines_.name()};
+        --empty_lines_;
+        return empty;
+    }
+    const Record record = *after_empty_;
+    after_empty_.reset();
+    return record;
+}
+
+bool RecordReader::next_block(RecordBlock& block) {
+    block.file = lines_.name();
+    block.bytes.clear();
+    block.lines.clear();
+    block.begins.assign(1, 0);
+    while (static_cast<std::int64_t>(block.bytes.size() + 8 * block.lines.size()) < kBlockBytes) {
+        const auto record = next();
+        if (!record) break;
+        block.bytes.append(record->bytes);
+        block.begins.push_back(block.bytes.size());
+        block.lines.push_back(record->line);
+    }
+    return block.size() > 0;
+}
+
+}  // namespace elmo

@@ -1,0 +1,11 @@
+// Streams of addressed noise (base/philox.h) that the data layer takes: 0xda00 to 0xdaff.
+#pragma once
+
+#include <cstdint>
+
+namespace elmo {
+
+inline constexpr std::uint32_t kStreamRowOrder = 0xda00;
+inline constexpr std::uint32_t kStreamValidation = 0xda01;
+
+}  // namespace elmo

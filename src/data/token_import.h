@@ -1,0 +1,49 @@
+// Texts into the binary cache: token ids without padding, and streaming of texts for whoever learns from
+// them.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "data/cache_file.h"
+#include "data/layout.h"
+#include "elmo/config.h"
+#include "text/tokenizer.h"
+
+namespace elmo {
+
+// The statistics that a tokens file of the cache carries, section "stats".
+struct TokenStats {
+    std::int64_t replaced_utf8 = 0;
+    std::int64_t cut_rows = 0;  // longer than max_length
+};
+
+struct TokenCache {
+    std::optional<CacheFile> train, test, validation;  // ragged "tokens" of int32, "stats"
+    bool reused = true;
+
+    std::optional<CacheFile>& of(SplitName split);
+};
+
+// Maps the token cache of the wanted splits, importing what is missing or out of date.
+TokenCache open_token_cache(const Config& config, const Layout& layout, const std::filesystem::path& folder,
+                            const Tokenizer& tokenizer, const std::vector<SplitName>& splits);
+
+// The training texts in order, for whoever learns from them (learn_tokenizer takes `next` as it is).
+class TrainingTexts {
+  public:
+    explicit TrainingTexts(const Config& config);
+    ~TrainingTexts();
+
+    // Sets the next text, valid until the next call; false at the end.
+    bool next(std::string_view& text);
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace elmo

@@ -1,0 +1,199 @@
+// Batches: content, order, limits, sorted positives, prefetching.
+#include "data/batcher.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "data/dataset.h"
+#include "elmo/error.h"
+
+namespace elmo {
+namespace {
+
+// `rows` rows; row i has i % 5 tokens and i % 3 labels, all recognisable.
+struct Rows {
+    std::vector<std::int64_t> token_offsets = {0}, label_offsets = {0};
+    std::vector<std::int32_t> tokens;
+    std::vector<std::uint32_t> labels;
+    Split split;
+
+    explicit Rows(std::int64_t rows) {
+        for (std::int64_t i = 0; i < rows; ++i) {
+            for (std::int64_t t = 0; t < i % 5; ++t) tokens.push_back(static_cast<std::int32_t>(10 * i + t));
+            for (std::int64_t p = 0; p < i % 3; ++p)
+                labels.push_back(static_cast<std::uint32_t>((7 * i + p) % 50));
+            std::sort(labels.begin() + label_offsets.back(), labels.end());
+            token_offsets.push_back(static_cast<std::int64_t>(tokens.size()));
+            label_offsets.push_back(static_cast<std::int64_t>(labels.size()));
+        }
+        split.present = true;
+        split.tokens = {token_offsets, tokens};
+        split.labels = {label_offsets, labels};
+    }
+};
+
+template <class A, class B>
+void expect_equal(const A& a, const B& b) {
+    EXPECT_TRUE(std::equal(a.begin(), a.end(), b.begin(), b.end()));
+}
+
+void expect_rows(const Batch& batch, const Split& split) {
+    ASSERT_EQ(batch.offsets.size(), batch.rows.size() + 1);
+    ASSERT_EQ(batch.label_offsets.size(), batch.rows.size() + 1);
+    EXPECT_EQ(batch.offsets.back(), static_cast<std::int64_t>(batch.tokens.size()));
+    EXPECT_EQ(batch.label_offsets.back(), static_cast<std::int64_t>(batch.labels.size()));
+    for (std::int64_t i = 0; i < batch.size(); ++i) {
+        expect_equal(
+            std::span(batch.tokens).subspan(batch.offsets[i], batch.offsets[i + 1] - batch.offsets[i]),
+            split.tokens.row(batch.rows[i]));
+        expect_equal(
+            std::span(batch.labels)
+                .subspan(batch.label_offsets[i], batch.label_offsets[i + 1] - batch.label_offsets[i]),
+            split.labels.row(batch.rows[i]));
+    }
+}
+
+TEST(Batcher, EveryEpochHasEveryRowOnceInItsOwnOrder) {
+    const Rows data(23);
+    const BatchPlan plan(data.split, all_rows(23), 4, 42);
+    EXPECT_EQ(plan.steps_per_epoch(), 6);
+    std::vector<std::vector<std::int64_t>> orders;
+    Batch batch;
+    for (std::int64_t epoch = 0; epoch < 3; ++epoch) {
+        std::vector<std::int64_t> order;
+        for (std::int64_t i = 0; i < 6; ++i) {
+            plan.fill(epoch * 6 + i, batch);
+            EXPECT_EQ(batch.size(), i < 5 ? 4 : 3);
+            EXPECT_EQ(batch.step, epoch * 6 + i);
+            expect_rows(batch, data.split);
+            order.insert(order.end(), batch.rows.begin(), batch.rows.end());
+        }
+        EXPECT_EQ(std::set<std::int64_t>(order.begin(), order.end()).size(), 23u);
+        orders.push_back(order);
+    }
+    EXPECT_NE(orders[0], orders[1]);
+    EXPECT_NE(orders[1], orders[2]);
+}
+
+TEST(Batcher, SequentialKeepsTheGivenRows) {
+    const Rows data(10);
+    const BatchPlan plan(data.split, {9, 2, 2, 0}, 3);
+    Batch batch;
+    plan.fill(0, batch);
+    EXPECT_EQ(batch.rows, (std::vector<std::int64_t>{9, 2, 2}));
+    plan.fill(1, batch);
+    EXPECT_EQ(batch.rows, std::vector<std::int64_t>{0});
+    expect_rows(batch, data.split);
+}
+
+TEST(Batcher, LimitsAreThoseOfTheBatches) {
+    const Rows data(531);
+    for (const bool shuffle : {false, true}) {
+        const BatchPlan plan =
+            shuffle ? BatchPlan(data.split, all_rows(531), 7, 3) : BatchPlan(data.split, all_rows(531), 7);
+        BatchLimits expected;
+        Batch batch;
+        for (std::int64_t step = 5; step < 300; ++step) {
+            plan.fill(step, batch);
+            expected.tokens = std::max<std::int64_t>(expected.tokens, batch.tokens.size());
+            expected.positives = std::max<std::int64_t>(expected.positives, batch.labels.size());
+            for (std::int64_t i = 0; i < batch.size(); ++i)
+                expected.longest_row =
+                    std::max<std::int64_t>(expected.longest_row, batch.offsets[i + 1] - batch.offsets[i]);
+        }
+        const BatchLimits found = plan.limits(5, 300);
+        EXPECT_EQ(found.tokens, expected.tokens);
+        EXPECT_EQ(found.positives, expected.positives);
+        EXPECT_EQ(found.longest_row, expected.longest_row);
+        EXPECT_EQ(plan.limits(5, 5).tokens, 0);
+    }
+}
+
+TEST(Batcher, PositivesAreSortedByLabelThenSample) {
+    const Rows data(200);
+    const BatchPlan plan(data.split, all_rows(200), 150, 1);
+    Batch batch;
+    plan.fill(0, batch);
+    SortedPositives positives;
+    sort_positives(batch, positives);
+    ASSERT_EQ(positives.labels.size(), batch.labels.size());
+    std::set<std::pair<std::uint32_t, std::int32_t>> expected;
+    for (std::int32_t i = 0; i < batch.size(); ++i)
+        for (auto p = batch.label_offsets[i]; p < batch.label_offsets[i + 1]; ++p)
+            expected.emplace(batch.labels[p], i);
+    std::size_t at = 0;
+    for (const auto& [label, sample] : expected) {
+        EXPECT_EQ(positives.labels[at], label);
+        EXPECT_EQ(positives.samples[at], sample);
+        ++at;
+    }
+    EXPECT_EQ(at, positives.labels.size());
+    const auto [begin, end] = positives.range(10, 20);
+    for (std::int64_t p = 0; p < static_cast<std::int64_t>(positives.labels.size()); ++p)
+        EXPECT_EQ(p >= begin && p < end, positives.labels[p] >= 10 && positives.labels[p] < 20);
+}
+
+TEST(Batcher, ABatchWithoutLabelsAndARowWithoutTokens) {
+    const Rows data(16);
+    const BatchPlan plan(data.split, {0, 15}, 2);  // neither has labels or tokens
+    Batch batch;
+    plan.fill(0, batch);
+    EXPECT_EQ(batch.size(), 2);
+    EXPECT_TRUE(batch.tokens.empty());
+    SortedPositives positives;
+    positives.labels = {1};
+    sort_positives(batch, positives);
+    EXPECT_TRUE(positives.labels.empty());
+    EXPECT_EQ(positives.range(0, 100), (std::pair<std::int64_t, std::int64_t>(0, 0)));
+}
+
+TEST(Batcher, RefusesNothingToDo) {
+    const Rows data(3);
+    EXPECT_THROW(BatchPlan(data.split, {}, 4), ConfigError);
+    EXPECT_THROW(BatchPlan(data.split, all_rows(3), 0), ConfigError);
+}
+
+TEST(BatchReader, HandsOutWhatFillGives) {
+    const Rows data(57);
+    const BatchPlan plan(data.split, all_rows(57), 5, 9);
+    for (const std::int64_t first : {0, 3}) {
+        BatchReader reader(plan, first, 40);
+        std::int64_t step = first;
+        Batch expected;
+        while (const Batch* batch = reader.next()) {
+            plan.fill(step, expected);
+            EXPECT_EQ(batch->step, step);
+            EXPECT_EQ(batch->rows, expected.rows);
+            EXPECT_EQ(batch->tokens, expected.tokens);
+            EXPECT_EQ(batch->labels, expected.labels);
+            ++step;
+        }
+        EXPECT_EQ(step, 40);
+        EXPECT_EQ(reader.next(), nullptr);
+    }
+    BatchReader left_early(plan, 0, 1000);
+    left_early.next();
+}
+
+TEST(Validation, AShareIsAFunctionOfSeedAndRow) {
+    Config config;
+    config.validation = "0.1";
+    const RowLists all = split_validation(config, 20000), fewer = split_validation(config, 15000);
+    EXPECT_EQ(all.train.size() + all.validation.size(), 20000u);
+    // Binomial(20000, 0.1): mean 2000, standard deviation 42.4; six of them.
+    EXPECT_NEAR(static_cast<double>(all.validation.size()), 2000, 255);
+    EXPECT_TRUE(std::is_sorted(all.validation.begin(), all.validation.end()));
+    EXPECT_TRUE(std::equal(fewer.validation.begin(), fewer.validation.end(), all.validation.begin()));
+    config.seed = 43;
+    EXPECT_NE(split_validation(config, 20000).validation, all.validation);
+    config.validation = "0";
+    EXPECT_TRUE(split_validation(config, 100).validation.empty());
+    EXPECT_THROW(split_validation(config, 0), ConfigError);
+    config.validation = "no such file";
+    EXPECT_THROW(split_validation(config, 100), ConfigError);
+}
+
+}  // namespace
+}  // namespace elmo
