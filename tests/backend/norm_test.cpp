@@ -154,14 +154,19 @@ TEST(CpuNorm, Backward) {
                                            edsum.view(), eda.view(), edgamma.view(), edbeta.view(),
                                            accumulate});
             // normal = (sum - mean) * inverse has three roundings, dnormal = dy * gamma one.
-            const auto dsum_error = [&](std::int64_t t, std::int64_t d) {
-                const double mean = stats(t, 0), inverse = stats(t, 1);
-                double size = 0, size_product = 0;  // mean |dnormal|, mean |dnormal * normal|
+            std::vector<double> sizes, product_sizes;  // mean |dnormal| and mean |dnormal * normal| of a row
+            for (std::int64_t t = 0; t < s.tokens; ++t) {
+                sizes.push_back(0), product_sizes.push_back(0);
                 for (std::int64_t i = 0; i < s.width; ++i) {
                     const double dnormal = std::abs((*dy)(t, i) * (*gamma)(0, i));
-                    size += dnormal / n;
-                    size_product += dnormal * std::abs(((*sum)(t, i) - mean) * inverse) / n;
+                    sizes.back() += dnormal / n;
+                    product_sizes.back() +=
+                        dnormal * std::abs(((*sum)(t, i) - stats(t, 0)) * stats(t, 1)) / n;
                 }
+            }
+            const auto dsum_error = [&](std::int64_t t, std::int64_t d) {
+                const double mean = stats(t, 0), inverse = stats(t, 1);
+                const double size = sizes[t], size_product = product_sizes[t];
                 const double normal = std::abs(((*sum)(t, d) - mean) * inverse);
                 const double dnormal = std::abs((*dy)(t, d) * (*gamma)(0, d));
                 const double error = dnormal * u + sum_error(s.width + 2) * size +

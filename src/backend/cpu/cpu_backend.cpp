@@ -29,7 +29,7 @@ void CpuBackend::reserve(Arena& arena, const Workload& w) {
         shared = std::max(shared, row + ScratchCutter::padded(w.largest_weight * 4) +
                                       (w.training ? 2 * ScratchCutter::padded(kPanel * w.widest * 4) : 0));
     }
-    if (w.heads > 1) {
+    if (w.heads > 0) {
         const std::int64_t n = w.longest, size = w.width / w.heads;
         thread = std::max(thread, (8 * n * size + 4 * n * n + noise_row_capacity(n) + 512) * 4);
     }

@@ -1,0 +1,231 @@
+// AdamW of the CPU backend. The moments and the update are FP32 computations of a few roundings, so the
+// stored numbers must lie between the roundings, with the same noise, of the two ends of the computed
+// interval.
+#include "base/parallel.h"
+#include "op_harness.h"
+
+namespace elmo::testing_ops {
+namespace {
+
+constexpr double u = kF32Roundoff;
+
+struct Shape {
+    std::int64_t rows, cols;
+};
+const Shape kShapes[] = {{1, 1}, {1, 127}, {3, 129}, {2, 1023}, {2, 1025}, {65, 7}};
+
+Workload workload_of(const Shape& s) {
+    Workload workload;
+    workload.width = s.cols;
+    return workload;
+}
+
+// The state of one tensor.
+struct State {
+    Tensor w, m, v, c;
+    State(const std::string& name, DType dtype, const Shape& s)
+        : w(name + " w", dtype, s.rows, s.cols),
+          m(name + " m", dtype, s.rows, s.cols),
+          v(name + " v", dtype, s.rows, s.cols),
+          c(name + " c", dtype, s.rows, s.cols) {}
+    void copy(const State& o) { w.copy(o.w), m.copy(o.m), v.copy(o.v), c.copy(o.c); }
+};
+
+void fill_random(State& state, Rng& rng) {
+    std::normal_distribution<double> normal;
+    state.w.fill([&](auto, auto) { return 0.1 * normal(rng); });
+    state.m.fill([&](auto, auto) { return 0.01 * normal(rng); });
+    state.v.fill([&](auto, auto) { return 1e-4 * std::pow(normal(rng), 2); });
+    state.c.fill([&](auto, auto) { return 1e-5 * normal(rng); });
+}
+
+AdamWUpdate op_of(State& state, const Tensor& grad, std::int64_t t) {
+    AdamWUpdate op;
+    op.w = state.w.view();
+    op.grad = grad.view();
+    op.m = state.m.view();
+    op.v = state.v.view();
+    if (state.w.dtype() == DType::kBf16) op.c = state.c.view();
+    op.lr = 0.003f;
+    op.weight_decay = 0.01f;
+    op.grad_scale = 0.5f;
+    op.t = t;
+    op.key = {3, static_cast<std::uint64_t>(t), 0x3000};
+    return op;
+}
+
+TEST(CpuAdamW, MatchesTheFormulaWithinItsRoundings) {
+    Rng rng(29);
+    for (const DType dtype : {DType::kF32, DType::kBf16})
+        for (const Shape& s : kShapes)
+            for (const std::int64_t t : {1, 2, 1000}) {
+                SCOPED_TRACE(std::string(name_of(dtype)) + ", " + std::to_string(s.rows) + " x " +
+                             std::to_string(s.cols) + ", update " + std::to_string(t));
+                Reserved cpu(make_cpu_backend("fp32"), workload_of(s));
+                State before("before", dtype, s), after("after", dtype, s);
+                fill_random(before, rng);
+                const auto grad = make_input("grad", dtype, s.rows, s.cols, rng, 0.05);
+                after.copy(before);
+                const AdamWUpdate op = op_of(after, *grad, t);
+                cpu->adamw(op);
+                const double b1 = op.beta1, b2 = op.beta2, lr = op.lr;
+                const double k1 = 1 - std::pow(b1, t), k2 = 1 - std::pow(b2, t);
+                for (std::int64_t r = 0; r < s.rows; ++r)
+                    for (std::int64_t c = 0; c < s.cols; ++c) {
+                        const double g = (*grad)(r, c) * double{op.grad_scale}, w = before.w(r, c);
+                        const double m0 = b1 * before.m(r, c), m1 = (1 - b1) * g, m = m0 + m1;
+                        const double v = b2 * before.v(r, c) + (1 - b2) * g * g;
+                        // Roundings: products, 1 - beta (exact in FP32 by Sterbenz), g * scale, the sum.
+                        const double m_error = 4 * u * (std::abs(m0) + std::abs(m1)), v_error = 6 * u * v;
+                        const double root = std::sqrt(v / k2), below = root + double{op.epsilon};
+                        // Half the relative error of v and of the correction, the root, the sum.
+                        const double below_error = (3 + 1 + 1 + 1) * u * below;
+                        const double direction = m / k1 / below;
+                        const double direction_error = (m_error / k1 / below) * (1 + 1e-6) +
+                                                       std::abs(direction) * (below_error / below + 4 * u);
+                        const double decay = double{op.weight_decay} * w;
+                        const double update = -lr * (direction + decay);
+                        const double update_error = lr * (direction_error + u * std::abs(decay)) +
+                                                    3 * u * std::abs(update) +
+                                                    2 * u * lr * (std::abs(direction) + std::abs(decay));
+                        if (dtype == DType::kF32) {
+                            const double kNext = w + update;
+                            EXPECT_NEAR(after.m(r, c), m, m_error + u * std::abs(m));
+                            EXPECT_NEAR(after.v(r, c), v, v_error + u * v);
+                            ASSERT_NEAR(after.w(r, c), kNext, update_error + u * std::abs(kNext));
+                            continue;
+                        }
+                        const auto between = [&](double value, double error, double stored,
+                                                 std::uint16_t noise) {
+                            const auto sr = [&](double x) {
+                                return to_float(round_stochastic_bf16(static_cast<float>(x), noise));
+                            };
+                            return sr(value - error) <= stored && stored <= sr(value + error);
+                        };
+                        const NoiseKey second{op.key.seed, op.key.step, op.key.stream + 1};
+                        ASSERT_TRUE(between(m, m_error, after.m(r, c), noise16(op.key, r, c))) << m;
+                        ASSERT_TRUE(between(v, v_error, after.v(r, c), noise16(second, r, c))) << v;
+                        // Kahan: w' = bf16(w + y), c = bf16(y - (w' - w)).
+                        const double y = update + before.c(r, c);
+                        const double y_error = update_error + u * std::abs(y);
+                        const double sum_error_ = y_error + u * std::abs(w + y);
+                        const auto nearest = [](double x) {
+                            return to_float(to_bf16(static_cast<float>(x)));
+                        };
+                        ASSERT_LE(nearest(w + y - sum_error_), after.w(r, c));
+                        ASSERT_GE(nearest(w + y + sum_error_), after.w(r, c));
+                        const double rest = y - (after.w(r, c) - w);
+                        ASSERT_LE(nearest(rest - y_error - u * std::abs(rest)), after.c(r, c));
+                        ASSERT_GE(nearest(rest + y_error + u * std::abs(rest)), after.c(r, c));
+                    }
+            }
+}
+
+// Gradients that are powers of two, betas of one half, first update: every intermediate is exact, so CPU and
+// reference agree bit for bit, noise and all.
+TEST(CpuAdamW, EqualsTheReferenceWhereArithmeticIsExact) {
+    const Shape s{3, 130};
+    const auto truth = make_reference_backend();
+    Reserved cpu(make_cpu_backend("fp32"), workload_of(s));
+    State start("start", DType::kBf16, s), a("cpu", DType::kBf16, s), b("reference", DType::kBf16, s);
+    Rng rng(1);
+    std::uniform_int_distribution<int> small(-3, 3);
+    Tensor grad("grad", DType::kBf16, s.rows, s.cols);
+    grad.fill([&](auto, auto) { return std::ldexp(small(rng) < 0 ? -1.0 : 1.0, small(rng)); });
+    grad.freeze();
+    start.w.fill([&](auto, auto) { return std::ldexp(1.0, small(rng)); });
+    start.m.fill([&](auto, auto) { return 1 + 0x1p-7 * small(rng); });
+    start.v.fill([](auto, auto) { return 0; });  // so that v / (1 - beta2) = g^2 has an exact root
+    start.c.fill([&](auto, auto) { return std::ldexp(small(rng), -14); });
+    a.copy(start);
+    b.copy(start);
+    for (State* state : {&a, &b}) {
+        AdamWUpdate op = op_of(*state, grad, 1);
+        op.lr = 0.125f;
+        op.beta1 = op.beta2 = 0.5f;
+        op.epsilon = 0;
+        op.weight_decay = 0.25f;
+        op.grad_scale = 1;
+        state == &a ? cpu->adamw(op) : truth->adamw(op);
+    }
+    expect_same_bits(a.m, b.m);
+    expect_same_bits(a.v, b.v);
+    expect_same_bits(a.w, b.w);
+    expect_same_bits(a.c, b.c);
+    // And the noise is in use: some moments are not the nearest BF16, some compensations are not zero.
+    int stochastic = 0, compensated = 0;
+    for (std::int64_t c = 0; c < s.cols; ++c) {
+        const double exact = 0.5 * start.m(0, c) + 0.5 * grad(0, c);
+        stochastic += a.m(0, c) != to_float(to_bf16(static_cast<float>(exact)));
+        compensated += a.c(0, c) != 0;
+    }
+    EXPECT_GT(stochastic, 0);
+    EXPECT_GT(compensated, 0);
+}
+
+// A constant gradient of 1 on a weight of 1, `updates` times.
+void run_constant(State& state, float lr, float beta1, float beta2, int updates) {
+    Reserved cpu(make_cpu_backend("fp32"), workload_of({1, state.w.cols()}));
+    state.w.fill([](auto, auto) { return 1.0; });
+    for (Tensor* t : {&state.m, &state.v, &state.c}) t->fill([](auto, auto) { return 0; });
+    Tensor grad("grad", DType::kBf16, 1, state.w.cols());
+    grad.fill([](auto, auto) { return 1.0; });
+    grad.freeze();
+    for (int t = 1; t <= updates; ++t) {
+        AdamWUpdate op = op_of(state, grad, t);
+        op.grad_scale = 1;
+        op.weight_decay = 0;
+        op.lr = lr;
+        op.beta1 = beta1;
+        op.beta2 = beta2;
+        cpu->adamw(op);
+    }
+}
+
+// With beta2 = 0.999 a BF16 second moment moves by stochastic rounding alone.
+TEST(CpuAdamW, SecondMomentMoves) {
+    State state("state", DType::kBf16, {1, 1024});
+    const int updates = 200;
+    run_constant(state, 1e-5f, 0.9f, 0.999f, updates);
+    double v = 0, v2 = 0;
+    for (std::int64_t c = 0; c < 1024; ++c) {
+        v += state.v(0, c) / 1024;
+        v2 += state.v(0, c) * state.v(0, c) / 1024;
+    }
+    EXPECT_NEAR(v, 1 - std::pow(double{0.999f}, updates), 5 * std::sqrt((v2 - v * v) / 1024));
+    EXPECT_GT(v2 - v * v, 0);
+}
+
+// Updates of 1e-4 on a weight of 1, where a unit of BF16 is 2^-8: each alone is lost, with Kahan none is. The
+// compensation stays below 2^-9, so rounding it to BF16 loses at most 2^-18 an update.
+TEST(CpuAdamW, KahanKeepsSmallUpdates) {
+    State state("state", DType::kBf16, {1, 33});
+    const int updates = 200;
+    run_constant(state, 1e-4f, 0, 0, updates);  // m = g, v = g^2: a direction of 1 / (1 + epsilon)
+    for (std::int64_t c = 0; c < 33; ++c)
+        EXPECT_NEAR(state.w(0, c) + state.c(0, c), 1 - updates * 1e-4, updates * (0x1p-18 + 2e-10));
+}
+
+TEST(CpuAdamW, ThreadsDoNotMatter) {
+    const Shape s{1000, 33};
+    std::vector<std::vector<unsigned char>> results;
+    for (const int threads : {1, 2, 3}) {
+        set_num_threads(threads);
+        Rng rng(3);
+        Reserved cpu(make_cpu_backend("fp32"), workload_of(s));
+        State state("state", DType::kBf16, s);
+        fill_random(state, rng);
+        const auto grad = make_input("grad", DType::kBf16, s.rows, s.cols, rng);
+        cpu->adamw(op_of(state, *grad, 3));
+        std::vector<unsigned char> all;
+        for (const Tensor* t : {&state.w, &state.m, &state.v, &state.c})
+            for (const auto b : t->bytes()) all.push_back(b);
+        results.push_back(all);
+    }
+    set_num_threads(0);
+    EXPECT_EQ(results[0], results[1]);
+    EXPECT_EQ(results[0], results[2]);
+}
+
+}  // namespace
+}  // namespace elmo::testing_ops
