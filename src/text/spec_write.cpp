@@ -1,0 +1,157 @@
+// Writes a specification as a tokenizer.json. The order of keys is that of the Hugging Face library, so that
+// people find their way, and one specification always gives the same bytes, so that they can be compared.
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+#include "text/spec.h"
+
+namespace elmo {
+namespace {
+
+using Json = nlohmann::ordered_json;  // few keys an object; the vocabulary is written by hand
+
+Json normalizer_json(const NormalizerStep& step) {
+    using Kind = NormalizerStep::Kind;
+    switch (step.kind) {
+        case Kind::kNfc:
+            return {{"type", "NFC"}};
+        case Kind::kNfd:
+            return {{"type", "NFD"}};
+        case Kind::kNfkc:
+            return {{"type", "NFKC"}};
+        case Kind::kNfkd:
+            return {{"type", "NFKD"}};
+        case Kind::kLowercase:
+            return {{"type", "Lowercase"}};
+        case Kind::kStripAccents:
+            return {{"type", "StripAccents"}};
+        case Kind::kBert:
+            break;
+    }
+    Json json = {{"type", "BertNormalizer"},
+                 {"clean_text", step.clean_text},
+                 {"handle_chinese_chars", step.handle_chinese_chars},
+                 {"strip_accents", nullptr},
+                 {"lowercase", step.lowercase}};
+    if (step.strip_accents) json["strip_accents"] = *step.strip_accents;
+    return json;
+}
+
+Json normalizers_json(const std::vector<NormalizerStep>& steps) {
+    if (steps.empty()) return nullptr;
+    if (steps.size() == 1) return normalizer_json(steps[0]);
+    Json list = Json::array();
+    for (const auto& step : steps) list.push_back(normalizer_json(step));
+    return {{"type", "Sequence"}, {"normalizers", list}};
+}
+
+Json post_processor_json(const TokenizerSpec& spec) {
+    if (spec.roberta_pairs)
+        return {{"type", "RobertaProcessing"},
+                {"sep", Json::array({spec.closing[0].token, spec.closing[0].id})},
+                {"cls", Json::array({spec.opening[0].token, spec.opening[0].id})},
+                {"trim_offsets", true},
+                {"add_prefix_space", spec.add_prefix_space}};
+    Json single = Json::array(), pair = Json::array(), specials = Json::object();
+    const auto add = [](Json& list, const char* kind, const std::string& id, int type) {
+        list.push_back({{kind, {{"id", id}, {"type_id", type}}}});
+    };
+    for (const auto& [token, id] : spec.opening) add(single, "SpecialToken", token, 0);
+    add(single, "Sequence", "A", 0);
+    for (const auto& [token, id] : spec.closing) add(single, "SpecialToken", token, 0);
+    pair = single;
+    add(pair, "Sequence", "B", 1);
+    for (const auto& [token, id] : spec.closing) add(pair, "SpecialToken", token, 1);
+    for (const auto* side : {&spec.opening, &spec.closing})
+        for (const auto& [token, id] : *side)
+            specials[token] = {{"id", token}, {"ids", Json::array({id})}, {"tokens", Json::array({token})}};
+    return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", specials}};
+}
+
+// `json` as the lines of an object's member, indented to stand at the top level.
+std::string member(const char* name, const Json& json) {
+    std::string text = "  \"" + std::string(name) + "\": ";
+    for (const char c : json.dump(2)) {
+        text += c;
+        if (c == '\n') text += "  ";
+    }
+    return text + ",\n";
+}
+
+void append_vocab(const TokenizerSpec& spec, std::string& out) {
+    out += "    \"vocab\": {";
+    const char* separator = "\n";
+    for (const auto& [token, id] : spec.vocab) {
+        out += separator;
+        out += "      " + Json(token).dump() + ": " + std::to_string(id);
+        separator = ",\n";
+    }
+    out += "\n    }";
+}
+
+void append_merges(const TokenizerSpec& spec, std::string& out) {
+    // "left right" is what every version of the library reads; parts with spaces need the newer pairs.
+    const auto has_space = [](const std::string& token) { return token.find(' ') != std::string::npos; };
+    const bool pairs = std::any_of(spec.merges.begin(), spec.merges.end(), [&](const auto& merge) {
+        return has_space(merge.first) || has_space(merge.second);
+    });
+    out += ",\n    \"merges\": [";
+    const char* separator = "\n";
+    for (const auto& [left, right] : spec.merges) {
+        out += separator;
+        out += "      " + (pairs ? Json::array({left, right}) : Json(left + " " + right)).dump();
+        separator = ",\n";
+    }
+    out += "\n    ]";
+}
+
+}  // namespace
+
+std::string write_tokenizer_json(const TokenizerSpec& spec) {
+    const bool wordpiece = spec.kind == TokenizerKind::kWordPiece;
+    Json added = Json::array();
+    for (const auto& token : spec.added_tokens)
+        added.push_back({{"id", token.id},
+                         {"content", token.content},
+                         {"single_word", token.single_word},
+                         {"lstrip", token.lstrip},
+                         {"rstrip", token.rstrip},
+                         {"normalized", token.normalized},
+                         {"special", token.special}});
+    Json byte_level = {{"type", "ByteLevel"},
+                       {"add_prefix_space", spec.add_prefix_space},
+                       {"trim_offsets", true},
+                       {"use_regex", true}};
+
+    std::string out = "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n";
+    out += member("added_tokens", added);
+    out += member("normalizer", normalizers_json(spec.normalizers));
+    out += member("pre_tokenizer", wordpiece ? Json{{"type", "BertPreTokenizer"}} : byte_level);
+    out += member("post_processor", post_processor_json(spec));
+    out +=
+        member("decoder",
+               wordpiece ? Json{{"type", "WordPiece"}, {"prefix", spec.continuing_prefix}, {"cleanup", true}}
+                         : byte_level);
+    Json model = {{"type", wordpiece ? "WordPiece" : "BPE"}};
+    if (!wordpiece) model["dropout"] = nullptr;
+    model["unk_token"] = nullptr;
+    if (spec.unk_token) model["unk_token"] = *spec.unk_token;
+    if (wordpiece) {
+        model["continuing_subword_prefix"] = spec.continuing_prefix;
+        model["max_input_chars_per_word"] = spec.max_word_chars;
+    } else {
+        model["continuing_subword_prefix"] = "";
+        model["end_of_word_suffix"] = "";
+        model["fuse_unk"] = spec.fuse_unk;
+        model["byte_fallback"] = false;
+        model["ignore_merges"] = spec.ignore_merges;
+    }
+    out += "  \"model\": {\n";
+    for (const auto& [key, value] : model.items()) out += "    \"" + key + "\": " + value.dump() + ",\n";
+    append_vocab(spec, out);
+    if (!wordpiece) append_merges(spec, out);
+    return out + "\n  }\n}\n";
+}
+
+}  // namespace elmo

@@ -1,0 +1,72 @@
+// Text to token ids: BERT's WordPiece and the byte-level BPE of GPT-2 and RoBERTa, read from Hugging Face
+// files or learnt from texts, with the ids that the Hugging Face `tokenizers` library gives.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace elmo {
+
+struct TokenizerSpec;
+
+// Immutable once made; safe to use from many threads.
+class Tokenizer {
+  public:
+    // Checks the specification; `where` names its source in errors. DataError when it cannot work.
+    Tokenizer(TokenizerSpec spec, const std::string& where);
+    ~Tokenizer();
+    Tokenizer(const Tokenizer&) = delete;
+    Tokenizer& operator=(const Tokenizer&) = delete;
+
+    // Ids of one text, special tokens included, cut so that at most max_length ids remain and the closing
+    // special tokens survive; `ids` is replaced. max_length 0: no limit. Invalid UTF-8 counts as U+FFFD.
+    // Returns the number of ids before cutting.
+    std::int64_t encode(std::string_view text, std::int64_t max_length, std::vector<std::int32_t>& ids) const;
+
+    std::int64_t vocab_size() const;  // 1 + the largest id
+    // -1 when absent.
+    std::int32_t pad_id() const;
+    std::int32_t unk_id() const;
+    std::int32_t cls_id() const;
+    std::int32_t sep_id() const;
+
+    // A complete tokenizer.json that the Hugging Face library loads and agrees with.
+    std::string to_json() const;
+    // Of everything that changes the ids: equal for equal behaviour read from different files.
+    std::uint64_t fingerprint() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+// From a folder (tokenizer.json, else vocab.txt or vocab.json + merges.txt with tokenizer_config.json) or
+// from one of these files. DataError names the file and what was expected.
+std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder_or_file);
+
+// From the content of a tokenizer.json; `where` names it in errors. Its truncation and padding are ignored.
+std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view json, const std::string& where);
+
+enum class TokenizerKind { kWordPiece, kByteBpe };
+
+struct LearnOptions {
+    TokenizerKind kind = TokenizerKind::kWordPiece;
+    std::int64_t vocab_size = 30000;  // at most; fewer when the texts do not yield as many
+    bool lowercase = true;            // WordPiece: strips accents too, as BERT uncased does
+    std::int64_t min_count = 2;       // pairs seen less often are not merged
+};
+
+// Sets the next text and returns true, or returns false at the end.
+using NextText = std::function<bool(std::string_view&)>;
+
+// Learns a vocabulary from texts. Deterministic: ties go to the pair of lower ids, ids to characters in order
+// of code points. Keeps word counts in memory, never texts. ConfigError when vocab_size cannot hold the
+// alphabet.
+std::unique_ptr<Tokenizer> learn_tokenizer(const NextText& next_text, const LearnOptions& options);
+
+}  // namespace elmo
