@@ -1,0 +1,272 @@
+// elmo bench: the time of a step and of its parts beside what this machine could do at best.
+#include "elmo/bench.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+
+#include "backend/cpu/roofline.h"
+#include "base/parallel.h"
+#include "base/philox.h"
+#include "base/text_util.h"
+#include "train/bench_work.h"
+#include "train/plan.h"
+#include "train/tokenizer_files.h"
+
+namespace elmo {
+namespace {
+
+constexpr int kWarmups = 2;
+constexpr std::int64_t kPositivesPerText = 5;
+constexpr NoiseKey kTokens{1, 0, 0xbe00}, kLabels{1, 0, 0xbe01}, kInputs{1, 0, 0xbe02};
+
+double milliseconds(const std::function<void()>& work) {
+    const auto start = std::chrono::steady_clock::now();
+    work();
+    return 1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const std::size_t half = values.size() / 2;
+    return values.size() % 2 == 1 ? values[half] : 0.5 * (values[half - 1] + values[half]);
+}
+
+struct Phase {
+    std::string name;
+    Cost cost;
+    std::function<void()> work;
+};
+
+// Runs the phases one after another, again and again, and fills times and costs.
+void measure(const std::vector<Phase>& phases, std::int64_t iterations, BenchResult& result) {
+    std::vector<std::vector<double>> times(phases.size());
+    std::vector<double> totals;
+    for (std::int64_t i = -kWarmups; i < iterations; ++i) {
+        double total = 0;
+        for (std::size_t p = 0; p < phases.size(); ++p) {
+            const double ms = milliseconds(phases[p].work);
+            total += ms;
+            if (i >= 0) times[p].push_back(ms);
+        }
+        if (i >= 0) totals.push_back(total);
+    }
+    for (std::size_t p = 0; p < phases.size(); ++p) {
+        result.phases.push_back(
+            {phases[p].name, median(times[p]), phases[p].cost.flops, phases[p].cost.bytes});
+        result.flops += phases[p].cost.flops;
+        result.bytes += phases[p].cost.bytes;
+    }
+    result.median_ms = median(totals);
+    result.min_ms = *std::min_element(totals.begin(), totals.end());
+    result.max_ms = *std::max_element(totals.begin(), totals.end());
+}
+
+// The ceilings, after the step's own peak of memory was noted: measuring takes memory too.
+void compare_with_machine(const Config& config, bool fp32_storage, BenchResult& result) {
+    result.measured_peak_bytes = peak_resident_bytes();
+    if (config.device != "cpu") return;
+    result.peak_gflops = cpu::measure_product_gflops(config.cpu_products, fp32_storage);
+    result.peak_gbytes = cpu::measure_copy_gbytes();
+    result.floor_ms = std::max(result.flops / result.peak_gflops, result.bytes / result.peak_gbytes) / 1e6;
+    result.sol_percent = 100 * result.floor_ms / result.median_ms;
+}
+
+// Texts of full length, random tokens.
+struct RandomBatch {
+    std::vector<std::int32_t> tokens, offsets;
+    std::vector<Positive> positives;
+
+    RandomBatch(std::int64_t batch, std::int64_t length, std::int64_t vocab, std::int64_t labels) {
+        for (std::int64_t t = 0; t < batch * length; ++t)
+            tokens.push_back(
+                static_cast<std::int32_t>(noise_block(kTokens, t, 0)[0] % static_cast<std::uint64_t>(vocab)));
+        for (std::int64_t b = 0; b <= batch; ++b) offsets.push_back(static_cast<std::int32_t>(b * length));
+        for (std::int64_t i = 0; labels > 0 && i < batch * kPositivesPerText; ++i) {
+            const PhiloxBlock noise = noise_block(kLabels, i, 0);
+            const std::uint64_t word = std::uint64_t{noise[1]} << 32 | noise[0];
+            positives.push_back({static_cast<std::int64_t>(word % static_cast<std::uint64_t>(labels)),
+                                 static_cast<std::int32_t>(i / kPositivesPerText)});
+        }
+        const auto key = [](const Positive& p) { return std::pair(p.label, p.sample); };
+        std::sort(positives.begin(), positives.end(),
+                  [&](const Positive& a, const Positive& b) { return key(a) < key(b); });
+        const auto same = [&](const Positive& a, const Positive& b) { return key(a) == key(b); };
+        positives.erase(std::unique(positives.begin(), positives.end(), same), positives.end());
+    }
+};
+
+void describe_machine(const Backend& backend, BenchResult& result) {
+    result.device = backend.name();
+    result.products = backend.describe();
+}
+
+// The whole step, or the encoder's part of it.
+void bench_model(const Config& config, bool with_head, BenchResult& result) {
+    const EncoderSpec spec = spec_without_data(config);
+    Config sized = config;
+    if (!with_head) sized.labels = 1;
+    RunShape shape = full_length_shape(sized, spec);
+    shape.top_k = 0;
+    Session session(sized, spec, shape);
+    session.allocate();
+    session.encoder().initialise(config.seed);
+    session.head().initialise(config.seed);
+    describe_machine(session.backend(), result);
+    result.planned_bytes = session.plan().total_bytes();
+
+    const RandomBatch batch(shape.batch, shape.longest, spec.vocab, sized.labels);
+    const TextBatch texts{batch.tokens, batch.offsets};
+    const View head_grad_BD = session.head_grad(shape.batch), embed_grad_BD = session.embed_grad(shape.batch);
+    Encoder& encoder = session.encoder();
+    View embed_BD;
+    std::uint64_t step = 0;
+    AdamWSettings adamw;
+    adamw.lr = static_cast<float>(config.encoder_lr);
+    adamw.seed = config.seed;
+    adamw.t = 0;
+
+    std::vector<Phase> phases;
+    phases.push_back(
+        {"encoder forward", encoder_forward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
+             embed_BD = encoder.forward(texts, true, config.seed, ++step);
+             session.backend().wait();
+         }});
+    if (with_head)
+        phases.push_back(
+            {"head", head_step_cost(shape.labels, spec.width, shape.batch, session.head().dtype()), [&] {
+                 session.head().step(embed_BD, batch.positives, static_cast<float>(config.head_lr),
+                                     static_cast<float>(config.head_weight_decay), config.seed, step, false,
+                                     head_grad_BD);
+                 session.backend().cast(embed_grad_BD, head_grad_BD);
+                 session.backend().wait();
+             }});
+    phases.push_back(
+        {"encoder backward", encoder_backward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
+             encoder.backward(texts, embed_grad_BD, false);
+             session.backend().wait();
+         }});
+    phases.push_back({"encoder update", encoder_update_cost(encoder), [&] {
+                          ++adamw.t;
+                          encoder.update(adamw);
+                          session.backend().wait();
+                      }});
+    measure(phases, config.steps > 0 ? config.steps : 10, result);
+    result.items_per_second = 1e3 * static_cast<double>(shape.batch) / result.median_ms;
+    compare_with_machine(config, spec.dtype == DType::kF32, result);
+}
+
+void bench_head(const Config& config, BenchResult& result) {
+    if (config.labels < 1)
+        throw ConfigError("labels: expected the number of labels, found none; give --labels");
+    const std::int64_t width = spec_without_data(config).width;
+    const auto backend = make_backend(config);
+    Head head(config.labels, width, head_dtype(config.precision), std::max<std::int64_t>(config.chunks, 1),
+              *backend);
+    Workload workload;
+    workload.batch = config.batch_size;
+    workload.width = width;
+    workload.labels = config.labels;
+    workload.head_dtype = head.dtype();
+    workload.chunks = std::max<std::int64_t>(config.chunks, 1);
+    View x_BD, dx_BD;
+    const auto lay_out = [&](Arena& arena) {
+        head.allocate(arena);
+        backend->reserve(arena, workload);
+        x_BD = arena.allocate("step/embed", DType::kBf16, workload.batch, width);
+        dx_BD = arena.allocate("step/grad_embed_f32", DType::kF32, workload.batch, width);
+    };
+    MemoryReport plan;
+    {
+        Arena dry;
+        lay_out(dry);
+        plan.arena_bytes = dry.peak_bytes();
+        plan.program_bytes = program_start_bytes() + kLibraryBytes;
+    }
+    Arena arena(backend->allocate(plan.arena_bytes));
+    lay_out(arena);
+    head.initialise(config.seed);
+    backend->fill_normal({x_BD, 0.3f, kInputs, kInputs, 0});
+    describe_machine(*backend, result);
+    result.planned_bytes = plan.total_bytes();
+
+    const RandomBatch batch(workload.batch, 1, 2, config.labels);
+    std::uint64_t step = 0;
+    measure({{"head", head_step_cost(config.labels, width, workload.batch, head.dtype()),
+              [&] {
+                  head.step(x_BD, batch.positives, static_cast<float>(config.head_lr),
+                            static_cast<float>(config.head_weight_decay), config.seed, ++step, false, dx_BD);
+                  backend->wait();
+              }}},
+            config.steps > 0 ? config.steps : 10, result);
+    result.items_per_second = 1e3 * static_cast<double>(workload.batch) / result.median_ms;
+    compare_with_machine(config, head.dtype() == DType::kF32, result);
+}
+
+// Lines of plain words in the manner of titles and abstracts, from the tokenizer's own vocabulary or not.
+std::vector<std::string> sample_texts(std::int64_t bytes) {
+    static constexpr const char* kSyllables[] = {"an", "ber", "co",   "de", "er",  "fi", "gra", "he",
+                                                 "in", "ka",  "lo",   "mi", "ne",  "or", "pre", "qua",
+                                                 "ri", "st",  "tion", "un", "ver", "y"};
+    std::vector<std::string> texts(1);
+    for (std::int64_t written = 0, word = 0; written < bytes; ++word) {
+        const PhiloxBlock noise = noise_block(kTokens, word, 1);
+        std::string text;
+        for (std::uint32_t s = 0; s < 1 + noise[0] % 4; ++s)
+            text += kSyllables[noise_block(kTokens, word, 2 + s)[1] % std::size(kSyllables)];
+        written += static_cast<std::int64_t>(text.size()) + 1;
+        texts.back() += text + (noise[1] % 12 == 0 ? ", " : " ");
+        if (texts.back().size() > 120 + noise[2] % 400) texts.emplace_back();
+    }
+    return texts;
+}
+
+void bench_tokenize(const Config& config, BenchResult& result) {
+    const auto tokenizer = open_tokenizer(config);
+    const std::vector<std::string> texts = sample_texts(std::int64_t{8} << 20);
+    double bytes = 0;
+    for (const std::string& text : texts) bytes += static_cast<double>(text.size());
+    result.device = "cpu";
+    measure({{"tokenize",
+              {},
+              [&] {
+                  parallel_ranges(static_cast<std::int64_t>(texts.size()), 256,
+                                  [&](std::int64_t begin, std::int64_t end) {
+                                      std::vector<std::int32_t> ids;
+                                      for (std::int64_t i = begin; i < end; ++i)
+                                          tokenizer->encode(texts[i], config.max_length, ids);
+                                  });
+              }}},
+            config.steps > 0 ? config.steps : 5, result);
+    result.phases.clear();
+    result.items_per_second = 1e3 * bytes / result.median_ms;
+    result.measured_peak_bytes = peak_resident_bytes();
+}
+
+}  // namespace
+
+BenchResult bench(const std::string& what, const Config& config) {
+    program_start_bytes();
+    validate(config);
+    set_num_threads(static_cast<int>(config.threads));
+    BenchResult result;
+    result.what = what;
+    result.threads = num_threads();
+    if (what == "step") {
+        bench_model(config, true, result);
+    } else if (what == "encoder") {
+        bench_model(config, false, result);
+    } else if (what == "head") {
+        bench_head(config, result);
+    } else if (what == "tokenize") {
+        bench_tokenize(config, result);
+    } else {
+        throw ConfigError(
+            fmt::format("bench: expected step, head, encoder or tokenize, found '{}'", quoted(what)));
+    }
+    return result;
+}
+
+}  // namespace elmo

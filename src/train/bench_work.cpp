@@ -1,0 +1,56 @@
+#include "train/bench_work.h"
+
+namespace elmo {
+namespace {
+
+double weight_bytes(const Encoder& encoder) {
+    double bytes = 0;
+    for (const Parameter& p : encoder.parameters()) bytes += static_cast<double>(p.w.bytes());
+    return bytes;
+}
+
+// Rows that each linear layer multiplies: tokens, or texts in a bag.
+double forward_flops(const EncoderSpec& s, std::int64_t batch, std::int64_t tokens, std::int64_t longest) {
+    const auto d = static_cast<double>(s.width), i = static_cast<double>(s.intermediate);
+    if (s.is_bag()) return 2.0 * static_cast<double>(batch) * 2 * d * i;
+    const double linear = 2.0 * static_cast<double>(tokens) * (4 * d * d + 2 * d * i);
+    const double attention = 4.0 * static_cast<double>(tokens) * static_cast<double>(longest) * d;
+    return static_cast<double>(s.layers) * (linear + attention);
+}
+
+}  // namespace
+
+Cost encoder_forward_cost(const Encoder& encoder, std::int64_t batch, std::int64_t tokens,
+                          std::int64_t longest) {
+    // Of the word table only the rows of the batch are read.
+    const EncoderSpec& s = encoder.spec();
+    const double element = static_cast<double>(size_of(s.dtype)), width = static_cast<double>(s.width);
+    const double table = static_cast<double>(s.vocab) * width * element;
+    return {forward_flops(s, batch, tokens, longest),
+            weight_bytes(encoder) - table + static_cast<double>(tokens) * width * element};
+}
+
+Cost encoder_backward_cost(const Encoder& encoder, std::int64_t batch, std::int64_t tokens,
+                           std::int64_t longest) {
+    const Cost forward = encoder_forward_cost(encoder, batch, tokens, longest);
+    double gradients = 0;
+    for (const Parameter& p : encoder.parameters()) gradients += static_cast<double>(p.grad.bytes());
+    return {2 * forward.flops, forward.bytes + gradients};
+}
+
+Cost encoder_update_cost(const Encoder& encoder) {
+    Cost cost;
+    for (const Parameter& p : encoder.parameters())
+        cost.bytes +=
+            static_cast<double>(p.grad.bytes() + 2 * (p.w.bytes() + p.m.bytes() + p.v.bytes() + p.c.bytes()));
+    return cost;
+}
+
+Cost head_step_cost(std::int64_t labels, std::int64_t width, std::int64_t batch, DType dtype) {
+    const double weights = static_cast<double>(labels) * static_cast<double>(width);
+    const double inputs = static_cast<double>(batch) * static_cast<double>(width);
+    return {6 * weights * static_cast<double>(batch),
+            2 * weights * static_cast<double>(size_of(dtype)) + 6 * inputs};
+}
+
+}  // namespace elmo

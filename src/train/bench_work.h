@@ -1,0 +1,25 @@
+// What a step costs: products and bytes, counted from shapes. The floors of `elmo bench` are made of these.
+#pragma once
+
+#include "model/encoder.h"
+#include "train/session.h"
+
+namespace elmo {
+
+struct Cost {
+    double flops = 0;
+    double bytes = 0;
+};
+
+// Products of the encoder's linear layers and attention; bytes of its weights, read once. The backward is
+// twice the products, reads the weights and writes the gradients.
+Cost encoder_forward_cost(const Encoder& encoder, std::int64_t batch, std::int64_t tokens,
+                          std::int64_t longest);
+Cost encoder_backward_cost(const Encoder& encoder, std::int64_t batch, std::int64_t tokens,
+                           std::int64_t longest);
+// Gradient read; weight, moments and compensation read and written.
+Cost encoder_update_cost(const Encoder& encoder);
+// Three products; the weights read once and written once, the batch read, its gradient written.
+Cost head_step_cost(std::int64_t labels, std::int64_t width, std::int64_t batch, DType dtype);
+
+}  // namespace elmo

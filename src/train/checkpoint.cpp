@@ -1,0 +1,165 @@
+#include "train/checkpoint.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+#include <nlohmann/json.hpp>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "io/atomic_file.h"
+#include "io/atomic_folder.h"
+#include "io/json_text.h"
+#include "io/safetensors.h"
+#include "io/safetensors_writer.h"
+#include "train/manifest.h"
+#include "train/tokenizer_files.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kState = "state.json";
+constexpr const char* kRecipe = "recipe.toml";
+constexpr const char* kNames = "labels.txt";
+constexpr const char* kCounts = "label_counts.safetensors";
+constexpr const char* kOptimizer = "optimizer.safetensors";
+
+// One list of the state's keys: writing and reading walk it.
+template <class State, class Visit>
+void visit_state(State& state, const Visit& visit) {
+    visit("step", state.step);
+    visit("total_steps", state.total_steps);
+    visit("steps_per_epoch", state.steps_per_epoch);
+    visit("updates", state.updates);
+    visit("saturations", state.saturations);
+    visit("last_loss", state.last_loss);
+    visit("best_score", state.best_score);
+    visit("best_step", state.best_step);
+    visit("train_rows", state.train_rows);
+    visit("labels", state.labels);
+    visit("data_hash", state.data_hash);
+    visit("names_hash", state.names_hash);
+}
+
+void write_state(const fs::path& file, const RunState& state) {
+    nlohmann::ordered_json json;
+    visit_state(state, [&](const char* key, const auto& value) { json[key] = value; });
+    write_file_atomically(file, json.dump(2) + "\n");
+}
+
+RunState read_state(const fs::path& file) {
+    const nlohmann::json json = read_json(file);
+    RunState state;
+    visit_state(state, [&](const char* key, auto& value) {
+        try {
+            json.at(key).get_to(value);
+        } catch (const nlohmann::json::exception&) {
+            throw DataError(
+                fmt::format("{}: expected a value for '{}', found none of its type", file.string(), key));
+        }
+    });
+    return state;
+}
+
+void write_names(const fs::path& file, const std::vector<std::string_view>& names) {
+    AtomicFile out(file);
+    for (const std::string_view name : names) {
+        if (name.find('\n') != std::string_view::npos)
+            throw DataError(fmt::format("label name '{}' has a line end in it", quoted(name)));
+        out.write(name);
+        out.write("\n");
+    }
+    out.commit();
+}
+
+void write_counts(const fs::path& file, const std::vector<std::int64_t>& counts) {
+    SafeTensorsWriter out(file, {{"counts", "I64", {static_cast<std::int64_t>(counts.size())}}});
+    out.write("counts", std::span<const std::int64_t>(counts));
+    out.commit();
+}
+
+// A run's folder has best/ and last/; a checkpoint's folder has a manifest itself.
+fs::path find_checkpoint(const fs::path& run, const std::string& which) {
+    std::error_code error;
+    if (!fs::is_directory(run, error))
+        throw DataError(fmt::format("{}: expected the folder of a run, found {}", run.string(),
+                                    fs::exists(run, error) ? "a file" : "nothing"));
+    if (fs::exists(run / "manifest.json", error)) return run;
+    const fs::path folder = run / which;
+    recover_folder(folder);
+    if (!fs::is_directory(folder, error))
+        throw DataError(fmt::format("{}: expected a checkpoint '{}', found none; has this run saved one yet?",
+                                    run.string(), which));
+    return folder;
+}
+
+}  // namespace
+
+std::string stored_recipe(Config config) {
+    config.out.clear();
+    config.resume = config.overwrite = false;
+    return to_recipe(config);
+}
+
+void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const RunState& state,
+                     bool with_optimizer) {
+    AtomicFolder folder(target);
+    const fs::path& path = folder.path();
+    parts.encoder.save_weights(path);
+    parts.head.save(path);
+    save_tokenizer(path, parts.tokenizer, parts.max_length);
+    if (!parts.labels.names.empty()) write_names(path / kNames, parts.labels.names);
+    write_counts(path / kCounts, parts.labels.counts);
+    write_file_atomically(path / kRecipe, stored_recipe(parts.config));
+    write_state(path / kState, state);
+    if (with_optimizer) parts.encoder.save_state(path / kOptimizer);
+    write_manifest(path);
+    folder.commit();
+}
+
+Checkpoint::Checkpoint(const fs::path& run, const std::string& which) : folder_(find_checkpoint(run, which)) {
+    bool has_state = false, has_recipe = false;
+    for (const ManifestFile& file : check_manifest(folder_)) {
+        has_state |= file.name == kState;
+        has_recipe |= file.name == kRecipe;
+        has_optimizer_ |= file.name == kOptimizer;
+        if (file.name.rfind("head-", 0) == 0) head_bytes_ += file.bytes;
+    }
+    if (!has_state || !has_recipe)
+        throw DataError(fmt::format("{}: expected {} and {} in the manifest; the checkpoint is damaged",
+                                    folder_.string(), kState, kRecipe));
+    state_ = read_state(folder_ / kState);
+    load_recipe(config_, folder_ / kRecipe);
+}
+
+std::vector<std::int64_t> Checkpoint::read_label_counts() const {
+    const SafeTensors file = SafeTensors::open(folder_ / kCounts);
+    const TensorInfo& tensor = file.at("counts");
+    if (tensor.dtype != "I64" || tensor.num_elements() != state_.labels)
+        throw DataError(fmt::format("{}: expected {} counts of I64, found {} {}", file.file(), state_.labels,
+                                    tensor.dtype, tensor.shape_text()));
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(state_.labels));
+    std::memcpy(counts.data(), tensor.data.data(), tensor.data.size());
+    return counts;
+}
+
+std::vector<std::string_view> Checkpoint::label_names() {
+    std::error_code error;
+    std::vector<std::string_view> names;
+    if (!fs::exists(folder_ / kNames, error)) return names;
+    names_file_ = MappedFile(folder_ / kNames);
+    const auto bytes = names_file_.bytes();
+    std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    while (!rest.empty()) {
+        const std::size_t end = rest.find('\n');
+        names.push_back(rest.substr(0, end));
+        rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    }
+    if (static_cast<std::int64_t>(names.size()) != state_.labels)
+        throw DataError(fmt::format("{}: expected {} label names, found {}", (folder_ / kNames).string(),
+                                    state_.labels, names.size()));
+    return names;
+}
+
+}  // namespace elmo

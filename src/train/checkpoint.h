@@ -1,0 +1,97 @@
+// A checkpoint: one folder that holds everything prediction and resuming need, replaced as one.
+//
+//   model.safetensors, config.json        the encoder, as transformers loads it
+//   tokenizer.json, tokenizer_config.json  its tokenizer
+//   head-*.safetensors                    the classifier's weights, mapped at prediction
+//   labels.txt                            label names, a line each (absent where the data has none)
+//   label_counts.safetensors              training rows of each label, for propensities
+//   recipe.toml                           the whole configuration
+//   state.json                            where the run stands
+//   optimizer.safetensors                 the encoder's optimiser (last checkpoint only)
+//   manifest.json                         sizes and checksums of all of these
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "elmo/config.h"
+#include "io/mmap_file.h"
+#include "model/encoder.h"
+#include "model/head.h"
+#include "text/tokenizer.h"
+
+namespace elmo {
+
+// Where a run stands after `step` steps. Noise is addressed and batches are a function of the step, so this,
+// the weights and the optimiser's state are all a resumed run needs. Holds no times: equal runs give equal
+// files.
+struct RunState {
+    std::int64_t step = 0;
+    std::int64_t total_steps = 0;
+    std::int64_t steps_per_epoch = 0;
+    std::int64_t updates = 0;      // of the encoder
+    std::int64_t saturations = 0;  // of head weights
+    double last_loss = 0;          // of the last step that computed it
+    double best_score = -1;        // percent; below 0 where nothing was validated yet
+    std::int64_t best_step = 0;
+    // The data set: what a resumed run and an evaluation compare.
+    std::int64_t train_rows = 0;  // rows of the training file: the N of propensities
+    std::int64_t labels = 0;
+    std::string data_hash;   // of the training tokens and labels
+    std::string names_hash;  // of the label names; "" where there are none
+};
+
+// The label side of a checkpoint.
+struct LabelTable {
+    std::vector<std::int64_t> counts;     // training rows of each label
+    std::vector<std::string_view> names;  // empty where the data has none
+};
+
+// What goes into a checkpoint besides the run state.
+struct CheckpointParts {
+    const Config& config;
+    const Encoder& encoder;
+    const Head& head;
+    const Tokenizer& tokenizer;
+    std::int64_t max_length;  // of a text in tokens
+    const LabelTable& labels;
+};
+
+// Writes the folder under a temporary name and swaps it in. Whatever fails (DataError names file and reason),
+// the checkpoint that was there stays.
+void save_checkpoint(const std::filesystem::path& folder, const CheckpointParts& parts, const RunState& state,
+                     bool with_optimizer);
+
+// A checkpoint found sound: every size and checksum agrees with its manifest.
+class Checkpoint {
+  public:
+    // `run` is the folder of a run, or of one checkpoint; `which` is best or last. DataError names what is
+    // missing or damaged.
+    Checkpoint(const std::filesystem::path& run, const std::string& which);
+
+    const std::filesystem::path& folder() const { return folder_; }
+    const RunState& state() const { return state_; }
+    const Config& config() const { return config_; }
+    bool has_optimizer() const { return has_optimizer_; }
+    // Bytes of the head's files: what prediction maps.
+    std::int64_t head_bytes() const { return head_bytes_; }
+
+    std::vector<std::int64_t> read_label_counts() const;
+    // Maps labels.txt; views live as long as this object.
+    std::vector<std::string_view> label_names();
+
+  private:
+    std::filesystem::path folder_;
+    RunState state_;
+    Config config_;
+    bool has_optimizer_ = false;
+    std::int64_t head_bytes_ = 0;
+    MappedFile names_file_;
+};
+
+// The configuration as a checkpoint keeps it: without the keys that say where and how it was started.
+std::string stored_recipe(Config config);
+
+}  // namespace elmo

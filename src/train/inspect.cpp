@@ -1,0 +1,85 @@
+// elmo inspect: what a run folder or a data set holds.
+#include <nlohmann/json.hpp>
+
+#include "data/dataset.h"
+#include "elmo/elmo.h"
+#include "model/encoder_spec.h"
+#include "train/checkpoint.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+template <class T>
+void add(Facts& facts, const char* name, const T& value) {
+    facts.emplace_back(name,
+                       nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+}
+
+Facts inspect_run(const fs::path& run, const Config& config) {
+    Checkpoint checkpoint(run, config.checkpoint);
+    const RunState& state = checkpoint.state();
+    const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
+    Facts facts;
+    add(facts, "kind", "run");
+    add(facts, "checkpoint", checkpoint.folder().string());
+    add(facts, "step", state.step);
+    add(facts, "total_steps", state.total_steps);
+    add(facts, "epoch",
+        static_cast<double>(state.step) /
+            static_cast<double>(std::max<std::int64_t>(state.steps_per_epoch, 1)));
+    add(facts, "last_loss", state.last_loss);
+    add(facts, "select", checkpoint.config().select);
+    if (state.best_step > 0) {
+        add(facts, "best_score", state.best_score);
+        add(facts, "best_step", state.best_step);
+    }
+    add(facts, "labels", state.labels);
+    add(facts, "label_names", !checkpoint.label_names().empty());
+    add(facts, "train_rows", state.train_rows);
+    add(facts, "precision", checkpoint.config().precision);
+    add(facts, "head_bytes", checkpoint.head_bytes());
+    add(facts, "saturations", state.saturations);
+    add(facts, "encoder", spec.family);
+    add(facts, "width", spec.width);
+    add(facts, "layers", spec.layers);
+    add(facts, "vocab", spec.vocab);
+    add(facts, "encoder_precision", std::string(name_of(spec.dtype)));
+    add(facts, "resumable", checkpoint.has_optimizer() || checkpoint.config().freeze_encoder);
+    add(facts, "data", checkpoint.config().data);
+    return facts;
+}
+
+Facts inspect_data(const std::string& path, Config config) {
+    config.data = path;
+    DataSummary summary;
+    Dataset::open_labels(config, &summary);
+    Facts facts;
+    add(facts, "kind", "data");
+    add(facts, "format", summary.format);
+    add(facts, "train_rows", summary.train_rows);
+    add(facts, "test_rows", summary.test_rows);
+    add(facts, "labels", summary.labels);
+    add(facts, "label_names", summary.has_label_names);
+    add(facts, "labels_per_row", summary.labels_per_row);
+    add(facts, "rows_per_label", summary.rows_per_label);
+    add(facts, "rows_without_labels", summary.rows_without_labels);
+    add(facts, "labels_unseen_in_train", summary.labels_unseen_in_train);
+    add(facts, "train_filter_pairs", summary.train_filter_pairs);
+    add(facts, "test_filter_pairs", summary.test_filter_pairs);
+    add(facts, "cache", summary.cache);
+    return facts;
+}
+
+}  // namespace
+
+std::vector<std::pair<std::string, std::string>> inspect(const std::string& path, const Config& config) {
+    std::error_code error;
+    for (const char* name : {"manifest.json", "best", "last"})
+        if (fs::exists(fs::path(path) / name, error)) return inspect_run(path, config);
+    return inspect_data(path, config);
+}
+
+}  // namespace elmo

@@ -1,0 +1,94 @@
+#include "train/manifest.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text_util.h"
+#include "elmo/elmo.h"
+#include "io/atomic_file.h"
+#include "io/checksum.h"
+#include "io/json_text.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kName = "manifest.json";
+constexpr const char* kFormat = "elmo checkpoint";
+constexpr int kVersion = 1;
+
+[[noreturn]] void damaged(const fs::path& folder, const std::string& what) {
+    throw DataError(fmt::format("{}: {}; the checkpoint is damaged: use another one, or train again",
+                                folder.string(), what));
+}
+
+bool plain_name(const std::string& name) {
+    return !name.empty() && name != "." && name != ".." && name.find('/') == std::string::npos &&
+           name.find('\0') == std::string::npos;
+}
+
+ManifestFile parse_entry(const fs::path& folder, const nlohmann::json& entry) {
+    if (!entry.is_object() || !entry.contains("name") || !entry["name"].is_string() ||
+        !entry.contains("bytes") || !entry["bytes"].is_number_unsigned() || !entry.contains("xxh64") ||
+        !entry["xxh64"].is_string())
+        damaged(folder / kName, "expected files with name, bytes and xxh64");
+    ManifestFile file{entry["name"].get<std::string>(), entry["bytes"].get<std::int64_t>(),
+                      entry["xxh64"].get<std::string>()};
+    if (!plain_name(file.name))
+        damaged(folder / kName,
+                fmt::format("'{}' is not the name of a file of the folder", quoted(file.name)));
+    return file;
+}
+
+void check_file(const fs::path& folder, const ManifestFile& file) {
+    std::error_code error;
+    const fs::path path = folder / file.name;
+    const auto size = fs::file_size(path, error);
+    if (error) damaged(folder, fmt::format("{} is missing", quoted(file.name)));
+    if (static_cast<std::int64_t>(size) != file.bytes)
+        damaged(path, fmt::format("expected {} bytes, found {}", file.bytes, size));
+    const std::string found = hash_text(hash_file(path));
+    if (found != file.xxh64)
+        damaged(path, fmt::format("expected checksum {}, found {}", quoted(file.xxh64), found));
+}
+
+}  // namespace
+
+void write_manifest(const fs::path& folder) {
+    std::vector<ManifestFile> files;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        const std::string name = entry.path().filename().string();
+        if (name == kName) continue;
+        files.push_back(
+            {name, static_cast<std::int64_t>(entry.file_size()), hash_text(hash_file(entry.path()))});
+    }
+    std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a.name < b.name; });
+    nlohmann::ordered_json manifest = {{"format", kFormat}, {"version", kVersion}, {"elmo", version()}};
+    manifest["files"] = nlohmann::ordered_json::array();
+    for (const ManifestFile& file : files)
+        manifest["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh64", file.xxh64}});
+    write_file_atomically(folder / kName, manifest.dump(2) + "\n");
+}
+
+std::vector<ManifestFile> check_manifest(const fs::path& folder) {
+    const fs::path path = folder / kName;
+    std::error_code error;
+    if (!fs::exists(path, error))
+        throw DataError(fmt::format("{}: expected a checkpoint, found no {}", folder.string(), kName));
+    const nlohmann::json manifest = read_json(path);
+    if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kFormat ||
+        !manifest.contains("files") || !manifest["files"].is_array())
+        damaged(path, "expected the manifest of a checkpoint");
+    if (manifest.value("version", nlohmann::json()) != kVersion)
+        throw DataError(fmt::format("{}: expected version {}, found {}; this checkpoint is of another elmo",
+                                    path.string(), kVersion,
+                                    quoted(manifest.value("version", nlohmann::json()).dump())));
+    std::vector<ManifestFile> files;
+    for (const auto& entry : manifest["files"]) files.push_back(parse_entry(folder, entry));
+    for (const ManifestFile& file : files) check_file(folder, file);
+    return files;
+}
+
+}  // namespace elmo

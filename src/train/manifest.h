@@ -1,0 +1,25 @@
+// manifest.json of a checkpoint folder: every file with its size and XXH64, so that a truncated or damaged
+// checkpoint is told from a sound one before anything of it is used.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace elmo {
+
+struct ManifestFile {
+    std::string name;
+    std::int64_t bytes = 0;
+    std::string xxh64;  // 16 hexadecimal digits
+};
+
+// Hashes every file of the folder and writes manifest.json beside them.
+void write_manifest(const std::filesystem::path& folder);
+
+// Checks every file that manifest.json names. DataError, naming file, expected and found, for a missing
+// manifest, a missing file, another size or another checksum; names never lead outside the folder.
+std::vector<ManifestFile> check_manifest(const std::filesystem::path& folder);
+
+}  // namespace elmo

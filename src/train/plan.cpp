@@ -1,0 +1,43 @@
+// elmo plan: the memory of a training run without running it.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "elmo/elmo.h"
+#include "train/plan.h"
+#include "train/run_data.h"
+
+namespace elmo {
+
+EncoderSpec spec_without_data(const Config& config) {
+    return make_encoder_spec(config, config.encoder == "bag" ? config.vocab_size : 0);
+}
+
+RunShape full_length_shape(const Config& config, const EncoderSpec& spec) {
+    if (config.labels < 1)
+        throw ConfigError(
+            "labels: expected the number of labels where there is no data set, found none; give --labels");
+    RunShape shape;
+    shape.labels = config.labels;
+    shape.batch = config.batch_size;
+    shape.longest = cut_length(config, spec);
+    shape.tokens = shape.batch * shape.longest;
+    shape.top_k = std::min(kRankedInTraining, shape.labels);
+    shape.table_bytes = 16 * shape.labels;
+    return shape;
+}
+
+MemoryReport plan_memory(const Config& config) {
+    program_start_bytes();
+    validate(config);
+    set_num_threads(static_cast<int>(config.threads));
+    if (!config.data.empty()) {
+        const RunData data(config, nullptr);
+        return Session(config, data.encoder_spec(), data.shape(kRankedInTraining)).plan();
+    }
+    const EncoderSpec spec = spec_without_data(config);
+    return Session(config, spec, full_length_shape(config, spec)).plan();
+}
+
+}  // namespace elmo

@@ -1,0 +1,16 @@
+// The shape of a run that has no data set: what plan and bench assume.
+#pragma once
+
+#include "model/encoder_spec.h"
+#include "train/session.h"
+
+namespace elmo {
+
+inline constexpr std::int64_t kRankedInTraining = 5;  // largest k of a validation
+
+// The encoder with a vocabulary of vocab_size, or its own.
+EncoderSpec spec_without_data(const Config& config);
+// Every text of full length. ConfigError when labels is not set.
+RunShape full_length_shape(const Config& config, const EncoderSpec& spec);
+
+}  // namespace elmo

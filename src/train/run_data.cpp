@@ -1,0 +1,131 @@
+#include "train/run_data.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "io/checksum.h"
+#include "train/tokenizer_files.h"
+
+namespace elmo {
+namespace {
+
+template <class T>
+void hash_rows(Hash64& hash, const RaggedRows<T>& rows) {
+    hash.update(std::as_bytes(rows.offsets));
+    hash.update(std::as_bytes(rows.values));
+}
+
+std::int64_t steps_of(const Config& config, std::int64_t steps_per_epoch) {
+    if (config.steps > 0) return config.steps;
+    const double steps = std::ceil(config.epochs * static_cast<double>(steps_per_epoch));
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
+}
+
+}  // namespace
+
+std::int64_t cut_length(const Config& config, const EncoderSpec& spec) {
+    const std::int64_t positions = spec.longest_text();
+    if (positions <= 0 || config.max_length <= positions) return config.max_length;
+    log_info(fmt::format("texts are cut at {} tokens, the encoder's positions, not at max_length {}",
+                         positions, config.max_length));
+    return positions;
+}
+
+RunData::RunData(Config config, const Checkpoint* checkpoint) : config_(std::move(config)) {
+    if (config_.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
+    Config for_spec = config_;
+    if (checkpoint != nullptr) {
+        tokenizer_ = load_tokenizer(checkpoint->folder());
+        if (config_.encoder != "bag") for_spec.encoder = checkpoint->folder().string();
+    } else {
+        tokenizer_ = open_tokenizer(config_);
+    }
+    spec_ = make_encoder_spec(for_spec, tokenizer_->vocab_size());
+    max_length_ = cut_length(config_, spec_);
+    Config for_data = config_;
+    for_data.max_length = max_length_;
+    dataset_ = Dataset::open(for_data, *tokenizer_, &summary_, {SplitName::kTrain, SplitName::kValidation});
+
+    const Split& train = dataset_->train();
+    if (!train.present || train.rows() == 0)
+        throw DataError(fmt::format("{}: expected training rows, found none", config_.data));
+    if (dataset_->num_labels() == 0)
+        throw DataError(fmt::format("{}: expected labels, found none", config_.data));
+
+    RowLists rows = split_validation(config_, train.rows());
+    const Split& file = dataset_->validation();
+    if (file.present && file.rows() > 0) {
+        validation_split_ = &file;
+        validation_.emplace(file, all_rows(file.rows()), config_.batch_size);
+    } else if (!rows.validation.empty()) {
+        validation_split_ = &train;
+        validation_.emplace(train, std::move(rows.validation), config_.batch_size);
+    }
+    train_.emplace(train, std::move(rows.train), config_.batch_size, config_.seed);
+    total_steps_ = steps_of(config_, train_->steps_per_epoch());
+}
+
+std::string RunData::validation_filter() const {
+    return dataset_->filter_description(validation_split_ == &dataset_->train() ? SplitName::kTrain
+                                                                                : SplitName::kValidation);
+}
+
+RunShape RunData::shape(std::int64_t largest_k) const {
+    BatchLimits limits = train_->limits(0, total_steps_);
+    RunShape shape;
+    shape.labels = dataset_->num_labels();
+    shape.batch = std::min(config_.batch_size, train_->num_rows());
+    if (validation_) {
+        const BatchLimits other = validation_->limits(0, validation_->steps_per_epoch());
+        limits.tokens = std::max(limits.tokens, other.tokens);
+        limits.longest_row = std::max(limits.longest_row, other.longest_row);
+        shape.batch = std::max(shape.batch, std::min(config_.batch_size, validation_->num_rows()));
+        shape.top_k = std::min(largest_k + longest_filter(*validation_split_), shape.labels);
+    }
+    shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
+    shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
+    shape.mapped_bytes = dataset_->mapped_bytes();
+    // Row lists, label counts and propensities, names as views.
+    shape.table_bytes = 8 * (train_->num_rows() + (validation_ ? validation_->num_rows() : 0)) +
+                        (dataset_->has_label_names() ? 32 : 16) * shape.labels;
+    return shape;
+}
+
+void RunData::describe(RunState& state) const {
+    state.total_steps = total_steps_;
+    state.steps_per_epoch = train_->steps_per_epoch();
+    state.train_rows = dataset_->train().rows();
+    state.labels = dataset_->num_labels();
+    Hash64 hash;
+    hash_rows(hash, dataset_->train().tokens);
+    hash_rows(hash, dataset_->train().labels);
+    state.data_hash = hash_text(hash.digest());
+    state.names_hash = names_hash(*dataset_);
+}
+
+std::string names_hash(const Dataset& dataset) {
+    if (!dataset.has_label_names()) return "";
+    Hash64 hash;
+    for (std::int64_t label = 0; label < dataset.num_labels(); ++label) {
+        hash.update(dataset.label_name(label));
+        hash.update("\n");
+    }
+    return hash_text(hash.digest());
+}
+
+LabelTable RunData::labels() const {
+    LabelTable table;
+    const auto counts = dataset_->label_counts();
+    table.counts.assign(counts.begin(), counts.end());
+    if (dataset_->has_label_names())
+        for (std::int64_t label = 0; label < dataset_->num_labels(); ++label)
+            table.names.push_back(dataset_->label_name(label));
+    return table;
+}
+
+}  // namespace elmo

@@ -1,0 +1,64 @@
+// What a run reads: its tokenizer, its data set, and which rows train and which validate.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "data/batcher.h"
+#include "data/dataset.h"
+#include "elmo/config.h"
+#include "model/encoder_spec.h"
+#include "text/tokenizer.h"
+#include "train/checkpoint.h"
+#include "train/scoring.h"
+#include "train/session.h"
+
+namespace elmo {
+
+// max_length cut to what the encoder has positions for, said once when it is.
+std::int64_t cut_length(const Config& config, const EncoderSpec& spec);
+
+// Of the label names in order; "" where there are none.
+std::string names_hash(const Dataset& dataset);
+
+// Opens everything for training. `checkpoint` is set when a run is continued: tokenizer and encoder come from
+// it.
+class RunData {
+  public:
+    RunData(Config config, const Checkpoint* checkpoint);
+
+    const Config& config() const { return config_; }
+    std::int64_t max_length() const { return max_length_; }  // as cut
+    const EncoderSpec& encoder_spec() const { return spec_; }
+    const Tokenizer& tokenizer() const { return *tokenizer_; }
+    const Dataset& dataset() const { return *dataset_; }
+    const DataSummary& summary() const { return summary_; }
+
+    const BatchPlan& train() const { return *train_; }
+    bool has_validation() const { return validation_.has_value(); }
+    const BatchPlan& validation() const { return *validation_; }
+    const Split& validation_split() const { return *validation_split_; }
+    std::string validation_filter() const;
+
+    std::int64_t total_steps() const { return total_steps_; }
+    // Room for every batch of the run and of its validations, with that many labels ranked.
+    RunShape shape(std::int64_t largest_k) const;
+    // Fills the facts by which a run knows its data again.
+    void describe(RunState& state) const;
+    LabelTable labels() const;
+
+  private:
+    Config config_;
+    EncoderSpec spec_;
+    std::int64_t max_length_ = 0;
+    std::unique_ptr<Tokenizer> tokenizer_;
+    std::optional<Dataset> dataset_;
+    DataSummary summary_;
+    std::optional<BatchPlan> train_, validation_;
+    const Split* validation_split_ = nullptr;
+    std::int64_t total_steps_ = 0;
+};
+
+}  // namespace elmo

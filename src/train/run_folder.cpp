@@ -1,0 +1,106 @@
+#include "train/run_folder.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "base/log.h"
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "io/atomic_folder.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr std::array<std::string_view, 4> kOwn = {"best", "last", "log.jsonl", "tensorboard"};
+
+// Keys of a run that may differ when it is continued: none changes a weight.
+constexpr std::array<std::string_view, 20> kHarmless = {
+    "data",   "cache",     "out",        "resume",     "overwrite", "threads",     "max_memory",
+    "chunks", "log_every", "save_every", "checkpoint", "split",     "predictions", "save_predictions",
+    "k",      "top",       "threshold",  "input",      "filter",    "labels"};
+
+bool is_harmless(std::string_view key) {
+    return std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();
+}
+
+// The first entry that is not a run's, or "".
+std::string foreign_entry(const fs::path& folder) {
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        const std::string name = entry.path().filename().string();
+        // Temporaries of a killed writer begin with a point.
+        if (std::find(kOwn.begin(), kOwn.end(), name) == kOwn.end() && name.rfind(".best.", 0) != 0 &&
+            name.rfind(".last.", 0) != 0)
+            return name;
+    }
+    return "";
+}
+
+}  // namespace
+
+RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(config.overwrite) {
+    if (config.out.empty())
+        throw ConfigError("out: expected a folder for the run, found none; give --out RUN");
+    std::error_code error;
+    if (!fs::exists(path_, error)) {
+        if (config.resume)
+            throw ConfigError(
+                fmt::format("resume: {} does not exist; start the run without --resume", path_.string()));
+        return;
+    }
+    if (!fs::is_directory(path_, error))
+        throw ConfigError(fmt::format("out: expected a folder, found the file {}", path_.string()));
+    if (config.resume) {
+        recover_folder(last());
+        if (fs::exists(last(), error))
+            checkpoint_.emplace(last(), "last");
+        else
+            log_info(fmt::format("{} has no checkpoint yet: starting from the beginning", path_.string()));
+        return;
+    }
+    if (fs::is_empty(path_, error)) return;
+    if (!overwrite_)
+        throw ConfigError(
+            fmt::format("out: {} is not empty; give --resume to continue that run, --overwrite to replace "
+                        "it, or another folder",
+                        path_.string()));
+    if (const std::string name = foreign_entry(path_); !name.empty())
+        throw ConfigError(
+            fmt::format("overwrite: {} holds '{}', which is not part of a run; give another folder",
+                        path_.string(), quoted(name)));
+}
+
+void RunFolder::prepare() {
+    std::error_code error;
+    fs::create_directories(path_, error);
+    if (error) throw DataError(fmt::format("{}: cannot be created: {}", path_.string(), error.message()));
+    if (!overwrite_) return;
+    for (const std::string_view name : kOwn) {
+        fs::remove_all(path_ / name, error);
+        if (error)
+            throw DataError(
+                fmt::format("{}: cannot be removed: {}", (path_ / name).string(), error.message()));
+    }
+}
+
+Config resumed_config(const Config& stored, const Config& given) {
+    Config result = stored;
+    const Config defaults;
+    for (const OptionInfo& option : options()) {
+        const std::string value = get_option(given, option.key), was = get_option(stored, option.key);
+        if (is_harmless(option.key)) {
+            if (option.key != "data" || !value.empty()) set_option(result, option.key, value);
+        } else if (value != was && value != get_option(defaults, option.key)) {
+            throw ConfigError(
+                fmt::format("resume: the run has {} = {}, found {}; a continued run keeps its recipe: leave "
+                            "{} out, or start a new run",
+                            option.key, was, value, flag_of(option.key)));
+        }
+    }
+    return result;
+}
+
+}  // namespace elmo

@@ -1,0 +1,39 @@
+// The folder of a run: whether it may be written, what a continued run takes from it.
+//   RUN/best/ RUN/last/ checkpoints   RUN/log.jsonl   RUN/tensorboard/
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "elmo/config.h"
+#include "train/checkpoint.h"
+
+namespace elmo {
+
+class RunFolder {
+  public:
+    // Looks at config.out and changes nothing. ConfigError when it holds something and neither resume nor
+    // overwrite is set, or when overwrite would delete what is not a run.
+    explicit RunFolder(const Config& config);
+
+    const std::filesystem::path& path() const { return path_; }
+    std::filesystem::path best() const { return path_ / "best"; }
+    std::filesystem::path last() const { return path_ / "last"; }
+    // The checkpoint to continue from; null for a new run (also when the run stopped before it saved one).
+    const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
+
+    // Creates the folder; with overwrite, removes the files of the run that was there.
+    void prepare();
+
+  private:
+    std::filesystem::path path_;
+    bool overwrite_ = false;
+    std::optional<Checkpoint> checkpoint_;
+};
+
+// The configuration of a continued run: the stored one, and from `given` the keys that do not change the
+// result (threads, logging, where things lie). ConfigError when another key of `given` was set to a value
+// that is neither the default nor the stored one.
+Config resumed_config(const Config& stored, const Config& given);
+
+}  // namespace elmo

@@ -1,0 +1,65 @@
+#include "train/run_log.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <vector>
+
+namespace elmo {
+
+RunLog::RunLog(const std::filesystem::path& run, std::int64_t first_step, std::int64_t total_steps)
+    : lines_(run / "log.jsonl"),
+      board_(run / "tensorboard", first_step > 0 ? first_step + 1 : 0),
+      progress_("training", total_steps, "steps") {}
+
+void RunLog::event(const std::string& kind, std::int64_t step, nlohmann::ordered_json fields) {
+    nlohmann::ordered_json line = {{"event", kind}, {"step", step}};
+    line.update(fields);
+    lines_.write(line);
+}
+
+void RunLog::step(const StepLog& s) {
+    lines_.write(nlohmann::ordered_json{{"event", "step"},
+                                        {"step", s.step},
+                                        {"epoch", s.epoch},
+                                        {"loss", s.loss},
+                                        {"lr_encoder", s.encoder_lr},
+                                        {"lr_head", s.head_lr},
+                                        {"texts_per_second", s.texts_per_second},
+                                        {"tokens_per_second", s.tokens_per_second},
+                                        {"step_ms", s.step_ms},
+                                        {"saturations", s.saturations}});
+    const std::array scalars = {Scalar{"train/loss", s.loss},
+                                Scalar{"train/lr_encoder", s.encoder_lr},
+                                Scalar{"train/lr_head", s.head_lr},
+                                Scalar{"speed/texts_per_second", s.texts_per_second},
+                                Scalar{"speed/tokens_per_second", s.tokens_per_second},
+                                Scalar{"speed/step_ms", s.step_ms},
+                                Scalar{"train/saturations", static_cast<double>(s.saturations)}};
+    board_.add_scalars(s.step, scalars);
+    note_ = fmt::format("epoch {:.2f}  loss {:.4g}  {:.0f} texts/s", s.epoch, s.loss, s.texts_per_second);
+    progress_.update(s.step, note_);
+}
+
+void RunLog::validation(std::int64_t step, double epoch, const Evaluation& scores) {
+    nlohmann::ordered_json line = {{"event", "validation"}, {"step", step}, {"epoch", epoch}};
+    std::vector<std::string> tags;
+    std::vector<Scalar> scalars;
+    tags.reserve(scores.scores.size());
+    for (const Score& score : scores.scores) {
+        line[score.name] = score.percent;
+        tags.push_back("validation/" + score.name);
+        scalars.push_back({tags.back(), score.percent});
+    }
+    lines_.write(line);
+    board_.add_scalars(step, scalars);
+}
+
+void RunLog::tick(std::int64_t step) {
+    progress_.update(step, note_);
+}
+void RunLog::finish() {
+    progress_.finish(note_);
+}
+
+}  // namespace elmo

@@ -1,0 +1,46 @@
+// What a run says while it trains: RUN/log.jsonl, RUN/tensorboard/ and the progress bar.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "base/log.h"
+#include "elmo/elmo.h"
+#include "io/json_lines.h"
+#include "io/tensorboard.h"
+
+namespace elmo {
+
+// One line of the log: the state after `step`, rates over the steps since the line before.
+struct StepLog {
+    std::int64_t step = 0;
+    double epoch = 0;
+    double loss = 0;  // binary cross-entropy of a text: the sum over all labels, mean over the batch
+    double encoder_lr = 0, head_lr = 0;
+    double step_ms = 0, texts_per_second = 0, tokens_per_second = 0;
+    std::int64_t saturations = 0;  // since the start of the run
+};
+
+class RunLog {
+  public:
+    // Continues what is in `run`; `first_step` is the number of steps already done.
+    RunLog(const std::filesystem::path& run, std::int64_t first_step, std::int64_t total_steps);
+
+    // One JSON line of kind "start", "resume", "validation", "checkpoint", "end"... with what belongs to it.
+    void event(const std::string& kind, std::int64_t step, nlohmann::ordered_json fields);
+    void step(const StepLog& line);
+    void validation(std::int64_t step, double epoch, const Evaluation& scores);
+    // Moves the bar.
+    void tick(std::int64_t step);
+    void finish();
+
+  private:
+    JsonLinesWriter lines_;
+    TensorBoardWriter board_;
+    Progress progress_;
+    std::string note_;
+};
+
+}  // namespace elmo

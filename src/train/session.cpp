@@ -1,0 +1,109 @@
+#include "train/session.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+
+namespace elmo {
+
+std::unique_ptr<Backend> make_backend(const Config& config) {
+    if (config.device == "cpu") return make_cpu_backend(config.cpu_products);
+    if (config.device == "reference") return make_reference_backend();
+    throw ConfigError(fmt::format("device: expected cpu or reference, found '{}'", quoted(config.device)));
+}
+
+std::int64_t program_start_bytes() {
+    static const std::int64_t bytes = std::max<std::int64_t>(resident_bytes(), 0);
+    return bytes;
+}
+
+Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& shape)
+    : shape_(shape), max_bytes_(config.max_memory.empty() ? 0 : parse_bytes(config.max_memory)) {
+    backend_ = make_backend(config);
+    encoder_ = make_encoder(spec, *backend_);
+    if (!shape.head_folder.empty()) {
+        head_ = std::make_unique<Head>(Head::map(shape.head_folder, *backend_));
+        shape_.labels = head_->labels();
+        shape_.mapped_bytes += head_->mapped_bytes();
+    }
+    workload_.batch = shape.batch;
+    workload_.tokens = shape.tokens;
+    workload_.longest = shape.longest;
+    workload_.labels = shape_.labels;
+    workload_.head_dtype = head_ ? head_->dtype() : head_dtype(config.precision);
+    workload_.top_k = shape.top_k;
+    workload_.training = shape.training;
+    encoder_->describe_workload(workload_);
+
+    dry_run(std::max<std::int64_t>(config.chunks, 1));
+    if (config.chunks > 0 || max_bytes_ == 0) return;
+    // More chunks, less memory, until it fits or more do not help.
+    while (plan_.total_bytes() > max_bytes_ && workload_.chunks < shape_.labels) {
+        const std::int64_t before = plan_.total_bytes();
+        dry_run(std::min(workload_.chunks * 2, shape_.labels));
+        if (plan_.total_bytes() >= before) break;
+    }
+}
+
+void Session::lay_out(Arena& arena) {
+    encoder_->allocate(arena, workload_);
+    if (shape_.head_folder.empty()) head_->allocate(arena);
+    backend_->reserve(arena, workload_);
+    if (!shape_.training) return;
+    embed_grad_BD_ = arena.allocate("step/grad_embed_bf16", DType::kBf16, shape_.batch, workload_.width);
+    {
+        const Arena::Scope head_phase(arena);
+        head_grad_BD_ = arena.allocate("step/grad_embed_f32", DType::kF32, shape_.batch, workload_.width);
+    }
+    {
+        const Arena::Scope backward_phase(arena);
+        encoder_->allocate_backward(arena, workload_);
+    }
+}
+
+void Session::dry_run(std::int64_t chunks) {
+    workload_.chunks = chunks;
+    if (shape_.head_folder.empty())
+        head_ =
+            std::make_unique<Head>(shape_.labels, workload_.width, workload_.head_dtype, chunks, *backend_);
+    Arena arena;
+    lay_out(arena);
+    plan_.segments = arena.segments();
+    plan_.arena_bytes = arena.peak_bytes();
+    plan_.mapped_bytes = shape_.mapped_bytes;
+    plan_.program_bytes = program_start_bytes() + kLibraryBytes + shape_.table_bytes;
+    plan_.chunks = chunks;
+}
+
+void Session::check_fits(std::int64_t room_bytes, const std::string& whose) const {
+    if (plan_.arena_bytes <= room_bytes) return;
+    std::int64_t used = 0;
+    for (const Segment& segment : plan_.segments) {
+        if (!segment.at_peak) continue;
+        used += segment.bytes;
+        if (used <= room_bytes) continue;
+        throw OutOfMemory(
+            fmt::format("out of memory: {} ({}) does not fit: {} {}, of which the model and the step may "
+                        "take {}; they need {}. "
+                        "Lower batch_size, max_length or width, or store the head in fewer bits (precision). "
+                        "The plan:\n{}",
+                        segment.name, human_bytes(segment.bytes), whose,
+                        human_bytes(room_bytes + plan_.total_bytes() - plan_.arena_bytes),
+                        human_bytes(std::max<std::int64_t>(room_bytes, 0)), human_bytes(plan_.arena_bytes),
+                        plan_.describe()));
+    }
+}
+
+void Session::allocate() {
+    const std::int64_t other = plan_.total_bytes() - plan_.arena_bytes;
+    if (max_bytes_ > 0) check_fits(max_bytes_ - other, "max_memory is");
+    // What is resident already is not asked for again; mapped pages can be dropped by the kernel.
+    check_fits(available_memory_bytes() - kLibraryBytes, "this machine has left");
+    arena_ = std::make_unique<Arena>(backend_->allocate(plan_.arena_bytes));
+    lay_out(*arena_);
+}
+
+}  // namespace elmo

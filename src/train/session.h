@@ -1,0 +1,81 @@
+// What a run is in memory: backend, encoder, head, and the arena that holds every byte of them. One function
+// lays the arena out, and planning, training and prediction all call it: the plan is what happens.
+//
+// The order is fixed: encoder (weights, gradients, optimiser state, activations), head weights, the backend's
+// scratch, the gradient that goes from head to encoder; then, over one another, what only the head's step
+// and what only the encoder's backward need.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "backend/backend.h"
+#include "elmo/elmo.h"
+#include "model/encoder.h"
+#include "model/head.h"
+
+namespace elmo {
+
+// What libraries take once they run: oneDNN's generated code and packed operands, thread stacks, the
+// tokenizer, batches and log buffers.
+inline constexpr std::int64_t kLibraryBytes = std::int64_t{48} << 20;
+
+// What a run must have room for: facts of the data set and of the verb.
+struct RunShape {
+    std::int64_t labels = 0;
+    std::int64_t batch = 0;    // texts of the largest batch
+    std::int64_t tokens = 0;   // tokens of the largest batch
+    std::int64_t longest = 0;  // tokens of the longest text
+    std::int64_t top_k = 0;    // labels asked for at a time; 0 where nothing is ranked
+    bool training = true;
+    std::filesystem::path
+        head_folder;                // prediction: the checkpoint whose head is mapped instead of allocated
+    std::int64_t mapped_bytes = 0;  // of the data set's cache
+    std::int64_t table_bytes = 0;   // row orders, label counts: ordinary memory that grows with the data
+};
+
+std::unique_ptr<Backend> make_backend(const Config& config);  // device and cpu_products; ConfigError
+
+// Resident memory at the first call, that is when the verb began. Later data, mapped or allocated, is
+// counted on its own.
+std::int64_t program_start_bytes();
+
+class Session {
+  public:
+    // Plans: `chunks` as given, or the fewest with which the plan keeps within max_memory. Allocates nothing.
+    Session(const Config& config, const EncoderSpec& spec, const RunShape& shape);
+
+    const MemoryReport& plan() const { return plan_; }
+    // Takes the memory. OutOfMemory, naming the first tensor that does not fit and carrying the plan, when
+    // the plan exceeds max_memory or what the machine has left.
+    void allocate();
+
+    Backend& backend() { return *backend_; }
+    Encoder& encoder() { return *encoder_; }
+    Head& head() { return *head_; }
+    const Workload& workload() const { return workload_; }
+
+    // Gradient of the pooled vectors as the head gives it (f32) and as the encoder takes it (bf16).
+    View head_grad(std::int64_t batch) const { return head_grad_BD_.first(batch); }
+    View embed_grad(std::int64_t batch) const { return embed_grad_BD_.first(batch); }
+
+  private:
+    void lay_out(Arena& arena);
+    // Plans with this many chunks: fills plan_.
+    void dry_run(std::int64_t chunks);
+    void check_fits(std::int64_t room_bytes, const std::string& whose) const;
+
+    RunShape shape_;
+    std::int64_t max_bytes_ = 0;  // of max_memory; 0: not given
+    std::unique_ptr<Backend> backend_;
+    std::unique_ptr<Encoder> encoder_;
+    std::unique_ptr<Head> head_;
+    Workload workload_;
+    MemoryReport plan_;
+    std::unique_ptr<Arena> arena_;
+    View head_grad_BD_, embed_grad_BD_;
+};
+
+}  // namespace elmo

@@ -1,0 +1,105 @@
+#include "train/tokenizer_files.h"
+
+#include <fmt/format.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/text_util.h"
+#include "data/cache_file.h"
+#include "data/layout.h"
+#include "data/token_import.h"
+#include "elmo/error.h"
+#include "io/atomic_file.h"
+#include "text/spec.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+bool has_tokenizer(const fs::path& folder) {
+    std::error_code error;
+    for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json"})
+        if (fs::exists(folder / name, error)) return true;
+    return false;
+}
+
+std::unique_ptr<Tokenizer> learn(const Config& config) {
+    const auto start = std::chrono::steady_clock::now();
+    LearnOptions options;
+    options.kind = config.tokenizer_kind == "bpe" ? TokenizerKind::kByteBpe : TokenizerKind::kWordPiece;
+    options.vocab_size = config.vocab_size;
+    std::int64_t texts = 0;
+    Progress progress("learning a vocabulary", 0, "texts");
+    TrainingTexts stream(config);
+    auto tokenizer = learn_tokenizer(
+        [&](std::string_view& text) {
+            if (!stream.next(text)) return false;
+            progress.update(++texts);
+            return true;
+        },
+        options);
+    progress.finish();
+    if (texts == 0) throw DataError(fmt::format("{}: expected training texts, found none", config.data));
+    log_info(fmt::format("learnt a vocabulary of {} tokens from {} texts in {:.1f} s",
+                         with_commas(tokenizer->vocab_size()), with_commas(texts),
+                         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
+    return tokenizer;
+}
+
+std::unique_ptr<Tokenizer> learn_or_reuse(const Config& config) {
+    const Layout layout = find_layout(config);
+    const fs::path folder = cache_folder(config.cache, layout.data);
+    CacheKey key(layout.data, "tokenizer");
+    for (const char* option :
+         {"tokenizer_kind", "vocab_size", "text_column", "test_share", "allow_invalid_utf8", "format"})
+        key.add(option, get_option(config, option));
+    key.add_file(layout.train.text);
+    if (const auto file = CacheFile::open(folder, key)) {
+        const auto json = file->section<char>("tokenizer");
+        return parse_tokenizer_json({json.data(), json.size()}, (folder / key.file_name()).string());
+    }
+    auto tokenizer = learn(config);
+    const std::string json = tokenizer->to_json();
+    CacheWriter writer(folder, key);
+    writer.section("tokenizer", std::vector<char>(json.begin(), json.end()));
+    writer.commit();
+    return tokenizer;
+}
+
+std::string config_json(const Tokenizer& tokenizer, const TokenizerSpec& spec, std::int64_t max_length) {
+    nlohmann::ordered_json json = {{"tokenizer_class", "PreTrainedTokenizerFast"},
+                                   {"model_max_length", max_length},
+                                   {"clean_up_tokenization_spaces", false}};
+    const auto name = [&](const char* key, std::int32_t id) {
+        for (const NamedId& entry : spec.vocab)
+            if (entry.id == id) json[key] = entry.token;
+        for (const AddedToken& entry : spec.added_tokens)
+            if (entry.id == id) json[key] = entry.content;
+    };
+    name("unk_token", tokenizer.unk_id());
+    name("pad_token", tokenizer.pad_id());
+    name("cls_token", tokenizer.cls_id());
+    name("sep_token", tokenizer.sep_id());
+    for (const AddedToken& entry : spec.added_tokens)
+        if (entry.content == "[MASK]" || entry.content == "<mask>") json["mask_token"] = entry.content;
+    return json.dump(2) + "\n";
+}
+
+}  // namespace
+
+std::unique_ptr<Tokenizer> open_tokenizer(const Config& config) {
+    if (config.tokenizer != "auto") return load_tokenizer(config.tokenizer);
+    if (config.encoder != "bag" && has_tokenizer(config.encoder)) return load_tokenizer(config.encoder);
+    return learn_or_reuse(config);
+}
+
+void save_tokenizer(const fs::path& folder, const Tokenizer& tokenizer, std::int64_t max_length) {
+    const std::string json = tokenizer.to_json();
+    write_file_atomically(folder / "tokenizer.json", json);
+    write_file_atomically(folder / "tokenizer_config.json",
+                          config_json(tokenizer, read_tokenizer_json(json, "tokenizer.json"), max_length));
+}
+
+}  // namespace elmo

@@ -1,0 +1,263 @@
+#include "train/trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/text_util.h"
+#include "train/plan.h"
+#include "train/scoring.h"
+
+namespace elmo {
+namespace {
+
+const std::vector<std::int64_t> kValidationKs = {1, 3, kRankedInTraining};
+
+double seconds_since(std::chrono::steady_clock::time_point start) {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+}  // namespace
+
+Trainer::Trainer(RunFolder& folder, const Config& config, const std::atomic<bool>& stop)
+    : folder_(folder),
+      stop_(stop),
+      data_(config, folder.checkpoint()),
+      config_(data_.config()),
+      labels_(data_.labels()),
+      schedule_(make_schedule(config_, data_.total_steps())),
+      session_(config_, data_.encoder_spec(), data_.shape(kRankedInTraining)) {
+    data_.describe(state_);
+    session_.allocate();
+    if (folder.checkpoint() != nullptr) {
+        restore(*folder.checkpoint());
+    } else {
+        session_.encoder().initialise(config_.seed);
+        session_.head().initialise(config_.seed);
+    }
+}
+
+void Trainer::restore(const Checkpoint& checkpoint) {
+    const RunState& was = checkpoint.state();
+    if (was.data_hash != state_.data_hash || was.labels != state_.labels ||
+        was.names_hash != state_.names_hash)
+        throw DataError(fmt::format(
+            "resume: {} is not the data of the run in {}: expected {} rows, {} labels and hash {}, "
+            "found {}, {} and {}",
+            config_.data, folder_.path().string(), was.train_rows, was.labels, was.data_hash,
+            state_.train_rows, state_.labels, state_.data_hash));
+    if (was.total_steps != state_.total_steps)
+        throw ConfigError(
+            fmt::format("resume: the run has {} steps, found {}", was.total_steps, state_.total_steps));
+    state_ = was;
+    session_.encoder().load_weights(checkpoint.folder());
+    session_.head().load(checkpoint.folder());
+    if (config_.freeze_encoder) return;
+    if (!checkpoint.has_optimizer())
+        throw DataError(
+            fmt::format("{}: expected optimizer.safetensors, found none", checkpoint.folder().string()));
+    session_.encoder().load_state(checkpoint.folder() / "optimizer.safetensors");
+}
+
+// One training step, as data sees it.
+double Trainer::train_step(const Batch& batch, bool want_loss) {
+    Encoder& encoder = session_.encoder();
+    const TextBatch texts{batch.tokens, batch.offsets};
+    const View head_grad_BD = session_.head_grad(batch.size());
+    const View embed_grad_BD = session_.embed_grad(batch.size());
+    const auto head_lr = static_cast<float>(config_.head_lr * schedule_.factor(state_.step));
+    const auto head_decay = static_cast<float>(config_.head_weight_decay);
+    const auto step = static_cast<std::uint64_t>(state_.step);
+
+    const View embed_BD = encoder.forward(texts, true, config_.seed, step);
+    check_finite(embed_BD, "the pooled text vectors have");
+    const HeadStepResult head = session_.head().step(embed_BD, positives_of(batch), head_lr, head_decay,
+                                                     config_.seed, step, want_loss, head_grad_BD);
+    check_finite(head_grad_BD, "the head's gradient of the text vectors has");
+    if (!config_.freeze_encoder) {
+        session_.backend().cast(embed_grad_BD, head_grad_BD);
+        encoder.backward(texts, embed_grad_BD, (state_.step - 1) % config_.accumulate != 0);
+        if (want_loss) check_gradients();
+        if (state_.step % config_.accumulate == 0 || state_.step == state_.total_steps) update_encoder();
+    }
+    session_.backend().wait();
+    state_.saturations += head.saturations;
+    return head.loss_sum / static_cast<double>(batch.size());
+}
+
+void Trainer::update_encoder() {
+    AdamWSettings settings;
+    settings.lr = static_cast<float>(config_.encoder_lr * schedule_.factor(state_.step));
+    settings.beta1 = static_cast<float>(config_.beta1);
+    settings.beta2 = static_cast<float>(config_.beta2);
+    settings.epsilon = static_cast<float>(config_.epsilon);
+    settings.weight_decay = static_cast<float>(config_.encoder_weight_decay);
+    settings.t = ++state_.updates;
+    settings.seed = config_.seed;
+    session_.encoder().update(settings);
+}
+
+const std::vector<Positive>& Trainer::positives_of(const Batch& batch) {
+    sort_positives(batch, sorted_);
+    positives_.resize(sorted_.labels.size());
+    for (std::size_t i = 0; i < positives_.size(); ++i)
+        positives_[i] = {sorted_.labels[i], sorted_.samples[i]};
+    return positives_;
+}
+
+void Trainer::check_finite(const View& view, const std::string& what) {
+    if (!session_.backend().has_non_finite(view)) return;
+    throw NumericError(
+        fmt::format("step {}: {} a NaN or Inf; nothing was saved over the last checkpoint; lower head_lr or "
+                    "encoder_lr, or lengthen warmup_steps, and train again",
+                    state_.step, what));
+}
+
+void Trainer::check_gradients() {
+    for (const Parameter& p : session_.encoder().parameters())
+        check_finite(p.grad, fmt::format("encoder gradient '{}' has", p.name));
+}
+
+void Trainer::log_step(double loss) {
+    if (!std::isfinite(loss))
+        throw NumericError(
+            fmt::format("step {}: the loss is {}; nothing was saved over the last checkpoint; lower head_lr",
+                        state_.step, loss));
+    state_.last_loss = loss;
+    const double seconds = seconds_ - logged_seconds_;
+    const auto steps = static_cast<double>(state_.step - logged_step_);
+    StepLog line;
+    line.step = state_.step;
+    line.epoch = epoch();
+    line.loss = loss;
+    line.encoder_lr = config_.freeze_encoder ? 0 : config_.encoder_lr * schedule_.factor(state_.step);
+    line.head_lr = config_.head_lr * schedule_.factor(state_.step);
+    line.step_ms = 1e3 * seconds / steps;
+    line.texts_per_second = static_cast<double>(logged_texts_) / seconds;
+    line.tokens_per_second = static_cast<double>(logged_tokens_) / seconds;
+    line.saturations = state_.saturations;
+    log_->step(line);
+    logged_seconds_ = seconds_;
+    logged_step_ = state_.step;
+    logged_texts_ = logged_tokens_ = 0;
+}
+
+void Trainer::save(const std::filesystem::path& folder, bool with_optimizer) {
+    save_checkpoint(
+        folder,
+        {config_, session_.encoder(), session_.head(), data_.tokenizer(), data_.max_length(), labels_},
+        state_, with_optimizer && !config_.freeze_encoder);
+    log_->event("checkpoint", state_.step, {{"folder", folder.filename().string()}});
+}
+
+// Validates, keeps the best, then saves the last: a crash between the two only repeats the validation.
+void Trainer::validate_and_save() {
+    if (data_.has_validation()) {
+        Scorer scorer(config_, kValidationKs, labels_.counts, state_.train_rows);
+        const Split& split = data_.validation_split();
+        rank_rows(session_, data_.validation(), split, scorer.largest_k(), "validating",
+                  [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
+                      scorer.add(ranked, split.labels.row(row));
+                  });
+        const Evaluation scores = scorer.result();
+        const double score = scores.get(config_.select);
+        log_->validation(state_.step, epoch(), scores);
+        const bool better = score > state_.best_score;
+        log_info(
+            fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {} validation texts{}",
+                        epoch(), state_.step, scores.get("P@1"), scores.get("P@3"), scores.get("P@5"),
+                        with_commas(scores.num_samples), better ? ", the best yet" : ""));
+        if (better) {
+            state_.best_score = score;
+            state_.best_step = state_.step;
+            save(folder_.best(), false);
+        }
+    }
+    save(folder_.last(), true);
+}
+
+TrainResult Trainer::run() {
+    folder_.prepare();
+    log_.emplace(folder_.path(), state_.step, state_.total_steps);
+    log_->event(state_.step > 0 ? "resume" : "start", state_.step,
+                {{"total_steps", state_.total_steps},
+                 {"labels", state_.labels},
+                 {"train_rows", data_.train().num_rows()},
+                 {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
+                 {"planned_bytes", session_.plan().total_bytes()},
+                 {"backend", session_.backend().describe()},
+                 {"recipe", stored_recipe(config_)}});
+
+    const std::int64_t eval_steps = std::max<std::int64_t>(
+        1, std::llround(config_.eval_every * static_cast<double>(data_.train().steps_per_epoch())));
+    logged_step_ = state_.step;
+    BatchReader reader(data_.train(), state_.step, state_.total_steps);
+    while (!stop_.load()) {
+        const Batch* batch = reader.next();
+        if (batch == nullptr) break;
+        ++state_.step;
+        const bool last = state_.step == state_.total_steps;
+        const bool want_loss = last || state_.step % config_.log_every == 0 || state_.step == 1;
+        const auto start = std::chrono::steady_clock::now();
+        const double loss = train_step(*batch, want_loss);
+        seconds_ += seconds_since(start);
+        texts_ += batch->size();
+        logged_texts_ += batch->size();
+        logged_tokens_ += static_cast<std::int64_t>(batch->tokens.size());
+        if (want_loss) log_step(loss);
+        log_->tick(state_.step);
+        if (last || state_.step % eval_steps == 0)
+            validate_and_save();
+        else if (config_.save_every > 0 && state_.step % config_.save_every == 0)
+            save(folder_.last(), true);
+    }
+    const bool interrupted = state_.step < state_.total_steps;
+    if (interrupted) {
+        log_info(fmt::format("stopped after step {}; --resume continues", state_.step));
+        save(folder_.last(), true);
+    }
+    if (state_.best_step == 0) save(folder_.best(), false);
+    log_->finish();
+
+    TrainResult result;
+    result.steps = state_.step;
+    result.epochs = epoch();
+    result.interrupted = interrupted;
+    result.train_seconds = seconds_;
+    result.texts_per_second = seconds_ > 0 ? static_cast<double>(texts_) / seconds_ : 0;
+    result.last_loss = state_.last_loss;
+    result.select = data_.has_validation() ? config_.select : "last";
+    result.best_score = std::max(state_.best_score, 0.0);
+    result.best_step = state_.best_step > 0 ? state_.best_step : state_.step;
+    result.planned = session_.plan();
+    result.measured_peak_bytes = peak_resident_bytes();
+    result.saturations = state_.saturations;
+    log_->event("end", state_.step,
+                {{"interrupted", interrupted},
+                 {"train_seconds", result.train_seconds},
+                 {"best_score", result.best_score},
+                 {"best_step", result.best_step},
+                 {"measured_peak_bytes", result.measured_peak_bytes}});
+    return result;
+}
+
+TrainResult train(const Config& given, const std::atomic<bool>& stop) {
+    program_start_bytes();
+    validate(given);
+    set_num_threads(static_cast<int>(given.threads));
+    RunFolder folder(given);
+    Config config = given;
+    if (folder.checkpoint() != nullptr) {
+        config = resumed_config(folder.checkpoint()->config(), given);
+        log_info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
+                             folder.checkpoint()->state().step, folder.checkpoint()->state().total_steps));
+    }
+    Trainer trainer(folder, config, stop);
+    return trainer.run();
+}
+
+}  // namespace elmo

@@ -1,0 +1,57 @@
+// The training loop.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "elmo/elmo.h"
+#include "train/checkpoint.h"
+#include "train/run_data.h"
+#include "train/run_folder.h"
+#include "train/run_log.h"
+#include "train/schedule.h"
+#include "train/session.h"
+
+namespace elmo {
+
+class Trainer {
+  public:
+    // Opens data, plans and takes memory, starts or restores the weights. Writes nothing yet.
+    Trainer(RunFolder& folder, const Config& config, const std::atomic<bool>& stop);
+    TrainResult run();
+
+  private:
+    void restore(const Checkpoint& checkpoint);
+    // One step on one batch; the loss of a text when wanted.
+    double train_step(const Batch& batch, bool want_loss);
+    void update_encoder();
+    void check_finite(const View& view, const std::string& what);
+    void check_gradients();
+    const std::vector<Positive>& positives_of(const Batch& batch);
+    void log_step(double loss);
+    void validate_and_save();
+    void save(const std::filesystem::path& folder, bool with_optimizer);
+    double epoch() const {
+        return static_cast<double>(state_.step) / static_cast<double>(state_.steps_per_epoch);
+    }
+
+    RunFolder& folder_;
+    const std::atomic<bool>& stop_;
+    RunData data_;
+    const Config& config_;  // of data_
+    LabelTable labels_;
+    RunState state_;
+    Schedule schedule_;
+    Session session_;
+    std::optional<RunLog> log_;
+
+    SortedPositives sorted_;
+    std::vector<Positive> positives_;
+    double seconds_ = 0, logged_seconds_ = 0;  // inside steps
+    std::int64_t texts_ = 0, logged_texts_ = 0, logged_tokens_ = 0, logged_step_ = 0;
+};
+
+}  // namespace elmo
