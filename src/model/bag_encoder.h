@@ -11,7 +11,7 @@ namespace elmo {
 
 class BagEncoder : public Encoder {
   public:
-    static constexpr float kOutputNorm = 6.0f;
+    static constexpr float kOutputNorm = 8.0f;
 
     BagEncoder(EncoderSpec spec, Backend& backend);
     void allocate_backward(Arena& arena, const Workload& workload) override;
