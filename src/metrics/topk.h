@@ -23,7 +23,7 @@ inline bool ranks_before(const ScoredLabel& a, const ScoredLabel& b) {
 // offered at most once. NaN never enters.
 class TopK {
   public:
-    explicit TopK(std::int64_t k) : k_(k) { heap_.reserve(static_cast<std::size_t>(k)); }
+    explicit TopK(std::int64_t k) : k_(k) {}
 
     std::int64_t k() const { return k_; }
     std::int64_t size() const { return static_cast<std::int64_t>(heap_.size()); }

@@ -1,5 +1,6 @@
 #include "io/line_reader.h"
 
+#include <unistd.h>
 #include <zlib.h>
 
 #include <vector>
@@ -121,9 +122,30 @@ TEST(LineReader, TooLongALineIsAnErrorWithItsNumber) {
           "12345\r\n12345\r\n12345");
     EXPECT_EQ(lines_of(folder / "a", 5), (Lines{"12345", "12345", "12345"}));
     // One line of zeros that inflates to far more than the limit.
-    spill(folder / "bomb.gz", gzip(std::string(200 << 20, '\0')));
-    EXPECT_CONTAINS(data_error_of([&] { lines_of(folder / "bomb.gz"); }),
-                    "bomb.gz:1: expected lines of at most 64.0 MiB");
+    spill(folder / "bomb.gz", gzip(std::string(20 << 20, '\0')));
+    EXPECT_CONTAINS(data_error_of([&] { lines_of(folder / "bomb.gz", 1 << 20); }),
+                    "bomb.gz:1: expected lines of at most 1.0 MiB");
+}
+
+TEST(LineReader, StandardInputComesLineByLine) {
+    int ends[2];
+    ASSERT_EQ(::pipe(ends), 0);
+    const int saved = ::dup(STDIN_FILENO);
+    ASSERT_GE(::dup2(ends[0], STDIN_FILENO), 0);
+    ASSERT_EQ(::write(ends[1], "\n", 1), 1);
+    LineReader reader("-");
+    EXPECT_EQ(reader.next_line(), "");  // before anything else is written: nothing is waited for
+    ASSERT_EQ(::write(ends[1], "one\ntw", 6), 6);
+    EXPECT_EQ(reader.next_line(), "one");
+    ASSERT_EQ(::write(ends[1], "o", 1), 1);
+    ::close(ends[1]);
+    EXPECT_EQ(reader.next_line(), "two");
+    EXPECT_EQ(reader.next_line(), std::nullopt);
+    EXPECT_EQ(reader.name(), "standard input");
+    EXPECT_EQ(reader.total_bytes(), 0);
+    ::dup2(saved, STDIN_FILENO);
+    ::close(saved);
+    ::close(ends[0]);
 }
 
 TEST(LineReader, MessagesAndProgress) {
