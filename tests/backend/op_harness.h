@@ -168,22 +168,32 @@ inline std::vector<std::int32_t> random_tokens(std::int64_t count, std::int64_t 
     return tokens;
 }
 
-// A backend with its scratch planned and taken as a run does it.
+// A backend with its scratch planned and taken as a run does it, and a guard behind the planned memory.
 class Reserved {
   public:
     Reserved(std::unique_ptr<Backend> backend, const Workload& workload) : backend_(std::move(backend)) {
         Arena dry;
         backend_->reserve(dry, workload);
-        arena_ = std::make_unique<Arena>(backend_->allocate(dry.peak_bytes()));
+        auto block = backend_->allocate(dry.peak_bytes() + kGuard);
+        guard_ = static_cast<const char*>(block->data()) + dry.peak_bytes();
+        arena_ = std::make_unique<Arena>(std::move(block));
         backend_->reserve(*arena_, workload);
         EXPECT_EQ(arena_->peak_bytes(), dry.peak_bytes());
     }
+    ~Reserved() {
+        EXPECT_TRUE(std::all_of(guard_, guard_ + kGuard, [](char c) { return c == 0; }))
+            << "an op wrote behind the scratch it had planned";
+    }
+    Reserved(const Reserved&) = delete;
+    Reserved& operator=(const Reserved&) = delete;
     Backend* operator->() { return backend_.get(); }
     Backend& operator*() { return *backend_; }
 
   private:
+    static constexpr std::int64_t kGuard = 1 << 16;
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Arena> arena_;
+    const char* guard_ = nullptr;
 };
 
 // Storage of weights and activations with the arithmetic of products.
