@@ -73,7 +73,8 @@ ByteBpe::ByteBpe(const TokenizerSpec& spec, std::int32_t unk_id, const std::stri
     while (slots < 2 * spec.merges.size() + 1) slots *= 2;
     merges_.resize(slots);
     for (std::size_t rank = 0; rank < spec.merges.size(); ++rank) {
-        const auto& [left, right] = spec.merges[rank];
+        const std::string& left = spec.merges[rank].first;
+        const std::string& right = spec.merges[rank].second;
         const auto id_of = [&](const std::string& token) {
             const auto found = ids.find(token);
             if (found == ids.end())

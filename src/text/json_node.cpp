@@ -44,10 +44,11 @@ Json parse_json(std::string_view text, const std::string& where) {
 }
 
 void JsonNode::fail(std::string_view expected) const {
-    std::string found = json.is_discarded() ? "nothing" : json.type_name();
+    std::string value;
     if (json.is_primitive() && !json.is_null() && !json.is_discarded())
-        found += " " + quoted(json.dump(-1, ' ', false, Json::error_handler_t::replace));
-    throw DataError(fmt::format("{}: expected {}, found {}", path, expected, found));
+        value = fmt::format(" {}", quoted(json.dump(-1, ' ', false, Json::error_handler_t::replace)));
+    throw DataError(fmt::format("{}: expected {}, found {}{}", path, expected,
+                                json.is_discarded() ? "nothing" : json.type_name(), value));
 }
 
 bool JsonNode::has(const char* key) const {
