@@ -1,6 +1,7 @@
 // What holds for every encoder: memory, files, updates, and refusal of what does not fit.
 #include <functional>
 
+#include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "harness.h"
@@ -111,6 +112,21 @@ TEST_P(EveryEncoder, ResumesExactlyFromSavedState) {
         }
         expect_same_weights(*model.encoder, *other.encoder);
     }
+}
+
+TEST_P(EveryEncoder, ThreadsDoNotChangeResults) {
+    EncoderSpec spec = spec_of(GetParam());
+    spec.pooled_dropout = 0.3f;
+    std::vector<std::unique_ptr<Model>> models;
+    for (const int threads : {1, 3}) {
+        set_num_threads(threads);  // before memory is planned: scratch is a thread's own
+        models.push_back(std::make_unique<Model>(make_cpu_backend("auto"), spec, 3, 12));
+        models.back()->encoder->initialise(1);
+        train_step(*models.back(), 1);
+        train_step(*models.back(), 2);
+    }
+    set_num_threads(0);
+    expect_same_weights(*models[0]->encoder, *models[1]->encoder);
 }
 
 TEST_P(EveryEncoder, PredictionNeedsLessMemoryAndGivesTheSame) {
