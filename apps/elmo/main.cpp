@@ -66,7 +66,10 @@ int guarded_main(int argc, char** argv) {
     } catch (const std::bad_alloc&) {
         return fail(kFailed, "out of memory; 'elmo plan' shows what a run needs");
     } catch (const std::filesystem::filesystem_error& error) {
-        return fail(kFailed, fmt::format("{}: {}", error.path1().string(), error.code().message()).c_str());
+        return fail(kFailed,
+                    error.path1().empty()
+                        ? error.what()
+                        : fmt::format("{}: {}", error.path1().string(), error.code().message()).c_str());
     } catch (const std::exception& error) {
         return fail(kFailed, error.what());
     }

@@ -49,7 +49,7 @@ std::string table(const TrainResult& result, const Config& config) {
                    {"training time", duration_text(result.train_seconds)},
                    {"speed", fmt::format("{:.0f} texts/s", result.texts_per_second)},
                    {"last loss", fmt::format("{:.4f}", result.last_loss)}};
-    if (result.best_step > 0)
+    if (result.best_step > 0 && result.select != "last")
         facts.push_back({fmt::format("best {} on validation", result.select),
                          fmt::format("{:.2f} (step {})", result.best_score, with_commas(result.best_step))});
     facts.push_back({"peak memory, planned", human_bytes(result.planned.total_bytes())});

@@ -155,6 +155,9 @@ Layout find_layout(const Config& config) {
         layout.train = {find_file(data, {"trn_X.txt"}), find_file(data, {"trn_X_Y.txt"}), {}};
         layout.test = {find_file(data, {"tst_X.txt"}), find_file(data, {"tst_X_Y.txt"}), {}};
         layout.label_names = find_file(data, {"Y.txt"});
+        for (const SplitFiles* split : {&layout.train, &layout.test})
+            if (!split->text.empty() && split->labels.empty())
+                labels_beside(split->text);  // says what is missing
     } else if (layout.format == DataFormat::kJsonFolder) {
         const fs::path train = find_file(data, {"trn.json"}), test = find_file(data, {"tst.json"});
         layout.train = {train, train, {}};

@@ -25,7 +25,7 @@ bool has_tokenizer(const fs::path& folder) {
     return false;
 }
 
-std::unique_ptr<Tokenizer> learn(const Config& config) {
+std::unique_ptr<Tokenizer> learn(const Config& config, const Layout& layout) {
     const auto start = std::chrono::steady_clock::now();
     LearnOptions options;
     options.kind = config.tokenizer_kind == "bpe" ? TokenizerKind::kByteBpe : TokenizerKind::kWordPiece;
@@ -33,15 +33,24 @@ std::unique_ptr<Tokenizer> learn(const Config& config) {
     std::int64_t texts = 0;
     Progress progress("learning a vocabulary", 0, "texts");
     TrainingTexts stream(config);
-    auto tokenizer = learn_tokenizer(
-        [&](std::string_view& text) {
-            if (!stream.next(text)) return false;
-            progress.update(++texts);
-            return true;
-        },
-        options);
+    bool ended = false;
+    std::unique_ptr<Tokenizer> tokenizer;
+    try {
+        tokenizer = learn_tokenizer(
+            [&](std::string_view& text) {
+                if (!stream.next(text)) {
+                    ended = true;
+                    return false;
+                }
+                progress.update(++texts);
+                return true;
+            },
+            options);
+    } catch (const DataError& error) {
+        if (!ended) throw;  // the texts themselves: that message names file and line
+        throw DataError(fmt::format("{}: {}", layout.train.text.string(), error.what()));
+    }
     progress.finish();
-    if (texts == 0) throw DataError(fmt::format("{}: expected training texts, found none", config.data));
     log_info(fmt::format("learnt a vocabulary of {} tokens from {} texts in {:.1f} s",
                          with_commas(tokenizer->vocab_size()), with_commas(texts),
                          std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
@@ -55,12 +64,15 @@ std::unique_ptr<Tokenizer> learn_or_reuse(const Config& config) {
     for (const char* option :
          {"tokenizer_kind", "vocab_size", "text_column", "test_share", "allow_invalid_utf8", "format"})
         key.add(option, get_option(config, option));
+    if (layout.train.text.empty())
+        throw DataError(fmt::format("{}: expected training texts to learn a vocabulary from, found no trn_X.txt",
+                                    config.data));
     key.add_file(layout.train.text);
     if (const auto file = CacheFile::open(folder, key)) {
         const auto json = file->section<char>("tokenizer");
         return parse_tokenizer_json({json.data(), json.size()}, (folder / key.file_name()).string());
     }
-    auto tokenizer = learn(config);
+    auto tokenizer = learn(config, layout);
     const std::string json = tokenizer->to_json();
     CacheWriter writer(folder, key);
     writer.section("tokenizer", std::vector<char>(json.begin(), json.end()));

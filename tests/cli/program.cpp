@@ -97,8 +97,8 @@ void write_small_data(const TempFolder& folder, const std::string& name) {
 }
 
 Words small_model() {
-    return {"--width",      "16",  "--batch-size", "6", "--epochs",    "5",   "--vocab-size", "100",
-            "--max-length", "16",  "--dropout",    "0", "--head-lr",   "0.5", "--encoder-lr", "0.01",
+    return {"--width",      "32",  "--batch-size", "6", "--epochs",    "10",  "--vocab-size", "100",
+            "--max-length", "16",  "--dropout",    "0", "--head-lr",   "0.1", "--encoder-lr", "0.01",
             "--validation", "0.1", "--threads",    "1", "--log-every", "10",  "--quiet"};
 }
 

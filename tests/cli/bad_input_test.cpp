@@ -1,0 +1,326 @@
+// Inputs that are wrong: each ends in one clear line and a status, and nothing that existed is lost.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <iterator>
+#include <random>
+
+#include "program.h"
+
+namespace elmo {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string slurp(const fs::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// Both the import alone and training must refuse the data in the same way.
+void expect_refused(const TempFolder& folder, const std::string& data, const std::vector<std::string>& parts,
+                    const Words& flags = {}) {
+    SCOPED_TRACE(data);
+    expect_failure(run_elmo(Words{"data", folder.text(data), "--vocab-size", "100", "--quiet"} + flags), 1,
+                   parts);
+    expect_failure(
+        run_elmo(Words{"train", folder.text(data), "--out", folder.text("run")} + small_model() + flags), 1,
+        parts);
+    EXPECT_FALSE(fs::exists(folder.path("run/best")));
+}
+
+// A copy of the good data set with one file replaced.
+std::string spoiled(const TempFolder& folder, const std::string& file, const std::string& bytes) {
+    static int count = 0;
+    const std::string name = "data" + std::to_string(count++);
+    write_small_data(folder, name);
+    folder.write(name + "/" + file, bytes);
+    return name;
+}
+
+TEST(BadData, WhatIsNotThere) {
+    const TempFolder folder;
+    expect_refused(folder, "missing", {"missing"});
+    fs::create_directories(folder.path("empty"));
+    expect_refused(folder, "empty", {"empty"});
+    for (const char* file : {"trn_X.txt", "trn_X_Y.txt"}) {
+        const std::string name = spoiled(folder, "x", "");
+        fs::remove(folder.path(name + "/" + file));
+        expect_refused(folder, name, {file});
+    }
+}
+
+TEST(BadData, EmptyFiles) {
+    const TempFolder folder;
+    expect_refused(folder, spoiled(folder, "trn_X.txt", ""), {"trn_X"});
+    expect_refused(folder, spoiled(folder, "trn_X_Y.txt", ""), {"trn_X_Y.txt"});
+    folder.write("plain.tsv", "");
+    expect_refused(folder, "plain.tsv", {"plain.tsv"});
+    folder.write("plain.jsonl", "");
+    expect_refused(folder, "plain.jsonl", {"plain.jsonl"});
+    folder.write("plain.csv", "");
+    expect_refused(folder, "plain.csv", {"plain.csv"});
+}
+
+TEST(BadData, HeadersThatDisagree) {
+    const TempFolder folder;
+    std::string rows;
+    for (int i = 0; i < 60; ++i) rows += "0:1\n";
+    expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "61 6\n" + rows), {"trn_X_Y.txt", "61", "60"});
+    expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "59 6\n" + rows), {"trn_X_Y.txt", "59"});
+    expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "60 7\n" + rows), {"Y", "7", "6"});
+    expect_refused(folder, spoiled(folder, "trn_X.txt", "only one text\n"), {"trn_X", "1", "60"});
+    expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "sixty six\n" + rows), {"trn_X_Y.txt:1"});
+    expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "9999999999999999999999 6\n" + rows),
+                   {"trn_X_Y.txt:1"});
+    expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "-1 6\n" + rows), {"trn_X_Y.txt:1"});
+}
+
+TEST(BadData, LabelsThatCannotBe) {
+    const TempFolder folder;
+    const auto with_row = [&](const std::string& row) {
+        std::string rows = "60 6\n" + row + "\n";
+        for (int i = 0; i < 59; ++i) rows += "0:1\n";
+        return spoiled(folder, "trn_X_Y.txt", rows);
+    };
+    expect_refused(folder, with_row("6:1"), {"trn_X_Y.txt:2", "6"});
+    expect_refused(folder, with_row("-1:1"), {"trn_X_Y.txt:2"});
+    expect_refused(folder, with_row("99999999999999999999:1"), {"trn_X_Y.txt:2"});
+    expect_refused(folder, with_row("cat:1"), {"trn_X_Y.txt:2"});
+    expect_refused(folder, with_row("1:"), {"trn_X_Y.txt:2"});
+    expect_refused(folder, with_row("1:1 1:1"), {"trn_X_Y.txt:2", "--allow-repeated-labels"});
+    expect_success(run_elmo(
+        {"data", folder.text(with_row("1:1 1:1")), "--vocab-size", "100", "--allow-repeated-labels"}));
+}
+
+TEST(BadData, NoLabelsAtAll) {
+    const TempFolder folder;
+    std::string none = "60 6\n";
+    for (int i = 0; i < 60; ++i) none += "\n";
+    const std::string unlabelled = spoiled(folder, "trn_X_Y.txt", none);
+    // Every batch is without positives: there is nothing to learn from, which is said or done without harm.
+    const Outcome outcome =
+        run_elmo(Words{"train", folder.text(unlabelled), "--out", folder.text("run")} + small_model());
+    if (outcome.status != 0) expect_failure(outcome, 1, {"label"});
+
+    const std::string zero = spoiled(folder, "trn_X_Y.txt", "60 0\n" + none.substr(5));
+    folder.write(zero + "/tst_X_Y.txt", "20 0\n" + std::string(20, '\n'));
+    folder.write(zero + "/Y.txt", "");
+    expect_failure(run_elmo(Words{"train", folder.text(zero), "--out", folder.text("run0")} + small_model()),
+                   1, {"label"});
+}
+
+TEST(BadData, InvalidUtf8IsRefusedOrCounted) {
+    const TempFolder folder;
+    std::string texts;
+    for (int i = 0; i < 60; ++i) texts += i == 2 ? "a caf\xe9 here\n" : "a cat\n";
+    const std::string name = spoiled(folder, "trn_X.txt", texts);
+    expect_refused(folder, name, {"trn_X.txt:3", "UTF-8", "--allow-invalid-utf8"});
+    const Outcome allowed =
+        run_elmo({"data", folder.text(name), "--vocab-size", "100", "--allow-invalid-utf8", "--json"});
+    expect_success(allowed);
+    EXPECT_NE(allowed.out.find("\"replaced_utf8\":1,"), std::string::npos) << allowed.out;
+}
+
+TEST(BadData, PlainFiles) {
+    const TempFolder folder;
+    folder.write("a.tsv", "a text\tone,two\na text without a tab\n");
+    expect_refused(folder, "a.tsv", {"a.tsv:2"});
+    folder.write("b.jsonl", "{\"text\": \"a\", \"labels\": [\"x\"]}\n{\"text\": \"b\"}\n");
+    expect_refused(folder, "b.jsonl", {"b.jsonl:2", "labels"});
+    folder.write("c.jsonl", "{\"text\": \"a\", \"labels\": [\"x\"]}\n{\"text\": \n");
+    expect_refused(folder, "c.jsonl", {"c.jsonl:2"});
+    folder.write("d.csv", "title,tags\na,b\n");
+    expect_refused(folder, "d.csv", {"d.csv", "text"});
+    folder.write("e.csv", "text,labels\n\"never closed,b\n");
+    expect_refused(folder, "e.csv", {"e.csv:2"});
+}
+
+TEST(BadData, FilterFiles) {
+    const TempFolder folder;
+    write_small_data(folder, "data");
+    const std::string data = folder.text("data");
+    const auto with_filter = [&](const std::string& bytes) {
+        return run_elmo(
+            {"data", data, "--vocab-size", "100", "--filter", folder.write("filter.txt", bytes), "--quiet"});
+    };
+    expect_success(with_filter("0 1\n3 2\n"));
+    expect_success(with_filter(""));
+    expect_failure(with_filter("0 6\n"), 1, {"filter.txt:1"});
+    expect_failure(with_filter("0 1\n1000 1\n"), 1, {"filter.txt:2"});
+    expect_failure(with_filter("x y\n"), 1, {"filter.txt:1"});
+    expect_failure(run_elmo({"data", data, "--vocab-size", "100", "--filter", folder.text("none.txt")}), 2,
+                   {"none.txt"});
+}
+
+TEST(BadPredictions, StoredFiles) {
+    const TempFolder folder;
+    write_small_data(folder, "data");
+    const std::string data = folder.text("data");
+    std::string rows;
+    for (int i = 0; i < 19; ++i) rows += "0:0.5 1:0.25\n";
+    const auto score = [&](const std::string& bytes) {
+        return run_elmo({"eval", "--predictions", folder.write("p.txt", bytes), data});
+    };
+    expect_success(score("20 6\n" + rows + "\n"));
+    expect_failure(score(""), 1, {"p.txt"});
+    expect_failure(score("20 6\n" + rows), 1, {"p.txt", "20", "19"});
+    expect_failure(score("20 6\n" + rows + "6:1\n"), 1, {"p.txt:21"});
+    expect_failure(score("20 6\n" + rows + "1:nan\n"), 1, {"p.txt:21"});
+    expect_failure(score("20 7\n" + rows + "\n"), 1, {"p.txt"});
+    expect_failure(run_elmo({"eval", "--predictions", folder.text("missing"), data}), 1, {"missing"});
+}
+
+// A run that is spoiled file by file.
+class BadRun : public testing::Test {
+  protected:
+    static void SetUpTestSuite() {
+        folder_ = new TempFolder;
+        write_small_data(*folder_, "data");
+        trained_ =
+            run_elmo(Words{"train", folder_->text("data"), "--out", folder_->text("run")} + small_model());
+    }
+    static void TearDownTestSuite() {
+        delete folder_;
+        folder_ = nullptr;
+    }
+    void SetUp() override { ASSERT_EQ(trained_.status, 0) << trained_.err; }
+
+    static std::vector<std::string> files() {
+        std::vector<std::string> names;
+        for (const auto& entry : fs::directory_iterator(folder_->path("run/best")))
+            names.push_back(entry.path().filename().string());
+        std::sort(names.begin(), names.end());
+        return names;
+    }
+    // A copy of the run whose best checkpoint holds `bytes` in `file`.
+    static std::string with(const std::string& file, const std::string& bytes) {
+        static int count = 0;
+        const std::string name = "run" + std::to_string(count++);
+        fs::copy(folder_->path("run"), folder_->path(name), fs::copy_options::recursive);
+        return fs::path(folder_->write(name + "/best/" + file, bytes)).parent_path().parent_path().string();
+    }
+    static void expect_damaged(const std::string& run) {
+        SCOPED_TRACE(run);
+        const Outcome eval = run_elmo({"eval", run, folder_->text("data")});
+        expect_failure(eval, 1, {run});
+        expect_failure(run_elmo({"predict", run}, "the cat\n"), 1, {run});
+        fs::remove_all(run);
+    }
+
+    static TempFolder* folder_;
+    static Outcome trained_;
+};
+TempFolder* BadRun::folder_ = nullptr;
+Outcome BadRun::trained_;
+
+TEST_F(BadRun, MissingFoldersAndFiles) {
+    expect_failure(run_elmo({"predict", folder_->text("nowhere")}, "a\n"), 1, {"nowhere"});
+    expect_failure(run_elmo({"eval", folder_->text("data"), folder_->text("data")}), 1, {"data"});
+    expect_failure(run_elmo({"inspect", folder_->text("nowhere")}), 1, {"nowhere"});
+    for (const std::string& file : files()) {
+        SCOPED_TRACE(file);
+        const std::string run = with(file, "");
+        fs::remove(fs::path(run) / "best" / file);
+        expect_damaged(run);
+    }
+}
+
+TEST_F(BadRun, TruncatedAndCorruptedFiles) {
+    std::mt19937 random(1);
+    for (const std::string& file : files()) {
+        SCOPED_TRACE(file);
+        const std::string good = slurp(folder_->path("run/best/" + file));
+        ASSERT_FALSE(good.empty());
+        for (const std::size_t size : {std::size_t{0}, good.size() / 2})
+            expect_damaged(with(file, good.substr(0, size)));
+        if (file == "manifest.json") continue;  // white space and its own words may change and harm nothing
+        expect_damaged(with(file, good.substr(0, good.size() - 1)));
+        std::string flipped = good;
+        flipped[random() % flipped.size()] ^= 0x20;
+        expect_damaged(with(file, flipped));
+    }
+}
+
+TEST_F(BadRun, ResumeFromADamagedCheckpointStops) {
+    const std::string run = folder_->text("to_resume");
+    fs::copy(folder_->path("run"), run, fs::copy_options::recursive);
+    for (const auto& entry : fs::directory_iterator(fs::path(run) / "last"))
+        fs::resize_file(entry.path(), fs::file_size(entry.path()) / 2);
+    expect_failure(run_elmo(Words{"train", folder_->text("data"), "--out", run, "--resume"} + small_model()),
+                   1, {run});
+    EXPECT_TRUE(fs::exists(fs::path(run) / "best"));
+}
+
+TEST_F(BadRun, TextsThatAreNotUtf8) {
+    const std::string run = folder_->text("run");
+    expect_failure(run_elmo({"predict", run, "--quiet", folder_->write("t.txt", "\xff\n")}), 1,
+                   {"t.txt:1", "UTF-8"});
+    expect_success(run_elmo({"predict", run, "--allow-invalid-utf8"}, "\xff\n"));
+    const Outcome partly =
+        run_elmo({"predict", run, "--json", "--input", "jsonl"}, "{\"text\": \"a\"}\nno json\n");
+    EXPECT_EQ(partly.status, 1);
+    EXPECT_NE(partly.err.find("standard input:2"), std::string::npos) << partly.err;
+}
+
+TEST_F(BadRun, DataOfOtherLabels) {
+    write_small_data(*folder_, "others");
+    folder_->write("others/Y.txt", "a\nb\nc\nd\ne\nf\n");
+    expect_failure(run_elmo({"eval", folder_->text("run"), folder_->text("others")}), 1, {"labels"});
+}
+
+TEST_F(BadRun, AFullDiskLosesNothing) {
+    // A limit on the size of files stands in for a full disk: writes fail, the signal is ignored.
+    const std::string limited =
+        "ulimit -f 4; trap '' XFSZ; \"$ELMO\" train " + folder_->text("data") + " --out ";
+    const Outcome outcome = run_shell(limited + folder_->text("full") +
+                                      " --width 512 --vocab-size 100 --epochs 1 --threads 1 --quiet");
+    expect_failure(outcome, 1, {folder_->text("full")});
+    EXPECT_FALSE(fs::exists(folder_->path("full/best")));
+    EXPECT_FALSE(fs::exists(folder_->path("full/last")));
+
+    const std::string stored = folder_->write("stored.txt", "precious");
+    const Outcome eval = run_shell("(ulimit -f 0; trap '' XFSZ; \"$ELMO\" eval " + folder_->text("run") +
+                                   " " + folder_->text("data") + " --quiet --save-predictions " + stored +
+                                   ") 2>&1 | cat; exit ${PIPESTATUS[0]}");
+    EXPECT_EQ(eval.status, 1);
+    EXPECT_EQ(eval.out.rfind("elmo: error: ", 0), 0u) << eval.out;
+    EXPECT_EQ(slurp(stored), "precious");
+}
+
+TEST(BadTokenizer, IsRefused) {
+    const TempFolder folder;
+    const auto tokenize = [&](const std::string& path) {
+        return run_elmo({"tokenize", "--tokenizer", path}, "a\n");
+    };
+    expect_failure(tokenize(folder.text("nowhere")), 1, {"nowhere"});
+    fs::create_directories(folder.path("empty"));
+    expect_failure(tokenize(folder.text("empty")), 1, {"empty"});
+    expect_failure(tokenize(folder.write("a/tokenizer.json", "")), 1, {"tokenizer.json"});
+    expect_failure(tokenize(folder.write("b/tokenizer.json", "{\"model\": ")), 1, {"tokenizer.json"});
+    expect_failure(tokenize(folder.write("c/tokenizer.json", "{\"model\": {\"type\": \"Unigram\"}}")), 1,
+                   {"Unigram"});
+    expect_failure(tokenize(folder.write("d/vocab.txt", "a\nb\n").substr(0, folder.text("d").size())), 1,
+                   {"["});
+}
+
+TEST(BadEncoder, IsRefused) {
+    const TempFolder folder;
+    write_small_data(folder, "data");
+    const auto train = [&](const std::string& encoder) {
+        return run_elmo(
+            Words{"train", folder.text("data"), "--out", folder.text("run"), "--encoder", encoder} +
+            small_model());
+    };
+    const Outcome missing = train(folder.text("nowhere"));
+    expect_failure(missing, missing.status == 2 ? 2 : 1, {"nowhere"});
+    expect_failure(train(fs::path(folder.write("a/config.json", "{")).parent_path().string()), 1,
+                   {"config.json"});
+    expect_failure(
+        train(fs::path(folder.write("b/config.json", "{\"model_type\": \"gpt2\"}")).parent_path().string()),
+        1, {"gpt2"});
+}
+
+}  // namespace
+}  // namespace elmo

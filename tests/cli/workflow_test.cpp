@@ -1,0 +1,216 @@
+// The verbs in the order in which a user meets them, on a data set of six kinds of animal.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace elmo {
+namespace {
+
+using Json = nlohmann::json;
+
+// One trained run for all tests of this file.
+class Workflow : public testing::Test {
+  protected:
+    static void SetUpTestSuite() {
+        folder_ = new TempFolder;
+        write_small_data(*folder_, "data");
+        trained_ = run_elmo(Words{"train", data(), "--out", run()} + small_model());
+    }
+    static void TearDownTestSuite() {
+        delete folder_;
+        folder_ = nullptr;
+    }
+    void SetUp() override { ASSERT_EQ(trained_.status, 0) << trained_.err; }
+    static std::string data() { return folder_->text("data"); }
+    static std::string run() { return folder_->text("run"); }
+
+    static TempFolder* folder_;
+    static Outcome trained_;
+};
+TempFolder* Workflow::folder_ = nullptr;
+Outcome Workflow::trained_;
+
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+std::vector<Json> json_lines(const std::string& text) {
+    std::vector<Json> lines;
+    std::istringstream in(text);
+    for (std::string line; std::getline(in, line);) lines.push_back(Json::parse(line));
+    return lines;
+}
+
+TEST_F(Workflow, TrainSaysHowItWentOnStandardOutputAlone) {
+    for (const char* part : {"steps", "training time", "texts/s", "best P@1 on validation",
+                             "peak memory, planned", "peak memory, measured"})
+        EXPECT_TRUE(contains(trained_.out, part)) << part << "\n" << trained_.out;
+    EXPECT_EQ(trained_.err, "");  // --quiet
+}
+
+TEST_F(Workflow, EvalPrintsScoresInPercentAndTheProtocol) {
+    const Outcome outcome = run_elmo({"eval", run(), data(), "--json"});
+    expect_success(outcome);
+    const Json json = Json::parse(outcome.out);
+    for (const char* metric : {"P", "nDCG", "PSP", "PSnDCG", "R"})
+        for (const char* k : {"@1", "@3", "@5"}) {
+            ASSERT_TRUE(json.contains(std::string(metric) + k)) << outcome.out;
+            EXPECT_GE(json[std::string(metric) + k].get<double>(), 0);
+        }
+    EXPECT_GE(json["P@1"].get<double>(), 90);  // the words give the labels away
+    EXPECT_EQ(json["protocol"]["samples"], 20);
+    EXPECT_EQ(json["protocol"]["labels"], 6);
+    EXPECT_EQ(json["protocol"]["split"], "test");
+    EXPECT_EQ(json["protocol"]["propensity_a"], 0.55);
+    EXPECT_EQ(json["protocol"]["ties"], "lower label number first");
+    const Outcome people = run_elmo({"eval", run(), data()});
+    EXPECT_TRUE(contains(people.out, "\nP ")) << people.out;
+    EXPECT_TRUE(contains(people.out, "\nPSP ")) << people.out;
+    EXPECT_TRUE(contains(people.out, "ties")) << people.out;
+}
+
+TEST_F(Workflow, EvalFindsTheRunsOwnDataAndTakesOtherK) {
+    const Outcome outcome = run_elmo({"eval", run(), "--json", "--k", "2", "--split", "train"});
+    expect_success(outcome);
+    const Json json = Json::parse(outcome.out);
+    EXPECT_TRUE(json.contains("P@2"));
+    EXPECT_FALSE(json.contains("P@1"));
+    EXPECT_EQ(json["protocol"]["samples"], 60);
+}
+
+TEST_F(Workflow, StoredPredictionsScoreTheSame) {
+    const std::string stored = folder_->text("stored.txt");
+    const Json direct =
+        Json::parse(run_elmo({"eval", run(), data(), "--json", "--save-predictions", stored}).out);
+    const Outcome outcome = run_elmo({"eval", "--predictions", stored, data(), "--json"});
+    expect_success(outcome);
+    const Json scored = Json::parse(outcome.out);
+    for (const auto& [name, value] : direct.items()) {
+        if (contains(name, "@")) {
+            EXPECT_EQ(scored[name], value) << name;
+        }
+    }
+}
+
+TEST_F(Workflow, PredictAnswersLinesWithNames) {
+    const Outcome outcome =
+        run_elmo({"predict", run(), "--top", "2", "--json"}, "the trout runs\n\nthe cat eats\n");
+    expect_success(outcome);
+    const auto lines = json_lines(outcome.out);
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[0]["line"], 1);
+    ASSERT_EQ(lines[0]["labels"].size(), 2u);
+    EXPECT_EQ(lines[0]["labels"][0]["name"], "kind of trout");
+    EXPECT_EQ(lines[0]["labels"][0]["label"], 4);
+    EXPECT_EQ(lines[2]["labels"][0]["name"], "kind of cat");
+    const double best = lines[0]["labels"][0]["probability"], second = lines[0]["labels"][1]["probability"];
+    EXPECT_GT(best, second);
+    EXPECT_LE(best, 1);
+
+    const Outcome people = run_elmo({"predict", run(), "--top", "1"}, "the trout runs\n");
+    EXPECT_EQ(people.out.rfind("the trout runs\n  ", 0), 0u) << people.out;
+    EXPECT_TRUE(contains(people.out, "\t4\tkind of trout\n")) << people.out;
+    EXPECT_EQ(run_elmo({"predict", run()}, "").out, "");
+}
+
+TEST_F(Workflow, PredictReadsFilesJsonLinesAndHonoursTheThreshold) {
+    const std::string file = folder_->write("in.jsonl", "{\"title\": \"the dog\", \"content\": \"hides\"}\n");
+    const Outcome outcome =
+        run_elmo({"predict", run(), file, "--json", "--text-column", "title+content", "--top", "6"});
+    expect_success(outcome);
+    EXPECT_EQ(json_lines(outcome.out)[0]["labels"][0]["name"], "kind of dog");
+    EXPECT_EQ(json_lines(outcome.out)[0]["labels"].size(), 6u);
+    const Outcome strict = run_elmo({"predict", run(), "--json", "--threshold", "1"}, "the dog hides\n");
+    expect_success(strict);
+    for (const Json& label : json_lines(strict.out)[0]["labels"]) EXPECT_EQ(label["probability"], 1.0);
+}
+
+TEST_F(Workflow, PredictDoesNotDependOnTheBatch) {
+    std::string texts;
+    for (int i = 0; i < 50; ++i) texts += "the horse eats near house number " + std::to_string(i) + "\n";
+    const Outcome whole = run_elmo({"predict", run(), "--json"}, texts);
+    const Outcome small = run_elmo({"predict", run(), "--json", "--batch-size", "7"}, texts);
+    expect_success(whole);
+    EXPECT_EQ(json_lines(whole.out).size(), 50u);
+    EXPECT_EQ(whole.out, small.out);
+}
+
+TEST_F(Workflow, TokenizeUsesTheRunsTokenizer) {
+    const Outcome outcome =
+        run_elmo({"tokenize", "--tokenizer", run() + "/best"}, "the cat\nthe cat sleeps\n");
+    expect_success(outcome);
+    EXPECT_EQ(std::count(outcome.out.begin(), outcome.out.end(), '\n'), 2);
+    const auto arrays =
+        json_lines(run_elmo({"tokenize", "--tokenizer", run() + "/best", "--json"}, "the cat\n").out);
+    ASSERT_EQ(arrays.size(), 1u);
+    std::string joined;
+    for (const Json& id : arrays[0]) joined += (joined.empty() ? "" : " ") + id.dump();
+    EXPECT_EQ(outcome.out.substr(0, outcome.out.find('\n')), joined);
+}
+
+TEST_F(Workflow, InspectAndDataSayWhatIsThere) {
+    const Outcome of_run = run_elmo({"inspect", run(), "--json"});
+    expect_success(of_run);
+    EXPECT_EQ(Json::parse(of_run.out)["labels"], 6);
+    const Outcome of_data = run_elmo({"inspect", data(), "--json"});
+    expect_success(of_data);
+    EXPECT_EQ(Json::parse(of_data.out)["train_rows"], 60);
+    const Outcome summary = run_elmo({"data", data(), "--vocab-size", "100", "--json"});
+    expect_success(summary);
+    const Json json = Json::parse(summary.out);
+    EXPECT_EQ(json["train_rows"], 60);
+    EXPECT_EQ(json["test_rows"], 20);
+    EXPECT_EQ(json["labels"], 6);
+    EXPECT_EQ(json["labels_per_row"], 1.0);
+    EXPECT_EQ(json["has_label_names"], true);
+}
+
+TEST_F(Workflow, PlanNamesSegmentsAndGrowsWithLabels) {
+    const auto plan = [](const char* labels) {
+        const Outcome outcome =
+            run_elmo({"plan", "--labels", labels, "--width", "64", "--batch-size", "8", "--json"});
+        expect_success(outcome);
+        return Json::parse(outcome.out);
+    };
+    const Json small = plan("1000"), large = plan("100000");
+    EXPECT_GT(small["segments"].size(), 2u);
+    EXPECT_GE(large["arena_bytes"].get<std::int64_t>() - small["arena_bytes"].get<std::int64_t>(),
+              99000 * 64 * 2);
+    EXPECT_NE(run_elmo({"plan", "--labels", "1000"}).out.find("head"), std::string::npos);
+}
+
+TEST_F(Workflow, TrainingIsNotOverwrittenUnlessAsked) {
+    const Words again = Words{"train", data(), "--out", run()} + small_model();
+    expect_failure(run_elmo(again), 2, {run(), "--resume", "--overwrite"});
+    const Words elsewhere = Words{"train", data(), "--out", folder_->text("other")} + small_model();
+    folder_->write("other/precious.txt", "mine");
+    expect_failure(run_elmo(elsewhere + Words{"--overwrite"}), 2, {"precious.txt"});
+    EXPECT_TRUE(std::filesystem::exists(folder_->path("other/precious.txt")));
+    const Outcome resumed = run_elmo(again + Words{"--resume", "--json"});  // already complete
+    expect_success(resumed);
+    EXPECT_EQ(Json::parse(resumed.out)["steps"],
+              Json::parse(run_elmo({"inspect", run(), "--json", "--checkpoint", "last"}).out)["step"]);
+}
+
+TEST_F(Workflow, ASignalSavesAndEndsWell) {
+    const std::string out = folder_->text("stopped");
+    const std::string train = "\"$ELMO\" train " + data() + " --out " + out +
+                              " --width 16 --vocab-size 100 --epochs 100000" +
+                              " --batch-size 6 --threads 1 --eval-every 100000 --json --quiet";
+    const Outcome outcome = run_shell(
+        train + " & child=$!; for i in $(seq 100); do sleep 0.1; [ -s " + out +
+        "/log.jsonl ] && break; done; sleep 0.3; kill -TERM $child; wait $child; echo status $? >&2");
+    EXPECT_TRUE(contains(outcome.err, "status 0\n")) << outcome.err;
+    const Json result = Json::parse(outcome.out);
+    EXPECT_EQ(result["interrupted"], true);
+    EXPECT_GT(result["steps"], 0);
+    EXPECT_EQ(Json::parse(run_elmo({"inspect", out, "--checkpoint", "last", "--json"}).out)["step"],
+              result["steps"]);
+}
+
+}  // namespace
+}  // namespace elmo
