@@ -11,9 +11,9 @@ constexpr double u = kF32Roundoff;
 struct Shape {
     std::int64_t batch, width, labels;
 };
-// Labels around the tile of 256 and its slices, primes, ones.
-const Shape kShapes[] = {{1, 1, 1},    {1, 7, 3},     {3, 2, 255},   {5, 17, 256}, {2, 33, 257},
-                         {17, 64, 31}, {31, 65, 100}, {16, 64, 513}, {3, 129, 521}};
+// Labels around the tile of 256, more tiles than the slices that dx is summed in, primes, ones.
+const Shape kShapes[] = {{1, 1, 1},    {1, 7, 3},     {3, 2, 255},   {5, 17, 256},  {2, 33, 257},
+                         {17, 64, 31}, {31, 65, 100}, {16, 64, 513}, {3, 129, 521}, {2, 3, 4357}};
 constexpr DType kStorages[] = {DType::kF32, DType::kBf16, DType::kE4M3, DType::kE3M4};
 
 Workload workload_of(const Shape& s, DType storage, std::int64_t chunks) {
