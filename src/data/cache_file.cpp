@@ -12,7 +12,7 @@ namespace elmo {
 namespace {
 
 constexpr std::string_view kMagic = "elmo.cac";
-constexpr int kVersion = 1;
+constexpr int kVersion = 2;
 constexpr std::int64_t kAlignment = 64;
 
 // The last bytes of the file.

@@ -29,9 +29,11 @@ struct Dataset::Impl {
     std::span<const std::int64_t> counts;
 
     Split& split(SplitName name) { return splits[static_cast<int>(name)]; }
+    bool train_is_empty() const { return splits[0].present && splits[0].rows() == 0; }
     void open_labels(const Config& config);
     void open_tokens(const Config& config, const Tokenizer& tokenizer, const std::vector<SplitName>& wanted);
     void summarize(DataSummary& summary) const;
+    void warn() const;
 };
 
 void Dataset::Impl::open_labels(const Config& config) {
@@ -47,7 +49,7 @@ void Dataset::Impl::open_labels(const Config& config) {
         view.present = true;
         view.labels = read_ragged<std::uint32_t>(*of_split.labels, "labels");
         if (of_split.filter) view.filter = read_ragged<std::uint32_t>(*of_split.filter, "filter");
-        const std::int64_t columns = of_split.labels->section<std::int64_t>("stats")[0];
+        const std::int64_t columns = of_split.labels->section<LabelStats>("stats")[0].num_labels;
         const std::string file = layout.files(name).labels.string();
         if (num_labels >= 0 && columns != num_labels)
             throw DataError(
@@ -61,6 +63,9 @@ void Dataset::Impl::open_labels(const Config& config) {
     if (num_labels < 0)
         throw DataError(
             fmt::format("{}: expected trn_X_Y.txt or tst_X_Y.txt, found neither", layout.data.string()));
+    if (num_labels == 0) throw DataError(fmt::format("{}: expected at least one label, found none", first));
+    if (train_is_empty())
+        throw DataError(fmt::format("{}: expected training rows, found none", layout.train.labels.string()));
     if (labels.train.labels) counts = labels.train.labels->section<std::int64_t>("counts");
     if (labels.names) {
         names = read_ragged<char>(*labels.names, "names");
@@ -114,14 +119,15 @@ void Dataset::Impl::summarize(DataSummary& summary) const {
         token_rows > 0 ? static_cast<double>(num_tokens) / static_cast<double>(token_rows) : 0;
     for (const auto* file : {&tokens.train, &tokens.test, &tokens.validation}) {
         if (!*file) continue;
-        const auto stats = (*file)->section<std::int64_t>("stats");
-        summary.replaced_utf8 += stats[0];
-        summary.cut_rows += stats[1];
+        const TokenStats& stats = (*file)->section<TokenStats>("stats")[0];
+        summary.replaced_utf8 += stats.replaced_utf8;
+        summary.cut_rows += stats.cut_rows;
     }
     for (const auto* of_split : {&labels.train, &labels.test, &labels.validation})
-        if (of_split->labels) summary.merged_labels += of_split->labels->section<std::int64_t>("stats")[1];
+        if (of_split->labels)
+            summary.merged_labels += of_split->labels->section<LabelStats>("stats")[0].merged_labels;
     if (labels.test.labels)
-        summary.labels_unseen_in_train = labels.test.labels->section<std::int64_t>("stats")[3];
+        summary.labels_unseen_in_train = labels.test.labels->section<LabelStats>("stats")[0].unknown_labels;
     if (!counts.empty()) {
         std::vector<bool> unseen(num_labels);
         for (const std::uint32_t label : test.labels.values)
@@ -135,16 +141,45 @@ void Dataset::Impl::summarize(DataSummary& summary) const {
     summary.cache_reused = labels.reused && tokens.reused;
 }
 
+// Says what was mended, once: when it was imported.
+void Dataset::Impl::warn() const {
+    const auto say = [&](std::int64_t count, const fs::path& file, std::string_view what) {
+        if (count > 0) log_warning(fmt::format("{}: {} {}", file.string(), with_commas(count), what));
+    };
+    for (const SplitName name : kAllSplits) {
+        const auto& file = name == SplitName::kTrain  ? labels.train.labels
+                           : name == SplitName::kTest ? labels.test.labels
+                                                      : labels.validation.labels;
+        const fs::path& source = layout.files(name).labels;
+        if (!file || labels.reused) continue;
+        const LabelStats& stats = file->section<LabelStats>("stats")[0];
+        say(stats.merged_labels, source, "repeated labels were merged");
+        say(stats.unsorted_rows, source, "rows had labels out of order; they were sorted");
+        say(stats.unknown_labels, source,
+            fmt::format("labels of the {} rows are never seen in training and were left out", name_of(name)));
+    }
+    for (const auto& [file, name] :
+         {std::pair(&tokens.train, SplitName::kTrain), std::pair(&tokens.test, SplitName::kTest),
+          std::pair(&tokens.validation, SplitName::kValidation)})
+        if (*file && !tokens.reused)
+            say((*file)->section<TokenStats>("stats")[0].replaced_utf8, layout.files(name).text,
+                "texts held invalid UTF-8, now U+FFFD");
+}
+
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 Dataset::~Dataset() = default;
 Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
-Dataset Dataset::open_labels(const Config& config, DataSummary* summary) {
+Dataset Dataset::open_with(const Config& config, const Tokenizer* tokenizer, DataSummary* summary,
+                           const std::vector<SplitName>& splits) {
     const auto start = std::chrono::steady_clock::now();
     auto impl = std::make_unique<Impl>();
     impl->open_labels(config);
+    if (tokenizer != nullptr) impl->open_tokens(config, *tokenizer, splits);
+    impl->warn();
     if (summary != nullptr) {
+        *summary = {};
         impl->summarize(*summary);
         summary->import_seconds =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
@@ -152,18 +187,13 @@ Dataset Dataset::open_labels(const Config& config, DataSummary* summary) {
     return Dataset(std::move(impl));
 }
 
+Dataset Dataset::open_labels(const Config& config, DataSummary* summary) {
+    return open_with(config, nullptr, summary, {});
+}
+
 Dataset Dataset::open(const Config& config, const Tokenizer& tokenizer, DataSummary* summary,
                       const std::vector<SplitName>& splits) {
-    const auto start = std::chrono::steady_clock::now();
-    auto impl = std::make_unique<Impl>();
-    impl->open_labels(config);
-    impl->open_tokens(config, tokenizer, splits);
-    if (summary != nullptr) {
-        impl->summarize(*summary);
-        summary->import_seconds =
-            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    }
-    return Dataset(std::move(impl));
+    return open_with(config, &tokenizer, summary, splits);
 }
 
 const Split& Dataset::split(SplitName name) const {

@@ -50,6 +50,8 @@ class Dataset {
 
   private:
     struct Impl;
+    static Dataset open_with(const Config& config, const Tokenizer* tokenizer, DataSummary* summary,
+                             const std::vector<SplitName>& splits);
     explicit Dataset(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };

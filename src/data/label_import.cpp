@@ -25,9 +25,8 @@ void LabelFileWriter::finish(std::int64_t num_labels, std::int64_t unknown_label
     rows_.finish();
     counts_.resize(num_labels);
     file_.section("counts", counts_);
-    file_.begin<std::int64_t>("stats");
-    const std::int64_t stats[] = {num_labels, mended_.merged_labels, mended_.unsorted_rows, unknown_labels};
-    file_.append(std::span<const std::int64_t>(stats));
+    file_.section("stats", std::vector<LabelStats>{
+                               {num_labels, mended_.merged_labels, mended_.unsorted_rows, unknown_labels}});
     file_.commit();
 }
 
@@ -208,7 +207,7 @@ LabelCache open_label_cache(const Config& config, const Layout& layout, const fs
         LabelCache::OfSplit& of_split = cache.of(split);
         if (file.empty() || !of_split.labels) continue;
         const std::int64_t rows = read_ragged<std::uint32_t>(*of_split.labels, "labels").rows();
-        const std::int64_t num_labels = of_split.labels->section<std::int64_t>("stats")[0];
+        const std::int64_t num_labels = of_split.labels->section<LabelStats>("stats")[0].num_labels;
         CacheKey key(layout.data, fmt::format("{}.filter", name_of(split)));
         key.add_file(file);
         key.add("rows", fmt::format("{}", rows));

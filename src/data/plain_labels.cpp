@@ -7,6 +7,7 @@
 #include <limits>
 #include <string>
 #include <unordered_map>
+#include <unordered_set>
 
 #include "base/text_util.h"
 #include "data/block_pipeline.h"
@@ -66,36 +67,40 @@ void visit_rows(const RecordBlock& records, const RowSource& source, const Confi
     }
 }
 
-// All label names of the file and whether training has them.
-std::unordered_map<std::string, bool> collect_names(const Config& config, const Layout& layout,
-                                                    const RowSource& source) {
-    using Seen = std::unordered_map<std::string, bool>;
-    Seen all;
+// The label names of the training rows, sorted.
+std::vector<std::string> collect_names(const Config& config, const Layout& layout, const RowSource& source) {
+    using Names = std::unordered_set<std::string>;
+    Names all;
     const auto reader = source.open();
-    for_each_block<Seen>(
+    for_each_block<Names>(
         *reader,
-        [&](const RecordBlock& records, Seen& seen) {
+        [&](const RecordBlock& records, Names& seen) {
             seen.clear();
             ImportCounts ignored;
             visit_rows(records, source, config, ignored,
                        [&](const Record&, std::string_view text, const std::vector<std::string>& names) {
-                           const bool train = split_of_text(text, layout.test_share) == SplitName::kTrain;
-                           for (const std::string& name : names) seen[name] |= train;
+                           if (split_of_text(text, layout.test_share) == SplitName::kTrain)
+                               seen.insert(names.begin(), names.end());
                        });
         },
-        [&](Seen& seen) {
-            for (const auto& [name, train] : seen) all[name] |= train;
-        });
-    return all;
+        [&](Names& seen) { all.merge(seen); });
+    std::vector<std::string> sorted;
+    sorted.reserve(all.size());
+    while (!all.empty()) sorted.push_back(std::move(all.extract(all.begin()).value()));
+    std::sort(sorted.begin(), sorted.end());
+    return sorted;
 }
 
 struct TwoBlocks {
     LabelBlock train, test;
+    std::unordered_set<std::string> unknown;
 };
 
-// The labels of every row as numbers, to `train` and `test`; names without a number are left out.
-void number_labels(const Config& config, const RowSource& source, const Numbers& numbers, double test_share,
-                   LabelFileWriter& train, LabelFileWriter* test) {
+// The labels of every row as numbers, to `train` and `test`. Names without a number are left out; returns how
+// many there are.
+std::int64_t number_labels(const Config& config, const RowSource& source, const Numbers& numbers,
+                           double test_share, LabelFileWriter& train, LabelFileWriter* test) {
+    std::unordered_set<std::string> unknown;
     const auto reader = source.open();
     for_each_block<TwoBlocks>(
         *reader,
@@ -106,34 +111,32 @@ void number_labels(const Config& config, const RowSource& source, const Numbers&
             visit_rows(records, source, config, mended,
                        [&](const Record&, std::string_view text, const std::vector<std::string>& names) {
                            ids.clear();
-                           for (const std::string& name : names)
-                               if (const auto found = numbers.find(name); found != numbers.end())
+                           for (const std::string& name : names) {
+                               const auto found = numbers.find(name);
+                               if (found != numbers.end())
                                    ids.push_back(found->second);
+                               else
+                                   blocks.unknown.insert(name);
+                           }
                            const bool is_train = split_of_text(text, test_share) == SplitName::kTrain;
                            (is_train ? blocks.train : blocks.test).add(ids);
                        });
             blocks.train.mended = mended;
         },
-        [&](const TwoBlocks& blocks) {
+        [&](TwoBlocks& blocks) {
             train.add(blocks.train);
             if (test != nullptr) test->add(blocks.test);
+            unknown.merge(blocks.unknown);
         });
+    return static_cast<std::int64_t>(unknown.size());
 }
 
 void import_plain(const Config& config, const Layout& layout, const fs::path& folder,
                   const CacheKey& names_key, const CacheKey& train_key, const CacheKey& test_key) {
     const auto source = open_plain(layout.data, layout);
-    std::vector<std::string> names;
-    std::int64_t unknown = 0;
-    for (auto& [name, in_train] : collect_names(config, layout, *source)) {
-        if (in_train)
-            names.push_back(name);
-        else
-            ++unknown;
-    }
+    const std::vector<std::string> names = collect_names(config, layout, *source);
     if (names.size() > std::numeric_limits<std::uint32_t>::max())
         throw DataError(fmt::format("{}: more than 2^32 labels", layout.data.string()));
-    std::sort(names.begin(), names.end());
 
     CacheWriter file(folder, names_key);
     RaggedWriter<char> writer(file, "names");
@@ -146,7 +149,7 @@ void import_plain(const Config& config, const Layout& layout, const fs::path& fo
     writer.finish();
 
     LabelFileWriter train(folder, train_key), test(folder, test_key);
-    number_labels(config, *source, numbers, layout.test_share, train, &test);
+    const std::int64_t unknown = number_labels(config, *source, numbers, layout.test_share, train, &test);
     const auto num_labels = static_cast<std::int64_t>(names.size());
     test.finish(num_labels, unknown);
     train.finish(num_labels, 0);
@@ -162,8 +165,8 @@ void import_plain_validation(const Config& config, const Layout& layout, const f
         numbers.emplace(std::string_view(name.data(), name.size()), static_cast<std::uint32_t>(i));
     }
     LabelFileWriter writer(folder, key);
-    number_labels(config, *source, numbers, 0, writer, nullptr);
-    writer.finish(names.rows(), 0);
+    const std::int64_t unknown = number_labels(config, *source, numbers, 0, writer, nullptr);
+    writer.finish(names.rows(), unknown);
 }
 
 }  // namespace

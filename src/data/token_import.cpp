@@ -41,7 +41,7 @@ class TokenFileWriter {
     }
     void finish() {
         rows_.finish();
-        file_.section("stats", std::vector<std::int64_t>{replaced_, cut_});
+        file_.section("stats", std::vector<TokenStats>{{replaced_, cut_}});
         file_.commit();
     }
 

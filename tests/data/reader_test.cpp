@@ -270,6 +270,15 @@ TEST_F(Readers, PlainErrors) {
     EXPECT_TRUE(contains(error("empty_folder"), "found neither"));
 }
 
+TEST_F(Readers, NothingToLearnFrom) {
+    write_xmc("2 0\n\n\n", "");
+    EXPECT_TRUE(contains(error(), "trn_X_Y.txt: expected at least one label, found none"));
+    write_xmc("0 3\n");
+    EXPECT_TRUE(contains(error(), "trn_X_Y.txt: expected training rows, found none"));
+    write("a.tsv", "one\t\ntwo\t ,\n");
+    EXPECT_TRUE(contains(error("a.tsv"), "a.tsv: expected at least one label, found none"));
+}
+
 TEST_F(Readers, ValidationFiles) {
     write_xmc("1 3\n0:1\n");
     write("val_X_Y.txt", "2 3\n0:1\n2:1\n");
