@@ -7,6 +7,7 @@
 #include <chrono>
 #include <functional>
 
+#include "backend/cpu/isa.h"
 #include "backend/cpu/roofline.h"
 #include "base/parallel.h"
 #include "base/philox.h"
@@ -98,9 +99,13 @@ struct RandomBatch {
     }
 };
 
-void describe_machine(const Backend& backend, BenchResult& result) {
-    result.device = backend.name();
-    result.products = backend.describe();
+void describe_machine(const Config& config, BenchResult& result) {
+    result.device = config.device;
+    result.products = "FP64";
+    if (config.device != "cpu") return;
+    result.device = fmt::format("cpu ({})", cpu::processor_name());
+    const bool bf16 = cpu::choose_products(config.cpu_products) == cpu::Products::kBf16;
+    result.products = bf16 ? "BF16 (FP32 for FP32 storage)" : "FP32";
 }
 
 // The whole step, or the encoder's part of it.
@@ -114,7 +119,7 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
     session.allocate();
     session.encoder().initialise(config.seed);
     session.head().initialise(config.seed);
-    describe_machine(session.backend(), result);
+    describe_machine(config, result);
     result.planned_bytes = session.plan().total_bytes();
 
     const RandomBatch batch(shape.batch, shape.longest, spec.vocab, sized.labels);
@@ -189,7 +194,7 @@ void bench_head(const Config& config, BenchResult& result) {
     lay_out(arena);
     head.initialise(config.seed);
     backend->fill_normal({x_BD, 0.3f, kInputs, kInputs, 0});
-    describe_machine(*backend, result);
+    describe_machine(config, result);
     result.planned_bytes = plan.total_bytes();
 
     const RandomBatch batch(workload.batch, 1, 2, config.labels);

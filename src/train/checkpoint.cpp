@@ -79,6 +79,18 @@ void write_counts(const fs::path& file, const std::vector<std::int64_t>& counts)
     out.commit();
 }
 
+void write_files(const fs::path& path, const CheckpointParts& parts, const RunState& state,
+                 bool with_optimizer) {
+    parts.encoder.save_weights(path);
+    parts.head.save(path);
+    save_tokenizer(path, parts.tokenizer, parts.max_length);
+    if (!parts.labels.names.empty()) write_names(path / kNames, parts.labels.names);
+    write_counts(path / kCounts, parts.labels.counts);
+    write_file_atomically(path / kRecipe, stored_recipe(parts.config));
+    write_state(path / kState, state);
+    if (with_optimizer) parts.encoder.save_state(path / kOptimizer);
+}
+
 // A run's folder has best/ and last/; a checkpoint's folder has a manifest itself.
 fs::path find_checkpoint(const fs::path& run, const std::string& which) {
     std::error_code error;
@@ -104,18 +116,15 @@ std::string stored_recipe(Config config) {
 
 void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const RunState& state,
                      bool with_optimizer) {
-    AtomicFolder folder(target);
-    const fs::path& path = folder.path();
-    parts.encoder.save_weights(path);
-    parts.head.save(path);
-    save_tokenizer(path, parts.tokenizer, parts.max_length);
-    if (!parts.labels.names.empty()) write_names(path / kNames, parts.labels.names);
-    write_counts(path / kCounts, parts.labels.counts);
-    write_file_atomically(path / kRecipe, stored_recipe(parts.config));
-    write_state(path / kState, state);
-    if (with_optimizer) parts.encoder.save_state(path / kOptimizer);
-    write_manifest(path);
-    folder.commit();
+    try {
+        AtomicFolder folder(target);
+        write_files(folder.path(), parts, state, with_optimizer);
+        write_manifest(folder.path());
+        folder.commit();
+    } catch (const DataError& error) {
+        throw DataError(
+            fmt::format("{}: not saved, what was there stays: {}", target.string(), error.what()));
+    }
 }
 
 Checkpoint::Checkpoint(const fs::path& run, const std::string& which) : folder_(find_checkpoint(run, which)) {

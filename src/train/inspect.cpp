@@ -23,6 +23,8 @@ Facts inspect_run(const fs::path& run, const Config& config) {
     const RunState& state = checkpoint.state();
     const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
     Facts facts;
+    std::error_code error;
+    const fs::path last = fs::exists(run / "manifest.json", error) ? run : run / "last";
     add(facts, "kind", "run");
     add(facts, "checkpoint", checkpoint.folder().string());
     add(facts, "step", state.step);
@@ -47,7 +49,8 @@ Facts inspect_run(const fs::path& run, const Config& config) {
     add(facts, "layers", spec.layers);
     add(facts, "vocab", spec.vocab);
     add(facts, "encoder_precision", std::string(name_of(spec.dtype)));
-    add(facts, "resumable", checkpoint.has_optimizer() || checkpoint.config().freeze_encoder);
+    add(facts, "resumable",
+        checkpoint.config().freeze_encoder || fs::exists(last / "optimizer.safetensors", error));
     add(facts, "data", checkpoint.config().data);
     return facts;
 }

@@ -65,8 +65,8 @@ std::unique_ptr<Tokenizer> learn_or_reuse(const Config& config) {
          {"tokenizer_kind", "vocab_size", "text_column", "test_share", "allow_invalid_utf8", "format"})
         key.add(option, get_option(config, option));
     if (layout.train.text.empty())
-        throw DataError(fmt::format("{}: expected training texts to learn a vocabulary from, found no trn_X.txt",
-                                    config.data));
+        throw DataError(fmt::format(
+            "{}: expected training texts to learn a vocabulary from, found no trn_X.txt", config.data));
     key.add_file(layout.train.text);
     if (const auto file = CacheFile::open(folder, key)) {
         const auto json = file->section<char>("tokenizer");

@@ -21,6 +21,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+nlohmann::ordered_json config_json(const Config& config) {
+    nlohmann::ordered_json json;
+    for (const OptionInfo& option : options()) json[std::string(option.key)] = get_option(config, option.key);
+    return json;
+}
+
 }  // namespace
 
 Trainer::Trainer(RunFolder& folder, const Config& config, const std::atomic<bool>& stop)
@@ -180,25 +186,14 @@ void Trainer::validate_and_save() {
     save(folder_.last(), true);
 }
 
-TrainResult Trainer::run() {
-    folder_.prepare();
-    log_.emplace(folder_.path(), state_.step, state_.total_steps);
-    log_->event(state_.step > 0 ? "resume" : "start", state_.step,
-                {{"total_steps", state_.total_steps},
-                 {"labels", state_.labels},
-                 {"train_rows", data_.train().num_rows()},
-                 {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
-                 {"planned_bytes", session_.plan().total_bytes()},
-                 {"backend", session_.backend().describe()},
-                 {"recipe", stored_recipe(config_)}});
-
+void Trainer::loop() {
     const std::int64_t eval_steps = std::max<std::int64_t>(
         1, std::llround(config_.eval_every * static_cast<double>(data_.train().steps_per_epoch())));
     logged_step_ = state_.step;
     BatchReader reader(data_.train(), state_.step, state_.total_steps);
     while (!stop_.load()) {
         const Batch* batch = reader.next();
-        if (batch == nullptr) break;
+        if (batch == nullptr) return;
         ++state_.step;
         const bool last = state_.step == state_.total_steps;
         const bool want_loss = last || state_.step % config_.log_every == 0 || state_.step == 1;
@@ -215,14 +210,43 @@ TrainResult Trainer::run() {
         else if (config_.save_every > 0 && state_.step % config_.save_every == 0)
             save(folder_.last(), true);
     }
+}
+
+TrainResult Trainer::run() {
+    folder_.prepare();
+    log_.emplace(folder_.path(), state_.step, state_.total_steps);
+    log_->event(state_.step > 0 ? "resume" : "start", state_.step,
+                {{"total_steps", state_.total_steps},
+                 {"labels", state_.labels},
+                 {"train_rows", data_.train().num_rows()},
+                 {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
+                 {"planned_bytes", session_.plan().total_bytes()},
+                 {"backend", session_.backend().describe()},
+                 {"config", config_json(config_)}});
+    try {
+        loop();
+    } catch (const NumericError& error) {
+        log_->event("error", state_.step, {{"message", error.what()}});
+        throw;
+    }
     const bool interrupted = state_.step < state_.total_steps;
     if (interrupted) {
         log_info(fmt::format("stopped after step {}; --resume continues", state_.step));
         save(folder_.last(), true);
     }
-    if (state_.best_step == 0) save(folder_.best(), false);
+    if (state_.best_step == 0) save(folder_.best(), false);  // nothing was validated: the best is the last
     log_->finish();
+    const TrainResult result = summary(interrupted);
+    log_->event("end", state_.step,
+                {{"interrupted", interrupted},
+                 {"train_seconds", result.train_seconds},
+                 {"best_score", result.best_score},
+                 {"best_step", result.best_step},
+                 {"measured_peak_bytes", result.measured_peak_bytes}});
+    return result;
+}
 
+TrainResult Trainer::summary(bool interrupted) const {
     TrainResult result;
     result.steps = state_.step;
     result.epochs = epoch();
@@ -236,12 +260,6 @@ TrainResult Trainer::run() {
     result.planned = session_.plan();
     result.measured_peak_bytes = peak_resident_bytes();
     result.saturations = state_.saturations;
-    log_->event("end", state_.step,
-                {{"interrupted", interrupted},
-                 {"train_seconds", result.train_seconds},
-                 {"best_score", result.best_score},
-                 {"best_step", result.best_step},
-                 {"measured_peak_bytes", result.measured_peak_bytes}});
     return result;
 }
 

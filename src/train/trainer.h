@@ -25,6 +25,8 @@ class Trainer {
 
   private:
     void restore(const Checkpoint& checkpoint);
+    void loop();
+    TrainResult summary(bool interrupted) const;
     // One step on one batch; the loss of a text when wanted.
     double train_step(const Batch& batch, bool want_loss);
     void update_encoder();

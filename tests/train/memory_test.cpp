@@ -1,0 +1,89 @@
+// The plan is what happens: one layout serves plan and run, and a plan that does not fit stops before it
+// starts.
+#include <gtest/gtest.h>
+
+#include "base/text_util.h"
+#include "elmo/elmo.h"
+#include "train/tiny_data.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+TEST(Plan, IsTheArenaOfTheRun) {
+    set_log_level(LogLevel::kQuiet);
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    const Config config = tiny_config(temp);
+    const MemoryReport plan = plan_memory(config);
+    const std::atomic<bool> stop{false};
+    const TrainResult result = train(config, stop);
+    EXPECT_EQ(result.planned.arena_bytes, plan.arena_bytes);
+    EXPECT_EQ(result.planned.mapped_bytes, plan.mapped_bytes);
+    EXPECT_GT(plan.mapped_bytes, 0);
+    ASSERT_EQ(result.planned.segments.size(), plan.segments.size());
+    for (std::size_t i = 0; i < plan.segments.size(); ++i) {
+        EXPECT_EQ(result.planned.segments[i].name, plan.segments[i].name);
+        EXPECT_EQ(result.planned.segments[i].bytes, plan.segments[i].bytes);
+    }
+    EXPECT_GT(result.measured_peak_bytes, 0);
+}
+
+TEST(Plan, CountsTheWeightsOfTheHeadOnceInTheirFormat) {
+    Config config;
+    config.labels = 1000;
+    config.width = 64;
+    config.vocab_size = 100;
+    config.batch_size = 8;
+    for (const auto& [precision, bytes] : std::vector<std::pair<std::string, std::int64_t>>{
+             {"fp32", 4}, {"bf16", 2}, {"fp8", 1}, {"e3m4", 1}}) {
+        config.precision = precision;
+        std::int64_t head = 0;
+        for (const Segment& segment : plan_memory(config).segments)
+            if (segment.name.rfind("head/", 0) == 0) head += segment.bytes;
+        EXPECT_EQ(head, 64000 * bytes) << precision;
+    }
+}
+
+TEST(Plan, NothingOfTheHeadsStepIsAliveInTheBackward) {
+    Config config;
+    config.labels = 100;
+    config.width = 64;
+    config.vocab_size = 100;
+    std::int64_t at_peak = 0;
+    for (const Segment& segment : plan_memory(config).segments) {
+        at_peak += segment.at_peak ? segment.bytes : 0;
+        if (segment.name == "step/grad_embed_f32") {
+            EXPECT_FALSE(segment.at_peak);
+        }
+    }
+    EXPECT_EQ(at_peak, plan_memory(config).arena_bytes);
+}
+
+TEST(Plan, WhatDoesNotFitIsNamedWithThePlan) {
+    set_log_level(LogLevel::kQuiet);
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    Config config = tiny_config(temp);
+    config.max_memory = "1MiB";
+    const std::atomic<bool> stop{false};
+    const std::string message = message_of<OutOfMemory>([&] { train(config, stop); });
+    EXPECT_NE(message.find("encoder/weights/"), std::string::npos) << message;
+    EXPECT_NE(message.find("head/weights"), std::string::npos) << message;
+    EXPECT_NE(message.find("arena peak"), std::string::npos) << message;
+    EXPECT_FALSE(std::filesystem::exists(config.out));
+
+    // More than any machine has.
+    config.max_memory = "";
+    config.data = "";
+    config.labels = 2000000000;
+    config.width = 65536;
+    config.precision = "fp32";
+    EXPECT_GT(plan_memory(config).total_bytes(), std::int64_t{1} << 48);
+    config.labels = 0;
+    EXPECT_THROW(plan_memory(config), ConfigError);
+}
+
+}  // namespace
+}  // namespace elmo

@@ -1,0 +1,231 @@
+// A run that is killed and continued ends with the same bytes as one that was not; and what a run refuses.
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+
+#include <chrono>
+#include <thread>
+
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
+#include "train/checkpoint.h"
+#include "train/tiny_data.h"
+
+extern char** environ;
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+Config resume_config(const TempFolder& temp, const std::string& out) {
+    Config config = tiny_config(temp);
+    config.out = temp / out;
+    config.precision = "e3m4";
+    config.steps = 240;
+    config.save_every = 20;
+    config.accumulate = 3;  // a checkpoint may fall into the middle of a sum
+    config.eval_every = 7;
+    return config;
+}
+
+// This program as a worker: with ELMO_TEST_RECIPE set it trains that recipe and runs no test.
+class Worker : public ::testing::Environment {
+    void SetUp() override {
+        const char* recipe = std::getenv("ELMO_TEST_RECIPE");
+        if (recipe == nullptr) return;
+        set_log_level(LogLevel::kQuiet);
+        Config config;
+        load_recipe(config, recipe);
+        const std::atomic<bool> stop{false};
+        train(config, stop);
+        std::_Exit(0);
+    }
+};
+const auto* const kWorker = ::testing::AddGlobalTestEnvironment(new Worker);
+
+pid_t start_worker(const std::string& recipe) {
+    std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
+    std::string filter = "--gtest_filter=Resume.KilledRunEndsWithTheSameBytes", brief = "--gtest_brief=1";
+    char* arguments[] = {program.data(), filter.data(), brief.data(), nullptr};
+    std::string setting = "ELMO_TEST_RECIPE=" + recipe;
+    std::vector<char*> variables;
+    for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
+    variables.push_back(setting.data());
+    variables.push_back(nullptr);
+    pid_t pid = 0;
+    if (posix_spawn(&pid, program.c_str(), nullptr, nullptr, arguments, variables.data()) != 0) return -1;
+    return pid;
+}
+
+TEST(Resume, KilledRunEndsWithTheSameBytes) {
+    set_log_level(LogLevel::kQuiet);
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    const std::atomic<bool> stop{false};
+    train(resume_config(temp, "whole"), stop);
+
+    Config config = resume_config(temp, "killed");
+    write_text(temp / "recipe.toml", to_recipe(config));
+    int kills = 0;
+    // Killed twice: once in a new run, once in a continued one.
+    for (const bool resume : {false, true}) {
+        config.resume = resume;
+        write_text(temp / "recipe.toml", to_recipe(config));
+        const auto before = read_text(config.out + "/last/state.json");
+        const pid_t worker = start_worker(temp / "recipe.toml");
+        ASSERT_GT(worker, 0);
+        int status = 0;
+        while (waitpid(worker, &status, WNOHANG) == 0) {
+            const auto now = read_text(config.out + "/last/state.json");
+            if (!now.empty() && now != before) kill(worker, SIGKILL);
+            std::this_thread::sleep_for(std::chrono::microseconds(200));
+        }
+        kills += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+    }
+    EXPECT_EQ(kills, 2) << "the run ended before it could be killed";
+    const std::int64_t step = Checkpoint(config.out, "last").state().step;
+    EXPECT_GT(step, 0);
+    EXPECT_LT(step, 240);
+
+    config.resume = true;
+    const TrainResult result = train(config, stop);
+    EXPECT_EQ(result.steps, 240);
+    for (const char* which : {"/last", "/best"}) {
+        const auto whole = files_of((temp / "whole") + which), killed = files_of(config.out + which);
+        ASSERT_EQ(whole.size(), killed.size());
+        for (std::size_t i = 0; i < whole.size(); ++i) {
+            EXPECT_EQ(whole[i].first, killed[i].first);
+            EXPECT_TRUE(whole[i].second == killed[i].second) << which << "/" << whole[i].first << " differs";
+        }
+    }
+}
+
+class RunRules : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        set_log_level(LogLevel::kQuiet);
+        write_tiny_data(temp / "data");
+        config = tiny_config(temp);
+    }
+    // A run stopped before its first step: a checkpoint to continue from.
+    void start() {
+        const std::atomic<bool> stopped{true};
+        EXPECT_TRUE(train(config, stopped).interrupted);
+    }
+    template <class E>
+    std::string refusal() {
+        return message_of<E>([&] { train(config, stop); });
+    }
+
+    TempFolder temp;
+    Config config;
+    const std::atomic<bool> stop{false};
+};
+
+TEST_F(RunRules, AFullFolderNeedsResumeOrOverwrite) {
+    start();
+    EXPECT_NE(refusal<ConfigError>().find("--resume"), std::string::npos);
+    config.overwrite = true;
+    EXPECT_EQ(refusal<ConfigError>(), "");
+    write_text(config.out + "/thesis.tex", "years of work");
+    EXPECT_NE(refusal<ConfigError>().find("thesis.tex"), std::string::npos);
+    EXPECT_EQ(read_text(config.out + "/thesis.tex"), "years of work");
+}
+
+TEST_F(RunRules, AContinuedRunKeepsItsRecipeAndItsData) {
+    start();
+    config.resume = true;
+    config.head_lr = 0.3;
+    EXPECT_NE(refusal<ConfigError>().find("head_lr"), std::string::npos);
+    // What is not said is taken from the run.
+    config = Config();
+    config.out = temp / "run";
+    config.resume = true;
+    config.log_every = 2;
+    write_text(temp / "data/trn_X.txt", read_text(temp / "data/trn_X.txt").replace(0, 3, "and"));
+    EXPECT_NE(refusal<DataError>().find("not the data of the run"), std::string::npos);
+    write_tiny_data(temp / "data");
+    const TrainResult result = train(config, stop);
+    EXPECT_EQ(result.steps, 20);
+    EXPECT_FALSE(result.interrupted);
+    config.out = temp / "elsewhere";
+    EXPECT_NE(refusal<ConfigError>().find("does not exist"), std::string::npos);
+}
+
+TEST_F(RunRules, NothingToTrainOnIsSaidBeforeStarting) {
+    write_text(temp / "data/trn_X.txt", "");
+    write_text(temp / "data/trn_X_Y.txt", "0 37\n");
+    EXPECT_NE(refusal<DataError>(), "");
+    write_tiny_data(temp / "data");
+    write_text(temp / "data/trn_X_Y.txt", "150 0\n" + std::string(150, '\n'));
+    write_text(temp / "data/tst_X_Y.txt", "40 0\n" + std::string(40, '\n'));
+    write_text(temp / "data/Y.txt", "");
+    EXPECT_NE(refusal<DataError>(), "");
+    EXPECT_FALSE(std::filesystem::exists(config.out));
+}
+
+TEST_F(RunRules, ANanStopsTheRunAndLeavesTheCheckpoint) {
+    config.encoder_lr = 1e6;
+    config.encoder_weight_decay = 1e6;
+    start();
+    const auto before = files_of(config.out + "/last");
+    config.resume = true;
+    const std::string message = refusal<NumericError>();
+    EXPECT_NE(message.find("step "), std::string::npos) << message;
+    EXPECT_NE(message.find("NaN or Inf"), std::string::npos) << message;
+    EXPECT_TRUE(files_of(config.out + "/last") == before);
+}
+
+TEST_F(RunRules, AFullDiskLeavesTheCheckpoint) {
+    start();
+    const auto before = files_of(config.out + "/last");
+    config.resume = true;
+    signal(SIGXFSZ, SIG_IGN);
+    rlimit old{};
+    getrlimit(RLIMIT_FSIZE, &old);
+    const rlimit small{12 << 10, old.rlim_max};
+    setrlimit(RLIMIT_FSIZE, &small);
+    const std::string message = refusal<DataError>();
+    setrlimit(RLIMIT_FSIZE, &old);
+    EXPECT_NE(message.find("/last"), std::string::npos) << message;
+    EXPECT_TRUE(files_of(config.out + "/last") == before);
+    EXPECT_EQ(train(config, stop).steps, 20);
+}
+
+TEST_F(RunRules, DamageIsFoundAndNamed) {
+    train(config, stop);
+    const auto files = files_of(config.out + "/best");
+    EXPECT_GE(files.size(), 9u);
+    for (const auto& [name, content] : files) {
+        const std::string path = config.out + "/best/" + name;
+        std::string changed = content;
+        changed[changed.size() / 2] ^= 1;
+        for (const std::string& damaged : {changed, content.substr(0, content.size() / 2), std::string()}) {
+            write_text(path, damaged);
+            const std::string message = message_of<DataError>([&] { Predictor(config.out, config); });
+            // One bit of the manifest may be the first digit of a checksum: then the file it belongs to is
+            // named.
+            if (name != "manifest.json") {
+                EXPECT_NE(message.find(name), std::string::npos) << name << ": " << message;
+            }
+            EXPECT_NE(message, "") << name;
+            EXPECT_EQ(message.find('\n'), std::string::npos) << message;
+        }
+        std::filesystem::remove(path);
+        EXPECT_NE(message_of<DataError>([&] { Predictor(config.out, config); }), "") << name;
+        write_text(path, content);
+    }
+    Predictor(config.out, config);  // all is well again
+    EXPECT_NE(message_of<DataError>([&] { Predictor(temp / "nowhere", config); }), "");
+    write_tiny_data(temp / "other", {.labels = 38});
+    Config other = config;
+    other.data = temp / "other";
+    EXPECT_NE(message_of<DataError>([&] { evaluate(config.out, other); }).find("not the labels"),
+              std::string::npos);
+}
+
+}  // namespace
+}  // namespace elmo

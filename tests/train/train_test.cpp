@@ -1,0 +1,213 @@
+// The whole way on tiny data: train, evaluate, predict; and what must not change the result.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
+#include "train/tiny_data.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+class Train : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        set_log_level(LogLevel::kQuiet);
+        write_tiny_data(temp / "data");
+    }
+    TrainResult run(const Config& config) { return train(config, stop); }
+
+    TempFolder temp;
+    std::atomic<bool> stop{false};
+};
+
+TEST_F(Train, LearnsWhatTheTextSaysInEveryPrecision) {
+    for (const char* precision : {"fp32", "bf16", "fp8", "e3m4"}) {
+        Config config = tiny_config(temp);
+        config.precision = precision;
+        config.steps = 300;
+        config.out = temp / precision;
+        const TrainResult result = run(config);
+        EXPECT_EQ(result.steps, 300);
+        EXPECT_FALSE(result.interrupted);
+        EXPECT_GT(result.best_score, 80) << precision;
+        const Evaluation scores = evaluate(config.out, config);
+        EXPECT_GT(scores.get("P@1"), 80) << precision;
+        EXPECT_EQ(scores.num_samples, 40);
+        EXPECT_EQ(scores.filter, "none");
+        EXPECT_THROW(scores.get("P@2"), ConfigError);
+    }
+}
+
+TEST_F(Train, TheLogHasTheTrueLossAndOneLineEveryLogEverySteps) {
+    const Config config = tiny_config(temp);
+    run(config);
+    std::istringstream log(read_text(config.out + "/log.jsonl"));
+    std::string line;
+    std::vector<std::int64_t> steps;
+    double first_loss = 0, last_loss = 0;
+    while (std::getline(log, line)) {
+        const auto json = nlohmann::json::parse(line);
+        if (json["event"] != "step") continue;
+        steps.push_back(json["step"]);
+        last_loss = json["loss"];
+        if (steps.size() == 1) first_loss = last_loss;
+        EXPECT_GT(json["lr_head"].get<double>(), 0);
+        EXPECT_GT(json["texts_per_second"].get<double>(), 0);
+    }
+    EXPECT_EQ(steps, (std::vector<std::int64_t>{1, 5, 10, 15, 20}));
+    // Weights start near 0: each of the 37 labels costs about ln 2.
+    EXPECT_NEAR(first_loss, 37 * std::log(2.0), 0.05 * 37);
+    EXPECT_LT(last_loss, 0.5 * first_loss);
+    EXPECT_FALSE(std::filesystem::is_empty(config.out + "/tensorboard"));
+}
+
+TEST_F(Train, StoredPredictionsScoreAsTheModelDid) {
+    Config config = tiny_config(temp);
+    config.steps = 60;
+    run(config);
+    config.save_predictions = temp / "predictions.txt";
+    const Evaluation of_model = evaluate(config.out, config);
+    config.predictions = config.save_predictions;
+    const Evaluation of_file = evaluate("", config);
+    ASSERT_EQ(of_file.scores.size(), of_model.scores.size());
+    for (std::size_t i = 0; i < of_model.scores.size(); ++i)
+        EXPECT_EQ(of_file.scores[i].percent, of_model.scores[i].percent) << of_model.scores[i].name;
+}
+
+TEST_F(Train, FilterPairsAreRemovedBeforeTheTopK) {
+    write_tiny_data(temp / "data", {.with_filter = true});
+    Config config = tiny_config(temp);
+    config.steps = 300;
+    run(config);
+    config.save_predictions = temp / "predictions.txt";
+    const Evaluation filtered = evaluate(config.out, config);
+    EXPECT_NE(filtered.filter.find("tst_filter_labels.txt"), std::string::npos) << filtered.filter;
+    std::istringstream rows(read_text(config.save_predictions));
+    std::string line;
+    std::getline(rows, line);
+    for (int row = 0; std::getline(rows, line); ++row) {
+        EXPECT_EQ((" " + line).find(fmt::format(" {}:", (row + 11) % 37)), std::string::npos) << line;
+        EXPECT_EQ(std::count(line.begin(), line.end(), ':'), 5);  // still k of them
+    }
+    config.filter = "none";
+    const Evaluation plain = evaluate(config.out, config);
+    EXPECT_GT(plain.get("P@3"), filtered.get("P@3"));
+}
+
+TEST_F(Train, PredictsNamesAndProbabilities) {
+    Config config = tiny_config(temp);
+    config.steps = 300;
+    run(config);
+    config.top = 2;
+    Predictor predictor(config.out, config);
+    EXPECT_EQ(predictor.num_labels(), 37);
+    const auto answers =
+        predictor.predict({"the thing " + word_of(5) + " beside " + word_of(1) + " number 0", ""});
+    ASSERT_EQ(answers.size(), 2u);
+    ASSERT_EQ(answers[0].size(), 2u);
+    std::vector<std::string> names = {std::string(answers[0][0].name), std::string(answers[0][1].name)};
+    std::sort(names.begin(), names.end());
+    EXPECT_EQ(names, (std::vector<std::string>{"kind 1", "kind 5"}));
+    for (const Prediction& p : answers[0]) EXPECT_FLOAT_EQ(p.probability, 1 / (1 + std::exp(-p.score)));
+    EXPECT_GE(answers[0][0].score, answers[0][1].score);
+    config.threshold = 0.999999;
+    Predictor strict(config.out, config);
+    EXPECT_TRUE(strict.predict({"the"})[0].empty());
+    EXPECT_TRUE(strict.predict({}).empty());
+    EXPECT_THROW(strict.predict(std::vector<std::string>(config.batch_size + 1)), ConfigError);
+}
+
+TEST_F(Train, ThreadsAndChunksDoNotChangeABit) {
+    std::vector<std::pair<std::string, std::string>> expected;
+    for (const auto& [threads, chunks] : std::vector<std::pair<int, int>>{{1, 1}, {2, 3}, {2, 8}}) {
+        Config config = tiny_config(temp);
+        config.threads = threads;
+        config.chunks = chunks;
+        config.precision = "fp8";
+        config.out = temp / fmt::format("run-{}-{}", threads, chunks);
+        run(config);
+        for (auto& [name, content] : files_of(config.out + "/last")) {
+            if (name.find("safetensors") == std::string::npos) continue;
+            if (threads == 1)
+                expected.emplace_back(name, content);
+            else
+                EXPECT_TRUE(std::find(expected.begin(), expected.end(), std::pair(name, content)) !=
+                            expected.end())
+                    << name << " differs with " << threads << " threads, " << chunks << " chunks";
+        }
+    }
+    EXPECT_EQ(expected.size(), 4u);
+}
+
+TEST_F(Train, RowsWithoutLabelsTrainAsNegatives) {
+    write_tiny_data(temp / "data", {.with_labels = false});
+    const Config config = tiny_config(temp);
+    const TrainResult result = run(config);
+    EXPECT_EQ(result.steps, 20);
+    EXPECT_LT(result.last_loss, 37 * std::log(2.0));
+}
+
+TEST_F(Train, WorksWithoutValidationAndWithAFrozenEncoder) {
+    Config config = tiny_config(temp);
+    config.validation = "0";
+    config.freeze_encoder = true;
+    const TrainResult result = run(config);
+    EXPECT_EQ(result.select, "last");
+    EXPECT_EQ(result.best_step, 20);
+    EXPECT_GT(evaluate(config.out, config).num_samples, 0);
+    config.checkpoint = "last";
+    EXPECT_GT(evaluate(config.out, config).num_samples, 0);
+}
+
+TEST_F(Train, AValidationFileIsUsedAsItStands) {
+    std::filesystem::copy(temp / "data/tst_X.txt", temp / "data/val_X.txt");
+    std::filesystem::copy(temp / "data/tst_X_Y.txt", temp / "data/val_X_Y.txt");
+    Config config = tiny_config(temp);
+    config.validation = temp / "data/val_X.txt";
+    config.steps = 60;
+    const TrainResult result = run(config);
+    EXPECT_DOUBLE_EQ(result.best_score, evaluate(config.out, config).get("P@1"));
+}
+
+TEST_F(Train, ATransformerFromItsConfigCutsTextsAtItsPositions) {
+    write_text(
+        temp / "bert/config.json",
+        R"({"model_type":"bert","vocab_size":400,"hidden_size":16,"num_hidden_layers":2,"num_attention_heads":2,
+                   "intermediate_size":32,"max_position_embeddings":8,"type_vocab_size":2,"layer_norm_eps":1e-12,
+                   "hidden_dropout_prob":0.1,"attention_probs_dropout_prob":0.1,"hidden_act":"gelu"})");
+    Config config = tiny_config(temp);
+    config.encoder = temp / "bert";
+    config.max_length = 64;
+    config.encoder_lr = 1e-3;
+    const TrainResult result = run(config);
+    EXPECT_EQ(result.steps, 20);
+    EXPECT_GT(evaluate(config.out, config).num_samples, 0);
+    Predictor predictor(config.out, config);
+    EXPECT_EQ(predictor.predict({"one text of many more than eight tokens in all"})[0].size(), 5u);
+}
+
+TEST_F(Train, InspectTellsRunsFromData) {
+    const Config config = tiny_config(temp);
+    run(config);
+    const auto find = [](const auto& facts, const std::string& name) {
+        for (const auto& [key, value] : facts)
+            if (key == name) return value;
+        return std::string("absent");
+    };
+    const auto of_run = inspect(config.out, config);
+    EXPECT_EQ(find(of_run, "kind"), "\"run\"");
+    EXPECT_EQ(find(of_run, "labels"), "37");
+    EXPECT_EQ(find(of_run, "encoder"), "\"bag\"");
+    const auto of_data = inspect(config.data, config);
+    EXPECT_EQ(find(of_data, "kind"), "\"data\"");
+    EXPECT_EQ(find(of_data, "train_rows"), "150");
+}
+
+}  // namespace
+}  // namespace elmo
