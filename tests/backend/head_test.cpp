@@ -157,8 +157,7 @@ double rounded(DType storage, double value, std::uint16_t noise) {
     }
 }
 
-TEST(CpuHead, StepWithinBounds) {
-    Rng rng(41);
+void check_step(DType input, Rng& rng) {
     for (const std::string& kind : products())
         for (const DType storage : kStorages)
             for (const Shape& s : kShapes)
@@ -167,7 +166,7 @@ TEST(CpuHead, StepWithinBounds) {
                     SCOPED_TRACE(std::string(name_of(storage)) + ", " + kind + " products, " +
                                  std::to_string(s.batch) + " x " + std::to_string(s.width) + " x " +
                                  std::to_string(s.labels));
-                    const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
+                    const auto x = make_input("x", input, s.batch, s.width, rng);
                     const auto before = make_input("w before", storage, s.labels, s.width, rng, 0.3);
                     const auto positives = random_positives(s, share, rng);
                     Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
@@ -195,8 +194,19 @@ TEST(CpuHead, StepWithinBounds) {
                     Tensor exact("exact dx", DType::kF64, s.batch, s.width);
                     exact.fill([&](auto b, auto d) { return bounds.dx(b, d); });
                     expect_close(dx, exact, [&](auto b, auto d) { return bounds.dx_error(b, d); });
-                    if (HasFatalFailure()) return;
+                    if (testing::Test::HasFatalFailure()) return;
                 }
+}
+
+TEST(CpuHead, StepWithinBounds) {
+    Rng rng(41);
+    check_step(DType::kBf16, rng);
+}
+
+// An FP32 encoder hands over FP32 vectors, whatever the storage of the head.
+TEST(CpuHead, StepWithinBoundsFromFp32Input) {
+    Rng rng(42);
+    check_step(DType::kF32, rng);
 }
 
 // The reference is within the same bounds: both backends stand for one definition.
@@ -416,7 +426,8 @@ TEST(CpuHead, TopK) {
             for (const Shape& s : kShapes)
                 for (const std::int64_t k : {std::int64_t{1}, std::int64_t{5}, s.labels + 2}) {
                     if (repeats(kind, storage)) continue;
-                    const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
+                    const DType input = k == 5 ? DType::kF32 : DType::kBf16;
+                    const auto x = make_input("x", input, s.batch, s.width, rng);
                     const auto w = make_input("w", storage, s.labels, s.width, rng, 0.3);
                     Workload workload = workload_of(s, storage, 1);
                     workload.training = false;

@@ -201,7 +201,7 @@ HeadStepResult CpuBackend::head_step(const HeadStep& op) {
     const std::int64_t labels = op.w_LD.rows, samples = op.x_BD.rows, width = op.x_BD.cols;
     const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
     const std::int64_t slices = std::min(kSlices, tiles);
-    const bool bf16 = bf16_products(op.w_LD.dtype);
+    const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
     const StagedBatch batch = stage_batch(op.x_BD, op.w_LD.dtype, bf16, shared_scratch_.data);
 
     HeadStepResult result;
@@ -241,7 +241,7 @@ std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
     const std::int64_t labels = op.w_LD.rows, samples = op.x_BD.rows, width = op.x_BD.cols;
     const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
     const std::int64_t slices = std::min(kSlices, tiles);
-    const bool bf16 = bf16_products(op.w_LD.dtype);
+    const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
     const StagedBatch batch = stage_batch(op.x_BD, op.w_LD.dtype, bf16, shared_scratch_.data);
 
     std::vector<std::vector<TopK>> best(static_cast<std::size_t>(std::max<std::int64_t>(slices, 1)),

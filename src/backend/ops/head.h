@@ -25,7 +25,7 @@ struct Positive {
 // dx is set, not added to. Its sum order depends on the number of labels and the batch alone: not on
 // chunks or threads. No gradient of w and no [B, L] matrix exists at any time.
 struct HeadStep {
-    View x_BD;  // bf16 (f32/f64 on the reference)
+    View x_BD;  // bf16, f32 (f64 on the reference)
     View w_LD;  // f32, bf16, e4m3, e3m4 (f64 on the reference)
     std::span<const Positive> positives;
     float lr = 0, weight_decay = 0;
