@@ -19,7 +19,7 @@ constexpr std::int64_t kRows = 16;  // rows of one piece of work
 // Sums in eight lanes, then the lanes in order: vectorises, and one fixed order on every machine.
 constexpr int kLanes = 16;
 
-ELMO_CLONES float sum_row(const float* x, std::int64_t count) {
+ELMO_CLONES float sum_row(const float* __restrict x, std::int64_t count) {
     float lanes[kLanes] = {};
     std::int64_t i = 0;
     for (; i + kLanes <= count; i += kLanes)
@@ -30,7 +30,7 @@ ELMO_CLONES float sum_row(const float* x, std::int64_t count) {
     return sum;
 }
 
-ELMO_CLONES float sum_squares(const float* x, float mean, std::int64_t count) {
+ELMO_CLONES float sum_squares(const float* __restrict x, float mean, std::int64_t count) {
     float lanes[kLanes] = {};
     std::int64_t i = 0;
     for (; i + kLanes <= count; i += kLanes)
@@ -41,7 +41,7 @@ ELMO_CLONES float sum_squares(const float* x, float mean, std::int64_t count) {
     return sum;
 }
 
-ELMO_CLONES float dot(const float* a, const float* b, std::int64_t count) {
+ELMO_CLONES float dot(const float* __restrict a, const float* __restrict b, std::int64_t count) {
     float lanes[kLanes] = {};
     std::int64_t i = 0;
     for (; i + kLanes <= count; i += kLanes)
@@ -52,18 +52,19 @@ ELMO_CLONES float dot(const float* a, const float* b, std::int64_t count) {
     return sum;
 }
 
-ELMO_CLONES void add_to(float* y, const float* x, std::int64_t count) {
+ELMO_CLONES void add_to(float* __restrict y, const float* __restrict x, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
 }
 
-ELMO_CLONES void normalise(const float* x, float mean, float scale, const float* gamma, const float* beta,
-                           float* y, std::int64_t count) {
+ELMO_CLONES void normalise(const float* __restrict x, float mean, float scale, const float* __restrict gamma,
+                           const float* __restrict beta, float* __restrict y, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) y[i] = (x[i] - mean) * scale * gamma[i] + beta[i];
 }
 
 // xhat = (x - mean) * scale; g = dy * gamma; dgamma += dy * xhat; dbeta += dy.
-ELMO_CLONES void norm_backward_terms(const float* dy, const float* gamma, float mean, float scale, float* x,
-                                     float* g, float* dgamma, float* dbeta, std::int64_t count) {
+ELMO_CLONES void norm_backward_terms(const float* __restrict dy, const float* __restrict gamma, float mean,
+                                     float scale, float* __restrict x, float* __restrict g,
+                                     float* __restrict dgamma, float* __restrict dbeta, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
         x[i] = (x[i] - mean) * scale;
         g[i] = dy[i] * gamma[i];
@@ -72,8 +73,8 @@ ELMO_CLONES void norm_backward_terms(const float* dy, const float* gamma, float 
     }
 }
 
-ELMO_CLONES void norm_backward_finish(const float* g, const float* xhat, float mean_g, float mean_gx,
-                                      float scale, float* dx, std::int64_t count) {
+ELMO_CLONES void norm_backward_finish(const float* __restrict g, const float* __restrict xhat, float mean_g,
+                                      float mean_gx, float scale, float* __restrict dx, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) dx[i] = (g[i] - mean_g - xhat[i] * mean_gx) * scale;
 }
 

@@ -22,8 +22,9 @@ struct AdamWFactors {
 };
 
 // The moments and the update of `count` elements; u receives the (negated) update.
-ELMO_CLONES void adamw_piece(const AdamWFactors& f, const float* grad, const float* w, float* m, float* v,
-                             float* u, std::int64_t count) {
+ELMO_CLONES void adamw_piece(const AdamWFactors& f, const float* __restrict grad, const float* __restrict w,
+                             float* __restrict m, float* __restrict v, float* __restrict u,
+                             std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
         const float g = grad[i] * f.grad_scale;
         m[i] = f.beta1 * m[i] + (1.0f - f.beta1) * g;
@@ -34,7 +35,8 @@ ELMO_CLONES void adamw_piece(const AdamWFactors& f, const float* grad, const flo
 }
 
 // Kahan: y = u + c; t = bf16(w + y); c = y - (t - w); w = t.
-ELMO_CLONES void kahan_piece(const float* u, float* w, float* c, std::int64_t count) {
+ELMO_CLONES void kahan_piece(const float* __restrict u, float* __restrict w, float* __restrict c,
+                             std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
         const float y = u[i] + c[i];
         const auto sum = std::bit_cast<std::uint32_t>(w[i] + y);
@@ -44,12 +46,13 @@ ELMO_CLONES void kahan_piece(const float* u, float* w, float* c, std::int64_t co
     }
 }
 
-ELMO_CLONES void add_piece(float* w, const float* u, std::int64_t count) {
+ELMO_CLONES void add_piece(float* __restrict w, const float* __restrict u, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) w[i] += u[i];
 }
 
 // noise_normal of each column times sigma, from the words of its row: two a column.
-ELMO_CLONES void normal_row(const std::uint32_t* words, float sigma, float* out, std::int64_t count) {
+ELMO_CLONES void normal_row(const std::uint32_t* __restrict words, float sigma, float* __restrict out,
+                            std::int64_t count) {
     for (std::int64_t c = 0; c < count; ++c) out[c] = sigma * normal_of(words[2 * c], words[2 * c + 1]);
 }
 
