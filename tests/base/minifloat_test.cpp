@@ -171,8 +171,9 @@ TEST_P(Formats, SmallUpdatesAddUp) {
     EXPECT_LT(std::sqrt(squares / n), 0.02);  // and each single weight is near it
 }
 
-INSTANTIATE_TEST_SUITE_P(MiniFloat, Formats, testing::Values(kE4M3, kE3M4),
-                         [](const auto& info) { return info.param.exponent_bits == 4 ? "E4M3" : "E3M4"; });
+INSTANTIATE_TEST_SUITE_P(MiniFloat, Formats, testing::Values(kE4M3, kE3M4), [](const auto& format) {
+    return format.param.exponent_bits == 4 ? "E4M3" : "E3M4";
+});
 
 TEST(MiniFloat, Landmarks) {
     EXPECT_EQ(kE4M3.max_value(), 448.0f);

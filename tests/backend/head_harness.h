@@ -1,0 +1,160 @@
+// What the tests of the head share: shapes, ops, and the step computed once more in FP64 with the bounds of
+// every FP32 error beside it.
+#pragma once
+
+#include "op_harness.h"
+
+namespace elmo::testing_ops {
+
+struct HeadShape {
+    std::int64_t batch, width, labels;
+};
+// Labels around the tile of 256, more tiles than the slices that dx is summed in, primes, ones.
+inline const HeadShape kHeadShapes[] = {{1, 1, 1},     {1, 7, 3},    {3, 2, 255},   {5, 17, 256},
+                                        {2, 33, 257},  {17, 64, 31}, {31, 65, 100}, {16, 64, 513},
+                                        {3, 129, 521}, {2, 3, 4357}};
+inline constexpr DType kHeadStorages[] = {DType::kF32, DType::kBf16, DType::kE4M3, DType::kE3M4};
+
+inline Workload head_workload(const HeadShape& s, DType storage, std::int64_t chunks) {
+    Workload workload;
+    workload.batch = s.batch;
+    workload.width = s.width;
+    workload.labels = s.labels;
+    workload.head_dtype = storage;
+    workload.chunks = chunks;
+    return workload;
+}
+
+inline std::vector<std::string> head_products() {
+    std::vector<std::string> names;
+    for (const Mode& mode : cpu_modes())
+        if (mode.storage == DType::kBf16) names.push_back(mode.products);
+    return names;
+}
+
+// FP32 weights have one kind of products, whatever is chosen.
+inline bool repeats(const std::string& kind, DType storage) {
+    return kind == "bf16" && storage == DType::kF32;
+}
+
+inline std::vector<Positive> random_positives(const HeadShape& s, double share, Rng& rng) {
+    std::vector<Positive> positives;
+    std::bernoulli_distribution coin(share);
+    for (std::int64_t l = 0; l < s.labels; ++l)
+        for (std::int32_t b = 0; b < s.batch; ++b)
+            if (coin(rng)) positives.push_back({l, b});
+    return positives;
+}
+
+inline HeadStep head_op(const Tensor& x, Tensor& w, std::span<const Positive> positives, Tensor& dx) {
+    HeadStep op;
+    op.x_BD = x.view();
+    op.w_LD = w.view();
+    op.positives = positives;
+    op.lr = 0.05f;
+    op.weight_decay = 0.3f;
+    op.rounding = {77, 5, 1};
+    op.dx_BD = dx.view();
+    op.want_loss = true;
+    return op;
+}
+
+// The step once more, in FP64 with the bounds of every FP32 error: what a right result may be.
+class HeadBounds {
+  public:
+    HeadBounds(const Tensor& x, const Tensor& w, const HeadStep& op)
+        : x_(x.view()), x_logit_(x.view()), w_(w.view()), op_(op) {
+        if (w.dtype() == DType::kE4M3)
+            for (double& v : x_logit_.values) v = kE4M3.decode(round_nearest(kE4M3, static_cast<float>(v)));
+        auto next = op.positives.begin();
+        dx_.assign(size(x.rows() * x.cols()), 0.0);
+        dx_size_ = dx_error_ = dx_;
+        for (std::int64_t l = 0; l < w.rows(); ++l)
+            for (std::int64_t b = 0; b < x.rows(); ++b) {
+                const bool positive = next != op.positives.end() && next->label == l && next->sample == b;
+                if (positive) ++next;
+                add_logit(l, b, positive);
+            }
+    }
+    // g of one sample and label as BF16: lowest and highest it may be.
+    struct Gradient {
+        double low, high;
+    };
+    const Gradient& g(std::int64_t l, std::int64_t b) const { return g_[size(l * x_.rows + b)]; }
+    double loss() const { return loss_; }
+    double loss_error() const { return loss_error_; }
+    double dx(std::int64_t b, std::int64_t d) const { return dx_[size(b * x_.cols + d)]; }
+    double dx_error(std::int64_t b, std::int64_t d) const {
+        const auto i = size(b * x_.cols + d);
+        return dx_error_[i] + sum_error(w_.rows + 20) * dx_size_[i];
+    }
+    // The weight before it is rounded to its storage.
+    std::pair<double, double> weight(std::int64_t l, std::int64_t d) const {
+        const double lr = op_.lr, w = w_(l, d), keep = 1 - lr * double{op_.weight_decay};
+        double sum = 0, spread = 0, magnitude = 0;
+        for (std::int64_t b = 0; b < x_.rows; ++b) {
+            const Gradient& range = g(l, b);
+            sum += (range.low + range.high) / 2 * x_(b, d);
+            spread += (range.high - range.low) / 2 * std::abs(x_(b, d));
+            magnitude += std::max(std::abs(range.low), std::abs(range.high)) * std::abs(x_(b, d));
+        }
+        const double value = w * keep - lr * sum;
+        // keep is rounded twice (lr * decay, 1 - it), both products once, the difference once.
+        const double error = lr * (spread + sum_error(x_.rows + 2) * magnitude) +
+                             4 * kF32Roundoff * std::abs(w) + kF32Roundoff * std::abs(value) + 0x1p-140;
+        return {value - error, value + error};
+    }
+
+  private:
+    static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+    void add_logit(std::int64_t l, std::int64_t b, bool positive) {
+        double z = 0, magnitude = 0;
+        for (std::int64_t d = 0; d < x_.cols; ++d) {
+            z += x_logit_(b, d) * w_(l, d);
+            magnitude += std::abs(x_logit_(b, d) * w_(l, d));
+        }
+        const double z_error = sum_error(x_.cols) * magnitude;
+        const double p = 1 / (1 + std::exp(-z)), exact = positive ? -1 / (1 + std::exp(z)) : p;
+        // The slope of the sigmoid is p (1 - p); then e^-z, the sum and the division, and y subtracted.
+        const double slope = std::min(0.25, p * (1 - p) * std::exp(z_error));
+        const double error =
+            slope * (z_error + kExpError) + 2 * kF32Roundoff * p + kF32Roundoff * std::abs(exact) + 0x1p-126;
+        const auto bf16 = [](double v) { return double{to_float(to_bf16(static_cast<float>(v)))}; };
+        const Gradient range{bf16(exact - error), bf16(exact + error)};
+        g_.push_back(range);
+        const double softplus = std::max(z, 0.0) + std::log1p(std::exp(-std::abs(z)));
+        loss_ += softplus - (positive ? z : 0);
+        // Lanes of at most 64 FP32 additions, then FP64.
+        loss_error_ += z_error * (positive ? 2 : 1) +
+                       std::log1p(std::exp(-std::abs(z))) * (kLog1pError + kExpError) +
+                       sum_error(64 + 2) * softplus + 0x1p-126;
+        for (std::int64_t d = 0; d < x_.cols; ++d) {
+            const auto i = size(b * x_.cols + d);
+            dx_[i] += (range.low + range.high) / 2 * w_(l, d);
+            dx_error_[i] += (range.high - range.low) / 2 * std::abs(w_(l, d));
+            dx_size_[i] += std::max(std::abs(range.low), std::abs(range.high)) * std::abs(w_(l, d));
+        }
+    }
+
+    reference::Matrix x_, x_logit_, w_;
+    const HeadStep& op_;
+    std::vector<Gradient> g_;
+    std::vector<double> dx_, dx_size_, dx_error_;
+    double loss_ = 0, loss_error_ = 0;
+};
+
+inline double rounded(DType storage, double value, std::uint16_t noise) {
+    const auto x = static_cast<float>(value);
+    switch (storage) {
+        case DType::kBf16:
+            return to_float(round_stochastic_bf16(x, noise));
+        case DType::kE4M3:
+            return kE4M3.decode(round_stochastic(kE4M3, x, noise));
+        case DType::kE3M4:
+            return kE3M4.decode(round_stochastic(kE3M4, x, noise));
+        default:
+            return x;
+    }
+}
+
+}  // namespace elmo::testing_ops
