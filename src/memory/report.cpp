@@ -1,22 +1,56 @@
-// The memory report as a table for people.
+// The memory report as a table for people: segments folded to the first two parts of their names.
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
 
 #include "base/text_util.h"
 #include "elmo/elmo.h"
 
 namespace elmo {
+namespace {
+
+// "encoder/layer.3/qkv" -> "encoder/layer.*"; "scratch/thread.1" -> "scratch/thread.*".
+std::string folded(const std::string& name) {
+    const std::size_t first = name.find('/');
+    const std::size_t second = first == std::string::npos ? first : name.find('/', first + 1);
+    std::string group = name.substr(0, second);
+    const std::size_t dot = group.rfind('.');
+    const bool numbered = dot != std::string::npos && dot + 1 < group.size() &&
+                          std::all_of(group.begin() + static_cast<std::ptrdiff_t>(dot) + 1, group.end(),
+                                      [](char c) { return c >= '0' && c <= '9'; });
+    return numbered ? group.substr(0, dot) + ".*" : group;
+}
+
+}  // namespace
 
 std::string MemoryReport::describe() const {
-    std::string text = fmt::format("{:<52} {:>12}\n", "segment", "bytes");
-    for (const auto& segment : segments)
-        text += fmt::format("{:<52} {:>12}{}\n", segment.name, human_bytes(segment.bytes),
-                            segment.at_peak ? "" : "  (not at the peak)");
-    text += fmt::format("{:<52} {:>12}\n", "arena peak", human_bytes(arena_bytes));
-    if (mapped_bytes > 0) text += fmt::format("{:<52} {:>12}\n", "mapped files", human_bytes(mapped_bytes));
-    text += fmt::format("{:<52} {:>12}\n", "program and libraries", human_bytes(program_bytes));
-    text += fmt::format("{:<52} {:>12}\n", "total", human_bytes(total_bytes()));
+    struct Group {
+        std::string name;
+        std::int64_t count = 0, bytes = 0, at_peak = 0;
+    };
+    std::vector<Group> groups;  // in the order of their first segment
+    for (const auto& segment : segments) {
+        const std::string name = folded(segment.name);
+        auto group =
+            std::find_if(groups.begin(), groups.end(), [&](const Group& g) { return g.name == name; });
+        if (group == groups.end()) group = groups.insert(groups.end(), Group{name});
+        ++group->count;
+        group->bytes += segment.bytes;
+        group->at_peak += segment.at_peak ? segment.bytes : 0;
+    }
+    std::string text =
+        fmt::format("{:<44} {:>8} {:>12} {:>12}\n", "segment", "tensors", "bytes", "at the peak");
+    const auto line = [&](std::string_view name, std::string_view count, std::int64_t bytes,
+                          std::int64_t peak) {
+        text +=
+            fmt::format("{:<44} {:>8} {:>12} {:>12}\n", name, count, human_bytes(bytes), human_bytes(peak));
+    };
+    for (const auto& group : groups)
+        line(group.name, std::to_string(group.count), group.bytes, group.at_peak);
+    line("arena", "", arena_bytes, arena_bytes);
+    if (mapped_bytes > 0) line("mapped files", "", mapped_bytes, mapped_bytes);
+    line("program and libraries", "", program_bytes, program_bytes);
+    line("total", "", total_bytes(), total_bytes());
     return text;
 }
 
