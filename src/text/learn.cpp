@@ -115,9 +115,6 @@ class Merger {
         }
     }
 
-    // Never offers the pair again.
-    void forbid(Pair pair) { pairs_[pair].count = 0; }
-
   private:
     struct Word {
         std::vector<std::int32_t> symbols;
@@ -159,17 +156,14 @@ class Merger {
     std::priority_queue<Entry> queue_;
 };
 
-// The vocabulary while it grows.
+// The vocabulary while it grows. Its special tokens have punctuation and letters in one, which no word has,
+// so no merge can give one.
 class Vocabulary {
   public:
     std::int32_t add(const std::string& token) {
         const auto [entry, added] = ids_.emplace(token, static_cast<std::int32_t>(tokens_.size()));
         if (added) tokens_.push_back(token);
         return entry->second;
-    }
-    std::int32_t find(const std::string& token) const {
-        const auto found = ids_.find(token);
-        return found == ids_.end() ? -1 : found->second;
     }
     const std::string& operator[](std::int32_t id) const { return tokens_[static_cast<std::size_t>(id)]; }
     std::int64_t size() const { return static_cast<std::int64_t>(tokens_.size()); }
@@ -301,7 +295,6 @@ std::unique_ptr<Tokenizer> learn_tokenizer(const NextText& next_text, const Lear
 
     Vocabulary vocabulary;
     for (const auto& token : spec.added_tokens) vocabulary.add(token.content);
-    const std::int64_t num_specials = vocabulary.size();
     Merger merger;
     if (wordpiece)
         start_wordpiece(words, options, vocabulary, merger);
@@ -315,11 +308,6 @@ std::unique_ptr<Tokenizer> learn_tokenizer(const NextText& next_text, const Lear
         const std::string& left = vocabulary[pair.first];
         const std::string& right = vocabulary[pair.second];
         const std::string token = left + right.substr(wordpiece ? kPrefix.size() : 0);
-        const std::int32_t known = vocabulary.find(token);
-        if (known >= 0 && known < num_specials) {  // text must never turn into a special token
-            merger.forbid(pair);
-            continue;
-        }
         if (!wordpiece) spec.merges.emplace_back(left, right);
         merger.merge(pair, vocabulary.add(token));
     }

@@ -30,6 +30,8 @@ TEST(Words, ByteLevelFollowsTheGpt2Pattern) {
     EXPECT_EQ(byte_level("we'll they've 'tis 'S"),
               (Words{"we", "'ll", " they", "'ve", " '", "tis", " '", "S"}));
     EXPECT_EQ(byte_level("'s 't'"), (Words{"'s", " '", "t", "'"}));
+    for (const char* ending : {"'s", "'t", "'re", "'ve", "'m", "'ll", "'d"})
+        EXPECT_EQ(byte_level(std::string("x") + ending + "x"), (Words{"x", ending, "x"}));
     EXPECT_EQ(byte_level("a1!b"), (Words{"a", "1", "!", "b"}));
     EXPECT_EQ(byte_level("a   b"), (Words{"a", "  ", " b"}));
     EXPECT_EQ(byte_level("a \n b\n\nc"), (Words{"a", " \n", " b", "\n", "\n", "c"}));
