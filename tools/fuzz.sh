@@ -16,8 +16,14 @@ for target in "${targets[@]}"; do
     corpus=$(mktemp -d)
     [ -d "fuzz/corpus/$target" ] && cp -r "fuzz/corpus/$target/." "$corpus"
     echo "Fuzzing: $target for $seconds s"
-    OMP_NUM_THREADS=1 "build-fuzz/bin/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
-        -print_final_stats=0 -verbosity=0 -artifact_prefix=build-fuzz/findings/ "$corpus"
+    log=build-fuzz/$target.log
+    if ! OMP_NUM_THREADS=1 "build-fuzz/bin/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+        -print_final_stats=1 -print_funcs=0 -artifact_prefix=build-fuzz/findings/ "$corpus" >"$log" 2>&1; then
+        tail -n 60 "$log"
+        echo "Fuzzing: $target failed; its input is in build-fuzz/findings" >&2
+        exit 1
+    fi
+    grep -E 'number_of_executed_units' "$log" | sed 's/.*: */  executions: /'
     rm -rf "$corpus"
 done
 echo "Fuzzing: no findings in ${#targets[@]} targets"
