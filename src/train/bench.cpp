@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 #include <functional>
 
 #include "backend/cpu/isa.h"
@@ -12,6 +13,7 @@
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "base/text_util.h"
+#include "text/spec.h"
 #include "train/bench_work.h"
 #include "train/plan.h"
 #include "train/tokenizer_files.h"
@@ -210,27 +212,47 @@ void bench_head(const Config& config, BenchResult& result) {
     compare_with_machine(config, head.dtype() == DType::kF32, result);
 }
 
-// Lines of plain words in the manner of titles and abstracts, from the tokenizer's own vocabulary or not.
-std::vector<std::string> sample_texts(std::int64_t bytes) {
-    static constexpr const char* kSyllables[] = {"an", "ber", "co",   "de", "er",  "fi", "gra", "he",
-                                                 "in", "ka",  "lo",   "mi", "ne",  "or", "pre", "qua",
-                                                 "ri", "st",  "tion", "un", "ver", "y"};
+// Whole words of a vocabulary, frequent ones first where it is ordered so, as BERT's is.
+std::vector<std::string> words_of(const Tokenizer& tokenizer) {
+    std::vector<std::string> words;
+    for (const NamedId& entry : read_tokenizer_json(tokenizer.to_json(), "tokenizer.json").vocab) {
+        std::string word = entry.token;
+        if (word.rfind("\xc4\xa0", 0) == 0) word.erase(0, 2);  // how byte-level BPE writes a space
+        const bool plain = std::all_of(word.begin(), word.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+        if (plain && word.size() > 1) words.push_back(std::move(word));
+    }
+    return words;
+}
+
+// Texts of 100 to 600 bytes: words by Zipf's law, one in twenty made of two (so that it has to be split),
+// commas and full stops.
+std::vector<std::string> sample_texts(const std::vector<std::string>& words, std::int64_t bytes) {
     std::vector<std::string> texts(1);
-    for (std::int64_t written = 0, word = 0; written < bytes; ++word) {
-        const PhiloxBlock noise = noise_block(kTokens, word, 1);
-        std::string text;
-        for (std::uint32_t s = 0; s < 1 + noise[0] % 4; ++s)
-            text += kSyllables[noise_block(kTokens, word, 2 + s)[1] % std::size(kSyllables)];
-        written += static_cast<std::int64_t>(text.size()) + 1;
-        texts.back() += text + (noise[1] % 12 == 0 ? ", " : " ");
-        if (texts.back().size() > 120 + noise[2] % 400) texts.emplace_back();
+    std::int64_t written = 0;
+    for (std::int64_t i = 0; written < bytes; ++i) {
+        const PhiloxBlock noise = noise_block(kTokens, i, 0);
+        const auto pick = [&](std::uint32_t bits) {
+            const double u = static_cast<double>(bits) * 0x1p-32;
+            return words[static_cast<std::size_t>(std::pow(static_cast<double>(words.size()), u)) - 1];
+        };
+        std::string& text = texts.back();
+        const std::size_t before = text.size();
+        text += pick(noise[0]);
+        if (noise[1] % 20 == 0) text += pick(noise[2]);
+        text += noise[1] % 13 == 0 ? ", " : noise[1] % 29 == 0 ? ". " : " ";
+        written += static_cast<std::int64_t>(text.size() - before);
+        if (text.size() > 100 + noise[3] % 500) texts.emplace_back();
     }
     return texts;
 }
 
 void bench_tokenize(const Config& config, BenchResult& result) {
+    if (config.tokenizer == "auto" && config.encoder == "bag")
+        throw ConfigError("tokenizer: expected a folder or a tokenizer.json, found none; give --tokenizer");
     const auto tokenizer = open_tokenizer(config);
-    const std::vector<std::string> texts = sample_texts(std::int64_t{8} << 20);
+    const std::vector<std::string> words = words_of(*tokenizer);
+    if (words.empty()) throw DataError("the tokenizer's vocabulary has no words of a to z to make texts of");
+    const std::vector<std::string> texts = sample_texts(words, std::int64_t{8} << 20);
     double bytes = 0;
     for (const std::string& text : texts) bytes += static_cast<double>(text.size());
     result.device = "cpu";
