@@ -52,7 +52,7 @@ class Session {
     // the plan exceeds max_memory or what the machine has left.
     void allocate();
 
-    Backend& backend() { return *backend_; }
+    Backend& backend() const { return *backend_; }
     Encoder& encoder() { return *encoder_; }
     Head& head() { return *head_; }
     const Workload& workload() const { return workload_; }

@@ -212,7 +212,22 @@ void Trainer::loop() {
     }
 }
 
+void Trainer::announce() const {
+    const DataSummary& data = data_.summary();
+    log_info(
+        fmt::format("{} training texts ({} more for validation), {} labels, {:.1f} tokens a text; {} steps",
+                    with_commas(data_.train().num_rows()),
+                    with_commas(data_.has_validation() ? data_.validation().num_rows() : 0),
+                    with_commas(state_.labels), data.tokens_per_row, with_commas(state_.total_steps)));
+    if (data.cut_rows > 0)
+        log_info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(data.cut_rows),
+                             data_.max_length()));
+    log_info(fmt::format("{}; {} of memory planned", session_.backend().describe(),
+                         human_bytes(session_.plan().total_bytes())));
+}
+
 TrainResult Trainer::run() {
+    announce();
     folder_.prepare();
     log_.emplace(folder_.path(), state_.step, state_.total_steps);
     log_->event(state_.step > 0 ? "resume" : "start", state_.step,

@@ -25,6 +25,7 @@ class Trainer {
 
   private:
     void restore(const Checkpoint& checkpoint);
+    void announce() const;
     void loop();
     TrainResult summary(bool interrupted) const;
     // One step on one batch; the loss of a text when wanted.
