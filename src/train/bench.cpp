@@ -189,9 +189,11 @@ void bench_head(const Config& config, BenchResult& result) {
     {
         Arena dry;
         lay_out(dry);
+        plan.segments = dry.segments();
         plan.arena_bytes = dry.peak_bytes();
         plan.program_bytes = program_start_bytes() + kLibraryBytes;
     }
+    require_free_memory(plan);
     Arena arena(backend->allocate(plan.arena_bytes));
     lay_out(arena);
     head.initialise(config.seed);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/parallel.h"
 #include "elmo/elmo.h"
@@ -23,6 +24,9 @@ RunShape full_length_shape(const Config& config, const EncoderSpec& spec) {
     shape.batch = config.batch_size;
     shape.longest = cut_length(config, spec);
     shape.tokens = shape.batch * shape.longest;
+    if (shape.tokens > std::numeric_limits<std::int32_t>::max())
+        throw ConfigError(fmt::format(
+            "batch_size and max_length: expected fewer than 2^31 tokens in a batch, found {}", shape.tokens));
     shape.top_k = std::min(kRankedInTraining, shape.labels);
     shape.table_bytes = 16 * shape.labels;
     return shape;

@@ -78,30 +78,29 @@ void Session::dry_run(std::int64_t chunks) {
     plan_.chunks = chunks;
 }
 
-void Session::check_fits(std::int64_t room_bytes, const std::string& whose) const {
-    if (plan_.arena_bytes <= room_bytes) return;
+void require_room(const MemoryReport& plan, std::int64_t room_bytes, const std::string& whose) {
     std::int64_t used = 0;
-    for (const Segment& segment : plan_.segments) {
-        if (!segment.at_peak) continue;
-        used += segment.bytes;
+    for (const Segment& segment : plan.segments) {
+        used += segment.at_peak ? segment.bytes : 0;
         if (used <= room_bytes) continue;
-        throw OutOfMemory(
-            fmt::format("out of memory: {} ({}) does not fit: {} {}, of which the model and the step may "
-                        "take {}; they need {}. "
-                        "Lower batch_size, max_length or width, or store the head in fewer bits (precision). "
-                        "The plan:\n{}",
-                        segment.name, human_bytes(segment.bytes), whose,
-                        human_bytes(room_bytes + plan_.total_bytes() - plan_.arena_bytes),
-                        human_bytes(std::max<std::int64_t>(room_bytes, 0)), human_bytes(plan_.arena_bytes),
-                        plan_.describe()));
+        throw OutOfMemory(fmt::format(
+            "out of memory: {} ({}) does not fit: model and step need {}, and {} has {} for them; lower "
+            "batch_size, max_length or width, or store the head in fewer bits (precision). The plan:\n{}",
+            segment.name, human_bytes(segment.bytes), human_bytes(plan.arena_bytes), whose,
+            human_bytes(std::max<std::int64_t>(room_bytes, 0)), plan.describe()));
     }
 }
 
+void require_free_memory(const MemoryReport& plan) {
+    // What is resident already is not asked for again, and the kernel can drop mapped pages.
+    require_room(plan, available_memory_bytes() - kLibraryBytes, "this machine");
+}
+
 void Session::allocate() {
-    const std::int64_t other = plan_.total_bytes() - plan_.arena_bytes;
-    if (max_bytes_ > 0) check_fits(max_bytes_ - other, "max_memory is");
-    // What is resident already is not asked for again; mapped pages can be dropped by the kernel.
-    check_fits(available_memory_bytes() - kLibraryBytes, "this machine has left");
+    if (max_bytes_ > 0)
+        require_room(plan_, max_bytes_ - (plan_.total_bytes() - plan_.arena_bytes),
+                     fmt::format("max_memory of {} less program and mapped files", human_bytes(max_bytes_)));
+    require_free_memory(plan_);
     arena_ = std::make_unique<Arena>(backend_->allocate(plan_.arena_bytes));
     lay_out(*arena_);
 }

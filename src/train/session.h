@@ -42,14 +42,19 @@ std::unique_ptr<Backend> make_backend(const Config& config);  // device and cpu_
 // counted on its own.
 std::int64_t program_start_bytes();
 
+// OutOfMemory, naming the first tensor that does not fit and carrying the plan, when the arena needs more
+// than `room_bytes`, which is what `whose` (max_memory, this machine) has for it.
+void require_room(const MemoryReport& plan, std::int64_t room_bytes, const std::string& whose);
+// The same with what this machine has free now.
+void require_free_memory(const MemoryReport& plan);
+
 class Session {
   public:
     // Plans: `chunks` as given, or the fewest with which the plan keeps within max_memory. Allocates nothing.
     Session(const Config& config, const EncoderSpec& spec, const RunShape& shape);
 
     const MemoryReport& plan() const { return plan_; }
-    // Takes the memory. OutOfMemory, naming the first tensor that does not fit and carrying the plan, when
-    // the plan exceeds max_memory or what the machine has left.
+    // Takes the memory. OutOfMemory when the plan exceeds max_memory or what the machine has free.
     void allocate();
 
     Backend& backend() const { return *backend_; }
@@ -65,7 +70,6 @@ class Session {
     void lay_out(Arena& arena);
     // Plans with this many chunks: fills plan_.
     void dry_run(std::int64_t chunks);
-    void check_fits(std::int64_t room_bytes, const std::string& whose) const;
 
     RunShape shape_;
     std::int64_t max_bytes_ = 0;  // of max_memory; 0: not given
