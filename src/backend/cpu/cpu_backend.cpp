@@ -12,6 +12,8 @@
 #include "backend/cpu/convert.h"
 #include "backend/cpu/head_scratch.h"
 #include "base/parallel.h"
+#include "base/text_util.h"
+#include "elmo/error.h"
 
 namespace elmo::cpu {
 
@@ -44,8 +46,10 @@ void CpuBackend::reserve(Arena& arena, const Workload& w) {
 
 void* CpuBackend::thread_scratch(std::int64_t bytes) {
     const auto thread = static_cast<std::size_t>(omp_get_thread_num());
-    assert(thread < thread_scratch_.size() && bytes <= thread_scratch_[thread].bytes());
-    (void)bytes;
+    if (thread >= thread_scratch_.size() || bytes > thread_scratch_[thread].bytes())
+        throw DeviceError(
+            fmt::format("scratch of {} for thread {} was not planned (threads were {} at planning)",
+                        human_bytes(bytes), thread, thread_scratch_.size()));
     return thread_scratch_[thread].data;
 }
 

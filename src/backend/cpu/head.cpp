@@ -70,7 +70,8 @@ struct StagedBatch {
     const Bf16* xt16 = nullptr;
 };
 
-StagedBatch stage_batch(const View& x_BD, DType weights, bool bf16, void* scratch) {
+// `x16` is X where products of two BF16 operands run on BF16 instructions, else null.
+StagedBatch stage_batch(const View& x_BD, DType weights, bool bf16, const Bf16* x16, void* scratch) {
     const std::int64_t count = x_BD.size();
     ScratchCutter cut(scratch);
     float* x = cut.take<float>(count);
@@ -82,10 +83,10 @@ StagedBatch stage_batch(const View& x_BD, DType weights, bool bf16, void* scratc
             through_e4m3(x + begin, through + begin, end - begin);
         });
     transpose(weights == DType::kE4M3 ? through : x, xt, x_BD.rows, x_BD.cols);
-    if (!bf16) return {x, xt, nullptr, nullptr};
+    if (!bf16) return {x, xt, x16, nullptr};
     Bf16* xt16 = reinterpret_cast<Bf16*>(through);  // exact: BF16 holds every E4M3 number
     float_to_bf16(xt, xt16, count);
-    return {x, xt, x_BD.as<Bf16>(), xt16};
+    return {x, xt, x16, xt16};
 }
 
 // One tile of labels at work.
@@ -136,10 +137,8 @@ class Tile {
         }
         sigmoid_all(z_, labels_ * samples_);
         for (auto p = first; p != last; ++p) z_[(p->label - begin_) * samples_ + p->sample] -= 1.0f;
-        if (bf16_)
-            float_to_bf16(z_, g16_, labels_ * samples_);
-        else
-            round_to_bf16(z_, labels_ * samples_);
+        if (batch_.x16 != nullptr) float_to_bf16(z_, g16_, labels_ * samples_);
+        if (!bf16_) round_to_bf16(z_, labels_ * samples_);
         return loss;
     }
 
@@ -155,7 +154,7 @@ class Tile {
     // W = SR(W (1 - lr decay) - lr g X). Returns the saturations.
     std::int64_t update() {
         const Gemm shape{labels_, width_, samples_, samples_, width_, width_, false, false, false};
-        if (bf16_)
+        if (batch_.x16 != nullptr)  // g and X are BF16 whatever the weights are
             gemm(shape, g16_, batch_.x16, u_);
         else
             gemm(shape, z_, batch_.x, u_);
@@ -202,7 +201,8 @@ HeadStepResult CpuBackend::head_step(const HeadStep& op) {
     const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
     const std::int64_t slices = std::min(kSlices, tiles);
     const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
-    const StagedBatch batch = stage_batch(op.x_BD, op.w_LD.dtype, bf16, shared_scratch_.data);
+    const Bf16* x16 = bf16_products(op.x_BD.dtype) ? op.x_BD.as<Bf16>() : nullptr;
+    const StagedBatch batch = stage_batch(op.x_BD, op.w_LD.dtype, bf16, x16, shared_scratch_.data);
 
     HeadStepResult result;
     double losses[kSlices] = {};
@@ -242,7 +242,8 @@ std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
     const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
     const std::int64_t slices = std::min(kSlices, tiles);
     const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
-    const StagedBatch batch = stage_batch(op.x_BD, op.w_LD.dtype, bf16, shared_scratch_.data);
+    const Bf16* x16 = bf16_products(op.x_BD.dtype) ? op.x_BD.as<Bf16>() : nullptr;
+    const StagedBatch batch = stage_batch(op.x_BD, op.w_LD.dtype, bf16, x16, shared_scratch_.data);
 
     std::vector<std::vector<TopK>> best(static_cast<std::size_t>(std::max<std::int64_t>(slices, 1)),
                                         std::vector<TopK>(static_cast<std::size_t>(samples), TopK(op.k)));
