@@ -1,13 +1,11 @@
-// Threads for the whole library: one pool (OpenMP's), one setting. Work is cut by its size and never
-// by the number of threads, so results do not depend on it. Calls inside a running loop run inline.
+// Threads for the whole library: one pool, one setting. Work is cut by its size and never by the number of
+// threads, so results do not depend on it. Calls inside a running loop run inline. Waiting threads sleep:
+// on a busy machine a spinning one would take the core that its partner needs.
 #pragma once
-
-#include <omp.h>
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
-#include <mutex>
+#include <functional>
 
 namespace elmo {
 
@@ -15,29 +13,11 @@ namespace elmo {
 void set_num_threads(int num_threads);
 int num_threads();
 
+// 0 on the thread that called parallel_for, 1 .. num_threads() - 1 on the pool's, inside the body.
+int thread_index();
+
 // body(i) for i in [0, count), in any order. The first exception thrown is rethrown after all have ended.
-template <class Body>
-void parallel_for(std::int64_t count, const Body& body) {
-    if (count <= 0) return;
-    const int threads =
-        static_cast<int>(std::min<std::int64_t>(count, omp_in_parallel() ? 1 : num_threads()));
-    if (threads == 1) {
-        for (std::int64_t i = 0; i < count; ++i) body(i);
-        return;
-    }
-    std::exception_ptr error;
-    std::mutex error_mutex;
-#pragma omp parallel for schedule(dynamic, 1) num_threads(threads)
-    for (std::int64_t i = 0; i < count; ++i) {
-        try {
-            body(i);
-        } catch (...) {
-            const std::lock_guard lock(error_mutex);
-            if (!error) error = std::current_exception();
-        }
-    }
-    if (error) std::rethrow_exception(error);
-}
+void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& body);
 
 // body(begin, end) over [0, count) in pieces of `grain`.
 template <class Body>

@@ -1,7 +1,6 @@
 #include "backend/cpu/cpu_backend.h"
 
 #include <fmt/format.h>
-#include <omp.h>
 
 #include <algorithm>
 #include <atomic>
@@ -45,7 +44,7 @@ void CpuBackend::reserve(Arena& arena, const Workload& w) {
 }
 
 void* CpuBackend::thread_scratch(std::int64_t bytes) {
-    const auto thread = static_cast<std::size_t>(omp_get_thread_num());
+    const auto thread = static_cast<std::size_t>(thread_index());
     if (thread >= thread_scratch_.size() || bytes > thread_scratch_[thread].bytes())
         throw DeviceError(
             fmt::format("scratch of {} for thread {} was not planned (threads were {} at planning)",
