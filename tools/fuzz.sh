@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds every fuzz target with clang and runs each for a while from the seeds in fuzz/corpus/<target>.
 #   tools/fuzz.sh SECONDS [JOBS]
-# A finding ends the script with an error and leaves its input in build-fuzz/findings.
+# A finding ends the script with an error and leaves its input in build-asan/findings.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${1:-15}
@@ -9,18 +9,18 @@ jobs=${2:-$(nproc)}
 targets=()
 for source in fuzz/fuzz_*.cpp; do targets+=("$(basename "$source" .cpp)"); done
 
-cmake --preset fuzz >/dev/null
-cmake --build build-fuzz -j "$jobs" --target "${targets[@]}"
-mkdir -p build-fuzz/findings
+cmake --preset sanitize >/dev/null
+cmake --build build-asan -j "$jobs" --target "${targets[@]}"
+mkdir -p build-asan/findings
 for target in "${targets[@]}"; do
     corpus=$(mktemp -d)
     [ -d "fuzz/corpus/$target" ] && cp -r "fuzz/corpus/$target/." "$corpus"
     echo "Fuzzing: $target for $seconds s"
-    log=build-fuzz/$target.log
-    if ! OMP_NUM_THREADS=1 "build-fuzz/bin/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
-        -print_final_stats=1 -print_funcs=0 -artifact_prefix=build-fuzz/findings/ "$corpus" >"$log" 2>&1; then
+    log=build-asan/$target.log
+    if ! OMP_NUM_THREADS=1 "build-asan/bin/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+        -print_final_stats=1 -print_funcs=0 -artifact_prefix=build-asan/findings/ "$corpus" >"$log" 2>&1; then
         tail -n 60 "$log"
-        echo "Fuzzing: $target failed; its input is in build-fuzz/findings" >&2
+        echo "Fuzzing: $target failed; its input is in build-asan/findings" >&2
         exit 1
     fi
     grep -E 'number_of_executed_units' "$log" | sed 's/.*: */  executions: /'
