@@ -59,7 +59,7 @@ std::string table(const DataSummary& summary) {
     count_if_any("filter pairs, training", summary.train_filter_pairs);
     count_if_any("filter pairs, test", summary.test_filter_pairs);
     if (!summary.cache.empty()) text("cache", summary.cache + (summary.cache_reused ? " (reused)" : ""));
-    if (!summary.cache_reused) text("time", duration_text(summary.import_seconds));
+    if (summary.import_seconds > 0) text("time", duration_text(summary.import_seconds));
     return aligned(facts);
 }
 
