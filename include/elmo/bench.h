@@ -22,14 +22,14 @@ struct BenchResult {
     std::int64_t threads = 0;
     double median_ms = 0, min_ms = 0, max_ms = 0;
     std::vector<BenchPhase> phases;
-    double flops = 0, bytes = 0;            // of one step
-    double peak_gflops = 0;                 // measured product rate of this machine, same arithmetic
-    double peak_gbytes = 0;                 // measured copy rate
-    double floor_ms = 0;                    // max(flops / peak, bytes / copy rate)
-    double sol_percent = 0;                 // floor / median: share of the speed of light
+    double flops = 0, bytes = 0;  // of one step
+    double peak_gflops = 0;       // measured product rate of this machine, same arithmetic
+    double peak_gbytes = 0;       // measured copy rate
+    double floor_ms = 0;          // max(flops / peak, bytes / copy rate)
+    double sol_percent = 0;       // floor / median: share of the speed of light
     std::int64_t planned_bytes = 0, measured_peak_bytes = 0;
-    double items_per_second = 0;            // texts, or bytes of text for tokenize
-    std::string products;                   // arithmetic of the products
+    double items_per_second = 0;  // texts, or bytes of text for tokenize
+    std::string products;         // arithmetic of the products
 };
 
 // what: step, head, encoder or tokenize. Uses labels, batch_size, max_length, width, encoder, precision,

@@ -28,8 +28,8 @@ struct MemoryReport {
     std::int64_t mapped_bytes = 0;   // files mapped, not allocated: token cache, head at prediction
     std::int64_t program_bytes = 0;  // code, libraries and their scratch: measured once, not planned
     std::int64_t total_bytes() const { return arena_bytes + mapped_bytes + program_bytes; }
-    std::int64_t chunks = 1;         // chosen or given
-    std::string describe() const;    // a table for people
+    std::int64_t chunks = 1;       // chosen or given
+    std::string describe() const;  // a table for people
 };
 
 // The memory of a training run of this configuration, without running it. Uses the data set's cache for
@@ -61,11 +61,11 @@ struct TrainResult {
     std::int64_t steps = 0;
     double epochs = 0;
     bool interrupted = false;
-    double train_seconds = 0;           // inside steps only
+    double train_seconds = 0;  // inside steps only
     double texts_per_second = 0;
     double last_loss = 0;
-    std::string select;                 // what best means
-    double best_score = 0;              // percent; of the validation set
+    std::string select;     // what best means
+    double best_score = 0;  // percent; of the validation set
     std::int64_t best_step = 0;
     MemoryReport planned;
     std::int64_t measured_peak_bytes = 0;  // peak resident memory of the process
@@ -114,7 +114,7 @@ struct DataSummary {
     std::int64_t replaced_utf8 = 0, merged_labels = 0;
     bool has_label_names = false;
     std::int64_t train_filter_pairs = 0, test_filter_pairs = 0;
-    std::string cache;         // where the binary cache lies
+    std::string cache;  // where the binary cache lies
     bool cache_reused = false;
     double import_seconds = 0;
 };

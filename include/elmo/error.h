@@ -18,7 +18,8 @@ class ConfigError : public Error {
     using Error::Error;
 };
 
-// A file is missing, malformed or does not fit another. Names the file and, where it can, the line. Exit code 1.
+// A file is missing, malformed or does not fit another. Names the file and, where it can, the line. Exit
+// code 1.
 class DataError : public Error {
   public:
     using Error::Error;

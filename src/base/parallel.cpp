@@ -1,6 +1,7 @@
 #include "base/parallel.h"
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <thread>
@@ -12,6 +13,22 @@ namespace {
 std::atomic<int> g_num_threads{0};
 thread_local int t_index = 0;
 thread_local bool t_inside = false;  // running a body
+
+// Waits until `value` is no longer `old`: looks for a twentieth of a millisecond, about what waking a
+// sleeping thread costs, then sleeps.
+template <class T>
+void wait_for_change(const std::atomic<T>& value, T old) {
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(50);
+    do {
+        for (int i = 0; i < 64; ++i) {
+            if (value != old) return;
+#if defined(__x86_64__)
+            __builtin_ia32_pause();
+#endif
+        }
+    } while (std::chrono::steady_clock::now() < until);
+    value.wait(old);
+}
 
 // One loop at a time. Workers sleep until the generation changes, take part when their index is below
 // `threads`, and count themselves out.
@@ -39,7 +56,7 @@ class Pool {
         ++generation_;
         generation_.notify_all();
         take_part();
-        for (int left = running_; left != 0; left = running_) running_.wait(left);
+        for (int left = running_; left != 0; left = running_) wait_for_change(running_, left);
         if (error_) std::rethrow_exception(error_);
         return true;
     }
@@ -55,7 +72,7 @@ class Pool {
     void work(int index, std::uint32_t seen) {
         t_index = index;
         for (;;) {
-            generation_.wait(seen);
+            wait_for_change(generation_, seen);
             seen = generation_;
             if (stop_) return;
             if (index < threads_) take_part();

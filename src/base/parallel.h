@@ -1,6 +1,7 @@
 // Threads for the whole library: one pool, one setting. Work is cut by its size and never by the number of
-// threads, so results do not depend on it. Calls inside a running loop run inline. Waiting threads sleep:
-// on a busy machine a spinning one would take the core that its partner needs.
+// threads, so results do not depend on it. Calls inside a running loop run inline. Waiting threads
+// spin for a moment (loops follow one another closely) and then sleep: on a busy machine a spinning one would
+// take the core that its partner needs.
 #pragma once
 
 #include <algorithm>

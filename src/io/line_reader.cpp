@@ -58,7 +58,9 @@ class LineReader::Source {
     // A read would not wait. Compressed bytes at hand may still not make a whole line: those are waited for.
     bool ready() const {
         if (held_ > 0 || finished_) return true;
-        struct pollfd poller {fd_, POLLIN, 0};
+        struct pollfd poller {
+            fd_, POLLIN, 0
+        };
         return ::poll(&poller, 1, 0) != 0;
     }
 
