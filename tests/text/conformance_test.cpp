@@ -92,9 +92,9 @@ TEST(Conformance, DistilRobertaWords) {
             token_ends.insert(expected.size());
         }
         const std::string text = entry["text"].get<std::string>();
-        split_byte_level_words(text, [&](std::string_view word) {
+        split_byte_level_words(text, [&, &which = name](std::string_view word) {
             spelt += byte_level_string(word);
-            EXPECT_TRUE(token_ends.count(spelt.size())) << name << ": '" << word << "' ends inside a token";
+            EXPECT_TRUE(token_ends.count(spelt.size())) << which << ": '" << word << "' ends inside a token";
         });
         EXPECT_EQ(spelt, expected) << name;
         ++compared;
