@@ -108,7 +108,7 @@ TEST(SafeTensors, RefusesWhatIsNotOne) {
          "tensor 'a' is there twice"},
     };
     for (const auto& [bytes, part] : cases) {
-        const std::string message = data_error_of([&] { parse(bytes); });
+        const std::string message = data_error_of([&, &input = bytes] { parse(input); });
         EXPECT_CONTAINS(message, part);
         EXPECT_TRUE(message.starts_with("m: ")) << message;
         EXPECT_LT(message.size(), 400u);
