@@ -126,7 +126,8 @@ TEST_F(Workflow, PredictReadsFilesJsonLinesAndHonoursTheThreshold) {
     EXPECT_EQ(json_lines(outcome.out)[0]["labels"].size(), 6u);
     const Outcome strict = run_elmo({"predict", run(), "--json", "--threshold", "1"}, "the dog hides\n");
     expect_success(strict);
-    for (const Json& label : json_lines(strict.out)[0]["labels"]) EXPECT_EQ(label["probability"], 1.0);
+    const auto rows = json_lines(strict.out);
+    for (const Json& label : rows[0]["labels"]) EXPECT_EQ(label["probability"], 1.0);
 }
 
 TEST_F(Workflow, PredictDoesNotDependOnTheBatch) {

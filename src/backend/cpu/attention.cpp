@@ -14,8 +14,18 @@
 namespace elmo::cpu {
 namespace {
 
-// Sixteen FP32 numbers that the compiler keeps in registers.
-using Lanes = float __attribute__((vector_size(64), aligned(4), may_alias));
+// Sixteen FP32 numbers that the compiler keeps in registers; loaded and stored at any address.
+using Lanes = float __attribute__((vector_size(64)));
+constexpr std::int64_t kLanes = 16;
+
+inline Lanes load(const float* from) {
+    Lanes lanes;
+    __builtin_memcpy(&lanes, from, sizeof(lanes));
+    return lanes;
+}
+inline void store(const Lanes& lanes, float* to) {
+    __builtin_memcpy(to, &lanes, sizeof(lanes));
+}
 
 // c[m,n] = a[m,k] b[k,n], all dense: a strip of 32 columns of one row of c stays in registers. The matrices
 // are at most a few hundred wide, too small for a library call each.
@@ -27,13 +37,11 @@ ELMO_CLONES void multiply(const float* __restrict a, const float* __restrict b, 
         for (; j + kStrip <= n; j += kStrip) {
             Lanes low = {}, high = {};
             for (std::int64_t p = 0; p < k; ++p) {
-                const auto* from = reinterpret_cast<const Lanes*>(b + p * n + j);
-                low += a[i * k + p] * from[0];
-                high += a[i * k + p] * from[1];
+                low += a[i * k + p] * load(b + p * n + j);
+                high += a[i * k + p] * load(b + p * n + j + kLanes);
             }
-            auto* to = reinterpret_cast<Lanes*>(c + i * n + j);
-            to[0] = low;
-            to[1] = high;
+            store(low, c + i * n + j);
+            store(high, c + i * n + j + kLanes);
         }
         if (j == n) continue;
         float* row = c + i * n;

@@ -9,7 +9,8 @@ namespace elmo::cpu {
 
 // e^x, relative error below 3e-7; flushes to 0 below -87.3, infinite above 88.7.
 inline float exp_fast(float x) {
-    const float clamped = x < -87.3f ? -87.3f : (x > 88.7f ? 88.7f : x);
+    const float low = x > -87.3f ? x : -87.3f;  // NaN too: it must not reach the conversion below
+    const float clamped = low < 88.7f ? low : 88.7f;
     const float n = __builtin_floorf(clamped * 1.44269504f + 0.5f);
     const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;  // Cody-Waite
     const float p =
@@ -17,7 +18,8 @@ inline float exp_fast(float x) {
                                                                 r * (0.00833333333f + r * 0.00138888889f)))));
     const float scale = std::bit_cast<float>((static_cast<std::int32_t>(n) + 127) << 23);
     const float value = p * scale;
-    return x < -87.3f ? 0.0f : value;
+    const float flushed = x < -87.3f ? 0.0f : value;
+    return x == x ? flushed : x;
 }
 
 // 1 / (1 + e^-x).
