@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """elmo beside PyTorch on this machine's CPU: speed and peak memory of the same step, in one run.
 
-    bench/compare_pytorch.py --encoder ../shared/models/all-MiniLM-L6-v2 [--elmo build/bin/elmo] [--threads 2]
+    bench/compare_pytorch.py --encoder all-MiniLM-L6-v2 [--elmo build/bin/elmo] [--threads 2]
 
 Runs alternate between the two (elmo, PyTorch, elmo, PyTorch, ...) so that a noisy machine hurts both; the
 ratio printed is between the medians of all runs. Needs a Python with torch and transformers.
