@@ -22,7 +22,6 @@ Json to_json(const BenchResult& result) {
     return {{"what", result.what},
             {"device", result.device},
             {"threads", result.threads},
-            {"products", result.products},
             {"median_ms", result.median_ms},
             {"min_ms", result.min_ms},
             {"max_ms", result.max_ms},
@@ -40,8 +39,7 @@ Json to_json(const BenchResult& result) {
 
 std::string table(const BenchResult& result) {
     const bool tokenize = result.what == "tokenize";
-    std::string out = fmt::format("{} on {}, {} threads{}\n\n", result.what, result.device, result.threads,
-                                  result.products.empty() ? "" : ", products in " + result.products);
+    std::string out = fmt::format("{} on {}\n\n", result.what, result.device);
     std::vector<std::vector<std::string>> rows;
     if (!result.phases.empty()) rows.push_back({"phase", "ms", "GFLOP", "GB", "GFLOP/s", "GB/s"});
     const auto phase_row = [&](const std::string& name, double ms, double flops, double bytes) {

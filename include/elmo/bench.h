@@ -29,7 +29,6 @@ struct BenchResult {
     double sol_percent = 0;       // floor / median: share of the speed of light
     std::int64_t planned_bytes = 0, measured_peak_bytes = 0;
     double items_per_second = 0;  // texts, or bytes of text for tokenize
-    std::string products;         // arithmetic of the products
 };
 
 // what: step, head, encoder or tokenize. Uses labels, batch_size, max_length, width, encoder, precision,

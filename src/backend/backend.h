@@ -36,13 +36,22 @@ struct Workload {
     bool training = true;
 };
 
+// What a machine can do at best, measured.
+struct Ceilings {
+    double gflops = 0, gbytes = 0;
+};
+
 class Backend {
   public:
     virtual ~Backend() = default;
     virtual std::string_view name() const = 0;
     virtual std::string describe() const = 0;  // one line: machine, arithmetic of products, threads
+    // Whether views point to memory that the host may read and map files into.
+    virtual bool host_memory() const { return true; }
 
     virtual std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) = 0;
+    // What allocate could still take.
+    virtual std::int64_t free_bytes() const = 0;
     // Plans or takes the scratch of all ops. Called once on the dry arena and once on the real one.
     virtual void reserve(Arena& arena, const Workload& workload) = 0;
 
@@ -50,6 +59,17 @@ class Backend {
     virtual void download(void* to, View from) = 0;
     virtual void fill_zero(View view) = 0;
     virtual void wait() {}
+
+    // Says that these texts will be passed, unchanged, to the ops until the next call: a device backend sends
+    // them once, while it still works on what came before. Ops take other texts too, at their own cost.
+    virtual void begin_batch(std::span<const std::int32_t> /*tokens*/, Offsets /*offsets*/) {}
+    // Notes the time when all work enqueued so far is done, in slot `mark` (0 .. kMarks - 1).
+    virtual void mark(int mark) = 0;
+    // From one mark to another; blocks until both are done.
+    virtual double elapsed_ms(int from, int to) = 0;
+    static constexpr int kMarks = 512;
+    // Product rate in the arithmetic used for this storage, and rate of copying (read + write), measured now.
+    virtual Ceilings measure_ceilings(DType storage) = 0;
 
     virtual void fill_normal(const FillNormal& op) = 0;
     virtual void linear_forward(const LinearForward& op) = 0;
@@ -67,7 +87,8 @@ class Backend {
     virtual void pool_backward(const PoolBackward& op) = 0;
     virtual void bag_forward(const BagForward& op) = 0;
     virtual void bag_backward(const BagBackward& op) = 0;
-    virtual void adamw(const AdamWUpdate& op) = 0;
+    // All tensors of an encoder in one call.
+    virtual void adamw(std::span<const AdamWUpdate> ops) = 0;
     virtual HeadStepResult head_step(const HeadStep& op) = 0;
     virtual std::vector<TopK> head_topk(const HeadTopK& op) = 0;
     // dst = src with another dtype.

@@ -100,7 +100,7 @@ void BagEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool accu
                                      dx, dbranch, grad(output_gain_), grad(output_bias_), accumulate});
     backend_.linear_backward({dbranch.empty() ? dx : dbranch, gelu_BI_.first(B), w(down_), dgelu, grad(down_),
                               grad(down_bias_), accumulate});
-    backend_.gelu_backward({pre_BI_.first(B), dgelu});
+    backend_.gelu_backward({pre_BI_.first(B), dgelu, {}});
     backend_.linear_backward(
         {dgelu, hidden_BD_.first(B), w(up_), dhidden, grad(up_), grad(up_bias_), accumulate});
     backend_.add({dx, dhidden});

@@ -175,7 +175,7 @@ void BertEncoder::layer_backward(const LayerWeights& w, const LayerActivations& 
     View da = norm_backward(w.output_norm, dx_TD, a.output_sum_TD.first(T), a.output_stats_T2.first(T),
                             output_dropout(layer, true), branch, accumulate);
     linear_backward(w.down, da, a.gelu_TI.first(T), dgelu, accumulate);
-    backend_.gelu_backward({a.pre_TI.first(T), dgelu});
+    backend_.gelu_backward({a.pre_TI.first(T), dgelu, {}});
     linear_backward(w.up, dgelu, a.attended_TD.first(T), dinput, accumulate);
     backend_.add({dx_TD, dinput});
 

@@ -99,6 +99,8 @@ void Encoder::backward(const TextBatch& batch, View dpooled_BD, bool accumulate)
 }
 
 void Encoder::update(const AdamWSettings& s) {
+    std::vector<AdamWUpdate> ops;
+    ops.reserve(parameters_.size());
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
         const Parameter& p = parameters_[i];
         const auto stream = streams::kEncoderUpdate + 2 * static_cast<std::uint32_t>(i);
@@ -116,8 +118,9 @@ void Encoder::update(const AdamWSettings& s) {
         op.grad_scale = s.grad_scale;
         op.t = s.t;
         op.key = {s.seed, static_cast<std::uint64_t>(s.t), stream};
-        backend_.adamw(op);
+        ops.push_back(op);
     }
+    backend_.adamw(ops);
 }
 
 Dropout Encoder::dropout(float p, std::uint32_t stream, bool training) const {

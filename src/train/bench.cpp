@@ -8,8 +8,6 @@
 #include <cmath>
 #include <functional>
 
-#include "backend/cpu/isa.h"
-#include "backend/cpu/roofline.h"
 #include "base/parallel.h"
 #include "base/philox.h"
 #include "base/text_util.h"
@@ -68,11 +66,12 @@ void measure(const std::vector<Phase>& phases, std::int64_t iterations, BenchRes
 }
 
 // The ceilings, after the step's own peak of memory was noted: measuring takes memory too.
-void compare_with_machine(const Config& config, bool fp32_storage, BenchResult& result) {
+void compare_with_machine(Backend& backend, DType storage, BenchResult& result) {
     result.measured_peak_bytes = peak_resident_bytes();
-    if (config.device != "cpu") return;
-    result.peak_gflops = cpu::measure_product_gflops(config.cpu_products, fp32_storage);
-    result.peak_gbytes = cpu::measure_copy_gbytes();
+    const Ceilings ceilings = backend.measure_ceilings(storage);
+    if (ceilings.gflops <= 0) return;
+    result.peak_gflops = ceilings.gflops;
+    result.peak_gbytes = ceilings.gbytes;
     result.floor_ms = std::max(result.flops / result.peak_gflops, result.bytes / result.peak_gbytes) / 1e6;
     result.sol_percent = 100 * result.floor_ms / result.median_ms;
 }
@@ -101,15 +100,6 @@ struct RandomBatch {
     }
 };
 
-void describe_machine(const Config& config, BenchResult& result) {
-    result.device = config.device;
-    result.products = "FP64";
-    if (config.device != "cpu") return;
-    result.device = fmt::format("cpu ({})", cpu::processor_name());
-    const bool bf16 = cpu::choose_products(config.cpu_products) == cpu::Products::kBf16;
-    result.products = bf16 ? "BF16 (FP32 for FP32 storage)" : "FP32";
-}
-
 // The whole step, or the encoder's part of it.
 void bench_model(const Config& config, bool with_head, BenchResult& result) {
     const EncoderSpec spec = spec_without_data(config);
@@ -121,7 +111,7 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
     session.allocate();
     session.encoder().initialise(config.seed);
     session.head().initialise(config.seed);
-    describe_machine(config, result);
+    result.device = session.backend().describe();
     result.planned_bytes = session.plan().total_bytes();
 
     const RandomBatch batch(shape.batch, shape.longest, spec.vocab, sized.labels);
@@ -162,7 +152,7 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
                       }});
     measure(phases, config.steps > 0 ? config.steps : 10, result);
     result.items_per_second = 1e3 * static_cast<double>(shape.batch) / result.median_ms;
-    compare_with_machine(config, spec.dtype == DType::kF32, result);
+    compare_with_machine(session.backend(), spec.dtype, result);
 }
 
 void bench_head(const Config& config, BenchResult& result) {
@@ -193,12 +183,12 @@ void bench_head(const Config& config, BenchResult& result) {
         plan.arena_bytes = dry.peak_bytes();
         plan.program_bytes = program_start_bytes() + kLibraryBytes;
     }
-    require_free_memory(plan);
+    require_free_memory(plan, *backend);
     Arena arena(backend->allocate(plan.arena_bytes));
     lay_out(arena);
     head.initialise(config.seed);
     backend->fill_normal({x_BD, 0.3f, kInputs, kInputs, 0});
-    describe_machine(config, result);
+    result.device = backend->describe();
     result.planned_bytes = plan.total_bytes();
 
     const RandomBatch batch(workload.batch, 1, 2, config.labels);
@@ -211,7 +201,7 @@ void bench_head(const Config& config, BenchResult& result) {
               }}},
             config.steps > 0 ? config.steps : 10, result);
     result.items_per_second = 1e3 * static_cast<double>(workload.batch) / result.median_ms;
-    compare_with_machine(config, head.dtype() == DType::kF32, result);
+    compare_with_machine(*backend, head.dtype(), result);
 }
 
 // Whole words of a vocabulary, frequent ones first where it is ordered so, as BERT's is.

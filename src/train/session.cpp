@@ -91,16 +91,17 @@ void require_room(const MemoryReport& plan, std::int64_t room_bytes, const std::
     }
 }
 
-void require_free_memory(const MemoryReport& plan) {
+void require_free_memory(const MemoryReport& plan, const Backend& backend) {
     // What is resident already is not asked for again, and the kernel can drop mapped pages.
-    require_room(plan, available_memory_bytes() - kLibraryBytes, "this machine");
+    const std::int64_t libraries = backend.host_memory() ? kLibraryBytes : 0;
+    require_room(plan, backend.free_bytes() - libraries, backend.host_memory() ? "this machine" : "the GPU");
 }
 
 void Session::allocate() {
     if (max_bytes_ > 0)
         require_room(plan_, max_bytes_ - (plan_.total_bytes() - plan_.arena_bytes),
                      fmt::format("max_memory of {} less program and mapped files", human_bytes(max_bytes_)));
-    require_free_memory(plan_);
+    require_free_memory(plan_, *backend_);
     arena_ = std::make_unique<Arena>(backend_->allocate(plan_.arena_bytes));
     lay_out(*arena_);
 }

@@ -45,8 +45,8 @@ std::int64_t program_start_bytes();
 // OutOfMemory, naming the first tensor that does not fit and carrying the plan, when the arena needs more
 // than `room_bytes`, which is what `whose` (max_memory, this machine) has for it.
 void require_room(const MemoryReport& plan, std::int64_t room_bytes, const std::string& whose);
-// The same with what this machine has free now.
-void require_free_memory(const MemoryReport& plan);
+// The same with what the backend has free now.
+void require_free_memory(const MemoryReport& plan, const Backend& backend);
 
 class Session {
   public:

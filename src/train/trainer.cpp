@@ -79,18 +79,17 @@ double Trainer::train_step(const Batch& batch, bool want_loss) {
     const auto head_decay = static_cast<float>(config_.head_weight_decay);
     const auto step = static_cast<std::uint64_t>(state_.step);
 
+    session_.backend().begin_batch(texts.tokens, texts.offsets);
     const View embed_BD = encoder.forward(texts, true, config_.seed, step);
-    check_finite(embed_BD, "the pooled text vectors have");
     const HeadStepResult head = session_.head().step(embed_BD, positives_of(batch), head_lr, head_decay,
                                                      config_.seed, step, want_loss, head_grad_BD);
-    check_finite(head_grad_BD, "the head's gradient of the text vectors has");
+    if (head.non_finite >= 0) non_finite(head.non_finite, "the head's gradient of the text vectors has");
     if (!config_.freeze_encoder) {
         session_.backend().cast(embed_grad_BD, head_grad_BD);
         encoder.backward(texts, embed_grad_BD, (state_.step - 1) % config_.accumulate != 0);
         if (want_loss) check_gradients();
         if (state_.step % config_.accumulate == 0 || state_.step == state_.total_steps) update_encoder();
     }
-    session_.backend().wait();
     state_.saturations += head.saturations;
     return head.loss_sum / static_cast<double>(batch.size());
 }
@@ -115,17 +114,17 @@ const std::vector<Positive>& Trainer::positives_of(const Batch& batch) {
     return positives_;
 }
 
-void Trainer::check_finite(const View& view, const std::string& what) {
-    if (!session_.backend().has_non_finite(view)) return;
+void Trainer::non_finite(std::int64_t step, const std::string& what) const {
     throw NumericError(
         fmt::format("step {}: {} a NaN or Inf; nothing was saved over the last checkpoint; lower head_lr or "
                     "encoder_lr, or lengthen warmup_steps, and train again",
-                    state_.step, what));
+                    step, what));
 }
 
 void Trainer::check_gradients() {
     for (const Parameter& p : session_.encoder().parameters())
-        check_finite(p.grad, fmt::format("encoder gradient '{}' has", p.name));
+        if (session_.backend().has_non_finite(p.grad))
+            non_finite(state_.step, fmt::format("encoder gradient '{}' has", p.name));
 }
 
 void Trainer::log_step(double loss) {
@@ -191,13 +190,20 @@ void Trainer::loop() {
         1, std::llround(config_.eval_every * static_cast<double>(data_.train().steps_per_epoch())));
     logged_step_ = state_.step;
     BatchReader reader(data_.train(), state_.step, state_.total_steps);
-    while (!stop_.load()) {
+    bool stopping = stop_.load();
+    while (!stopping) {
+        const auto start = std::chrono::steady_clock::now();
         const Batch* batch = reader.next();
         if (batch == nullptr) return;
+        // A device may be behind: where the loss is wanted the step is waited for, and its numbers are
+        // checked. That must be so before anything is saved.
+        stopping = stop_.load();
         ++state_.step;
         const bool last = state_.step == state_.total_steps;
-        const bool want_loss = last || state_.step % config_.log_every == 0 || state_.step == 1;
-        const auto start = std::chrono::steady_clock::now();
+        const bool validates = last || state_.step % eval_steps == 0;
+        const bool saves = config_.save_every > 0 && state_.step % config_.save_every == 0;
+        const bool want_loss =
+            validates || saves || stopping || state_.step % config_.log_every == 0 || state_.step == 1;
         const double loss = train_step(*batch, want_loss);
         seconds_ += seconds_since(start);
         texts_ += batch->size();
@@ -205,9 +211,9 @@ void Trainer::loop() {
         logged_tokens_ += static_cast<std::int64_t>(batch->tokens.size());
         if (want_loss) log_step(loss);
         log_->tick(state_.step);
-        if (last || state_.step % eval_steps == 0)
+        if (validates)
             validate_and_save();
-        else if (config_.save_every > 0 && state_.step % config_.save_every == 0)
+        else if (saves)
             save(folder_.last(), true);
     }
 }

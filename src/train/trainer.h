@@ -31,7 +31,7 @@ class Trainer {
     // One step on one batch; the loss of a text when wanted.
     double train_step(const Batch& batch, bool want_loss);
     void update_encoder();
-    void check_finite(const View& view, const std::string& what);
+    [[noreturn]] void non_finite(std::int64_t step, const std::string& what) const;
     void check_gradients();
     const std::vector<Positive>& positives_of(const Batch& batch);
     void log_step(double loss);

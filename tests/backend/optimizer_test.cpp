@@ -67,7 +67,7 @@ TEST(CpuAdamW, MatchesTheFormulaWithinItsRoundings) {
                 const auto grad = make_input("grad", dtype, s.rows, s.cols, rng, 0.05);
                 after.copy(before);
                 const AdamWUpdate op = op_of(after, *grad, t);
-                cpu->adamw(op);
+                cpu->adamw({&op, 1});
                 const double b1 = op.beta1, b2 = op.beta2, lr = op.lr;
                 const double k1 = 1 - std::pow(b1, t), k2 = 1 - std::pow(b2, t);
                 for (std::int64_t r = 0; r < s.rows; ++r)
@@ -146,7 +146,7 @@ TEST(CpuAdamW, EqualsTheReferenceWhereArithmeticIsExact) {
         op.epsilon = 0;
         op.weight_decay = 0.25f;
         op.grad_scale = 1;
-        state == &a ? cpu->adamw(op) : truth->adamw(op);
+        state == &a ? cpu->adamw({&op, 1}) : truth->adamw({&op, 1});
     }
     expect_same_bits(a.m, b.m);
     expect_same_bits(a.v, b.v);
@@ -178,7 +178,7 @@ void run_constant(State& state, float lr, float beta1, float beta2, int updates)
         op.lr = lr;
         op.beta1 = beta1;
         op.beta2 = beta2;
-        cpu->adamw(op);
+        cpu->adamw({&op, 1});
     }
 }
 
@@ -216,7 +216,8 @@ TEST(CpuAdamW, ThreadsDoNotMatter) {
         State state("state", DType::kBf16, s);
         fill_random(state, rng);
         const auto grad = make_input("grad", DType::kBf16, s.rows, s.cols, rng);
-        cpu->adamw(op_of(state, *grad, 3));
+        const AdamWUpdate op = op_of(state, *grad, 3);
+        cpu->adamw({&op, 1});
         std::vector<unsigned char> all;
         for (const Tensor* t : {&state.w, &state.m, &state.v, &state.c})
             for (const auto b : t->bytes()) all.push_back(b);

@@ -65,7 +65,7 @@ TEST_F(ReferenceGradients, LinearWithGelu) {
     Tensor dpre("dpre", DType::kF64, tokens, n), dx("dx", DType::kF64, tokens, k);
     Tensor dw("dw", DType::kF64, n, k), dbias("dbias", DType::kF64, 1, n);
     dpre.copy(*dy);
-    backend->gelu_backward({pre.view(), dpre.view()});
+    backend->gelu_backward({pre.view(), dpre.view(), {}});
     backend->linear_backward({dpre.view(), x->view(), w->view(), dx.view(), dw.view(), dbias.view(), false});
     check_gradient(*x, dx, loss);
     check_gradient(*w, dw, loss);

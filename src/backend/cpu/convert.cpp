@@ -12,6 +12,13 @@ ELMO_CLONES void bf16_to_float(const Bf16* from, float* to, std::int64_t count) 
     for (std::int64_t i = 0; i < count; ++i) to[i] = to_float(from[i]);
 }
 
+ELMO_CLONES void round_to_bf16(float* x, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        const auto u = std::bit_cast<std::uint32_t>(x[i]);
+        x[i] = std::bit_cast<float>((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
+    }
+}
+
 ELMO_CLONES void float_to_bf16(const float* from, Bf16* to, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
         const auto u = std::bit_cast<std::uint32_t>(from[i]);

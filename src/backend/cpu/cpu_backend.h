@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "backend/backend.h"
 #include "backend/cpu/isa.h"
+#include "backend/host_backend.h"
 
 namespace elmo::cpu {
 
@@ -18,14 +18,14 @@ inline constexpr std::int64_t kLabelTile = 256;
 // Partial sums of the head's dx: tile t adds to slice t % kSlices, slices are summed in order.
 inline constexpr std::int64_t kSlices = 16;
 
-class CpuBackend : public Backend {
+class CpuBackend : public HostBackend {
   public:
     explicit CpuBackend(const std::string& products) : products_(choose_products(products)) {}
 
     std::string_view name() const override { return "cpu"; }
     std::string describe() const override;
-    std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) override { return allocate_host_block(bytes); }
     void reserve(Arena& arena, const Workload& workload) override;
+    Ceilings measure_ceilings(DType storage) override;
 
     void upload(View to, const void* from) override;
     void download(void* to, View from) override;
@@ -49,11 +49,12 @@ class CpuBackend : public Backend {
     void pool_backward(const PoolBackward& op) override;
     void bag_forward(const BagForward& op) override;
     void bag_backward(const BagBackward& op) override;
-    void adamw(const AdamWUpdate& op) override;
+    void adamw(std::span<const AdamWUpdate> ops) override;
     HeadStepResult head_step(const HeadStep& op) override;
     std::vector<TopK> head_topk(const HeadTopK& op) override;
 
   private:
+    void update_tensor(const AdamWUpdate& op);
     // Whether products with operands of this storage run on BF16 instructions.
     bool bf16_products(DType storage) const { return products_ == Products::kBf16 && storage != DType::kF32; }
     // Scratch of the calling thread, `bytes` at least; asserts that it was planned.

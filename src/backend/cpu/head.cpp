@@ -44,14 +44,6 @@ ELMO_CLONES void update_row(const float* w, const float* u, float keep, float lr
     for (std::int64_t i = 0; i < count; ++i) v[i] = w[i] * keep - lr * u[i];
 }
 
-// g rounded to BF16, kept as FP32 in place.
-ELMO_CLONES void round_to_bf16(float* g, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i) {
-        const auto u = std::bit_cast<std::uint32_t>(g[i]);
-        g[i] = std::bit_cast<float>((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
-    }
-}
-
 ELMO_CLONES void add_to(float* y, const float* x, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
 }
@@ -234,6 +226,7 @@ HeadStepResult CpuBackend::head_step(const HeadStep& op) {
         result.loss_sum += losses[slice];
         result.saturations += saturations[slice];
     }
+    if (has_non_finite(op.dx_BD)) result.non_finite = static_cast<std::int64_t>(op.rounding.step);
     return result;
 }
 

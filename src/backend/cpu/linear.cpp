@@ -92,6 +92,7 @@ void CpuBackend::linear_forward(const LinearForward& op) {
         if (!op.bias_1N.empty()) add_bias(y, bias, rows, n);
         if (op.activation == Activation::kGelu) {
             if (!op.pre_TN.empty()) store_floats(y, op.pre_TN, begin * n, rows * n);
+            if (op.y_TN.dtype == DType::kBf16) round_to_bf16(y, rows * n);
             gelu_rows(y, rows * n);
         }
         store_floats(y, op.y_TN, begin * n, rows * n);
@@ -197,13 +198,16 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
 void CpuBackend::gelu_backward(const GeluBackward& op) {
     parallel_ranges(op.dy_TN.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
         constexpr std::int64_t kPiece = 1024;
-        float pre[kPiece], dy[kPiece];
+        float pre[kPiece], dy[kPiece];  // pre becomes gelu(pre)
         for (std::int64_t i = begin; i < end; i += kPiece) {
             const std::int64_t count = std::min(kPiece, end - i);
             load_floats(op.pre_TN, i, pre, count);
             load_floats(op.dy_TN, i, dy, count);
             gelu_backward_rows(pre, dy, count);
             store_floats(dy, op.dy_TN, i, count);
+            if (op.gelu_TN.empty()) continue;
+            gelu_rows(pre, count);
+            store_floats(pre, op.gelu_TN, i, count);
         }
     });
 }

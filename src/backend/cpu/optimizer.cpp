@@ -58,7 +58,11 @@ ELMO_CLONES void normal_row(const std::uint32_t* __restrict words, float sigma, 
 
 }  // namespace
 
-void CpuBackend::adamw(const AdamWUpdate& op) {
+void CpuBackend::adamw(std::span<const AdamWUpdate> ops) {
+    for (const AdamWUpdate& op : ops) update_tensor(op);
+}
+
+void CpuBackend::update_tensor(const AdamWUpdate& op) {
     const AdamWFactors factors{
         op.lr,
         op.beta1,

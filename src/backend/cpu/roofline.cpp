@@ -1,12 +1,11 @@
-#include "backend/cpu/roofline.h"
-
+// The measured ceilings of this machine, in the process that is being judged.
 #include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <vector>
 
+#include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/gemm.h"
-#include "backend/cpu/isa.h"
 #include "base/parallel.h"
 
 namespace elmo::cpu {
@@ -49,14 +48,7 @@ double product_rate() {
            1e9;
 }
 
-}  // namespace
-
-double measure_product_gflops(const std::string& products, bool fp32_storage) {
-    return choose_products(products) == Products::kBf16 && !fp32_storage ? product_rate<Bf16>()
-                                                                         : product_rate<float>();
-}
-
-double measure_copy_gbytes() {
+double copy_rate() {
     constexpr std::int64_t kBytes = std::int64_t{64} << 20;
     const std::int64_t threads = num_threads();
     std::vector<std::vector<char>> from(threads, std::vector<char>(kBytes)), to = from;
@@ -67,6 +59,12 @@ double measure_copy_gbytes() {
                            });
                        }) /
            1e9;
+}
+
+}  // namespace
+
+Ceilings CpuBackend::measure_ceilings(DType storage) {
+    return {bf16_products(storage) ? product_rate<Bf16>() : product_rate<float>(), copy_rate()};
 }
 
 }  // namespace elmo::cpu

@@ -35,9 +35,12 @@ struct HeadStep {
     bool want_loss = false;  // the sum of BCE over samples and labels, in the same pass
 };
 
+// A device backend blocks for the result only where the loss is wanted; otherwise it returns an empty one and
+// keeps its counts for the next step that wants the loss.
 struct HeadStepResult {
     double loss_sum = 0;           // when wanted
     std::int64_t saturations = 0;  // 8-bit weights that were beyond the largest finite number
+    std::int64_t non_finite = -1;  // the first step (of the key) that gave a NaN or Inf in dx; -1: none
 };
 
 // The k best labels of each text: logits as in HeadStep, ranked on FP32, ties by lower label.

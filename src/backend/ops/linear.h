@@ -8,7 +8,8 @@ namespace elmo {
 enum class Activation { kNone, kGelu };  // exact GELU (erf)
 
 // y = act(x w^T + bias). With kGelu `pre` receives x w^T + bias, rounded to its dtype, and y is computed
-// from the unrounded value. No aliasing.
+// from the rounded value (rounded to y's dtype where pre is empty), so that it can be computed again from
+// pre. No aliasing.
 struct LinearForward {
     View x_TK, w_NK, bias_1N;  // bias may be empty
     View y_TN;
@@ -24,9 +25,10 @@ struct LinearBackward {
     bool accumulate = false;
 };
 
-// dy *= gelu'(pre), in place.
+// dy *= gelu'(pre), in place. gelu, where given, receives gelu(pre): what the forward had, computed again.
 struct GeluBackward {
     View pre_TN, dy_TN;
+    View gelu_TN;
 };
 
 }  // namespace elmo

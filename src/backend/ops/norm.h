@@ -7,7 +7,8 @@ namespace elmo {
 
 // sum = dropout(a) + residual; y = LayerNorm(sum) * gamma + beta, from the sum as stored, so that the
 // backward sees the same numbers. stats gets mean and 1/sqrt(var + eps). residual may be empty (0). sum may
-// alias a, y may not alias anything.
+// alias a, y may not alias anything. From a stored sum as `a`, without residual and dropout, y and stats come
+// out with the same bits again.
 struct ResidualNormForward {
     View a_TD, residual_TD;
     Dropout dropout;

@@ -73,6 +73,7 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
     }
     assert(next == op.positives.end());  // sorted and in range
     dx.store_to(op.dx_BD);
+    if (has_non_finite(op.dx_BD)) result.non_finite = static_cast<std::int64_t>(op.rounding.step);
     return result;
 }
 

@@ -26,11 +26,12 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
         for (std::int64_t n = 0; n < w.rows; ++n) {
             double sum = op.bias_1N.empty() ? 0.0 : load(op.bias_1N, 0, n);
             for (std::int64_t k = 0; k < x.cols; ++k) sum += x(t, k) * w(n, k);
-            if (op.activation == Activation::kGelu) {
-                if (!op.pre_TN.empty()) store(op.pre_TN, t, n, sum);
-                sum *= phi(sum);
-            }
             store(op.y_TN, t, n, sum);
+            if (op.activation != Activation::kGelu) continue;
+            const View& rounded = op.pre_TN.empty() ? op.y_TN : op.pre_TN;
+            store(rounded, t, n, sum);
+            const double pre = load(rounded, t, n);
+            store(op.y_TN, t, n, pre * phi(pre));
         }
 }
 
@@ -60,6 +61,7 @@ void ReferenceBackend::gelu_backward(const GeluBackward& op) {
         for (std::int64_t n = 0; n < op.dy_TN.cols; ++n) {
             const double x = load(op.pre_TN, t, n);
             store(op.dy_TN, t, n, load(op.dy_TN, t, n) * (phi(x) + x * density(x)));
+            if (!op.gelu_TN.empty()) store(op.gelu_TN, t, n, x * phi(x));
         }
 }
 

@@ -7,7 +7,9 @@ namespace elmo {
 
 using namespace reference;
 
-void ReferenceBackend::adamw(const AdamWUpdate& op) {
+namespace {
+
+void update_tensor(const AdamWUpdate& op) {
     const double lr = op.lr, beta1 = op.beta1, beta2 = op.beta2;
     const double correction1 = 1.0 - std::pow(beta1, static_cast<double>(op.t));
     const double correction2 = 1.0 - std::pow(beta2, static_cast<double>(op.t));
@@ -32,6 +34,12 @@ void ReferenceBackend::adamw(const AdamWUpdate& op) {
             store(op.w, r, c, w + y);
             store(op.c, r, c, y - (load(op.w, r, c) - w));
         }
+}
+
+}  // namespace
+
+void ReferenceBackend::adamw(std::span<const AdamWUpdate> ops) {
+    for (const AdamWUpdate& op : ops) update_tensor(op);
 }
 
 void ReferenceBackend::fill_normal(const FillNormal& op) {

@@ -3,18 +3,18 @@
 // implementations elsewhere: with F64 views nothing is rounded.
 #pragma once
 
-#include "backend/backend.h"
+#include "backend/host_backend.h"
 
 namespace elmo {
 
-class ReferenceBackend : public Backend {
+class ReferenceBackend : public HostBackend {
   public:
     std::string_view name() const override { return "reference"; }
     std::string describe() const override { return "reference: scalar, FP64 arithmetic, 1 thread"; }
 
-    std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) override { return allocate_host_block(bytes); }
     // Ops keep their intermediate doubles on the heap: this backend is for tests, its memory is not planned.
     void reserve(Arena&, const Workload&) override {}
+    Ceilings measure_ceilings(DType) override { return {}; }  // nobody asks how fast the truth is
 
     void upload(View to, const void* from) override;
     void download(void* to, View from) override;
@@ -41,7 +41,7 @@ class ReferenceBackend : public Backend {
     void bag_forward(const BagForward& op) override;
     void bag_backward(const BagBackward& op) override;
 
-    void adamw(const AdamWUpdate& op) override;
+    void adamw(std::span<const AdamWUpdate> ops) override;
     void fill_normal(const FillNormal& op) override;
 
     HeadStepResult head_step(const HeadStep& op) override;
