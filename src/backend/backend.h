@@ -29,6 +29,7 @@ struct Workload {
     std::int64_t heads = 0;           // 0: no attention
     std::int64_t vocab = 0;
     std::int64_t labels = 0;
+    std::int64_t positives = 0;  // label entries of the largest batch
     DType head_dtype = DType::kBf16;
     DType encoder_dtype = DType::kBf16;
     std::int64_t chunks = 1;
@@ -52,6 +53,8 @@ class Backend {
     virtual std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) = 0;
     // What allocate could still take.
     virtual std::int64_t free_bytes() const = 0;
+    // Label chunks of a head step where the user gives none.
+    virtual std::int64_t preferred_chunks(const Workload&) const { return 1; }
     // Plans or takes the scratch of all ops. Called once on the dry arena and once on the real one.
     virtual void reserve(Arena& arena, const Workload& workload) = 0;
 
@@ -101,5 +104,7 @@ class Backend {
 std::unique_ptr<Backend> make_reference_backend();
 // products: "auto", "bf16" or "fp32" (see Config::cpu_products).
 std::unique_ptr<Backend> make_cpu_backend(const std::string& products);
+// ConfigError when this build is without CUDA, DeviceError when there is no usable GPU.
+std::unique_ptr<Backend> make_cuda_backend();
 
 }  // namespace elmo

@@ -4,6 +4,8 @@
 //
 // One Philox block of 128 bits serves eight neighbouring columns with 16 bits each: column c takes
 // 16-bit word c % 8 (little-endian order) of block c / 8.
+//
+// All of it is constexpr, which lets device code call it too.
 #pragma once
 
 #include <array>
@@ -13,7 +15,7 @@ namespace elmo {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
-inline PhiloxBlock philox4x32(PhiloxBlock counter, std::uint32_t key0, std::uint32_t key1) {
+constexpr PhiloxBlock philox4x32(PhiloxBlock counter, std::uint32_t key0, std::uint32_t key1) {
     for (int round = 0; round < 10; ++round) {
         const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * counter[0];
         const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * counter[2];
@@ -36,7 +38,7 @@ struct NoiseKey {
 inline constexpr std::int64_t kNoiseColumns = 8;  // columns that one block serves
 
 // The 128 bits of columns [8*block, 8*block + 8) of a row. Rows are below 2^40, blocks below 2^32.
-inline PhiloxBlock noise_block(const NoiseKey& key, std::int64_t row, std::int64_t block) {
+constexpr PhiloxBlock noise_block(const NoiseKey& key, std::int64_t row, std::int64_t block) {
     const auto urow = static_cast<std::uint64_t>(row);
     const PhiloxBlock counter = {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(urow),
                                  static_cast<std::uint32_t>(key.step),
@@ -46,11 +48,11 @@ inline PhiloxBlock noise_block(const NoiseKey& key, std::int64_t row, std::int64
                       static_cast<std::uint32_t>(key.seed >> 32));
 }
 
-inline std::uint16_t noise_word(const PhiloxBlock& block, int column_in_block) {
+constexpr std::uint16_t noise_word(const PhiloxBlock& block, int column_in_block) {
     return static_cast<std::uint16_t>(block[column_in_block >> 1] >> (16 * (column_in_block & 1)));
 }
 
-inline std::uint16_t noise16(const NoiseKey& key, std::int64_t row, std::int64_t column) {
+constexpr std::uint16_t noise16(const NoiseKey& key, std::int64_t row, std::int64_t column) {
     return noise_word(noise_block(key, row, column / kNoiseColumns),
                       static_cast<int>(column % kNoiseColumns));
 }

@@ -11,8 +11,10 @@ namespace elmo {
 
 std::unique_ptr<Backend> make_backend(const Config& config) {
     if (config.device == "cpu") return make_cpu_backend(config.cpu_products);
+    if (config.device == "cuda") return make_cuda_backend();
     if (config.device == "reference") return make_reference_backend();
-    throw ConfigError(fmt::format("device: expected cpu or reference, found '{}'", quoted(config.device)));
+    throw ConfigError(
+        fmt::format("device: expected cpu, cuda or reference, found '{}'", quoted(config.device)));
 }
 
 std::int64_t program_start_bytes() {

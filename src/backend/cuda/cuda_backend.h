@@ -1,0 +1,130 @@
+// The CUDA backend: one device, one stream, ops enqueued in order. Each op family has its file (*.cu, or .cpp
+// where cuBLASLt does the work); this is the class that ties them together and owns the scratch they share.
+// Views point to device memory and begin at multiples of 16 bytes, as the arena gives them.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/check.h"
+
+namespace elmo::cuda {
+
+class Products;  // linear.cpp: chosen cuBLASLt algorithms
+
+// The texts of a batch on the device.
+struct DeviceTexts {
+    const std::int32_t* tokens = nullptr;   // [T]
+    const std::int32_t* offsets = nullptr;  // [B + 1]
+    std::int64_t num_tokens = 0, num_texts = 0;
+    std::int64_t longest = 0;  // tokens of the longest text
+};
+
+class CudaBackend : public Backend {
+  public:
+    CudaBackend();  // DeviceError where there is no usable GPU
+    ~CudaBackend() override;
+
+    std::string_view name() const override { return "cuda"; }
+    std::string describe() const override;
+    bool host_memory() const override { return false; }
+    std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) override;
+    std::int64_t free_bytes() const override;
+    std::int64_t preferred_chunks(const Workload& workload) const override;
+    void reserve(Arena& arena, const Workload& workload) override;
+
+    void upload(View to, const void* from) override;
+    void download(void* to, View from) override;
+    void fill_zero(View view) override;
+    void wait() override;
+    void begin_batch(std::span<const std::int32_t> tokens, Offsets offsets) override;
+    void mark(int mark) override;
+    double elapsed_ms(int from, int to) override;
+    Ceilings measure_ceilings(DType storage) override;
+    void cast(View to, View from) override;
+    bool has_non_finite(View view) override;
+
+    void fill_normal(const FillNormal& op) override;
+    void linear_forward(const LinearForward& op) override;
+    void linear_backward(const LinearBackward& op) override;
+    void gelu_backward(const GeluBackward& op) override;
+    void residual_norm_forward(const ResidualNormForward& op) override;
+    void residual_norm_backward(const ResidualNormBackward& op) override;
+    void dropout(const DropoutApply& op) override;
+    void add(const AddInPlace& op) override;
+    void attention_forward(const AttentionForward& op) override;
+    void attention_backward(const AttentionBackward& op) override;
+    void embed_forward(const EmbedForward& op) override;
+    void embed_backward(const EmbedBackward& op) override;
+    void pool_forward(const PoolForward& op) override;
+    void pool_backward(const PoolBackward& op) override;
+    void bag_forward(const BagForward& op) override;
+    void bag_backward(const BagBackward& op) override;
+    void adamw(std::span<const AdamWUpdate> ops) override;
+    HeadStepResult head_step(const HeadStep& op) override;
+    std::vector<TopK> head_topk(const HeadTopK& op) override;
+
+  private:
+    // Copies from a host buffer that may be reused at once: through pinned memory, in stream order.
+    void send(void* to, const void* from, std::int64_t bytes);
+    // Zeroes, in stream order.
+    void clear(void* to, std::int64_t bytes, const char* op);
+    // The texts on the device: those of begin_batch where the spans are the same, else sent now.
+    DeviceTexts texts(std::span<const std::int32_t> tokens, Offsets offsets);
+    DeviceTexts texts(Offsets offsets) { return texts({}, offsets); }  // tokens not needed
+    void send_texts(std::span<const std::int32_t> tokens, Offsets offsets);
+    // Column sums of [rows, cols] into a gradient, added to what is there when `accumulate` is set.
+    void column_sums(View dy_TN, View dbias_1N, bool accumulate);
+    // Rows of dword summed in the order of their tokens.
+    void table_gradient(const DeviceTexts& texts, View rows, bool per_text, View dtable, bool accumulate);
+    void reserve_head(Arena& arena, const Workload& workload);
+
+    int device_ = 0;
+    cudaDeviceProp properties_{};
+    cudaStream_t stream_ = nullptr;
+    cublasLtHandle_t lt_ = nullptr;
+    std::unique_ptr<Products> products_;
+    std::vector<cudaEvent_t> marks_;
+
+    // Pinned memory that uploads pass through; each piece is reused once its event has passed.
+    struct Pinned {
+        void* data = nullptr;
+        std::int64_t bytes = 0;
+        cudaEvent_t sent = nullptr;
+    };
+    static constexpr int kPinned = 8;
+    Pinned pinned_[kPinned];
+    int next_pinned_ = 0;
+
+    // Scratch, named after what it holds.
+    View workspace_;                             // of cuBLASLt
+    View tokens_1T_, offsets_1B_;                // the batch at hand
+    View sort_in_2T_, sort_out_2T_, sort_temp_;  // token gradients
+    View column_partials_;                       // f32: partial sums of norms and biases
+    View attention_delta_TH_;                    // f32
+    View flags_;                                 // i32: has_non_finite
+    View optimizer_table_;                       // u8: the tensors of adamw
+    std::vector<unsigned char> optimizer_table_host_;
+
+    // The announced batch, and what is on the device.
+    std::span<const std::int32_t> batch_tokens_;
+    Offsets batch_offsets_;
+    DeviceTexts batch_;
+
+    // The head's scratch: see head.cu and topk.cu.
+    struct HeadScratch {
+        View x_update, x_logit;                  // bf16 [Bp, D] (f32 where the head is)
+        View g;                                  // bf16 [labels of a chunk, Bp]
+        View dx_slices;                          // f32 [slices, B, D]
+        View positive_labels, positive_samples;  // i64 / i32 of the batch
+        View losses;                             // f64, one a tile
+        View report;                             // HeadReport
+        View candidates, counts, thresholds;     // top-k
+    } head_;
+};
+
+}  // namespace elmo::cuda
