@@ -23,6 +23,7 @@ struct Segment {
 };
 
 struct MemoryReport {
+    std::string device;              // whose memory: "cpu", "cuda" (without the CUDA context), "reference"
     std::vector<Segment> segments;   // in the order of allocation
     std::int64_t arena_bytes = 0;    // peak of the arena: what elmo allocates for the model and the step
     std::int64_t mapped_bytes = 0;   // files mapped, not allocated: token cache, head at prediction

@@ -53,6 +53,9 @@ class Backend {
     virtual std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) = 0;
     // What allocate could still take.
     virtual std::int64_t free_bytes() const = 0;
+    // What this process has taken of that memory, at most, as the system counts it (a GPU: since its
+    // context).
+    virtual std::int64_t taken_bytes() const = 0;
     // Label chunks of a head step where the user gives none.
     virtual std::int64_t preferred_chunks(const Workload&) const { return 1; }
     // Plans or takes the scratch of all ops. Called once on the dry arena and once on the real one.

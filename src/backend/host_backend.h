@@ -12,6 +12,7 @@ class HostBackend : public Backend {
   public:
     std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) override { return allocate_host_block(bytes); }
     std::int64_t free_bytes() const override { return available_memory_bytes(); }
+    std::int64_t taken_bytes() const override { return peak_resident_bytes(); }
     void mark(int mark) override { marks_.at(static_cast<std::size_t>(mark)) = Clock::now(); }
     double elapsed_ms(int from, int to) override {
         return std::chrono::duration<double, std::milli>(marks_.at(static_cast<std::size_t>(to)) -

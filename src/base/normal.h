@@ -11,7 +11,7 @@
 namespace elmo {
 
 // ln(u) for u in (0, 1], within about 1e-6 relative. Basic operations only.
-inline float portable_log(float u) {
+constexpr float portable_log(float u) {
     auto bits = std::bit_cast<std::uint32_t>(u);
     int exponent = static_cast<int>(bits >> 23) - 127;
     float m = std::bit_cast<float>((bits & 0x7fffffu) | 0x3f800000u);  // [1, 2)
@@ -25,7 +25,7 @@ inline float portable_log(float u) {
 }
 
 // cos(2 pi t) for t in [0, 1): folded to a quarter, then a polynomial in the angle. Basic operations only.
-inline float portable_cos_turn(float t) {
+constexpr float portable_cos_turn(float t) {
     float x = t > 0.5f ? 1.0f - t : t;  // [0, 0.5], cosine is even around 1/2
     const bool flip = x > 0.25f;        // cos(pi - a) = -cos(a)
     x = flip ? 0.5f - x : x;            // [0, 0.25]
@@ -38,14 +38,14 @@ inline float portable_cos_turn(float t) {
 }
 
 // Box-Muller: a standard normal deviate from two words of noise.
-inline float normal_of(std::uint32_t radius, std::uint32_t angle) {
+constexpr float normal_of(std::uint32_t radius, std::uint32_t angle) {
     const float u = (static_cast<float>(radius >> 8) + 0.5f) * 0x1p-24f;  // (0, 1)
     const float t = static_cast<float>(angle >> 8) * 0x1p-24f;
     return std::sqrt(-2.0f * portable_log(u)) * portable_cos_turn(t);
 }
 
 // The standard normal deviate of one element: 64 bits of noise, two columns a block.
-inline float noise_normal(const NoiseKey& key, std::int64_t row, std::int64_t column) {
+constexpr float noise_normal(const NoiseKey& key, std::int64_t row, std::int64_t column) {
     const PhiloxBlock b = noise_block(key, row, column >> 1);
     return normal_of(b[(column & 1) * 2], b[(column & 1) * 2 + 1]);
 }

@@ -129,7 +129,7 @@ void validate(const Config& c) {
     if (c.resume && c.overwrite)
         throw ConfigError(
             "resume and overwrite: expected one of them, found both: a run is either continued or replaced");
-    one_of("device", c.device, {"cpu", "reference"});
+    one_of("device", c.device, {"cpu", "cuda", "reference"});
     in_range("threads", c.threads, 0, 4096);
     one_of("cpu_products", c.cpu_products, {"auto", "bf16", "fp32"});
     check_max_memory(c.max_memory);

@@ -49,7 +49,7 @@ std::string MemoryReport::describe() const {
         line(group.name, std::to_string(group.count), group.bytes, group.at_peak);
     line("arena", "", arena_bytes, arena_bytes);
     if (mapped_bytes > 0) line("mapped files", "", mapped_bytes, mapped_bytes);
-    line("program and libraries", "", program_bytes, program_bytes);
+    if (program_bytes > 0) line("program and libraries", "", program_bytes, program_bytes);
     line("total", "", total_bytes(), total_bytes());
     return text;
 }

@@ -20,7 +20,6 @@ namespace elmo {
 namespace {
 
 constexpr int kWarmups = 2;
-constexpr std::int64_t kPositivesPerText = 5;
 constexpr NoiseKey kTokens{1, 0, 0xbe00}, kLabels{1, 0, 0xbe01}, kInputs{1, 0, 0xbe02};
 
 double milliseconds(const std::function<void()>& work) {

@@ -27,6 +27,7 @@ RunShape full_length_shape(const Config& config, const EncoderSpec& spec) {
     if (shape.tokens > std::numeric_limits<std::int32_t>::max())
         throw ConfigError(fmt::format(
             "batch_size and max_length: expected fewer than 2^31 tokens in a batch, found {}", shape.tokens));
+    shape.positives = shape.batch * kPositivesPerText;
     shape.top_k = std::min(kRankedInTraining, shape.labels);
     shape.table_bytes = 16 * shape.labels;
     return shape;

@@ -7,6 +7,7 @@
 namespace elmo {
 
 inline constexpr std::int64_t kRankedInTraining = 5;  // largest k of a validation
+inline constexpr std::int64_t kPositivesPerText = 5;  // where no data says how many
 
 // The encoder with a vocabulary of vocab_size, or its own.
 EncoderSpec spec_without_data(const Config& config);

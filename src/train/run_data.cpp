@@ -87,6 +87,7 @@ RunShape RunData::shape(std::int64_t largest_k) const {
         shape.batch = std::max(shape.batch, std::min(config_.batch_size, validation_->num_rows()));
         shape.top_k = std::min(largest_k + longest_filter(*validation_split_), shape.labels);
     }
+    shape.positives = limits.positives;
     shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
     shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
     shape.mapped_bytes = dataset_->mapped_bytes();

@@ -29,18 +29,19 @@ Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& 
     if (!shape.head_folder.empty()) {
         head_ = std::make_unique<Head>(Head::map(shape.head_folder, *backend_));
         shape_.labels = head_->labels();
-        shape_.mapped_bytes += head_->mapped_bytes();
+        if (backend_->host_memory()) shape_.mapped_bytes += head_->mapped_bytes();
     }
     workload_.batch = shape.batch;
     workload_.tokens = shape.tokens;
     workload_.longest = shape.longest;
     workload_.labels = shape_.labels;
     workload_.head_dtype = head_ ? head_->dtype() : head_dtype(config.precision);
+    workload_.positives = shape.positives;
     workload_.top_k = shape.top_k;
     workload_.training = shape.training;
     encoder_->describe_workload(workload_);
 
-    dry_run(std::max<std::int64_t>(config.chunks, 1));
+    dry_run(config.chunks > 0 ? config.chunks : backend_->preferred_chunks(workload_));
     if (config.chunks > 0 || max_bytes_ == 0) return;
     // More chunks, less memory, until it fits or more do not help.
     while (plan_.total_bytes() > max_bytes_ && workload_.chunks < shape_.labels) {
@@ -52,7 +53,7 @@ Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& 
 
 void Session::lay_out(Arena& arena) {
     encoder_->allocate(arena, workload_);
-    if (shape_.head_folder.empty()) head_->allocate(arena);
+    if (!maps_head()) head_->allocate(arena);
     backend_->reserve(arena, workload_);
     if (!shape_.training) return;
     embed_grad_BD_ = arena.allocate("step/grad_embed_bf16", DType::kBf16, shape_.batch, workload_.width);
@@ -68,15 +69,18 @@ void Session::lay_out(Arena& arena) {
 
 void Session::dry_run(std::int64_t chunks) {
     workload_.chunks = chunks;
-    if (shape_.head_folder.empty())
+    if (!maps_head())
         head_ =
             std::make_unique<Head>(shape_.labels, workload_.width, workload_.head_dtype, chunks, *backend_);
     Arena arena;
     lay_out(arena);
     plan_.segments = arena.segments();
     plan_.arena_bytes = arena.peak_bytes();
-    plan_.mapped_bytes = shape_.mapped_bytes;
-    plan_.program_bytes = program_start_bytes() + kLibraryBytes + shape_.table_bytes;
+    plan_.device = std::string(backend_->name());
+    if (backend_->host_memory()) {  // a GPU holds the arena and nothing else
+        plan_.mapped_bytes = shape_.mapped_bytes;
+        plan_.program_bytes = program_start_bytes() + kLibraryBytes + shape_.table_bytes;
+    }
     plan_.chunks = chunks;
 }
 
@@ -106,6 +110,7 @@ void Session::allocate() {
     require_free_memory(plan_, *backend_);
     arena_ = std::make_unique<Arena>(backend_->allocate(plan_.arena_bytes));
     lay_out(*arena_);
+    if (!shape_.head_folder.empty() && !maps_head()) head_->load(shape_.head_folder);
 }
 
 }  // namespace elmo

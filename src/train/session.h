@@ -25,10 +25,11 @@ inline constexpr std::int64_t kLibraryBytes = std::int64_t{48} << 20;
 // What a run must have room for: facts of the data set and of the verb.
 struct RunShape {
     std::int64_t labels = 0;
-    std::int64_t batch = 0;    // texts of the largest batch
-    std::int64_t tokens = 0;   // tokens of the largest batch
-    std::int64_t longest = 0;  // tokens of the longest text
-    std::int64_t top_k = 0;    // labels asked for at a time; 0 where nothing is ranked
+    std::int64_t batch = 0;      // texts of the largest batch
+    std::int64_t tokens = 0;     // tokens of the largest batch
+    std::int64_t longest = 0;    // tokens of the longest text
+    std::int64_t positives = 0;  // label entries of the largest batch
+    std::int64_t top_k = 0;      // labels asked for at a time; 0 where nothing is ranked
     bool training = true;
     std::filesystem::path
         head_folder;                // prediction: the checkpoint whose head is mapped instead of allocated
@@ -62,11 +63,16 @@ class Session {
     Head& head() { return *head_; }
     const Workload& workload() const { return workload_; }
 
+    // Memory that was really taken: of the device where there is one, else of the process.
+    std::int64_t taken_bytes() const { return backend_->taken_bytes(); }
+
     // Gradient of the pooled vectors as the head gives it (f32) and as the encoder takes it (bf16).
     View head_grad(std::int64_t batch) const { return head_grad_BD_.first(batch); }
     View embed_grad(std::int64_t batch) const { return embed_grad_BD_.first(batch); }
 
   private:
+    // At prediction on a CPU W stays in its files.
+    bool maps_head() const { return !shape_.head_folder.empty() && backend_->host_memory(); }
     void lay_out(Arena& arena);
     // Plans with this many chunks: fills plan_.
     void dry_run(std::int64_t chunks);

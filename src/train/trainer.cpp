@@ -279,7 +279,7 @@ TrainResult Trainer::summary(bool interrupted) const {
     result.best_score = std::max(state_.best_score, 0.0);
     result.best_step = state_.best_step > 0 ? state_.best_step : state_.step;
     result.planned = session_.plan();
-    result.measured_peak_bytes = peak_resident_bytes();
+    result.measured_peak_bytes = session_.taken_bytes();
     result.saturations = state_.saturations;
     return result;
 }

@@ -11,6 +11,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/check.h"
+#include "backend/cuda/head_args.h"
 
 namespace elmo::cuda {
 
@@ -24,6 +25,13 @@ struct DeviceTexts {
     std::int64_t longest = 0;  // tokens of the longest text
 };
 
+// Partial sums over tokens: as many as these, added in order.
+inline constexpr std::int64_t kColumnPartials = 264;
+// Room for the table of 4,096 tensors.
+inline constexpr std::int64_t kOptimizerTableBytes = 4096 * 80;
+
+std::int64_t sort_temp_bytes(std::int64_t entries);  // embedding.cu
+
 class CudaBackend : public Backend {
   public:
     CudaBackend();  // DeviceError where there is no usable GPU
@@ -34,6 +42,7 @@ class CudaBackend : public Backend {
     bool host_memory() const override { return false; }
     std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) override;
     std::int64_t free_bytes() const override;
+    std::int64_t taken_bytes() const override;
     std::int64_t preferred_chunks(const Workload& workload) const override;
     void reserve(Arena& arena, const Workload& workload) override;
 
@@ -79,11 +88,21 @@ class CudaBackend : public Backend {
     void send_texts(std::span<const std::int32_t> tokens, Offsets offsets);
     // Column sums of [rows, cols] into a gradient, added to what is there when `accumulate` is set.
     void column_sums(View dy_TN, View dbias_1N, bool accumulate);
-    // Rows of dword summed in the order of their tokens.
-    void table_gradient(const DeviceTexts& texts, View rows, bool per_text, View dtable, bool accumulate);
+    // A table's gradient from the gradients of its users: a row a token, or a row a text (a bag's mean).
+    enum class TableKind { kToken, kTokenOfText, kPosition };
+    void table_gradient(const DeviceTexts& texts, View rows, TableKind kind, std::int64_t position_base,
+                        View dtable, bool accumulate);
+    // A small table on the device; those that were sent before are found again.
+    const void* on_device(const void* table, std::int64_t bytes);
     void reserve_head(Arena& arena, const Workload& workload);
+    void reserve_ranking(Arena& arena, const Workload& workload);
+    // The batch as the head's products take it, and their common arguments.
+    HeadArgs stage_head(const View& x_BD, const View& w_LD, bool for_update);
+    // Offers the logits of a.first_tile .. a.last_tile to the candidates.
+    void rank_tiles(const HeadArgs& a, DType dtype);
 
     int device_ = 0;
+    std::int64_t free_at_start_ = 0;
     cudaDeviceProp properties_{};
     cudaStream_t stream_ = nullptr;
     cublasLtHandle_t lt_ = nullptr;
@@ -96,7 +115,7 @@ class CudaBackend : public Backend {
         std::int64_t bytes = 0;
         cudaEvent_t sent = nullptr;
     };
-    static constexpr int kPinned = 8;
+    static constexpr int kPinned = 32;
     Pinned pinned_[kPinned];
     int next_pinned_ = 0;
 
@@ -108,7 +127,12 @@ class CudaBackend : public Backend {
     View attention_delta_TH_;                    // f32
     View flags_;                                 // i32: has_non_finite
     View optimizer_table_;                       // u8: the tensors of adamw
-    std::vector<unsigned char> optimizer_table_host_;
+    struct Table {
+        void* device;
+        std::vector<unsigned char> content;
+    };
+    std::vector<Table> tables_;  // what lies in optimizer_table_
+    std::int64_t tables_used_ = 0;
 
     // The announced batch, and what is on the device.
     std::span<const std::int32_t> batch_tokens_;
@@ -117,14 +141,16 @@ class CudaBackend : public Backend {
 
     // The head's scratch: see head.cu and topk.cu.
     struct HeadScratch {
-        View x_update, x_logit;                  // bf16 [Bp, D] (f32 where the head is)
-        View g;                                  // bf16 [labels of a chunk, Bp]
-        View dx_slices;                          // f32 [slices, B, D]
-        View positive_labels, positive_samples;  // i64 / i32 of the batch
-        View losses;                             // f64, one a tile
-        View report;                             // HeadReport
-        View candidates, counts, thresholds;     // top-k
+        View x_update, x_logit;  // bf16 [Bp, D] (f32 where the head is)
+        View g;                  // bf16 [labels of a chunk, Bp]
+        View dx_slices;          // f32 [slices, B, D]
+        View positive_labels, positive_samples, tile_starts;
+        View losses;                          // f64, one a tile
+        View report;                          // HeadReport
+        View candidates, counts, thresholds;  // top-k
     } head_;
+    std::vector<std::int64_t> positive_labels_;
+    std::vector<std::int32_t> positive_samples_;
 };
 
 }  // namespace elmo::cuda

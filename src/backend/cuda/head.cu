@@ -1,0 +1,306 @@
+// The head's step and ranking: chunks of labels through three products (logits and g, dx, update), on tensor
+// cores where the shape allows (head_tiles.cuh), else plainly (head_simple.cuh).
+//
+// dx: tile t of 128 labels adds to slice t % slices, each slice in the order of its tiles, the slices in order:
+// the sum depends on the shape alone, not on the chunks.
+#include <algorithm>
+#include <limits>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/head_simple.cuh"
+#include "backend/cuda/head_tiles.cuh"
+#include "elmo/error.h"
+
+namespace elmo::cuda {
+namespace {
+
+constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20;  // of g: it should stay in the L2 cache
+constexpr long long kNever = std::numeric_limits<long long>::max();
+
+std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+    return (n + unit - 1) / unit * unit;
+}
+
+bool on_tiles(std::int64_t width, DType dtype) {
+    return dtype != DType::kF32 && width % tiles::kStep == 0;
+}
+
+// Enough slices that every multiprocessor of a large card has two blocks.
+std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {
+    const std::int64_t blocks = (padded_batch / kBatchTile) * ((width + 127) / 128);
+    const std::int64_t tiles = std::max<std::int64_t>((labels + kLabelTile - 1) / kLabelTile, 1);
+    return std::clamp<std::int64_t>(264 / blocks, 1, std::min<std::int64_t>(tiles, kMostSlices));
+}
+
+// x as the products take it, padded with zeros: as it is for the update; through E4M3 for the logits of E4M3
+// weights, and with its columns in the order in which 8-bit codes are decoded.
+template <class In, bool Tiles>
+__global__ void stage_batch_kernel(const In* x, std::int64_t batch, std::int64_t padded, std::int64_t width,
+                                   bool through_e4m3, bool permute, void* update, void* logit) {
+    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= padded * width) return;
+    const std::int64_t b = i / width, d = i % width;
+    const auto value = [&](std::int64_t column) {
+        return b < batch ? load_float(x, b * width + column) : 0.0f;
+    };
+    // Place s of 16 takes column 4 (s / 2 % 4) + s % 2, plus 2 in the upper half.
+    const std::int64_t s = d % 16, from = permute ? d - s + s % 8 / 2 * 4 + s % 2 + s / 8 * 2 : d;
+    float z = value(from);
+    if (through_e4m3) z = nearest_e4m3(z);
+    if constexpr (Tiles) {
+        static_cast<bf16*>(logit)[i] = __float2bfloat16_rn(z);
+        if (update != nullptr) static_cast<bf16*>(update)[i] = __float2bfloat16_rn(value(d));
+    } else {
+        static_cast<float*>(logit)[i] = z;
+        if (update != nullptr) static_cast<float*>(update)[i] = value(d);
+    }
+}
+
+// starts[t] = the first positive whose label is not before tile t.
+__global__ void tile_starts_kernel(const std::int64_t* labels, std::int32_t count, std::int64_t tiles,
+                                   std::int32_t* starts) {
+    const std::int64_t t = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (t > tiles) return;
+    std::int32_t low = 0, high = count;
+    while (low < high) {
+        const std::int32_t middle = (low + high) / 2;
+        if (labels[middle] < t * kLabelTile)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    starts[t] = low;
+}
+
+__global__ void reset_report_kernel(HeadReport* report) {
+    *report = {0, 0, kNever};
+}
+
+// dx = the slices' sum; notes the step where it is not finite.
+__global__ void add_slices_kernel(const float* slices, std::int64_t num_slices, std::int64_t count, float* dx,
+                                  long long step, HeadReport* report) {
+    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    float sum = 0;
+    for (std::int64_t s = 0; s < num_slices; ++s) sum += slices[s * count + i];
+    dx[i] = sum;
+    if (!isfinite(sum)) atomicMin(&report->non_finite, step);
+}
+
+// One block: the parts' sum in a fixed order.
+__global__ void add_losses_kernel(const double* parts, std::int64_t count, HeadReport* report) {
+    __shared__ double sums[kThreads];
+    double sum = 0;
+    for (std::int64_t i = threadIdx.x; i < count; i += kThreads) sum += parts[i];
+    sums[threadIdx.x] = sum;
+    __syncthreads();  // all threads' sums are in shared memory
+    if (threadIdx.x != 0) return;
+    double total = 0;
+    for (const double part : sums) total += part;
+    report->loss_sum = total;
+}
+
+template <class Kernel>
+void allow_shared(Kernel* kernel, int bytes) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "head");
+}
+
+unsigned grid(std::int64_t n) {
+    return static_cast<unsigned>(n);
+}
+
+// The three products of a chunk.
+template <class S>
+void run_tiles(const HeadArgs& a, cudaStream_t stream) {
+    const std::int64_t tiles = a.last_tile - a.first_tile, batches = a.padded_batch / kBatchTile;
+    const std::int64_t columns = (a.width + tiles::kTile - 1) / tiles::kTile;
+    const dim3 logit_grid(grid(tiles), grid(batches));
+    if (a.losses != nullptr) {
+        allow_shared(tiles::gradient_kernel<S, true>, tiles::kLogitShared<S>);
+        tiles::gradient_kernel<S, true><<<logit_grid, kThreads, tiles::kLogitShared<S>, stream>>>(a);
+    } else {
+        allow_shared(tiles::gradient_kernel<S, false>, tiles::kLogitShared<S>);
+        tiles::gradient_kernel<S, false><<<logit_grid, kThreads, tiles::kLogitShared<S>, stream>>>(a);
+    }
+    check_launch("head, logits");
+    allow_shared(tiles::input_gradient_kernel<S>, tiles::kInputShared<S>);
+    tiles::input_gradient_kernel<S>
+        <<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads, tiles::kInputShared<S>, stream>>>(a);
+    check_launch("head, input gradient");
+    allow_shared(tiles::update_kernel<S>, tiles::kUpdateShared);
+    tiles::update_kernel<S><<<grid(columns * tiles), kThreads, tiles::kUpdateShared, stream>>>(a);
+    check_launch("head, update");
+}
+
+template <class S>
+void run_simple(const HeadArgs& a, cudaStream_t stream) {
+    constexpr std::int64_t kHalves = kLabelTile / simple::kEdge;
+    const std::int64_t rows = (a.last_tile - a.first_tile) * kHalves, batches = a.padded_batch / simple::kEdge;
+    const std::int64_t columns = (a.width + simple::kEdge - 1) / simple::kEdge;
+    const dim3 logit_grid(grid(rows), grid(batches));
+    if (a.losses != nullptr)
+        simple::gradient_kernel<S, true><<<logit_grid, kThreads, 0, stream>>>(a);
+    else
+        simple::gradient_kernel<S, false><<<logit_grid, kThreads, 0, stream>>>(a);
+    check_launch("head, logits");
+    simple::input_gradient_kernel<S>
+        <<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads, 0, stream>>>(a);
+    check_launch("head, input gradient");
+    simple::update_kernel<S><<<grid(columns * rows), kThreads, 0, stream>>>(a);
+    check_launch("head, update");
+}
+
+template <class S>
+void run_rank(const HeadArgs& a, bool fast, cudaStream_t stream) {
+    const std::int64_t tiles = a.last_tile - a.first_tile;
+    if constexpr (!std::is_same_v<S, StorageF32>)
+        if (fast) {
+            allow_shared(tiles::rank_kernel<S>, tiles::kLogitShared<S>);
+            tiles::rank_kernel<S><<<dim3(grid(tiles), grid(a.padded_batch / kBatchTile)), kThreads,
+                                    tiles::kLogitShared<S>, stream>>>(a);
+            return check_launch("head, ranking");
+        }
+    simple::rank_kernel<S><<<dim3(grid(tiles * (kLabelTile / simple::kEdge)), grid(a.padded_batch / simple::kEdge)),
+                             kThreads, 0, stream>>>(a);
+    check_launch("head, ranking");
+}
+
+// body(a storage) for the storage of W.
+template <class Body>
+void with_storage(DType dtype, const Body& body) {
+    switch (dtype) {
+        case DType::kF32:
+            return body(StorageF32{});
+        case DType::kBf16:
+            return body(StorageBf16{});
+        case DType::kE4M3:
+            return body(StorageE4M3{});
+        case DType::kE3M4:
+            return body(StorageE3M4{});
+        default:
+            throw DeviceError("head: a GPU holds f32, bf16, e4m3 and e3m4 weights");
+    }
+}
+
+}  // namespace
+
+std::int64_t CudaBackend::preferred_chunks(const Workload& w) const {
+    const std::int64_t labels = std::max<std::int64_t>(
+        round_up(kChunkBytes / (2 * round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile)), kLabelTile), kLabelTile);
+    return std::max<std::int64_t>((w.labels + labels - 1) / labels, 1);
+}
+
+void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
+    const std::int64_t padded = round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile);
+    const bool tiled = on_tiles(w.width, w.head_dtype);
+    const DType x_dtype = tiled ? DType::kBf16 : DType::kF32;
+    head_.x_logit = arena.allocate("scratch/head_logit_input", x_dtype, padded, w.width);
+    if (w.top_k > 0) reserve_ranking(arena, w);
+    if (!w.training) return;
+    const std::int64_t tiles = (w.labels + kLabelTile - 1) / kLabelTile;
+    const std::int64_t chunks = std::clamp<std::int64_t>(w.chunks, 1, tiles);
+    head_.x_update = arena.allocate("scratch/head_update_input", x_dtype, padded, w.width);
+    head_.g = arena.allocate("scratch/head_logit_gradient", DType::kBf16, (tiles + chunks - 1) / chunks * kLabelTile,
+                             padded);
+    head_.dx_slices = arena.allocate("scratch/head_input_gradient_slices", DType::kF32,
+                                     slices_for(w.labels, padded, w.width), std::max<std::int64_t>(w.batch, 1) * w.width);
+    head_.positive_labels = arena.allocate("scratch/positive_labels", DType::kI64, 1, std::max<std::int64_t>(w.positives, 1));
+    head_.positive_samples = arena.allocate("scratch/positive_samples", DType::kI32, 1, std::max<std::int64_t>(w.positives, 1));
+    head_.tile_starts = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
+    head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1, tiles * (padded / kBatchTile) * 4);
+    head_.report = arena.allocate("scratch/head_report", DType::kU8, 1, sizeof(HeadReport));
+    if (arena.dry()) return;
+    reset_report_kernel<<<1, 1, 0, stream_>>>(static_cast<HeadReport*>(head_.report.data));
+    check_launch("head, report");
+}
+
+HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update) {
+    HeadArgs a;
+    a.labels = w.rows;
+    a.batch = x.rows;
+    a.padded_batch = round_up(std::max<std::int64_t>(x.rows, 1), kBatchTile);
+    a.width = w.cols;
+    a.w_LD = w.data;
+    a.x_logit = head_.x_logit.data;
+    a.x_update = head_.x_update.data;
+    const bool tiled = on_tiles(a.width, w.dtype), codes = size_of(w.dtype) == 1;
+    const std::int64_t rows = tiled ? a.padded_batch : a.batch;
+    if (a.padded_batch > head_.x_logit.rows) throw DeviceError("head: a batch larger than was planned for");
+    with_type(x, [&](auto* in) {
+        using In = std::remove_pointer_t<decltype(in)>;
+        const auto launch = [&](auto kernel) {
+            kernel<<<blocks_for(rows * a.width, kThreads), kThreads, 0, stream_>>>(
+                static_cast<const In*>(in), a.batch, rows, a.width, w.dtype == DType::kE4M3, tiled && codes,
+                for_update ? head_.x_update.data : nullptr, head_.x_logit.data);
+        };
+        tiled ? launch(stage_batch_kernel<In, true>) : launch(stage_batch_kernel<In, false>);
+    });
+    check_launch("head, staging");
+    return a;
+}
+
+HeadStepResult CudaBackend::head_step(const HeadStep& op) {
+    const std::int64_t labels = op.w_LD.rows, count = static_cast<std::int64_t>(op.positives.size());
+    const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
+    if (count > head_.positive_labels.size())
+        throw DeviceError("head: more positives in a batch than were planned for");
+    HeadArgs a = stage_head(op.x_BD, op.w_LD, true);
+    positive_labels_.resize(op.positives.size());
+    positive_samples_.resize(op.positives.size());
+    for (std::size_t i = 0; i < op.positives.size(); ++i) {
+        positive_labels_[i] = op.positives[i].label;
+        positive_samples_[i] = op.positives[i].sample;
+    }
+    send(head_.positive_labels.data, positive_labels_.data(), count * 8);
+    send(head_.positive_samples.data, positive_samples_.data(), count * 4);
+    tile_starts_kernel<<<blocks_for(tiles + 1, kThreads), kThreads, 0, stream_>>>(
+        head_.positive_labels.as<std::int64_t>(), static_cast<std::int32_t>(count), tiles,
+        head_.tile_starts.as<std::int32_t>());
+    check_launch("head, positives");
+    a.g_CB = static_cast<std::uint16_t*>(head_.g.data);
+    a.dx_slices = head_.dx_slices.as<float>();
+    a.num_slices = slices_for(labels, a.padded_batch, a.width);
+    a.positive_labels = head_.positive_labels.as<std::int64_t>();
+    a.positive_samples = head_.positive_samples.as<std::int32_t>();
+    a.tile_starts = head_.tile_starts.as<std::int32_t>();
+    a.losses = op.want_loss ? head_.losses.as<double>() : nullptr;
+    a.report = static_cast<HeadReport*>(head_.report.data);
+    a.lr = op.lr;
+    a.keep = 1.0f - op.lr * op.weight_decay;
+    a.rounding = op.rounding;
+    const bool tiled = on_tiles(a.width, op.w_LD.dtype);
+    const std::int64_t room = head_.g.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
+    std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
+    if (tiles > 0) chunks = std::max(chunks, (tiles + room - 1) / room);
+    for (std::int64_t chunk = 0; chunk < chunks && tiles > 0; ++chunk) {
+        a.first_tile = tiles * chunk / chunks;
+        a.last_tile = tiles * (chunk + 1) / chunks;
+        with_storage(op.w_LD.dtype, [&](auto storage) {
+            using S = decltype(storage);
+            if constexpr (!std::is_same_v<S, StorageF32>)
+                if (tiled) return run_tiles<S>(a, stream_);
+            run_simple<S>(a, stream_);
+        });
+    }
+    const std::int64_t elements = op.dx_BD.size();
+    add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, stream_>>>(
+        a.dx_slices, std::min(a.num_slices, tiles), elements, op.dx_BD.as<float>(),
+        static_cast<long long>(op.rounding.step), a.report);
+    check_launch("head, input gradient");
+    if (!op.want_loss) return {};
+    const std::int64_t parts = tiled ? tiles * (a.padded_batch / kBatchTile) : tiles * 2 * (a.padded_batch / simple::kEdge);
+    add_losses_kernel<<<1, kThreads, 0, stream_>>>(a.losses, parts, a.report);
+    check_launch("head, loss");
+    HeadReport report{};
+    download(&report, head_.report);
+    reset_report_kernel<<<1, 1, 0, stream_>>>(a.report);
+    check_launch("head, report");
+    return {report.loss_sum, static_cast<std::int64_t>(report.saturations),
+            report.non_finite == kNever ? -1 : report.non_finite};
+}
+
+void CudaBackend::rank_tiles(const HeadArgs& a, DType dtype) {
+    with_storage(dtype, [&](auto storage) { run_rank<decltype(storage)>(a, on_tiles(a.width, dtype), stream_); });
+}
+
+}  // namespace elmo::cuda

@@ -1,0 +1,45 @@
+// What the kernels of the head are given. Legend: L labels, C labels of a chunk, B texts, Bp texts padded to
+// whole tiles, D width.
+#pragma once
+
+#include <cstdint>
+
+#include "base/philox.h"
+
+namespace elmo::cuda {
+
+inline constexpr int kLabelTile = 128;  // labels of one tile: chunks are cut between tiles
+inline constexpr int kBatchTile = 128;
+inline constexpr int kMostSlices = 64;
+
+// What a step leaves for the host.
+struct HeadReport {
+    double loss_sum;
+    unsigned long long saturations;
+    long long non_finite;  // the first step whose dx was not finite; huge: none
+};
+
+struct HeadArgs {
+    std::int64_t labels = 0, batch = 0, padded_batch = 0, width = 0;
+    std::int64_t first_tile = 0, last_tile = 0;  // of this chunk
+    std::int64_t num_slices = 1;
+    void* w_LD = nullptr;
+    const void* x_update = nullptr;  // [Bp, D] bf16, or [B, D] f32 on the simple path
+    const void* x_logit = nullptr;
+    std::uint16_t* g_CB = nullptr;  // bf16 [C, Bp]
+    float* dx_slices = nullptr;     // [slices, B, D]
+    const std::int64_t* positive_labels = nullptr;
+    const std::int32_t* positive_samples = nullptr;
+    const std::int32_t* tile_starts = nullptr;  // first positive of each tile
+    double* losses = nullptr;                   // one a (tile, batch tile); null when not wanted
+    HeadReport* report = nullptr;
+    float lr = 0, keep = 1;
+    NoiseKey rounding;
+    // Ranking.
+    std::uint64_t* candidates = nullptr;        // [B, capacity]
+    std::int32_t* counts = nullptr;             // [B]
+    const std::uint64_t* thresholds = nullptr;  // [B]
+    std::int64_t capacity = 0;
+};
+
+}  // namespace elmo::cuda

@@ -1,0 +1,50 @@
+// Matrix products by cuBLASLt: descriptors and chosen algorithms, kept for the shapes that come again.
+#pragma once
+
+#include <cublasLt.h>
+
+#include <cstdint>
+#include <map>
+#include <tuple>
+
+#include "tensor/view.h"
+
+namespace elmo::cuda {
+
+// c [m, n] = op(a) [m, k] op(b) [k, n] (+ c), row-major. Operands are BF16 or F32 (the same for both), c is
+// BF16 or F32; accumulation in FP32.
+struct Product {
+    View a, b, c;
+    bool transpose_a = false, transpose_b = false;
+    bool accumulate = false;
+    // At most one of these two, [1, n] and [1, m].
+    View bias;           // added to each row of c
+    View bias_gradient;  // set to the row sums of op(a)
+    // Which size is the number of tokens: it differs from batch to batch.
+    enum class Tokens { kM, kK, kNone } tokens = Tokens::kNone;
+};
+
+class Products {
+  public:
+    static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
+
+    Products(cublasLtHandle_t lt, cudaStream_t stream) : lt_(lt), stream_(stream) {}
+
+    // Runs the product. Returns false, having done nothing, where cuBLASLt has no kernel for it with the bias
+    // or bias gradient fused in (awkward sizes): the caller then does that part itself.
+    bool run(const Product& product, const View& workspace, const char* op);
+
+  private:
+    // Everything the choice of an algorithm depends on; the row count of a packed batch in steps of 256.
+    using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, int>;
+    struct Choice {
+        bool found = false;
+        cublasLtMatmulAlgo_t algorithm{};
+    };
+
+    cublasLtHandle_t lt_;
+    cudaStream_t stream_;
+    std::map<Key, Choice> choices_;
+};
+
+}  // namespace elmo::cuda
