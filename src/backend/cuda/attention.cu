@@ -35,7 +35,7 @@ void launch(void (*kernel)(Args), const char* op, const Args& args, const Device
             cudaStream_t stream) {
     const int stages = texts.longest > walked_rows(Warps) ? 2 : 1;
     const int bytes = shared_bytes(Size, Warps, own, stages);
-    if (bytes > 32 * 1024)
+    if (bytes > 32 * 1024)  // beyond 48 KiB, what kernels declare themselves included, it must be asked for
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op);
     const dim3 grid(static_cast<unsigned>(texts.num_texts * args.shape.heads),
                     static_cast<unsigned>((texts.longest + 16 * Warps - 1) / (16 * Warps)));
@@ -131,9 +131,9 @@ void CudaBackend::attention_forward(const AttentionForward& op) {
                                op.lse_TH.empty() ? nullptr : op.lse_TH.as<float>()};
         run<Forward, 8>(args, batch, stream_);
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
-        forward_simple<bf16>(op, shape, batch, op.context_TD.rows, stream_);
+        forward_simple<bf16>(op, shape, batch, op.offsets.back(), stream_);
     } else {
-        forward_simple<float>(op, shape, batch, op.context_TD.rows, stream_);
+        forward_simple<float>(op, shape, batch, op.offsets.back(), stream_);
     }
 }
 
@@ -154,9 +154,9 @@ void CudaBackend::attention_backward(const AttentionBackward& op) {
         run<BackwardQueries, 8>(args, batch, stream_);
         run<BackwardKeys, 4>(args, batch, stream_);
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
-        backward_simple<bf16>(op, shape, batch, op.context_TD.rows, delta, stream_);
+        backward_simple<bf16>(op, shape, batch, op.offsets.back(), delta, stream_);
     } else {
-        backward_simple<float>(op, shape, batch, op.context_TD.rows, delta, stream_);
+        backward_simple<float>(op, shape, batch, op.offsets.back(), delta, stream_);
     }
 }
 

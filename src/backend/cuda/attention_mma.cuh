@@ -61,11 +61,13 @@ struct SharedRows {
     template <int Rows, int Threads>
     static __device__ __forceinline__ void copy(std::uint32_t to, const bf16* from, std::int64_t stride,
                                                 int valid) {
-        const int rows = min(Rows, (valid + 15) & ~15);
-        for (int i = static_cast<int>(threadIdx.x); i < rows * kPieces; i += Threads) {
-            const int row = i / kPieces, piece = i % kPieces;
+        static_assert(Threads % kPieces == 0);
+        const int rows = min(Rows, (valid + 15) & ~15), piece = static_cast<int>(threadIdx.x) % kPieces;
+        from += piece * 8;
+#pragma unroll 1
+        for (int row = static_cast<int>(threadIdx.x) / kPieces; row < rows; row += Threads / kPieces) {
             const bool there = row < valid;
-            copy16(to + at(row, piece), from + (there ? row : 0) * stride + piece * 8, there);
+            copy16(to + at(row, piece), from + (there ? row : 0) * stride, there);
         }
     }
 };
@@ -382,6 +384,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
     Rows::template copy<kOwn, kThreads>(own, text + block.first * stride, stride, block.left);
     Rows::template copy<kOwn, kThreads>(
         own + kOwnBytes, args.dcontext + context_at + block.first * shape.width, shape.width, block.left);
+    commit_copies();
     copy_tile(0);
 
     const int row0 = block.first + 16 * warp;  // of the text
@@ -409,6 +412,34 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
 
     std::uint32_t query[Size / 16][4], dcontext[Size / 16][4];
     float sum[Size / 8][4] = {};
+    wait_copies<1>();  // the block's own rows are there
+    __syncthreads();
+    if (active) {
+        load_rows<Size>(query, own + warp * 16 * Rows::kRowBytes, lane);
+        load_rows<Size>(dcontext, own + kOwnBytes + warp * 16 * Rows::kRowBytes, lane);
+#pragma unroll
+        for (int i = 0; i < Size / 16; ++i) {
+            const int row = (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
+            float x[8], y[8], dot = 0;
+            unpack8(context[i], x);
+            unpack8(*reinterpret_cast<const uint4*>(shared + kOwnBytes + warp * 16 * Rows::kRowBytes +
+                                                    Rows::at(row, piece)),
+                    y);
+#pragma unroll
+            for (int e = 0; e < 8; ++e) dot = __fmaf_rn(x[e], y[e], dot);
+#pragma unroll
+            for (int lanes = 1; lanes < Rows::kPieces; lanes *= 2) dot += __shfl_xor_sync(kWarp, dot, lanes);
+            if (piece == 0) {
+                own_delta[16 * warp + row] = dot;
+                if (row0 + row < block.length)
+                    args.delta[(block.begin + row0 + row) * shape.heads + block.head] = dot;
+            }
+        }
+        __syncwarp();
+        delta[0] = own_delta[16 * warp + g];
+        delta[1] = own_delta[16 * warp + g + 8];
+    }
+
     const int num_tiles = (block.length + kTile - 1) / kTile;
     for (int tile = 0; tile < num_tiles; ++tile) {
         if (tile + 1 < num_tiles) {
@@ -419,32 +450,6 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
         }
         __syncthreads();
         if (active) {
-            if (tile == 0) {
-                load_rows<Size>(query, own + warp * 16 * Rows::kRowBytes, lane);
-                load_rows<Size>(dcontext, own + kOwnBytes + warp * 16 * Rows::kRowBytes, lane);
-#pragma unroll
-                for (int i = 0; i < Size / 16; ++i) {
-                    const int row = (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
-                    float x[8], y[8], dot = 0;
-                    unpack8(context[i], x);
-                    unpack8(*reinterpret_cast<const uint4*>(shared + kOwnBytes + warp * 16 * Rows::kRowBytes +
-                                                            Rows::at(row, piece)),
-                            y);
-#pragma unroll
-                    for (int e = 0; e < 8; ++e) dot = __fmaf_rn(x[e], y[e], dot);
-#pragma unroll
-                    for (int lanes = 1; lanes < Rows::kPieces; lanes *= 2)
-                        dot += __shfl_xor_sync(kWarp, dot, lanes);
-                    if (piece == 0) {
-                        own_delta[16 * warp + row] = dot;
-                        if (row0 + row < block.length)
-                            args.delta[(block.begin + row0 + row) * shape.heads + block.head] = dot;
-                    }
-                }
-                __syncwarp();
-                delta[0] = own_delta[16 * warp + g];
-                delta[1] = own_delta[16 * warp + g + 8];
-            }
             const std::uint32_t keys = tiles + static_cast<std::uint32_t>((tile & 1) * 2 * kTileBytes);
             const int left = block.length - tile * kTile;
 #pragma unroll 1
@@ -514,6 +519,7 @@ __global__ void __launch_bounds__(32 * Warps, 12 / Warps) attention_dkv_mma(cons
     const bf16* own_keys = text + block.first * stride + shape.width;
     Rows::template copy<kOwn, kThreads>(own, own_keys, stride, block.left);
     Rows::template copy<kOwn, kThreads>(own + kOwnBytes, own_keys + shape.width, stride, block.left);
+    commit_copies();
     copy_tile(0);
 
     const int row0 = block.first + 16 * warp;  // of the text
@@ -521,6 +527,13 @@ __global__ void __launch_bounds__(32 * Warps, 12 / Warps) attention_dkv_mma(cons
     const float factor = shape.scale * kLog2e;
     std::uint32_t key[Size / 16][4], value[Size / 16][4];
     float dkey[Size / 8][4] = {}, dvalue[Size / 8][4] = {};
+    wait_copies<1>();  // the block's own rows are there
+    __syncthreads();
+    if (active) {
+        load_rows<Size>(key, own + warp * 16 * Rows::kRowBytes, lane);
+        load_rows<Size>(value, own + kOwnBytes + warp * 16 * Rows::kRowBytes, lane);
+    }
+
     const int num_tiles = (block.length + kTile - 1) / kTile;
     for (int tile = 0; tile < num_tiles; ++tile) {
         if (tile + 1 < num_tiles) {
@@ -531,10 +544,6 @@ __global__ void __launch_bounds__(32 * Warps, 12 / Warps) attention_dkv_mma(cons
         }
         __syncthreads();
         if (active) {
-            if (tile == 0) {
-                load_rows<Size>(key, own + warp * 16 * Rows::kRowBytes, lane);
-                load_rows<Size>(value, own + kOwnBytes + warp * 16 * Rows::kRowBytes, lane);
-            }
             const int stage = tile & 1, left = block.length - tile * kTile;
             const std::uint32_t queries = tiles + static_cast<std::uint32_t>(stage * 2 * kTileBytes);
 #pragma unroll 1
