@@ -34,8 +34,8 @@ template <int Size, int Warps, class Args>
 void launch(void (*kernel)(Args), const char* op, const Args& args, const DeviceTexts& texts, int own,
             cudaStream_t stream) {
     const int stages = texts.longest > walked_rows(Warps) ? 2 : 1;
-    const int bytes = shared_bytes(Size, Warps, own, stages);
-    if (bytes > 32 * 1024)  // beyond 48 KiB, what kernels declare themselves included, it must be asked for
+    const int bytes = own + tiles_bytes(Size, Warps, stages);
+    if (bytes > 48 * 1024)
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op);
     const dim3 grid(static_cast<unsigned>(texts.num_texts * args.shape.heads),
                     static_cast<unsigned>((texts.longest + 16 * Warps - 1) / (16 * Warps)));
@@ -46,21 +46,22 @@ void launch(void (*kernel)(Args), const char* op, const Args& args, const Device
 template <int Size, int Warps>
 struct Forward {
     static void run(const ForwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
-        launch<Size, Warps>(attention_forward_mma<Size, Warps>, "attention forward", args, texts, 1, stream);
+        launch<Size, Warps>(attention_forward_mma<Size, Warps>, "attention forward", args, texts,
+                            own_bytes(Size, Warps), stream);
     }
 };
 template <int Size, int Warps>
 struct BackwardQueries {
     static void run(const BackwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
-        launch<Size, Warps>(attention_dq_mma<Size, Warps>, "attention backward, queries", args, texts, 2,
-                            stream);
+        launch<Size, Warps>(attention_dq_mma<Size, Warps>, "attention backward, queries", args, texts,
+                            2 * own_bytes(Size, Warps) + delta_bytes(Warps), stream);
     }
 };
 template <int Size, int Warps>
 struct BackwardKeys {
     static void run(const BackwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
-        launch<Size, Warps>(attention_dkv_mma<Size, Warps>, "attention backward, keys", args, texts, 2,
-                            stream);
+        launch<Size, Warps>(attention_dkv_mma<Size, Warps>, "attention backward, keys", args, texts,
+                            2 * own_bytes(Size, Warps) + query_bytes(Warps), stream);
     }
 };
 

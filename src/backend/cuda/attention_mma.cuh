@@ -207,9 +207,21 @@ struct BlockOfText {
     }
 };
 
-// Shared bytes of a block: its own rows of `own` matrices, and `stages` tiles of the two it walks over.
-constexpr int shared_bytes(int size, int warps, int own, int stages) {
-    return 2 * size * (own * 16 * warps + 2 * stages * walked_rows(warps));
+// Shared bytes of a block before its tiles, all of them multiples of 128: its own rows of one matrix or two,
+// and numbers that belong to rows. The kernels declare no other shared memory, whose size would decide where
+// theirs begins.
+constexpr int own_bytes(int size, int warps) {
+    return 2 * size * 16 * warps;
+}
+constexpr int delta_bytes(int warps) {
+    return 128 * warps;  // a number for each own row, and room
+}
+constexpr int query_bytes(int warps) {
+    return 4 * 4 * walked_rows(warps);  // lse and delta of the rows of two tiles
+}
+// ... of `stages` tiles of the two matrices it walks over.
+constexpr int tiles_bytes(int size, int warps, int stages) {
+    return stages * 2 * 2 * size * walked_rows(warps);
 }
 
 struct ForwardArgs {
@@ -240,7 +252,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_forward_mma(
     const std::int64_t stride = 3 * shape.width;
     const bf16* text = args.qkv + block.begin * stride + block.head * Size;
     const std::uint32_t own = shared_address(shared);
-    const std::uint32_t tiles = own + kOwn * Rows::kRowBytes;  // per stage: keys, values
+    const std::uint32_t tiles = own + own_bytes(Size, Warps);  // per stage: keys, values
     const auto copy_tile = [&](int tile) {
         const std::uint32_t to = tiles + static_cast<std::uint32_t>((tile & 1) * 2 * kTileBytes);
         const bf16* from = text + tile * kTile * stride + shape.width;
@@ -359,9 +371,8 @@ template <int Size, int Warps>
 __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const BackwardArgs args) {
     using Rows = SharedRows<Size>;
     constexpr int kOwn = 16 * Warps, kTile = walked_rows(Warps), kThreads = 32 * Warps;
-    constexpr int kTileBytes = kTile * Rows::kRowBytes, kOwnBytes = kOwn * Rows::kRowBytes;
+    constexpr int kTileBytes = kTile * Rows::kRowBytes, kOwnBytes = own_bytes(Size, Warps);
     extern __shared__ __align__(1024) unsigned char shared[];
-    __shared__ float own_delta[kOwn];
     const AttentionShape& shape = args.shape;
     const BlockOfText block(shape, kOwn);
     if (block.left <= 0) return;
@@ -370,8 +381,9 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
     const int g = lane >> 2, q = lane & 3;
     const std::int64_t stride = 3 * shape.width;
     const bf16* text = args.qkv + block.begin * stride + block.head * Size;
-    const std::uint32_t own = shared_address(shared);  // queries, then dcontext
-    const std::uint32_t tiles = own + 2 * kOwnBytes;   // per stage: keys, values
+    float* own_delta = reinterpret_cast<float*>(shared + 2 * kOwnBytes);
+    const std::uint32_t own = shared_address(shared);                      // queries, then dcontext
+    const std::uint32_t tiles = own + 2 * kOwnBytes + delta_bytes(Warps);  // per stage: keys, values
     const auto copy_tile = [&](int tile) {
         const std::uint32_t to = tiles + static_cast<std::uint32_t>((tile & 1) * 2 * kTileBytes);
         const bf16* from = text + tile * kTile * stride + shape.width;
@@ -488,9 +500,8 @@ template <int Size, int Warps>
 __global__ void __launch_bounds__(32 * Warps, 12 / Warps) attention_dkv_mma(const BackwardArgs args) {
     using Rows = SharedRows<Size>;
     constexpr int kOwn = 16 * Warps, kTile = walked_rows(Warps), kThreads = 32 * Warps;
-    constexpr int kTileBytes = kTile * Rows::kRowBytes, kOwnBytes = kOwn * Rows::kRowBytes;
+    constexpr int kTileBytes = kTile * Rows::kRowBytes, kOwnBytes = own_bytes(Size, Warps);
     extern __shared__ __align__(1024) unsigned char shared[];
-    __shared__ __align__(16) float query_lse[2][kTile], query_delta[2][kTile];
     const AttentionShape& shape = args.shape;
     const BlockOfText block(shape, kOwn);
     if (block.left <= 0) return;
@@ -500,8 +511,10 @@ __global__ void __launch_bounds__(32 * Warps, 12 / Warps) attention_dkv_mma(cons
     const std::int64_t stride = 3 * shape.width;
     const bf16* text = args.qkv + block.begin * stride + block.head * Size;
     const bf16* text_dcontext = args.dcontext + block.begin * shape.width + block.head * Size;
-    const std::uint32_t own = shared_address(shared);  // keys, then values
-    const std::uint32_t tiles = own + 2 * kOwnBytes;   // per stage: queries, dcontext
+    float* query_lse = reinterpret_cast<float*>(shared + 2 * kOwnBytes);  // [stage][row]
+    float* query_delta = query_lse + 2 * kTile;
+    const std::uint32_t own = shared_address(shared);                      // keys, then values
+    const std::uint32_t tiles = own + 2 * kOwnBytes + query_bytes(Warps);  // per stage: queries, dcontext
     const auto copy_tile = [&](int tile) {
         const int stage = tile & 1, first = tile * kTile, valid = block.length - first;
         const std::uint32_t to = tiles + static_cast<std::uint32_t>(stage * 2 * kTileBytes);
@@ -511,8 +524,8 @@ __global__ void __launch_bounds__(32 * Warps, 12 / Warps) attention_dkv_mma(cons
         for (int i = static_cast<int>(threadIdx.x); i < kTile; i += kThreads) {
             const bool there = i < valid;
             const std::int64_t at = (block.begin + first + (there ? i : 0)) * shape.heads + block.head;
-            copy4(shared_address(&query_lse[stage][i]), args.lse + at, there);
-            copy4(shared_address(&query_delta[stage][i]), args.delta + at, there);
+            copy4(shared_address(query_lse + stage * kTile + i), args.lse + at, there);
+            copy4(shared_address(query_delta + stage * kTile + i), args.delta + at, there);
         }
         commit_copies();
     };
@@ -560,8 +573,9 @@ __global__ void __launch_bounds__(32 * Warps, 12 / Warps) attention_dkv_mma(cons
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
                     const int column = 16 * k + 8 * j + 2 * q;
-                    const float2 lse = *reinterpret_cast<const float2*>(&query_lse[stage][column]);
-                    const float2 delta = *reinterpret_cast<const float2*>(&query_delta[stage][column]);
+                    const float2 lse = *reinterpret_cast<const float2*>(query_lse + stage * kTile + column);
+                    const float2 delta =
+                        *reinterpret_cast<const float2*>(query_delta + stage * kTile + column);
                     const float shifts[2] = {lse.x * kLog2e, lse.y * kLog2e}, deltas[2] = {delta.x, delta.y};
 #pragma unroll
                     for (int i = 0; i < 4; ++i) {

@@ -81,11 +81,11 @@ template <class T>
 struct SimpleArgs {
     AttentionShape shape;
     std::int64_t num_texts, num_tokens, size;  // size: of a head
-    const T *dcontext, *qkv;
-    T* out;            // context or dqkv
-    const float* lse;  // of the backward
-    float* delta;      // of the backward
-    float* lse_out;    // of the forward; may be null
+    const T *dcontext = nullptr, *qkv = nullptr;
+    T* out = nullptr;            // context or dqkv
+    const float* lse = nullptr;  // of the backward
+    float* delta = nullptr;      // of the backward
+    float* lse_out = nullptr;    // of the forward; may be null
 };
 
 template <class T>
