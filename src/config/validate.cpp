@@ -94,6 +94,7 @@ void validate(const Config& c) {
     not_empty("label_separator", c.label_separator);
     share("test_share", c.test_share);
     check_validation(c.validation);
+    one_of("augment", c.augment, {"none", "labels"});
     in_range("max_length", c.max_length, 3, 1 << 16);
     not_empty("filter", c.filter);
 

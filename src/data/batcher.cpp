@@ -50,6 +50,17 @@ BatchPlan::BatchPlan(const Split& split, std::vector<std::int64_t> rows, std::in
     shuffle_ = true;
 }
 
+void BatchPlan::append(const Split& extra) {
+    extra_ = extra;
+    for (std::int64_t i = 0; i < extra.rows(); ++i) rows_.push_back(split_.rows() + i);
+}
+
+const Split& BatchPlan::split_of(std::int64_t& row) const {
+    if (row < split_.rows()) return split_;
+    row -= split_.rows();
+    return extra_;
+}
+
 template <class Visit>
 void BatchPlan::visit_rows(std::int64_t step, const Visit& visit) const {
     const std::int64_t epoch = step / steps_per_epoch();
@@ -72,11 +83,12 @@ void BatchPlan::fill(std::int64_t step, Batch& batch) const {
     batch.label_offsets.assign(1, 0);
     visit_rows(step, [&](std::int64_t row) {
         batch.rows.push_back(row);
-        if (split_.tokens.rows() > 0) {
-            const auto tokens = split_.tokens.row(row);
+        const Split& split = split_of(row);
+        if (split.tokens.rows() > 0) {
+            const auto tokens = split.tokens.row(row);
             batch.tokens.insert(batch.tokens.end(), tokens.begin(), tokens.end());
         }
-        const auto labels = split_.labels.row(row);
+        const auto labels = split.labels.row(row);
         batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
         if (batch.tokens.size() > std::numeric_limits<std::int32_t>::max())
             throw ConfigError(
@@ -99,9 +111,10 @@ BatchLimits BatchPlan::limits(std::int64_t first_step, std::int64_t last_step) c
         for (std::int64_t step = first_step + begin; step < first_step + end; ++step) {
             BatchLimits here;
             visit_rows(step, [&](std::int64_t row) {
-                const std::int64_t tokens = split_.tokens.rows() > 0 ? split_.tokens.length(row) : 0;
+                const Split& split = split_of(row);
+                const std::int64_t tokens = split.tokens.rows() > 0 ? split.tokens.length(row) : 0;
                 here.tokens += tokens;
-                here.positives += split_.labels.length(row);
+                here.positives += split.labels.length(row);
                 most.longest_row = std::max(most.longest_row, tokens);
             });
             most.tokens = std::max(most.tokens, here.tokens);

@@ -16,7 +16,7 @@ namespace elmo {
 // B rows, T tokens, P positives.
 struct Batch {
     std::int64_t step = 0;
-    std::vector<std::int64_t> rows;           // [B] row numbers in the split
+    std::vector<std::int64_t> rows;           // [B] row numbers in the split; those of extra rows follow on
     std::vector<std::int32_t> tokens;         // [T] ids, row after row
     std::vector<std::int32_t> offsets;        // [B + 1] into tokens
     std::vector<std::uint32_t> labels;        // [P] ids, ascending within a row
@@ -53,6 +53,10 @@ class BatchPlan {
     BatchPlan(const Split& split, std::vector<std::int64_t> rows, std::int64_t batch_size,
               std::uint64_t seed);
 
+    // Adds all rows of another split; in a batch their numbers follow on those of the first. To be called
+    // before the plan is used. That split's memory must outlive the plan too.
+    void append(const Split& extra);
+
     std::int64_t num_rows() const { return static_cast<std::int64_t>(rows_.size()); }
     std::int64_t batch_size() const { return batch_size_; }
     std::int64_t steps_per_epoch() const { return (num_rows() + batch_size_ - 1) / batch_size_; }
@@ -66,7 +70,10 @@ class BatchPlan {
     template <class Visit>
     void visit_rows(std::int64_t step, const Visit& visit) const;
 
-    Split split_;
+    // The split that holds a row, which becomes its number there.
+    const Split& split_of(std::int64_t& row) const;
+
+    Split split_, extra_;
     std::vector<std::int64_t> rows_;
     std::int64_t batch_size_;
     std::uint64_t seed_ = 0;

@@ -215,6 +215,19 @@ std::string_view Dataset::label_name(std::int64_t label) const {
     return {name.data(), name.size()};
 }
 
+std::uint64_t Dataset::names_hash() const {
+    Hash64 hash;
+    for (std::int64_t label = 0; label < num_labels(); ++label) {
+        hash.update(label_name(label));
+        hash.update("\n");
+    }
+    return hash.digest();
+}
+
+const fs::path& Dataset::cache() const {
+    return impl_->folder;
+}
+
 std::string Dataset::filter_description(SplitName name) const {
     const fs::path& file = impl_->layout.files(name).filter;
     if (file.empty()) return "none";

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <span>
 #include <string>
@@ -41,12 +42,16 @@ class Dataset {
     std::int64_t num_labels() const;
     bool has_label_names() const;
     std::string_view label_name(std::int64_t label) const;  // "" without names
+    // Of the names in order, a line end after each.
+    std::uint64_t names_hash() const;
     // Training rows of each label; empty where the data set has no training labels.
     std::span<const std::int64_t> label_counts() const;
 
     // "trn_filter_labels.txt (xxh64 0123456789abcdef)", or "none".
     std::string filter_description(SplitName name) const;
     std::int64_t mapped_bytes() const;
+    // The folder of the binary cache.
+    const std::filesystem::path& cache() const;
 
   private:
     struct Impl;

@@ -67,6 +67,8 @@ RunData::RunData(Config config, const Checkpoint* checkpoint) : config_(std::mov
         validation_.emplace(train, std::move(rows.validation), config_.batch_size);
     }
     train_.emplace(train, std::move(rows.train), config_.batch_size, config_.seed);
+    augmentation_ = Augmentation::open(for_data, *dataset_, *tokenizer_);
+    train_->append(augmentation_.rows());
     total_steps_ = steps_of(config_, train_->steps_per_epoch());
 }
 
@@ -90,7 +92,7 @@ RunShape RunData::shape(std::int64_t largest_k) const {
     shape.positives = limits.positives;
     shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
     shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
-    shape.mapped_bytes = dataset_->mapped_bytes();
+    shape.mapped_bytes = dataset_->mapped_bytes() + augmentation_.mapped_bytes();
     // Row lists, label counts and propensities, names as views.
     shape.table_bytes = 8 * (train_->num_rows() + (validation_ ? validation_->num_rows() : 0)) +
                         (dataset_->has_label_names() ? 32 : 16) * shape.labels;
@@ -105,18 +107,16 @@ void RunData::describe(RunState& state) const {
     Hash64 hash;
     hash_rows(hash, dataset_->train().tokens);
     hash_rows(hash, dataset_->train().labels);
+    if (augmentation_.rows().present) {
+        hash_rows(hash, augmentation_.rows().tokens);
+        hash_rows(hash, augmentation_.rows().labels);
+    }
     state.data_hash = hash_text(hash.digest());
     state.names_hash = names_hash(*dataset_);
 }
 
 std::string names_hash(const Dataset& dataset) {
-    if (!dataset.has_label_names()) return "";
-    Hash64 hash;
-    for (std::int64_t label = 0; label < dataset.num_labels(); ++label) {
-        hash.update(dataset.label_name(label));
-        hash.update("\n");
-    }
-    return hash_text(hash.digest());
+    return dataset.has_label_names() ? hash_text(dataset.names_hash()) : "";
 }
 
 LabelTable RunData::labels() const {

@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "data/augment.h"
 #include "data/batcher.h"
 #include "data/dataset.h"
 #include "elmo/config.h"
@@ -37,6 +38,8 @@ class RunData {
     const DataSummary& summary() const { return summary_; }
 
     const BatchPlan& train() const { return *train_; }
+    // Rows of train() that augment made, after those of the data set.
+    const Augmentation& augmentation() const { return augmentation_; }
     bool has_validation() const { return validation_.has_value(); }
     const BatchPlan& validation() const { return *validation_; }
     const Split& validation_split() const { return *validation_split_; }
@@ -56,6 +59,7 @@ class RunData {
     std::unique_ptr<Tokenizer> tokenizer_;
     std::optional<Dataset> dataset_;
     DataSummary summary_;
+    Augmentation augmentation_;
     std::optional<BatchPlan> train_, validation_;
     const Split* validation_split_ = nullptr;
     std::int64_t total_steps_ = 0;

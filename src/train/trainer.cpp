@@ -220,13 +220,17 @@ void Trainer::loop() {
 
 void Trainer::announce() const {
     const DataSummary& data = data_.summary();
+    const std::int64_t extra = data_.augmentation().rows().rows();
+    const std::string label_texts =
+        extra > 0 ? fmt::format(" + {} label texts", with_commas(extra)) : std::string();
     log_info(
-        fmt::format("{} training texts ({} more for validation), {} labels, {:.1f} tokens a text; {} steps",
-                    with_commas(data_.train().num_rows()),
+        fmt::format("{} training texts{} ({} more for validation), {} labels, {:.1f} tokens a text; {} steps",
+                    with_commas(data_.train().num_rows() - extra), label_texts,
                     with_commas(data_.has_validation() ? data_.validation().num_rows() : 0),
                     with_commas(state_.labels), data.tokens_per_row, with_commas(state_.total_steps)));
-    if (data.cut_rows > 0)
-        log_info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(data.cut_rows),
+    const std::int64_t cut_rows = data.cut_rows + data_.augmentation().cut_rows();
+    if (cut_rows > 0)
+        log_info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
                              data_.max_length()));
     log_info(fmt::format("{}; {} of memory planned", session_.backend().describe(),
                          human_bytes(session_.plan().total_bytes())));
@@ -240,6 +244,7 @@ TrainResult Trainer::run() {
                 {{"total_steps", state_.total_steps},
                  {"labels", state_.labels},
                  {"train_rows", data_.train().num_rows()},
+                 {"augmented_rows", data_.augmentation().rows().rows()},
                  {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
                  {"planned_bytes", session_.plan().total_bytes()},
                  {"backend", session_.backend().describe()},

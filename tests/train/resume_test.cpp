@@ -155,6 +155,34 @@ TEST_F(RunRules, AContinuedRunKeepsItsRecipeAndItsData) {
     EXPECT_NE(refusal<ConfigError>().find("does not exist"), std::string::npos);
 }
 
+TEST_F(RunRules, LabelTextsTrainAndAreNotCounted) {
+    config.epochs = 1;
+    config.steps = 0;
+    const TrainResult plain = train(config, stop);
+    const auto counts = read_text(config.out + "/last/label_counts.safetensors");
+    EXPECT_NE(counts, "");
+    const RunState before = Checkpoint(config.out, "last").state();
+
+    config.out = temp / "augmented";
+    config.augment = "labels";
+    EXPECT_TRUE(train(config, std::atomic<bool>{true}).interrupted);
+    config.resume = true;
+    write_text(temp / "data/Y.txt", read_text(temp / "data/Y.txt").replace(0, 4, "sort"));
+    EXPECT_NE(refusal<DataError>().find("not the data of the run"), std::string::npos);
+    write_tiny_data(temp / "data");
+    config.augment = "none";  // as the run has it: what is not said is taken from the run
+    const TrainResult augmented = train(config, stop);
+    const RunState after = Checkpoint(config.out, "last").state();
+    EXPECT_EQ(after.train_rows, before.train_rows);
+    EXPECT_EQ(read_text(config.out + "/last/label_counts.safetensors"), counts);
+    EXPECT_NE(after.data_hash, before.data_hash);
+    // 37 label texts more, in batches of 16; the same rows validate.
+    const auto rows = [](const RunState& state) { return state.steps_per_epoch * 16; };
+    EXPECT_GE(rows(after) - rows(before), 37 - 15);
+    EXPECT_LE(rows(after) - rows(before), 37 + 15);
+    EXPECT_GT(augmented.steps, plain.steps);
+}
+
 TEST_F(RunRules, NothingToTrainOnIsSaidBeforeStarting) {
     write_text(temp / "data/trn_X.txt", "");
     write_text(temp / "data/trn_X_Y.txt", "0 37\n");

@@ -1,0 +1,30 @@
+// Training points made from the labels: each label's text, with that label as its only positive. They are
+// rows for training alone: no validation, no score and no label count sees them.
+#pragma once
+
+#include <optional>
+
+#include "data/cache_file.h"
+#include "data/dataset.h"
+#include "elmo/config.h"
+#include "text/tokenizer.h"
+
+namespace elmo {
+
+class Augmentation {
+  public:
+    // Maps the extra rows that config.augment asks for, making them when they are not in the data set's
+    // cache; no rows with "none". DataError where the data set has no label names. Labels whose text is empty
+    // make no row.
+    static Augmentation open(const Config& config, const Dataset& dataset, const Tokenizer& tokenizer);
+
+    const Split& rows() const { return rows_; }
+    std::int64_t cut_rows() const;  // texts longer than max_length
+    std::int64_t mapped_bytes() const { return file_ ? file_->bytes() : 0; }
+
+  private:
+    std::optional<CacheFile> file_;
+    Split rows_;
+};
+
+}  // namespace elmo

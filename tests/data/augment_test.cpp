@@ -1,0 +1,109 @@
+// Label texts as training rows: what they hold, what they leave alone.
+#include "data/augment.h"
+
+#include <set>
+
+#include "data/batcher.h"
+#include "data/test_folder.h"
+
+namespace elmo {
+namespace {
+
+using namespace testing_data;
+
+class AugmentTest : public TestFolder {
+  protected:
+    void SetUp() override {
+        TestFolder::SetUp();
+        write("trn_X.txt", "the fox\nthe dog\nover the dog\n");
+        write("trn_X_Y.txt", "3 4\n0:1 3:1\n1:1\n1:1 3:1\n");
+        write("Y.txt", "fox\nlazy dog\n\nbrown\n");
+    }
+    const std::unique_ptr<Tokenizer> tokenizer_ = small_tokenizer();
+};
+
+TEST_F(AugmentTest, EveryLabelWithATextIsARowOfItself) {
+    Config labels = config();
+    labels.augment = "labels";
+    for (int time = 0; time < 2; ++time) {  // made, then from the cache
+        const Dataset dataset = Dataset::open(labels, *tokenizer_, nullptr, {SplitName::kTrain});
+        const Augmentation extra = Augmentation::open(labels, dataset, *tokenizer_);
+        ASSERT_EQ(extra.rows().rows(), 3) << "label 2 has no text";
+        EXPECT_EQ(row(extra.rows().labels, 0), (std::vector<std::uint32_t>{0}));
+        EXPECT_EQ(row(extra.rows().labels, 1), (std::vector<std::uint32_t>{1}));
+        EXPECT_EQ(row(extra.rows().labels, 2), (std::vector<std::uint32_t>{3}));
+        std::vector<std::int32_t> ids;
+        tokenizer_->encode("lazy dog", labels.max_length, ids);
+        const auto tokens = extra.rows().tokens.row(1);
+        EXPECT_EQ(std::vector<std::int32_t>(tokens.begin(), tokens.end()), ids);
+        // Propensities count the data set's own rows.
+        const auto counts = dataset.label_counts();
+        EXPECT_EQ(std::vector<std::int64_t>(counts.begin(), counts.end()),
+                  (std::vector<std::int64_t>{1, 2, 0, 2}));
+    }
+}
+
+TEST_F(AugmentTest, ChangedNamesMakeOtherRows) {
+    Config labels = config();
+    labels.augment = "labels";
+    Augmentation::open(labels, Dataset::open(labels, *tokenizer_), *tokenizer_);
+    write("Y.txt", "fox\nlazy dog\nquick\nbrown\n");
+    const Augmentation extra = Augmentation::open(labels, Dataset::open(labels, *tokenizer_), *tokenizer_);
+    EXPECT_EQ(extra.rows().rows(), 4);
+}
+
+TEST_F(AugmentTest, LongTextsAreCutAndCounted) {
+    Config labels = config();
+    labels.augment = "labels";
+    labels.max_length = 3;
+    const Dataset dataset = Dataset::open(labels, *tokenizer_);
+    const Augmentation extra = Augmentation::open(labels, dataset, *tokenizer_);
+    EXPECT_GE(extra.cut_rows(), 1);
+    for (std::int64_t i = 0; i < extra.rows().rows(); ++i) EXPECT_LE(extra.rows().tokens.length(i), 3);
+}
+
+TEST_F(AugmentTest, NoneMakesNoRowsAndNoNamesAreAnError) {
+    const Dataset dataset = Dataset::open(config(), *tokenizer_);
+    EXPECT_FALSE(Augmentation::open(config(), dataset, *tokenizer_).rows().present);
+    std::filesystem::remove(folder_ / "Y.txt");
+    Config labels = config();
+    labels.augment = "labels";
+    EXPECT_TRUE(contains(
+        message([&] { Augmentation::open(labels, Dataset::open(labels, *tokenizer_), *tokenizer_); }),
+        "expected label texts"));
+}
+
+TEST_F(AugmentTest, BatchesHoldTheRowsOfBoth) {
+    Config labels = config();
+    labels.augment = "labels";
+    const Dataset dataset = Dataset::open(labels, *tokenizer_);
+    const Augmentation extra = Augmentation::open(labels, dataset, *tokenizer_);
+    BatchPlan plan(dataset.train(), {0, 2}, 2, 7);  // row 1 validates
+    plan.append(extra.rows());
+    ASSERT_EQ(plan.num_rows(), 5);
+    const BatchLimits limits = plan.limits(0, plan.steps_per_epoch());
+    std::set<std::int64_t> seen;
+    Batch batch;
+    std::int64_t most = 0;
+    for (std::int64_t step = 0; step < plan.steps_per_epoch(); ++step) {
+        plan.fill(step, batch);
+        most = std::max<std::int64_t>(most, batch.tokens.size());
+        for (std::int64_t i = 0; i < batch.size(); ++i) {
+            const std::int64_t number = batch.rows[i];
+            seen.insert(number);
+            const Split& from = number < 3 ? dataset.train() : extra.rows();
+            const auto expected = from.labels.row(number < 3 ? number : number - 3);
+            const auto tokens = from.tokens.row(number < 3 ? number : number - 3);
+            EXPECT_TRUE(std::equal(expected.begin(), expected.end(),
+                                   batch.labels.begin() + batch.label_offsets[i],
+                                   batch.labels.begin() + batch.label_offsets[i + 1]));
+            EXPECT_TRUE(std::equal(tokens.begin(), tokens.end(), batch.tokens.begin() + batch.offsets[i],
+                                   batch.tokens.begin() + batch.offsets[i + 1]));
+        }
+    }
+    EXPECT_EQ(seen, (std::set<std::int64_t>{0, 2, 3, 4, 5}));
+    EXPECT_EQ(limits.tokens, most);
+}
+
+}  // namespace
+}  // namespace elmo
