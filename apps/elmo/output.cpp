@@ -80,6 +80,7 @@ Json to_json(const MemoryReport& report) {
             {"mapped_bytes", report.mapped_bytes},
             {"program_bytes", report.program_bytes},
             {"chunks", report.chunks},
+            {"recompute", report.recompute},
             {"segments", segments}};
 }
 

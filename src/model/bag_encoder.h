@@ -14,6 +14,7 @@ class BagEncoder : public Encoder {
     static constexpr float kOutputNorm = 8.0f;
 
     BagEncoder(EncoderSpec spec, Backend& backend);
+    void allocate_forward(Arena&, const Workload&) override {}
     void allocate_backward(Arena& arena, const Workload& workload) override;
 
   private:

@@ -1,7 +1,5 @@
 #include "model/bert_encoder.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "model/hf_config.h"
@@ -29,59 +27,6 @@ std::string BertEncoder::config_json() const {
 void BertEncoder::describe_layers(Workload& workload) const {
     workload.widest = std::max({workload.widest, 3 * spec_.width, spec_.intermediate});
     workload.largest_weight = std::max(workload.largest_weight, workload.widest * spec_.width);
-}
-
-void BertEncoder::allocate_activations(Arena& arena, const Workload& workload) {
-    kept_ = keeps(workload);
-    const std::int64_t T = workload.tokens, D = spec_.width;
-    embedding_sum_TD_ = arena.allocate("encoder/embeddings/sum", spec_.dtype, T, D);
-    embedding_stats_T2_ = arena.allocate("encoder/embeddings/stats", stats_dtype(), T, 2);
-    embedded_TD_ = arena.allocate("encoder/embeddings/output", spec_.dtype, T, D);
-    activations_.clear();
-    if (kept_)
-        for (std::int64_t i = 0; i < spec_.layers; ++i)
-            activations_.push_back(allocate_layer(arena, workload, fmt::format("encoder/layer.{}", i)));
-    else
-        activations_.push_back(allocate_layer(arena, workload, "encoder/layer"));
-    pooled_BD_ = arena.allocate("encoder/pooled", output_dtype(), workload.batch, D);
-}
-
-BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Workload& workload,
-                                                          const std::string& name) const {
-    const auto take = [&](const char* what, DType dtype, std::int64_t cols) {
-        return arena.allocate(name + "/" + what, dtype, workload.tokens, cols);
-    };
-    const std::int64_t D = spec_.width, I = spec_.intermediate;
-    LayerActivations a;
-    a.qkv_T3D = take("qkv", spec_.dtype, 3 * D);
-    a.context_TD = take("context", spec_.dtype, D);
-    if (kept_) a.lse_TH = take("lse", stats_dtype(), spec_.heads);
-    a.attention_sum_TD = take("attention_sum", spec_.dtype, D);
-    a.attention_stats_T2 = take("attention_stats", stats_dtype(), 2);
-    a.attended_TD = take("attended", spec_.dtype, D);
-    if (kept_) a.pre_TI = take("pre_gelu", spec_.dtype, I);
-    a.gelu_TI = take("gelu", spec_.dtype, I);
-    if (kept_) {
-        a.output_sum_TD = take("output_sum", spec_.dtype, D);
-        a.output_stats_T2 = take("output_stats", stats_dtype(), 2);
-        a.output_TD = take("output", spec_.dtype, D);
-    } else {  // one layer's buffers serve all: the output goes where the input was
-        a.output_sum_TD = a.attention_sum_TD;
-        a.output_stats_T2 = a.attention_stats_T2;
-        a.output_TD = embedded_TD_;
-    }
-    return a;
-}
-
-void BertEncoder::allocate_backward(Arena& arena, const Workload& workload) {
-    const std::int64_t T = workload.tokens, D = spec_.width;
-    if (!keeps(workload)) return;
-    backward_.dpooled_BD = arena.allocate("encoder/backward/dpooled", spec_.dtype, workload.batch, D);
-    backward_.dx_TD = arena.allocate("encoder/backward/dx", spec_.dtype, T, D);
-    backward_.dbranch_TD = arena.allocate("encoder/backward/dbranch", spec_.dtype, T, D);
-    backward_.dinput_TD = arena.allocate("encoder/backward/dinput", spec_.dtype, T, D);
-    backward_.wide =
-        arena.allocate("encoder/backward/wide", spec_.dtype, T, std::max(3 * D, spec_.intermediate));
 }
 
 Dropout BertEncoder::attention_dropout(std::int64_t layer, bool inside) const {
@@ -122,22 +67,36 @@ View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View sum_TD, View
     return dropped ? branch_TD : dy_TD;
 }
 
-void BertEncoder::layer_forward(const LayerWeights& w, const LayerActivations& a, View x_TD,
-                                const TextBatch& batch, std::int64_t layer, bool inside) {
+void BertEncoder::embed(const TextBatch& batch, View sum_TD) {
+    const View type = spec_.types > 0 ? parameters_[type_].w.first(1) : View{};
+    backend_.embed_forward({batch.tokens, batch.offsets, parameters_[word_].w, parameters_[position_].w, type,
+                            spec_.position_base, sum_TD});
+}
+
+void BertEncoder::embedded(View sum_TD, View stats_T2, bool inside, View x_TD) {
+    norm(embedding_norm_, sum_TD, {}, {}, x_TD, stats_T2);
+    const Dropout embedding_dropout = dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, inside);
+    if (embedding_dropout.threshold() > 0) backend_.dropout({x_TD, embedding_dropout});
+}
+
+void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const TextBatch& batch,
+                                std::int64_t layer, bool inside) {
     const std::int64_t T = batch.num_tokens();
-    const View qkv = a.qkv_T3D.first(T), context = a.context_TD.first(T), attended = a.attended_TD.first(T);
-    const View attention_sum = a.attention_sum_TD.first(T), output_sum = a.output_sum_TD.first(T);
-    const View gelu = a.gelu_TI.first(T);
+    const LayerWeights& w = layers_[static_cast<std::size_t>(layer)];
+    const auto rows = [&](const View& view) { return view.empty() ? View{} : view.first(T); };
+    const View qkv = rows(a.qkv_T3D), context = rows(a.context_TD), attended = rows(a.attended_TD);
+    const View attention_sum = rows(a.attention_sum_TD), output_sum = rows(a.output_sum_TD);
+    const View gelu = rows(a.gelu_TI);
     linear(w.qkv, x_TD, qkv);
-    backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context,
-                                kept_ ? a.lse_TH.first(T) : View{}});
+    backend_.attention_forward(
+        {qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context, rows(a.lse_TH)});
     linear(w.out, context, attention_sum);
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
-         a.attention_stats_T2.first(T));
-    linear(w.up, attended, gelu, Activation::kGelu, kept_ ? a.pre_TI.first(T) : View{});
+         rows(a.attention_stats_T2));
+    linear(w.up, attended, gelu, Activation::kGelu, rows(a.pre_TI));
     linear(w.down, gelu, output_sum);
-    norm(w.output_norm, output_sum, attended, output_dropout(layer, inside), a.output_TD.first(T),
-         a.output_stats_T2.first(T));
+    norm(w.output_norm, output_sum, attended, output_dropout(layer, inside), rows(a.output_TD),
+         rows(a.output_stats_T2));
 }
 
 View BertEncoder::run_forward(const TextBatch& batch, bool training) {
@@ -148,16 +107,12 @@ View BertEncoder::run_forward(const TextBatch& batch, bool training) {
         return pooled;
     }
     const bool inside = training && !spec_.frozen;
-    const View type = spec_.types > 0 ? parameters_[type_].w.first(1) : View{};
-    View x = embedded_TD_.first(T);
-    backend_.embed_forward({batch.tokens, batch.offsets, parameters_[word_].w, parameters_[position_].w, type,
-                            spec_.position_base, embedding_sum_TD_.first(T)});
-    norm(embedding_norm_, embedding_sum_TD_.first(T), {}, {}, x, embedding_stats_T2_.first(T));
-    const Dropout embedding_dropout = dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, inside);
-    if (embedding_dropout.threshold() > 0) backend_.dropout({x, embedding_dropout});
+    View x = forward_embedded_TD_.first(T);
+    embed(batch, forward_embedding_sum_TD_.first(T));
+    embedded(forward_embedding_sum_TD_.first(T), forward_embedding_stats_T2_.first(T), inside, x);
     for (std::int64_t i = 0; i < spec_.layers; ++i) {
-        const LayerActivations& a = activations_[kept_ ? static_cast<std::size_t>(i) : 0];
-        layer_forward(layers_[static_cast<std::size_t>(i)], a, x, batch, i, inside);
+        const LayerActivations& a = forward_[static_cast<std::size_t>(i)];
+        layer_forward(a, x, batch, i, inside);
         x = a.output_TD.first(T);
     }
     backend_.pool_forward({x, batch.offsets, spec_.pooling,
@@ -165,26 +120,67 @@ View BertEncoder::run_forward(const TextBatch& batch, bool training) {
     return pooled;
 }
 
-void BertEncoder::layer_backward(const LayerWeights& w, const LayerActivations& a, View x_TD,
-                                 const TextBatch& batch, std::int64_t layer, View dx_TD, bool accumulate) {
+View BertEncoder::layer_input(std::int64_t layer, std::int64_t tokens, View buffer_TD) {
+    const View buffer = buffer_TD.empty() ? View{} : buffer_TD.first(tokens);
+    if (layer == 0) {
+        if (!embedded_TD_.empty()) return embedded_TD_.first(tokens);
+        embedded(embedding_sum_TD_.first(tokens), embedding_stats_T2_.first(tokens), true, buffer);
+        return buffer;
+    }
+    const LayerActivations& below = kept_[static_cast<std::size_t>(layer) - 1];
+    if (!below.output_TD.empty()) return below.output_TD.first(tokens);
+    norm(layers_[static_cast<std::size_t>(layer) - 1].output_norm, below.output_sum_TD.first(tokens), {}, {},
+         buffer, below.output_stats_T2.first(tokens));
+    return buffer;
+}
+
+void BertEncoder::down_backward(const LayerWeights& w, const LayerActivations& a, View dy_TD, View dgelu_TI,
+                                bool recompute, bool accumulate) {
+    const View pre = a.pre_TI.first(dy_TD.rows);
+    if (!recompute) {
+        linear_backward(w.down, dy_TD, a.gelu_TI.first(dy_TD.rows), dgelu_TI, accumulate);
+        backend_.gelu_backward({pre, dgelu_TI, {}});
+        return;
+    }
+    // The op that takes the derivative gives the gelu too: between the gradient of the input and that of the
+    // weights.
+    const View gelu = reshaped(backward_.gelu, dy_TD.rows, spec_.intermediate);
+    backend_.linear_backward({dy_TD, {}, parameters_[w.down.weight].w, dgelu_TI, {}, {}, accumulate});
+    backend_.gelu_backward({pre, dgelu_TI, gelu});
+    linear_backward(w.down, dy_TD, gelu, {}, accumulate);
+}
+
+void BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, bool accumulate) {
     const std::int64_t T = batch.num_tokens();
+    const LayerWeights& w = layers_[static_cast<std::size_t>(layer)];
+    const Recompute mode = recompute_[static_cast<std::size_t>(layer)];
+    const bool cheap = mode == Recompute::kCheap;
+    const LayerActivations& a =
+        mode == Recompute::kLayer ? backward_.layer : kept_[static_cast<std::size_t>(layer)];
     const View dgelu = reshaped(backward_.wide, T, spec_.intermediate);
     const View dqkv = reshaped(backward_.wide, T, 3 * spec_.width);
     const View branch = backward_.dbranch_TD.first(T), dinput = backward_.dinput_TD.first(T);
+    if (mode == Recompute::kLayer)
+        layer_forward(a, layer_input(layer, T, backward_.dinput_TD), batch, layer, true);
 
     View da = norm_backward(w.output_norm, dx_TD, a.output_sum_TD.first(T), a.output_stats_T2.first(T),
                             output_dropout(layer, true), branch, accumulate);
-    linear_backward(w.down, da, a.gelu_TI.first(T), dgelu, accumulate);
-    backend_.gelu_backward({a.pre_TI.first(T), dgelu, {}});
-    linear_backward(w.up, dgelu, a.attended_TD.first(T), dinput, accumulate);
+    down_backward(w, a, da, dgelu, cheap, accumulate);
+    const View attended = (cheap ? backward_.narrow_TD : a.attended_TD).first(T);
+    const View attention_sum = a.attention_sum_TD.first(T), attention_stats = a.attention_stats_T2.first(T);
+    if (cheap) norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
+    linear_backward(w.up, dgelu, attended, dinput, accumulate);
     backend_.add({dx_TD, dinput});
 
-    da = norm_backward(w.attention_norm, dx_TD, a.attention_sum_TD.first(T), a.attention_stats_T2.first(T),
-                       attended_dropout(layer, true), branch, accumulate);
-    linear_backward(w.out, da, a.context_TD.first(T), dinput, accumulate);
-    backend_.attention_backward({dinput, a.qkv_T3D.first(T), a.context_TD.first(T), a.lse_TH.first(T),
-                                 batch.offsets, spec_.heads, attention_dropout(layer, true), dqkv});
-    linear_backward(w.qkv, dqkv, x_TD, dinput, accumulate);
+    da = norm_backward(w.attention_norm, dx_TD, attention_sum, attention_stats, attended_dropout(layer, true),
+                       branch, accumulate);
+    const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T);
+    const View context = cheap ? reshaped(backward_.gelu, T, spec_.width) : a.context_TD.first(T);
+    const Dropout attention = attention_dropout(layer, true);
+    if (cheap) backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention, context, lse});
+    linear_backward(w.out, da, context, dinput, accumulate);
+    backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv});
+    linear_backward(w.qkv, dqkv, layer_input(layer, T, backward_.narrow_TD), dinput, accumulate);
     backend_.add({dx_TD, dinput});
 }
 
@@ -201,11 +197,7 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     const View dx = backward_.dx_TD.first(T);
     backend_.pool_backward({dpooled, batch.offsets, spec_.pooling,
                             dropout(spec_.pooled_dropout, streams::kPooledDropout, true), dx});
-    for (std::int64_t i = spec_.layers; i-- > 0;) {
-        const View x = i > 0 ? activations_[static_cast<std::size_t>(i - 1)].output_TD : embedded_TD_;
-        layer_backward(layers_[static_cast<std::size_t>(i)], activations_[static_cast<std::size_t>(i)],
-                       x.first(T), batch, i, dx, accumulate);
-    }
+    for (std::int64_t i = spec_.layers; i-- > 0;) layer_backward(batch, i, dx, accumulate);
     const Dropout embedding_dropout = dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, true);
     if (embedding_dropout.threshold() > 0) backend_.dropout({dx, embedding_dropout});
     norm_backward(embedding_norm_, dx, embedding_sum_TD_.first(T), embedding_stats_T2_.first(T), {}, {},

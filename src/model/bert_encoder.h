@@ -12,6 +12,7 @@ namespace elmo {
 class BertEncoder : public Encoder {
   public:
     BertEncoder(EncoderSpec spec, Backend& backend);
+    void allocate_forward(Arena& arena, const Workload& workload) override;
     void allocate_backward(Arena& arena, const Workload& workload) override;
 
   private:
@@ -22,7 +23,8 @@ class BertEncoder : public Encoder {
     struct LayerWeights {
         Pair qkv, out, attention_norm, up, down, output_norm;
     };
-    // What one layer leaves for its backward. T tokens, D width, H heads, I intermediate.
+    // What one layer computes. T tokens, D width, H heads, I intermediate. As what is kept, views are without
+    // columns where nothing is kept.
     struct LayerActivations {
         View qkv_T3D, context_TD, lse_TH;
         View attention_sum_TD, attention_stats_T2, attended_TD;  // attended = y above
@@ -32,6 +34,9 @@ class BertEncoder : public Encoder {
     struct BackwardBuffers {
         View dpooled_BD, dx_TD, dbranch_TD, dinput_TD;
         View wide;  // [T, max(3 D, I)]: gradient of the gelu, then of qkv
+        // Where anything is computed again: `attended`, then the layer's input; gelu, then `context`.
+        View narrow_TD, gelu;
+        LayerActivations layer;  // of a layer that is run again
     };
 
     void add_parameters();
@@ -41,7 +46,9 @@ class BertEncoder : public Encoder {
 
     void describe_layers(Workload& workload) const override;
     void allocate_activations(Arena& arena, const Workload& workload) override;
-    LayerActivations allocate_layer(Arena& arena, const Workload& workload, const std::string& name) const;
+    // What a layer keeps under this mode, but for its output.
+    LayerActivations allocate_layer(Arena& arena, const Workload& workload, const std::string& name,
+                                    Recompute mode) const;
     View run_forward(const TextBatch& batch, bool training) override;
     void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate) override;
     std::string config_json() const override;
@@ -60,20 +67,32 @@ class BertEncoder : public Encoder {
     // where there is no dropout.
     View norm_backward(const Pair& layer, View dy_TD, View sum_TD, View stats_T2, const Dropout& dropout,
                        View branch_TD, bool accumulate);
-    void layer_forward(const LayerWeights& w, const LayerActivations& a, View x_TD, const TextBatch& batch,
-                       std::int64_t layer, bool inside);
+    void embed(const TextBatch& batch, View sum_TD);
+    // x0 from the embeddings' sum.
+    void embedded(View sum_TD, View stats_T2, bool inside, View x_TD);
+    // lse and pre-activations are left out where their views are empty.
+    void layer_forward(const LayerActivations& a, View x_TD, const TextBatch& batch, std::int64_t layer,
+                       bool inside);
+    // The input of a layer, as the last forward had it: where it is kept, or computed again into `buffer`.
+    View layer_input(std::int64_t layer, std::int64_t tokens, View buffer_TD);
+    // The gradient of the gelu, multiplied by its derivative, and the gradients of `down`.
+    void down_backward(const LayerWeights& w, const LayerActivations& a, View dy_TD, View dgelu_TI,
+                       bool recompute, bool accumulate);
     // dx is the gradient of the layer's output and becomes that of its input.
-    void layer_backward(const LayerWeights& w, const LayerActivations& a, View x_TD, const TextBatch& batch,
-                        std::int64_t layer, View dx_TD, bool accumulate);
+    void layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, bool accumulate);
 
     std::size_t word_ = 0, position_ = 0, type_ = 0;
     Pair embedding_norm_{};
     std::vector<LayerWeights> layers_;
 
-    View embedding_sum_TD_, embedding_stats_T2_, embedded_TD_, pooled_BD_;
-    std::vector<LayerActivations> activations_;  // one, reused, when nothing is kept
+    // What is kept for the backward, by layer.
+    View embedding_sum_TD_, embedding_stats_T2_, embedded_TD_;
+    std::vector<LayerActivations> kept_;
+    // Where the forward writes: what is kept, and shared buffers for the rest.
+    View forward_embedding_sum_TD_, forward_embedding_stats_T2_, forward_embedded_TD_;
+    std::vector<LayerActivations> forward_;
+    View pooled_BD_;
     BackwardBuffers backward_;
-    bool kept_ = false;
 };
 
 }  // namespace elmo

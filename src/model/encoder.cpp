@@ -52,6 +52,13 @@ void Encoder::describe_workload(Workload& workload) const {
     describe_layers(workload);
 }
 
+void Encoder::set_recompute(std::vector<Recompute> layers) {
+    if (static_cast<std::int64_t>(layers.size()) != spec_.layers)
+        throw Error(
+            fmt::format("encoder: recompute for {} layers, expected {}", layers.size(), spec_.layers));
+    recompute_ = std::move(layers);
+}
+
 void Encoder::allocate(Arena& arena, const Workload& workload) {
     planned_batch_ = workload.batch;
     planned_tokens_ = workload.tokens;

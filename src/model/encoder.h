@@ -30,6 +30,10 @@ struct Parameter {
     std::vector<StoredTensor> stored;
 };
 
+// What the backward of a transformer layer computes again instead of finding it stored: nothing, all that
+// takes no product with weights, or the whole layer from its input. Gradients have the same bits.
+enum class Recompute { kNone, kCheap, kLayer };
+
 struct TextBatch {
     std::span<const std::int32_t> tokens;
     Offsets offsets;
@@ -54,9 +58,15 @@ class Encoder {
     // Adds what it needs to the workload (widest linear, largest weight, heads).
     void describe_workload(Workload& workload) const;
 
+    // One entry a layer (spec().layers; none for a bag), before memory is planned. At the start: kNone for
+    // all.
+    void set_recompute(std::vector<Recompute> layers);
+
     // Plans or takes memory, in this order: weights (with gradients and optimiser state when training),
     // then what lives from forward to backward. Called on the dry arena, then on the real one.
     void allocate(Arena& arena, const Workload& workload);
+    // Memory of the forward alone (the pooled vectors outlive it); called inside a Scope.
+    virtual void allocate_forward(Arena& arena, const Workload& workload) = 0;
     // Memory of the backward alone; called inside a Scope that the head's transient memory has left.
     virtual void allocate_backward(Arena& arena, const Workload& workload) = 0;
 
@@ -83,7 +93,10 @@ class Encoder {
     void load_state(const std::filesystem::path& file);
 
   protected:
-    Encoder(EncoderSpec spec, Backend& backend) : spec_(std::move(spec)), backend_(backend) {}
+    Encoder(EncoderSpec spec, Backend& backend)
+        : spec_(std::move(spec)),
+          backend_(backend),
+          recompute_(static_cast<std::size_t>(spec_.layers), Recompute::kNone) {}
 
     // Helpers to fill the table, in the order of the forward. They return the index of the parameter.
     std::size_t add_matrix(std::string name, std::int64_t rows, std::int64_t cols, float sigma);
@@ -106,6 +119,7 @@ class Encoder {
     EncoderSpec spec_;
     Backend& backend_;
     std::vector<Parameter> parameters_;
+    std::vector<Recompute> recompute_;
 
   private:
     void check(const TextBatch& batch) const;

@@ -18,10 +18,10 @@ namespace {
 constexpr std::array<std::string_view, 4> kOwn = {"best", "last", "log.jsonl", "tensorboard"};
 
 // Keys of a run that may differ when it is continued: none changes a weight.
-constexpr std::array<std::string_view, 19> kHarmless = {
+constexpr std::array<std::string_view, 20> kHarmless = {
     "data",   "cache",     "out",        "resume",     "overwrite", "threads",     "max_memory",
     "chunks", "log_every", "save_every", "checkpoint", "split",     "predictions", "save_predictions",
-    "k",      "top",       "threshold",  "input",      "labels"};
+    "k",      "top",       "threshold",  "input",      "labels",    "recompute"};
 
 bool is_harmless(std::string_view key) {
     return std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();

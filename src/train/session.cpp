@@ -6,6 +6,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "train/recompute.h"
 
 namespace elmo {
 
@@ -41,6 +42,22 @@ Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& 
     workload_.training = shape.training;
     encoder_->describe_workload(workload_);
 
+    // The least recomputation with which it fits, or the smallest plan.
+    std::vector<Recompute> smallest;
+    std::int64_t smallest_bytes = 0;
+    for (const auto& layers : recompute_choices(config, spec, shape.training, backend_->host_memory())) {
+        plan_chunks(config, layers);
+        if (max_bytes_ == 0 || plan_.total_bytes() <= max_bytes_) return;
+        if (!smallest.empty() && plan_.total_bytes() >= smallest_bytes) continue;
+        smallest = layers;
+        smallest_bytes = plan_.total_bytes();
+    }
+    plan_chunks(config, smallest);
+}
+
+void Session::plan_chunks(const Config& config, const std::vector<Recompute>& layers) {
+    encoder_->set_recompute(layers);
+    plan_.recompute = describe_recompute(layers);
     dry_run(config.chunks > 0 ? config.chunks : backend_->preferred_chunks(workload_));
     if (config.chunks > 0 || max_bytes_ == 0) return;
     // More chunks, less memory, until it fits or more do not help.
@@ -55,6 +72,10 @@ void Session::lay_out(Arena& arena) {
     encoder_->allocate(arena, workload_);
     if (!maps_head()) head_->allocate(arena);
     backend_->reserve(arena, workload_);
+    {
+        const Arena::Scope forward_phase(arena);
+        encoder_->allocate_forward(arena, workload_);
+    }
     if (!shape_.training) return;
     embed_grad_BD_ = arena.allocate("step/grad_embed_bf16", DType::kBf16, shape_.batch, workload_.width);
     {

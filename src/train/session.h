@@ -51,7 +51,8 @@ void require_free_memory(const MemoryReport& plan, const Backend& backend);
 
 class Session {
   public:
-    // Plans: `chunks` as given, or the fewest with which the plan keeps within max_memory. Allocates nothing.
+    // Plans: `chunks` and `recompute` as given, or the fewest chunks, then the least recomputation, with
+    // which the plan keeps within max_memory. Allocates nothing.
     Session(const Config& config, const EncoderSpec& spec, const RunShape& shape);
 
     const MemoryReport& plan() const { return plan_; }
@@ -74,6 +75,8 @@ class Session {
     // At prediction on a CPU W stays in its files.
     bool maps_head() const { return !shape_.head_folder.empty() && backend_->host_memory(); }
     void lay_out(Arena& arena);
+    // Plans with this recomputation and the chunks for it: fills plan_.
+    void plan_chunks(const Config& config, const std::vector<Recompute>& layers);
     // Plans with this many chunks: fills plan_.
     void dry_run(std::int64_t chunks);
 

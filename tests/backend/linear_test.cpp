@@ -124,12 +124,15 @@ TEST(CpuLinear, Backward) {
             expect_close(dw, edw, [&](auto r, auto c) { return sum_error(s.tokens + 1) * sdw(r, c); });
             expect_close(dbias, edb, [&](auto r, auto c) { return sum_error(s.tokens + 1) * sdb(r, c); });
         }
-        // dx and dbias may be empty.
+        // dx, dw and dbias may be empty; two calls give the bits of one.
         Tensor dw("dw", mode.storage, s.n, s.k), full("dw of all", mode.storage, s.n, s.k);
         Tensor dx("dx", mode.storage, s.tokens, s.k), dbias("dbias", mode.storage, 1, s.n);
         cpu->linear_backward({dy->view(), x->view(), w->view(), {}, dw.view(), {}, false});
         cpu->linear_backward({dy->view(), x->view(), w->view(), dx.view(), full.view(), dbias.view(), false});
         expect_same_bits(dw, full);
+        Tensor alone("dx alone", mode.storage, s.tokens, s.k);
+        cpu->linear_backward({dy->view(), {}, w->view(), alone.view(), {}, {}, false});
+        expect_same_bits(alone, dx);
     });
 }
 

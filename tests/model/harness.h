@@ -65,9 +65,11 @@ struct Model {
     View dx_BD;
     Workload workload;
     std::int64_t planned_bytes = 0;
+    std::vector<Segment> segments;
 
     Model(std::unique_ptr<Backend> given, const EncoderSpec& spec, std::int64_t batch, std::int64_t tokens,
-          bool training = true, std::int64_t labels = 11, DType head_dtype = DType::kF32)
+          bool training = true, std::int64_t labels = 11, DType head_dtype = DType::kF32,
+          const std::vector<Recompute>& recompute = {})
         : backend(std::move(given)), encoder(make_encoder(spec, *backend)) {
         workload.batch = batch;
         workload.tokens = tokens;
@@ -77,10 +79,12 @@ struct Model {
         workload.top_k = 5;
         workload.training = training;
         encoder->describe_workload(workload);
+        if (!recompute.empty()) encoder->set_recompute(recompute);
         head = std::make_unique<Head>(labels, spec.width, head_dtype, 1, *backend);
         Arena dry;
         allocate(dry);
         planned_bytes = dry.peak_bytes();
+        segments = dry.segments();
         arena = std::make_unique<Arena>(backend->allocate(planned_bytes));
         allocate(*arena);
     }
@@ -90,6 +94,10 @@ struct Model {
         dx_BD = in.allocate("dx", encoder->spec().dtype == DType::kF64 ? DType::kF64 : DType::kF32,
                             workload.batch, encoder->spec().width);
         backend->reserve(in, workload);
+        {
+            const Arena::Scope forward_phase(in);
+            encoder->allocate_forward(in, workload);
+        }
         encoder->allocate_backward(in, workload);
     }
     const Parameter& parameter(const std::string& name) const {

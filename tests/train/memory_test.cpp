@@ -64,6 +64,59 @@ TEST(Plan, NothingOfTheHeadsStepIsAliveInTheBackward) {
     EXPECT_EQ(at_peak, plan_memory(config).arena_bytes);
 }
 
+class PlanRecompute : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        write_tiny_bert(temp / "bert", 6);
+        config.encoder = temp / "bert";
+        config.labels = 100;
+        config.batch_size = 2048;  // so that activations are most of the memory
+    }
+    MemoryReport plan(const std::string& recompute, std::int64_t max_bytes = 0) {
+        config.recompute = recompute;
+        config.max_memory = max_bytes > 0 ? std::to_string(max_bytes) : "";
+        return plan_memory(config);
+    }
+    TempFolder temp;
+    Config config;
+};
+
+TEST_F(PlanRecompute, IsTheLeastThatFits) {
+    const std::int64_t none = plan("none").total_bytes(), cheap = plan("cheap").total_bytes(),
+                       layers = plan("layers").total_bytes();
+    EXPECT_LT(cheap, none);
+    EXPECT_LT(layers, cheap);
+    EXPECT_EQ(plan("auto").recompute, "none");
+    EXPECT_EQ(plan("auto", none).recompute, "none");
+    EXPECT_EQ(plan("auto", none - 1).recompute, "cheap");
+    EXPECT_EQ(plan("auto", cheap).recompute, "cheap");
+    EXPECT_EQ(plan("auto", layers).recompute, "layers");
+    EXPECT_EQ(plan("auto", layers).total_bytes(), layers);
+
+    // Fewer layers while they do.
+    const MemoryReport mixed = plan("auto", (layers + cheap) / 2);
+    EXPECT_LE(mixed.total_bytes(), (layers + cheap) / 2);
+    EXPECT_GT(mixed.total_bytes(), layers);
+    EXPECT_EQ(mixed.recompute.rfind("layers for the first ", 0), 0u) << mixed.recompute;
+
+    // Where nothing fits, the smallest plan is shown.
+    EXPECT_EQ(plan("auto", 1).total_bytes(), layers);
+    EXPECT_NE(plan("auto", 1).describe().find("recompute: layers"), std::string::npos);
+
+    // A given mode stays.
+    EXPECT_EQ(plan("cheap", layers).recompute, "cheap");
+    config.recompute = "some";
+    EXPECT_THROW(plan_memory(config), ConfigError);
+}
+
+TEST_F(PlanRecompute, NothingIsRecomputedWhereNothingIsKept) {
+    config.freeze_encoder = true;
+    EXPECT_EQ(plan("layers").recompute, "none");
+    config.freeze_encoder = false;
+    config.encoder = "bag";
+    EXPECT_EQ(plan("auto", 1).recompute, "none");
+}
+
 TEST(Plan, WhatDoesNotFitIsNamedWithThePlan) {
     set_log_level(LogLevel::kQuiet);
     TempFolder temp;

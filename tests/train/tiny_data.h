@@ -80,6 +80,17 @@ inline void write_tiny_data(const std::string& folder, const TinyShape& shape = 
     if (shape.with_names) write_text(folder + "/Y.txt", names);
 }
 
+// A small transformer without weights: config.json in a folder.
+inline void write_tiny_bert(const std::string& folder, int layers) {
+    write_text(folder + "/config.json",
+               fmt::format(
+                   R"({{"model_type":"bert","vocab_size":400,"hidden_size":16,"num_hidden_layers":{},
+                "num_attention_heads":2,"intermediate_size":32,"max_position_embeddings":8,"type_vocab_size":2,
+                "layer_norm_eps":1e-12,"hidden_dropout_prob":0.1,"attention_probs_dropout_prob":0.1,
+                "hidden_act":"gelu"}})",
+                   layers));
+}
+
 inline Config tiny_config(const TempFolder& temp) {
     Config config;
     config.data = temp / "data";

@@ -145,6 +145,29 @@ TEST_F(Train, ThreadsAndChunksDoNotChangeABit) {
     EXPECT_EQ(expected.size(), 4u);
 }
 
+TEST_F(Train, RecomputationDoesNotChangeABit) {
+    write_tiny_bert(temp / "bert", 3);
+    for (const int accumulate : {1, 3}) {
+        std::vector<std::pair<std::string, std::string>> expected;
+        for (const char* recompute : {"none", "cheap", "layers"}) {
+            Config config = tiny_config(temp);
+            config.encoder = temp / "bert";
+            config.encoder_lr = 1e-3;
+            config.accumulate = accumulate;
+            config.recompute = recompute;
+            config.out = temp / fmt::format("run-{}-{}", recompute, accumulate);
+            config.steps = 10;
+            EXPECT_EQ(run(config).planned.recompute, recompute);
+            std::vector<std::pair<std::string, std::string>> found;
+            for (auto& file : files_of(config.out + "/last"))
+                if (file.first.find("safetensors") != std::string::npos) found.push_back(std::move(file));
+            EXPECT_EQ(found.size(), 4u);
+            if (expected.empty()) expected = found;
+            EXPECT_TRUE(found == expected) << recompute;
+        }
+    }
+}
+
 TEST_F(Train, RowsWithoutLabelsTrainAsNegatives) {
     write_tiny_data(temp / "data", {.with_labels = false});
     const Config config = tiny_config(temp);
@@ -176,11 +199,7 @@ TEST_F(Train, AValidationFileIsUsedAsItStands) {
 }
 
 TEST_F(Train, ATransformerFromItsConfigCutsTextsAtItsPositions) {
-    write_text(
-        temp / "bert/config.json",
-        R"({"model_type":"bert","vocab_size":400,"hidden_size":16,"num_hidden_layers":2,"num_attention_heads":2,
-                   "intermediate_size":32,"max_position_embeddings":8,"type_vocab_size":2,"layer_norm_eps":1e-12,
-                   "hidden_dropout_prob":0.1,"attention_probs_dropout_prob":0.1,"hidden_act":"gelu"})");
+    write_tiny_bert(temp / "bert", 2);
     Config config = tiny_config(temp);
     config.encoder = temp / "bert";
     config.max_length = 64;

@@ -100,7 +100,7 @@ void CpuBackend::linear_forward(const LinearForward& op) {
 }
 
 void CpuBackend::linear_backward(const LinearBackward& op) {
-    const std::int64_t tokens = op.dy_TN.rows, k = op.x_TK.cols, n = op.dy_TN.cols;
+    const std::int64_t tokens = op.dy_TN.rows, k = op.w_NK.cols, n = op.dy_TN.cols;
     const bool bf16 = bf16_products(op.w_NK.dtype);
 
     if (!op.dx_TK.empty()) {
@@ -134,6 +134,7 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
         });
     }
 
+    if (op.dw_NK.empty()) return;
     // dw: panels of tokens one after another, each added to the FP32 sum; the threads share out rows of dw.
     ScratchCutter shared(shared_scratch_.data);
     float* dw = shared.take<float>(n * k);

@@ -136,6 +136,7 @@ void CudaBackend::linear_backward(const LinearBackward& op) {
         product.tokens = Product::Tokens::kM;
         products_->run(product, workspace_, "linear backward, dx");
     }
+    if (op.dw_NK.empty()) return;
     Product product;
     product.a = op.dy_TN;
     product.transpose_a = true;

@@ -17,8 +17,9 @@ struct LinearForward {
     View pre_TN;  // with kGelu alone; may be empty when no backward follows
 };
 
-// dx = dy w (may be empty); dw = dy^T x; dbias = column sums of dy (may be empty). dw and dbias are added
-// to what is there when `accumulate` is set. Sums run in an order that depends on the shapes alone.
+// dx = dy w (may be empty); dw = dy^T x (may be empty, with dbias: then x is not read and may be empty too);
+// dbias = column sums of dy (may be empty). dw and dbias are added to what is there when `accumulate` is set.
+// Sums run in an order that depends on the shapes alone: dx and dw by two calls have the bits of one call.
 struct LinearBackward {
     View dy_TN, x_TK, w_NK;
     View dx_TK, dw_NK, dbias_1N;

@@ -36,7 +36,7 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
 }
 
 void ReferenceBackend::linear_backward(const LinearBackward& op) {
-    const Matrix dy(op.dy_TN), x(op.x_TK), w(op.w_NK);
+    const Matrix dy(op.dy_TN), w(op.w_NK);
     if (!op.dx_TK.empty())
         for (std::int64_t t = 0; t < dy.rows; ++t)
             for (std::int64_t k = 0; k < w.cols; ++k) {
@@ -44,6 +44,8 @@ void ReferenceBackend::linear_backward(const LinearBackward& op) {
                 for (std::int64_t n = 0; n < w.rows; ++n) sum += dy(t, n) * w(n, k);
                 store(op.dx_TK, t, k, sum);
             }
+    if (op.dw_NK.empty()) return;
+    const Matrix x(op.x_TK);
     Matrix dw = gradient_start(op.dw_NK, op.accumulate);
     for (std::int64_t n = 0; n < dw.rows; ++n)
         for (std::int64_t k = 0; k < dw.cols; ++k)

@@ -1,0 +1,142 @@
+// What the backward computes again has the bits that the forward had: whatever is recomputed, gradients and
+// weights are the same, and the memory of a layer is what the mode promises.
+#include "elmo/error.h"
+#include "harness.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+constexpr Recompute kNone = Recompute::kNone, kCheap = Recompute::kCheap, kLayer = Recompute::kLayer;
+
+struct Modes {
+    const char* name;
+    std::vector<Recompute> layers;
+};
+const Modes kModes[] = {{"cheap", {kCheap, kCheap, kCheap, kCheap}},
+                        {"layers", {kLayer, kLayer, kLayer, kLayer}},
+                        {"layers for one", {kLayer, kCheap, kCheap, kCheap}},
+                        {"layers for three", {kLayer, kLayer, kLayer, kCheap}},
+                        {"cheap below layers", {kCheap, kLayer, kNone, kLayer}},
+                        {"none below cheap", {kNone, kCheap, kCheap, kNone}}};
+
+EncoderSpec four_layers(const std::string& family, DType dtype) {
+    EncoderSpec spec = read_encoder_spec(fs::path(ELMO_SOURCE_DIR) / "tests/model/golden" / family);
+    spec.weights_folder.clear();
+    spec.initializer_range = 0.2f;  // so that layers differ from their inputs
+    spec.layers = 4;
+    spec.dtype = dtype;
+    spec.hidden_dropout = 0.2f;
+    spec.attention_dropout = 0.3f;
+    spec.pooled_dropout = 0.1f;
+    return spec;
+}
+
+// Batches of several sizes, one of them without a token.
+const std::vector<Texts> kBatches = {pack({{3, 5, 5, 12}, {7}, {7, 1, 2, 8, 22, 6, 4}}), pack({{9, 4}, {}}),
+                                     pack(std::vector<std::vector<std::int32_t>>{{}}),
+                                     pack({{1, 2, 3}, {4, 5, 6}, {7, 8, 9}})};
+
+void expect_same(const View& a, const View& b, const std::string& what) {
+    EXPECT_EQ(bytes_of(a), bytes_of(b)) << what;
+}
+
+// Trains both on all batches and compares after each; between them, an evaluation uses the buffers.
+void expect_same_training(Model& plain, Model& other, std::int64_t accumulate) {
+    for (Model* model : {&plain, &other}) model->encoder->initialise(1);
+    std::int64_t step = 0;
+    AdamWSettings settings;
+    settings.lr = 1e-2f;
+    settings.seed = 9;
+    settings.t = 0;
+    for (const Texts& texts : kBatches) {
+        ++step;
+        const bool updates = step % accumulate == 0;
+        settings.t += updates ? 1 : 0;
+        std::vector<View> pooled;
+        for (Model* model : {&plain, &other}) {
+            model->encoder->forward(kBatches[0].batch(), false, 0, 0);
+            pooled.push_back(
+                model->encoder->forward(texts.batch(), true, 9, static_cast<std::uint64_t>(step)));
+            const View dx = model->dx_BD.first(texts.batch().size());
+            std::vector<double> values(static_cast<std::size_t>(dx.size()));
+            for (std::size_t i = 0; i < values.size(); ++i)
+                values[i] = std::cos(static_cast<double>(i) + static_cast<double>(step));
+            set_values(dx, values);
+            model->encoder->backward(texts.batch(), dx, accumulate > 1 && step % accumulate != 1);
+            if (updates) model->encoder->update(settings);
+        }
+        expect_same(pooled[0], pooled[1], "pooled");
+        for (std::size_t i = 0; i < plain.encoder->parameters().size(); ++i) {
+            const Parameter &a = plain.encoder->parameters()[i], &b = other.encoder->parameters()[i];
+            expect_same(a.grad, b.grad, "gradient of " + a.name);
+            expect_same(a.w, b.w, a.name);
+        }
+        if (testing::Test::HasFailure()) return;
+    }
+}
+
+class EveryTransformer : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Families, EveryTransformer, testing::Values("bert", "distilbert", "roberta"));
+
+TEST_P(EveryTransformer, RecomputationDoesNotChangeABit) {
+    for (const char* device : {"cpu", "reference"})
+        for (const DType dtype : {DType::kBf16, DType::kF32})
+            for (const std::int64_t accumulate : {1, 2})
+                for (const Modes& modes : kModes) {
+                    SCOPED_TRACE(std::string(device) + " " + std::string(name_of(dtype)) + " " + modes.name);
+                    EncoderSpec spec = four_layers(GetParam(), dtype);
+                    spec.accumulate = accumulate;
+                    Model plain(make_backend(device), spec, 3, 12);
+                    Model other(make_backend(device), spec, 3, 12, true, 11, DType::kF32, modes.layers);
+                    expect_same_training(plain, other, accumulate);
+                    if (HasFailure()) return;
+                }
+}
+
+TEST_P(EveryTransformer, RecomputationWithoutDropoutDoesNotChangeABit) {
+    for (const Modes& modes : kModes) {
+        SCOPED_TRACE(modes.name);
+        EncoderSpec spec = four_layers(GetParam(), DType::kBf16);
+        spec.hidden_dropout = spec.attention_dropout = spec.pooled_dropout = 0;
+        Model plain(make_backend("cpu"), spec, 3, 12);
+        Model other(make_backend("cpu"), spec, 3, 12, true, 11, DType::kF32, modes.layers);
+        expect_same_training(plain, other, 1);
+    }
+}
+
+std::int64_t bytes_under(const Model& model, const std::string& prefix) {
+    std::int64_t bytes = 0;
+    for (const Segment& segment : model.segments)
+        if (segment.name.starts_with(prefix)) bytes += segment.bytes;
+    return bytes;
+}
+
+TEST(Recompute, ALayerKeepsWhatItsModeSays) {
+    const std::int64_t T = 1024;  // a multiple of what the arena rounds to
+    const EncoderSpec spec = four_layers("bert", DType::kBf16);
+    const std::int64_t D = spec.width, I = spec.intermediate, H = spec.heads;
+    const auto planned = [&](Recompute mode) {
+        return std::make_unique<Model>(make_backend("cpu"), spec, 3, T, true, 11, DType::kF32,
+                                       std::vector<Recompute>(4, mode));
+    };
+    const auto none = planned(kNone), cheap = planned(kCheap), layers = planned(kLayer);
+    EXPECT_EQ(bytes_under(*none, "encoder/layer.1/"), T * (2 * (8 * D + 2 * I) + 4 * H + 16));
+    EXPECT_EQ(bytes_under(*cheap, "encoder/layer.1/"), T * (2 * (5 * D + I) + 4 * H + 16));
+    EXPECT_EQ(bytes_under(*layers, "encoder/layer.1/"), T * 2 * D);
+    // The last layer's output is pooled at once.
+    EXPECT_EQ(bytes_under(*none, "encoder/layer.3/"), T * (2 * (7 * D + 2 * I) + 4 * H + 16));
+    EXPECT_EQ(bytes_under(*layers, "encoder/layer.3/"), 0);
+    EXPECT_LT(cheap->planned_bytes, none->planned_bytes);
+    EXPECT_LT(layers->planned_bytes, cheap->planned_bytes);
+}
+
+TEST(Recompute, OneModeALayer) {
+    const auto backend = make_backend("cpu");
+    const auto encoder = make_encoder(four_layers("bert", DType::kBf16), *backend);
+    EXPECT_THROW(encoder->set_recompute({kNone, kCheap}), Error);
+}
+
+}  // namespace
+}  // namespace elmo
