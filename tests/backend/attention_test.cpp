@@ -1,4 +1,4 @@
-// Attention of the CPU backend against the reference. The bounds follow the computation: scores, softmax,
+// Attention of the tested backend against the reference. The bounds follow the computation: scores, softmax,
 // sums.
 #include "base/parallel.h"
 #include "op_harness.h"
@@ -12,9 +12,9 @@ struct Case {
     std::vector<std::int32_t> counts;
     std::int64_t width, heads;
 };
-const Case kCases[] = {{{1}, 2, 2},          {{1, 1}, 4, 1},       {{7, 0, 1, 3}, 6, 3},
-                       {{16}, 8, 2},         {{17, 15, 2}, 34, 2}, {{33}, 64, 1},
-                       {{129, 1, 5}, 20, 4}, {{31, 32}, 24, 12},   {{157}, 2, 1}};
+const Case kCases[] = {{{1}, 2, 2},          {{1, 1}, 4, 1},       {{7, 0, 1, 3}, 6, 3},   {{16}, 8, 2},
+                       {{17, 15, 2}, 34, 2}, {{33}, 64, 1},        {{129, 1, 5}, 20, 4},   {{31, 32}, 24, 12},
+                       {{157}, 2, 1},        {{64, 1, 65}, 64, 2}, {{128, 0, 17}, 128, 2}, {{63}, 96, 2}};
 
 Workload workload_of(const Case& c) {
     Workload workload;
@@ -43,7 +43,9 @@ struct Attention {
     struct Row {
         std::vector<double> score, weight;
         double lse = 0, top = 0, score_error = 0;
-        double spread() const { return top - *std::min_element(score.begin(), score.end()); }
+        double lowest() const { return *std::min_element(score.begin(), score.end()); }
+        double spread() const { return top - lowest(); }
+        double largest() const { return std::max(std::abs(top), std::abs(lowest())); }
     };
     Row row(std::int64_t i) const {
         Row r;
@@ -65,20 +67,32 @@ struct Attention {
         for (const double s : r.score) r.weight.push_back(std::exp(s - r.lse));
         return r;
     }
+    // A GPU takes e^x as 2^(x log2(e)), where scores are rounded twice more; and it meets the keys in blocks
+    // of 16 or more, where each block with a new largest score scales the sums by one more power.
+    double exp_error(const Row& r) const {
+        const double on_gpu = 4 * u * (r.largest() + std::abs(r.lse) + r.spread()) +
+                              std::ceil(static_cast<double>(n) / 16) * (kExpError + 2 * u);
+        return u * r.spread() + kExpError + (kTestsGpu ? on_gpu : 0);
+    }
+    // Weights (with their dropout) and gradients of scores are operands of products: a GPU rounds them to
+    // BF16 where the storage is BF16.
+    double operand_error(double relative) const {
+        return kTestsGpu && qkv.dtype() == DType::kBf16 ? relative + (1 + relative) * kBf16Roundoff
+                                                        : relative;
+    }
     // Relative error of a weight from e^(score - top) / sum.
     double weight_error(const Row& r) const {
-        const double of_exp = 2 * r.score_error + u * r.spread() + kExpError;
-        return std::expm1(2 * of_exp + sum_error(n + 3));
+        return std::expm1(2 * (2 * r.score_error + exp_error(r)) + sum_error(n + 3));
     }
     double lse_error(const Row& r) const {
-        return 2 * r.score_error + u * r.spread() + kExpError + sum_error(n + 2) +
+        return 2 * r.score_error + exp_error(r) + sum_error(n + 2) +
                2 * u * (std::abs(r.top) + std::abs(r.lse) + std::log(static_cast<double>(n)));
     }
     // Relative error of a weight from e^(score - lse), lse being `error` off.
     double weight_error_from_lse(const Row& r, double error) const {
         double distance = 0;
         for (const double s : r.score) distance = std::max(distance, std::abs(s - r.lse));
-        return std::expm1(r.score_error + error + u * distance + kExpError);
+        return std::expm1(r.score_error + error + u * distance + exp_error(r));
     }
 };
 
@@ -99,22 +113,22 @@ void for_each_case(const Body& body) {
                 SCOPED_TRACE(std::string(name_of(storage)) + ", " + std::to_string(c.counts.size()) +
                              " texts, width " + std::to_string(c.width) + ", " + std::to_string(c.heads) +
                              " heads, dropout " + std::to_string(p));
-                Reserved cpu(make_cpu_backend("fp32"), workload_of(c));
-                body(storage, c, Dropout{p, {5, 6, 7}}, cpu, rng);
+                Reserved tested(make_tested_backend("fp32"), workload_of(c));
+                body(storage, c, Dropout{p, {5, 6, 7}}, tested, rng);
                 if (testing::Test::HasFatalFailure()) return;
             }
 }
 
-TEST(CpuAttention, Forward) {
+TEST(Attention, Forward) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, Reserved& cpu, Rng& rng) {
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, Reserved& tested, Rng& rng) {
         const auto offsets = offsets_of(c.counts);
         const std::int64_t tokens = offsets.back();
         const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
         Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads);
         Tensor econtext("exact context", DType::kF64, tokens, c.width),
             else_("exact lse", DType::kF64, tokens, c.heads);
-        cpu->attention_forward({qkv->view(), offsets, c.heads, dropout, context.view(), lse.view()});
+        tested->attention_forward({qkv->view(), offsets, c.heads, dropout, context.view(), lse.view()});
         truth->attention_forward({qkv->view(), offsets, c.heads, dropout, econtext.view(), else_.view()});
         Tensor error("error", DType::kF64, tokens, c.width),
             lse_error("lse error", DType::kF64, tokens, c.heads);
@@ -127,21 +141,21 @@ TEST(CpuAttention, Forward) {
                     for (std::int64_t j = 0; j < a.n; ++j)
                         size += row.weight[j] * a.factor(i, j) * std::abs(a.v(j, d));
                     error.set(a.begin + i, a.h * a.size + d,
-                              size * (a.weight_error(row) + sum_error(a.n + 2)));
+                              size * (a.operand_error(a.weight_error(row)) + sum_error(a.n + 2)));
                 }
             }
         });
         expect_close(lse, else_, [&](auto t, auto h) { return lse_error(t, h); });
         expect_close(context, econtext, [&](auto t, auto d) { return error(t, d); });
         Tensor alone("context without lse", storage, tokens, c.width);
-        cpu->attention_forward({qkv->view(), offsets, c.heads, dropout, alone.view(), {}});
+        tested->attention_forward({qkv->view(), offsets, c.heads, dropout, alone.view(), {}});
         expect_same_bits(alone, context);
     });
 }
 
-TEST(CpuAttention, Backward) {
+TEST(Attention, Backward) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, Reserved& cpu, Rng& rng) {
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, Reserved& tested, Rng& rng) {
         const auto offsets = offsets_of(c.counts);
         const std::int64_t tokens = offsets.back();
         const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
@@ -151,8 +165,8 @@ TEST(CpuAttention, Backward) {
         context.freeze();
         lse.freeze();
         Tensor dqkv("dqkv", storage, tokens, 3 * c.width), exact("exact", DType::kF64, tokens, 3 * c.width);
-        cpu->attention_backward({dcontext->view(), qkv->view(), context.view(), lse.view(), offsets, c.heads,
-                                 dropout, dqkv.view()});
+        tested->attention_backward({dcontext->view(), qkv->view(), context.view(), lse.view(), offsets,
+                                    c.heads, dropout, dqkv.view()});
         truth->attention_backward({dcontext->view(), qkv->view(), context.view(), lse.view(), offsets,
                                    c.heads, dropout, exact.view()});
         Tensor error("error", DType::kF64, tokens, 3 * c.width);
@@ -177,12 +191,22 @@ TEST(CpuAttention, Backward) {
                         grow(a.begin + j, 2 * a.width + a.h * a.size + d,
                              row.weight[j] * a.factor(i, j) *
                                  std::abs((*dcontext)(a.begin + i, a.h * a.size + d)) *
-                                 (relative + sum_error(a.n + 2)));
+                                 (a.operand_error(relative) + sum_error(a.n + 2)));
                     }
                     dp_error[j] = sum_error(a.size + 2) * magnitude;
                     delta += row.weight[j] * dp[j];
                     delta_error += row.weight[j] * (1 + relative) *
                                    (dp_error[j] + std::abs(dp[j]) * (relative + sum_error(a.n)));
+                }
+                if (kTestsGpu) {  // delta is the sum of dcontext * context, the context as stored
+                    delta_error = 0;
+                    for (std::int64_t d = 0; d < a.size; ++d) {
+                        const std::int64_t column = a.h * a.size + d;
+                        const double stored = context(a.begin + i, column);
+                        delta_error += std::abs((*dcontext)(a.begin + i, column)) *
+                                       (storing_error(storage, stored) * (1 + kBf16Roundoff) +
+                                        sum_error(a.size) * std::abs(stored));
+                    }
                 }
                 for (std::int64_t j = 0; j < a.n; ++j) {
                     const double difference = std::abs(dp[j] - delta);
@@ -190,7 +214,8 @@ TEST(CpuAttention, Backward) {
                     const double dscore_error = dscore * (relative + 3 * u) +
                                                 row.weight[j] * (1 + relative) * (dp_error[j] + delta_error);
                     for (std::int64_t d = 0; d < a.size; ++d) {
-                        const double by = dscore_error + sum_error(a.n + 4) * dscore;
+                        const double by = dscore_error + sum_error(a.n + 4) * dscore +
+                                          a.operand_error(0) * (dscore + dscore_error);
                         grow(a.begin + i, a.h * a.size + d, scale * std::abs(a.k(j, d)) * by);
                         grow(a.begin + j, a.width + a.h * a.size + d, scale * std::abs(a.q(i, d)) * by);
                     }
@@ -202,9 +227,9 @@ TEST(CpuAttention, Backward) {
 }
 
 // Scores far apart: the softmax is one-hot, nothing overflows.
-TEST(CpuAttention, LargeScores) {
+TEST(Attention, LargeScores) {
     const Case c{{5}, 2, 1};
-    Reserved cpu(make_cpu_backend("fp32"), workload_of(c));
+    Reserved tested(make_tested_backend("fp32"), workload_of(c));
     const auto offsets = offsets_of(c.counts);
     Tensor qkv("qkv", DType::kF32, 5, 6), context("context", DType::kF32, 5, 2),
         lse("lse", DType::kF32, 5, 1);
@@ -212,7 +237,7 @@ TEST(CpuAttention, LargeScores) {
         return d < 2 ? 300.0 : d < 4 ? static_cast<double>(t) : static_cast<double>(t * t);
     });
     qkv.freeze();
-    cpu->attention_forward({qkv.view(), offsets, 1, {}, context.view(), lse.view()});
+    tested->attention_forward({qkv.view(), offsets, 1, {}, context.view(), lse.view()});
     for (std::int64_t t = 0; t < 5; ++t) {
         EXPECT_EQ(context(t, 0), 16);
         EXPECT_EQ(context(t, 1), 16);
@@ -220,22 +245,22 @@ TEST(CpuAttention, LargeScores) {
     }
 }
 
-TEST(CpuAttention, ThreadsDoNotMatter) {
+TEST(Attention, RunsAndThreadsDoNotMatter) {
     const Case c{{19, 3, 40}, 24, 4};
     const auto offsets = offsets_of(c.counts);
     std::vector<std::vector<unsigned char>> results;
     for (const int threads : {1, 2, 3}) {
         set_num_threads(threads);
         Rng rng(3);
-        Reserved cpu(make_cpu_backend("fp32"), workload_of(c));
+        Reserved tested(make_tested_backend("fp32"), workload_of(c));
         const Dropout dropout{0.1f, {1, 1, 1}};
         const auto qkv = make_input("qkv", DType::kBf16, offsets.back(), 72, rng);
         const auto dcontext = make_input("dcontext", DType::kBf16, offsets.back(), 24, rng);
         Tensor context("context", DType::kBf16, offsets.back(), 24),
             lse("lse", DType::kF32, offsets.back(), 4);
         Tensor dqkv("dqkv", DType::kBf16, offsets.back(), 72);
-        cpu->attention_forward({qkv->view(), offsets, 4, dropout, context.view(), lse.view()});
-        cpu->attention_backward(
+        tested->attention_forward({qkv->view(), offsets, 4, dropout, context.view(), lse.view()});
+        tested->attention_backward(
             {dcontext->view(), qkv->view(), context.view(), lse.view(), offsets, 4, dropout, dqkv.view()});
         auto all = context.bytes();
         for (const auto b : dqkv.bytes()) all.push_back(b);

@@ -1,4 +1,4 @@
-// Embeddings, pooling and the bag of the CPU backend against the reference.
+// Embeddings, pooling and the bag of the tested backend against the reference.
 #include "base/parallel.h"
 #include "op_harness.h"
 
@@ -30,18 +30,18 @@ void for_each_case(const Body& body) {
         for (const Case& c : kCases) {
             SCOPED_TRACE(std::string(name_of(storage)) + ", " + std::to_string(c.counts.size()) +
                          " texts, width " + std::to_string(c.width));
-            Reserved cpu(make_cpu_backend("fp32"), workload_of(c));
+            Reserved tested(make_tested_backend("fp32"), workload_of(c));
             const auto offsets = offsets_of(c.counts);
-            body(storage, c, offsets, random_tokens(offsets.back(), c.vocab, rng), cpu, rng);
+            body(storage, c, offsets, random_tokens(offsets.back(), c.vocab, rng), tested, rng);
             if (testing::Test::HasFatalFailure()) return;
         }
 }
 
 using Ints = std::vector<std::int32_t>;
 
-TEST(CpuEmbedding, EmbedForward) {
+TEST(Embedding, EmbedForward) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Case& c, const Ints& offsets, const Ints& tokens, Reserved& cpu,
+    for_each_case([&](DType storage, const Case& c, const Ints& offsets, const Ints& tokens, Reserved& tested,
                       Rng& rng) {
         const std::int64_t base = 2, positions = base + workload_of(c).longest;
         const auto word = make_input("word", storage, c.vocab, c.width, rng);
@@ -57,7 +57,7 @@ TEST(CpuEmbedding, EmbedForward) {
                 b.embed_forward({tokens, offsets, w.view(), all ? p.view() : none, all ? t.view() : none,
                                  base, to.view()});
             };
-            run(*cpu, *word, *position, *type, out);
+            run(*tested, *word, *position, *type, out);
             run(*truth, *word, *position, *type, exact);
             run(*truth, *aw, *ap, *at, size);
             expect_close(out, exact, [&](auto r, auto col) { return sum_error(2) * size(r, col); });
@@ -65,9 +65,9 @@ TEST(CpuEmbedding, EmbedForward) {
     });
 }
 
-TEST(CpuEmbedding, EmbedBackward) {
+TEST(Embedding, EmbedBackward) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Case& c, const Ints& offsets, const Ints& tokens, Reserved& cpu,
+    for_each_case([&](DType storage, const Case& c, const Ints& offsets, const Ints& tokens, Reserved& tested,
                       Rng& rng) {
         const std::int64_t base = 1, positions = base + workload_of(c).longest, count = offsets.back();
         const auto dout = make_input("dout", storage, count, c.width, rng);
@@ -92,7 +92,7 @@ TEST(CpuEmbedding, EmbedBackward) {
                 Tensor ep("exact dposition", DType::kF64, positions, c.width);
                 Tensor sp("size dposition", DType::kF64, positions, c.width);
                 Tensor et("exact dtype", DType::kF64, 1, c.width), st("size dtype", DType::kF64, 1, c.width);
-                run(*cpu, *dout, dw, dp, dt);
+                run(*tested, *dout, dw, dp, dt);
                 run(*truth, *dout, ew, ep, et);
                 run(*truth, *adout, sw, sp, st);
                 const auto bound = [&](const Tensor& size) {
@@ -106,10 +106,10 @@ TEST(CpuEmbedding, EmbedBackward) {
     });
 }
 
-TEST(CpuEmbedding, Pool) {
+TEST(Embedding, Pool) {
     const auto truth = make_reference_backend();
     for_each_case(
-        [&](DType storage, const Case& c, const Ints& offsets, const Ints&, Reserved& cpu, Rng& rng) {
+        [&](DType storage, const Case& c, const Ints& offsets, const Ints&, Reserved& tested, Rng& rng) {
             const auto texts = static_cast<std::int64_t>(c.counts.size());
             const auto x = make_input("x", storage, offsets.back(), c.width, rng);
             const auto dout = make_input("dout", storage, texts, c.width, rng);
@@ -119,7 +119,7 @@ TEST(CpuEmbedding, Pool) {
                     const Dropout dropout{p, {1, 2, 3}};
                     Tensor out("out", storage, texts, c.width), exact("exact", DType::kF64, texts, c.width);
                     Tensor size("size", DType::kF64, texts, c.width);
-                    cpu->pool_forward({x->view(), offsets, pooling, dropout, out.view()});
+                    tested->pool_forward({x->view(), offsets, pooling, dropout, out.view()});
                     truth->pool_forward({x->view(), offsets, pooling, dropout, exact.view()});
                     truth->pool_forward({ax->view(), offsets, pooling, dropout, size.view()});
                     expect_close(out, exact,
@@ -127,7 +127,7 @@ TEST(CpuEmbedding, Pool) {
                     Tensor dx("dx", storage, offsets.back(), c.width);
                     Tensor edx("exact dx", DType::kF64, offsets.back(), c.width);
                     Tensor sdx("size dx", DType::kF64, offsets.back(), c.width);
-                    cpu->pool_backward({dout->view(), offsets, pooling, dropout, dx.view()});
+                    tested->pool_backward({dout->view(), offsets, pooling, dropout, dx.view()});
                     truth->pool_backward({dout->view(), offsets, pooling, dropout, edx.view()});
                     truth->pool_backward({adout->view(), offsets, pooling, dropout, sdx.view()});
                     expect_close(dx, edx, [&](auto t, auto d) { return sum_error(4) * sdx(t, d); });
@@ -135,9 +135,9 @@ TEST(CpuEmbedding, Pool) {
         });
 }
 
-TEST(CpuEmbedding, Bag) {
+TEST(Embedding, Bag) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Case& c, const Ints& offsets, const Ints& tokens, Reserved& cpu,
+    for_each_case([&](DType storage, const Case& c, const Ints& offsets, const Ints& tokens, Reserved& tested,
                       Rng& rng) {
         const auto texts = static_cast<std::int64_t>(c.counts.size());
         const auto word = make_input("word", storage, c.vocab, c.width, rng);
@@ -145,7 +145,7 @@ TEST(CpuEmbedding, Bag) {
         const auto aw = absolute(*word), ad = absolute(*dout);
         Tensor out("out", storage, texts, c.width), exact("exact", DType::kF64, texts, c.width);
         Tensor size("size", DType::kF64, texts, c.width);
-        cpu->bag_forward({tokens, offsets, word->view(), out.view()});
+        tested->bag_forward({tokens, offsets, word->view(), out.view()});
         truth->bag_forward({tokens, offsets, word->view(), exact.view()});
         truth->bag_forward({tokens, offsets, aw->view(), size.view()});
         expect_close(out, exact, [&](auto b, auto d) { return sum_error(c.counts[b] + 2) * size(b, d); });
@@ -156,7 +156,7 @@ TEST(CpuEmbedding, Bag) {
             };
             Tensor dw("dword", storage, c.vocab, c.width), ew("exact", DType::kF64, c.vocab, c.width);
             Tensor sw("size", DType::kF64, c.vocab, c.width);
-            run(*cpu, *dout, dw);
+            run(*tested, *dout, dw);
             run(*truth, *dout, ew);
             run(*truth, *ad, sw);
             expect_close(dw, ew, [&](auto r, auto d) { return sum_error(offsets.back() + 3) * sw(r, d); });
@@ -164,19 +164,19 @@ TEST(CpuEmbedding, Bag) {
     });
 }
 
-TEST(CpuEmbedding, ThreadsDoNotMatter) {
+TEST(Embedding, RunsAndThreadsDoNotMatter) {
     const Case c{{40, 3, 29, 11}, 33, 9};
     const auto offsets = offsets_of(c.counts);
     std::vector<std::vector<unsigned char>> results;
     for (const int threads : {1, 2, 3}) {
         set_num_threads(threads);
         Rng rng(3);
-        Reserved cpu(make_cpu_backend("fp32"), workload_of(c));
+        Reserved tested(make_tested_backend("fp32"), workload_of(c));
         const auto tokens = random_tokens(offsets.back(), c.vocab, rng);
         const auto dout = make_input("dout", DType::kBf16, offsets.back(), c.width, rng);
         Tensor dword("dword", DType::kF32, c.vocab, c.width),
             dposition("dposition", DType::kF32, 40, c.width);
-        cpu->embed_backward({dout->view(), tokens, offsets, dword.view(), dposition.view(), {}, 0, false});
+        tested->embed_backward({dout->view(), tokens, offsets, dword.view(), dposition.view(), {}, 0, false});
         auto all = dword.bytes();
         for (const auto b : dposition.bytes()) all.push_back(b);
         results.push_back(all);

@@ -13,6 +13,13 @@ struct HeadShape {
 inline const HeadShape kHeadShapes[] = {{1, 1, 1},     {1, 7, 3},    {3, 2, 255},   {5, 17, 256},
                                         {2, 33, 257},  {17, 64, 31}, {31, 65, 100}, {16, 64, 513},
                                         {3, 129, 521}, {2, 3, 4357}};
+// Widths, batches and labels around the tiles of a GPU's matrix instructions; a CPU takes the first few.
+inline const HeadShape kTiledShapes[] = {{7, 64, 127},     {1, 192, 129},  {9, 128, 300},   {1, 64, 1},
+                                         {128, 64, 129},   {130, 64, 300}, {7, 128, 1000},  {130, 128, 127},
+                                         {128, 192, 1000}, {7, 384, 129},  {128, 384, 300}, {130, 384, 1000}};
+inline std::span<const HeadShape> tiled_shapes() {
+    return std::span(kTiledShapes).first(kTestsGpu ? std::size(kTiledShapes) : 3);
+}
 inline constexpr DType kHeadStorages[] = {DType::kF32, DType::kBf16, DType::kE4M3, DType::kE3M4};
 
 inline Workload head_workload(const HeadShape& s, DType storage, std::int64_t chunks) {
@@ -27,7 +34,7 @@ inline Workload head_workload(const HeadShape& s, DType storage, std::int64_t ch
 
 inline std::vector<std::string> head_products() {
     std::vector<std::string> names;
-    for (const Mode& mode : cpu_modes())
+    for (const Mode& mode : tested_modes())
         if (mode.storage == DType::kBf16) names.push_back(mode.products);
     return names;
 }
@@ -44,6 +51,17 @@ inline std::vector<Positive> random_positives(const HeadShape& s, double share, 
         for (std::int32_t b = 0; b < s.batch; ++b)
             if (coin(rng)) positives.push_back({l, b});
     return positives;
+}
+
+// Small multiples of a power of two: few enough bits for every product and sum of logits to be exact in FP32,
+// whatever the order. E4M3 holds them too.
+inline std::unique_ptr<Tensor> make_coarse_input(std::string name, DType dtype, std::int64_t rows,
+                                                 std::int64_t cols, Rng& rng) {
+    auto tensor = std::make_unique<Tensor>(std::move(name), dtype, rows, cols);
+    std::uniform_int_distribution<int> pick(-7, 7);
+    tensor->fill([&](auto, auto) { return pick(rng) / 16.0; });
+    tensor->freeze();
+    return tensor;
 }
 
 inline HeadStep head_op(const Tensor& x, Tensor& w, std::span<const Positive> positives, Tensor& dx) {
@@ -66,6 +84,7 @@ class HeadBounds {
         : x_(x.view()), x_logit_(x.view()), w_(w.view()), op_(op) {
         if (w.dtype() == DType::kE4M3)
             for (double& v : x_logit_.values) v = kE4M3.decode(round_nearest(kE4M3, static_cast<float>(v)));
+        quantum_ = quantum(x_logit_) * quantum(w_);
         auto next = op.positives.begin();
         dx_.assign(size(x.rows() * x.cols()), 0.0);
         dx_size_ = dx_error_ = dx_;
@@ -107,13 +126,26 @@ class HeadBounds {
 
   private:
     static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+    // The largest power of two that all elements are multiples of.
+    static double quantum(const reference::Matrix& m) {
+        double smallest = 1;
+        for (const double v : m.values) {
+            int exponent = 0;
+            const auto digits = static_cast<std::int64_t>(std::ldexp(std::frexp(v, &exponent), 53));
+            if (digits != 0)
+                smallest =
+                    std::min(smallest, std::ldexp(static_cast<double>(digits & -digits), exponent - 53));
+        }
+        return smallest;
+    }
     void add_logit(std::int64_t l, std::int64_t b, bool positive) {
         double z = 0, magnitude = 0;
         for (std::int64_t d = 0; d < x_.cols; ++d) {
             z += x_logit_(b, d) * w_(l, d);
             magnitude += std::abs(x_logit_(b, d) * w_(l, d));
         }
-        const double z_error = sum_error(x_.cols) * magnitude;
+        // Sums of few multiples of a power of two are exact in any order.
+        const double z_error = magnitude <= quantum_ * 0x1p22 ? 0 : sum_error(x_.cols) * magnitude;
         const double p = 1 / (1 + std::exp(-z)), exact = positive ? -1 / (1 + std::exp(z)) : p;
         // The slope of the sigmoid is p (1 - p); then e^-z, the sum and the division, and y subtracted.
         const double slope = std::min(0.25, p * (1 - p) * std::exp(z_error));
@@ -140,7 +172,7 @@ class HeadBounds {
     const HeadStep& op_;
     std::vector<Gradient> g_;
     std::vector<double> dx_, dx_size_, dx_error_;
-    double loss_ = 0, loss_error_ = 0;
+    double loss_ = 0, loss_error_ = 0, quantum_ = 0;
 };
 
 inline double rounded(DType storage, double value, std::uint16_t noise) {

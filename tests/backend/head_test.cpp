@@ -1,65 +1,96 @@
-// The fused head step of the CPU backend against computed bounds and against itself: chunks, threads, storage
-// modes, padding of tiles.
+// The fused head step of the tested backend against computed bounds and against itself: chunks, threads,
+// storage modes, padding of tiles.
 #include "base/parallel.h"
 #include "head_harness.h"
 
 namespace elmo::testing_ops {
 namespace {
 
-void check_step(DType input, Rng& rng) {
+std::string describe(const HeadShape& s, DType storage, const std::string& kind) {
+    return std::string(name_of(storage)) + ", " + kind + " products, " + std::to_string(s.batch) + " x " +
+           std::to_string(s.width) + " x " + std::to_string(s.labels);
+}
+
+// One step of weights `before`. `tight`: the bounds must leave most rounded weights one right value.
+void check_step(const Tensor& x, const Tensor& before, double share, const std::string& kind, bool tight,
+                Rng& rng) {
+    const HeadShape s{x.rows(), x.cols(), before.rows()};
+    const DType storage = before.dtype();
+    const auto positives = random_positives(s, share, rng);
+    Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
+    w.copy(before);
+    Reserved tested(make_tested_backend(kind), head_workload(s, storage, 1));
+    const HeadStep op = head_op(x, w, positives, dx);
+    const HeadStepResult result = tested->head_step(op);
+    const HeadBounds bounds(x, before, op);
+    EXPECT_LE(std::abs(result.loss_sum - bounds.loss()), bounds.loss_error());
+    EXPECT_EQ(result.non_finite, -1);
+    std::int64_t certain = 0;
+    for (std::int64_t l = 0; l < s.labels; ++l)
+        for (std::int64_t d = 0; d < s.width; ++d) {
+            const auto [low, high] = bounds.weight(l, d);
+            const std::uint16_t noise = noise16(op.rounding, l, d);
+            const double a = rounded(storage, low, noise), b = rounded(storage, high, noise);
+            ASSERT_TRUE(a <= w(l, d) && w(l, d) <= b)
+                << "w(" << l << ", " << d << ") = " << w(l, d) << ", expected " << a << " to " << b;
+            certain += a == b;
+        }
+    if (tight && storage != DType::kF32 && s.labels * s.width > 200) {
+        EXPECT_GT(certain, s.labels * s.width * 3 / 4);
+    }
+    Tensor exact("exact dx", DType::kF64, s.batch, s.width);
+    exact.fill([&](auto b, auto d) { return bounds.dx(b, d); });
+    expect_close(dx, exact, [&](auto b, auto d) { return bounds.dx_error(b, d); });
+}
+
+void check_random_steps(DType input, Rng& rng) {
     for (const std::string& kind : head_products())
         for (const DType storage : kHeadStorages)
             for (const HeadShape& s : kHeadShapes)
                 for (const double share : {0.0, 0.2}) {
                     if (repeats(kind, storage)) continue;
-                    SCOPED_TRACE(std::string(name_of(storage)) + ", " + kind + " products, " +
-                                 std::to_string(s.batch) + " x " + std::to_string(s.width) + " x " +
-                                 std::to_string(s.labels));
+                    SCOPED_TRACE(describe(s, storage, kind));
                     const auto x = make_input("x", input, s.batch, s.width, rng);
-                    const auto before = make_input("w before", storage, s.labels, s.width, rng, 0.3);
-                    const auto positives = random_positives(s, share, rng);
-                    Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
-                    w.copy(*before);
-                    Reserved cpu(make_cpu_backend(kind), head_workload(s, storage, 1));
-                    const HeadStep op = head_op(*x, w, positives, dx);
-                    const HeadStepResult result = cpu->head_step(op);
-                    const HeadBounds bounds(*x, *before, op);
-                    EXPECT_LE(std::abs(result.loss_sum - bounds.loss()), bounds.loss_error());
-                    std::int64_t certain = 0;
-                    for (std::int64_t l = 0; l < s.labels; ++l)
-                        for (std::int64_t d = 0; d < s.width; ++d) {
-                            const auto [low, high] = bounds.weight(l, d);
-                            const std::uint16_t noise = noise16(op.rounding, l, d);
-                            const double a = rounded(storage, low, noise), b = rounded(storage, high, noise);
-                            ASSERT_TRUE(a <= w(l, d) && w(l, d) <= b)
-                                << "w(" << l << ", " << d << ") = " << w(l, d) << ", expected " << a << " to "
-                                << b;
-                            certain += a == b;
-                        }
-                    // The bounds are tight enough to tell: most rounded weights have one right value.
-                    if (storage != DType::kF32 && s.labels * s.width > 200) {
-                        EXPECT_GT(certain, s.labels * s.width * 3 / 4);
-                    }
-                    Tensor exact("exact dx", DType::kF64, s.batch, s.width);
-                    exact.fill([&](auto b, auto d) { return bounds.dx(b, d); });
-                    expect_close(dx, exact, [&](auto b, auto d) { return bounds.dx_error(b, d); });
+                    const auto w = make_input("w before", storage, s.labels, s.width, rng, 0.3);
+                    check_step(*x, *w, share, kind, true, rng);
                     if (testing::Test::HasFatalFailure()) return;
                 }
 }
 
-TEST(CpuHead, StepWithinBounds) {
+TEST(HeadStep, WithinBounds) {
     Rng rng(41);
-    check_step(DType::kBf16, rng);
+    check_random_steps(DType::kBf16, rng);
 }
 
 // An FP32 encoder hands over FP32 vectors, whatever the storage of the head.
-TEST(CpuHead, StepWithinBoundsFromFp32Input) {
+TEST(HeadStep, WithinBoundsFromFp32Input) {
     Rng rng(42);
-    check_step(DType::kF32, rng);
+    check_random_steps(DType::kF32, rng);
+}
+
+// Logits of many terms: coarse numbers make them exact, so that the bounds stay tight; then any numbers.
+TEST(HeadStep, WithinBoundsInTiles) {
+    Rng rng(44);
+    for (const std::string& kind : head_products())
+        for (const DType storage : kHeadStorages)
+            for (const HeadShape& s : tiled_shapes()) {
+                if (repeats(kind, storage)) continue;
+                SCOPED_TRACE(describe(s, storage, kind));
+                const DType input = storage == DType::kF32 ? DType::kF32 : DType::kBf16;
+                const auto x = make_coarse_input("x", input, s.batch, s.width, rng);
+                const auto w = make_coarse_input("w before", storage, s.labels, s.width, rng);
+                check_step(*x, *w, 0.05, kind, true, rng);
+                if (s.batch * s.width * s.labels < 2000000) {
+                    const auto any_x = make_input("x", DType::kBf16, s.batch, s.width, rng);
+                    const auto any_w = make_input("w before", storage, s.labels, s.width, rng, 0.1);
+                    check_step(*any_x, *any_w, 0.05, kind, false, rng);
+                }
+                if (testing::Test::HasFatalFailure()) return;
+            }
 }
 
 // The reference is within the same bounds: both backends stand for one definition.
-TEST(CpuHead, ReferenceWithinTheSameBounds) {
+TEST(HeadStep, ReferenceWithinTheSameBounds) {
     Rng rng(43);
     const auto truth = make_reference_backend();
     for (const DType storage : kHeadStorages) {
@@ -83,6 +114,68 @@ TEST(CpuHead, ReferenceWithinTheSameBounds) {
     }
 }
 
+// Where all arithmetic is exact, every bit is defined: pairs of columns that cancel make the logits zero and
+// g one half, and rates that are powers of two keep the weight before rounding short. From rates that barely
+// move a weight to those that saturate an 8-bit one.
+TEST(HeadStep, EqualsTheScalarDefinitionWhereArithmeticIsExact) {
+    Rng rng(45);
+    std::uniform_int_distribution<int> pick(-7, 7);
+    for (const std::string& kind : head_products())
+        for (const DType storage : kHeadStorages)
+            for (const HeadShape& s : tiled_shapes()) {
+                if (repeats(kind, storage)) continue;
+                SCOPED_TRACE(describe(s, storage, kind));
+                Tensor x("x", DType::kBf16, s.batch, s.width), before("w", storage, s.labels, s.width);
+                x.fill([&](auto, auto) { return pick(rng) / 4.0; });
+                before.fill([&](auto, auto) { return pick(rng) / 16.0; });
+                for (std::int64_t d = 1; d < s.width; d += 2) {
+                    for (std::int64_t b = 0; b < s.batch; ++b) x.set(b, d, x(b, d - 1));
+                    for (std::int64_t l = 0; l < s.labels; ++l) before.set(l, d, -before(l, d - 1));
+                }
+                x.freeze(), before.freeze();
+                const auto positives = random_positives(s, 0.3, rng);
+                std::vector<double> sums(static_cast<std::size_t>(s.labels * s.width));
+                Tensor exact_dx("exact dx", DType::kF32, s.batch, s.width);
+                std::vector<double> dx_sums(static_cast<std::size_t>(s.batch * s.width));
+                auto next = positives.begin();
+                for (std::int64_t l = 0; l < s.labels; ++l)
+                    for (std::int64_t b = 0; b < s.batch; ++b) {
+                        const bool positive =
+                            next != positives.end() && next->label == l && next->sample == b;
+                        if (positive) ++next;
+                        const double g = positive ? -0.5 : 0.5;
+                        for (std::int64_t d = 0; d < s.width; ++d) {
+                            sums[static_cast<std::size_t>(l * s.width + d)] += g * x(b, d);
+                            dx_sums[static_cast<std::size_t>(b * s.width + d)] += g * before(l, d);
+                        }
+                    }
+                exact_dx.fill(
+                    [&](auto b, auto d) { return dx_sums[static_cast<std::size_t>(b * s.width + d)]; });
+                for (const float lr : {0x1p-10f, 0x1p-4f, 0x1p3f}) {
+                    Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
+                    Tensor expected("expected", storage, s.labels, s.width);
+                    w.copy(before);
+                    Reserved tested(make_tested_backend(kind), head_workload(s, storage, 1));
+                    HeadStep op = head_op(x, w, positives, dx);
+                    op.lr = lr;
+                    op.weight_decay = 0x1p-4f / lr;
+                    const HeadStepResult result = tested->head_step(op);
+                    const double top = storage == DType::kE4M3 ? 448 : 1.9375;
+                    std::int64_t saturations = 0;
+                    expected.fill([&](auto l, auto d) {
+                        const double value = before(l, d) * (1 - 0x1p-4) -
+                                             double{lr} * sums[static_cast<std::size_t>(l * s.width + d)];
+                        saturations += size_of(storage) == 1 && std::abs(value) > top;
+                        return rounded(storage, value, noise16(op.rounding, l, d));
+                    });
+                    expect_same_bits(w, expected);
+                    expect_same_bits(dx, exact_dx);
+                    EXPECT_EQ(result.saturations, saturations);
+                    if (testing::Test::HasFatalFailure()) return;
+                }
+            }
+}
+
 struct Outcome {
     std::vector<unsigned char> w, dx;
     double loss = 0;
@@ -99,16 +192,16 @@ Outcome run_step(const HeadShape& s, DType storage, const std::string& kind, std
     const auto positives = random_positives(s, 0.02, rng);
     Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
     w.copy(*start);
-    Reserved cpu(make_cpu_backend(kind), head_workload(s, storage, chunks));
+    Reserved tested(make_tested_backend(kind), head_workload(s, storage, chunks));
     HeadStep op = head_op(*x, w, positives, dx);
     op.num_chunks = chunks;
-    const HeadStepResult result = cpu->head_step(op);
+    const HeadStepResult result = tested->head_step(op);
     set_num_threads(0);
     return {w.bytes(), dx.bytes(), result.loss_sum, result.saturations};
 }
 
 // Weights, dx and loss, bit for bit. 5003 labels make 20 tiles: more than the slices dx is summed in.
-TEST(CpuHead, ChunksAndThreadsDoNotMatter) {
+TEST(HeadStep, ChunksAndRunsAndThreadsDoNotMatter) {
     const HeadShape s{9, 11, 5003};
     for (const std::string& kind : head_products())
         for (const DType storage : kHeadStorages) {
@@ -124,7 +217,7 @@ TEST(CpuHead, ChunksAndThreadsDoNotMatter) {
 }
 
 // Rows that only pad a tile take no part: the first labels of a longer head behave as if they were alone.
-TEST(CpuHead, OtherLabelsDoNotChangeALabel) {
+TEST(HeadStep, OtherLabelsDoNotChangeALabel) {
     for (const DType storage : kHeadStorages) {
         Rng rng(53);
         const HeadShape small{4, 19, 3}, large{4, 19, 700};
@@ -134,9 +227,9 @@ TEST(CpuHead, OtherLabelsDoNotChangeALabel) {
         for (const HeadShape& s : {small, large}) {
             Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
             w.fill([&](auto r, auto c) { return (*start)(r, c); });
-            Reserved cpu(make_cpu_backend("auto"), head_workload(s, storage, 1));
+            Reserved tested(make_tested_backend("auto"), head_workload(s, storage, 1));
             const std::vector<Positive> positives = {{1, 2}};
-            cpu->head_step(head_op(*x, w, positives, dx));
+            tested->head_step(head_op(*x, w, positives, dx));
             auto bytes = w.bytes();
             bytes.resize(static_cast<std::size_t>(3 * 19 * size_of(storage)));
             first_rows.push_back(bytes);
@@ -146,7 +239,7 @@ TEST(CpuHead, OtherLabelsDoNotChangeALabel) {
 }
 
 // A weight of the same FP32 value gives the same bits: one input column, so that nothing is summed.
-TEST(CpuHead, RoundingEqualsTheScalarDefinition) {
+TEST(HeadStep, RoundingEqualsTheScalarDefinition) {
     for (const DType storage : {DType::kBf16, DType::kE4M3, DType::kE3M4}) {
         const HeadShape s{1, 130, 300};
         Tensor x("x", DType::kBf16, 1, s.width), w("w", storage, s.labels, s.width);
@@ -159,11 +252,11 @@ TEST(CpuHead, RoundingEqualsTheScalarDefinition) {
         before.copy(w);
         for (const std::string& kind : head_products()) {
             w.copy(before);
-            Reserved cpu(make_cpu_backend(kind), head_workload(s, storage, 1));
+            Reserved tested(make_tested_backend(kind), head_workload(s, storage, 1));
             HeadStep op = head_op(x, w, {}, dx);
             op.lr = 0.125f;
             op.weight_decay = 0.5f;
-            cpu->head_step(op);
+            tested->head_step(op);
             for (std::int64_t l = 0; l < s.labels; ++l)
                 for (std::int64_t d = 0; d < s.width; ++d)
                     ASSERT_EQ(w(l, d), rounded(storage, before(l, d) * 0.9375, noise16(op.rounding, l, d)));
@@ -171,10 +264,10 @@ TEST(CpuHead, RoundingEqualsTheScalarDefinition) {
         // x = 1 in one column and w = 0 there: g = 1/2, the update is -lr / 2 exactly.
         x.set(0, 5, 1);
         w.fill([](auto, auto) { return 0; });
-        Reserved cpu(make_cpu_backend("auto"), head_workload(s, storage, 1));
+        Reserved tested(make_tested_backend("auto"), head_workload(s, storage, 1));
         HeadStep op = head_op(x, w, {}, dx);
         op.lr = 0.0011f;
-        cpu->head_step(op);
+        tested->head_step(op);
         for (std::int64_t l = 0; l < s.labels; ++l)
             for (std::int64_t d = 0; d < s.width; ++d)
                 ASSERT_EQ(w(l, d),
@@ -183,18 +276,18 @@ TEST(CpuHead, RoundingEqualsTheScalarDefinition) {
 }
 
 // p > 0.998 rounds to 1 in BF16; the gradient must be taken before that rounding.
-TEST(CpuHead, ConfidentPositiveStillLearns) {
+TEST(HeadStep, ConfidentPositiveStillLearns) {
     for (const std::string& kind : head_products()) {
         Tensor x("x", DType::kBf16, 1, 1), w("w", DType::kF32, 2, 1), dx("dx", DType::kF32, 1, 1);
         x.set(0, 0, 1);
         w.set(0, 0, 8);   // p = 0.99966, positive
         w.set(1, 0, -8);  // p = 0.00034, negative
-        Reserved cpu(make_cpu_backend(kind), head_workload({1, 1, 2}, DType::kF32, 1));
+        Reserved tested(make_tested_backend(kind), head_workload({1, 1, 2}, DType::kF32, 1));
         const std::vector<Positive> positives = {{0, 0}};
         HeadStep op = head_op(x, w, positives, dx);
         op.weight_decay = 0;
         op.lr = 1;
-        cpu->head_step(op);
+        tested->head_step(op);
         const double g = 1 / (1 + std::exp(8.0));
         // BF16 of g within a unit: 2^-8; FP32 near p = 1 within 2^-24.
         EXPECT_NEAR(w(0, 0) - 8, g, g * 0x1p-8 + 0x1p-22);
@@ -203,7 +296,7 @@ TEST(CpuHead, ConfidentPositiveStillLearns) {
     }
 }
 
-TEST(CpuHead, WeightDecayActs) {
+TEST(HeadStep, WeightDecayActs) {
     for (const DType storage : kHeadStorages) {
         Rng rng(59);
         const HeadShape s{2, 64, 64};
@@ -212,11 +305,11 @@ TEST(CpuHead, WeightDecayActs) {
         for (const int decays : {0, 1}) {
             Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
             w.fill([](auto, auto) { return 1.0; });
-            Reserved cpu(make_cpu_backend("auto"), head_workload(s, storage, 1));
+            Reserved tested(make_tested_backend("auto"), head_workload(s, storage, 1));
             HeadStep op = head_op(*x, w, {}, dx);
             op.lr = 0.1f;
             op.weight_decay = decays ? 0.4f : 0.0f;
-            cpu->head_step(op);
+            tested->head_step(op);
             for (std::int64_t l = 0; l < s.labels; ++l)
                 for (std::int64_t d = 0; d < s.width; ++d) totals[decays] += w(l, d) / (64 * 64);
         }
@@ -226,17 +319,17 @@ TEST(CpuHead, WeightDecayActs) {
     }
 }
 
-TEST(CpuHead, SaturationsAreCountedAndFinite) {
+TEST(HeadStep, SaturationsAreCountedAndFinite) {
     const HeadShape s{1, 4, 300};
     for (const DType storage : {DType::kE4M3, DType::kE3M4}) {
         const double top = storage == DType::kE4M3 ? 448 : 1.9375;
         Tensor x("x", DType::kBf16, 1, 4), w("w", storage, s.labels, 4), dx("dx", DType::kF32, 1, 4);
         x.fill([](auto, auto c) { return c == 0 ? 1.0 : c == 1 ? -1.0 : 0.0; });
         w.fill([](auto, auto) { return 0; });
-        Reserved cpu(make_cpu_backend("auto"), head_workload(s, storage, 1));
+        Reserved tested(make_tested_backend("auto"), head_workload(s, storage, 1));
         HeadStep op = head_op(x, w, {}, dx);
         op.lr = 2000;
-        EXPECT_EQ(cpu->head_step(op).saturations, 2 * s.labels);
+        EXPECT_EQ(tested->head_step(op).saturations, 2 * s.labels);
         for (std::int64_t l = 0; l < s.labels; ++l) {
             ASSERT_EQ(w(l, 0), -top);
             ASSERT_EQ(w(l, 1), top);
@@ -245,23 +338,23 @@ TEST(CpuHead, SaturationsAreCountedAndFinite) {
     }
 }
 
-TEST(CpuHead, LossIsOptionalAndDxIsSet) {
+TEST(HeadStep, LossIsOptionalAndDxIsSet) {
     Rng rng(61);
     const HeadShape s{3, 5, 40};
     const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
     const auto start = make_input("w", DType::kBf16, s.labels, s.width, rng);
-    Reserved cpu(make_cpu_backend("auto"), head_workload(s, DType::kBf16, 1));
+    Reserved tested(make_tested_backend("auto"), head_workload(s, DType::kBf16, 1));
     Tensor w1("w1", DType::kBf16, s.labels, s.width), w2("w2", DType::kBf16, s.labels, s.width);
     Tensor dx("dx", DType::kF32, s.batch, s.width), again("again", DType::kF32, s.batch, s.width);
     w1.copy(*start);
     w2.copy(*start);
     again.fill([](auto, auto) { return 1e6; });
     HeadStep op = head_op(*x, w1, {}, dx);
-    EXPECT_GT(cpu->head_step(op).loss_sum, 0);
+    EXPECT_GT(tested->head_step(op).loss_sum, 0);
     op.want_loss = false;
     op.w_LD = w2.view();
     op.dx_BD = again.view();
-    EXPECT_EQ(cpu->head_step(op).loss_sum, 0);
+    EXPECT_EQ(tested->head_step(op).loss_sum, 0);
     expect_same_bits(w1, w2);
     expect_same_bits(dx, again);
 }

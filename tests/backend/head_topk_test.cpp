@@ -1,4 +1,4 @@
-// Streaming top-k of the CPU backend against the reference.
+// Streaming top-k of the tested backend against the reference.
 #include "base/parallel.h"
 #include "head_harness.h"
 
@@ -7,7 +7,7 @@ namespace {
 
 // Top-k: every label in the ranking has its score within the bound, and none left out is better than the
 // worst.
-TEST(CpuHeadTopK, ScoresAndRankingWithinBounds) {
+TEST(HeadTopK, ScoresAndRankingWithinBounds) {
     Rng rng(67);
     const auto truth = make_reference_backend();
     for (const std::string& kind : head_products())
@@ -21,8 +21,8 @@ TEST(CpuHeadTopK, ScoresAndRankingWithinBounds) {
                     Workload workload = head_workload(s, storage, 1);
                     workload.training = false;
                     workload.top_k = k;
-                    Reserved cpu(make_cpu_backend(kind), workload);
-                    const auto best = cpu->head_topk({x->view(), w->view(), k});
+                    Reserved tested(make_tested_backend(kind), workload);
+                    const auto best = tested->head_topk({x->view(), w->view(), k});
                     const auto all = truth->head_topk({x->view(), w->view(), s.labels});
                     const reference::Matrix xm(x->view()), wm(w->view());
                     ASSERT_EQ(static_cast<std::int64_t>(best.size()), s.batch);
@@ -59,7 +59,7 @@ TEST(CpuHeadTopK, ScoresAndRankingWithinBounds) {
                 }
 }
 
-TEST(CpuHeadTopK, TiesByLowerLabelAcrossTiles) {
+TEST(HeadTopK, TiesByLowerLabelAcrossTiles) {
     const HeadShape s{2, 3, 1030};
     for (const DType storage : kHeadStorages) {
         Tensor x("x", DType::kBf16, 2, 3), w("w", storage, s.labels, 3);
@@ -69,8 +69,8 @@ TEST(CpuHeadTopK, TiesByLowerLabelAcrossTiles) {
             set_num_threads(threads);
             Workload workload = head_workload(s, storage, 1);
             workload.top_k = 6;
-            Reserved cpu(make_cpu_backend("auto"), workload);
-            const auto best = cpu->head_topk({x.view(), w.view(), 6});
+            Reserved tested(make_tested_backend("auto"), workload);
+            const auto best = tested->head_topk({x.view(), w.view(), 6});
             std::vector<std::int64_t> labels[2];
             for (int b = 0; b < 2; ++b)
                 for (const ScoredLabel& l : best[static_cast<std::size_t>(b)].sorted())

@@ -1,5 +1,4 @@
-// Linear layers and GELU of the CPU backend against the reference.
-#include "backend/cpu/math.h"
+// Linear layers and GELU of the tested backend against the reference.
 #include "base/parallel.h"
 #include "op_harness.h"
 
@@ -23,23 +22,23 @@ Workload workload_of(const Shape& shape) {
     return workload;
 }
 
-// body(mode, shape, cpu backend, rng) for all modes and shapes.
+// body(mode, shape, tested backend, rng) for all modes and shapes.
 template <class Body>
 void for_each_case(const Body& body) {
     Rng rng(7);
-    for (const Mode& mode : cpu_modes())
+    for (const Mode& mode : tested_modes())
         for (const Shape& shape : kShapes) {
             SCOPED_TRACE(describe(mode) + ", " + std::to_string(shape.tokens) + " x " +
                          std::to_string(shape.k) + " x " + std::to_string(shape.n));
-            Reserved cpu(make_cpu_backend(mode.products), workload_of(shape));
-            body(mode, shape, cpu, rng);
+            Reserved tested(make_tested_backend(mode.products), workload_of(shape));
+            body(mode, shape, tested, rng);
             if (testing::Test::HasFatalFailure()) return;
         }
 }
 
-TEST(CpuLinear, ForwardWithAndWithoutBias) {
+TEST(Linear, ForwardWithAndWithoutBias) {
     const auto truth = make_reference_backend();
-    for_each_case([&](const Mode& mode, const Shape& s, Reserved& cpu, Rng& rng) {
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& tested, Rng& rng) {
         const auto x = make_input("x", mode.storage, s.tokens, s.k, rng);
         const auto w = make_input("w", mode.storage, s.n, s.k, rng, 0.1);
         const auto full_bias = make_input("bias", mode.storage, 1, s.n, rng);
@@ -47,7 +46,7 @@ TEST(CpuLinear, ForwardWithAndWithoutBias) {
         for (const auto* bias : {&full_bias, &no_bias}) {
             Tensor y("y", mode.storage, s.tokens, s.n), exact("exact", DType::kF64, s.tokens, s.n);
             Tensor size("size", DType::kF64, s.tokens, s.n);
-            cpu->linear_forward({x->view(), w->view(), view_of(*bias), y.view(), Activation::kNone, {}});
+            tested->linear_forward({x->view(), w->view(), view_of(*bias), y.view(), Activation::kNone, {}});
             truth->linear_forward(
                 {x->view(), w->view(), view_of(*bias), exact.view(), Activation::kNone, {}});
             const auto ax = absolute(*x), aw = absolute(*w);
@@ -58,9 +57,9 @@ TEST(CpuLinear, ForwardWithAndWithoutBias) {
     });
 }
 
-TEST(CpuLinear, ForwardWithGelu) {
+TEST(Linear, ForwardWithGelu) {
     const auto truth = make_reference_backend();
-    for_each_case([&](const Mode& mode, const Shape& s, Reserved& cpu, Rng& rng) {
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& tested, Rng& rng) {
         const auto x = make_input("x", mode.storage, s.tokens, s.k, rng, 2);
         const auto w = make_input("w", mode.storage, s.n, s.k, rng, 0.5);
         const auto bias = make_input("bias", mode.storage, 1, s.n, rng);
@@ -69,7 +68,7 @@ TEST(CpuLinear, ForwardWithGelu) {
         truth->linear_forward({ax->view(), aw->view(), ab->view(), size.view(), Activation::kNone, {}});
         Tensor y("y", mode.storage, s.tokens, s.n), pre("pre", mode.storage, s.tokens, s.n);
         Tensor exact_y("exact y", DType::kF64, s.tokens, s.n), exact("exact pre", DType::kF64, s.tokens, s.n);
-        cpu->linear_forward({x->view(), w->view(), bias->view(), y.view(), Activation::kGelu, pre.view()});
+        tested->linear_forward({x->view(), w->view(), bias->view(), y.view(), Activation::kGelu, pre.view()});
         truth->linear_forward(
             {x->view(), w->view(), bias->view(), exact_y.view(), Activation::kGelu, exact.view()});
         const auto pre_error = [&](auto r, auto c) { return sum_error(s.k + 1) * size(r, c); };
@@ -81,14 +80,14 @@ TEST(CpuLinear, ForwardWithGelu) {
             return 0.5 * std::abs(pre(r, c)) * (kErfError + 4 * kF32Roundoff);
         });
         Tensor alone("y without pre", mode.storage, s.tokens, s.n);
-        cpu->linear_forward({x->view(), w->view(), bias->view(), alone.view(), Activation::kGelu, {}});
+        tested->linear_forward({x->view(), w->view(), bias->view(), alone.view(), Activation::kGelu, {}});
         expect_same_bits(alone, y);
     });
 }
 
-TEST(CpuLinear, Backward) {
+TEST(Linear, Backward) {
     const auto truth = make_reference_backend();
-    for_each_case([&](const Mode& mode, const Shape& s, Reserved& cpu, Rng& rng) {
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& tested, Rng& rng) {
         const auto dy = make_input("dy", mode.storage, s.tokens, s.n, rng);
         const auto x = make_input("x", mode.storage, s.tokens, s.k, rng);
         const auto w = make_input("w", mode.storage, s.n, s.k, rng);
@@ -117,7 +116,7 @@ TEST(CpuLinear, Backward) {
             Tensor edb("exact dbias", DType::kF64, 1, s.n);
             Tensor sdx("size dx", DType::kF64, s.tokens, s.k), sdw("size dw", DType::kF64, s.n, s.k);
             Tensor sdb("size dbias", DType::kF64, 1, s.n);
-            run(*cpu, *dy, *x, *w, dx, dw, dbias, false);
+            run(*tested, *dy, *x, *w, dx, dw, dbias, false);
             run(*truth, *dy, *x, *w, edx, edw, edb, false);
             run(*truth, *ady, *ax, *aw, sdx, sdw, sdb, true);
             expect_close(dx, edx, [&](auto r, auto c) { return sum_error(s.n) * sdx(r, c); });
@@ -127,8 +126,9 @@ TEST(CpuLinear, Backward) {
         // dx, dw and dbias may be empty; two calls give the bits of one.
         Tensor dw("dw", mode.storage, s.n, s.k), full("dw of all", mode.storage, s.n, s.k);
         Tensor dx("dx", mode.storage, s.tokens, s.k), dbias("dbias", mode.storage, 1, s.n);
-        cpu->linear_backward({dy->view(), x->view(), w->view(), {}, dw.view(), {}, false});
-        cpu->linear_backward({dy->view(), x->view(), w->view(), dx.view(), full.view(), dbias.view(), false});
+        tested->linear_backward({dy->view(), x->view(), w->view(), {}, dw.view(), {}, false});
+        tested->linear_backward(
+            {dy->view(), x->view(), w->view(), dx.view(), full.view(), dbias.view(), false});
         expect_same_bits(dw, full);
         Tensor alone("dx alone", mode.storage, s.tokens, s.k);
         cpu->linear_backward({dy->view(), {}, w->view(), alone.view(), {}, {}, false});
@@ -136,9 +136,9 @@ TEST(CpuLinear, Backward) {
     });
 }
 
-TEST(CpuLinear, GeluBackward) {
+TEST(Linear, GeluBackward) {
     const auto truth = make_reference_backend();
-    for_each_case([&](const Mode& mode, const Shape& s, Reserved& cpu, Rng& rng) {
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& tested, Rng& rng) {
         const auto pre = make_input("pre", mode.storage, s.tokens, s.n, rng, 3);
         const auto dy = make_input("dy", mode.storage, s.tokens, s.n, rng);
         Tensor in_place("dy in place", mode.storage, s.tokens, s.n),
@@ -147,7 +147,7 @@ TEST(CpuLinear, GeluBackward) {
         exact.copy(*dy);
         Tensor gelu("gelu again", mode.storage, s.tokens, s.n),
             gelu_exact("gelu", DType::kF64, s.tokens, s.n);
-        cpu->gelu_backward({pre->view(), in_place.view(), gelu.view()});
+        tested->gelu_backward({pre->view(), in_place.view(), gelu.view()});
         truth->gelu_backward({pre->view(), exact.view(), gelu_exact.view()});
         expect_close(gelu, gelu_exact, [&](auto r, auto c) {
             return 0.5 * std::abs((*pre)(r, c)) * (kErfError + 4 * kF32Roundoff);
@@ -164,22 +164,22 @@ TEST(CpuLinear, GeluBackward) {
 }
 
 // The number of threads changes no bit.
-TEST(CpuLinear, ThreadsDoNotMatter) {
+TEST(Linear, RunsAndThreadsDoNotMatter) {
     const Shape s{259, 33, 130};
-    for (const Mode& mode : cpu_modes()) {
+    for (const Mode& mode : tested_modes()) {
         SCOPED_TRACE(describe(mode));
         std::vector<std::vector<unsigned char>> results;
         for (const int threads : {1, 2, 3}) {
             Rng rng(5);
             set_num_threads(threads);
-            Reserved cpu(make_cpu_backend(mode.products), workload_of(s));
+            Reserved tested(make_tested_backend(mode.products), workload_of(s));
             const auto dy = make_input("dy", mode.storage, s.tokens, s.n, rng);
             const auto x = make_input("x", mode.storage, s.tokens, s.k, rng);
             const auto w = make_input("w", mode.storage, s.n, s.k, rng);
             Tensor dx("dx", mode.storage, s.tokens, s.k), dw("dw", mode.storage, s.n, s.k);
             Tensor dbias("dbias", mode.storage, 1, s.n), y("y", mode.storage, s.tokens, s.n);
-            cpu->linear_forward({x->view(), w->view(), {}, y.view(), Activation::kNone, {}});
-            cpu->linear_backward(
+            tested->linear_forward({x->view(), w->view(), {}, y.view(), Activation::kNone, {}});
+            tested->linear_backward(
                 {dy->view(), x->view(), w->view(), dx.view(), dw.view(), dbias.view(), false});
             std::vector<unsigned char> all;
             for (const Tensor* t : {&y, &dx, &dw, &dbias}) {
@@ -192,35 +192,6 @@ TEST(CpuLinear, ThreadsDoNotMatter) {
         EXPECT_EQ(results[0], results[1]);
         EXPECT_EQ(results[0], results[2]);
     }
-}
-
-// The bounds that math.h states, which tolerances here are made of.
-TEST(CpuMath, StatedBoundsHold) {
-    double worst_exp = 0, worst_erf = 0, worst_log = 0;
-    for (double x = -87; x < 88; x += 0.00137) {
-        const auto f = static_cast<float>(x);
-        const double exact = std::exp(static_cast<double>(f));
-        worst_exp = std::max(worst_exp, std::abs(cpu::exp_fast(f) - exact) / exact);
-    }
-    for (double x = -6; x < 6; x += 0.00017) {
-        const auto f = static_cast<float>(x);
-        worst_erf = std::max(worst_erf, std::abs(cpu::erf_fast(f) - std::erf(static_cast<double>(f))));
-    }
-    for (double e = 1e-30; e <= 1; e *= 1.01) {
-        const auto f = static_cast<float>(e);
-        const double exact = std::log1p(static_cast<double>(f));
-        worst_log = std::max(worst_log, std::abs(cpu::log1p_unit(f) - exact) / exact);
-    }
-    EXPECT_LE(worst_exp, kExpError);
-    EXPECT_LE(worst_erf, kErfError);
-    EXPECT_LE(worst_log, kLog1pError);
-    EXPECT_EQ(cpu::exp_fast(-1000.0f), 0.0f);
-    EXPECT_EQ(cpu::exp_fast(0.0f), 1.0f);
-    EXPECT_EQ(cpu::sigmoid(1000.0f), 1.0f);
-    EXPECT_NEAR(cpu::sigmoid(-1000.0f), 0.0f, 1e-38);
-    EXPECT_TRUE(std::isnan(cpu::sigmoid(std::nanf("")))) << "a NaN must not be hidden";
-    EXPECT_TRUE(std::isnan(cpu::exp_fast(std::nanf("")))) << "a NaN must not be hidden";
-    EXPECT_TRUE(std::isnan(cpu::gelu(std::nanf("")))) << "a NaN must not be hidden";
 }
 
 }  // namespace

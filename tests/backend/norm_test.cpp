@@ -1,4 +1,4 @@
-// Residual, dropout and LayerNorm of the CPU backend against the reference.
+// Residual, dropout and LayerNorm of the tested backend against the reference.
 #include "base/parallel.h"
 #include "op_harness.h"
 
@@ -24,14 +24,14 @@ Workload workload_of(const Shape& shape) {
 template <class Body>
 void for_each_case(const Body& body) {
     Rng rng(11);
-    for (const Mode& mode : cpu_modes()) {
+    for (const Mode& mode : tested_modes()) {
         if (mode.products == "bf16") continue;  // no products here
         for (const Shape& shape : kShapes)
             for (const float p : {0.0f, 0.3f}) {
                 SCOPED_TRACE(describe(mode) + ", " + std::to_string(shape.tokens) + " x " +
                              std::to_string(shape.width) + ", dropout " + std::to_string(p));
-                Reserved cpu(make_cpu_backend(mode.products), workload_of(shape));
-                body(mode.storage, shape, Dropout{p, {3, 1, 77}}, cpu, rng);
+                Reserved tested(make_tested_backend(mode.products), workload_of(shape));
+                body(mode.storage, shape, Dropout{p, {3, 1, 77}}, tested, rng);
                 if (testing::Test::HasFatalFailure()) return;
             }
     }
@@ -67,9 +67,9 @@ RowBounds row_bounds(const Tensor& sum, std::int64_t t, double epsilon) {
     return b;
 }
 
-TEST(CpuNorm, Forward) {
+TEST(Norm, Forward) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& cpu, Rng& rng) {
+    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& tested, Rng& rng) {
         const float epsilon = 1e-5f;
         const auto a = make_input("a", storage, s.tokens, s.width, rng);
         const auto residual = make_input("residual", storage, s.tokens, s.width, rng);
@@ -79,8 +79,8 @@ TEST(CpuNorm, Forward) {
             const View residual_view = with_residual ? residual->view() : View{};
             Tensor sum("sum", storage, s.tokens, s.width), y("y", storage, s.tokens, s.width);
             Tensor stats("stats", DType::kF32, s.tokens, 2);
-            cpu->residual_norm_forward({a->view(), residual_view, dropout, gamma->view(), beta->view(),
-                                        epsilon, sum.view(), y.view(), stats.view()});
+            tested->residual_norm_forward({a->view(), residual_view, dropout, gamma->view(), beta->view(),
+                                           epsilon, sum.view(), y.view(), stats.view()});
             Tensor esum("exact sum", DType::kF64, s.tokens, s.width),
                 ey("exact y", DType::kF64, s.tokens, s.width);
             Tensor estats("exact stats", DType::kF64, s.tokens, 2);
@@ -117,17 +117,17 @@ TEST(CpuNorm, Forward) {
             Tensor aliased("aliased", storage, s.tokens, s.width), y2("y2", storage, s.tokens, s.width);
             Tensor stats2("stats2", DType::kF32, s.tokens, 2);
             aliased.copy(*a);
-            cpu->residual_norm_forward({aliased.view(), residual_view, dropout, gamma->view(), beta->view(),
-                                        epsilon, aliased.view(), y2.view(), stats2.view()});
+            tested->residual_norm_forward({aliased.view(), residual_view, dropout, gamma->view(),
+                                           beta->view(), epsilon, aliased.view(), y2.view(), stats2.view()});
             expect_same_bits(aliased, sum);
             expect_same_bits(y2, y);
         }
     });
 }
 
-TEST(CpuNorm, Backward) {
+TEST(Norm, Backward) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& cpu, Rng& rng) {
+    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& tested, Rng& rng) {
         const auto n = static_cast<double>(s.width);
         const auto dy = make_input("dy", storage, s.tokens, s.width, rng);
         const auto sum = make_input("sum", storage, s.tokens, s.width, rng);
@@ -148,8 +148,8 @@ TEST(CpuNorm, Backward) {
             Tensor edgamma("exact dgamma", DType::kF64, 1, s.width),
                 edbeta("exact dbeta", DType::kF64, 1, s.width);
             if (accumulate) fill_start(dgamma, dbeta), fill_start(edgamma, edbeta);
-            cpu->residual_norm_backward({dy->view(), sum->view(), stats.view(), gamma->view(), dropout,
-                                         dsum.view(), da.view(), dgamma.view(), dbeta.view(), accumulate});
+            tested->residual_norm_backward({dy->view(), sum->view(), stats.view(), gamma->view(), dropout,
+                                            dsum.view(), da.view(), dgamma.view(), dbeta.view(), accumulate});
             truth->residual_norm_backward({dy->view(), sum->view(), stats.view(), gamma->view(), dropout,
                                            edsum.view(), eda.view(), edgamma.view(), edbeta.view(),
                                            accumulate});
@@ -195,16 +195,16 @@ TEST(CpuNorm, Backward) {
             Tensor dgamma2("dgamma2", storage, 1, s.width), dbeta2("dbeta2", storage, 1, s.width);
             if (accumulate) fill_start(dgamma2, dbeta2);
             aliased.copy(*dy);
-            cpu->residual_norm_backward({aliased.view(),
-                                         sum->view(),
-                                         stats.view(),
-                                         gamma->view(),
-                                         dropout,
-                                         aliased.view(),
-                                         {},
-                                         dgamma2.view(),
-                                         dbeta2.view(),
-                                         accumulate});
+            tested->residual_norm_backward({aliased.view(),
+                                            sum->view(),
+                                            stats.view(),
+                                            gamma->view(),
+                                            dropout,
+                                            aliased.view(),
+                                            {},
+                                            dgamma2.view(),
+                                            dbeta2.view(),
+                                            accumulate});
             expect_same_bits(aliased, dsum);
             expect_same_bits(dgamma2, dgamma);
             expect_same_bits(dbeta2, dbeta);
@@ -212,15 +212,15 @@ TEST(CpuNorm, Backward) {
     });
 }
 
-TEST(CpuNorm, DropoutAndAdd) {
+TEST(Norm, DropoutAndAdd) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& cpu, Rng& rng) {
+    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& tested, Rng& rng) {
         const auto x = make_input("x", storage, s.tokens, s.width, rng);
         const auto y = make_input("y", storage, s.tokens, s.width, rng);
         Tensor dropped("dropped", storage, s.tokens, s.width), exact("exact", DType::kF64, s.tokens, s.width);
         dropped.copy(*x);
         exact.copy(*x);
-        cpu->dropout({dropped.view(), dropout});
+        tested->dropout({dropped.view(), dropout});
         truth->dropout({exact.view(), dropout});
         expect_close(dropped, exact, [&](auto r, auto c) { return 2 * u * std::abs(exact(r, c)); });
         for (std::int64_t r = 0; r < s.tokens; ++r)
@@ -229,20 +229,20 @@ TEST(CpuNorm, DropoutAndAdd) {
         Tensor sum("sum", storage, s.tokens, s.width);
         sum.copy(*y);
         exact.copy(*y);
-        cpu->add({sum.view(), x->view()});
+        tested->add({sum.view(), x->view()});
         truth->add({exact.view(), x->view()});
         expect_close(sum, exact, [&](auto r, auto c) { return u * std::abs(exact(r, c)); });
     });
 }
 
 // Inverted dropout keeps the expectation: the share dropped is p, the mean stays.
-TEST(CpuNorm, DropoutKeepsTheMean) {
+TEST(Norm, DropoutKeepsTheMean) {
     const std::int64_t rows = 64, width = 1024;
-    Reserved cpu(make_cpu_backend("fp32"), workload_of({rows, width}));
+    Reserved tested(make_tested_backend("fp32"), workload_of({rows, width}));
     for (const float p : {0.1f, 0.6f, 0.85f}) {
         Tensor x("x", DType::kF32, rows, width);
         x.fill([](auto, auto) { return 1; });
-        cpu->dropout({x.view(), {p, {9, 9, 9}}});
+        tested->dropout({x.view(), {p, {9, 9, 9}}});
         double sum = 0, zeros = 0;
         for (std::int64_t r = 0; r < rows; ++r)
             for (std::int64_t c = 0; c < width; ++c) sum += x(r, c), zeros += x(r, c) == 0;
@@ -252,29 +252,29 @@ TEST(CpuNorm, DropoutKeepsTheMean) {
     }
 }
 
-TEST(CpuNorm, ThreadsDoNotMatter) {
+TEST(Norm, RunsAndThreadsDoNotMatter) {
     const Shape s{101, 65};
     std::vector<std::vector<unsigned char>> results;
     for (const int threads : {1, 2, 3}) {
         set_num_threads(threads);
         Rng rng(3);
-        Reserved cpu(make_cpu_backend("fp32"), workload_of(s));
+        Reserved tested(make_tested_backend("fp32"), workload_of(s));
         const auto dy = make_input("dy", DType::kBf16, s.tokens, s.width, rng);
         const auto sum = make_input("sum", DType::kBf16, s.tokens, s.width, rng);
         const auto gamma = make_input("gamma", DType::kBf16, 1, s.width, rng);
         const auto stats = make_input("stats", DType::kF32, s.tokens, 2, rng);
         Tensor dsum("dsum", DType::kBf16, s.tokens, s.width), dgamma("dgamma", DType::kF32, 1, s.width);
         Tensor dbeta("dbeta", DType::kF32, 1, s.width);
-        cpu->residual_norm_backward({dy->view(),
-                                     sum->view(),
-                                     stats->view(),
-                                     gamma->view(),
-                                     {},
-                                     dsum.view(),
-                                     {},
-                                     dgamma.view(),
-                                     dbeta.view(),
-                                     false});
+        tested->residual_norm_backward({dy->view(),
+                                        sum->view(),
+                                        stats->view(),
+                                        gamma->view(),
+                                        {},
+                                        dsum.view(),
+                                        {},
+                                        dgamma.view(),
+                                        dbeta.view(),
+                                        false});
         auto all = dsum.bytes();
         for (const auto b : dgamma.bytes()) all.push_back(b);
         for (const auto b : dbeta.bytes()) all.push_back(b);

@@ -18,6 +18,8 @@
 #include "backend/backend.h"
 #include "backend/reference/scalar.h"
 #include "elmo/error.h"
+#include "tested_device.h"
+#include "uploading_backend.h"
 
 namespace elmo::testing_ops {
 
@@ -175,14 +177,20 @@ class Reserved {
         Arena dry;
         backend_->reserve(dry, workload);
         auto block = backend_->allocate(dry.peak_bytes() + kGuard);
-        guard_ = static_cast<const char*>(block->data()) + dry.peak_bytes();
+        guard_ = {static_cast<char*>(block->data()) + dry.peak_bytes(), DType::kU8, 1, kGuard};
         arena_ = std::make_unique<Arena>(std::move(block));
         backend_->reserve(*arena_, workload);
         EXPECT_EQ(arena_->peak_bytes(), dry.peak_bytes());
     }
     ~Reserved() {
-        EXPECT_TRUE(std::all_of(guard_, guard_ + kGuard, [](char c) { return c == 0; }))
-            << "an op wrote behind the scratch it had planned";
+        try {
+            std::vector<char> bytes(static_cast<std::size_t>(kGuard), 1);
+            backend_->download(bytes.data(), guard_);
+            EXPECT_TRUE(std::all_of(bytes.begin(), bytes.end(), [](char c) { return c == 0; }))
+                << "an op wrote behind the scratch it had planned";
+        } catch (const Error& error) {
+            ADD_FAILURE() << error.what();
+        }
     }
     Reserved(const Reserved&) = delete;
     Reserved& operator=(const Reserved&) = delete;
@@ -193,7 +201,7 @@ class Reserved {
     static constexpr std::int64_t kGuard = 1 << 16;
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Arena> arena_;
-    const char* guard_ = nullptr;
+    View guard_;
 };
 
 // Storage of weights and activations with the arithmetic of products.
@@ -202,8 +210,9 @@ struct Mode {
     std::string products;
 };
 
-// Those of this machine.
-inline std::vector<Mode> cpu_modes() {
+// Those of the tested device.
+inline std::vector<Mode> tested_modes() {
+    if (kTestsGpu) return {{DType::kF32, "cuda"}, {DType::kBf16, "cuda"}};
     std::vector<Mode> modes = {{DType::kF32, "fp32"}, {DType::kBf16, "fp32"}};
     try {
         make_cpu_backend("bf16");
@@ -211,6 +220,12 @@ inline std::vector<Mode> cpu_modes() {
     } catch (const ConfigError&) {
     }
     return modes;
+}
+
+// A backend of the tested device that takes host views. A GPU has one kind of products.
+inline std::unique_ptr<Backend> make_tested_backend(const std::string& products) {
+    if (!kTestsGpu) return make_cpu_backend(products);
+    return std::make_unique<UploadingBackend>(make_device_backend());
 }
 
 inline std::string describe(const Mode& mode) {

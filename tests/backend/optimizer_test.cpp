@@ -1,4 +1,4 @@
-// AdamW of the CPU backend. The moments and the update are FP32 computations of a few roundings, so the
+// AdamW of the tested backend. The moments and the update are FP32 computations of a few roundings, so the
 // stored numbers must lie between the roundings, with the same noise, of the two ends of the computed
 // interval.
 #include "base/parallel.h"
@@ -54,20 +54,20 @@ AdamWUpdate op_of(State& state, const Tensor& grad, std::int64_t t) {
     return op;
 }
 
-TEST(CpuAdamW, MatchesTheFormulaWithinItsRoundings) {
+TEST(AdamW, MatchesTheFormulaWithinItsRoundings) {
     Rng rng(29);
     for (const DType dtype : {DType::kF32, DType::kBf16})
         for (const Shape& s : kShapes)
             for (const std::int64_t t : {1, 2, 1000}) {
                 SCOPED_TRACE(std::string(name_of(dtype)) + ", " + std::to_string(s.rows) + " x " +
                              std::to_string(s.cols) + ", update " + std::to_string(t));
-                Reserved cpu(make_cpu_backend("fp32"), workload_of(s));
+                Reserved tested(make_tested_backend("fp32"), workload_of(s));
                 State before("before", dtype, s), after("after", dtype, s);
                 fill_random(before, rng);
                 const auto grad = make_input("grad", dtype, s.rows, s.cols, rng, 0.05);
                 after.copy(before);
                 const AdamWUpdate op = op_of(after, *grad, t);
-                cpu->adamw({&op, 1});
+                tested->adamw({&op, 1});
                 const double b1 = op.beta1, b2 = op.beta2, lr = op.lr;
                 const double k1 = 1 - std::pow(b1, t), k2 = 1 - std::pow(b2, t);
                 for (std::int64_t r = 0; r < s.rows; ++r)
@@ -121,13 +121,13 @@ TEST(CpuAdamW, MatchesTheFormulaWithinItsRoundings) {
             }
 }
 
-// Gradients that are powers of two, betas of one half, first update: every intermediate is exact, so CPU and
-// reference agree bit for bit, noise and all.
-TEST(CpuAdamW, EqualsTheReferenceWhereArithmeticIsExact) {
+// Gradients that are powers of two, betas of one half, first update: every intermediate is exact, so the
+// tested backend and the reference agree bit for bit, noise and all.
+TEST(AdamW, EqualsTheReferenceWhereArithmeticIsExact) {
     const Shape s{3, 130};
     const auto truth = make_reference_backend();
-    Reserved cpu(make_cpu_backend("fp32"), workload_of(s));
-    State start("start", DType::kBf16, s), a("cpu", DType::kBf16, s), b("reference", DType::kBf16, s);
+    Reserved tested(make_tested_backend("fp32"), workload_of(s));
+    State start("start", DType::kBf16, s), a("tested", DType::kBf16, s), b("reference", DType::kBf16, s);
     Rng rng(1);
     std::uniform_int_distribution<int> small(-3, 3);
     Tensor grad("grad", DType::kBf16, s.rows, s.cols);
@@ -146,7 +146,7 @@ TEST(CpuAdamW, EqualsTheReferenceWhereArithmeticIsExact) {
         op.epsilon = 0;
         op.weight_decay = 0.25f;
         op.grad_scale = 1;
-        state == &a ? cpu->adamw({&op, 1}) : truth->adamw({&op, 1});
+        state == &a ? tested->adamw({&op, 1}) : truth->adamw({&op, 1});
     }
     expect_same_bits(a.m, b.m);
     expect_same_bits(a.v, b.v);
@@ -165,7 +165,7 @@ TEST(CpuAdamW, EqualsTheReferenceWhereArithmeticIsExact) {
 
 // A constant gradient of 1 on a weight of 1, `updates` times.
 void run_constant(State& state, float lr, float beta1, float beta2, int updates) {
-    Reserved cpu(make_cpu_backend("fp32"), workload_of({1, state.w.cols()}));
+    Reserved tested(make_tested_backend("fp32"), workload_of({1, state.w.cols()}));
     state.w.fill([](auto, auto) { return 1.0; });
     for (Tensor* t : {&state.m, &state.v, &state.c}) t->fill([](auto, auto) { return 0; });
     Tensor grad("grad", DType::kBf16, 1, state.w.cols());
@@ -178,12 +178,12 @@ void run_constant(State& state, float lr, float beta1, float beta2, int updates)
         op.lr = lr;
         op.beta1 = beta1;
         op.beta2 = beta2;
-        cpu->adamw({&op, 1});
+        tested->adamw({&op, 1});
     }
 }
 
 // With beta2 = 0.999 a BF16 second moment moves by stochastic rounding alone.
-TEST(CpuAdamW, SecondMomentMoves) {
+TEST(AdamW, SecondMomentMoves) {
     State state("state", DType::kBf16, {1, 1024});
     const int updates = 200;
     run_constant(state, 1e-5f, 0.9f, 0.999f, updates);
@@ -198,7 +198,7 @@ TEST(CpuAdamW, SecondMomentMoves) {
 
 // Updates of 1e-4 on a weight of 1, where a unit of BF16 is 2^-8: each alone is lost, with Kahan none is. The
 // compensation stays below 2^-9, so rounding it to BF16 loses at most 2^-18 an update.
-TEST(CpuAdamW, KahanKeepsSmallUpdates) {
+TEST(AdamW, KahanKeepsSmallUpdates) {
     State state("state", DType::kBf16, {1, 33});
     const int updates = 200;
     run_constant(state, 1e-4f, 0, 0, updates);  // m = g, v = g^2: a direction of 1 / (1 + epsilon)
@@ -206,18 +206,18 @@ TEST(CpuAdamW, KahanKeepsSmallUpdates) {
         EXPECT_NEAR(state.w(0, c) + state.c(0, c), 1 - updates * 1e-4, updates * (0x1p-18 + 2e-10));
 }
 
-TEST(CpuAdamW, ThreadsDoNotMatter) {
+TEST(AdamW, RunsAndThreadsDoNotMatter) {
     const Shape s{1000, 33};
     std::vector<std::vector<unsigned char>> results;
     for (const int threads : {1, 2, 3}) {
         set_num_threads(threads);
         Rng rng(3);
-        Reserved cpu(make_cpu_backend("fp32"), workload_of(s));
+        Reserved tested(make_tested_backend("fp32"), workload_of(s));
         State state("state", DType::kBf16, s);
         fill_random(state, rng);
         const auto grad = make_input("grad", DType::kBf16, s.rows, s.cols, rng);
         const AdamWUpdate op = op_of(state, *grad, 3);
-        cpu->adamw({&op, 1});
+        tested->adamw({&op, 1});
         std::vector<unsigned char> all;
         for (const Tensor* t : {&state.w, &state.m, &state.v, &state.c})
             for (const auto b : t->bytes()) all.push_back(b);

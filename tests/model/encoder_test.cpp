@@ -48,7 +48,7 @@ void train_step(Model& model, std::int64_t t, bool accumulate = false, bool upda
     std::vector<double> values(static_cast<std::size_t>(dx.size()));
     for (std::size_t i = 0; i < values.size(); ++i)
         values[i] = std::cos(static_cast<double>(i) + static_cast<double>(t));
-    set_values(dx, values);
+    model.set(dx, values);
     model.encoder->backward(kTexts.batch(), dx, accumulate);
     AdamWSettings settings;
     settings.lr = 1e-2f;
@@ -57,9 +57,11 @@ void train_step(Model& model, std::int64_t t, bool accumulate = false, bool upda
     if (update) model.encoder->update(settings);
 }
 
-void expect_same_weights(const Encoder& a, const Encoder& b) {
-    for (std::size_t i = 0; i < a.parameters().size(); ++i)
-        EXPECT_EQ(bytes_of(a.parameters()[i].w), bytes_of(b.parameters()[i].w)) << a.parameters()[i].name;
+void expect_same_weights(Model& a, Model& b) {
+    const std::vector<Parameter>&of_a = a.encoder->parameters(), &of_b = b.encoder->parameters();
+    ASSERT_EQ(of_a.size(), of_b.size());
+    for (std::size_t i = 0; i < of_a.size(); ++i)
+        EXPECT_EQ(a.bytes(of_a[i].w), b.bytes(of_b[i].w)) << of_a[i].name;
 }
 
 class EveryEncoder : public testing::TestWithParam<std::string> {};
@@ -68,7 +70,7 @@ INSTANTIATE_TEST_SUITE_P(Families, EveryEncoder, testing::Values("bag", "bert", 
 TEST_P(EveryEncoder, SavesAndReloadsBitForBit) {
     const TemporaryFolder folder;
     for (const DType dtype : {DType::kBf16, DType::kF32}) {
-        Model model(make_reference_backend(), spec_of(GetParam(), dtype), 3, 12);
+        Model model(make_device_backend(), spec_of(GetParam(), dtype), 3, 12);
         model.encoder->initialise(1);
         train_step(model, 1);
         model.encoder->save_weights(folder.path);
@@ -77,9 +79,9 @@ TEST_P(EveryEncoder, SavesAndReloadsBitForBit) {
         EXPECT_EQ(saved.family, GetParam());
         EXPECT_EQ(saved.pooling, model.encoder->spec().pooling);
         EXPECT_EQ(saved.norm_epsilon, model.encoder->spec().norm_epsilon);
-        Model other(make_reference_backend(), saved, 3, 12, false);
+        Model other(make_device_backend(), saved, 3, 12, false);
         other.encoder->initialise(2);
-        expect_same_weights(*model.encoder, *other.encoder);
+        expect_same_weights(model, other);
         // And once more from the copy: the saved files are a fixed point.
         const std::string first =
             read_file(folder.path / "model.safetensors") + read_file(folder.path / "config.json");
@@ -96,21 +98,21 @@ TEST_P(EveryEncoder, ResumesExactlyFromSavedState) {
         spec.hidden_dropout = 0.1f;
         spec.pooled_dropout = 0.3f;
         spec.accumulate = accumulate;
-        Model model(make_cpu_backend("auto"), spec, 3, 12);
+        Model model(make_device_backend(), spec, 3, 12);
         model.encoder->initialise(1);
         train_step(model, 1);
         if (accumulate > 1) train_step(model, 2, false, false);  // half of an accumulation
         model.encoder->save_weights(folder.path);
         model.encoder->save_state(folder.path / "optimizer.safetensors");
         spec.weights_folder = folder.path;
-        Model other(make_cpu_backend("auto"), spec, 3, 12);
+        Model other(make_device_backend(), spec, 3, 12);
         other.encoder->initialise(7);
         other.encoder->load_state(folder.path / "optimizer.safetensors");
         for (Model* m : {&model, &other}) {
             train_step(*m, 3, accumulate > 1);
             train_step(*m, 4);
         }
-        expect_same_weights(*model.encoder, *other.encoder);
+        expect_same_weights(model, other);
     }
 }
 
@@ -120,24 +122,23 @@ TEST_P(EveryEncoder, ThreadsDoNotChangeResults) {
     std::vector<std::unique_ptr<Model>> models;
     for (const int threads : {1, 3}) {
         set_num_threads(threads);  // before memory is planned: scratch is a thread's own
-        models.push_back(std::make_unique<Model>(make_cpu_backend("auto"), spec, 3, 12));
+        models.push_back(std::make_unique<Model>(make_device_backend(), spec, 3, 12));
         models.back()->encoder->initialise(1);
         train_step(*models.back(), 1);
         train_step(*models.back(), 2);
     }
     set_num_threads(0);
-    expect_same_weights(*models[0]->encoder, *models[1]->encoder);
+    expect_same_weights(*models[0], *models[1]);
 }
 
 TEST_P(EveryEncoder, PredictionNeedsLessMemoryAndGivesTheSame) {
     const EncoderSpec spec = spec_of(GetParam());
-    Model training(make_cpu_backend("auto"), spec, 3, 12),
-        prediction(make_cpu_backend("auto"), spec, 3, 12, false);
+    Model training(make_device_backend(), spec, 3, 12), prediction(make_device_backend(), spec, 3, 12, false);
     training.encoder->initialise(4);
     prediction.encoder->initialise(4);
     EXPECT_LT(prediction.planned_bytes, training.planned_bytes);
-    EXPECT_EQ(bytes_of(training.encoder->forward(kTexts.batch(), false, 1, 1)),
-              bytes_of(prediction.encoder->forward(kTexts.batch(), false, 1, 1)));
+    EXPECT_EQ(training.bytes(training.encoder->forward(kTexts.batch(), false, 1, 1)),
+              prediction.bytes(prediction.encoder->forward(kTexts.batch(), false, 1, 1)));
 }
 
 TEST_P(EveryEncoder, AFrozenEncoderKeepsNothingButDropsOutItsResult) {
@@ -145,10 +146,10 @@ TEST_P(EveryEncoder, AFrozenEncoderKeepsNothingButDropsOutItsResult) {
     spec.hidden_dropout = spec.attention_dropout = 0.5f;
     spec.pooled_dropout = 0.5f;
     spec.frozen = true;
-    Model frozen(make_reference_backend(), spec, 3, 12);
+    Model frozen(make_device_backend(), spec, 3, 12);
     frozen.encoder->initialise(4);
-    const std::vector<double> plain = values_of(frozen.encoder->forward(kTexts.batch(), false, 1, 1));
-    const std::vector<double> dropped = values_of(frozen.encoder->forward(kTexts.batch(), true, 1, 1));
+    const std::vector<double> plain = frozen.values(frozen.encoder->forward(kTexts.batch(), false, 1, 1));
+    const std::vector<double> dropped = frozen.values(frozen.encoder->forward(kTexts.batch(), true, 1, 1));
     std::int64_t zeros = 0;
     for (std::size_t i = 0; i < plain.size(); ++i) {
         if (dropped[i] == 0)
@@ -162,29 +163,29 @@ TEST_P(EveryEncoder, AFrozenEncoderKeepsNothingButDropsOutItsResult) {
 }
 
 TEST_P(EveryEncoder, BatchesDoNotInfluenceOneAnother) {
-    Model model(make_cpu_backend("auto"), spec_of(GetParam()), 3, 12, false);
+    Model model(make_device_backend(), spec_of(GetParam()), 3, 12, false);
     model.encoder->initialise(4);
-    const std::vector<double> together = values_of(model.encoder->forward(kTexts.batch(), false, 1, 1));
+    const std::vector<double> together = model.values(model.encoder->forward(kTexts.batch(), false, 1, 1));
     const Texts alone = pack({{7, 1, 2, 8, 22, 6, 4}});
-    const std::vector<double> last = values_of(model.encoder->forward(alone.batch(), false, 1, 1));
+    const std::vector<double> last = model.values(model.encoder->forward(alone.batch(), false, 1, 1));
     for (std::size_t i = 0; i < last.size(); ++i)
         EXPECT_NEAR(last[i], together[together.size() - last.size() + i], max_abs(last) * 0x1p-7);
 }
 
 TEST_P(EveryEncoder, EmptyTextsAndEmptyBatchesOfTokens) {
-    Model model(make_cpu_backend("auto"), spec_of(GetParam()), 3, 12);
+    Model model(make_device_backend(), spec_of(GetParam()), 3, 12);
     model.encoder->initialise(4);
     const Texts empty = pack(std::vector<std::vector<std::int32_t>>{{}, {}});
     const View pooled = model.encoder->forward(empty.batch(), true, 1, 1);
     ASSERT_EQ(pooled.rows, 2);
-    for (const double value : values_of(pooled)) EXPECT_TRUE(std::isfinite(value));
-    set_values(model.dx_BD, std::vector<double>(static_cast<std::size_t>(model.dx_BD.size()), 1.0));
+    for (const double value : model.values(pooled)) EXPECT_TRUE(std::isfinite(value));
+    model.set(model.dx_BD, std::vector<double>(static_cast<std::size_t>(model.dx_BD.size()), 1.0));
     model.encoder->backward(empty.batch(), model.dx_BD.first(2), false);
-    EXPECT_EQ(max_abs(values_of(model.encoder->parameters().front().grad)), 0.0);
+    EXPECT_EQ(max_abs(model.values(model.encoder->parameters().front().grad)), 0.0);
 }
 
 TEST_P(EveryEncoder, RefusesWhatDoesNotFit) {
-    Model model(make_reference_backend(), spec_of(GetParam()), 3, 40);
+    Model model(make_device_backend(), spec_of(GetParam()), 3, 40);
     model.encoder->initialise(4);
     const auto forward = [&](const Texts& texts) {
         return message_of([&] { model.encoder->forward(texts.batch(), false, 1, 1); });
@@ -205,10 +206,10 @@ TEST_P(EveryEncoder, RefusesWhatDoesNotFit) {
 }
 
 TEST_P(EveryEncoder, BiasesAndNormsDoNotDecay) {
-    Model model(make_reference_backend(), spec_of(GetParam(), DType::kF32), 3, 12);
+    Model model(make_device_backend(), spec_of(GetParam(), DType::kF32), 3, 12);
     model.encoder->initialise(4);
     std::vector<std::vector<double>> before;
-    for (const Parameter& p : model.encoder->parameters()) before.push_back(values_of(p.w));
+    for (const Parameter& p : model.encoder->parameters()) before.push_back(model.values(p.w));
     AdamWSettings settings;  // gradients are zero: decay alone moves weights
     settings.lr = 0.5f;
     settings.weight_decay = 0.25f;
@@ -216,7 +217,7 @@ TEST_P(EveryEncoder, BiasesAndNormsDoNotDecay) {
     for (std::size_t i = 0; i < before.size(); ++i) {
         const Parameter& p = model.encoder->parameters()[i];
         const bool matrix = p.stored.front().shape.size() == 2;
-        const std::vector<double> after = values_of(p.w);
+        const std::vector<double> after = model.values(p.w);
         for (std::size_t j = 0; j < after.size(); ++j)
             ASSERT_NEAR(after[j], before[i][j] * (matrix ? 0.875 : 1.0), std::abs(before[i][j]) * 0x1p-23)
                 << p.name;
@@ -226,14 +227,14 @@ TEST_P(EveryEncoder, BiasesAndNormsDoNotDecay) {
 TEST_P(EveryEncoder, StartsFromScratchByItsSeedAlone) {
     EncoderSpec spec = spec_of(GetParam(), DType::kF32);
     spec.weights_folder.clear();
-    Model a(make_reference_backend(), spec, 3, 12), b(make_cpu_backend("auto"), spec, 3, 12),
+    Model a(make_reference_backend(), spec, 3, 12), b(make_device_backend(), spec, 3, 12),
         c(make_reference_backend(), spec, 3, 12);
     a.encoder->initialise(4);
     b.encoder->initialise(4);
     c.encoder->initialise(5);
-    expect_same_weights(*a.encoder, *b.encoder);
-    EXPECT_NE(bytes_of(a.encoder->parameters()[0].w), bytes_of(c.encoder->parameters()[0].w));
-    const std::vector<double> word = values_of(a.encoder->parameters()[0].w);
+    expect_same_weights(a, b);
+    EXPECT_NE(a.bytes(a.encoder->parameters()[0].w), c.bytes(c.encoder->parameters()[0].w));
+    const std::vector<double> word = a.values(a.encoder->parameters()[0].w);
     double sum = 0;
     for (const double w : word) sum += w * w;
     const double n = static_cast<double>(word.size());
@@ -271,7 +272,7 @@ TEST(EncoderFiles, OldNormNamesAndPrefixesLoad) {
     Model a(make_reference_backend(), spec, 1, 4), b(make_reference_backend(), copied, 1, 4);
     a.encoder->initialise(1);
     b.encoder->initialise(1);
-    expect_same_weights(*a.encoder, *b.encoder);
+    expect_same_weights(a, b);
 }
 
 TEST(EncoderFiles, MissingAndWronglyShapedTensorsAreNamed) {

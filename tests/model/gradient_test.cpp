@@ -14,18 +14,18 @@ void check_gradients(Model& model, const Texts& texts, std::int64_t stride) {
     std::vector<double> r(static_cast<std::size_t>(B * D));
     for (std::size_t i = 0; i < r.size(); ++i) r[i] = std::sin(static_cast<double>(i) + 1.0);
     const auto objective = [&] {
-        const std::vector<double> pooled = values_of(model.encoder->forward(texts.batch(), true, 5, 17));
+        const std::vector<double> pooled = model.values(model.encoder->forward(texts.batch(), true, 5, 17));
         double sum = 0;
         for (std::size_t i = 0; i < r.size(); ++i) sum += pooled[i] * r[i];
         return sum;
     };
     const View dpooled = model.dx_BD.first(B);
-    set_values(dpooled, r);
+    model.set(dpooled, r);
     model.encoder->forward(texts.batch(), true, 5, 17);
     model.encoder->backward(texts.batch(), dpooled, false);
     const double h = 1e-5;
     for (const Parameter& p : model.encoder->parameters()) {
-        const std::vector<double> gradient = values_of(p.grad);
+        const std::vector<double> gradient = model.values(p.grad);
         const double scale = std::max(max_abs(gradient), 1e-3);
         for (std::int64_t i = 0; i < p.w.size(); i += stride) {
             double& w = p.w.as<double>()[i];

@@ -15,31 +15,40 @@
 #include "io/safetensors.h"
 #include "model/encoder.h"
 #include "model/head.h"
+#include "tested_device.h"
 
 namespace elmo::test {
 
 namespace fs = std::filesystem;
 
-inline std::vector<double> values_of(const View& view) {
+// Views belong to the backend's memory, which the host may not see: all goes through download and upload.
+inline std::string bytes_of(Backend& backend, const View& view) {
+    std::string bytes(static_cast<std::size_t>(view.bytes()), '\0');
+    backend.download(bytes.data(), view);
+    return bytes;
+}
+
+inline std::vector<double> values_of(Backend& backend, const View& view) {
+    std::string bytes = bytes_of(backend, view);
+    const View host{bytes.data(), view.dtype, view.rows, view.cols};
     std::vector<double> values(static_cast<std::size_t>(view.size()));
     for (std::size_t i = 0; i < values.size(); ++i) {
-        if (view.dtype == DType::kF64) values[i] = view.as<double>()[i];
-        if (view.dtype == DType::kF32) values[i] = view.as<float>()[i];
-        if (view.dtype == DType::kBf16) values[i] = to_float(view.as<Bf16>()[i]);
+        if (view.dtype == DType::kF64) values[i] = host.as<double>()[i];
+        if (view.dtype == DType::kF32) values[i] = host.as<float>()[i];
+        if (view.dtype == DType::kBf16) values[i] = to_float(host.as<Bf16>()[i]);
     }
     return values;
 }
 
-inline std::string bytes_of(const View& view) {
-    return {static_cast<const char*>(view.data), static_cast<std::size_t>(view.bytes())};
-}
-
-inline void set_values(const View& view, const std::vector<double>& values) {
+inline void set_values(Backend& backend, const View& view, const std::vector<double>& values) {
+    std::string bytes(static_cast<std::size_t>(view.bytes()), '\0');
+    const View host{bytes.data(), view.dtype, view.rows, view.cols};
     for (std::size_t i = 0; i < values.size(); ++i) {
-        if (view.dtype == DType::kF64) view.as<double>()[i] = values[i];
-        if (view.dtype == DType::kF32) view.as<float>()[i] = static_cast<float>(values[i]);
-        if (view.dtype == DType::kBf16) view.as<Bf16>()[i] = to_bf16(static_cast<float>(values[i]));
+        if (view.dtype == DType::kF64) host.as<double>()[i] = values[i];
+        if (view.dtype == DType::kF32) host.as<float>()[i] = static_cast<float>(values[i]);
+        if (view.dtype == DType::kBf16) host.as<Bf16>()[i] = to_bf16(static_cast<float>(values[i]));
     }
+    backend.upload(view, bytes.data());
 }
 
 // A packed batch that owns its numbers.
@@ -100,6 +109,9 @@ struct Model {
         }
         encoder->allocate_backward(in, workload);
     }
+    std::vector<double> values(const View& view) { return values_of(*backend, view); }
+    std::string bytes(const View& view) { return bytes_of(*backend, view); }
+    void set(const View& view, const std::vector<double>& to) { set_values(*backend, view, to); }
     const Parameter& parameter(const std::string& name) const {
         for (const Parameter& p : encoder->parameters())
             if (p.name == name) return p;
@@ -108,7 +120,7 @@ struct Model {
 };
 
 inline std::unique_ptr<Backend> make_backend(const std::string& name) {
-    return name == "reference" ? make_reference_backend() : make_cpu_backend("auto");
+    return name == "reference" ? make_reference_backend() : make_device_backend();
 }
 
 // Doubles, or FP32 numbers as doubles.

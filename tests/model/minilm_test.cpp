@@ -15,12 +15,12 @@ double least_cosine(DType dtype, const fs::path& folder) {
     const auto expected = reference.at("mean_pooled_l2_normalised").get<std::vector<std::vector<double>>>();
     EncoderSpec spec = read_encoder_spec(folder);
     spec.dtype = dtype;
-    Model model(make_cpu_backend("auto"), spec, texts.batch().size(), texts.batch().num_tokens(), false);
+    Model model(make_device_backend(), spec, texts.batch().size(), texts.batch().num_tokens(), false);
     model.encoder->initialise(1);
     const View pooled = model.encoder->forward(texts.batch(), false, 1, 1);
     double least = 1;
     for (std::int64_t b = 0; b < pooled.rows; ++b) {
-        const std::vector<double> found = values_of(pooled.slice(b, b + 1));
+        const std::vector<double> found = model.values(pooled.slice(b, b + 1));
         double dot = 0, aa = 0, bb = 0;
         for (std::size_t i = 0; i < found.size(); ++i) {
             dot += found[i] * expected[static_cast<std::size_t>(b)][i];

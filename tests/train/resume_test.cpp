@@ -1,19 +1,13 @@
 // A run that is killed and continued ends with the same bytes as one that was not; and what a run refuses.
 #include <gtest/gtest.h>
 #include <signal.h>
-#include <spawn.h>
 #include <sys/resource.h>
-#include <sys/wait.h>
-
-#include <chrono>
-#include <thread>
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "train/checkpoint.h"
+#include "train/killed_run.h"
 #include "train/tiny_data.h"
-
-extern char** environ;
 
 namespace elmo {
 namespace {
@@ -31,35 +25,6 @@ Config resume_config(const TempFolder& temp, const std::string& out) {
     return config;
 }
 
-// This program as a worker: with ELMO_TEST_RECIPE set it trains that recipe and runs no test.
-class Worker : public ::testing::Environment {
-    void SetUp() override {
-        const char* recipe = std::getenv("ELMO_TEST_RECIPE");
-        if (recipe == nullptr) return;
-        set_log_level(LogLevel::kQuiet);
-        Config config;
-        load_recipe(config, recipe);
-        const std::atomic<bool> stop{false};
-        train(config, stop);
-        std::_Exit(0);
-    }
-};
-const auto* const kWorker = ::testing::AddGlobalTestEnvironment(new Worker);
-
-pid_t start_worker(const std::string& recipe) {
-    std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
-    std::string filter = "--gtest_filter=Resume.KilledRunEndsWithTheSameBytes", brief = "--gtest_brief=1";
-    char* arguments[] = {program.data(), filter.data(), brief.data(), nullptr};
-    std::string setting = "ELMO_TEST_RECIPE=" + recipe;
-    std::vector<char*> variables;
-    for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
-    variables.push_back(setting.data());
-    variables.push_back(nullptr);
-    pid_t pid = 0;
-    if (posix_spawn(&pid, program.c_str(), nullptr, nullptr, arguments, variables.data()) != 0) return -1;
-    return pid;
-}
-
 TEST(Resume, KilledRunEndsWithTheSameBytes) {
     set_log_level(LogLevel::kQuiet);
     TempFolder temp;
@@ -68,24 +33,8 @@ TEST(Resume, KilledRunEndsWithTheSameBytes) {
     train(resume_config(temp, "whole"), stop);
 
     Config config = resume_config(temp, "killed");
-    write_text(temp / "recipe.toml", to_recipe(config));
-    int kills = 0;
-    // Killed twice: once in a new run, once in a continued one.
-    for (const bool resume : {false, true}) {
-        config.resume = resume;
-        write_text(temp / "recipe.toml", to_recipe(config));
-        const auto before = read_text(config.out + "/last/state.json");
-        const pid_t worker = start_worker(temp / "recipe.toml");
-        ASSERT_GT(worker, 0);
-        int status = 0;
-        while (waitpid(worker, &status, WNOHANG) == 0) {
-            const auto now = read_text(config.out + "/last/state.json");
-            if (!now.empty() && now != before) kill(worker, SIGKILL);
-            std::this_thread::sleep_for(std::chrono::microseconds(200));
-        }
-        kills += WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
-    }
-    EXPECT_EQ(kills, 2) << "the run ended before it could be killed";
+    EXPECT_EQ(train_and_kill_twice(config, temp / "recipe.toml"), 2)
+        << "the run ended before it could be killed";
     const std::int64_t step = Checkpoint(config.out, "last").state().step;
     EXPECT_GT(step, 0);
     EXPECT_LT(step, 240);
@@ -93,14 +42,8 @@ TEST(Resume, KilledRunEndsWithTheSameBytes) {
     config.resume = true;
     const TrainResult result = train(config, stop);
     EXPECT_EQ(result.steps, 240);
-    for (const char* which : {"/last", "/best"}) {
-        const auto whole = files_of((temp / "whole") + which), killed = files_of(config.out + which);
-        ASSERT_EQ(whole.size(), killed.size());
-        for (std::size_t i = 0; i < whole.size(); ++i) {
-            EXPECT_EQ(whole[i].first, killed[i].first);
-            EXPECT_TRUE(whole[i].second == killed[i].second) << which << "/" << whole[i].first << " differs";
-        }
-    }
+    for (const char* which : {"/last", "/best"})
+        expect_same_files((temp / "whole") + which, config.out + which);
 }
 
 class RunRules : public ::testing::Test {

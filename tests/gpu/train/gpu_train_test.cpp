@@ -1,0 +1,273 @@
+// Training on a GPU, on tiny data: what must not change a bit, what another device must agree with, and what
+// is refused. Widths that are multiples of 64 meet the tiled kernels, others the plain ones.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <map>
+
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
+#include "train/checkpoint.h"
+#include "train/killed_run.h"
+#include "train/plan.h"
+#include "train/session.h"
+#include "train/tiny_data.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+struct TinyModel {
+    const char* name;
+    bool bert;
+    int width, layers, heads;
+};
+const TinyModel kModels[] = {{"bag64", false, 64, 0, 0},
+                             {"bag33", false, 33, 0, 0},
+                             {"bert64", true, 64, 2, 2},
+                             {"bert20", true, 20, 1, 2}};
+
+class GpuTrain : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        set_log_level(LogLevel::kQuiet);
+        write_tiny_data(temp / "data");
+    }
+    Config config_of(const TinyModel& model, const std::string& out) {
+        Config config = tiny_config(temp);
+        config.device = "cuda";
+        config.out = temp / out;
+        config.width = model.width;
+        if (!model.bert) return config;
+        const std::string folder = temp / model.name;
+        write_text(folder + "/config.json",
+                   fmt::format(
+                       R"({{"model_type":"bert","vocab_size":400,"hidden_size":{},"num_hidden_layers":{},
+                          "num_attention_heads":{},"intermediate_size":{},"max_position_embeddings":32,
+                          "type_vocab_size":2,"layer_norm_eps":1e-12,"hidden_dropout_prob":0.1,
+                          "attention_probs_dropout_prob":0.1,"hidden_act":"gelu"}})",
+                       model.width, model.layers, model.heads, 2 * model.width));
+        config.encoder = folder;
+        config.encoder_lr = 1e-3;
+        return config;
+    }
+    TrainResult run(const Config& config) { return train(config, stop); }
+
+    TempFolder temp;
+    const std::atomic<bool> stop{false};
+};
+
+TEST_F(GpuTrain, LearnsWhatTheTextSaysInEveryPrecision) {
+    for (const char* precision : {"fp32", "bf16", "fp8", "e3m4"})
+        for (const TinyModel& model : {kModels[0], kModels[1]}) {
+            Config config = config_of(model, std::string(precision) + model.name);
+            config.precision = precision;
+            config.steps = 300;
+            const TrainResult result = run(config);
+            EXPECT_EQ(result.steps, 300);
+            EXPECT_GT(result.best_score, 80) << precision << ", " << model.name;
+            EXPECT_GT(evaluate(config.out, config).get("P@1"), 80) << precision << ", " << model.name;
+        }
+}
+
+TEST_F(GpuTrain, TwoRunsWithOneSeedGiveTheSameBytes) {
+    for (const TinyModel& model : kModels)
+        for (const auto& [precision, encoder] : std::vector<std::pair<std::string, std::string>>{
+                 {"fp32", "fp32"}, {"bf16", "bf16"}, {"fp8", "bf16"}, {"e3m4", "bf16"}}) {
+            SCOPED_TRACE(std::string(model.name) + ", " + precision);
+            for (const char* out : {"first", "second"}) {
+                Config config = config_of(model, out);
+                config.precision = precision;
+                config.encoder_precision = encoder;
+                config.overwrite = true;
+                run(config);
+            }
+            for (const char* which : {"/last", "/best"})
+                expect_same_files((temp / "first") + which, (temp / "second") + which);
+        }
+}
+
+// Enough labels for every chunk to have some; one step, and several.
+TEST_F(GpuTrain, ChunksDoNotChangeABit) {
+    write_tiny_data(temp / "data", {.train_rows = 200, .labels = 2500});
+    for (const TinyModel& model : {kModels[0], kModels[1]})
+        for (const char* precision : {"fp32", "bf16", "fp8", "e3m4"})
+            for (const int steps : {1, 12}) {
+                std::map<std::string, std::string> expected;
+                for (const int chunks : {1, 3, 8}) {
+                    Config config = config_of(model, "run");
+                    config.chunks = chunks;
+                    config.precision = precision;
+                    config.steps = steps;
+                    config.overwrite = true;
+                    EXPECT_EQ(run(config).planned.chunks, chunks);
+                    std::map<std::string, std::string> found;
+                    for (auto& [name, content] : files_of(config.out + "/last"))
+                        if (name.find("safetensors") != std::string::npos) found[name] = content;
+                    EXPECT_GE(found.size(), 3u);
+                    if (chunks == 1) expected = found;
+                    EXPECT_TRUE(found == expected) << model.name << ", " << precision << ", " << steps
+                                                   << " steps, " << chunks << " chunks";
+                }
+            }
+}
+
+// The log may be waited for or not: reading the loss at every step changes nothing.
+TEST_F(GpuTrain, WaitingDoesNotChangeABit) {
+    for (const TinyModel& model : kModels) {
+        for (const int log_every : {1, 20}) {
+            Config config = config_of(model, fmt::format("{}-{}", model.name, log_every));
+            config.log_every = log_every;
+            config.eval_every = 100;
+            run(config);
+        }
+        for (const auto& [name, content] : files_of(temp / fmt::format("{}-1/last", model.name)))
+            if (name.find("safetensors") != std::string::npos) {
+                EXPECT_TRUE(read_text(temp / fmt::format("{}-20/last/{}", model.name, name)) == content)
+                    << model.name << ", " << name;
+            }
+    }
+}
+
+TEST_F(GpuTrain, KilledRunEndsWithTheSameBytes) {
+    for (const TinyModel& model : {kModels[1], kModels[2]}) {
+        SCOPED_TRACE(model.name);
+        Config config = config_of(model, std::string(model.name) + "-whole");
+        config.precision = "e3m4";
+        config.steps = 400;
+        config.save_every = 20;
+        config.accumulate = 3;
+        config.eval_every = 7;
+        run(config);
+        const std::string whole = config.out;
+        config.out = temp / (std::string(model.name) + "-killed");
+        EXPECT_EQ(train_and_kill_twice(config, temp / "recipe.toml"), 2)
+            << "the run ended before it could be killed";
+        EXPECT_GT(Checkpoint(config.out, "last").state().step, 0);
+        EXPECT_LT(Checkpoint(config.out, "last").state().step, config.steps);
+        config.resume = true;
+        EXPECT_EQ(run(config).steps, config.steps);
+        for (const char* which : {"/last", "/best"}) expect_same_files(whole + which, config.out + which);
+    }
+}
+
+// Every label's score of every text, as a device computes it.
+std::map<std::int64_t, float> scores_of(const std::vector<Prediction>& predictions) {
+    std::map<std::int64_t, float> scores;
+    for (const Prediction& p : predictions) scores[p.label] = p.score;
+    return scores;
+}
+
+// Trained on either device, a model gives the same scores on both. What they may differ by is the rule of the
+// golden step (tests/model/golden_test.cpp): a roundoff of BF16 for each view written on the way, independent
+// of one another, magnified by norms and softmax by up to 4; as a share of the largest score.
+TEST_F(GpuTrain, DevicesPredictAlike) {
+    for (const TinyModel& model : kModels)
+        for (const char* trained_on : {"cuda", "cpu"}) {
+            SCOPED_TRACE(std::string(model.name) + " trained on " + trained_on);
+            Config config = config_of(model, std::string(model.name) + trained_on);
+            config.device = trained_on;
+            config.steps = model.bert ? 60 : 300;
+            config.precision = "fp8";
+            run(config);
+            config.top = 37;
+            std::vector<std::string> texts = {"", "the thing"};
+            for (int i = 0; i < 12; ++i)
+                texts.push_back(
+                    fmt::format("the thing {} beside {} number {}", word_of(i), word_of(3 * i), i));
+            std::vector<std::vector<std::vector<Prediction>>> answers;
+            std::vector<double> precision_at_1;
+            for (const char* device : {"cuda", "cpu"}) {
+                config.device = device;
+                answers.push_back(Predictor(config.out, config).predict(texts));
+                precision_at_1.push_back(evaluate(config.out, config).get("P@1"));
+            }
+            const double views = 6 + 9.0 * model.layers;
+            for (std::size_t t = 0; t < texts.size(); ++t) {
+                const auto a = scores_of(answers[0][t]), b = scores_of(answers[1][t]);
+                ASSERT_EQ(a.size(), 37u);
+                ASSERT_EQ(b.size(), 37u);
+                double largest = 0;
+                for (const auto& [label, score] : b) largest = std::max(largest, std::abs(double{score}));
+                for (const auto& [label, score] : b)
+                    EXPECT_NEAR(a.at(label), score, 4 * std::sqrt(views) * 0x1p-8 * largest)
+                        << "text " << t << ", label " << label;
+            }
+            EXPECT_NEAR(precision_at_1[0], precision_at_1[1], 100.0 / 40 * 2);  // two of the 40 test texts
+            if (!model.bert) {
+                EXPECT_GT(precision_at_1[0], 80);
+            }
+        }
+}
+
+TEST_F(GpuTrain, ThePlanIsWhatIsTaken) {
+    for (const TinyModel& model : kModels) {
+        SCOPED_TRACE(model.name);
+        Config config = config_of(model, model.name);
+        const MemoryReport plan = plan_memory(config);
+        const TrainResult result = run(config);
+        EXPECT_EQ(result.planned.arena_bytes, plan.arena_bytes);
+        ASSERT_EQ(result.planned.segments.size(), plan.segments.size());
+        for (std::size_t i = 0; i < plan.segments.size(); ++i) {
+            EXPECT_EQ(result.planned.segments[i].name, plan.segments[i].name);
+            EXPECT_EQ(result.planned.segments[i].bytes, plan.segments[i].bytes);
+        }
+    }
+    // And the device has that much less, to a few of its pages.
+    Config config = config_of(kModels[0], "large");
+    config.data = "";
+    config.labels = 3000000;
+    const EncoderSpec spec = spec_without_data(config);
+    Session session(config, spec, full_length_shape(config, spec));
+    session.backend().wait();
+    const std::int64_t before = session.backend().free_bytes();
+    session.allocate();
+    session.backend().wait();
+    const std::int64_t taken = before - session.backend().free_bytes(), page = std::int64_t{2} << 20;
+    EXPECT_GT(session.plan().arena_bytes, std::int64_t{3000000} * 64 * 2);
+    EXPECT_GE(taken, session.plan().arena_bytes);
+    EXPECT_LE(taken, session.plan().arena_bytes + 2 * page);
+}
+
+TEST_F(GpuTrain, WhatDoesNotFitIsNamedWithThePlan) {
+    Config config = config_of(kModels[0], "run");
+    config.max_memory = "1MiB";
+    const std::string small = message_of<OutOfMemory>([&] { train(config, stop); });
+    EXPECT_NE(small.find("encoder/weights/"), std::string::npos) << small;
+    EXPECT_NE(small.find("max_memory"), std::string::npos) << small;
+    EXPECT_FALSE(std::filesystem::exists(config.out));
+
+    config.max_memory = "";
+    config.data = "";
+    config.labels = 2000000000;
+    config.width = 65536;
+    config.precision = "fp32";
+    const EncoderSpec spec = spec_without_data(config);
+    Session session(config, spec, full_length_shape(config, spec));
+    const std::string large = message_of<OutOfMemory>([&] { session.allocate(); });
+    EXPECT_NE(large.find("head/weights"), std::string::npos) << large;
+    EXPECT_NE(large.find("the GPU has"), std::string::npos) << large;
+}
+
+// Steps whose loss nobody reads keep what they found for the next one that is read.
+TEST_F(GpuTrain, ANanStopsTheRunAndLeavesTheCheckpoint) {
+    for (const TinyModel& model : {kModels[0], kModels[3]})
+        for (const int log_every : {1, 7}) {
+            Config config = config_of(model, fmt::format("{}-{}", model.name, log_every));
+            config.encoder_lr = 1e6;
+            config.encoder_weight_decay = 1e6;
+            config.log_every = log_every;
+            const std::atomic<bool> stopped{true};
+            EXPECT_TRUE(train(config, stopped).interrupted);
+            const auto before = files_of(config.out + "/last");
+            config.resume = true;
+            const std::string message = message_of<NumericError>([&] { train(config, stop); });
+            EXPECT_NE(message.find("step "), std::string::npos) << message;
+            EXPECT_NE(message.find("NaN or Inf"), std::string::npos) << message;
+            EXPECT_TRUE(files_of(config.out + "/last") == before);
+        }
+}
+
+}  // namespace
+}  // namespace elmo
