@@ -19,6 +19,9 @@ Json to_json(const BenchResult& result) {
                           {"median_ms", phase.median_ms},
                           {"flops", phase.flops},
                           {"bytes", phase.bytes}});
+    Json segments = Json::array();
+    for (const Segment& segment : result.memory.segments)
+        segments.push_back({{"name", segment.name}, {"bytes", segment.bytes}, {"at_peak", segment.at_peak}});
     return {{"what", result.what},
             {"device", result.device},
             {"threads", result.threads},
@@ -32,9 +35,15 @@ Json to_json(const BenchResult& result) {
             {"peak_gbytes", result.peak_gbytes},
             {"floor_ms", result.floor_ms},
             {"sol_percent", result.sol_percent},
-            {"planned_bytes", result.planned_bytes},
+            {"head_ms", result.head_ms},
+            {"encoder_ms", result.encoder_ms},
+            {"peak_gib", static_cast<double>(result.memory.total_bytes()) / (1 << 30)},
+            {"planned_bytes", result.memory.total_bytes()},
+            {"recompute", result.memory.recompute},
+            {"chunks", result.memory.chunks},
             {"measured_peak_bytes", result.measured_peak_bytes},
-            {"phases", phases}};
+            {"phases", phases},
+            {"segments", segments}};
 }
 
 std::string table(const BenchResult& result) {
@@ -69,8 +78,8 @@ std::string table(const BenchResult& result) {
     if (result.floor_ms > 0)
         facts.push_back({"floor", fmt::format("{:.3f} ms: {:.1f} % of the speed of light", result.floor_ms,
                                               result.sol_percent)});
-    if (result.planned_bytes > 0)
-        facts.push_back({"peak memory, planned", human_bytes(result.planned_bytes)});
+    if (result.memory.total_bytes() > 0)
+        facts.push_back({"peak memory, planned", human_bytes(result.memory.total_bytes())});
     if (result.measured_peak_bytes > 0)
         facts.push_back({"peak memory, measured", human_bytes(result.measured_peak_bytes)});
     return out + aligned(facts);

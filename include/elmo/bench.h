@@ -22,12 +22,14 @@ struct BenchResult {
     std::int64_t threads = 0;
     double median_ms = 0, min_ms = 0, max_ms = 0;
     std::vector<BenchPhase> phases;
-    double flops = 0, bytes = 0;  // of one step
-    double peak_gflops = 0;       // measured product rate of this machine, same arithmetic
-    double peak_gbytes = 0;       // measured copy rate
-    double floor_ms = 0;          // max(flops / peak, bytes / copy rate)
-    double sol_percent = 0;       // floor / median: share of the speed of light
-    std::int64_t planned_bytes = 0, measured_peak_bytes = 0;
+    double flops = 0, bytes = 0;         // of one step
+    double peak_gflops = 0;              // measured product rate of this machine, same arithmetic
+    double peak_gbytes = 0;              // measured copy rate
+    double floor_ms = 0;                 // max(flops / peak, bytes / copy rate)
+    double sol_percent = 0;              // floor / median: share of the speed of light
+    double head_ms = 0, encoder_ms = 0;  // medians of their phases
+    MemoryReport memory;                 // the plan
+    std::int64_t measured_peak_bytes = 0;
     double items_per_second = 0;  // texts, or bytes of text for tokenize
 };
 

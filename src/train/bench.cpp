@@ -14,6 +14,7 @@
 #include "text/spec.h"
 #include "train/bench_work.h"
 #include "train/plan.h"
+#include "train/shapes.h"
 #include "train/tokenizer_files.h"
 
 namespace elmo {
@@ -21,12 +22,6 @@ namespace {
 
 constexpr int kWarmups = 2;
 constexpr NoiseKey kTokens{1, 0, 0xbe00}, kLabels{1, 0, 0xbe01}, kInputs{1, 0, 0xbe02};
-
-double milliseconds(const std::function<void()>& work) {
-    const auto start = std::chrono::steady_clock::now();
-    work();
-    return 1e3 * std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
 
 double median(std::vector<double> values) {
     std::sort(values.begin(), values.end());
@@ -40,24 +35,40 @@ struct Phase {
     std::function<void()> work;
 };
 
-// Runs the phases one after another, again and again, and fills times and costs.
-void measure(const std::vector<Phase>& phases, std::int64_t iterations, BenchResult& result) {
+// Runs the phases one after another, again and again, and fills times and costs. Nothing waits between the
+// phases or the rounds of a group, as in training: times are marks on the backend's own clock.
+void measure(Backend& backend, const std::vector<Phase>& phases, std::int64_t iterations,
+             BenchResult& result) {
+    const auto marks = static_cast<std::int64_t>(phases.size()) + 1;
+    const std::int64_t group = 480 / marks;
     std::vector<std::vector<double>> times(phases.size());
     std::vector<double> totals;
-    for (std::int64_t i = -kWarmups; i < iterations; ++i) {
-        double total = 0;
+    const auto round = [&](std::int64_t slot) {
+        const int first = static_cast<int>(slot * marks);
+        backend.mark(first);
         for (std::size_t p = 0; p < phases.size(); ++p) {
-            const double ms = milliseconds(phases[p].work);
-            total += ms;
-            if (i >= 0) times[p].push_back(ms);
+            phases[p].work();
+            backend.mark(first + static_cast<int>(p) + 1);
         }
-        if (i >= 0) totals.push_back(total);
+    };
+    for (int i = 0; i < kWarmups; ++i) round(0);
+    for (std::int64_t done = 0; done < iterations; done += group) {
+        const std::int64_t now = std::min(group, iterations - done);
+        for (std::int64_t i = 0; i < now; ++i) round(i);
+        for (std::int64_t i = 0; i < now; ++i) {
+            const int first = static_cast<int>(i * marks), last = first + static_cast<int>(marks) - 1;
+            totals.push_back(backend.elapsed_ms(first, last));
+            for (std::size_t p = 0; p < phases.size(); ++p)
+                times[p].push_back(
+                    backend.elapsed_ms(first + static_cast<int>(p), first + static_cast<int>(p) + 1));
+        }
     }
     for (std::size_t p = 0; p < phases.size(); ++p) {
         result.phases.push_back(
             {phases[p].name, median(times[p]), phases[p].cost.flops, phases[p].cost.bytes});
         result.flops += phases[p].cost.flops;
         result.bytes += phases[p].cost.bytes;
+        (phases[p].name == "head" ? result.head_ms : result.encoder_ms) += result.phases.back().median_ms;
     }
     result.median_ms = median(totals);
     result.min_ms = *std::min_element(totals.begin(), totals.end());
@@ -66,7 +77,7 @@ void measure(const std::vector<Phase>& phases, std::int64_t iterations, BenchRes
 
 // The ceilings, after the step's own peak of memory was noted: measuring takes memory too.
 void compare_with_machine(Backend& backend, DType storage, BenchResult& result) {
-    result.measured_peak_bytes = peak_resident_bytes();
+    result.measured_peak_bytes = backend.taken_bytes();
     const Ceilings ceilings = backend.measure_ceilings(storage);
     if (ceilings.gflops <= 0) return;
     result.peak_gflops = ceilings.gflops;
@@ -111,7 +122,7 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
     session.encoder().initialise(config.seed);
     session.head().initialise(config.seed);
     result.device = session.backend().describe();
-    result.planned_bytes = session.plan().total_bytes();
+    result.memory = session.plan();
 
     const RandomBatch batch(shape.batch, shape.longest, spec.vocab, sized.labels);
     const TextBatch texts{batch.tokens, batch.offsets};
@@ -127,8 +138,8 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
     std::vector<Phase> phases;
     phases.push_back(
         {"encoder forward", encoder_forward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
+             session.backend().begin_batch(texts.tokens, texts.offsets);
              embed_BD = encoder.forward(texts, true, config.seed, ++step);
-             session.backend().wait();
          }});
     if (with_head)
         phases.push_back(
@@ -137,19 +148,15 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
                                      static_cast<float>(config.head_weight_decay), config.seed, step, false,
                                      head_grad_BD);
                  session.backend().cast(embed_grad_BD, head_grad_BD);
-                 session.backend().wait();
              }});
-    phases.push_back(
-        {"encoder backward", encoder_backward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
-             encoder.backward(texts, embed_grad_BD, false);
-             session.backend().wait();
-         }});
+    phases.push_back({"encoder backward",
+                      encoder_backward_cost(encoder, shape.batch, shape.tokens, shape.longest),
+                      [&] { encoder.backward(texts, embed_grad_BD, false); }});
     phases.push_back({"encoder update", encoder_update_cost(encoder), [&] {
                           ++adamw.t;
                           encoder.update(adamw);
-                          session.backend().wait();
                       }});
-    measure(phases, config.steps > 0 ? config.steps : 10, result);
+    measure(session.backend(), phases, config.steps > 0 ? config.steps : 10, result);
     result.items_per_second = 1e3 * static_cast<double>(shape.batch) / result.median_ms;
     compare_with_machine(session.backend(), spec.dtype, result);
 }
@@ -159,14 +166,14 @@ void bench_head(const Config& config, BenchResult& result) {
         throw ConfigError("labels: expected the number of labels, found none; give --labels");
     const std::int64_t width = spec_without_data(config).width;
     const auto backend = make_backend(config);
-    Head head(config.labels, width, head_dtype(config.precision), std::max<std::int64_t>(config.chunks, 1),
-              *backend);
     Workload workload;
     workload.batch = config.batch_size;
     workload.width = width;
     workload.labels = config.labels;
-    workload.head_dtype = head.dtype();
-    workload.chunks = std::max<std::int64_t>(config.chunks, 1);
+    workload.head_dtype = head_dtype(config.precision);
+    workload.positives = workload.batch * kPositivesPerText;
+    workload.chunks = config.chunks > 0 ? config.chunks : backend->preferred_chunks(workload);
+    Head head(config.labels, width, workload.head_dtype, workload.chunks, *backend);
     View x_BD, dx_BD;
     const auto lay_out = [&](Arena& arena) {
         head.allocate(arena);
@@ -180,7 +187,7 @@ void bench_head(const Config& config, BenchResult& result) {
         lay_out(dry);
         plan.segments = dry.segments();
         plan.arena_bytes = dry.peak_bytes();
-        plan.program_bytes = program_start_bytes() + kLibraryBytes;
+        if (backend->host_memory()) plan.program_bytes = program_start_bytes() + kLibraryBytes;
     }
     require_free_memory(plan, *backend);
     Arena arena(backend->allocate(plan.arena_bytes));
@@ -188,15 +195,15 @@ void bench_head(const Config& config, BenchResult& result) {
     head.initialise(config.seed);
     backend->fill_normal({x_BD, 0.3f, kInputs, kInputs, 0});
     result.device = backend->describe();
-    result.planned_bytes = plan.total_bytes();
+    result.memory = plan;
 
     const RandomBatch batch(workload.batch, 1, 2, config.labels);
     std::uint64_t step = 0;
-    measure({{"head", head_step_cost(config.labels, width, workload.batch, head.dtype()),
+    measure(*backend,
+            {{"head", head_step_cost(config.labels, width, workload.batch, head.dtype()),
               [&] {
                   head.step(x_BD, batch.positives, static_cast<float>(config.head_lr),
                             static_cast<float>(config.head_weight_decay), config.seed, ++step, false, dx_BD);
-                  backend->wait();
               }}},
             config.steps > 0 ? config.steps : 10, result);
     result.items_per_second = 1e3 * static_cast<double>(workload.batch) / result.median_ms;
@@ -247,7 +254,9 @@ void bench_tokenize(const Config& config, BenchResult& result) {
     double bytes = 0;
     for (const std::string& text : texts) bytes += static_cast<double>(text.size());
     result.device = "cpu";
-    measure({{"tokenize",
+    const auto clock = make_reference_backend();
+    measure(*clock,
+            {{"tokenize",
               {},
               [&] {
                   parallel_ranges(static_cast<std::int64_t>(texts.size()), 256,
@@ -265,9 +274,10 @@ void bench_tokenize(const Config& config, BenchResult& result) {
 
 }  // namespace
 
-BenchResult bench(const std::string& what, const Config& config) {
+BenchResult bench(const std::string& what, const Config& given) {
     program_start_bytes();
-    validate(config);
+    validate(given);
+    const Config config = with_shape(given);
     set_num_threads(static_cast<int>(config.threads));
     BenchResult result;
     result.what = what;

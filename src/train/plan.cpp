@@ -8,10 +8,12 @@
 #include "elmo/elmo.h"
 #include "train/plan.h"
 #include "train/run_data.h"
+#include "train/shapes.h"
 
 namespace elmo {
 
 EncoderSpec spec_without_data(const Config& config) {
+    if (!config.shape.empty()) return shape_encoder(config);
     return make_encoder_spec(config, config.encoder == "bag" ? config.vocab_size : 0);
 }
 
@@ -33,9 +35,10 @@ RunShape full_length_shape(const Config& config, const EncoderSpec& spec) {
     return shape;
 }
 
-MemoryReport plan_memory(const Config& config) {
+MemoryReport plan_memory(const Config& given) {
     program_start_bytes();
-    validate(config);
+    validate(given);
+    const Config config = with_shape(given);
     set_num_threads(static_cast<int>(config.threads));
     if (!config.data.empty()) {
         const RunData data(config, nullptr);

@@ -27,6 +27,7 @@ inline Workload head_workload(const HeadShape& s, DType storage, std::int64_t ch
     workload.batch = s.batch;
     workload.width = s.width;
     workload.labels = s.labels;
+    workload.positives = s.batch * s.labels;
     workload.head_dtype = storage;
     workload.chunks = chunks;
     return workload;

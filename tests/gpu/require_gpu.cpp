@@ -13,7 +13,7 @@ namespace {
 class RequireGpu : public ::testing::Environment {
     void SetUp() override {
         try {
-            make_cuda_backend();
+            make_cuda_backend()->allocate(1);
         } catch (const Error& error) {
             if (std::getenv("ELMO_REQUIRE_GPU") != nullptr) FAIL() << error.what();
             // The words in brackets are what ctest knows a skipped test by.

@@ -84,6 +84,7 @@ struct Model {
         workload.tokens = tokens;
         workload.longest = tokens;
         workload.labels = labels;
+        workload.positives = batch * labels;
         workload.head_dtype = head_dtype;
         workload.top_k = 5;
         workload.training = training;

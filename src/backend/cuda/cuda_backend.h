@@ -34,7 +34,9 @@ std::int64_t sort_temp_bytes(std::int64_t entries);  // embedding.cu
 
 class CudaBackend : public Backend {
   public:
-    CudaBackend();  // DeviceError where there is no usable GPU
+    // Asks for no GPU yet: a run can be planned where there is none. allocate() starts the device, and throws
+    // a DeviceError where there is no usable one; nothing else may be called before.
+    CudaBackend() = default;
     ~CudaBackend() override;
 
     std::string_view name() const override { return "cuda"; }
@@ -78,6 +80,7 @@ class CudaBackend : public Backend {
     std::vector<TopK> head_topk(const HeadTopK& op) override;
 
   private:
+    void start();
     // Copies from a host buffer that may be reused at once: through pinned memory, in stream order.
     void send(void* to, const void* from, std::int64_t bytes);
     // Zeroes, in stream order.

@@ -75,7 +75,8 @@ void check_launch(const char* op) {
     check(cudaGetLastError(), op);
 }
 
-CudaBackend::CudaBackend() {
+void CudaBackend::start() {
+    if (stream_ != nullptr) return;
     count_devices();
     check(cudaSetDevice(device_), "choosing the GPU");
     check(cudaGetDeviceProperties(&properties_, device_), "reading the GPU's properties");
@@ -101,22 +102,25 @@ CudaBackend::~CudaBackend() {
     for (cudaEvent_t event : marks_) (void)cudaEventDestroy(event);
     for (Pinned& piece : pinned_) {
         (void)cudaFreeHost(piece.data);
-        (void)cudaEventDestroy(piece.sent);
+        if (piece.sent != nullptr) (void)cudaEventDestroy(piece.sent);
     }
     if (lt_ != nullptr) (void)cublasLtDestroy(lt_);
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
 }
 
 std::string CudaBackend::describe() const {
+    if (stream_ == nullptr) return "an NVIDIA GPU";
     return fmt::format("{} (compute {}.{}, {})", properties_.name, properties_.major, properties_.minor,
                        human_bytes(static_cast<std::int64_t>(properties_.totalGlobalMem)));
 }
 
 std::unique_ptr<MemoryBlock> CudaBackend::allocate(std::int64_t bytes) {
+    start();
     return std::make_unique<DeviceBlock>(bytes);
 }
 
 std::int64_t CudaBackend::free_bytes() const {
+    count_devices();
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "asking for free memory");
     return static_cast<std::int64_t>(free);

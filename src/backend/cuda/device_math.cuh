@@ -124,7 +124,8 @@ inline constexpr int kMiniBias = 7;
 // In units of 2^-17 of the spacing the number is its FP32 bits shifted (normal) or a fixed-point number
 // (subnormal); both count on from one another, as the codes do.
 template <class F>
-__device__ __forceinline__ std::uint32_t stochastic_code(float x, std::uint32_t noise, std::uint32_t& saturated) {
+__device__ __forceinline__ std::uint32_t stochastic_code(float x, std::uint32_t noise,
+                                                         std::uint32_t& saturated) {
     const std::uint32_t bits = __float_as_uint(x);
     const std::uint32_t sign = (bits >> 24) & 0x80u;
     const float magnitude = __uint_as_float(bits & 0x7fffffffu);
@@ -156,7 +157,8 @@ __device__ __forceinline__ float nearest_e4m3(float x) {
     return copysignf((magnitude + shift) - shift, x);
 }
 
-// The four codes of a word as two pairs of BF16: exact. The code's exponent and mantissa are put where BF16 has them and the difference of the biases is multiplied in.
+// The four codes of a word as two pairs of BF16: exact. The code's exponent and mantissa are put where BF16
+// has them and the difference of the biases is multiplied in.
 template <class F>
 __device__ __forceinline__ void decode4(std::uint32_t codes, std::uint32_t& low, std::uint32_t& high) {
     constexpr int kDown = F::kMantissa + 1;  // the exponent's last bit from 8 + M to 7

@@ -27,7 +27,8 @@ __global__ void embed_kernel(DeviceTexts texts, const T* word, const T* position
     if (t >= texts.num_tokens) return;
     const std::int64_t token = texts.tokens[t];
     const std::int64_t place =
-        position == nullptr ? 0 : position_base + t - texts.offsets[text_of(texts.offsets, texts.num_texts, t)];
+        position == nullptr ? 0
+                            : position_base + t - texts.offsets[text_of(texts.offsets, texts.num_texts, t)];
     for (std::int64_t c = threadIdx.x % 32 * V; c < cols; c += 32 * V) {
         float v[V], other[V];
         load_some<V>(word + token * cols + c, v);
@@ -60,9 +61,9 @@ __global__ void keys_kernel(DeviceTexts texts, TableRow kind, std::int64_t posit
 
 constexpr int kRowGroups = 8;  // groups of a block that share out the tokens of a table row
 
-// Block (entry of the sorted list, column group): works where a run of equal keys begins. The run's tokens are
-// shared out to the groups in turn and the groups' sums added in order. With `per_text` the gradient of a token
-// is that of its text divided by the text's length.
+// Block (entry of the sorted list, column group): works where a run of equal keys begins. The run's tokens
+// are shared out to the groups in turn and the groups' sums added in order. With `per_text` the gradient of a
+// token is that of its text divided by the text's length.
 template <int V, class T, class G>
 __global__ void table_gradient_kernel(DeviceTexts texts, const std::int32_t* keys, const std::int32_t* values,
                                       const T* rows, bool per_text, G* dtable, std::int64_t cols,
@@ -101,12 +102,13 @@ __global__ void table_gradient_kernel(DeviceTexts texts, const std::int32_t* key
     }
 }
 
-// Block (text, column group): the mean, or the first token, with dropout. Rows come from x or, for a bag, from
-// the table at the tokens' ids.
+// Block (text, column group): the mean, or the first token, with dropout. Rows come from x or, for a bag,
+// from the table at the tokens' ids.
 template <int V, bool Bag, class T, class Out>
 __global__ void pool_kernel(DeviceTexts texts, const T* x, bool first_only, DropoutArgs dropout, Out* out,
                             std::int64_t cols) {
-    const std::int64_t b = blockIdx.x, c = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * V;
+    const std::int64_t b = blockIdx.x,
+                       c = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * V;
     if (c >= cols) return;
     const std::int64_t begin = texts.offsets[b], end = texts.offsets[b + 1];
     const std::int64_t stop = first_only && end > begin ? begin + 1 : end;
@@ -147,16 +149,14 @@ __global__ void pool_backward_kernel(DeviceTexts texts, const In* dout, bool fir
 
 }  // namespace
 
+// A bound, so that planning needs no GPU: cub asks for a few histograms and, on some cards, a second copy of
+// keys and values.
 std::int64_t sort_temp_bytes(std::int64_t entries) {
-    std::size_t bytes = 0;
-    const std::int32_t* in = nullptr;
-    std::int32_t* out = nullptr;
-    check(cub::DeviceRadixSort::SortPairs(nullptr, bytes, in, out, in, out, entries), "planning the token sort");
-    return static_cast<std::int64_t>(bytes) + 256;
+    return (std::int64_t{1} << 20) + 16 * entries;
 }
 
-void CudaBackend::table_gradient(const DeviceTexts& texts, View rows, TableKind kind, std::int64_t position_base,
-                                 View dtable, bool accumulate) {
+void CudaBackend::table_gradient(const DeviceTexts& texts, View rows, TableKind kind,
+                                 std::int64_t position_base, View dtable, bool accumulate) {
     if (!accumulate) fill_zero(dtable);
     const std::int64_t count = texts.num_tokens, cols = dtable.cols;
     if (count == 0) return;
@@ -165,11 +165,13 @@ void CudaBackend::table_gradient(const DeviceTexts& texts, View rows, TableKind 
     std::int32_t* sorted_keys = sort_out_2T_.as<std::int32_t>();
     std::int32_t* sorted_values = sorted_keys + sort_out_2T_.cols;
     keys_kernel<<<blocks_for(count, 256), 256, 0, stream_>>>(
-        texts, kind == TableKind::kPosition ? TableRow::kPosition : TableRow::kToken, position_base, keys, values);
+        texts, kind == TableKind::kPosition ? TableRow::kPosition : TableRow::kToken, position_base, keys,
+        values);
     check_launch("table gradient");
-    std::size_t temp = static_cast<std::size_t>(sort_temp_.bytes());
-    check(cub::DeviceRadixSort::SortPairs(sort_temp_.data, temp, keys, sorted_keys, values, sorted_values, count, 0,
-                                          32, stream_),
+    std::size_t temp =
+        static_cast<std::size_t>(sort_temp_.bytes());  // cub reports an error where it is too small
+    check(cub::DeviceRadixSort::SortPairs(sort_temp_.data, temp, keys, sorted_keys, values, sorted_values,
+                                          count, 0, 32, stream_),
           "sorting tokens");
     with_type(rows, [&](auto* in) {
         using T = std::remove_pointer_t<decltype(in)>;
@@ -177,8 +179,8 @@ void CudaBackend::table_gradient(const DeviceTexts& texts, View rows, TableKind 
             with_width(cols, [&](auto width) {
                 const dim3 grid(static_cast<unsigned>(count), blocks_for(cols, 32 * width()));
                 table_gradient_kernel<width()><<<grid, 32 * kRowGroups, 0, stream_>>>(
-                    texts, sorted_keys, sorted_values, static_cast<const T*>(in), kind == TableKind::kTokenOfText,
-                    out, cols, accumulate);
+                    texts, sorted_keys, sorted_values, static_cast<const T*>(in),
+                    kind == TableKind::kTokenOfText, out, cols, accumulate);
             });
         });
     });
@@ -203,7 +205,8 @@ void CudaBackend::embed_backward(const EmbedBackward& op) {
     const DeviceTexts batch = texts(op.tokens, op.offsets);
     table_gradient(batch, op.dout_TD, TableKind::kToken, 0, op.dword_VD, op.accumulate);
     if (!op.dposition_PD.empty())
-        table_gradient(batch, op.dout_TD, TableKind::kPosition, op.position_base, op.dposition_PD, op.accumulate);
+        table_gradient(batch, op.dout_TD, TableKind::kPosition, op.position_base, op.dposition_PD,
+                       op.accumulate);
     if (op.dtype_1D.empty()) return;
     if (batch.num_tokens > 0)
         column_sums(op.dout_TD.first(batch.num_tokens), op.dtype_1D, op.accumulate);
@@ -218,10 +221,11 @@ void CudaBackend::pool_forward(const PoolForward& op) {
         using T = std::remove_pointer_t<decltype(x)>;
         with_type(op.out_BD, [&](auto* out) {
             with_width(op.out_BD.cols, [&](auto width) {
-                const dim3 grid(static_cast<unsigned>(batch.num_texts), blocks_for(op.out_BD.cols, 32 * width()));
-                pool_kernel<width(), false><<<grid, 32, 0, stream_>>>(
-                    batch, static_cast<const T*>(x), op.pooling == Pooling::kCls, dropout_args(op.dropout), out,
-                    op.out_BD.cols);
+                const dim3 grid(static_cast<unsigned>(batch.num_texts),
+                                blocks_for(op.out_BD.cols, 32 * width()));
+                pool_kernel<width(), false>
+                    <<<grid, 32, 0, stream_>>>(batch, static_cast<const T*>(x), op.pooling == Pooling::kCls,
+                                               dropout_args(op.dropout), out, op.out_BD.cols);
             });
         });
     });
@@ -236,8 +240,8 @@ void CudaBackend::pool_backward(const PoolBackward& op) {
             using In = std::remove_pointer_t<decltype(dout)>;
             with_width(op.dx_TD.cols, [&](auto width) {
                 pool_backward_kernel<width()><<<blocks_for(batch.num_tokens, 8), 256, 0, stream_>>>(
-                    batch, static_cast<const In*>(dout), op.pooling == Pooling::kCls, dropout_args(op.dropout), dx,
-                    op.dx_TD.cols);
+                    batch, static_cast<const In*>(dout), op.pooling == Pooling::kCls,
+                    dropout_args(op.dropout), dx, op.dx_TD.cols);
             });
         });
     });

@@ -1,8 +1,8 @@
 // The head's step and ranking: chunks of labels through three products (logits and g, dx, update), on tensor
 // cores where the shape allows (head_tiles.cuh), else plainly (head_simple.cuh).
 //
-// dx: tile t of 128 labels adds to slice t % slices, each slice in the order of its tiles, the slices in order:
-// the sum depends on the shape alone, not on the chunks.
+// dx: tile t of 128 labels adds to slice t % slices, each slice in the order of its tiles, the slices in
+// order: the sum depends on the shape alone, not on the chunks.
 #include <algorithm>
 #include <limits>
 
@@ -124,8 +124,8 @@ void run_tiles(const HeadArgs& a, cudaStream_t stream) {
     }
     check_launch("head, logits");
     allow_shared(tiles::input_gradient_kernel<S>, tiles::kInputShared<S>);
-    tiles::input_gradient_kernel<S>
-        <<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads, tiles::kInputShared<S>, stream>>>(a);
+    tiles::input_gradient_kernel<S><<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads,
+                                      tiles::kInputShared<S>, stream>>>(a);
     check_launch("head, input gradient");
     allow_shared(tiles::update_kernel<S>, tiles::kUpdateShared);
     tiles::update_kernel<S><<<grid(columns * tiles), kThreads, tiles::kUpdateShared, stream>>>(a);
@@ -135,7 +135,8 @@ void run_tiles(const HeadArgs& a, cudaStream_t stream) {
 template <class S>
 void run_simple(const HeadArgs& a, cudaStream_t stream) {
     constexpr std::int64_t kHalves = kLabelTile / simple::kEdge;
-    const std::int64_t rows = (a.last_tile - a.first_tile) * kHalves, batches = a.padded_batch / simple::kEdge;
+    const std::int64_t rows = (a.last_tile - a.first_tile) * kHalves,
+                       batches = a.padded_batch / simple::kEdge;
     const std::int64_t columns = (a.width + simple::kEdge - 1) / simple::kEdge;
     const dim3 logit_grid(grid(rows), grid(batches));
     if (a.losses != nullptr)
@@ -160,8 +161,9 @@ void run_rank(const HeadArgs& a, bool fast, cudaStream_t stream) {
                                     tiles::kLogitShared<S>, stream>>>(a);
             return check_launch("head, ranking");
         }
-    simple::rank_kernel<S><<<dim3(grid(tiles * (kLabelTile / simple::kEdge)), grid(a.padded_batch / simple::kEdge)),
-                             kThreads, 0, stream>>>(a);
+    simple::rank_kernel<S>
+        <<<dim3(grid(tiles * (kLabelTile / simple::kEdge)), grid(a.padded_batch / simple::kEdge)), kThreads,
+           0, stream>>>(a);
     check_launch("head, ranking");
 }
 
@@ -186,7 +188,8 @@ void with_storage(DType dtype, const Body& body) {
 
 std::int64_t CudaBackend::preferred_chunks(const Workload& w) const {
     const std::int64_t labels = std::max<std::int64_t>(
-        round_up(kChunkBytes / (2 * round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile)), kLabelTile), kLabelTile);
+        round_up(kChunkBytes / (2 * round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile)), kLabelTile),
+        kLabelTile);
     return std::max<std::int64_t>((w.labels + labels - 1) / labels, 1);
 }
 
@@ -200,12 +203,15 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
     const std::int64_t tiles = (w.labels + kLabelTile - 1) / kLabelTile;
     const std::int64_t chunks = std::clamp<std::int64_t>(w.chunks, 1, tiles);
     head_.x_update = arena.allocate("scratch/head_update_input", x_dtype, padded, w.width);
-    head_.g = arena.allocate("scratch/head_logit_gradient", DType::kBf16, (tiles + chunks - 1) / chunks * kLabelTile,
-                             padded);
-    head_.dx_slices = arena.allocate("scratch/head_input_gradient_slices", DType::kF32,
-                                     slices_for(w.labels, padded, w.width), std::max<std::int64_t>(w.batch, 1) * w.width);
-    head_.positive_labels = arena.allocate("scratch/positive_labels", DType::kI64, 1, std::max<std::int64_t>(w.positives, 1));
-    head_.positive_samples = arena.allocate("scratch/positive_samples", DType::kI32, 1, std::max<std::int64_t>(w.positives, 1));
+    head_.g = arena.allocate("scratch/head_logit_gradient", DType::kBf16,
+                             (tiles + chunks - 1) / chunks * kLabelTile, padded);
+    head_.dx_slices =
+        arena.allocate("scratch/head_input_gradient_slices", DType::kF32,
+                       slices_for(w.labels, padded, w.width), std::max<std::int64_t>(w.batch, 1) * w.width);
+    head_.positive_labels =
+        arena.allocate("scratch/positive_labels", DType::kI64, 1, std::max<std::int64_t>(w.positives, 1));
+    head_.positive_samples =
+        arena.allocate("scratch/positive_samples", DType::kI32, 1, std::max<std::int64_t>(w.positives, 1));
     head_.tile_starts = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
     head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1, tiles * (padded / kBatchTile) * 4);
     head_.report = arena.allocate("scratch/head_report", DType::kU8, 1, sizeof(HeadReport));
@@ -288,7 +294,8 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
         static_cast<long long>(op.rounding.step), a.report);
     check_launch("head, input gradient");
     if (!op.want_loss) return {};
-    const std::int64_t parts = tiled ? tiles * (a.padded_batch / kBatchTile) : tiles * 2 * (a.padded_batch / simple::kEdge);
+    const std::int64_t parts =
+        tiled ? tiles * (a.padded_batch / kBatchTile) : tiles * 2 * (a.padded_batch / simple::kEdge);
     add_losses_kernel<<<1, kThreads, 0, stream_>>>(a.losses, parts, a.report);
     check_launch("head, loss");
     HeadReport report{};
@@ -300,7 +307,8 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
 }
 
 void CudaBackend::rank_tiles(const HeadArgs& a, DType dtype) {
-    with_storage(dtype, [&](auto storage) { run_rank<decltype(storage)>(a, on_tiles(a.width, dtype), stream_); });
+    with_storage(dtype,
+                 [&](auto storage) { run_rank<decltype(storage)>(a, on_tiles(a.width, dtype), stream_); });
 }
 
 }  // namespace elmo::cuda

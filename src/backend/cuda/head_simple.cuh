@@ -1,5 +1,6 @@
-// The head's three products without tensor cores: for FP32 weights, whose products are FP32, and for widths that
-// the tiles of head_tiles.cuh do not cover. One kernel body; what is multiplied and where it goes are functors.
+// The head's three products without tensor cores: for FP32 weights, whose products are FP32, and for widths
+// that the tiles of head_tiles.cuh do not cover. One kernel body; what is multiplied and where it goes are
+// functors.
 #pragma once
 
 #include "backend/cuda/head_storage.cuh"
@@ -12,8 +13,8 @@ constexpr int kEdge = 64, kDepth = 16;
 // acc[i][j] of rows row0 + ty + 16 i and columns column0 + tx + 16 j: sum over k in [0, depth) of
 // a(row, k) b(k, column), k ascending. a and b give 0 outside their matrices.
 template <class A, class B>
-__device__ __forceinline__ void product(std::int64_t row0, std::int64_t column0, std::int64_t depth, const A& a,
-                                        const B& b, float (&acc)[4][4]) {
+__device__ __forceinline__ void product(std::int64_t row0, std::int64_t column0, std::int64_t depth,
+                                        const A& a, const B& b, float (&acc)[4][4]) {
     __shared__ float at[kDepth][kEdge + 1], bt[kDepth][kEdge + 1];
     const int tx = threadIdx.x % 16, ty = threadIdx.x / 16;
     for (std::int64_t k0 = 0; k0 < depth; k0 += kDepth) {
@@ -74,8 +75,8 @@ __global__ void gradient_kernel(HeadArgs a) {
     float acc[4][4] = {};
     logits<S>(a, label0, sample0, acc);
     __syncthreads();  // the mask is clear
-    for (std::int32_t i = a.tile_starts[tile] + static_cast<std::int32_t>(threadIdx.x); i < a.tile_starts[tile + 1];
-         i += kThreads) {
+    for (std::int32_t i = a.tile_starts[tile] + static_cast<std::int32_t>(threadIdx.x);
+         i < a.tile_starts[tile + 1]; i += kThreads) {
         const std::int64_t row = a.positive_labels[i] - label0, sample = a.positive_samples[i] - sample0;
         if (row >= 0 && row < kEdge && sample >= 0 && sample < kEdge)
             atomicOr(&mask[row][sample / 32], 1u << (sample % 32));

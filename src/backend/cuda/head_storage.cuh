@@ -1,5 +1,5 @@
-// The storage formats of W as the head's kernels use them: one element at a time on the simple path, eight at a
-// time (one block of noise) on the fast one.
+// The storage formats of W as the head's kernels use them: one element at a time on the simple path, eight at
+// a time (one block of noise) on the fast one.
 #pragma once
 
 #include "backend/cuda/device_math.cuh"

@@ -1,6 +1,6 @@
 // The head's three products on tensor cores, tiles of 128 x 128, for widths that are multiples of 64 and W in
-// BF16 or 8 bits (decoded on chip to BF16, which holds every 8-bit weight exactly). Eight warps: four along the
-// rows of a tile, two along its columns, 32 x 64 each.
+// BF16 or 8 bits (decoded on chip to BF16, which holds every 8-bit weight exactly). Eight warps: four along
+// the rows of a tile, two along its columns, 32 x 64 each.
 #pragma once
 
 #include "backend/cuda/head_storage.cuh"
@@ -35,21 +35,27 @@ struct Place {
           warp_column(warp % 2 * 64) {}
 };
 
-// Fragments of 16 x 16 at (row, k) of a tile stored [row][k] (rows of 128 bytes): also those of two n-tiles of a
-// B operand stored [n][k], in the order b0, b0', b1, b1' below.
-__device__ __forceinline__ void load_rows(std::uint32_t (&r)[4], std::uint32_t tile, int row, int k_piece, int lane) {
+// Fragments of 16 x 16 at (row, k) of a tile stored [row][k] (rows of 128 bytes): also those of two n-tiles
+// of a B operand stored [n][k], in the order b0, b0', b1, b1' below.
+__device__ __forceinline__ void load_rows(std::uint32_t (&r)[4], std::uint32_t tile, int row, int k_piece,
+                                          int lane) {
     load_matrices(r, tile + tile_offset<128>(row + lane % 16, k_piece + lane / 16));
 }
 // Fragments of an A operand stored [k][m] in rows of 256 bytes.
-__device__ __forceinline__ void load_columns_a(std::uint32_t (&r)[4], std::uint32_t tile, int k, int m_piece, int lane) {
-    load_matrices_transposed(r, tile + tile_offset<256>(k + lane % 8 + (lane / 16) * 8, m_piece + (lane / 8) % 2));
+__device__ __forceinline__ void load_columns_a(std::uint32_t (&r)[4], std::uint32_t tile, int k, int m_piece,
+                                               int lane) {
+    load_matrices_transposed(
+        r, tile + tile_offset<256>(k + lane % 8 + (lane / 16) * 8, m_piece + (lane / 8) % 2));
 }
-// Fragments of two n-tiles of a B operand stored [k][n] in rows of 256 bytes: b0, b1 of the first, of the second.
-__device__ __forceinline__ void load_columns_b(std::uint32_t (&r)[4], std::uint32_t tile, int k, int n_piece, int lane) {
+// Fragments of two n-tiles of a B operand stored [k][n] in rows of 256 bytes: b0, b1 of the first, of the
+// second.
+__device__ __forceinline__ void load_columns_b(std::uint32_t (&r)[4], std::uint32_t tile, int k, int n_piece,
+                                               int lane) {
     load_matrices_transposed(r, tile + tile_offset<256>(k + lane % 16, n_piece + lane / 16));
 }
 
-// Starts the copy of `rows` rows of RowBytes into a tile; row r comes from source(r), which is null past the end.
+// Starts the copy of `rows` rows of RowBytes into a tile; row r comes from source(r), which is null past the
+// end.
 template <int RowBytes, class Source>
 __device__ __forceinline__ void fetch(std::uint32_t tile, int rows, const Source& source) {
     constexpr int kPieces = RowBytes / 16;
@@ -63,14 +69,15 @@ __device__ __forceinline__ void fetch(std::uint32_t tile, int rows, const Source
 // ---- logits ---------------------------------------------------------------------------------------------
 // Bytes of a W row that one step takes.
 template <class S>
-constexpr int kWeightRowBytes = kStep * static_cast<int>(sizeof(typename S::Raw));
+constexpr int kWeightRowBytes = kStep* static_cast<int>(sizeof(typename S::Raw));
 template <class S>
-constexpr int kLogitStage = kTile * kWeightRowBytes<S> + kTile * kStep * 2;
+constexpr int kLogitStage = kTile* kWeightRowBytes<S> + kTile* kStep * 2;
 template <class S>
-constexpr int kLogitShared = kStages * kLogitStage<S>;
+constexpr int kLogitShared = kStages* kLogitStage<S>;
 
-// z of labels [tile * 128, + 128) and texts [batch tile * 128, + 128). With 8-bit W, x_logit has each group of 16
-// columns permuted (stage_batch_kernel) so that the four codes a thread gets at once are its four factors.
+// z of labels [tile * 128, + 128) and texts [batch tile * 128, + 128). With 8-bit W, x_logit has each group
+// of 16 columns permuted (stage_batch_kernel) so that the four codes a thread gets at once are its four
+// factors.
 template <class S>
 __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t tile, std::int64_t batch_tile,
                                        unsigned char* shared, Accumulator& acc) {
@@ -79,7 +86,8 @@ __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t tile, std
     const std::uint32_t base = shared_address(shared);
     const auto* w = static_cast<const char*>(a.w_LD);
     const auto* x = static_cast<const char*>(a.x_logit);
-    const std::int64_t w_bytes = a.width * static_cast<std::int64_t>(sizeof(typename S::Raw)), x_bytes = a.width * 2;
+    const std::int64_t w_bytes = a.width * static_cast<std::int64_t>(sizeof(typename S::Raw)),
+                       x_bytes = a.width * 2;
     const int steps = static_cast<int>(a.width / kStep);
     const auto fetch_step = [&](int step) {
         const std::uint32_t stage = base + step % kStages * kLogitStage<S>;
@@ -110,7 +118,8 @@ __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t tile, std
             for (int mi = 0; mi < 2; ++mi) {
                 const int row = at.warp_row + 16 * mi;
                 if constexpr (kCodes) {
-                    // One load serves two steps of 16: rows g, g + 8 of the first 16 codes, then of the second.
+                    // One load serves two steps of 16: rows g, g + 8 of the first 16 codes, then of the
+                    // second.
                     if (k % 2 == 0)
                         load_matrices(codes[mi], wt + tile_offset<64>(row + at.lane % 16, k + at.lane / 16));
                     const int half = k % 2 * 2;
@@ -143,7 +152,8 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {
     __shared__ float losses[kThreads / 32];
     const Place at;
     const std::int64_t tile = a.first_tile + blockIdx.x, batch_tile = blockIdx.y;
-    for (int i = threadIdx.x; i < kTile * kTile / 32; i += kThreads) mask[i / (kTile / 32)][i % (kTile / 32)] = 0;
+    for (int i = threadIdx.x; i < kTile * kTile / 32; i += kThreads)
+        mask[i / (kTile / 32)][i % (kTile / 32)] = 0;
     Accumulator acc;
     logits<S>(a, tile, batch_tile, shared, acc);
     __syncthreads();  // the mask is clear
@@ -212,9 +222,9 @@ __global__ void __launch_bounds__(kThreads, 2) rank_kernel(HeadArgs a) {
 
 // ---- dx -------------------------------------------------------------------------------------------------
 template <class S>
-constexpr int kInputStage = kStep * kTile * 2 + kStep * kTile * static_cast<int>(sizeof(typename S::Raw));
+constexpr int kInputStage = kStep* kTile * 2 + kStep* kTile* static_cast<int>(sizeof(typename S::Raw));
 template <class S>
-constexpr int kInputShared = kStages * kInputStage<S> + (sizeof(typename S::Raw) == 1 ? kStep * kTile * 2 : 0);
+constexpr int kInputShared = kStages* kInputStage<S> + (sizeof(typename S::Raw) == 1 ? kStep * kTile * 2 : 0);
 
 // dx[texts of a batch tile, 128 columns] of the tiles of one slice (tile % slices == slice), continued from
 // chunk to chunk. Grid: (column tiles, batch tiles, slices).
@@ -230,23 +240,23 @@ __global__ void __launch_bounds__(kThreads, 2) input_gradient_kernel(HeadArgs a)
     const std::int64_t begin =
         a.first_tile + (slice - a.first_tile % a.num_slices + a.num_slices) % a.num_slices;
     if (begin >= a.last_tile) return;
-    const int steps =
-        static_cast<int>(((a.last_tile - 1 - begin) / a.num_slices + 1) * (kTile / kStep));
+    const int steps = static_cast<int>(((a.last_tile - 1 - begin) / a.num_slices + 1) * (kTile / kStep));
     const auto* w = static_cast<const char*>(a.w_LD);
     const auto fetch_step = [&](int step) {
         const std::uint32_t stage = base + step % kStages * kInputStage<S>;
         const std::int64_t tile = begin + step / (kTile / kStep) * a.num_slices;
         const std::int64_t label = tile * kTile + step % (kTile / kStep) * kStep;
         fetch<256>(stage, kStep, [&](int row, int piece) -> const char* {
-            return reinterpret_cast<const char*>(a.g_CB + (label - a.first_tile * kTile + row) * a.padded_batch +
-                                                 batch_tile * kTile) +
+            return reinterpret_cast<const char*>(
+                       a.g_CB + (label - a.first_tile * kTile + row) * a.padded_batch + batch_tile * kTile) +
                    piece * 16;
         });
         fetch<kRawRow>(stage + kStep * kTile * 2, kStep, [&](int row, int piece) -> const char* {
             constexpr int kPieceColumns = 16 / static_cast<int>(sizeof(typename S::Raw));
             const std::int64_t column = first_column + piece * kPieceColumns;
             if (label + row >= a.labels || column >= a.width) return nullptr;
-            return w + ((label + row) * a.width + column) * static_cast<std::int64_t>(sizeof(typename S::Raw));
+            return w +
+                   ((label + row) * a.width + column) * static_cast<std::int64_t>(sizeof(typename S::Raw));
         });
     };
     float* out = a.dx_slices + slice * a.batch * a.width;
@@ -321,7 +331,8 @@ __global__ void __launch_bounds__(kThreads, 2) input_gradient_kernel(HeadArgs a)
 constexpr int kUpdateStage = kTile * kStep * 2 + kStep * kTile * 2;
 constexpr int kUpdateShared = kStages * kUpdateStage;
 
-// W = SR(W keep - lr g X) of 128 labels and 128 columns. Grid: tiles of the chunk x column tiles, columns first.
+// W = SR(W keep - lr g X) of 128 labels and 128 columns. Grid: tiles of the chunk x column tiles, columns
+// first.
 template <class S>
 __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
     extern __shared__ __align__(128) unsigned char shared[];
@@ -397,12 +408,14 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
                     v[2 * j] = v[2 * j] * a.keep - a.lr * pairs[j].x;
                     v[2 * j + 1] = v[2 * j + 1] * a.keep - a.lr * pairs[j].y;
                 }
-                S::store8(w + label * a.width + column, v, noise_block(a.rounding, label, column >> 3), saturated);
+                S::store8(w + label * a.width + column, v, noise_block(a.rounding, label, column >> 3),
+                          saturated);
             }
         }
     if constexpr (sizeof(typename S::Raw) == 1) {
         const unsigned total = __reduce_add_sync(0xffffffffu, saturated);
-        if (at.lane == 0 && total > 0) atomicAdd(&a.report->saturations, static_cast<unsigned long long>(total));
+        if (at.lane == 0 && total > 0)
+            atomicAdd(&a.report->saturations, static_cast<unsigned long long>(total));
     }
 }
 

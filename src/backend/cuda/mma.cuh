@@ -46,8 +46,8 @@ __device__ __forceinline__ void multiply(float (&c)[4], const std::uint32_t (&a)
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// Byte offset of 16-byte piece `piece` of row `row` in a tile whose rows have RowBytes (64, 128 or 256): pieces
-// are permuted within a row so that eight rows at one column touch all banks.
+// Byte offset of 16-byte piece `piece` of row `row` in a tile whose rows have RowBytes (64, 128 or 256):
+// pieces are permuted within a row so that eight rows at one column touch all banks.
 template <int RowBytes>
 __device__ __forceinline__ int tile_offset(int row, int piece) {
     static_assert(RowBytes == 64 || RowBytes == 128 || RowBytes == 256);

@@ -25,8 +25,8 @@ __device__ __forceinline__ void for_columns(int lane, std::int64_t cols, const B
 
 template <int V, class T>
 __global__ void norm_forward_kernel(const T* a, const T* residual, DropoutArgs dropout, const T* gamma,
-                                    const T* beta, float epsilon, T* sum, T* y, float* stats, std::int64_t rows,
-                                    std::int64_t cols) {
+                                    const T* beta, float epsilon, T* sum, T* y, float* stats,
+                                    std::int64_t rows, std::int64_t cols) {
     extern __shared__ float shared[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     float* row_sum = shared + warp * ((cols + 7) / 8 * 8);
@@ -146,11 +146,13 @@ void CudaBackend::residual_norm_forward(const ResidualNormForward& op) {
         with_width(cols, [&](auto width) {
             const std::int64_t floats = (cols + 7) / 8 * 8;
             const int warps = warps_for(floats);
-            norm_forward_kernel<width()><<<blocks_for(rows, warps), 32 * warps, warps * floats * 4, stream_>>>(
-                static_cast<const T*>(a), op.residual_TD.empty() ? nullptr : static_cast<const T*>(op.residual_TD.data),
-                dropout_args(op.dropout), static_cast<const T*>(op.gamma_1D.data),
-                static_cast<const T*>(op.beta_1D.data), op.epsilon, static_cast<T*>(op.sum_TD.data),
-                static_cast<T*>(op.y_TD.data), op.stats_T2.as<float>(), rows, cols);
+            norm_forward_kernel<width()>
+                <<<blocks_for(rows, warps), 32 * warps, warps * floats * 4, stream_>>>(
+                    static_cast<const T*>(a),
+                    op.residual_TD.empty() ? nullptr : static_cast<const T*>(op.residual_TD.data),
+                    dropout_args(op.dropout), static_cast<const T*>(op.gamma_1D.data),
+                    static_cast<const T*>(op.beta_1D.data), op.epsilon, static_cast<T*>(op.sum_TD.data),
+                    static_cast<T*>(op.y_TD.data), op.stats_T2.as<float>(), rows, cols);
         });
     });
     check_launch("residual norm forward");

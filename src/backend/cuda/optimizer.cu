@@ -1,5 +1,5 @@
-// AdamW over all tensors of a call in one kernel, and the filling of weights. Compiled without contraction and
-// in the order of the CPU backend: both give the same bits.
+// AdamW over all tensors of a call in one kernel, and the filling of weights. Compiled without contraction
+// and in the order of the CPU backend: both give the same bits.
 #include <cmath>
 #include <cstring>
 
@@ -149,20 +149,21 @@ void CudaBackend::adamw(std::span<const AdamWUpdate> ops) {
     std::int64_t blocks = 0;
     for (const AdamWUpdate& op : ops) {
         if (op.w.size() == 0) continue;
-        entries.push_back({op.w.data, op.grad.data, op.m.data, op.v.data, op.c.data, op.w.size(), op.w.cols, blocks,
-                           op.key.stream, op.weight_decay});
+        entries.push_back({op.w.data, op.grad.data, op.m.data, op.v.data, op.c.data, op.w.size(), op.w.cols,
+                           blocks, op.key.stream, op.weight_decay});
         blocks += (op.w.size() + kBlockElements - 1) / kBlockElements;
     }
     if (entries.empty()) return;
-    const AdamWArgs args{first.lr,
-                         first.beta1,
-                         first.beta2,
-                         first.epsilon,
-                         first.grad_scale,
-                         static_cast<float>(1.0 / (1.0 - std::pow(double{first.beta1}, static_cast<double>(first.t)))),
-                         static_cast<float>(1.0 / (1.0 - std::pow(double{first.beta2}, static_cast<double>(first.t)))),
-                         first.key.seed,
-                         first.key.step};
+    const AdamWArgs args{
+        first.lr,
+        first.beta1,
+        first.beta2,
+        first.epsilon,
+        first.grad_scale,
+        static_cast<float>(1.0 / (1.0 - std::pow(double{first.beta1}, static_cast<double>(first.t)))),
+        static_cast<float>(1.0 / (1.0 - std::pow(double{first.beta2}, static_cast<double>(first.t)))),
+        first.key.seed,
+        first.key.step};
     const auto* table = static_cast<const TensorEntry*>(
         on_device(entries.data(), static_cast<std::int64_t>(entries.size() * sizeof(TensorEntry))));
     with_type(first.w, [&](auto* w) {
@@ -182,8 +183,7 @@ const void* CudaBackend::on_device(const void* table, std::int64_t bytes) {
         if (static_cast<std::int64_t>(known.content.size()) == bytes &&
             std::memcmp(known.content.data(), from, known.content.size()) == 0)
             return known.device;
-    if (bytes > optimizer_table_.bytes())
-        throw DeviceError("AdamW: more tensors than were planned for");
+    if (bytes > optimizer_table_.bytes()) throw DeviceError("AdamW: more tensors than were planned for");
     if (tables_used_ + bytes > optimizer_table_.bytes()) {
         tables_.clear();
         tables_used_ = 0;

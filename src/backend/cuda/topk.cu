@@ -1,6 +1,6 @@
-// Ranking on the device, streaming: a logit above its text's threshold (the k-th best so far) is appended to the
-// text's candidates; between chunks a block a text sorts them, keeps k, and raises the threshold. Chunks grow as
-// thresholds settle. No [texts, labels] matrix exists.
+// Ranking on the device, streaming: a logit above its text's threshold (the k-th best so far) is appended to
+// the text's candidates; between chunks a block a text sorts them, keeps k, and raises the threshold. Chunks
+// grow as thresholds settle. No [texts, labels] matrix exists.
 #include <algorithm>
 #include <limits>
 
@@ -81,8 +81,9 @@ std::vector<TopK> CudaBackend::head_topk(const HeadTopK& op) {
     if (batch == 0 || k <= 0) return best;
     const std::int64_t capacity = head_.candidates.cols;
     if (k > kLargestK || 4 * k > capacity)
-        throw ConfigError("the best labels of a text: a GPU ranks at most 4096 at once (and what was planned); ask for "
-                          "fewer, or use --device cpu");
+        throw ConfigError(
+            "the best labels of a text: a GPU ranks at most 4096 at once (and what was planned); ask for "
+            "fewer, or use --device cpu");
     if (labels > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
         throw ConfigError("a GPU ranks at most 2^32 labels");
     HeadArgs a = stage_head(op.x_BD, op.w_LD, false);
@@ -93,11 +94,13 @@ std::vector<TopK> CudaBackend::head_topk(const HeadTopK& op) {
     const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
     // What always fits: all of it may pass beside the k kept.
     const std::int64_t safe = (capacity - k) / kLabelTile;
-    // While labels come in no particular order, a chunk of `growth` times what was seen adds about growth * k.
+    // While labels come in no particular order, a chunk of `growth` times what was seen adds about growth *
+    // k.
     const std::int64_t growth = std::clamp<std::int64_t>((capacity - k) / (8 * k), 1, 32);
     std::int32_t* overflow = flags_.as<std::int32_t>();
     const auto shared = static_cast<std::size_t>(capacity) * sizeof(std::uint64_t);
-    check(cudaFuncSetAttribute(keep_best_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, static_cast<int>(shared)),
+    check(cudaFuncSetAttribute(keep_best_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared)),
           "top-k");
     for (const bool careful : {false, true}) {
         clear(overflow, 4, "top-k");
@@ -109,7 +112,8 @@ std::vector<TopK> CudaBackend::head_topk(const HeadTopK& op) {
             a.last_tile = std::min({tiles, first + step, first + (std::int64_t{1} << 15)});
             rank_tiles(a, op.w_LD.dtype);
             keep_best_kernel<<<static_cast<unsigned>(batch), kSortThreads, shared, stream_>>>(
-                a.candidates, a.counts, static_cast<std::uint64_t*>(head_.thresholds.data), capacity, k, overflow);
+                a.candidates, a.counts, static_cast<std::uint64_t*>(head_.thresholds.data), capacity, k,
+                overflow);
             check_launch("top-k");
             first = a.last_tile;
         }

@@ -1,0 +1,62 @@
+#include "train/shapes.h"
+
+#include <fmt/format.h>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "elmo/messages.h"
+
+namespace elmo {
+namespace {
+
+const NamedShape& find(const std::string& name) {
+    std::vector<std::string> names;
+    for (const NamedShape& shape : named_shapes()) {
+        if (shape.name == name) return shape;
+        names.push_back(shape.name);
+    }
+    throw ConfigError(fmt::format("shape: expected {}, found '{}'{}", fmt::join(names, ", "), quoted(name),
+                                  did_you_mean(name, names)));
+}
+
+}  // namespace
+
+const std::vector<NamedShape>& named_shapes() {
+    static const std::vector<NamedShape> shapes = {{"lf-amazontitles-131k", 131'073, 512, 32, 6},
+                                                   {"amazontitles-670k", 670'091, 256, 32, 12},
+                                                   {"lf-amazontitles-1.3m", 1'305'265, 512, 32, 6},
+                                                   {"amazon-3m", 2'812'281, 128, 128, 12},
+                                                   {"lf-paper2keywords-8.6m", 8'623'847, 128, 128, 6}};
+    return shapes;
+}
+
+Config with_shape(Config config) {
+    if (config.shape.empty()) return config;
+    const NamedShape& shape = find(config.shape);
+    if (config.labels == 0) config.labels = shape.labels;
+    config.batch_size = shape.batch;
+    config.max_length = shape.length;
+    return config;
+}
+
+EncoderSpec shape_encoder(const Config& config) {
+    const NamedShape& shape = find(config.shape);
+    EncoderSpec spec;
+    spec.family = shape.layers == 6 ? "distilbert" : "bert";
+    spec.vocab = 30'522;
+    spec.width = 768;
+    spec.layers = shape.layers;
+    spec.heads = 12;
+    spec.intermediate = 3072;
+    spec.positions = 512;
+    spec.types = spec.family == "bert" ? 2 : 0;
+    spec.hidden_dropout = spec.attention_dropout =
+        static_cast<float>(config.encoder_dropout < 0 ? 0.1 : config.encoder_dropout);
+    spec.pooled_dropout = static_cast<float>(config.dropout);
+    spec.dtype = config.encoder_precision == "fp32" ? DType::kF32 : DType::kBf16;
+    spec.frozen = config.freeze_encoder;
+    spec.accumulate = config.accumulate;
+    return spec;
+}
+
+}  // namespace elmo
