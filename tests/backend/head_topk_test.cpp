@@ -5,58 +5,105 @@
 namespace elmo::testing_ops {
 namespace {
 
-// Top-k: every label in the ranking has its score within the bound, and none left out is better than the
-// worst.
+std::vector<std::int64_t> labels_of(const TopK& best) {
+    std::vector<std::int64_t> labels;
+    for (const ScoredLabel& l : best.sorted()) labels.push_back(l.label);
+    return labels;
+}
+
+// Every label in the ranking has its score within the bound, and none left out is better than the worst.
+void check_ranking(const HeadShape& s, std::int64_t k, DType storage, const std::string& kind, Backend& truth,
+                   Rng& rng) {
+    const DType input = k == 5 ? DType::kF32 : DType::kBf16;
+    const auto x = make_input("x", input, s.batch, s.width, rng);
+    const auto w = make_input("w", storage, s.labels, s.width, rng, 0.3);
+    Workload workload = head_workload(s, storage, 1);
+    workload.training = false;
+    workload.top_k = k;
+    Reserved tested(make_tested_backend(kind), workload);
+    const auto best = tested->head_topk({x->view(), w->view(), k});
+    const auto all = truth.head_topk({x->view(), w->view(), s.labels});
+    const reference::Matrix xm(x->view()), wm(w->view());
+    ASSERT_EQ(static_cast<std::int64_t>(best.size()), s.batch);
+    for (std::size_t b = 0; b < best.size(); ++b) {
+        const auto ranking = best[b].sorted();
+        ASSERT_EQ(static_cast<std::int64_t>(ranking.size()), std::min(k, s.labels));
+        std::vector<double> exact(static_cast<std::size_t>(s.labels)), bound(exact.size());
+        for (const ScoredLabel& l : all[b].sorted()) {
+            exact[static_cast<std::size_t>(l.label)] = l.score;
+            double size = 0;
+            for (std::int64_t d = 0; d < s.width; ++d)
+                size += std::abs(xm(static_cast<std::int64_t>(b), d) * wm(l.label, d));
+            // E4M3 of x may be 1/16 larger; the exact score above is rounded to FP32 once.
+            bound[static_cast<std::size_t>(l.label)] = sum_error(s.width + 1) * size * 1.0625 + 0x1p-126;
+        }
+        std::vector<bool> taken(exact.size());
+        for (std::size_t i = 0; i < ranking.size(); ++i) {
+            const auto label = static_cast<std::size_t>(ranking[i].label);
+            ASSERT_LT(label, exact.size());
+            ASSERT_FALSE(taken[label]);
+            taken[label] = true;
+            ASSERT_LE(std::abs(ranking[i].score - exact[label]), bound[label]);
+            if (i > 0) {
+                ASSERT_TRUE(ranks_before(ranking[i - 1], ranking[i]));
+            }
+        }
+        for (std::size_t label = 0; label < exact.size(); ++label) {
+            if (!taken[label]) {
+                ASSERT_LE(exact[label], ranking.back().score + bound[label]);
+            }
+        }
+    }
+}
+
 TEST(HeadTopK, ScoresAndRankingWithinBounds) {
     Rng rng(67);
     const auto truth = make_reference_backend();
+    std::vector<HeadShape> shapes(std::begin(kHeadShapes), std::end(kHeadShapes));
+    for (const HeadShape& s : tiled_shapes())
+        if (s.batch * s.width * s.labels < 10000000) shapes.push_back(s);
     for (const std::string& kind : head_products())
         for (const DType storage : kHeadStorages)
-            for (const HeadShape& s : kHeadShapes)
-                for (const std::int64_t k : {std::int64_t{1}, std::int64_t{5}, s.labels + 2}) {
+            for (const HeadShape& s : shapes)
+                // A GPU ranks no more than 4096 at once.
+                for (const std::int64_t k :
+                     {std::int64_t{1}, std::int64_t{5},
+                      kTestsGpu ? std::min<std::int64_t>(s.labels + 2, 4096) : s.labels + 2}) {
                     if (repeats(kind, storage)) continue;
-                    const DType input = k == 5 ? DType::kF32 : DType::kBf16;
-                    const auto x = make_input("x", input, s.batch, s.width, rng);
-                    const auto w = make_input("w", storage, s.labels, s.width, rng, 0.3);
-                    Workload workload = head_workload(s, storage, 1);
-                    workload.training = false;
-                    workload.top_k = k;
-                    Reserved tested(make_tested_backend(kind), workload);
-                    const auto best = tested->head_topk({x->view(), w->view(), k});
-                    const auto all = truth->head_topk({x->view(), w->view(), s.labels});
-                    const reference::Matrix xm(x->view()), wm(w->view());
-                    ASSERT_EQ(static_cast<std::int64_t>(best.size()), s.batch);
-                    for (std::size_t b = 0; b < best.size(); ++b) {
-                        const auto ranking = best[b].sorted();
-                        ASSERT_EQ(static_cast<std::int64_t>(ranking.size()), std::min(k, s.labels));
-                        std::vector<double> exact(static_cast<std::size_t>(s.labels)), bound(exact.size());
-                        for (const ScoredLabel& l : all[b].sorted()) {
-                            exact[static_cast<std::size_t>(l.label)] = l.score;
-                            double size = 0;
-                            for (std::int64_t d = 0; d < s.width; ++d)
-                                size += std::abs(xm(static_cast<std::int64_t>(b), d) * wm(l.label, d));
-                            // E4M3 of x may be 1/16 larger; the exact score above is rounded to FP32 once.
-                            bound[static_cast<std::size_t>(l.label)] =
-                                sum_error(s.width + 1) * size * 1.0625 + 0x1p-126;
-                        }
-                        std::vector<bool> taken(exact.size());
-                        for (std::size_t i = 0; i < ranking.size(); ++i) {
-                            const auto label = static_cast<std::size_t>(ranking[i].label);
-                            ASSERT_LT(label, exact.size());
-                            ASSERT_FALSE(taken[label]);
-                            taken[label] = true;
-                            ASSERT_LE(std::abs(ranking[i].score - exact[label]), bound[label]);
-                            if (i > 0) {
-                                ASSERT_TRUE(ranks_before(ranking[i - 1], ranking[i]));
-                            }
-                        }
-                        for (std::size_t label = 0; label < exact.size(); ++label) {
-                            if (!taken[label]) {
-                                ASSERT_LE(exact[label], ranking.back().score + bound[label]);
-                            }
-                        }
-                    }
+                    SCOPED_TRACE(std::string(name_of(storage)) + ", " + kind + " products, " +
+                                 std::to_string(s.batch) + " x " + std::to_string(s.width) + " x " +
+                                 std::to_string(s.labels) + ", k " + std::to_string(k));
+                    check_ranking(s, k, storage, kind, *truth, rng);
+                    if (testing::Test::HasFatalFailure()) return;
                 }
+}
+
+// The order of the labels does not matter: scores that rise with the label, so that every label is the best
+// so far; scores that fall; and scores that are all the same. The numbers are whole: exact in BF16, their
+// sums in FP32.
+TEST(HeadTopK, RisingFallingAndEqualScores) {
+    const std::int64_t labels = 32000, last = labels - 1;
+    for (const DType storage : {DType::kF32, DType::kBf16})
+        for (const std::int64_t width : {2, 64}) {
+            Tensor x("x", DType::kBf16, 3, width), w("w", storage, labels, width);
+            x.fill([](auto b, auto d) { return d > 1 ? 0.0 : b == 0 ? 1.0 : b == 1 ? -1.0 : 0.0; });
+            w.fill([](auto l, auto d) {
+                return static_cast<double>(d == 0 ? l / 128 * 128 : d == 1 ? l % 128 : 1);
+            });
+            x.freeze(), w.freeze();
+            for (const std::int64_t k : {1, 5, 100}) {
+                Workload workload = head_workload({3, width, labels}, storage, 1);
+                workload.training = false;
+                workload.top_k = k;
+                Reserved tested(make_tested_backend("auto"), workload);
+                const auto best = tested->head_topk({x.view(), w.view(), k});
+                std::vector<std::int64_t> rising, falling;
+                for (std::int64_t i = 0; i < k; ++i) rising.push_back(last - i), falling.push_back(i);
+                EXPECT_EQ(labels_of(best[0]), rising);
+                EXPECT_EQ(labels_of(best[1]), falling);
+                EXPECT_EQ(labels_of(best[2]), falling);
+            }
+        }
 }
 
 TEST(HeadTopK, TiesByLowerLabelAcrossTiles) {
@@ -71,12 +118,8 @@ TEST(HeadTopK, TiesByLowerLabelAcrossTiles) {
             workload.top_k = 6;
             Reserved tested(make_tested_backend("auto"), workload);
             const auto best = tested->head_topk({x.view(), w.view(), 6});
-            std::vector<std::int64_t> labels[2];
-            for (int b = 0; b < 2; ++b)
-                for (const ScoredLabel& l : best[static_cast<std::size_t>(b)].sorted())
-                    labels[b].push_back(l.label);
-            EXPECT_EQ(labels[0], (std::vector<std::int64_t>{7, 263, 519, 775, 0, 1}));
-            EXPECT_EQ(labels[1], (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
+            EXPECT_EQ(labels_of(best[0]), (std::vector<std::int64_t>{7, 263, 519, 775, 0, 1}));
+            EXPECT_EQ(labels_of(best[1]), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
         }
         set_num_threads(0);
     }

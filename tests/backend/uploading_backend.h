@@ -28,6 +28,7 @@ class UploadingBackend : public Backend {
         return block;
     }
     std::int64_t free_bytes() const override { return device_->free_bytes(); }
+    std::int64_t taken_bytes() const override { return device_->taken_bytes(); }
     std::int64_t preferred_chunks(const Workload& workload) const override {
         return device_->preferred_chunks(workload);
     }

@@ -28,6 +28,7 @@ struct HeadModel {
         workload.batch = 3;
         workload.width = kWidth;
         workload.labels = labels;
+        workload.positives = 3 * labels;
         workload.head_dtype = dtype;
         workload.top_k = 50;
         const auto allocate = [&](Arena& in) {

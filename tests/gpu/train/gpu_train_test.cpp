@@ -204,7 +204,7 @@ TEST_F(GpuTrain, DevicesPredictAlike) {
 TEST_F(GpuTrain, ThePlanIsWhatIsTaken) {
     for (const TinyModel& model : kModels) {
         SCOPED_TRACE(model.name);
-        Config config = config_of(model, model.name);
+        Config config = config_of(model, std::string(model.name) + "-run");
         const MemoryReport plan = plan_memory(config);
         const TrainResult result = run(config);
         EXPECT_EQ(result.planned.arena_bytes, plan.arena_bytes);
@@ -232,7 +232,7 @@ TEST_F(GpuTrain, ThePlanIsWhatIsTaken) {
 
 TEST_F(GpuTrain, WhatDoesNotFitIsNamedWithThePlan) {
     Config config = config_of(kModels[0], "run");
-    config.max_memory = "1MiB";
+    config.max_memory = "8KiB";
     const std::string small = message_of<OutOfMemory>([&] { train(config, stop); });
     EXPECT_NE(small.find("encoder/weights/"), std::string::npos) << small;
     EXPECT_NE(small.find("max_memory"), std::string::npos) << small;
