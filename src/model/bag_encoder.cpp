@@ -13,6 +13,7 @@ BagEncoder::BagEncoder(EncoderSpec spec, Backend& backend) : Encoder(std::move(s
     const std::int64_t D = spec_.width, I = spec_.intermediate;
     const auto fan_in = [](std::int64_t n) { return 1.0f / std::sqrt(static_cast<float>(n)); };
     word_ = add_matrix("embeddings.weight", spec_.vocab, D, spec_.initializer_range);
+    end_group();
     input_gain_ = add_vector("input_norm.weight", D, 1);
     input_bias_ = add_vector("input_norm.bias", D, 0);
     up_ = add_matrix("up.weight", I, D, fan_in(D));
@@ -21,6 +22,7 @@ BagEncoder::BagEncoder(EncoderSpec spec, Backend& backend) : Encoder(std::move(s
     down_bias_ = add_vector("down.bias", D, 0);
     output_gain_ = add_vector("output_norm.weight", D, kOutputNorm * fan_in(D));
     output_bias_ = add_vector("output_norm.bias", D, 0);
+    end_group();
 }
 
 std::string BagEncoder::config_json() const {
@@ -47,9 +49,8 @@ void BagEncoder::allocate_activations(Arena& arena, const Workload& workload) {
     std::iota(row_offsets_.begin(), row_offsets_.end(), 0);
 }
 
-void BagEncoder::allocate_backward(Arena& arena, const Workload& workload) {
+void BagEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t B = workload.batch, D = spec_.width;
-    if (!keeps(workload)) return;
     dpooled_BD_ = arena.allocate("encoder/backward/dpooled", spec_.dtype, B, D);
     dx_BD_ = arena.allocate("encoder/backward/dx", spec_.dtype, B, D);
     dbranch_BD_ = arena.allocate("encoder/backward/dbranch", spec_.dtype, B, D);
@@ -85,7 +86,8 @@ View BagEncoder::run_forward(const TextBatch& batch, bool training) {
     return pooled;
 }
 
-void BagEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate) {
+void BagEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate,
+                              const GroupDone& done) {
     const std::int64_t B = batch.size();
     const auto w = [&](std::size_t i) { return parameters_[i].w; };
     const auto grad = [&](std::size_t i) { return parameters_[i].grad; };
@@ -114,7 +116,9 @@ void BagEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool accu
                                      grad(input_gain_),
                                      grad(input_bias_),
                                      accumulate});
+    done(1);
     backend_.bag_backward({dx, batch.tokens, batch.offsets, grad(word_), accumulate});
+    done(0);
 }
 
 }  // namespace elmo

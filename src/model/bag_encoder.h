@@ -15,13 +15,14 @@ class BagEncoder : public Encoder {
 
     BagEncoder(EncoderSpec spec, Backend& backend);
     void allocate_forward(Arena&, const Workload&) override {}
-    void allocate_backward(Arena& arena, const Workload& workload) override;
 
   private:
     void describe_layers(Workload& workload) const override;
     void allocate_activations(Arena& arena, const Workload& workload) override;
+    void allocate_backward_buffers(Arena& arena, const Workload& workload) override;
     View run_forward(const TextBatch& batch, bool training) override;
-    void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate) override;
+    void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate,
+                      const GroupDone& done) override;
     std::string config_json() const override;
 
     Dropout branch_dropout(bool training) const;

@@ -184,11 +184,16 @@ void BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     backend_.add({dx_TD, dinput});
 }
 
-void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate) {
+// The embeddings are group 0, layer i is group i + 1.
+void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate,
+                               const GroupDone& done) {
     const std::int64_t T = batch.num_tokens();
     if (T == 0) {
-        if (!accumulate)
-            for (const Parameter& p : parameters_) backend_.fill_zero(p.grad);
+        for (std::size_t i = layers_.size() + 1; i-- > 0;) {
+            if (!accumulate)
+                for (const Parameter& p : group(i)) backend_.fill_zero(p.grad);
+            done(i);
+        }
         return;
     }
     const View dpooled =
@@ -197,15 +202,20 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     const View dx = backward_.dx_TD.first(T);
     backend_.pool_backward({dpooled, batch.offsets, spec_.pooling,
                             dropout(spec_.pooled_dropout, streams::kPooledDropout, true), dx});
-    for (std::int64_t i = spec_.layers; i-- > 0;) layer_backward(batch, i, dx, accumulate);
+    for (std::int64_t i = spec_.layers; i-- > 0;) {
+        layer_backward(batch, i, dx, accumulate);
+        done(static_cast<std::size_t>(i) + 1);
+    }
     const Dropout embedding_dropout = dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, true);
     if (embedding_dropout.threshold() > 0) backend_.dropout({dx, embedding_dropout});
     norm_backward(embedding_norm_, dx, embedding_sum_TD_.first(T), embedding_stats_T2_.first(T), {}, {},
                   accumulate);
-    // Only row 0 of the type table is ever used: the gradient of the others stays the arena's zero.
+    // Only row 0 of the type table is ever used.
+    if (spec_.types > 1 && !accumulate) backend_.fill_zero(parameters_[type_].grad);
     backend_.embed_backward(
         {dx, batch.tokens, batch.offsets, parameters_[word_].grad, parameters_[position_].grad,
          spec_.types > 0 ? parameters_[type_].grad.first(1) : View{}, spec_.position_base, accumulate});
+    done(0);
 }
 
 }  // namespace elmo

@@ -13,7 +13,6 @@ class BertEncoder : public Encoder {
   public:
     BertEncoder(EncoderSpec spec, Backend& backend);
     void allocate_forward(Arena& arena, const Workload& workload) override;
-    void allocate_backward(Arena& arena, const Workload& workload) override;
 
   private:
     // A linear layer or a norm: the indices of its two parameters.
@@ -46,11 +45,13 @@ class BertEncoder : public Encoder {
 
     void describe_layers(Workload& workload) const override;
     void allocate_activations(Arena& arena, const Workload& workload) override;
+    void allocate_backward_buffers(Arena& arena, const Workload& workload) override;
     // What a layer keeps under this mode, but for its output.
     LayerActivations allocate_layer(Arena& arena, const Workload& workload, const std::string& name,
                                     Recompute mode) const;
     View run_forward(const TextBatch& batch, bool training) override;
-    void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate) override;
+    void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate,
+                      const GroupDone& done) override;
     std::string config_json() const override;
 
     // The dropouts of the running step; `inside` is false outside training and when frozen.

@@ -102,9 +102,8 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
     }
 }
 
-void BertEncoder::allocate_backward(Arena& arena, const Workload& workload) {
+void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
-    if (!keeps(workload)) return;
     const auto any = [&](Recompute mode) {
         return std::find(recompute_.begin(), recompute_.end(), mode) != recompute_.end();
     };

@@ -50,6 +50,7 @@ void BertEncoder::add_parameters() {
     position_ = add_matrix("embeddings.position_embeddings.weight", spec_.positions, D, sigma);
     if (spec_.types > 0) type_ = add_matrix("embeddings.token_type_embeddings.weight", spec_.types, D, sigma);
     embedding_norm_ = add_norm("embeddings.LayerNorm");
+    end_group();
     for (std::int64_t i = 0; i < spec_.layers; ++i) {
         const std::string layer = fmt::format("{}.layer.{}.", distil ? "transformer" : "encoder", i);
         LayerWeights w;
@@ -60,6 +61,7 @@ void BertEncoder::add_parameters() {
         w.down = add_linear(layer + n.down, D, spec_.intermediate);
         w.output_norm = add_norm(layer + n.output_norm);
         layers_.push_back(w);
+        end_group();
     }
 }
 

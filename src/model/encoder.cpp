@@ -11,6 +11,13 @@
 #include "model/tensor_transfer.h"
 
 namespace elmo {
+namespace {
+
+View take_like(Arena& arena, const char* kind, const Parameter& p, DType dtype) {
+    return arena.allocate(fmt::format("encoder/{}/{}", kind, p.name), dtype, p.w.rows, p.w.cols);
+}
+
+}  // namespace
 
 std::unique_ptr<Encoder> make_encoder(const EncoderSpec& spec, Backend& backend) {
     if (spec.is_bag()) return std::make_unique<BagEncoder>(spec, backend);
@@ -44,6 +51,15 @@ std::size_t Encoder::add_vector(std::string name, std::int64_t cols, float const
     return parameters_.size() - 1;
 }
 
+void Encoder::end_group() {
+    group_ends_.push_back(parameters_.size());
+}
+
+std::span<const Parameter> Encoder::group(std::size_t index) const {
+    const std::size_t first = index == 0 ? 0 : group_ends_[index - 1];
+    return std::span(parameters_).subspan(first, group_ends_[index] - first);
+}
+
 void Encoder::describe_workload(Workload& workload) const {
     workload.width = spec_.width;
     workload.vocab = spec_.vocab;
@@ -63,17 +79,30 @@ void Encoder::allocate(Arena& arena, const Workload& workload) {
     planned_batch_ = workload.batch;
     planned_tokens_ = workload.tokens;
     const auto take = [&](const char* kind, const Parameter& p, DType dtype) {
-        return arena.allocate(fmt::format("encoder/{}/{}", kind, p.name), dtype, p.w.rows, p.w.cols);
+        return take_like(arena, kind, p, dtype);
     };
     for (Parameter& p : parameters_) p.w = take("weights", p, spec_.dtype);
     if (keeps(workload)) {
-        for (Parameter& p : parameters_) p.grad = take("gradients", p, spec_.grad_dtype());
+        if (!spec_.consume_gradients)
+            for (Parameter& p : parameters_) p.grad = take("gradients", p, spec_.grad_dtype());
         for (Parameter& p : parameters_) p.m = take("first_moments", p, spec_.dtype);
         for (Parameter& p : parameters_) p.v = take("second_moments", p, spec_.dtype);
         if (spec_.dtype == DType::kBf16)
             for (Parameter& p : parameters_) p.c = take("compensation", p, spec_.dtype);
     }
     allocate_activations(arena, workload);
+}
+
+void Encoder::allocate_backward(Arena& arena, const Workload& workload) {
+    if (!keeps(workload)) return;
+    allocate_backward_buffers(arena, workload);
+    if (!spec_.consume_gradients) return;
+    std::size_t i = 0;
+    for (const std::size_t end : group_ends_) {
+        const Arena::Scope over_one_another(arena);
+        for (; i < end; ++i)
+            parameters_[i].grad = take_like(arena, "gradients", parameters_[i], spec_.grad_dtype());
+    }
 }
 
 void Encoder::initialise(std::uint64_t seed) {
@@ -96,19 +125,39 @@ View Encoder::forward(const TextBatch& batch, bool training, std::uint64_t seed,
     return run_forward(batch, training);
 }
 
-void Encoder::backward(const TextBatch& batch, View dpooled_BD, bool accumulate) {
+void Encoder::check_gradient(const TextBatch& batch, View dpooled_BD) const {
     if (parameters_.front().grad.empty())
         throw Error("encoder: backward without gradients: it was allocated for prediction, or is frozen");
     if (dpooled_BD.rows != batch.size() || dpooled_BD.cols != spec_.width)
         throw Error(fmt::format("encoder: the gradient of the pooled vectors is [{}, {}], expected [{}, {}]",
                                 dpooled_BD.rows, dpooled_BD.cols, batch.size(), spec_.width));
-    run_backward(batch, dpooled_BD, accumulate);
 }
 
-void Encoder::update(const AdamWSettings& s) {
+void Encoder::backward(const TextBatch& batch, View dpooled_BD, bool accumulate) {
+    if (spec_.consume_gradients)
+        throw Error("encoder: gradients are consumed as they appear: backward_and_update is for that");
+    check_gradient(batch, dpooled_BD);
+    run_backward(batch, dpooled_BD, accumulate, [](std::size_t) {});
+}
+
+void Encoder::update(const AdamWSettings& settings) {
+    update_range(0, parameters_.size(), settings);
+}
+
+void Encoder::backward_and_update(const TextBatch& batch, View dpooled_BD, const AdamWSettings& settings,
+                                  const GradientCheck& check) {
+    check_gradient(batch, dpooled_BD);
+    run_backward(batch, dpooled_BD, false, [&](std::size_t index) {
+        if (check)
+            for (const Parameter& p : group(index)) check(p);
+        update_range(index == 0 ? 0 : group_ends_[index - 1], group_ends_[index], settings);
+    });
+}
+
+void Encoder::update_range(std::size_t first, std::size_t last, const AdamWSettings& s) {
     std::vector<AdamWUpdate> ops;
-    ops.reserve(parameters_.size());
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    ops.reserve(last - first);
+    for (std::size_t i = first; i < last; ++i) {
         const Parameter& p = parameters_[i];
         const auto stream = streams::kEncoderUpdate + 2 * static_cast<std::uint32_t>(i);
         AdamWUpdate op;

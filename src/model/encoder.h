@@ -4,6 +4,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -62,13 +63,14 @@ class Encoder {
     // all.
     void set_recompute(std::vector<Recompute> layers);
 
-    // Plans or takes memory, in this order: weights (with gradients and optimiser state when training),
-    // then what lives from forward to backward. Called on the dry arena, then on the real one.
+    // Plans or takes memory, in this order: weights (with optimiser state and, unless they are consumed,
+    // gradients when training), then what lives from forward to backward. Called on the dry arena, then on
+    // the real one.
     void allocate(Arena& arena, const Workload& workload);
     // Memory of the forward alone (the pooled vectors outlive it); called inside a Scope.
     virtual void allocate_forward(Arena& arena, const Workload& workload) = 0;
     // Memory of the backward alone; called inside a Scope that the head's transient memory has left.
-    virtual void allocate_backward(Arena& arena, const Workload& workload) = 0;
+    void allocate_backward(Arena& arena, const Workload& workload);
 
     // Random start by addressed noise, or weights from spec().weights_folder.
     void initialise(std::uint64_t seed);
@@ -78,10 +80,16 @@ class Encoder {
     // text longer than the model's positions.
     View forward(const TextBatch& batch, bool training, std::uint64_t seed, std::uint64_t step);
     // Gradients of all parameters from the gradient of the pooled vectors (any float type); added to what is
-    // there when `accumulate` is set. Must follow the training forward of the same batch.
+    // there when `accumulate` is set. Must follow the training forward of the same batch. Not for an encoder
+    // whose gradients are consumed.
     void backward(const TextBatch& batch, View dpooled_BD, bool accumulate);
     // AdamW on every parameter.
     void update(const AdamWSettings& settings);
+    // backward, then update, with the same bits, but each group of parameters (a layer, the embeddings) is
+    // updated as soon as its gradients are there. `check`, where given, sees each parameter just before.
+    using GradientCheck = std::function<void(const Parameter&)>;
+    void backward_and_update(const TextBatch& batch, View dpooled_BD, const AdamWSettings& settings,
+                             const GradientCheck& check = {});
 
     // model.safetensors + config.json that `transformers` loads unchanged (bag: our own config.json).
     void save_weights(const std::filesystem::path& folder) const;
@@ -101,11 +109,19 @@ class Encoder {
     // Helpers to fill the table, in the order of the forward. They return the index of the parameter.
     std::size_t add_matrix(std::string name, std::int64_t rows, std::int64_t cols, float sigma);
     std::size_t add_vector(std::string name, std::int64_t cols, float constant);
+    // The parameters since the last call are a group: their gradients are complete together.
+    void end_group();
+    std::span<const Parameter> group(std::size_t index) const;
 
     virtual void describe_layers(Workload& workload) const = 0;
     virtual void allocate_activations(Arena& arena, const Workload& workload) = 0;
+    virtual void allocate_backward_buffers(Arena& arena, const Workload& workload) = 0;
     virtual View run_forward(const TextBatch& batch, bool training) = 0;
-    virtual void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate) = 0;
+    // Calls `done` for each group, once, as soon as nothing will read its weights or write its gradients.
+    // Gradients of different groups may lie in the same memory.
+    using GroupDone = std::function<void(std::size_t group)>;
+    virtual void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate,
+                              const GroupDone& done) = 0;
     virtual std::string config_json() const = 0;
 
     // A dropout of the running step; none outside training.
@@ -123,6 +139,10 @@ class Encoder {
 
   private:
     void check(const TextBatch& batch) const;
+    void check_gradient(const TextBatch& batch, View dpooled_BD) const;
+    void update_range(std::size_t first, std::size_t last, const AdamWSettings& settings);
+
+    std::vector<std::size_t> group_ends_;  // indices of parameters
 
     std::int64_t planned_batch_ = 0, planned_tokens_ = 0;
     std::uint64_t seed_ = 0, step_ = 0;  // of the last forward

@@ -56,6 +56,7 @@ EncoderSpec make_encoder_spec(const Config& config, std::int64_t vocab) {
         spec.hidden_dropout = spec.attention_dropout = static_cast<float>(config.encoder_dropout);
     spec.dtype = config.encoder_precision == "fp32" ? DType::kF32 : DType::kBf16;
     spec.accumulate = config.accumulate;
+    spec.consume_gradients = config.accumulate == 1;
     spec.frozen = config.freeze_encoder;
     return spec;
 }

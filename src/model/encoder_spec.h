@@ -26,7 +26,9 @@ struct EncoderSpec {
     float pooled_dropout = 0;
     DType dtype = DType::kBf16;   // of weights and activations (F64 on the reference, for golden tests)
     std::int64_t accumulate = 1;  // steps whose gradients are summed; more than one needs F32 gradients
-    bool frozen = false;          // weights stay as they are: no gradients, no dropout inside
+    // Gradients share memory and are consumed as they appear, by Encoder::backward_and_update alone.
+    bool consume_gradients = false;
+    bool frozen = false;                   // weights stay as they are: no gradients, no dropout inside
     std::filesystem::path weights_folder;  // Hugging Face folder to load from; empty: start from scratch
     std::string hf_config;                 // its config.json, kept for saving
 

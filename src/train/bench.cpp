@@ -149,12 +149,10 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
                                      head_grad_BD);
                  session.backend().cast(embed_grad_BD, head_grad_BD);
              }});
-    phases.push_back({"encoder backward",
-                      encoder_backward_cost(encoder, shape.batch, shape.tokens, shape.longest),
-                      [&] { encoder.backward(texts, embed_grad_BD, false); }});
-    phases.push_back({"encoder update", encoder_update_cost(encoder), [&] {
+    phases.push_back({"encoder backward and update",
+                      encoder_backward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
                           ++adamw.t;
-                          encoder.update(adamw);
+                          encoder.backward_and_update(texts, embed_grad_BD, adamw);
                       }});
     measure(session.backend(), phases, config.steps > 0 ? config.steps : 10, result);
     result.items_per_second = 1e3 * static_cast<double>(shape.batch) / result.median_ms;

@@ -33,17 +33,11 @@ Cost encoder_forward_cost(const Encoder& encoder, std::int64_t batch, std::int64
 Cost encoder_backward_cost(const Encoder& encoder, std::int64_t batch, std::int64_t tokens,
                            std::int64_t longest) {
     const Cost forward = encoder_forward_cost(encoder, batch, tokens, longest);
-    double gradients = 0;
-    for (const Parameter& p : encoder.parameters()) gradients += static_cast<double>(p.grad.bytes());
-    return {2 * forward.flops, forward.bytes + gradients};
-}
-
-Cost encoder_update_cost(const Encoder& encoder) {
-    Cost cost;
+    double update = 0;
     for (const Parameter& p : encoder.parameters())
-        cost.bytes +=
-            static_cast<double>(p.grad.bytes() + 2 * (p.w.bytes() + p.m.bytes() + p.v.bytes() + p.c.bytes()));
-    return cost;
+        update +=
+            2.0 * static_cast<double>(p.grad.bytes() + p.w.bytes() + p.m.bytes() + p.v.bytes() + p.c.bytes());
+    return {2 * forward.flops, forward.bytes + update};
 }
 
 Cost head_step_cost(std::int64_t labels, std::int64_t width, std::int64_t batch, DType dtype) {

@@ -11,14 +11,13 @@ struct Cost {
     double bytes = 0;
 };
 
-// Products of the encoder's linear layers and attention; bytes of its weights, read once. The backward is
-// twice the products, reads the weights and writes the gradients.
+// Products of the encoder's linear layers and attention; bytes of its weights, read once. The backward (with
+// the update) is twice the products; it reads the weights, writes the gradients and reads them, and reads and
+// writes weights, moments and compensation.
 Cost encoder_forward_cost(const Encoder& encoder, std::int64_t batch, std::int64_t tokens,
                           std::int64_t longest);
 Cost encoder_backward_cost(const Encoder& encoder, std::int64_t batch, std::int64_t tokens,
                            std::int64_t longest);
-// Gradient read; weight, moments and compensation read and written.
-Cost encoder_update_cost(const Encoder& encoder);
 // Three products; the weights read once and written once, the batch read, its gradient written.
 Cost head_step_cost(std::int64_t labels, std::int64_t width, std::int64_t batch, DType dtype);
 

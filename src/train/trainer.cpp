@@ -86,15 +86,22 @@ double Trainer::train_step(const Batch& batch, bool want_loss) {
     if (head.non_finite >= 0) non_finite(head.non_finite, "the head's gradient of the text vectors has");
     if (!config_.freeze_encoder) {
         session_.backend().cast(embed_grad_BD, head_grad_BD);
-        encoder.backward(texts, embed_grad_BD, (state_.step - 1) % config_.accumulate != 0);
-        if (want_loss) check_gradients();
-        if (state_.step % config_.accumulate == 0 || state_.step == state_.total_steps) update_encoder();
+        const auto check = [&](const Parameter& parameter) { check_gradient(parameter); };
+        if (config_.accumulate == 1) {
+            encoder.backward_and_update(texts, embed_grad_BD, next_update(),
+                                        want_loss ? check : Encoder::GradientCheck());
+        } else {
+            encoder.backward(texts, embed_grad_BD, (state_.step - 1) % config_.accumulate != 0);
+            if (want_loss) std::ranges::for_each(encoder.parameters(), check);
+            if (state_.step % config_.accumulate == 0 || state_.step == state_.total_steps)
+                encoder.update(next_update());
+        }
     }
     state_.saturations += head.saturations;
     return head.loss_sum / static_cast<double>(batch.size());
 }
 
-void Trainer::update_encoder() {
+AdamWSettings Trainer::next_update() {
     AdamWSettings settings;
     settings.lr = static_cast<float>(config_.encoder_lr * schedule_.factor(state_.step));
     settings.beta1 = static_cast<float>(config_.beta1);
@@ -103,7 +110,7 @@ void Trainer::update_encoder() {
     settings.weight_decay = static_cast<float>(config_.encoder_weight_decay);
     settings.t = ++state_.updates;
     settings.seed = config_.seed;
-    session_.encoder().update(settings);
+    return settings;
 }
 
 const std::vector<Positive>& Trainer::positives_of(const Batch& batch) {
@@ -121,10 +128,9 @@ void Trainer::non_finite(std::int64_t step, const std::string& what) const {
                     step, what));
 }
 
-void Trainer::check_gradients() {
-    for (const Parameter& p : session_.encoder().parameters())
-        if (session_.backend().has_non_finite(p.grad))
-            non_finite(state_.step, fmt::format("encoder gradient '{}' has", p.name));
+void Trainer::check_gradient(const Parameter& parameter) const {
+    if (session_.backend().has_non_finite(parameter.grad))
+        non_finite(state_.step, fmt::format("encoder gradient '{}' has", parameter.name));
 }
 
 void Trainer::log_step(double loss) {

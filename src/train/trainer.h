@@ -30,9 +30,10 @@ class Trainer {
     TrainResult summary(bool interrupted) const;
     // One step on one batch; the loss of a text when wanted.
     double train_step(const Batch& batch, bool want_loss);
-    void update_encoder();
+    // What the next update of the encoder takes; counts it.
+    AdamWSettings next_update();
     [[noreturn]] void non_finite(std::int64_t step, const std::string& what) const;
-    void check_gradients();
+    void check_gradient(const Parameter& parameter) const;
     const std::vector<Positive>& positives_of(const Batch& batch);
     void log_step(double loss);
     void validate_and_save();

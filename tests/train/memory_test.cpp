@@ -109,6 +109,23 @@ TEST_F(PlanRecompute, IsTheLeastThatFits) {
     EXPECT_THROW(plan_memory(config), ConfigError);
 }
 
+// Without accumulation a layer's gradients are consumed as they appear; with it all are kept, in FP32.
+TEST_F(PlanRecompute, GradientsAreKeptOnlyToBeAccumulated) {
+    const auto at_peak = [&](std::int64_t accumulate) {
+        config.accumulate = accumulate;
+        std::int64_t bytes = 0;
+        for (const Segment& segment : plan("none").segments)
+            if (segment.name.rfind("encoder/gradients/", 0) == 0)
+                bytes += segment.at_peak ? segment.bytes : 0;
+        return bytes;
+    };
+    // Word, position and type table and a norm of width 16 are more than a layer.
+    const std::int64_t embeddings = 16 * (400 + 8 + 2 + 2), layer = 16 * (4 * 16 + 2 * 32 + 10) + 32;
+    EXPECT_GT(embeddings, layer);
+    EXPECT_NEAR(static_cast<double>(at_peak(1)), 2.0 * embeddings, 5 * 256);  // tensors, each rounded up
+    EXPECT_GE(at_peak(2), 4 * (embeddings + 6 * layer));
+}
+
 TEST_F(PlanRecompute, NothingIsRecomputedWhereNothingIsKept) {
     config.freeze_encoder = true;
     EXPECT_EQ(plan("layers").recompute, "none");
