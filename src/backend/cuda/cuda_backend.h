@@ -16,6 +16,7 @@
 namespace elmo::cuda {
 
 class Products;  // linear.cpp: chosen cuBLASLt algorithms
+struct Product;
 
 // The texts of a batch on the device.
 struct DeviceTexts {
@@ -89,6 +90,8 @@ class CudaBackend : public Backend {
     DeviceTexts texts(std::span<const std::int32_t> tokens, Offsets offsets);
     DeviceTexts texts(Offsets offsets) { return texts({}, offsets); }  // tokens not needed
     void send_texts(std::span<const std::int32_t> tokens, Offsets offsets);
+    // By cuBLASLt or, where it has no kernel, plainly.
+    void multiply(const Product& product, const char* op);
     // Column sums of [rows, cols] into a gradient, added to what is there when `accumulate` is set.
     void column_sums(View dy_TN, View dbias_1N, bool accumulate);
     // A table's gradient from the gradients of its users: a row a token, or a row a text (a bag's mean).
@@ -102,7 +105,7 @@ class CudaBackend : public Backend {
     // The batch as the head's products take it, and their common arguments.
     HeadArgs stage_head(const View& x_BD, const View& w_LD, bool for_update);
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
-    void rank_tiles(const HeadArgs& a, DType dtype);
+    void rank_tiles(const HeadArgs& a, const HeadTopK& op);
 
     int device_ = 0;
     std::int64_t free_at_start_ = 0;
@@ -144,7 +147,7 @@ class CudaBackend : public Backend {
 
     // The head's scratch: see head.cu and topk.cu.
     struct HeadScratch {
-        View x_update, x_logit;  // bf16 [Bp, D] (f32 where the head is)
+        View x_update, x_logit;  // room for f32 [Bp, D]; bf16 on tiles
         View g;                  // bf16 [labels of a chunk, Bp]
         View dx_slices;          // f32 [slices, B, D]
         View positive_labels, positive_samples, tile_starts;

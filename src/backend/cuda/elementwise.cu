@@ -1,6 +1,7 @@
 // Element by element: GELU, dropout, adding, casting, finiteness; and column sums.
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/elementwise.h"
+#include "backend/cuda/head_storage.cuh"
 #include "backend/cuda/launch.cuh"
 
 namespace elmo::cuda {
@@ -52,18 +53,6 @@ __global__ void gelu_backward_kernel(const T* pre, T* dy, T* again, std::int64_t
 }
 
 template <int V, class T>
-__global__ void add_row_kernel(T* y, const T* row, std::int64_t rows, std::int64_t cols) {
-    for_each<V>(rows * cols, [&](std::int64_t i) {
-        float a[V], b[V];
-        load_some<V>(y + i, a);
-        load_some<V>(row + i % cols, b);
-#pragma unroll
-        for (int j = 0; j < V; ++j) a[j] += b[j];
-        store_some<V>(y + i, a);
-    });
-}
-
-template <int V, class T>
 __global__ void add_kernel(T* y, const T* x, std::int64_t count) {
     for_each<V>(count, [&](std::int64_t i) {
         float a[V], b[V];
@@ -92,6 +81,11 @@ __global__ void cast_kernel(To* to, const From* from, std::int64_t count) {
         load_some<V>(from + i, v);
         store_some<V>(to + i, v);
     });
+}
+
+template <class S, class To>
+__global__ void decode_kernel(To* to, const std::uint8_t* from, std::int64_t count) {
+    for_each<1>(count, [&](std::int64_t i) { store_float(to, i, S::load(from, i)); });
 }
 
 template <class T>
@@ -142,17 +136,6 @@ void gelu(const View& pre, const View& y, cudaStream_t stream) {
     check_launch("gelu");
 }
 
-void add_row(const View& y, const View& row, cudaStream_t stream) {
-    with_type(y, [&](auto* out) {
-        using T = std::remove_pointer_t<decltype(out)>;
-        with_width(y.cols, [&](auto width) {
-            add_row_kernel<width()><<<blocks_for(y.size(), kThreads * width()), kThreads, 0, stream>>>(
-                out, static_cast<const T*>(row.data), y.rows, y.cols);
-        });
-    });
-    check_launch("bias");
-}
-
 void CudaBackend::gelu_backward(const GeluBackward& op) {
     if (op.dy_TN.empty()) return;
     with_type(op.dy_TN, [&](auto* dy) {
@@ -194,6 +177,11 @@ void CudaBackend::add(const AddInPlace& op) {
 void CudaBackend::cast(View to, View from) {
     if (to.empty()) return;
     with_type(to, [&](auto* out) {
+        const unsigned blocks = blocks_for(to.size(), kThreads);
+        if (from.dtype == DType::kE4M3)
+            return decode_kernel<StorageE4M3><<<blocks, kThreads, 0, stream_>>>(out, from.codes(), to.size());
+        if (from.dtype == DType::kE3M4)
+            return decode_kernel<StorageE3M4><<<blocks, kThreads, 0, stream_>>>(out, from.codes(), to.size());
         with_type(from, [&](auto* in) {
             using From = std::remove_pointer_t<decltype(in)>;
             const std::int64_t count = to.size();

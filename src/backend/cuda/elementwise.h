@@ -7,8 +7,7 @@
 
 namespace elmo::cuda {
 
-void gelu(const View& pre, const View& y, cudaStream_t stream);        // exact; y may be pre
-void add_row(const View& y, const View& row_1N, cudaStream_t stream);  // y += row, each row
+void gelu(const View& pre, const View& y, cudaStream_t stream);  // exact; y may be pre
 
 // out (+)= partials[0] + partials[1] + ..., in order; each partial is out.size() floats, `stride` apart.
 void add_partials(const float* partials, std::int64_t num_partials, std::int64_t stride, const View& out,

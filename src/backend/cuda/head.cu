@@ -21,8 +21,8 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
-bool on_tiles(std::int64_t width, DType dtype) {
-    return dtype != DType::kF32 && width % tiles::kStep == 0;
+bool on_tiles(const View& x, const View& w) {
+    return x.dtype == DType::kBf16 && w.dtype != DType::kF32 && w.cols % tiles::kStep == 0;
 }
 
 // Enough slices that every multiprocessor of a large card has two blocks.
@@ -195,14 +195,12 @@ std::int64_t CudaBackend::preferred_chunks(const Workload& w) const {
 
 void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
     const std::int64_t padded = round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile);
-    const bool tiled = on_tiles(w.width, w.head_dtype);
-    const DType x_dtype = tiled ? DType::kBf16 : DType::kF32;
-    head_.x_logit = arena.allocate("scratch/head_logit_input", x_dtype, padded, w.width);
+    head_.x_logit = arena.allocate("scratch/head_logit_input", DType::kF32, padded, w.width);
     if (w.top_k > 0) reserve_ranking(arena, w);
     if (!w.training) return;
     const std::int64_t tiles = (w.labels + kLabelTile - 1) / kLabelTile;
     const std::int64_t chunks = std::clamp<std::int64_t>(w.chunks, 1, tiles);
-    head_.x_update = arena.allocate("scratch/head_update_input", x_dtype, padded, w.width);
+    head_.x_update = arena.allocate("scratch/head_update_input", DType::kF32, padded, w.width);
     head_.g = arena.allocate("scratch/head_logit_gradient", DType::kBf16,
                              (tiles + chunks - 1) / chunks * kLabelTile, padded);
     head_.dx_slices =
@@ -229,7 +227,7 @@ HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update) 
     a.w_LD = w.data;
     a.x_logit = head_.x_logit.data;
     a.x_update = head_.x_update.data;
-    const bool tiled = on_tiles(a.width, w.dtype), codes = size_of(w.dtype) == 1;
+    const bool tiled = on_tiles(x, w), codes = size_of(w.dtype) == 1;
     const std::int64_t rows = tiled ? a.padded_batch : a.batch;
     if (a.padded_batch > head_.x_logit.rows) throw DeviceError("head: a batch larger than was planned for");
     with_type(x, [&](auto* in) {
@@ -274,7 +272,7 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     a.lr = op.lr;
     a.keep = 1.0f - op.lr * op.weight_decay;
     a.rounding = op.rounding;
-    const bool tiled = on_tiles(a.width, op.w_LD.dtype);
+    const bool tiled = on_tiles(op.x_BD, op.w_LD);
     const std::int64_t room = head_.g.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
     std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
     if (tiles > 0) chunks = std::max(chunks, (tiles + room - 1) / room);
@@ -306,9 +304,9 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
             report.non_finite == kNever ? -1 : report.non_finite};
 }
 
-void CudaBackend::rank_tiles(const HeadArgs& a, DType dtype) {
-    with_storage(dtype,
-                 [&](auto storage) { run_rank<decltype(storage)>(a, on_tiles(a.width, dtype), stream_); });
+void CudaBackend::rank_tiles(const HeadArgs& a, const HeadTopK& op) {
+    with_storage(op.w_LD.dtype,
+                 [&](auto storage) { run_rank<decltype(storage)>(a, on_tiles(op.x_BD, op.w_LD), stream_); });
 }
 
 }  // namespace elmo::cuda

@@ -76,6 +76,11 @@ bool Products::run(const Product& p, const View& workspace, const char* op) {
         check(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                                    &room, sizeof(room)),
               op);
+        // Sums that are split must be added up in FP32, not in the output's type.
+        const std::uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+        check(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+                                                   &schemes, sizeof(schemes)),
+              op);
         cublasLtMatmulHeuristicResult_t result{};
         int found = 0;
         const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
@@ -92,14 +97,7 @@ bool Products::run(const Product& p, const View& workspace, const char* op) {
             cublasLtMatmul(lt_, &desc, &one, p.b.data, &layouts.b.opaque, p.a.data, &layouts.a.opaque, &beta,
                            p.c.data, &layouts.c.opaque, p.c.data, &layouts.c.opaque, &choice.algorithm,
                            workspace.data, static_cast<std::size_t>(workspace.bytes()), stream_);
-    if (status == CUBLAS_STATUS_SUCCESS) return true;
-    if (epilogue != 0) return false;
-    // The algorithm of the rounded size may not fit this one: let cuBLASLt choose for it alone.
-    check(cublasLtMatmul(lt_, &desc, &one, p.b.data, &layouts.b.opaque, p.a.data, &layouts.a.opaque, &beta,
-                         p.c.data, &layouts.c.opaque, p.c.data, &layouts.c.opaque, nullptr, workspace.data,
-                         static_cast<std::size_t>(workspace.bytes()), stream_),
-          op);
-    return true;
+    return status == CUBLAS_STATUS_SUCCESS;
 }
 
 void CudaBackend::linear_forward(const LinearForward& op) {
@@ -113,11 +111,7 @@ void CudaBackend::linear_forward(const LinearForward& op) {
     product.c = pre;
     product.bias = op.bias_1N;
     product.tokens = Product::Tokens::kM;
-    if (!products_->run(product, workspace_, "linear forward")) {
-        product.bias = {};
-        products_->run(product, workspace_, "linear forward");
-        add_row(pre, op.bias_1N, stream_);
-    }
+    multiply(product, "linear forward");
     if (gelu) cuda::gelu(pre, op.y_TN, stream_);
 }
 
@@ -134,8 +128,9 @@ void CudaBackend::linear_backward(const LinearBackward& op) {
         product.b = op.w_NK;
         product.c = op.dx_TK;
         product.tokens = Product::Tokens::kM;
-        products_->run(product, workspace_, "linear backward, dx");
+        multiply(product, "linear backward, dx");
     }
+    if (op.dw_NK.empty()) return;
     if (op.dw_NK.empty()) return;
     Product product;
     product.a = op.dy_TN;
@@ -146,13 +141,14 @@ void CudaBackend::linear_backward(const LinearBackward& op) {
     product.tokens = Product::Tokens::kK;
     if (!op.accumulate) product.bias_gradient = op.dbias_1N;
     const bool wanted = !product.bias_gradient.empty();
-    if (products_->run(product, workspace_, "linear backward, dw")) {
-        if (wanted || op.dbias_1N.empty()) return;
-    } else {
-        product.bias_gradient = {};
-        products_->run(product, workspace_, "linear backward, dw");
-    }
-    column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
+    if (wanted && products_->run(product, workspace_, "linear backward, dw")) return;
+    product.bias_gradient = {};
+    multiply(product, "linear backward, dw");
+    if (!op.dbias_1N.empty()) column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
+}
+
+void CudaBackend::multiply(const Product& product, const char* op) {
+    if (!products_->run(product, workspace_, op)) plain_product(product, stream_, op);
 }
 
 Ceilings CudaBackend::measure_ceilings(DType storage) {

@@ -30,8 +30,8 @@ class Products {
 
     Products(cublasLtHandle_t lt, cudaStream_t stream) : lt_(lt), stream_(stream) {}
 
-    // Runs the product. Returns false, having done nothing, where cuBLASLt has no kernel for it with the bias
-    // or bias gradient fused in (awkward sizes): the caller then does that part itself.
+    // Runs the product. Returns false, having done nothing, where cuBLASLt has no kernel for it (awkward
+    // sizes).
     bool run(const Product& product, const View& workspace, const char* op);
 
   private:
@@ -46,5 +46,8 @@ class Products {
     cudaStream_t stream_;
     std::map<Key, Choice> choices_;
 };
+
+// Any size, slowly; without a bias gradient.
+void plain_product(const Product& product, cudaStream_t stream, const char* op);
 
 }  // namespace elmo::cuda

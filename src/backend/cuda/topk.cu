@@ -110,7 +110,7 @@ std::vector<TopK> CudaBackend::head_topk(const HeadTopK& op) {
             const std::int64_t step = careful || first == 0 ? safe : std::max(safe, first * growth);
             a.first_tile = first;
             a.last_tile = std::min({tiles, first + step, first + (std::int64_t{1} << 15)});
-            rank_tiles(a, op.w_LD.dtype);
+            rank_tiles(a, op);
             keep_best_kernel<<<static_cast<unsigned>(batch), kSortThreads, shared, stream_>>>(
                 a.candidates, a.counts, static_cast<std::uint64_t*>(head_.thresholds.data), capacity, k,
                 overflow);
