@@ -77,11 +77,11 @@ class EveryTransformer : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Families, EveryTransformer, testing::Values("bert", "distilbert", "roberta"));
 
 TEST_P(EveryTransformer, RecomputationDoesNotChangeABit) {
-    for (const char* device : {"cpu", "reference"})
+    for (const std::string device : {kTestedDevice, "reference"})
         for (const DType dtype : {DType::kBf16, DType::kF32})
             for (const std::int64_t accumulate : {1, 2})
                 for (const Modes& modes : kModes) {
-                    SCOPED_TRACE(std::string(device) + " " + std::string(name_of(dtype)) + " " + modes.name);
+                    SCOPED_TRACE(device + " " + std::string(name_of(dtype)) + " " + modes.name);
                     EncoderSpec spec = four_layers(GetParam(), dtype);
                     spec.accumulate = accumulate;
                     Model plain(make_backend(device), spec, 3, 12);
@@ -96,8 +96,8 @@ TEST_P(EveryTransformer, RecomputationWithoutDropoutDoesNotChangeABit) {
         SCOPED_TRACE(modes.name);
         EncoderSpec spec = four_layers(GetParam(), DType::kBf16);
         spec.hidden_dropout = spec.attention_dropout = spec.pooled_dropout = 0;
-        Model plain(make_backend("cpu"), spec, 3, 12);
-        Model other(make_backend("cpu"), spec, 3, 12, true, 11, DType::kF32, modes.layers);
+        Model plain(make_device_backend(), spec, 3, 12);
+        Model other(make_device_backend(), spec, 3, 12, true, 11, DType::kF32, modes.layers);
         expect_same_training(plain, other, 1);
     }
 }
@@ -114,7 +114,7 @@ TEST(Recompute, ALayerKeepsWhatItsModeSays) {
     const EncoderSpec spec = four_layers("bert", DType::kBf16);
     const std::int64_t D = spec.width, I = spec.intermediate, H = spec.heads;
     const auto planned = [&](Recompute mode) {
-        return std::make_unique<Model>(make_backend("cpu"), spec, 3, T, true, 11, DType::kF32,
+        return std::make_unique<Model>(make_device_backend(), spec, 3, T, true, 11, DType::kF32,
                                        std::vector<Recompute>(4, mode));
     };
     const auto none = planned(kNone), cheap = planned(kCheap), layers = planned(kLayer);
@@ -129,7 +129,7 @@ TEST(Recompute, ALayerKeepsWhatItsModeSays) {
 }
 
 TEST(Recompute, OneModeALayer) {
-    const auto backend = make_backend("cpu");
+    const auto backend = make_device_backend();
     const auto encoder = make_encoder(four_layers("bert", DType::kBf16), *backend);
     EXPECT_THROW(encoder->set_recompute({kNone, kCheap}), Error);
 }
