@@ -222,14 +222,24 @@ void CudaBackend::column_sums(View dy, View dbias, bool accumulate) {
 
 namespace {
 
+// 32 columns a block; the partials are shared out to 8 groups in turn, whose sums are added in order.
 template <class T>
 __global__ void add_partials_kernel(const float* partials, std::int64_t num_partials, std::int64_t stride,
                                     std::int64_t cols, T* out, bool accumulate) {
-    const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (column >= cols) return;
-    float sum = accumulate ? load_float(out, column) : 0.0f;
-    for (std::int64_t p = 0; p < num_partials; ++p) sum += partials[p * stride + column];
-    store_float(out, column, sum);
+    __shared__ float sums[8][32];
+    const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
+    const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * 32 + lane;
+    float sum = 0;
+    if (column < cols) {
+#pragma unroll 4
+        for (std::int64_t p = group; p < num_partials; p += 8) sum += partials[p * stride + column];
+    }
+    sums[group][lane] = sum;
+    __syncthreads();  // all groups' sums are in shared memory
+    if (group != 0 || column >= cols) return;
+    float total = accumulate ? load_float(out, column) : 0.0f;
+    for (int g = 0; g < 8; ++g) total += sums[g][lane];
+    store_float(out, column, total);
 }
 
 }  // namespace
@@ -237,8 +247,8 @@ __global__ void add_partials_kernel(const float* partials, std::int64_t num_part
 void add_partials(const float* partials, std::int64_t num_partials, std::int64_t stride, const View& out,
                   bool accumulate, cudaStream_t stream) {
     with_type(out, [&](auto* to) {
-        add_partials_kernel<<<blocks_for(out.size(), 64), 64, 0, stream>>>(partials, num_partials, stride,
-                                                                           out.size(), to, accumulate);
+        add_partials_kernel<<<blocks_for(out.size(), 32), 256, 0, stream>>>(partials, num_partials, stride,
+                                                                            out.size(), to, accumulate);
     });
     check_launch("adding partial sums");
 }

@@ -127,8 +127,8 @@ void run_tiles(const HeadArgs& a, cudaStream_t stream) {
     tiles::input_gradient_kernel<S><<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads,
                                       tiles::kInputShared<S>, stream>>>(a);
     check_launch("head, input gradient");
-    allow_shared(tiles::update_kernel<S>, tiles::kUpdateShared);
-    tiles::update_kernel<S><<<grid(columns * tiles), kThreads, tiles::kUpdateShared, stream>>>(a);
+    allow_shared(tiles::update_kernel<S>, tiles::kUpdateShared<S>);
+    tiles::update_kernel<S><<<grid(columns * tiles), kThreads, tiles::kUpdateShared<S>, stream>>>(a);
     check_launch("head, update");
 }
 

@@ -71,9 +71,11 @@ struct StorageCode {
 using StorageE4M3 = StorageCode<E4M3>;
 using StorageE3M4 = StorageCode<E3M4>;
 
-// sigmoid(z) - y, and what the loss adds.
+// sigmoid(z) - y, and what the loss adds. By the approximate exponential and reciprocal: relative error below
+// 2^-21 + |z| 2^-23, far below the BF16 that g is rounded to.
 __device__ __forceinline__ float logit_gradient(float z, bool positive) {
-    const float p = 1.0f / (1.0f + expf(-z));
+    float p;
+    asm("rcp.approx.f32 %0, %1;" : "=f"(p) : "f"(1.0f + __expf(-z)));
     return positive ? p - 1.0f : p;
 }
 __device__ __forceinline__ float logit_loss(float z, bool positive) {

@@ -328,22 +328,28 @@ __global__ void __launch_bounds__(kThreads, 2) input_gradient_kernel(HeadArgs a)
 }
 
 // ---- update ---------------------------------------------------------------------------------------------
-constexpr int kUpdateStage = kTile * kStep * 2 + kStep * kTile * 2;
-constexpr int kUpdateShared = kStages * kUpdateStage;
+constexpr int kUpdateStage = kTile * kStep * 2 + kStep * kTile * 2, kUpdateStages = 2;
+template <class S>
+constexpr int kUpdateShared = kUpdateStages* kUpdateStage +
+                              kTile* kTile* static_cast<int>(sizeof(typename S::Raw));
 
-// W = SR(W keep - lr g X) of 128 labels and 128 columns. Grid: tiles of the chunk x column tiles, columns
-// first.
+// W = SR(W keep - lr g X) of 128 labels and 128 columns. The tile of W comes to shared memory while the
+// product runs. Grid: tiles of the chunk x column tiles, columns first.
 template <class S>
 __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
+    using Raw = typename S::Raw;
+    constexpr int kRawRow = kTile * static_cast<int>(sizeof(Raw));
     extern __shared__ __align__(128) unsigned char shared[];
     const Place at;
     const std::uint32_t base = shared_address(shared);
+    constexpr int kWeights = kUpdateStages * kUpdateStage;  // where the tile of W lies
     const std::int64_t columns = (a.width + kTile - 1) / kTile, chunk_tile = blockIdx.x / columns;
     const std::int64_t tile = a.first_tile + chunk_tile, first_column = blockIdx.x % columns * kTile;
     const int steps = static_cast<int>(a.padded_batch / kStep);
     const auto* x = static_cast<const char*>(a.x_update);
+    auto* w = static_cast<Raw*>(a.w_LD);
     const auto fetch_step = [&](int step) {
-        const std::uint32_t stage = base + step % kStages * kUpdateStage;
+        const std::uint32_t stage = base + step % kUpdateStages * kUpdateStage;
         fetch<128>(stage, kTile, [&](int row, int piece) -> const char* {
             return reinterpret_cast<const char*>(a.g_CB + (chunk_tile * kTile + row) * a.padded_batch +
                                                  step * kStep) +
@@ -356,16 +362,21 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
     };
     Accumulator acc;
     clear(acc);
-    for (int step = 0; step < kStages - 1; ++step) {
-        if (step < steps) fetch_step(step);
-        commit_copies();
-    }
+    fetch_step(0);
+    commit_copies();
+    fetch<kRawRow>(base + kWeights, kTile, [&](int row, int piece) -> const char* {
+        constexpr int kPieceColumns = 16 / static_cast<int>(sizeof(Raw));
+        const std::int64_t label = tile * kTile + row, column = first_column + piece * kPieceColumns;
+        if (label >= a.labels || column >= a.width) return nullptr;
+        return reinterpret_cast<const char*>(w + label * a.width + column);
+    });
     for (int step = 0; step < steps; ++step) {
-        wait_copies<kStages - 2>();
-        __syncthreads();  // this step's tiles have come, and all are done with the stage refilled next
-        if (step + kStages - 1 < steps) fetch_step(step + kStages - 1);
+        if (step > 0) __syncthreads();  // all are done with the stage refilled now
+        if (step + 1 < steps) fetch_step(step + 1);
         commit_copies();
-        const std::uint32_t gt = base + step % kStages * kUpdateStage, xt = gt + kTile * kStep * 2;
+        wait_copies<1>();
+        __syncthreads();  // this step's tiles have come
+        const std::uint32_t gt = base + step % kUpdateStages * kUpdateStage, xt = gt + kTile * kStep * 2;
 #pragma unroll
         for (int k = 0; k < kStep; k += 16) {
             std::uint32_t fragment[2][4];
@@ -384,14 +395,15 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
         }
     }
     wait_copies<0>();
+    __syncthreads();  // the tile of W has come
     // Each thread takes eight neighbouring columns of a row: one block of noise, one load, one store.
     std::uint32_t saturated = 0;
-    auto* w = static_cast<typename S::Raw*>(a.w_LD);
 #pragma unroll
     for (int mi = 0; mi < 2; ++mi)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-            const std::int64_t label = tile * kTile + at.warp_row + 16 * mi + 8 * half + at.g;
+            const int row = at.warp_row + 16 * mi + 8 * half + at.g;
+            const std::int64_t label = tile * kTile + row;
 #pragma unroll
             for (int group = 0; group < 2; ++group) {
                 float2 pairs[4];
@@ -399,10 +411,15 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
                 for (int j = 0; j < 4; ++j)
                     pairs[j] = {acc[mi][4 * group + j][2 * half], acc[mi][4 * group + j][2 * half + 1]};
                 transpose_quad(pairs, at.lane);
-                const std::int64_t column = first_column + at.warp_column + 32 * group + 8 * at.q;
+                const int place = at.warp_column + 32 * group + 8 * at.q;
+                const std::int64_t column = first_column + place;
                 if (label >= a.labels || column >= a.width) continue;
+                constexpr int kPieces = 8 * static_cast<int>(sizeof(Raw));  // bytes of eight weights
+                const int bytes = place / 8 * kPieces;
                 float v[8];
-                S::load8(w + label * a.width + column, v);
+                S::load8(reinterpret_cast<const Raw*>(shared + kWeights +
+                                                      tile_offset<kRawRow>(row, bytes / 16) + bytes % 16),
+                         v);
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
                     v[2 * j] = v[2 * j] * a.keep - a.lr * pairs[j].x;
@@ -412,7 +429,7 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
                           saturated);
             }
         }
-    if constexpr (sizeof(typename S::Raw) == 1) {
+    if constexpr (sizeof(Raw) == 1) {
         const unsigned total = __reduce_add_sync(0xffffffffu, saturated);
         if (at.lane == 0 && total > 0)
             atomicAdd(&a.report->saturations, static_cast<unsigned long long>(total));

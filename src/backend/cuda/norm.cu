@@ -136,6 +136,78 @@ __global__ void norm_backward_kernel(const T* dy, const T* sum, const float* sta
     }
 }
 
+// The same for widths up to 256 Groups that are multiples of 8: a row lies in registers between the passes,
+// and so do the lane's sums of dgamma and dbeta. Eight warps.
+template <int Groups, class T>
+__global__ void __launch_bounds__(256)
+    norm_backward_in_registers_kernel(const T* dy, const T* sum, const float* stats, const T* gamma,
+                                      DropoutArgs dropout, T* dsum, T* da, float* partials, std::int64_t rows,
+                                      std::int64_t cols) {
+    __shared__ float sums[8][256];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    float dgamma[Groups][8] = {}, dbeta[Groups][8] = {};
+    for (std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * 8 + warp; row < rows;
+         row += static_cast<std::int64_t>(gridDim.x) * 8) {
+        const float mean = stats[2 * row], inverse = stats[2 * row + 1];
+        float d[Groups][8], normal[Groups][8];
+#pragma unroll
+        for (int g = 0; g < Groups; ++g) {  // all loads first
+            const std::int64_t c = 256 * g + 8 * lane;
+            if (c >= cols) continue;
+            load8(dy + row * cols + c, d[g]);
+            load8(sum + row * cols + c, normal[g]);
+        }
+        float sum_d = 0, sum_dn = 0;
+#pragma unroll
+        for (int g = 0; g < Groups; ++g) {
+            const std::int64_t c = 256 * g + 8 * lane;
+            if (c >= cols) continue;
+            float scale[8];
+            load8(gamma + c, scale);
+#pragma unroll
+            for (int j = 0; j < 8; ++j) {
+                normal[g][j] = (normal[g][j] - mean) * inverse;
+                dgamma[g][j] += d[g][j] * normal[g][j];
+                dbeta[g][j] += d[g][j];
+                d[g][j] *= scale[j];
+                sum_d += d[g][j];
+                sum_dn += d[g][j] * normal[g][j];
+            }
+        }
+        const float mean_d = warp_sum(sum_d) / static_cast<float>(cols);
+        const float mean_dn = warp_sum(sum_dn) / static_cast<float>(cols);
+#pragma unroll
+        for (int g = 0; g < Groups; ++g) {
+            const std::int64_t c = 256 * g + 8 * lane;
+            if (c >= cols) continue;
+#pragma unroll
+            for (int j = 0; j < 8; ++j) d[g][j] = (d[g][j] - mean_d - normal[g][j] * mean_dn) * inverse;
+            store8(dsum + row * cols + c, d[g]);
+            if (da == nullptr) continue;
+            drop<8>(dropout, row, c, d[g]);
+            store8(da + row * cols + c, d[g]);
+        }
+    }
+    // The warps' sums, one group of 256 columns after another.
+    const auto deliver = [&](const float(&mine)[8], std::int64_t first, float* to) {
+        __syncthreads();  // the sums before are read
+#pragma unroll
+        for (int j = 0; j < 8; ++j) sums[warp][8 * lane + j] = mine[j];
+        __syncthreads();  // all warps' sums are in shared memory
+        const std::int64_t c = first + threadIdx.x;
+        if (c >= cols) return;
+        float total = 0;
+        for (int w = 0; w < 8; ++w) total += sums[w][threadIdx.x];
+        to[c] = total;
+    };
+    float* mine = partials + blockIdx.x * 2 * cols;
+#pragma unroll
+    for (int g = 0; g < Groups; ++g) {
+        deliver(dgamma[g], 256 * g, mine);
+        deliver(dbeta[g], 256 * g, mine + cols);
+    }
+}
+
 }  // namespace
 
 void CudaBackend::residual_norm_forward(const ResidualNormForward& op) {
@@ -165,17 +237,29 @@ void CudaBackend::residual_norm_backward(const ResidualNormBackward& op) {
     if (rows > 0)
         with_type(op.dy_TD, [&](auto* dy) {
             using T = std::remove_pointer_t<decltype(dy)>;
-            with_width(cols, [&](auto width) {
-                const std::int64_t floats = 2 * ((cols + 7) / 8 * 8);
-                const int warps = warps_for(floats);
+            const auto* sum = static_cast<const T*>(op.sum_TD.data);
+            const auto* gamma = static_cast<const T*>(op.gamma_1D.data);
+            auto* dsum = static_cast<T*>(op.dsum_TD.data);
+            auto* da = op.da_TD.empty() ? nullptr : static_cast<T*>(op.da_TD.data);
+            const auto launch = [&](auto kernel, int warps, std::int64_t shared) {
                 blocks = std::min<std::int64_t>((rows + warps - 1) / warps, kColumnPartials);
-                norm_backward_kernel<width()>
-                    <<<static_cast<unsigned>(blocks), 32 * warps, warps * floats * 4, stream_>>>(
-                        static_cast<const T*>(dy), static_cast<const T*>(op.sum_TD.data),
-                        op.stats_T2.as<float>(), static_cast<const T*>(op.gamma_1D.data),
-                        dropout_args(op.dropout), static_cast<T*>(op.dsum_TD.data),
-                        op.da_TD.empty() ? nullptr : static_cast<T*>(op.da_TD.data), partials, rows, cols);
-            });
+                kernel<<<static_cast<unsigned>(blocks), 32 * warps, shared, stream_>>>(
+                    static_cast<const T*>(dy), sum, op.stats_T2.as<float>(), gamma, dropout_args(op.dropout),
+                    dsum, da, partials, rows, cols);
+            };
+            const std::int64_t groups = (cols + 255) / 256, floats = 2 * ((cols + 7) / 8 * 8);
+            if (cols % 8 != 0)
+                launch(norm_backward_kernel<1, T>, warps_for(floats), warps_for(floats) * floats * 4);
+            else if (groups == 1)
+                launch(norm_backward_in_registers_kernel<1, T>, 8, 0);
+            else if (groups == 2)
+                launch(norm_backward_in_registers_kernel<2, T>, 8, 0);
+            else if (groups == 3)
+                launch(norm_backward_in_registers_kernel<3, T>, 8, 0);
+            else if (groups == 4)
+                launch(norm_backward_in_registers_kernel<4, T>, 8, 0);
+            else
+                launch(norm_backward_kernel<8, T>, warps_for(floats), warps_for(floats) * floats * 4);
         });
     check_launch("residual norm backward");
     add_partials(partials, blocks, 2 * cols, op.dgamma_1D, op.accumulate, stream_);
