@@ -7,6 +7,14 @@
 
 namespace elmo::cuda {
 
+// NaN where one of them is.
+__device__ __forceinline__ float sum_of_sizes(const float (&v)[8]) {
+    float sum = 0;
+#pragma unroll
+    for (const float x : v) sum += fabsf(x);
+    return sum;
+}
+
 struct StorageF32 {
     using Raw = float;
     static __device__ float load(const Raw* w, std::int64_t i) { return w[i]; }
@@ -31,10 +39,16 @@ struct StorageBf16 {
     static __device__ __forceinline__ void store8(Raw* w, const float (&v)[8], const PhiloxBlock& noise,
                                                   std::uint32_t&) {
         std::uint32_t words[4];
+        if (sum_of_sizes(v) < 1e38f) {  // all finite, and no noise carries them to infinity
 #pragma unroll
-        for (int i = 0; i < 4; ++i)
-            words[i] = stochastic_bf16(v[2 * i], noise[i] & 0xffffu) |
-                       static_cast<std::uint32_t>(stochastic_bf16(v[2 * i + 1], noise[i] >> 16)) << 16;
+            for (int i = 0; i < 4; ++i)
+                words[i] = __byte_perm(__float_as_uint(v[2 * i]) + (noise[i] & 0xffffu),
+                                       __float_as_uint(v[2 * i + 1]) + (noise[i] >> 16), 0x7632);
+        } else {
+            for (int i = 0; i < 4; ++i)
+                words[i] = stochastic_bf16(v[2 * i], noise[i] & 0xffffu) |
+                           static_cast<std::uint32_t>(stochastic_bf16(v[2 * i + 1], noise[i] >> 16)) << 16;
+        }
         *reinterpret_cast<uint4*>(w) = make_uint4(words[0], words[1], words[2], words[3]);
     }
 };
@@ -61,11 +75,44 @@ struct StorageCode {
     }
     static __device__ __forceinline__ void store8(Raw* w, const float (&v)[8], const PhiloxBlock& noise,
                                                   std::uint32_t& saturated) {
-        std::uint32_t words[2] = {};
+        std::uint32_t words[2];
+        if (sum_of_sizes(v) <= F::kMax) {  // none saturates, none is NaN
 #pragma unroll
-        for (int i = 0; i < 8; ++i)
-            words[i / 4] |= stochastic_code<F>(v[i], noise_word(noise, i), saturated) << (i % 4 * 8);
+            for (int i = 0; i < 2; ++i) words[i] = four_codes(v + 4 * i, noise[2 * i], noise[2 * i + 1]);
+        } else {
+            words[0] = words[1] = 0;
+            for (int i = 0; i < 8; ++i)
+                words[i / 4] |= stochastic_code<F>(v[i], noise_word(noise, i), saturated) << (i % 4 * 8);
+        }
         *reinterpret_cast<uint2*>(w) = make_uint2(words[0], words[1]);
+    }
+
+  private:
+    // stochastic_code of four numbers within range, without its branches: a number below the smallest normal
+    // one is moved up by that (towards zero, which drops only what the 17 bits do not see) and counted from
+    // there.
+    static __device__ __forceinline__ std::uint32_t four_codes(const float* v, std::uint32_t low,
+                                                               std::uint32_t high) {
+        constexpr int kShift = 23 - F::kMantissa - 17;
+        constexpr std::uint32_t kOffset = static_cast<std::uint32_t>(127 - kMiniBias) << F::kMantissa;
+        constexpr float kSmallest = 0x1p-6f;
+        std::uint32_t code[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const std::uint32_t word = i < 2 ? low : high;
+            const std::uint32_t carry = (i % 2 == 0 ? (word << 1) & 0x1fffeu : (word >> 15) & 0x1fffeu) + 1;
+            const float size = fabsf(v[i]);
+            const bool small = size < kSmallest;
+            const float moved = small ? __fadd_rz(size, kSmallest) : size;
+            const std::uint32_t fixed = (__float_as_uint(moved) >> kShift) + carry;
+            code[i] = (fixed >> 17) - (small ? kOffset + (1u << F::kMantissa) : kOffset);
+        }
+        const std::uint32_t codes =
+            __byte_perm(__byte_perm(code[0], code[1], 0x0040), __byte_perm(code[2], code[3], 0x0040), 0x5410);
+        const std::uint32_t signs =
+            __byte_perm(__byte_perm(__float_as_uint(v[0]), __float_as_uint(v[1]), 0x0073),
+                        __byte_perm(__float_as_uint(v[2]), __float_as_uint(v[3]), 0x0073), 0x5410);
+        return codes | (signs & 0x80808080u);
     }
 };
 using StorageE4M3 = StorageCode<E4M3>;
@@ -74,8 +121,9 @@ using StorageE3M4 = StorageCode<E3M4>;
 // sigmoid(z) - y, and what the loss adds. By the approximate exponential and reciprocal: relative error below
 // 2^-21 + |z| 2^-23, far below the BF16 that g is rounded to.
 __device__ __forceinline__ float logit_gradient(float z, bool positive) {
-    float p;
-    asm("rcp.approx.f32 %0, %1;" : "=f"(p) : "f"(1.0f + __expf(-z)));
+    float e, p;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(z * -1.44269504f));
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(p) : "f"(1.0f + e));
     return positive ? p - 1.0f : p;
 }
 __device__ __forceinline__ float logit_loss(float z, bool positive) {

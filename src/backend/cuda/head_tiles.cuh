@@ -54,17 +54,34 @@ __device__ __forceinline__ void load_columns_b(std::uint32_t (&r)[4], std::uint3
     load_matrices_transposed(r, tile + tile_offset<256>(k + lane % 16, n_piece + lane / 16));
 }
 
-// Starts the copy of `rows` rows of RowBytes into a tile; row r comes from source(r), which is null past the
-// end.
-template <int RowBytes, class Source>
-__device__ __forceinline__ void fetch(std::uint32_t tile, int rows, const Source& source) {
-    constexpr int kPieces = RowBytes / 16;
-    for (int i = threadIdx.x; i < rows * kPieces; i += kThreads) {
-        const int row = i / kPieces, piece = i % kPieces;
-        const char* from = source(row, piece);
-        copy_async(tile + tile_offset<RowBytes>(row, piece), from, from != nullptr);
+// Copies Rows rows of RowBytes into a tile, again and again from other places: what a thread copies is worked
+// out once. Rows from `valid_rows` on become zeros, and so do pieces from `valid_bytes` on.
+template <int RowBytes, int Rows>
+struct Fetch {
+    static constexpr int kPieces = RowBytes / 16, kAtOnce = kThreads / kPieces, kTimes = Rows / kAtOnce;
+    static_assert(kAtOnce % 8 == 0 && Rows % kAtOnce == 0);  // the permutation of a row repeats after eight
+    const char* from;
+    std::int64_t stride;
+    std::uint32_t to;
+    int row;
+    bool valid_piece;
+
+    __device__ Fetch(const void* source, std::int64_t source_row_bytes, std::int64_t valid_bytes = RowBytes) {
+        const int piece = threadIdx.x % kPieces;
+        row = threadIdx.x / kPieces;
+        from = static_cast<const char*>(source) + row * source_row_bytes + piece * 16;
+        stride = kAtOnce * source_row_bytes;
+        to = tile_offset<RowBytes>(row, piece);
+        valid_piece = piece * 16 < valid_bytes;
     }
-}
+    __device__ __forceinline__ void operator()(std::uint32_t tile, std::int64_t offset,
+                                               std::int64_t valid_rows = Rows) const {
+#pragma unroll
+        for (int i = 0; i < kTimes; ++i)
+            copy_async(tile + to + i * kAtOnce * RowBytes, from + offset + i * stride,
+                       valid_piece && row + i * kAtOnce < valid_rows);
+    }
+};
 
 // ---- logits ---------------------------------------------------------------------------------------------
 // Bytes of a W row that one step takes.
@@ -84,20 +101,18 @@ __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t tile, std
     constexpr bool kCodes = sizeof(typename S::Raw) == 1;
     const Place at;
     const std::uint32_t base = shared_address(shared);
-    const auto* w = static_cast<const char*>(a.w_LD);
-    const auto* x = static_cast<const char*>(a.x_logit);
     const std::int64_t w_bytes = a.width * static_cast<std::int64_t>(sizeof(typename S::Raw)),
                        x_bytes = a.width * 2;
     const int steps = static_cast<int>(a.width / kStep);
+    const std::int64_t valid = a.labels - tile * kTile;
+    const Fetch<kWeightRowBytes<S>, kTile> fetch_w(static_cast<const char*>(a.w_LD) + tile * kTile * w_bytes,
+                                                   w_bytes);
+    const Fetch<128, kTile> fetch_x(static_cast<const char*>(a.x_logit) + batch_tile * kTile * x_bytes,
+                                    x_bytes);
     const auto fetch_step = [&](int step) {
         const std::uint32_t stage = base + step % kStages * kLogitStage<S>;
-        fetch<kWeightRowBytes<S>>(stage, kTile, [&](int row, int piece) -> const char* {
-            const std::int64_t label = tile * kTile + row;
-            return label < a.labels ? w + label * w_bytes + step * kWeightRowBytes<S> + piece * 16 : nullptr;
-        });
-        fetch<128>(stage + kTile * kWeightRowBytes<S>, kTile, [&](int row, int piece) -> const char* {
-            return x + (batch_tile * kTile + row) * x_bytes + step * 128 + piece * 16;
-        });
+        fetch_w(stage, step * kWeightRowBytes<S>, valid);
+        fetch_x(stage + kTile * kWeightRowBytes<S>, step * 128);
     };
     clear(acc);
     for (int step = 0; step < kStages - 1; ++step) {
@@ -148,7 +163,7 @@ __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t tile, std
 template <class S, bool WantLoss>
 __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {
     extern __shared__ __align__(128) unsigned char shared[];
-    __shared__ std::uint32_t mask[kTile][kTile / 32];
+    __shared__ __align__(16) std::uint32_t mask[kTile][kTile / 32];
     __shared__ float losses[kThreads / 32];
     const Place at;
     const std::int64_t tile = a.first_tile + blockIdx.x, batch_tile = blockIdx.y;
@@ -156,7 +171,7 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {
         mask[i / (kTile / 32)][i % (kTile / 32)] = 0;
     Accumulator acc;
     logits<S>(a, tile, batch_tile, shared, acc);
-    __syncthreads();  // the mask is clear
+    __syncthreads();  // the mask is clear, and all are done with the stages
     const std::int32_t first = a.tile_starts[tile], last = a.tile_starts[tile + 1];
     for (std::int32_t i = first + static_cast<std::int32_t>(threadIdx.x); i < last; i += kThreads) {
         const std::int64_t sample = a.positive_samples[i] - batch_tile * kTile;
@@ -164,31 +179,44 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {
         atomicOr(&mask[a.positive_labels[i] - tile * kTile][sample / 32], 1u << (sample % 32));
     }
     __syncthreads();  // the mask is set
+    // g of the warp's 32 x 64 as BF16, through shared memory so that whole rows are written: rows of 128
+    // bytes, their pieces permuted against bank conflicts.
+    unsigned char* mine = shared + at.warp * 32 * 128;
+    const std::int64_t valid_labels = a.labels - tile * kTile, valid_texts = a.batch - batch_tile * kTile;
     float loss = 0;
 #pragma unroll
     for (int mi = 0; mi < 2; ++mi)
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
             const int row = at.warp_row + 16 * mi + 8 * half + at.g;
-            const bool is_label = tile * kTile + row < a.labels;
-            std::uint16_t* out =
-                a.g_CB + ((tile - a.first_tile) * kTile + row) * a.padded_batch + batch_tile * kTile;
+            const bool is_label = row < valid_labels;
+            const uint2 bits = *reinterpret_cast<const uint2*>(&mask[row][at.warp_column / 32]);
 #pragma unroll
             for (int ni = 0; ni < 8; ++ni) {
                 const int column = at.warp_column + 8 * ni + 2 * at.q;
-                const std::uint32_t bits = mask[row][column / 32] >> (column % 32);
+                const std::uint32_t two = (ni < 4 ? bits.x : bits.y) >> (8 * (ni % 4) + 2 * at.q);
                 float g[2];
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {
-                    const bool real = is_label && batch_tile * kTile + column + j < a.batch;
+                    const bool real = is_label && column + j < valid_texts;
                     const float z = acc[mi][ni][2 * half + j];
-                    const bool positive = bits >> j & 1;
+                    const bool positive = two >> j & 1;
                     g[j] = real ? logit_gradient(z, positive) : 0.0f;
                     if (WantLoss && real) loss += logit_loss(z, positive);
                 }
-                *reinterpret_cast<std::uint32_t*>(out + column) = pack2(g[0], g[1]);
+                *reinterpret_cast<std::uint32_t*>(mine + tile_offset<128>(16 * mi + 8 * half + at.g, ni) +
+                                                  4 * at.q) = pack2(g[0], g[1]);
             }
         }
+    __syncwarp();  // the warp's g is in shared memory
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const int row = at.lane / 8 + 4 * i, piece = at.lane % 8;
+        const uint4 eight = *reinterpret_cast<const uint4*>(mine + tile_offset<128>(row, piece));
+        std::uint16_t* out = a.g_CB + ((tile - a.first_tile) * kTile + at.warp_row + row) * a.padded_batch +
+                             batch_tile * kTile + at.warp_column + 8 * piece;
+        *reinterpret_cast<uint4*>(out) = eight;
+    }
     if constexpr (WantLoss) {
         const float sum = warp_sum(loss);
         if (at.lane == 0) losses[at.warp] = sum;
@@ -241,23 +269,18 @@ __global__ void __launch_bounds__(kThreads, 2) input_gradient_kernel(HeadArgs a)
         a.first_tile + (slice - a.first_tile % a.num_slices + a.num_slices) % a.num_slices;
     if (begin >= a.last_tile) return;
     const int steps = static_cast<int>(((a.last_tile - 1 - begin) / a.num_slices + 1) * (kTile / kStep));
-    const auto* w = static_cast<const char*>(a.w_LD);
+    const std::int64_t w_bytes = a.width * static_cast<std::int64_t>(sizeof(typename S::Raw)),
+                       g_bytes = a.padded_batch * 2;
+    const Fetch<256, kStep> fetch_g(a.g_CB + batch_tile * kTile, g_bytes);
+    const Fetch<kRawRow, kStep> fetch_w(
+        static_cast<const char*>(a.w_LD) + first_column * static_cast<std::int64_t>(sizeof(typename S::Raw)),
+        w_bytes, (a.width - first_column) * static_cast<std::int64_t>(sizeof(typename S::Raw)));
     const auto fetch_step = [&](int step) {
         const std::uint32_t stage = base + step % kStages * kInputStage<S>;
         const std::int64_t tile = begin + step / (kTile / kStep) * a.num_slices;
         const std::int64_t label = tile * kTile + step % (kTile / kStep) * kStep;
-        fetch<256>(stage, kStep, [&](int row, int piece) -> const char* {
-            return reinterpret_cast<const char*>(
-                       a.g_CB + (label - a.first_tile * kTile + row) * a.padded_batch + batch_tile * kTile) +
-                   piece * 16;
-        });
-        fetch<kRawRow>(stage + kStep * kTile * 2, kStep, [&](int row, int piece) -> const char* {
-            constexpr int kPieceColumns = 16 / static_cast<int>(sizeof(typename S::Raw));
-            const std::int64_t column = first_column + piece * kPieceColumns;
-            if (label + row >= a.labels || column >= a.width) return nullptr;
-            return w +
-                   ((label + row) * a.width + column) * static_cast<std::int64_t>(sizeof(typename S::Raw));
-        });
+        fetch_g(stage, (label - a.first_tile * kTile) * g_bytes);
+        fetch_w(stage + kStep * kTile * 2, label * w_bytes, a.labels - label);
     };
     float* out = a.dx_slices + slice * a.batch * a.width;
     Accumulator acc;
@@ -346,30 +369,23 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
     const std::int64_t columns = (a.width + kTile - 1) / kTile, chunk_tile = blockIdx.x / columns;
     const std::int64_t tile = a.first_tile + chunk_tile, first_column = blockIdx.x % columns * kTile;
     const int steps = static_cast<int>(a.padded_batch / kStep);
-    const auto* x = static_cast<const char*>(a.x_update);
     auto* w = static_cast<Raw*>(a.w_LD);
+    const Fetch<128, kTile> fetch_g(a.g_CB + chunk_tile * kTile * a.padded_batch, a.padded_batch * 2);
+    const Fetch<256, kStep> fetch_x(static_cast<const char*>(a.x_update) + first_column * 2, a.width * 2,
+                                    (a.width - first_column) * 2);
     const auto fetch_step = [&](int step) {
         const std::uint32_t stage = base + step % kUpdateStages * kUpdateStage;
-        fetch<128>(stage, kTile, [&](int row, int piece) -> const char* {
-            return reinterpret_cast<const char*>(a.g_CB + (chunk_tile * kTile + row) * a.padded_batch +
-                                                 step * kStep) +
-                   piece * 16;
-        });
-        fetch<256>(stage + kTile * kStep * 2, kStep, [&](int row, int piece) -> const char* {
-            const std::int64_t column = first_column + piece * 8;
-            return column < a.width ? x + ((step * kStep + row) * a.width + column) * 2 : nullptr;
-        });
+        fetch_g(stage, step * kStep * 2);
+        fetch_x(stage + kTile * kStep * 2, step * kStep * a.width * 2);
     };
     Accumulator acc;
     clear(acc);
     fetch_step(0);
     commit_copies();
-    fetch<kRawRow>(base + kWeights, kTile, [&](int row, int piece) -> const char* {
-        constexpr int kPieceColumns = 16 / static_cast<int>(sizeof(Raw));
-        const std::int64_t label = tile * kTile + row, column = first_column + piece * kPieceColumns;
-        if (label >= a.labels || column >= a.width) return nullptr;
-        return reinterpret_cast<const char*>(w + label * a.width + column);
-    });
+    const Fetch<kRawRow, kTile> fetch_w(w + tile * kTile * a.width + first_column,
+                                        a.width * static_cast<std::int64_t>(sizeof(Raw)),
+                                        (a.width - first_column) * static_cast<std::int64_t>(sizeof(Raw)));
+    fetch_w(base + kWeights, 0, a.labels - tile * kTile);
     for (int step = 0; step < steps; ++step) {
         if (step > 0) __syncthreads();  // all are done with the stage refilled now
         if (step + 1 < steps) fetch_step(step + 1);
@@ -395,40 +411,41 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
         }
     }
     wait_copies<0>();
-    __syncthreads();  // the tile of W has come
-    // Each thread takes eight neighbouring columns of a row: one block of noise, one load, one store.
-    std::uint32_t saturated = 0;
+    __syncthreads();  // the tile of W has come, and all are done with the stages
+    // The warp's 32 x 64 sums go through shared memory (rows of 256 bytes, pieces permuted against bank
+    // conflicts), so that each thread takes eight neighbouring columns of a row: one block of noise, one
+    // load, one store.
+    unsigned char* mine = shared + at.warp * 32 * 256;
 #pragma unroll
     for (int mi = 0; mi < 2; ++mi)
 #pragma unroll
-        for (int half = 0; half < 2; ++half) {
-            const int row = at.warp_row + 16 * mi + 8 * half + at.g;
-            const std::int64_t label = tile * kTile + row;
+        for (int ni = 0; ni < 8; ++ni)
 #pragma unroll
-            for (int group = 0; group < 2; ++group) {
-                float2 pairs[4];
+            for (int half = 0; half < 2; ++half)
+                *reinterpret_cast<float2*>(mine + (16 * mi + 8 * half + at.g) * 256 +
+                                           (((2 * ni + at.q / 2) ^ (2 * at.g)) << 4) +
+                                           at.q % 2 * 8) = {acc[mi][ni][2 * half], acc[mi][ni][2 * half + 1]};
+    __syncwarp();  // the warp's sums are in shared memory
+    std::uint32_t saturated = 0;
+    const std::int64_t valid_labels = a.labels - tile * kTile;
 #pragma unroll
-                for (int j = 0; j < 4; ++j)
-                    pairs[j] = {acc[mi][4 * group + j][2 * half], acc[mi][4 * group + j][2 * half + 1]};
-                transpose_quad(pairs, at.lane);
-                const int place = at.warp_column + 32 * group + 8 * at.q;
-                const std::int64_t column = first_column + place;
-                if (label >= a.labels || column >= a.width) continue;
-                constexpr int kPieces = 8 * static_cast<int>(sizeof(Raw));  // bytes of eight weights
-                const int bytes = place / 8 * kPieces;
-                float v[8];
-                S::load8(reinterpret_cast<const Raw*>(shared + kWeights +
-                                                      tile_offset<kRawRow>(row, bytes / 16) + bytes % 16),
-                         v);
+    for (int i = 0; i < 8; ++i) {
+        const int in_warp = i / 2 * 8 + at.g, row = at.warp_row + in_warp;
+        const int eighth = at.q + i % 2 * 4;  // which eight columns of the warp's 64
+        const int place = at.warp_column + 8 * eighth;
+        if (row >= valid_labels || first_column + place >= a.width) continue;
+        float u[8], v[8];
+        load8(reinterpret_cast<const float*>(mine + in_warp * 256 + (((2 * eighth) ^ (2 * at.g)) << 4)), u);
+        constexpr int kBytes = 8 * static_cast<int>(sizeof(Raw));  // of eight weights
+        const int bytes = place / 8 * kBytes;
+        S::load8(reinterpret_cast<const Raw*>(shared + kWeights + tile_offset<kRawRow>(row, bytes / 16) +
+                                              bytes % 16),
+                 v);
 #pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    v[2 * j] = v[2 * j] * a.keep - a.lr * pairs[j].x;
-                    v[2 * j + 1] = v[2 * j + 1] * a.keep - a.lr * pairs[j].y;
-                }
-                S::store8(w + label * a.width + column, v, noise_block(a.rounding, label, column >> 3),
-                          saturated);
-            }
-        }
+        for (int j = 0; j < 8; ++j) v[j] = fmaf(-a.lr, u[j], v[j] * a.keep);
+        const std::int64_t label = tile * kTile + row, column = first_column + place;
+        S::store8(w + label * a.width + column, v, noise_block(a.rounding, label, column >> 3), saturated);
+    }
     if constexpr (sizeof(Raw) == 1) {
         const unsigned total = __reduce_add_sync(0xffffffffu, saturated);
         if (at.lane == 0 && total > 0)

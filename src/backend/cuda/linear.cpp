@@ -44,6 +44,10 @@ std::int64_t in_steps(std::int64_t size) {
 
 bool Products::run(const Product& p, const View& workspace, const char* op) {
     const std::int64_t m = p.c.rows, n = p.c.cols, k = p.transpose_a ? p.a.rows : p.a.cols;
+    // With rows that are not whole pieces of 16 bytes, and when it adds to BF16, cuBLASLt rounds to BF16
+    // twice.
+    const bool bf16 = p.c.dtype == DType::kBf16;
+    if (bf16 && (p.accumulate || p.a.cols % 8 != 0 || p.b.cols % 8 != 0 || n % 8 != 0)) return false;
     cublasLtMatmulDescOpaque_t desc{};
     check(cublasLtMatmulDescInit(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), op);
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {

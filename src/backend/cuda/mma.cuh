@@ -57,19 +57,4 @@ __device__ __forceinline__ int tile_offset(int row, int piece) {
         return row * RowBytes + ((piece ^ (row & 7)) << 4);
 }
 
-// Pairs p[j] of four lanes of a quad, transposed: lane q gets pair q of lane s as p[s].
-__device__ __forceinline__ void transpose_quad(float2 (&p)[4], int lane) {
-    const bool odd = lane & 1, upper = lane & 2;
-    const auto exchange = [&](float2& a, float2& b, bool keep_b, int mask) {
-        float2 sent = keep_b ? a : b;
-        sent.x = __shfl_xor_sync(0xffffffffu, sent.x, mask);
-        sent.y = __shfl_xor_sync(0xffffffffu, sent.y, mask);
-        (keep_b ? a : b) = sent;
-    };
-    exchange(p[0], p[1], odd, 1);
-    exchange(p[2], p[3], odd, 1);
-    exchange(p[0], p[2], upper, 2);
-    exchange(p[1], p[3], upper, 2);
-}
-
 }  // namespace elmo::cuda
