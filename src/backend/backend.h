@@ -75,7 +75,8 @@ class Backend {
     virtual double elapsed_ms(int from, int to) = 0;
     static constexpr int kMarks = 512;
     // Product rate in the arithmetic used for this storage, and rate of copying (read + write), measured now.
-    virtual Ceilings measure_ceilings(DType storage) = 0;
+    // A device takes at most `room_bytes` for it while it measures.
+    virtual Ceilings measure_ceilings(DType storage, std::int64_t room_bytes) = 0;
 
     virtual void fill_normal(const FillNormal& op) = 0;
     virtual void linear_forward(const LinearForward& op) = 0;

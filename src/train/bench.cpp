@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 #include <functional>
+#include <limits>
 
 #include "base/parallel.h"
 #include "base/philox.h"
@@ -78,7 +79,7 @@ void measure(Backend& backend, const std::vector<Phase>& phases, std::int64_t it
 // The ceilings, after the step's own peak of memory was noted: measuring takes memory too.
 void compare_with_machine(Backend& backend, DType storage, BenchResult& result) {
     result.measured_peak_bytes = backend.taken_bytes();
-    const Ceilings ceilings = backend.measure_ceilings(storage);
+    const Ceilings ceilings = backend.measure_ceilings(storage, std::numeric_limits<std::int64_t>::max());
     if (ceilings.gflops <= 0) return;
     result.peak_gflops = ceilings.gflops;
     result.peak_gbytes = ceilings.gbytes;

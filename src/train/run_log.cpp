@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <vector>
 
 namespace elmo {
@@ -19,25 +18,35 @@ void RunLog::event(const std::string& kind, std::int64_t step, nlohmann::ordered
 }
 
 void RunLog::step(const StepLog& s) {
-    lines_.write(nlohmann::ordered_json{{"event", "step"},
-                                        {"step", s.step},
-                                        {"epoch", s.epoch},
-                                        {"loss", s.loss},
-                                        {"lr_encoder", s.encoder_lr},
-                                        {"lr_head", s.head_lr},
-                                        {"texts_per_second", s.texts_per_second},
-                                        {"tokens_per_second", s.tokens_per_second},
-                                        {"step_ms", s.step_ms},
-                                        {"saturations", s.saturations}});
-    const std::array scalars = {Scalar{"train/loss", s.loss},
-                                Scalar{"train/lr_encoder", s.encoder_lr},
-                                Scalar{"train/lr_head", s.head_lr},
-                                Scalar{"speed/texts_per_second", s.texts_per_second},
-                                Scalar{"speed/tokens_per_second", s.tokens_per_second},
-                                Scalar{"speed/step_ms", s.step_ms},
-                                Scalar{"train/saturations", static_cast<double>(s.saturations)}};
+    nlohmann::ordered_json line{{"event", "step"},
+                                {"step", s.step},
+                                {"epoch", s.epoch},
+                                {"loss", s.loss},
+                                {"lr_encoder", s.encoder_lr},
+                                {"lr_head", s.head_lr},
+                                {"texts_per_second", s.texts_per_second},
+                                {"tokens_per_second", s.tokens_per_second},
+                                {"step_ms", s.step_ms},
+                                {"saturations", s.saturations}};
+    if (s.device)
+        line.update({{"gpu_idle_percent", s.device->idle_percent}, {"sol_percent", s.device->sol_percent}});
+    lines_.write(line);
+    std::vector<Scalar> scalars = {Scalar{"train/loss", s.loss},
+                                   Scalar{"train/lr_encoder", s.encoder_lr},
+                                   Scalar{"train/lr_head", s.head_lr},
+                                   Scalar{"speed/texts_per_second", s.texts_per_second},
+                                   Scalar{"speed/tokens_per_second", s.tokens_per_second},
+                                   Scalar{"speed/step_ms", s.step_ms},
+                                   Scalar{"train/saturations", static_cast<double>(s.saturations)}};
+    if (s.device) {
+        scalars.push_back({"speed/gpu_idle_percent", s.device->idle_percent});
+        scalars.push_back({"speed/sol_percent", s.device->sol_percent});
+    }
     board_.add_scalars(s.step, scalars);
     note_ = fmt::format("epoch {:.2f}  loss {:.4g}  {:.0f} texts/s", s.epoch, s.loss, s.texts_per_second);
+    if (s.device)
+        note_ += fmt::format("  GPU idle {:.1f} %, {:.1f} % of the speed of light", s.device->idle_percent,
+                             s.device->sol_percent);
     progress_.update(s.step, note_);
 }
 

@@ -4,12 +4,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 
 #include "base/log.h"
 #include "elmo/elmo.h"
 #include "io/json_lines.h"
 #include "io/tensorboard.h"
+#include "train/step_meter.h"
 
 namespace elmo {
 
@@ -21,6 +23,7 @@ struct StepLog {
     double encoder_lr = 0, head_lr = 0;
     double step_ms = 0, texts_per_second = 0, tokens_per_second = 0;
     std::int64_t saturations = 0;  // since the start of the run
+    std::optional<DeviceUse> device;
 };
 
 class RunLog {

@@ -36,7 +36,8 @@ Trainer::Trainer(RunFolder& folder, const Config& config, const std::atomic<bool
       config_(data_.config()),
       labels_(data_.labels()),
       schedule_(make_schedule(config_, data_.total_steps())),
-      session_(config_, data_.encoder_spec(), data_.shape(kRankedInTraining)) {
+      session_(config_, data_.encoder_spec(), data_.shape(kRankedInTraining)),
+      meter_(session_) {
     data_.describe(state_);
     session_.allocate();
     if (folder.checkpoint() != nullptr) {
@@ -79,6 +80,7 @@ double Trainer::train_step(const Batch& batch, bool want_loss) {
     const auto head_decay = static_cast<float>(config_.head_weight_decay);
     const auto step = static_cast<std::uint64_t>(state_.step);
 
+    meter_.begin_step();
     session_.backend().begin_batch(texts.tokens, texts.offsets);
     const View embed_BD = encoder.forward(texts, true, config_.seed, step);
     const HeadStepResult head = session_.head().step(embed_BD, positives_of(batch), head_lr, head_decay,
@@ -97,6 +99,7 @@ double Trainer::train_step(const Batch& batch, bool want_loss) {
                 encoder.update(next_update());
         }
     }
+    meter_.end_step(batch);
     state_.saturations += head.saturations;
     return head.loss_sum / static_cast<double>(batch.size());
 }
@@ -151,6 +154,7 @@ void Trainer::log_step(double loss) {
     line.texts_per_second = static_cast<double>(logged_texts_) / seconds;
     line.tokens_per_second = static_cast<double>(logged_tokens_) / seconds;
     line.saturations = state_.saturations;
+    if (meter_.on()) line.device = meter_.take();
     log_->step(line);
     logged_seconds_ = seconds_;
     logged_step_ = state_.step;

@@ -14,6 +14,7 @@
 #include "train/run_log.h"
 #include "train/schedule.h"
 #include "train/session.h"
+#include "train/step_meter.h"
 
 namespace elmo {
 
@@ -50,6 +51,7 @@ class Trainer {
     RunState state_;
     Schedule schedule_;
     Session session_;
+    StepMeter meter_;
     std::optional<RunLog> log_;
 
     SortedPositives sorted_;

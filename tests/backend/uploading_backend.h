@@ -49,7 +49,9 @@ class UploadingBackend : public Backend {
     }
     void mark(int mark) override { device_->mark(mark); }
     double elapsed_ms(int from, int to) override { return device_->elapsed_ms(from, to); }
-    Ceilings measure_ceilings(DType storage) override { return device_->measure_ceilings(storage); }
+    Ceilings measure_ceilings(DType storage, std::int64_t room) override {
+        return device_->measure_ceilings(storage, room);
+    }
 
     void fill_normal(const FillNormal& given) override {
         FillNormal op = given;

@@ -63,7 +63,7 @@ double copy_rate() {
 
 }  // namespace
 
-Ceilings CpuBackend::measure_ceilings(DType storage) {
+Ceilings CpuBackend::measure_ceilings(DType storage, std::int64_t) {
     return {bf16_products(storage) ? product_rate<Bf16>() : product_rate<float>(), copy_rate()};
 }
 

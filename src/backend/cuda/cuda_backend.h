@@ -56,7 +56,7 @@ class CudaBackend : public Backend {
     void begin_batch(std::span<const std::int32_t> tokens, Offsets offsets) override;
     void mark(int mark) override;
     double elapsed_ms(int from, int to) override;
-    Ceilings measure_ceilings(DType storage) override;
+    Ceilings measure_ceilings(DType storage, std::int64_t room_bytes) override;
     void cast(View to, View from) override;
     bool has_non_finite(View view) override;
 

@@ -15,6 +15,14 @@ __device__ __forceinline__ float sum_of_sizes(const float (&v)[8]) {
     return sum;
 }
 
+// The bits of the largest size: larger than those of any number where one is NaN.
+__device__ __forceinline__ std::uint32_t largest_bits(const float (&v)[8]) {
+    std::uint32_t largest = 0;
+#pragma unroll
+    for (const float x : v) largest = max(largest, __float_as_uint(x) & 0x7fffffffu);
+    return largest;
+}
+
 struct StorageF32 {
     using Raw = float;
     static __device__ float load(const Raw* w, std::int64_t i) { return w[i]; }
@@ -76,7 +84,7 @@ struct StorageCode {
     static __device__ __forceinline__ void store8(Raw* w, const float (&v)[8], const PhiloxBlock& noise,
                                                   std::uint32_t& saturated) {
         std::uint32_t words[2];
-        if (sum_of_sizes(v) <= F::kMax) {  // none saturates, none is NaN
+        if (largest_bits(v) <= __float_as_uint(F::kMax)) {  // none saturates, none is NaN
 #pragma unroll
             for (int i = 0; i < 2; ++i) words[i] = four_codes(v + 4 * i, noise[2 * i], noise[2 * i + 1]);
         } else {

@@ -155,11 +155,12 @@ void CudaBackend::multiply(const Product& product, const char* op) {
     if (!products_->run(product, workspace_, op)) plain_product(product, stream_, op);
 }
 
-Ceilings CudaBackend::measure_ceilings(DType storage) {
+Ceilings CudaBackend::measure_ceilings(DType storage, std::int64_t room_bytes) {
     // Operands of a size that fills the chip, where memory allows.
     const DType dtype = storage == DType::kF32 ? DType::kF32 : DType::kBf16;
     std::int64_t size = 8192;
-    while (size > 512 && 8 * size * size * 4 > free_bytes() / 2) size /= 2;
+    const std::int64_t room = std::min(room_bytes, free_bytes()) - Products::kWorkspaceBytes;
+    while (size > 512 && 3 * size * size * 4 > room) size /= 2;
     const std::int64_t bytes = size * size * 4;
     const auto block = allocate(3 * bytes + Products::kWorkspaceBytes);
     char* base = static_cast<char*>(block->data());

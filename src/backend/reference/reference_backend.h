@@ -14,7 +14,9 @@ class ReferenceBackend : public HostBackend {
 
     // Ops keep their intermediate doubles on the heap: this backend is for tests, its memory is not planned.
     void reserve(Arena&, const Workload&) override {}
-    Ceilings measure_ceilings(DType) override { return {}; }  // nobody asks how fast the truth is
+    Ceilings measure_ceilings(DType, std::int64_t) override {
+        return {};
+    }  // nobody asks how fast the truth is
 
     void upload(View to, const void* from) override;
     void download(void* to, View from) override;

@@ -1,0 +1,39 @@
+// How well a device is used while training: the share of time in which it waited for the host, and the share
+// of the speed of light (the least time that its measured product and copy rates allow, over the time it
+// took).
+#pragma once
+
+#include <cstdint>
+
+#include "data/batcher.h"
+#include "train/session.h"
+
+namespace elmo {
+
+struct DeviceUse {
+    double idle_percent = 0, sol_percent = 0;
+};
+
+class StepMeter {
+  public:
+    // Measures the ceilings of a device, before the session has taken its memory and within it; on a host
+    // backend nothing is measured and the meter stays off.
+    explicit StepMeter(Session& session);
+    bool on() const { return ceilings_.gflops > 0; }
+
+    void begin_step();
+    void end_step(const Batch& batch);
+    // Of the steps since the last call; waits for the last of them.
+    DeviceUse take();
+
+  private:
+    // Steps that are timed between two reports: the first of them.
+    static constexpr int kTimed = 200;
+
+    Session& session_;
+    Ceilings ceilings_;
+    int steps_ = 0;  // timed so far
+    double floor_ms_ = 0;
+};
+
+}  // namespace elmo
