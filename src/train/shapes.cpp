@@ -56,6 +56,7 @@ EncoderSpec shape_encoder(const Config& config) {
     spec.dtype = config.encoder_precision == "fp32" ? DType::kF32 : DType::kBf16;
     spec.frozen = config.freeze_encoder;
     spec.accumulate = config.accumulate;
+    spec.consume_gradients = config.accumulate == 1;
     return spec;
 }
 
