@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <filesystem>
 
 #include "elmo/error.h"
@@ -76,7 +77,7 @@ void apply_setting(Config& config, const Verb& verb, const std::string& setting)
 
 // How the data are read and scored was settled by the run: eval and predict need not repeat it. A recipe that
 // cannot be read is passed over here, since opening the run's checkpoint reports damage better.
-void apply_run_recipe(Config& config, const std::filesystem::path& run) {
+void apply_run_recipe(Config& config, const std::filesystem::path& run, bool with_propensities) {
     for (const auto& folder : {run, run / "best", run / "last"}) {
         Config of_run;
         try {
@@ -85,7 +86,7 @@ void apply_run_recipe(Config& config, const std::filesystem::path& run) {
             continue;
         }
         for (const OptionInfo& option : options())
-            if (option.group == "data" || option.key == "propensity_a" || option.key == "propensity_b")
+            if (option.group == "data" || (with_propensities && option.key.rfind("propensity_", 0) == 0))
                 set_option(config, option.key, get_option(of_run, option.key));
         return;
     }
@@ -124,8 +125,12 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     set_log_level(parsed.quiet ? LogLevel::kQuiet : parsed.verbose ? LogLevel::kDebug : LogLevel::kInfo);
     check_words(verb, invocation.words);
 
+    // Another project's conventions are asked for: its propensities, not the run's.
+    const bool like = std::any_of(parsed.flags.begin(), parsed.flags.end(), [](const Flag& flag) {
+        return flag.key == "like" && flag.option->count() > 0;
+    });
     if (verb.starts_from_run && !invocation.words.empty())
-        apply_run_recipe(invocation.config, invocation.words[0]);
+        apply_run_recipe(invocation.config, invocation.words[0], !like);
     for (const std::string& recipe : parsed.recipes) load_recipe(invocation.config, recipe);
     for (const std::string& setting : parsed.settings) apply_setting(invocation.config, verb, setting);
     for (const Flag& flag : parsed.flags)

@@ -11,26 +11,10 @@
 namespace elmo::cli {
 namespace {
 
-Json to_json(const Evaluation& evaluation) {
-    Json json;
-    for (const Score& score : evaluation.scores) json[score.name] = score.percent;
-    json["protocol"] = {{"split", evaluation.split},
-                        {"samples", evaluation.num_samples},
-                        {"labels", evaluation.num_labels},
-                        {"checkpoint", evaluation.checkpoint},
-                        {"propensity_a", evaluation.propensity_a},
-                        {"propensity_b", evaluation.propensity_b},
-                        {"propensity_counts", evaluation.propensity_counts},
-                        {"filter", evaluation.filter},
-                        {"ties", evaluation.ties}};
-    json["texts_per_second"] = evaluation.texts_per_second;
-    return json;
-}
-
 // A row a metric, a column a k; both in the order of the scores.
-std::string table(const Evaluation& evaluation) {
-    std::vector<std::vector<std::string>> rows = {{"percent"}};
-    for (const Score& score : evaluation.scores) {
+std::vector<std::vector<std::string>> grid(const std::string& title, const std::vector<Score>& scores) {
+    std::vector<std::vector<std::string>> rows = {{title}};
+    for (const Score& score : scores) {
         const std::size_t at = std::min(score.name.find('@'), score.name.size());
         const std::string metric = score.name.substr(0, at), k = score.name.substr(at);
         auto column = std::find(rows[0].begin(), rows[0].end(), k);
@@ -39,19 +23,59 @@ std::string table(const Evaluation& evaluation) {
         auto row = std::find_if(rows.begin() + 1, rows.end(), [&](const auto& r) { return r[0] == metric; });
         if (row == rows.end()) row = rows.insert(rows.end(), {metric});
         row->resize(std::max(row->size(), c + 1));
-        (*row)[c] = fmt::format("{:.2f}", score.percent);
+        (*row)[c] = score.high > 0
+                        ? fmt::format("{:.2f} [{:.2f}, {:.2f}]", score.percent, score.low, score.high)
+                        : fmt::format("{:.2f}", score.percent);
     }
-    Facts protocol = {
-        {"split", fmt::format("{}: {} texts, {} labels", evaluation.split,
-                              with_commas(evaluation.num_samples), with_commas(evaluation.num_labels))}};
-    if (!evaluation.checkpoint.empty()) protocol.push_back({"checkpoint", evaluation.checkpoint});
-    protocol.push_back({"propensities", fmt::format("A {}, B {}, counts of the {}", evaluation.propensity_a,
-                                                    evaluation.propensity_b, evaluation.propensity_counts)});
-    protocol.push_back({"filter", evaluation.filter});
-    protocol.push_back({"ties", evaluation.ties});
-    if (evaluation.texts_per_second > 0)
-        protocol.push_back({"speed", fmt::format("{:.0f} texts/s", evaluation.texts_per_second)});
-    return aligned(rows) + "\n" + aligned(protocol);
+    return rows;
+}
+
+// The groups below one another: a row a group and metric.
+std::string group_table(const std::vector<LabelGroup>& groups) {
+    std::vector<std::vector<std::string>> rows;
+    for (const LabelGroup& group : groups) {
+        auto of_group = grid("", group.scores);
+        if (rows.empty()) rows.push_back(of_group[0]);
+        for (std::size_t i = 1; i < of_group.size(); ++i) {
+            of_group[i][0] = fmt::format("{} {}", of_group[i][0], group.name);
+            rows.push_back(of_group[i]);
+        }
+    }
+    Facts meaning;
+    for (const LabelGroup& group : groups)
+        meaning.push_back(
+            {group.name, fmt::format("{} labels with {} to {} training rows; {} positives scored",
+                                     with_commas(group.labels), with_commas(group.least),
+                                     with_commas(group.most), with_commas(group.positives))});
+    return aligned(rows) + "\n" + aligned(meaning);
+}
+
+Facts protocol_of(const Evaluation& e) {
+    Facts protocol = {{"data", e.data},
+                      {"split", fmt::format("{}: {} texts, {} labels", e.split, with_commas(e.num_samples),
+                                            with_commas(e.num_labels))}};
+    if (!e.checkpoint.empty()) protocol.push_back({"checkpoint", e.checkpoint});
+    protocol.push_back({"conventions", e.like.empty() ? "elmo's own (docs/evaluation.md)" : "as " + e.like});
+    protocol.push_back(
+        {"propensities",
+         e.propensity_source.empty()
+             ? "none: the data set has no training labels"
+             : fmt::format("A {}, B {} ({}), counts of the {} ({} rows)", e.propensity_a, e.propensity_b,
+                           e.propensity_source, e.propensity_counts, with_commas(e.propensity_rows))});
+    protocol.push_back({"filter", e.filter});
+    protocol.push_back({"ties", e.ties});
+    if (e.bootstrap > 0)
+        protocol.push_back({"intervals", fmt::format("{:.0f} %, bootstrap over texts, {} replicates",
+                                                     100 * e.confidence, e.bootstrap)});
+    if (e.texts_per_second > 0)
+        protocol.push_back({"speed", fmt::format("{:.0f} texts/s", e.texts_per_second)});
+    return protocol;
+}
+
+std::string report(const Evaluation& evaluation) {
+    std::string out = aligned(grid("percent", evaluation.scores)) + "\n";
+    if (!evaluation.groups.empty()) out += group_table(evaluation.groups) + "\n";
+    return out + aligned(protocol_of(evaluation));
 }
 
 void run_eval(Invocation& call) {
@@ -64,9 +88,9 @@ void run_eval(Invocation& call) {
     if (call.config.data.empty()) usage_error(eval_verb(), "DATA is missing; usage: elmo eval RUN DATA");
     const Evaluation evaluation = evaluate(run, call.config);
     if (call.json)
-        write_json(to_json(evaluation));
+        write_stdout(to_json(evaluation) + "\n");
     else
-        write_stdout(table(evaluation));
+        write_stdout(report(evaluation));
 }
 
 }  // namespace
@@ -86,10 +110,13 @@ Verb eval_verb() {
         {{"elmo eval runs/first data/wordnet",
           "P, nDCG, PSP, PSnDCG and R of the best checkpoint on the test set"},
          {"elmo eval runs/first data/wordnet --json --k 1,2,3,4,5", "The same by machine, for other k"},
+         {"elmo eval runs/first data/LF-AmazonTitles-131K --like renee",
+          "Scores to set beside those that Renee reports"},
          {"elmo eval --predictions top10.txt data/wordnet", "Scores of any system's stored predictions"}},
-        "Prints the scores in percent and the protocol that gave them: propensity model, filter file, tie "
-        "rule, "
-        "number of texts. How the data are read comes from the run's recipe unless a flag says otherwise.",
+        "Prints the scores in percent with 95 % intervals, the parts of head, torso and tail labels, and the "
+        "protocol that gave them: propensity model, filter file, tie rule, number of texts. The same goes, "
+        "as a line of JSON, to scores.jsonl in the run. How the data are read comes from the run's recipe "
+        "unless a flag says otherwise.",
         run_eval};
 }
 

@@ -146,8 +146,15 @@ void validate(const Config& c) {
     one_of("checkpoint", c.checkpoint, {"best", "last"});
     one_of("split", c.split, {"test", "validation", "train"});
     check_k(c.k);
-    within("propensity_a", c.propensity_a, 0, 100);
-    above_zero("propensity_b", c.propensity_b, 1e6);
+    if (!c.like.empty()) one_of("like", c.like, {"pyxclib", "renee", "elmo"});
+    if (c.propensity_a != -1) within("propensity_a", c.propensity_a, 0, 100);
+    if (c.propensity_b != -1) above_zero("propensity_b", c.propensity_b, 1e6);
+    if ((c.propensity_a == -1) != (c.propensity_b == -1))
+        refuse("propensity_a and propensity_b", "both or neither",
+               fmt::format("{} and {}", c.propensity_a, c.propensity_b));
+    one_of("propensity_counts", c.propensity_counts, {"auto", "plain", "augmented"});
+    in_range("bootstrap", c.bootstrap, 0, 100000);
+    not_empty("save_scores", c.save_scores);
     in_range("top", c.top, 1, kMaxLabels);
     within("threshold", c.threshold, 0, 1);
     one_of("input", c.input, {"auto", "text", "jsonl"});

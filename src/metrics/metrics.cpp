@@ -34,7 +34,7 @@ void remove_and_cut(std::vector<ScoredLabel>& ranked, std::span<const Label> fil
 }  // namespace
 
 RankingMetrics::RankingMetrics(std::vector<std::int64_t> ks, std::span<const double> inverse_propensity)
-    : ks_(std::move(ks)), inverse_propensity_(inverse_propensity), sums_(ks_.size()) {
+    : ks_(std::move(ks)), inverse_propensity_(inverse_propensity), sums_(ks_.size()), row_(ks_.size()) {
     if (ks_.empty()) throw ConfigError("metrics: expected at least one k, found none");
     for (const std::int64_t k : ks_)
         if (k < 1 || k > 1'000'000)
@@ -50,7 +50,10 @@ RankingMetrics::RankingMetrics(std::vector<std::int64_t> ks, std::span<const dou
 template <class Predicted, class Label>
 void RankingMetrics::add(std::span<const Predicted> predicted, std::span<const Label> truth) {
     ++num_rows_;
-    if (truth.empty()) return;
+    if (truth.empty()) {
+        std::fill(row_.begin(), row_.end(), MetricSums());
+        return;
+    }
     assert(std::is_sorted(truth.begin(), truth.end()));
     const auto num_true = static_cast<std::int64_t>(truth.size());
     const bool weighted = !inverse_propensity_.empty();
@@ -85,14 +88,14 @@ void RankingMetrics::add(std::span<const Predicted> predicted, std::span<const L
             ps_best_dcg += best_[i] * discount_[i];
         }
         const double ideal = ideal_[static_cast<std::size_t>(std::min(k, num_true))];
-        Sums& sums = sums_[j];
-        sums.hits += hits;
-        sums.recall += hits / static_cast<double>(num_true);
-        sums.ndcg += dcg / ideal;
-        sums.ps_hits += ps_hits;
-        sums.ps_best += ps_best;
-        sums.ps_ndcg += ps_dcg / ideal;
-        sums.ps_best_ndcg += ps_best_dcg / ideal;
+        row_[j] = {hits,
+                   hits / static_cast<double>(num_true),
+                   dcg / ideal,
+                   ps_hits,
+                   ps_best,
+                   ps_dcg / ideal,
+                   ps_best_dcg / ideal};
+        sums_[j] += row_[j];
     }
 }
 
@@ -112,33 +115,38 @@ void RankingMetrics::add_row(std::span<const ScoredLabel> predicted, std::span<c
 void RankingMetrics::merge(const RankingMetrics& other) {
     assert(ks_ == other.ks_ && inverse_propensity_.size() == other.inverse_propensity_.size());
     num_rows_ += other.num_rows_;
-    for (std::size_t j = 0; j < sums_.size(); ++j) {
-        Sums& sums = sums_[j];
-        const Sums& more = other.sums_[j];
-        sums.hits += more.hits;
-        sums.recall += more.recall;
-        sums.ndcg += more.ndcg;
-        sums.ps_hits += more.ps_hits;
-        sums.ps_best += more.ps_best;
-        sums.ps_ndcg += more.ps_ndcg;
-        sums.ps_best_ndcg += more.ps_best_ndcg;
-    }
+    for (std::size_t j = 0; j < sums_.size(); ++j) sums_[j] += other.sums_[j];
 }
 
 std::vector<MetricScore> RankingMetrics::scores() const {
-    const double rows = num_rows_ > 0 ? static_cast<double>(num_rows_) : 1;
+    return scores_of(ks_, sums_, static_cast<double>(num_rows_), with_propensities());
+}
+
+MetricSums& MetricSums::operator+=(const MetricSums& more) {
+    hits += more.hits;
+    recall += more.recall;
+    ndcg += more.ndcg;
+    ps_hits += more.ps_hits;
+    ps_best += more.ps_best;
+    ps_ndcg += more.ps_ndcg;
+    ps_best_ndcg += more.ps_best_ndcg;
+    return *this;
+}
+
+std::vector<MetricScore> scores_of(std::span<const std::int64_t> ks, std::span<const MetricSums> sums,
+                                   double rows, bool with_propensities) {
     std::vector<MetricScore> result;
     const auto add_metric = [&](const char* metric, const auto& value) {
-        for (std::size_t j = 0; j < ks_.size(); ++j)
-            result.push_back({metric, ks_[j], value(sums_[j], static_cast<double>(ks_[j]))});
+        for (std::size_t j = 0; j < ks.size(); ++j)
+            result.push_back({metric, ks[j], value(sums[j], static_cast<double>(ks[j]))});
     };
-    add_metric("P", [&](const Sums& s, double k) { return s.hits / (k * rows); });
-    add_metric("nDCG", [&](const Sums& s, double) { return s.ndcg / rows; });
-    if (!inverse_propensity_.empty()) {
-        add_metric("PSP", [](const Sums& s, double) { return ratio(s.ps_hits, s.ps_best); });
-        add_metric("PSnDCG", [](const Sums& s, double) { return ratio(s.ps_ndcg, s.ps_best_ndcg); });
+    add_metric("P", [&](const MetricSums& s, double k) { return ratio(s.hits, k * rows); });
+    add_metric("nDCG", [&](const MetricSums& s, double) { return ratio(s.ndcg, rows); });
+    if (with_propensities) {
+        add_metric("PSP", [](const MetricSums& s, double) { return ratio(s.ps_hits, s.ps_best); });
+        add_metric("PSnDCG", [](const MetricSums& s, double) { return ratio(s.ps_ndcg, s.ps_best_ndcg); });
     }
-    add_metric("R", [&](const Sums& s, double) { return s.recall / rows; });
+    add_metric("R", [&](const MetricSums& s, double) { return ratio(s.recall, rows); });
     return result;
 }
 

@@ -25,6 +25,19 @@ struct MetricScore {
     std::string name() const { return metric + "@" + std::to_string(k); }  // "P@1"
 };
 
+// What rows add up to at one k; every score is made of these.
+struct MetricSums {
+    double hits = 0, recall = 0, ndcg = 0;
+    double ps_hits = 0, ps_best = 0, ps_ndcg = 0, ps_best_ndcg = 0;
+
+    MetricSums& operator+=(const MetricSums& more);
+};
+
+// Metric by metric in the order P, nDCG, PSP, PSnDCG (where there are propensities), R, each at every k.
+// `rows` may be fractional (weighted rows). No rows: zeros.
+std::vector<MetricScore> scores_of(std::span<const std::int64_t> ks, std::span<const MetricSums> sums,
+                                   double rows, bool with_propensities);
+
 class RankingMetrics {
   public:
     // ks: from 1, in the order wanted. inverse_propensity[l] for every label, viewed and not copied; empty:
@@ -44,14 +57,13 @@ class RankingMetrics {
 
     std::int64_t num_rows() const { return num_rows_; }
     std::int64_t largest_k() const { return largest_k_; }
-    // Metric by metric in the order P, nDCG, PSP, PSnDCG, R, each at every k. No rows: zeros.
+    const std::vector<std::int64_t>& ks() const { return ks_; }
+    bool with_propensities() const { return !inverse_propensity_.empty(); }
+    // What the row last added has added, one a k.
+    std::span<const MetricSums> last_row() const { return row_; }
     std::vector<MetricScore> scores() const;
 
   private:
-    struct Sums {
-        double hits = 0, recall = 0, ndcg = 0;
-        double ps_hits = 0, ps_best = 0, ps_ndcg = 0, ps_best_ndcg = 0;
-    };
     struct Hit {
         bool hit;
         double weight;  // the inverse propensity of a hit
@@ -62,7 +74,7 @@ class RankingMetrics {
     std::vector<std::int64_t> ks_;
     std::int64_t largest_k_ = 0;
     std::span<const double> inverse_propensity_;
-    std::vector<Sums> sums_;                // one a k
+    std::vector<MetricSums> sums_, row_;    // one a k
     std::vector<double> discount_, ideal_;  // 1 / log2(i+2), and its sums: ideal_[n] of the first n
     std::vector<Hit> hit_;                  // scratch of one row: its predictions
     std::vector<double> best_;              // scratch of one row: the q of its true labels, largest first

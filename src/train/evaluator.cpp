@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <optional>
 
 #include "base/log.h"
@@ -10,12 +11,15 @@
 #include "base/text_util.h"
 #include "data/dataset.h"
 #include "elmo/elmo.h"
+#include "io/checksum.h"
+#include "io/json_lines.h"
 #include "train/checkpoint.h"
 #include "train/predictions_file.h"
 #include "train/run_data.h"
 #include "train/scoring.h"
 
 namespace elmo {
+namespace fs = std::filesystem;
 namespace {
 
 // The rows that --split names. Validation rows of a share are those that training left out.
@@ -58,14 +62,45 @@ void check_ready(const Config& config) {
     set_num_threads(static_cast<int>(config.threads));
 }
 
+std::string filter_text(const Config& config, const Dataset& dataset, const ScoredRows& chosen) {
+    if (chosen.split->filter.rows() > 0)
+        return fmt::format("{}, {} pairs", dataset.filter_description(chosen.name),
+                           chosen.split->filter.values.size());
+    if (!filters(data_set_name(config.data), config.like))
+        return fmt::format("none: {} filters sets with label texts alone", config.like);
+    return dataset.filter_description(chosen.name);
+}
+
+// Where the scores of a run are kept; "" for nowhere.
+fs::path scores_file(const std::string& run, const Config& config) {
+    if (config.save_scores == "none") return {};
+    if (config.save_scores != "auto") return config.save_scores;
+    std::error_code error;
+    if (!config.predictions.empty()) return {};
+    // The folder named may be a checkpoint, which is replaced as one: its run keeps the scores.
+    if (!fs::exists(fs::path(run) / "manifest.json", error)) return fs::path(run) / "scores.jsonl";
+    const fs::path parent = fs::absolute(run, error).lexically_normal().parent_path();
+    return fs::exists(parent / "log.jsonl", error) ? parent / "scores.jsonl" : fs::path();
+}
+
+void store(const std::string& run, const Config& config, Evaluation evaluation) {
+    const fs::path file = scores_file(run, config);
+    if (file.empty()) return;
+    evaluation.texts_per_second = 0;  // equal evaluations leave equal lines
+    try {
+        JsonLinesWriter(file).write(nlohmann::ordered_json::parse(to_json(evaluation)));
+    } catch (const DataError& error) {
+        if (config.save_scores != "auto") throw;
+        log_warning(fmt::format("the scores were not kept: {}", error.what()));
+    }
+}
+
 Evaluation evaluate_predictions(const Config& config) {
     const Dataset dataset = Dataset::open_labels(config);
-    if (dataset.label_counts().empty() || dataset.train().rows() == 0)
-        throw DataError(fmt::format(
-            "{}: expected training labels, which propensities are counted on, found none", config.data));
     const ScoredRows chosen = choose_rows(config, dataset);
     const Split& split = *chosen.split;
-    Scorer scorer(config, parse_ks(config.k), dataset.label_counts(), dataset.train().rows());
+    Scorer scorer(config, parse_ks(config.k), dataset.num_labels(), dataset.label_counts(),
+                  dataset.train().rows(), Scorer::Detail::kIntervalsAndGroups);
     std::vector<std::int64_t> drop;
     const auto start = std::chrono::steady_clock::now();
     read_predictions(config.predictions, static_cast<std::int64_t>(chosen.rows.size()), dataset.num_labels(),
@@ -81,9 +116,10 @@ Evaluation evaluate_predictions(const Config& config) {
     Evaluation result = scorer.result();
     result.texts_per_second = static_cast<double>(chosen.rows.size()) /
                               std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    result.filter = dataset.filter_description(chosen.name);
+    result.filter = filter_text(config, dataset, chosen);
     result.split = config.split;
-    result.checkpoint = config.predictions;
+    result.checkpoint =
+        fmt::format("{} (xxh64 {})", config.predictions, hash_text(hash_file(config.predictions)));
     return result;
 }
 
@@ -118,7 +154,8 @@ Evaluation evaluate_run(const std::string& run, const Config& given) {
     ScoredRows chosen = choose_rows(config, dataset);
     const Split& split = *chosen.split;
     const auto counts = checkpoint.read_label_counts();
-    Scorer scorer(config, parse_ks(config.k), counts, state.train_rows);
+    Scorer scorer(config, parse_ks(config.k), state.labels, counts, state.train_rows,
+                  Scorer::Detail::kIntervalsAndGroups);
 
     const BatchPlan plan(split, std::move(chosen.rows), config.batch_size);
     const BatchLimits limits = plan.limits(0, plan.steps_per_epoch());
@@ -148,17 +185,23 @@ Evaluation evaluate_run(const std::string& run, const Config& given) {
     if (writer) writer->commit();
     Evaluation result = scorer.result();
     result.texts_per_second = static_cast<double>(plan.num_rows()) / seconds;
-    result.filter = dataset.filter_description(chosen.name);
+    result.filter = filter_text(config, dataset, chosen);
     result.split = config.split;
-    result.checkpoint = fmt::format("{} (step {})", checkpoint.folder().string(), state.step);
+    result.checkpoint = fmt::format("{} (step {}, manifest xxh64 {})", checkpoint.folder().string(),
+                                    state.step, hash_text(hash_file(checkpoint.folder() / "manifest.json")));
     return result;
 }
 
 }  // namespace
 
-Evaluation evaluate(const std::string& run, const Config& config) {
-    check_ready(config);
-    return config.predictions.empty() ? evaluate_run(run, config) : evaluate_predictions(config);
+Evaluation evaluate(const std::string& run, const Config& given) {
+    check_ready(given);
+    Config config = given;
+    if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
+    const Evaluation result =
+        config.predictions.empty() ? evaluate_run(run, config) : evaluate_predictions(config);
+    store(run, config, result);
+    return result;
 }
 
 }  // namespace elmo

@@ -1,5 +1,5 @@
 // The folder of a run: whether it may be written, what a continued run takes from it.
-//   RUN/best/ RUN/last/ checkpoints   RUN/log.jsonl   RUN/tensorboard/
+//   RUN/best/ RUN/last/ checkpoints   RUN/log.jsonl   RUN/scores.jsonl   RUN/tensorboard/
 #pragma once
 
 #include <filesystem>

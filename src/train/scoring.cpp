@@ -1,9 +1,11 @@
 #include "train/scoring.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 
 #include "base/log.h"
 #include "base/text_util.h"
@@ -63,27 +65,88 @@ void rank_rows(Session& session, const BatchPlan& plan, const Split& split, std:
     progress.finish();
 }
 
-Scorer::Scorer(const Config& config, std::vector<std::int64_t> ks, std::span<const std::int64_t> counts,
-               std::int64_t train_rows)
-    : a_(config.propensity_a),
-      b_(config.propensity_b),
-      inverse_propensity_(inverse_propensities(counts, train_rows, a_, b_)),
-      metrics_(std::move(ks), inverse_propensity_) {}
+std::string data_set_name(const std::string& data) {
+    std::filesystem::path path = std::filesystem::path(data).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();  // a folder given with its slash
+    std::error_code error;
+    if (path == "." || path == "..") path = std::filesystem::absolute(path, error).lexically_normal();
+    if (!std::filesystem::is_regular_file(path, error)) return path.filename().string();
+    const std::string name = path.filename().string();
+    return name.substr(0, name.find('.', 1));
+}
+
+namespace {
+
+constexpr double kConfidence = 0.95;
+
+std::vector<double> propensities_of(const PropensityRule& rule, std::span<const std::int64_t> counts,
+                                    std::int64_t rows) {
+    if (counts.empty()) return {};
+    if (!rule.augmented) return inverse_propensities(counts, rows, rule.a, rule.b);
+    std::vector<std::int64_t> augmented(counts.begin(), counts.end());
+    for (std::int64_t& count : augmented) ++count;
+    return inverse_propensities(augmented, rows, rule.a, rule.b);
+}
+
+}  // namespace
+
+Scorer::Scorer(const Config& config, std::vector<std::int64_t> ks, std::int64_t labels,
+               std::span<const std::int64_t> counts, std::int64_t train_rows, Detail detail)
+    : data_(config.data),
+      like_(config.like),
+      labels_(labels),
+      rule_(propensity_rule(data_set_name(config.data), config.like, config.propensity_a, config.propensity_b,
+                            config.propensity_counts)),
+      inverse_propensity_(propensities_of(rule_, counts, train_rows + (rule_.augmented ? labels : 0))),
+      metrics_(ks, inverse_propensity_),
+      bootstrap_(detail == Detail::kScores ? 0 : config.bootstrap, ks, metrics_.with_propensities()) {
+    propensity_rows_ = counts.empty() ? 0 : train_rows + (rule_.augmented ? labels : 0);
+    if (detail != Detail::kScores && !counts.empty()) groups_.emplace(std::move(ks), counts);
+}
 
 void Scorer::add(std::span<const ScoredLabel> ranked, std::span<const std::uint32_t> truth) {
     truth_.assign(truth.begin(), truth.end());
     metrics_.add_row(ranked, std::span<const std::int64_t>(truth_));
+    bootstrap_.add(metrics_.last_row());
+    if (groups_) groups_->add_row(ranked, truth_);
 }
 
 Evaluation Scorer::result() const {
     Evaluation result;
     for (const MetricScore& score : metrics_.scores())
         result.scores.push_back({score.name(), 100 * score.value});
+    if (bootstrap_.replicates() > 0) {
+        result.bootstrap = bootstrap_.replicates();
+        result.confidence = kConfidence;
+        const auto intervals = bootstrap_.intervals(kConfidence);
+        for (std::size_t i = 0; i < intervals.size(); ++i) {
+            result.scores[i].low = 100 * intervals[i].low;
+            result.scores[i].high = 100 * intervals[i].high;
+        }
+    }
+    const auto& ks = metrics_.ks();
+    if (groups_)
+        for (const GroupMetrics::Group& group : groups_->groups()) {
+            LabelGroup& out = result.groups.emplace_back();
+            out = {group.name, group.labels, group.least, group.most, group.positives, {}};
+            for (std::size_t j = 0; j < ks.size(); ++j)
+                out.scores.push_back({fmt::format("P@{}", ks[j]), 100 * group.precision[j]});
+            for (std::size_t j = 0; j < ks.size(); ++j)
+                out.scores.push_back({fmt::format("R@{}", ks[j]), 100 * group.recall[j]});
+        }
+    result.data = data_;
+    result.like = like_;
+    result.k = fmt::format("{}", fmt::join(ks, ","));
     result.num_samples = metrics_.num_rows();
-    result.num_labels = static_cast<std::int64_t>(inverse_propensity_.size());
-    result.propensity_a = a_;
-    result.propensity_b = b_;
-    result.propensity_counts = "training set, plain";
+    result.num_labels = labels_;
+    if (metrics_.with_propensities()) {
+        result.propensity_a = rule_.a;
+        result.propensity_b = rule_.b;
+        result.propensity_source = rule_.source;
+        result.propensity_counts =
+            rule_.augmented ? "training set with each label's text as one more row" : "training set, plain";
+        result.propensity_rows = propensity_rows_;
+    }
     result.filter = "none";
     return result;
 }

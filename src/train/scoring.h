@@ -4,11 +4,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "data/batcher.h"
 #include "elmo/elmo.h"
+#include "metrics/bootstrap.h"
+#include "metrics/conventions.h"
+#include "metrics/frequency_groups.h"
 #include "metrics/metrics.h"
 #include "train/session.h"
 
@@ -26,13 +30,19 @@ using TakeRanked = std::function<void(std::int64_t row, std::vector<ScoredLabel>
 void rank_rows(Session& session, const BatchPlan& plan, const Split& split, std::int64_t k,
                const std::string& title, const TakeRanked& take);
 
+// The name by which a data set is known: its folder's or its file's, without endings.
+std::string data_set_name(const std::string& data);
+
 // Metrics of ranked rows against a split's true labels.
 class Scorer {
   public:
-    // counts: training rows of each label; train_rows is the N of propensities. From the configuration: k or
-    // `ks`, propensity_a and propensity_b.
-    Scorer(const Config& config, std::vector<std::int64_t> ks, std::span<const std::int64_t> counts,
-           std::int64_t train_rows);
+    // What is computed besides the scores themselves: nothing during training.
+    enum class Detail { kScores, kIntervalsAndGroups };
+
+    // counts: training rows of each label, viewed and not copied; empty: no propensities and no groups.
+    // train_rows is the N of propensities. From the configuration: data, like, propensity_*, bootstrap.
+    Scorer(const Config& config, std::vector<std::int64_t> ks, std::int64_t labels,
+           std::span<const std::int64_t> counts, std::int64_t train_rows, Detail detail = Detail::kScores);
 
     void add(std::span<const ScoredLabel> ranked, std::span<const std::uint32_t> truth);
     std::int64_t largest_k() const { return metrics_.largest_k(); }
@@ -40,9 +50,13 @@ class Scorer {
     Evaluation result() const;
 
   private:
-    double a_, b_;
+    std::string data_, like_;
+    std::int64_t labels_, propensity_rows_;
+    PropensityRule rule_;
     std::vector<double> inverse_propensity_;
     RankingMetrics metrics_;
+    Bootstrap bootstrap_;
+    std::optional<GroupMetrics> groups_;
     std::vector<std::int64_t> truth_;  // scratch of one row
 };
 

@@ -172,7 +172,7 @@ void Trainer::save(const std::filesystem::path& folder, bool with_optimizer) {
 // Validates, keeps the best, then saves the last: a crash between the two only repeats the validation.
 void Trainer::validate_and_save() {
     if (data_.has_validation()) {
-        Scorer scorer(config_, kValidationKs, labels_.counts, state_.train_rows);
+        Scorer scorer(config_, kValidationKs, state_.labels, labels_.counts, state_.train_rows);
         const Split& split = data_.validation_split();
         rank_rows(session_, data_.validation(), split, scorer.largest_k(), "validating",
                   [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {

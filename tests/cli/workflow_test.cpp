@@ -70,7 +70,25 @@ TEST_F(Workflow, EvalPrintsScoresInPercentAndTheProtocol) {
     const Outcome people = run_elmo({"eval", run(), data()});
     EXPECT_TRUE(contains(people.out, "\nP ")) << people.out;
     EXPECT_TRUE(contains(people.out, "\nPSP ")) << people.out;
-    EXPECT_TRUE(contains(people.out, "ties")) << people.out;
+    for (const char* part :
+         {"ties", "R tail", "by the data set's name 'data'", "bootstrap", "manifest xxh64"})
+        EXPECT_TRUE(contains(people.out, part)) << part << "\n" << people.out;
+}
+
+TEST_F(Workflow, EvalTakesOthersConventionsAndKeepsEveryScore) {
+    const Outcome outcome = run_elmo({"eval", run(), "--json", "--like", "elmo", "--bootstrap", "0"});
+    expect_success(outcome);
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["protocol"]["like"], "elmo");
+    EXPECT_EQ(json["protocol"]["propensity_a"], 0.6);  // what the paper's code has for unknown sets
+    EXPECT_FALSE(json.contains("intervals"));
+    std::ifstream kept(run() + "/scores.jsonl");
+    std::string line, last;
+    while (std::getline(kept, line)) last = line;
+    Json stored = json;
+    stored.erase("texts_per_second");
+    EXPECT_EQ(Json::parse(last), stored);
+    expect_failure(run_elmo({"eval", run(), "--like", "xclib"}), 2, {"like", "pyxclib"});
 }
 
 TEST_F(Workflow, EvalFindsTheRunsOwnDataAndTakesOtherK) {

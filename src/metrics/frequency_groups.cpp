@@ -1,0 +1,72 @@
+#include "metrics/frequency_groups.h"
+
+#include <algorithm>
+#include <functional>
+
+namespace elmo {
+
+FrequencyCuts frequency_cuts(std::span<const std::int64_t> counts) {
+    std::vector<std::int64_t> falling(counts.begin(), counts.end());
+    std::sort(falling.begin(), falling.end(), std::greater<>());
+    std::int64_t total = 0;
+    for (const std::int64_t count : falling) total += count;
+    FrequencyCuts cuts;
+    std::int64_t sum = 0;
+    bool has_head = false;
+    for (const std::int64_t count : falling) {
+        sum += count;
+        if (!has_head && 3 * sum >= total) {
+            cuts.head = count;
+            has_head = true;
+        }
+        if (3 * sum >= 2 * total) {
+            cuts.torso = count;
+            break;
+        }
+    }
+    return cuts;
+}
+
+GroupMetrics::GroupMetrics(std::vector<std::int64_t> ks, std::span<const std::int64_t> counts)
+    : ks_(std::move(ks)), counts_(counts), cuts_(frequency_cuts(counts)) {
+    for (auto& hits : hits_) hits.resize(ks_.size());
+}
+
+void GroupMetrics::add_row(std::span<const ScoredLabel> predicted, std::span<const std::int64_t> truth) {
+    ++num_rows_;
+    for (const std::int64_t label : truth)
+        ++positives_[static_cast<std::size_t>(cuts_.group_of(counts_[static_cast<std::size_t>(label)]))];
+    const std::int64_t largest = *std::max_element(ks_.begin(), ks_.end());
+    const auto looked_at = std::min(predicted.size(), static_cast<std::size_t>(largest));
+    for (std::size_t i = 0; i < looked_at; ++i) {
+        const std::int64_t label = predicted[i].label;
+        if (!std::binary_search(truth.begin(), truth.end(), label)) continue;
+        auto& hits =
+            hits_[static_cast<std::size_t>(cuts_.group_of(counts_[static_cast<std::size_t>(label)]))];
+        for (std::size_t j = 0; j < ks_.size(); ++j)
+            if (static_cast<std::int64_t>(i) < ks_[j]) ++hits[j];
+    }
+}
+
+std::vector<GroupMetrics::Group> GroupMetrics::groups() const {
+    std::vector<Group> groups(3);
+    for (std::size_t g = 0; g < 3; ++g) {
+        groups[g].name = kGroupNames[g];
+        groups[g].positives = positives_[g];
+        for (std::size_t j = 0; j < ks_.size(); ++j) {
+            const auto hits = static_cast<double>(hits_[g][j]);
+            const auto places = static_cast<double>(ks_[j] * std::max<std::int64_t>(num_rows_, 1));
+            groups[g].precision.push_back(hits / places);
+            groups[g].recall.push_back(positives_[g] == 0 ? 0 : hits / static_cast<double>(positives_[g]));
+        }
+    }
+    for (const std::int64_t count : counts_) {
+        Group& group = groups[static_cast<std::size_t>(cuts_.group_of(count))];
+        group.least = group.labels == 0 ? count : std::min(group.least, count);
+        group.most = std::max(group.most, count);
+        ++group.labels;
+    }
+    return groups;
+}
+
+}  // namespace elmo
