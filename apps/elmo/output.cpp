@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <charconv>
 #include <cstdio>
 #include <cstring>
 
@@ -54,14 +53,6 @@ std::string aligned(const Facts& facts) {
     std::string out;
     for (const auto& [name, value] : facts) out += fmt::format("{:<{}}  {}\n", name, width, value);
     return out;
-}
-
-double printable(float value) {
-    char buffer[64];
-    const auto [end, status] = std::to_chars(buffer, buffer + sizeof buffer, value);
-    double wide = 0;
-    std::from_chars(buffer, end, wide);
-    return wide;
 }
 
 std::string duration_text(double seconds) {

@@ -27,8 +27,6 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows);
 using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string aligned(const Facts& facts);
 
-// The value that prints with as few digits as the float needs.
-double printable(float value);
 // 1:05, 2:03:04; tenths below a minute.
 std::string duration_text(double seconds);
 

@@ -2,22 +2,13 @@
 #include <fmt/format.h>
 
 #include "elmo/elmo.h"
+#include "elmo/messages.h"
 #include "elmo/text_reader.h"
 #include "output.h"
 #include "verbs.h"
 
 namespace elmo::cli {
 namespace {
-
-Json to_json(std::int64_t line, const std::vector<Prediction>& predictions) {
-    Json labels = Json::array();
-    for (const Prediction& prediction : predictions)
-        labels.push_back({{"label", prediction.label},
-                          {"name", prediction.name},
-                          {"probability", printable(prediction.probability)},
-                          {"score", printable(prediction.score)}});
-    return {{"line", line}, {"labels", labels}};
-}
 
 std::string block(std::string_view text, const std::vector<Prediction>& predictions) {
     std::string out = fmt::format("{}\n", text);
@@ -26,8 +17,13 @@ std::string block(std::string_view text, const std::vector<Prediction>& predicti
     return out;
 }
 
-void run_predict(Invocation& call) {
-    Predictor predictor(call.words[0], call.config);
+void say_replaced(std::int64_t count) {
+    if (count > 0) fmt::print(stderr, "{} texts held invalid UTF-8, which was replaced\n", count);
+}
+
+// Answers to standard output as the texts come.
+void stream(Invocation& call, const LabelScope& scope) {
+    Predictor predictor(call.words[0], call.config, scope);
     TextReader reader(call.words.size() > 1 ? call.words[1] : "-", call.config);
     std::int64_t line = 0;
     for (;;) {
@@ -36,38 +32,72 @@ void run_predict(Invocation& call) {
         const auto answers = predictor.predict(texts);
         for (std::size_t i = 0; i < texts.size(); ++i) {
             ++line;
-            if (call.json)
-                write_json(to_json(line, answers[i]));
-            else
-                write_stdout(block(texts[i], answers[i]));
+            write_stdout(call.json ? to_json("", line, answers[i]) + "\n" : block(texts[i], answers[i]));
         }
         flush_stdout();
     }
-    if (reader.replaced_utf8() > 0)
-        fmt::print(stderr, "{} texts held invalid UTF-8, which was replaced\n", reader.replaced_utf8());
+    say_replaced(reader.replaced_utf8());
+}
+
+void run_predict(Invocation& call) {
+    const LabelScope scope{call.extra.at("labels"), call.extra.at("without")};
+    if (call.config.out.empty()) {
+        if (call.words.size() > 2)
+            usage_error(predict_verb(), "several files need --out FILE for their answers");
+        if (call.config.resume || call.config.overwrite)
+            usage_error(predict_verb(), "--resume and --overwrite belong to --out FILE");
+        return stream(call, scope);
+    }
+    const std::vector<std::string> files(call.words.begin() + 1, call.words.end());
+    if (files.empty()) usage_error(predict_verb(), "--out needs FILE...: the texts to answer");
+    const PredictedFiles done = predict_files(call.words[0], files, scope, call.config);
+    say_replaced(done.replaced_utf8);
+    if (call.json)
+        return write_json({{"out", call.config.out},
+                           {"texts", done.texts},
+                           {"resumed", done.resumed},
+                           {"seconds", done.seconds}});
+    Facts facts = {{"answers", call.config.out}, {"texts", with_commas(done.texts)}};
+    if (done.resumed > 0) facts.push_back({"of them there before", with_commas(done.resumed)});
+    if (done.seconds > 0) {
+        facts.push_back({"time", duration_text(done.seconds)});
+        facts.push_back(
+            {"speed",
+             fmt::format("{:.0f} texts/s", static_cast<double>(done.texts - done.resumed) / done.seconds)});
+    }
+    write_stdout(aligned(facts));
 }
 
 }  // namespace
 
 Verb predict_verb() {
-    return {"predict",
-            'p',
-            "Answer texts with labels and probabilities",
-            "RUN [FILE] [options]",
-            {{"RUN", "Folder that elmo train wrote"},
-             {"FILE", "Texts, one a line, or JSON lines; standard input when left out or '-'"}},
-            1,
-            2,
-            true,
-            {},
-            {{"echo 'a small domesticated feline' | elmo predict runs/first", "Five best labels of one text"},
-             {"elmo predict runs/first texts.txt --top 10 --threshold 0.2 --json > labels.jsonl",
-              "A file, one JSON object a line: label, name, probability, score"},
-             {"elmo predict runs/first items.jsonl --text-column title+content", "JSON lines"}},
-            "Streams in batches: memory does not grow with the input, and a line that comes through a pipe "
-            "is answered "
-            "when it comes. For people each text is followed by lines of probability, label number and name.",
-            run_predict};
+    return {
+        "predict",
+        'p',
+        "Answer texts with labels and probabilities",
+        "RUN [FILE] [options] | elmo predict RUN FILE... --out ANSWERS [options]",
+        {{"RUN", "Folder that elmo train wrote"},
+         {"FILE", "Texts, one a line, or JSON lines, plain or gzip; standard input when left out or '-'"}},
+        1,
+        1 << 20,
+        true,
+        {{"labels", "",
+          "File of labels, a name or number a line: answers are taken from these alone, and only their "
+          "weights are read"},
+         {"without", "", "File of labels, a name or number a line, that are never answered"}},
+        {{"echo 'a small domesticated feline' | elmo predict runs/first", "Five best labels of one text"},
+         {"elmo predict runs/first texts.txt --top 10 --threshold 0.2 --json > labels.jsonl",
+          "A file, one JSON object a line: label, name, probability, score"},
+         {"elmo predict runs/first items.jsonl --text-column title+content", "JSON lines"},
+         {"elmo predict runs/first texts.txt --labels in-stock.txt", "The best of the labels in a file"},
+         {"elmo predict runs/first part-*.txt.gz --out answers.jsonl --resume",
+          "Files into a file, with progress; an interrupted call is continued"}},
+        "Streams in batches: memory does not grow with the input, and a line that comes through a pipe "
+        "is answered "
+        "when it comes. For people each text is followed by lines of probability, label number and name. "
+        "With "
+        "--out the answers go to a file, a line of JSON each, which appears when all are there.",
+        run_predict};
 }
 
 }  // namespace elmo::cli

@@ -7,6 +7,7 @@ namespace elmo::cli {
 
 Verb train_verb();
 Verb eval_verb();
+Verb calibrate_verb();
 Verb predict_verb();
 Verb plan_verb();
 Verb bench_verb();

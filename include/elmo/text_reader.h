@@ -23,6 +23,10 @@ class TextReader {
     // says.
     std::vector<std::string> next(std::int64_t limit);
 
+    // For progress: bytes of the file taken so far, and its size (0 where unknown).
+    std::int64_t bytes_read() const;
+    std::int64_t total_bytes() const;
+
     // Rows in which invalid UTF-8 was replaced.
     std::int64_t replaced_utf8() const;
 

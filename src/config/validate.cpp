@@ -156,7 +156,8 @@ void validate(const Config& c) {
     in_range("bootstrap", c.bootstrap, 0, 100000);
     not_empty("save_scores", c.save_scores);
     in_range("top", c.top, 1, kMaxLabels);
-    within("threshold", c.threshold, 0, 1);
+    if (c.threshold != -1) within("threshold", c.threshold, 0, 1);
+    one_of("probabilities", c.probabilities, {"auto", "raw", "calibrated"});
     one_of("input", c.input, {"auto", "text", "jsonl"});
 }
 

@@ -60,6 +60,13 @@ std::vector<std::string> TextReader::next(std::int64_t limit) {
     return texts;
 }
 
+std::int64_t TextReader::bytes_read() const {
+    return impl_->lines.bytes_read();
+}
+std::int64_t TextReader::total_bytes() const {
+    return impl_->lines.total_bytes();
+}
+
 std::int64_t TextReader::replaced_utf8() const {
     return impl_->counts.replaced_utf8;
 }

@@ -49,6 +49,9 @@ class Head {
     void save(const std::filesystem::path& folder, std::int64_t shard_bytes = kShardBytes) const;
     // Into the arena; labels, width and dtype must be this head's.
     void load(const std::filesystem::path& folder);
+    // Row i becomes row rows[i] of the stored head; `rows` ascend, one for each label of this head. Only they
+    // are read.
+    void load_rows(const std::filesystem::path& folder, std::span<const std::int64_t> rows);
 
   private:
     // Rows [first_row, first_row + w.rows) of W.

@@ -143,6 +143,32 @@ void Head::load(const fs::path& folder) {
         backend_.upload(pieces_.front().w.slice(shard.first_row, shard.first_row + shard.rows), shard.data);
 }
 
+void Head::load_rows(const fs::path& folder, std::span<const std::int64_t> rows) {
+    assert(mapped_.empty() && static_cast<std::int64_t>(rows.size()) == labels_);
+    const std::vector<Shard> shards = open_shards(folder);
+    const std::int64_t stored = shards.back().first_row + shards.back().rows;
+    if (shards.back().dtype != dtype_ || shards.back().width != width_)
+        throw DataError(fmt::format("{}: expected a head of width {}, {}; found width {}, {}",
+                                    folder.string(), width_, precision_of(dtype_), shards.back().width,
+                                    precision_of(shards.back().dtype)));
+    if (!rows.empty() && (rows.front() < 0 || rows.back() >= stored))
+        throw DataError(fmt::format("{}: expected rows of a head of {} labels, found row {}", folder.string(),
+                                    stored, rows.front() < 0 ? rows.front() : rows.back()));
+    const std::int64_t row_bytes = width_ * size_of(dtype_);
+    std::size_t shard = 0;
+    for (std::int64_t i = 0; i < labels_;) {
+        while (rows[i] >= shards[shard].first_row + shards[shard].rows) ++shard;
+        // Neighbours travel together.
+        std::int64_t end = i + 1;
+        while (end < labels_ && rows[end] == rows[end - 1] + 1 &&
+               rows[end] < shards[shard].first_row + shards[shard].rows)
+            ++end;
+        backend_.upload(pieces_.front().w.slice(i, end),
+                        shards[shard].data + (rows[i] - shards[shard].first_row) * row_bytes);
+        i = end;
+    }
+}
+
 Head Head::map(const fs::path& folder, Backend& backend) {
     std::vector<Shard> shards = open_shards(folder);
     const Shard& last = shards.back();

@@ -127,9 +127,13 @@ void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const
     }
 }
 
-Checkpoint::Checkpoint(const fs::path& run, const std::string& which) : folder_(find_checkpoint(run, which)) {
+Checkpoint::Checkpoint(const fs::path& run, const std::string& which, Check check)
+    : folder_(find_checkpoint(run, which)) {
     bool has_state = false, has_recipe = false;
-    for (const ManifestFile& file : check_manifest(folder_)) {
+    const auto trusted = [&](const std::string& name) {
+        return check == Check::kAllButHead && name.rfind("head-", 0) == 0;
+    };
+    for (const ManifestFile& file : check_manifest(folder_, trusted)) {
         has_state |= file.name == kState;
         has_recipe |= file.name == kRecipe;
         has_optimizer_ |= file.name == kOptimizer;

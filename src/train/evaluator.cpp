@@ -1,59 +1,24 @@
 // elmo eval: a run's checkpoint, or a stored prediction file, scored on a split.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
 
 #include "base/log.h"
 #include "base/parallel.h"
-#include "base/text_util.h"
 #include "data/dataset.h"
 #include "elmo/elmo.h"
 #include "io/checksum.h"
 #include "io/json_lines.h"
 #include "train/checkpoint.h"
 #include "train/predictions_file.h"
-#include "train/run_data.h"
+#include "train/scored_run.h"
 #include "train/scoring.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
 namespace {
-
-// The rows that --split names. Validation rows of a share are those that training left out.
-struct ScoredRows {
-    const Split* split = nullptr;
-    SplitName name = SplitName::kTest;
-    std::vector<std::int64_t> rows;
-};
-
-ScoredRows choose_rows(const Config& config, const Dataset& dataset) {
-    ScoredRows chosen;
-    if (config.split == "test") {
-        chosen.split = &dataset.test();
-    } else if (config.split == "train") {
-        chosen.name = SplitName::kTrain;
-        chosen.split = &dataset.train();
-    } else if (config.split == "validation") {
-        chosen.name = SplitName::kValidation;
-        chosen.split = &dataset.validation();
-        if (!chosen.split->present && dataset.train().present) {
-            chosen.name = SplitName::kTrain;
-            chosen.split = &dataset.train();
-            chosen.rows = split_validation(config, dataset.train().rows()).validation;
-        }
-    } else {
-        throw ConfigError(
-            fmt::format("split: expected test, validation or train, found '{}'", quoted(config.split)));
-    }
-    if (config.split != "validation" || chosen.name == SplitName::kValidation)
-        chosen.rows = all_rows(chosen.split->rows());
-    if (chosen.rows.empty())
-        throw DataError(fmt::format("{}: expected {} rows to score, found none", config.data, config.split));
-    return chosen;
-}
 
 void check_ready(const Config& config) {
     program_start_bytes();
@@ -123,72 +88,32 @@ Evaluation evaluate_predictions(const Config& config) {
     return result;
 }
 
-// Options of reading data that the run was trained with and that must be the same to read it again.
-Config with_run_options(const Config& given, const Config& run, std::int64_t max_length) {
-    Config config = given;
-    const Config defaults;
-    for (const char* key :
-         {"format", "text_column", "label_column", "label_separator", "test_share", "validation", "seed"})
-        if (get_option(given, key) == get_option(defaults, key))
-            set_option(config, key, get_option(run, key));
-    config.max_length = max_length;
-    return config;
-}
-
 Evaluation evaluate_run(const std::string& run, const Config& given) {
-    const Checkpoint checkpoint(run, given.checkpoint);
-    const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
-    const auto tokenizer = load_tokenizer(checkpoint.folder());
-    const Config config = with_run_options(given, checkpoint.config(), cut_length(checkpoint.config(), spec));
-    const SplitName wanted = config.split == "test" ? SplitName::kTest : SplitName::kTrain;
-    const Dataset dataset =
-        Dataset::open(config, *tokenizer, nullptr,
-                      config.split == "validation" ? std::vector{SplitName::kTrain, SplitName::kValidation}
-                                                   : std::vector{wanted});
-    const RunState& state = checkpoint.state();
-    if (dataset.num_labels() != state.labels || names_hash(dataset) != state.names_hash)
-        throw DataError(
-            fmt::format("{}: these are not the labels of the run in {}: expected {}{}, found {}{}",
-                        config.data, run, state.labels, state.names_hash.empty() ? "" : " named ones",
-                        dataset.num_labels(), dataset.has_label_names() ? " named ones" : ""));
-    ScoredRows chosen = choose_rows(config, dataset);
-    const Split& split = *chosen.split;
-    const auto counts = checkpoint.read_label_counts();
+    const ScoredRun scored(run, given);
+    const Config& config = scored.config();
+    const Split& split = *scored.rows().split;
+    const RunState& state = scored.checkpoint().state();
+    const auto num_rows = static_cast<std::int64_t>(scored.rows().rows.size());
+    const auto counts = scored.checkpoint().read_label_counts();
     Scorer scorer(config, parse_ks(config.k), state.labels, counts, state.train_rows,
                   Scorer::Detail::kIntervalsAndGroups);
-
-    const BatchPlan plan(split, std::move(chosen.rows), config.batch_size);
-    const BatchLimits limits = plan.limits(0, plan.steps_per_epoch());
-    RunShape shape;
-    shape.batch = std::min(config.batch_size, plan.num_rows());
-    shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
-    shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
-    shape.top_k = std::min(scorer.largest_k() + longest_filter(split), state.labels);
-    shape.training = false;
-    shape.head_folder = checkpoint.folder();
-    shape.mapped_bytes = dataset.mapped_bytes();
-    shape.table_bytes = 8 * plan.num_rows() + 16 * state.labels;
-    Session session(config, spec, shape);
-    session.allocate();
-    session.encoder().initialise(0);
-
     std::optional<PredictionsWriter> writer;
-    if (!config.save_predictions.empty())
-        writer.emplace(config.save_predictions, plan.num_rows(), state.labels);
+    if (!config.save_predictions.empty()) writer.emplace(config.save_predictions, num_rows, state.labels);
     const auto start = std::chrono::steady_clock::now();
-    rank_rows(session, plan, split, scorer.largest_k(), fmt::format("scoring {}", config.split),
-              [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
-                  scorer.add(ranked, split.labels.row(row));
-                  if (writer) writer->add(ranked);
-              });
+    scored.rank(scorer.largest_k(), fmt::format("scoring {}", config.split),
+                [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
+                    scorer.add(ranked, split.labels.row(row));
+                    if (writer) writer->add(ranked);
+                });
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (writer) writer->commit();
     Evaluation result = scorer.result();
-    result.texts_per_second = static_cast<double>(plan.num_rows()) / seconds;
-    result.filter = filter_text(config, dataset, chosen);
+    result.texts_per_second = static_cast<double>(num_rows) / seconds;
+    result.filter = filter_text(config, scored.dataset(), scored.rows());
     result.split = config.split;
-    result.checkpoint = fmt::format("{} (step {}, manifest xxh64 {})", checkpoint.folder().string(),
-                                    state.step, hash_text(hash_file(checkpoint.folder() / "manifest.json")));
+    const std::filesystem::path& folder = scored.checkpoint().folder();
+    result.checkpoint = fmt::format("{} (step {}, manifest xxh64 {})", folder.string(), state.step,
+                                    hash_text(hash_file(folder / "manifest.json")));
     return result;
 }
 

@@ -4,6 +4,7 @@
 #include "data/dataset.h"
 #include "elmo/elmo.h"
 #include "model/encoder_spec.h"
+#include "train/calibration.h"
 #include "train/checkpoint.h"
 
 namespace elmo {
@@ -51,6 +52,7 @@ Facts inspect_run(const fs::path& run, const Config& config) {
     add(facts, "encoder_precision", std::string(name_of(spec.dtype)));
     add(facts, "resumable",
         checkpoint.config().freeze_encoder || fs::exists(last / "optimizer.safetensors", error));
+    add(facts, "calibrated", read_calibration(checkpoint.folder()).has_value());
     add(facts, "data", checkpoint.config().data);
     return facts;
 }

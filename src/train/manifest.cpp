@@ -42,13 +42,14 @@ ManifestFile parse_entry(const fs::path& folder, const nlohmann::json& entry) {
     return file;
 }
 
-void check_file(const fs::path& folder, const ManifestFile& file) {
+void check_file(const fs::path& folder, const ManifestFile& file, bool size_alone) {
     std::error_code error;
     const fs::path path = folder / file.name;
     const auto size = fs::file_size(path, error);
     if (error) damaged(folder, fmt::format("{} is missing", quoted(file.name)));
     if (static_cast<std::int64_t>(size) != file.bytes)
         damaged(path, fmt::format("expected {} bytes, found {}", file.bytes, size));
+    if (size_alone) return;
     const std::string found = hash_text(hash_file(path));
     if (found != file.xxh64)
         damaged(path, fmt::format("expected checksum {}, found {}", quoted(file.xxh64), found));
@@ -72,7 +73,8 @@ void write_manifest(const fs::path& folder) {
     write_file_atomically(folder / kName, manifest.dump(2) + "\n");
 }
 
-std::vector<ManifestFile> check_manifest(const fs::path& folder) {
+std::vector<ManifestFile> check_manifest(const fs::path& folder,
+                                         const std::function<bool(const std::string& name)>& trusted) {
     const fs::path path = folder / kName;
     std::error_code error;
     if (!fs::exists(path, error))
@@ -87,7 +89,7 @@ std::vector<ManifestFile> check_manifest(const fs::path& folder) {
                                     quoted(manifest.value("version", nlohmann::json()).dump())));
     std::vector<ManifestFile> files;
     for (const auto& entry : manifest["files"]) files.push_back(parse_entry(folder, entry));
-    for (const ManifestFile& file : files) check_file(folder, file);
+    for (const ManifestFile& file : files) check_file(folder, file, trusted(file.name));
     return files;
 }
 

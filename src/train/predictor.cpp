@@ -1,69 +1,171 @@
-// Prediction: a checkpoint mapped, texts in, the best labels out.
+// Prediction: a checkpoint mapped, texts in, the best labels out; or, among given labels, their rows of the
+// head alone in memory.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/elmo.h"
+#include "metrics/metrics.h"
+#include "metrics/platt.h"
+#include "train/calibration.h"
 #include "train/checkpoint.h"
+#include "train/label_list.h"
 #include "train/run_data.h"
 #include "train/session.h"
 
 namespace elmo {
 namespace {
 
-float sigmoid(float z) {
-    return 1.0f / (1.0f + std::exp(-z));
+// Up to this many labels are left out by ranking as many more; beyond, the others are gathered.
+constexpr std::int64_t kRankedMore = 1024;
+
+// Which rows of the head are scored, and which labels are dropped from the ranking.
+struct Scope {
+    bool gathered = false;
+    std::vector<std::int64_t> rows;     // labels whose rows are gathered, ascending
+    std::vector<std::int64_t> dropped;  // labels ranked and left out, ascending
+};
+
+Scope resolve(const LabelScope& given, const std::vector<std::string_view>& names, std::int64_t labels) {
+    Scope scope;
+    std::vector<std::int64_t> without;
+    if (!given.without.empty()) without = read_label_list(given.without, names, labels);
+    if (!given.labels.empty()) {
+        scope.gathered = true;
+        const auto listed = read_label_list(given.labels, names, labels);
+        std::set_difference(listed.begin(), listed.end(), without.begin(), without.end(),
+                            std::back_inserter(scope.rows));
+    } else if (static_cast<std::int64_t>(without.size()) > kRankedMore) {
+        scope.gathered = true;
+        scope.rows = all_labels_but(without, labels);
+    } else {
+        scope.dropped = std::move(without);
+    }
+    const std::int64_t left = scope.gathered ? static_cast<std::int64_t>(scope.rows.size())
+                                             : labels - static_cast<std::int64_t>(scope.dropped.size());
+    if (left == 0)
+        throw DataError(
+            fmt::format("{}: expected a label to be left to answer with, found none", given.without));
+    return scope;
 }
 
-RunShape prediction_shape(const Checkpoint& checkpoint, const Config& config, std::int64_t max_length) {
+RunShape prediction_shape(const Checkpoint& checkpoint, const Config& config, const Scope& scope,
+                          std::int64_t max_length) {
     RunShape shape;
     shape.batch = config.batch_size;
     shape.tokens = config.batch_size * max_length;
     shape.longest = max_length;
-    shape.top_k = std::min(config.top, checkpoint.state().labels);
     shape.training = false;
-    shape.head_folder = checkpoint.folder();
+    if (scope.gathered) {
+        shape.labels = static_cast<std::int64_t>(scope.rows.size());
+        shape.top_k = std::min(config.top, shape.labels);
+    } else {
+        shape.head_folder = checkpoint.folder();
+        shape.top_k =
+            std::min(config.top + static_cast<std::int64_t>(scope.dropped.size()), checkpoint.state().labels);
+    }
     return shape;
+}
+
+Platt choose_probabilities(const Config& config, const std::optional<Calibration>& stored) {
+    if (config.probabilities == "calibrated" && !stored)
+        throw ConfigError("probabilities: the run is not calibrated; run 'elmo calibrate RUN' first");
+    return stored && config.probabilities != "raw" ? Platt{stored->a, stored->b} : Platt{};
+}
+
+double choose_threshold(const Config& config, const std::optional<Calibration>& stored) {
+    if (config.threshold != -1) return config.threshold;
+    if (!stored || config.probabilities == "raw")
+        throw ConfigError(
+            "threshold: -1 needs a calibrated run and its probabilities; run 'elmo calibrate RUN' first");
+    return stored->f1_threshold;
+}
+
+// The precision that the head was stored with: a gathered one has the same.
+Config with_precision(Config config, const Checkpoint& checkpoint) {
+    config.precision = checkpoint.config().precision;
+    return config;
 }
 
 }  // namespace
 
 struct Predictor::Impl {
-    Impl(const std::string& run, const Config& given)
-        : config(given),
-          checkpoint(run, given.checkpoint),
+    Impl(const std::string& run, const Config& given, const LabelScope& label_scope)
+        : checkpoint(run, given.checkpoint,
+                     label_scope.labels.empty() ? Checkpoint::Check::kAll : Checkpoint::Check::kAllButHead),
+          config(with_precision(given, checkpoint)),
           spec(read_encoder_spec(checkpoint.folder())),
           tokenizer(load_tokenizer(checkpoint.folder())),
           max_length(cut_length(checkpoint.config(), spec)),
           names(checkpoint.label_names()),
-          session(config, spec, prediction_shape(checkpoint, config, max_length)) {
+          scope(resolve(label_scope, names, checkpoint.state().labels)),
+          stored(config.probabilities == "raw" ? std::nullopt : read_calibration(checkpoint.folder())),
+          platt(choose_probabilities(config, stored)),
+          threshold(choose_threshold(config, stored)),
+          session(config, spec, prediction_shape(checkpoint, config, scope, max_length)) {
         session.allocate();
         session.encoder().initialise(0);
+        if (scope.gathered) session.head().load_rows(checkpoint.folder(), scope.rows);
     }
 
-    Config config;
+    std::vector<Prediction> answer(std::vector<ScoredLabel> ranked) const {
+        if (scope.gathered)
+            for (ScoredLabel& scored : ranked)
+                scored.label = scope.rows[static_cast<std::size_t>(scored.label)];
+        remove_filtered(ranked, std::span<const std::int64_t>(scope.dropped), config.top);
+        std::vector<Prediction> result;
+        for (const ScoredLabel& scored : ranked) {
+            const double probability = platt.probability(scored.score);
+            if (probability < threshold) break;
+            result.push_back(
+                {scored.label,
+                 names.empty() ? std::string_view() : names[static_cast<std::size_t>(scored.label)],
+                 scored.score, static_cast<float>(probability)});
+        }
+        return result;
+    }
+
     Checkpoint checkpoint;
+    Config config;
     EncoderSpec spec;
     std::unique_ptr<Tokenizer> tokenizer;
     std::int64_t max_length;
     std::vector<std::string_view> names;
+    Scope scope;
+    std::optional<Calibration> stored;
+    Platt platt;
+    double threshold;
     Session session;
 };
 
-Predictor::Predictor(const std::string& run, const Config& config) {
+Predictor::Predictor(const std::string& run, const Config& config, const LabelScope& scope) {
     program_start_bytes();
     validate(config);
     set_num_threads(static_cast<int>(config.threads));
-    impl_ = std::make_unique<Impl>(run, config);
+    impl_ = std::make_unique<Impl>(run, config, scope);
 }
 Predictor::~Predictor() = default;
 
 std::int64_t Predictor::num_labels() const {
     return impl_->checkpoint.state().labels;
+}
+std::int64_t Predictor::num_answers() const {
+    return impl_->scope.gathered ? static_cast<std::int64_t>(impl_->scope.rows.size())
+                                 : num_labels() - static_cast<std::int64_t>(impl_->scope.dropped.size());
+}
+bool Predictor::calibrated() const {
+    return impl_->stored.has_value();
+}
+std::string Predictor::checkpoint_folder() const {
+    return impl_->checkpoint.folder().string();
+}
+const MemoryReport& Predictor::plan() const {
+    return impl_->session.plan();
 }
 
 std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts) {
@@ -75,19 +177,16 @@ std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::s
     for (const std::string& text : texts) {
         p.tokenizer->encode(text, p.max_length, ids);
         tokens.insert(tokens.end(), ids.begin(), ids.end());
+        if (tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+            throw ConfigError(
+                fmt::format("batch_size: {} texts have more than 2^31 tokens; lower it", texts.size()));
         offsets.push_back(static_cast<std::int32_t>(tokens.size()));
     }
     std::vector<std::vector<Prediction>> result(texts.size());
     if (texts.empty()) return result;
     const View x_BD = p.session.encoder().forward({tokens, offsets}, false, 0, 0);
-    const auto best = p.session.head().topk(x_BD, std::min(p.config.top, num_labels()));
-    for (std::size_t i = 0; i < texts.size(); ++i)
-        for (const ScoredLabel& label : best[i].sorted()) {
-            const float probability = sigmoid(label.score);
-            if (probability < p.config.threshold) break;
-            result[i].push_back({label.label, p.names.empty() ? std::string_view() : p.names[label.label],
-                                 label.score, probability});
-        }
+    const auto best = p.session.head().topk(x_BD, p.session.workload().top_k);
+    for (std::size_t i = 0; i < texts.size(); ++i) result[i] = p.answer(best[i].sorted());
     return result;
 }
 

@@ -15,21 +15,40 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::string_view, 5> kOwn = {"best", "last", "log.jsonl", "scores.jsonl", "tensorboard"};
+constexpr std::array<std::string_view, 7> kOwn = {"calibration-best.json",
+                                                  "calibration-last.json",
+                                                  "best",
+                                                  "last",
+                                                  "log.jsonl",
+                                                  "scores.jsonl",
+                                                  "tensorboard"};
 
 // Keys of a run that may differ when it is continued: none changes a weight.
-constexpr std::string_view kHarmless[] = {"data",        "cache",
-                                          "out",         "resume",
-                                          "overwrite",   "threads",
-                                          "max_memory",  "chunks",
-                                          "log_every",   "save_every",
-                                          "checkpoint",  "split",
-                                          "predictions", "save_predictions",
-                                          "k",           "top",
-                                          "threshold",   "input",
-                                          "labels",      "recompute",
-                                          "like",        "propensity_counts",
-                                          "bootstrap",   "save_scores"};
+constexpr std::string_view kHarmless[] = {"data",
+                                          "cache",
+                                          "out",
+                                          "resume",
+                                          "overwrite",
+                                          "threads",
+                                          "max_memory",
+                                          "chunks",
+                                          "log_every",
+                                          "save_every",
+                                          "checkpoint",
+                                          "split",
+                                          "predictions",
+                                          "save_predictions",
+                                          "k",
+                                          "top",
+                                          "threshold",
+                                          "input",
+                                          "labels",
+                                          "recompute",
+                                          "like",
+                                          "propensity_counts",
+                                          "bootstrap",
+                                          "save_scores",
+                                          "probabilities"};
 
 bool is_harmless(std::string_view key) {
     return std::find(std::begin(kHarmless), std::end(kHarmless), key) != std::end(kHarmless);

@@ -158,6 +158,59 @@ TEST_F(Workflow, PredictDoesNotDependOnTheBatch) {
     EXPECT_EQ(whole.out, small.out);
 }
 
+TEST_F(Workflow, PredictAmongAndWithoutLabels) {
+    const std::string birds = folder_->write("birds.txt", "kind of sparrow\n2\n");
+    const Outcome among = run_elmo({"predict", run(), "--labels", birds, "--json"}, "the trout runs\n");
+    expect_success(among);
+    const auto labels = json_lines(among.out)[0]["labels"];
+    ASSERT_EQ(labels.size(), 2u);
+    EXPECT_EQ(labels[0]["label"].get<int>() + labels[1]["label"].get<int>(), 5);
+    const std::string fish = folder_->write("fish.txt", "kind of trout\n");
+    const Outcome without =
+        run_elmo({"predict", run(), "--without", fish, "--top", "6", "--json"}, "the trout runs\n");
+    expect_success(without);
+    EXPECT_EQ(json_lines(without.out)[0]["labels"].size(), 5u);
+    EXPECT_FALSE(contains(without.out, "trout"));
+    const std::string wrong = folder_->write("wrong.txt", "kind of sparrow\nkind of whale\n");
+    expect_failure(run_elmo({"predict", run(), "--labels", wrong}, "x\n"), 1,
+                   {"wrong.txt:2", "kind of whale"});
+}
+
+TEST_F(Workflow, PredictWritesFilesAndCanGoOn) {
+    const std::string texts = folder_->write("many.txt", "the trout runs\nthe cat eats\nthe dog hides\n");
+    const std::string out = folder_->text("answers.jsonl");
+    const Outcome outcome = run_elmo({"predict", run(), texts, "--out", out});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.out, "texts/s")) << outcome.out;
+    std::ifstream file(out);
+    const std::string kept{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_EQ(kept, run_elmo({"predict", run(), texts, "--json"}).out);
+    expect_failure(run_elmo({"predict", run(), texts, "--out", out}), 2, {out, "--resume"});
+    const Outcome again = run_elmo({"predict", run(), texts, "--out", out, "--resume", "--json"});
+    expect_success(again);
+    EXPECT_EQ(Json::parse(again.out)["resumed"], 3);
+    expect_failure(run_elmo({"predict", run(), texts, texts}), 2, {"--out"});
+    expect_failure(run_elmo({"predict", run(), "--out", out}), 2, {"FILE"});
+    expect_failure(run_elmo({"predict", run(), texts, "--resume"}), 2, {"--out"});
+}
+
+TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
+    const std::string out = folder_->text("to_calibrate");
+    expect_success(
+        run_elmo(Words{"train", data(), "--out", out} + small_model() + Words{"--validation", "0.4"}));
+    const Outcome outcome = run_elmo({"calibrate", out, "--json"});
+    expect_success(outcome);
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["method"], "platt");
+    EXPECT_GT(json["a"], 0);
+    EXPECT_TRUE(contains(run_elmo({"calibrate", out}).out, "threshold of best F1"));
+    EXPECT_EQ(Json::parse(run_elmo({"inspect", out, "--json"}).out)["calibrated"], true);
+    const Outcome sure = run_elmo({"predict", out, "--threshold", "-1", "--json"}, "the cat eats\n");
+    expect_success(sure);
+    EXPECT_EQ(json_lines(sure.out)[0]["labels"].size(), 1u) << sure.out;
+    expect_failure(run_elmo({"predict", run(), "--threshold", "-1"}, "x\n"), 2, {"calibrate"});
+}
+
 TEST_F(Workflow, TokenizeUsesTheRunsTokenizer) {
     const Outcome outcome =
         run_elmo({"tokenize", "--tokenizer", run() + "/best"}, "the cat\nthe cat sleeps\n");

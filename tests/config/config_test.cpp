@@ -79,7 +79,7 @@ TEST(Options, AreListedOnceWithTypeDefaultAndFlag) {
     for (const OptionInfo& option : options()) {
         EXPECT_TRUE(keys.insert(option.key).second) << option.key;
         EXPECT_FALSE(option.help.empty());
-        EXPECT_EQ(option.verbs.find_first_not_of("tepmbdik"), std::string_view::npos) << option.key;
+        EXPECT_EQ(option.verbs.find_first_not_of("tepmbdikcl"), std::string_view::npos) << option.key;
         EXPECT_EQ(option.default_value, get_option(Config(), option.key));
     }
     EXPECT_EQ(options().size(), option_members().size());
@@ -252,6 +252,7 @@ TEST(Validate, RefusesValuesOutOfRange) {
         {"save_scores", {""}},
         {"top", {"0"}},
         {"threshold", {"-0.1", "1.1"}},
+        {"probabilities", {"platt", ""}},
         {"input", {"csv"}},
         {"text_column", {""}},
         {"label_separator", {""}},

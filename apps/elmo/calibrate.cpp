@@ -1,0 +1,69 @@
+// elmo calibrate: makes the probabilities of a run hold, on its validation rows.
+#include <fmt/format.h>
+
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+std::string before_after(double before, double after) {
+    return fmt::format("{:.4f} before, {:.4f} after", before, after);
+}
+
+void run_calibrate(Invocation& call) {
+    if (call.words.size() > 1) call.config.data = call.words[1];
+    if (call.config.data.empty())
+        usage_error(calibrate_verb(), "DATA is missing; usage: elmo calibrate RUN DATA");
+    const Calibration c = calibrate(call.words[0], call.config);
+    if (call.json)
+        return write_json({{"method", "platt"},
+                           {"a", c.a},
+                           {"b", c.b},
+                           {"rows", c.rows},
+                           {"top", c.top},
+                           {"pairs", c.pairs},
+                           {"right", c.right},
+                           {"positives", c.positives},
+                           {"f1_threshold", c.f1_threshold},
+                           {"log_loss_raw", c.log_loss_raw},
+                           {"log_loss", c.log_loss},
+                           {"brier_raw", c.brier_raw},
+                           {"brier", c.brier},
+                           {"error_raw", c.error_raw},
+                           {"error", c.error}});
+    write_stdout(aligned(Facts{
+        {"probability", fmt::format("sigmoid({:.5g} score {:+.5g})  (Platt)", c.a, c.b)},
+        {"fitted on", fmt::format("{} validation texts, {} best labels each, {} right of {}",
+                                  with_commas(c.rows), c.top, with_commas(c.right), with_commas(c.pairs))},
+        {"calibration error", before_after(c.error_raw, c.error)},
+        {"log loss", before_after(c.log_loss_raw, c.log_loss)},
+        {"Brier score", before_after(c.brier_raw, c.brier)},
+        {"threshold of best F1", fmt::format("{:.4f}", c.f1_threshold)}}));
+}
+
+}  // namespace
+
+Verb calibrate_verb() {
+    return {"calibrate",
+            'c',
+            "Fit the probabilities of a run on its validation rows",
+            "RUN [DATA] [options]",
+            {{"RUN", "Folder that elmo train wrote"},
+             {"DATA", "Folder or file of the data set (also --data; the run's own when left out)"}},
+            1,
+            2,
+            true,
+            {},
+            {{"elmo calibrate runs/first", "Kept beside the checkpoint; elmo predict uses it from then on"},
+             {"elmo predict runs/first texts.txt --threshold -1",
+              "Answers above the threshold of the largest F1, instead of a fixed number"}},
+            "Judges the 20 best labels of every validation text and fits sigmoid(a score + b) to what was "
+            "right (Platt's method). The order of answers does not change. What is printed before and after "
+            "comes from fits on one half judged on the other.",
+            run_calibrate};
+}
+
+}  // namespace elmo::cli

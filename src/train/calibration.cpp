@@ -1,0 +1,86 @@
+#include "train/calibration.h"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "io/atomic_file.h"
+#include "io/checksum.h"
+#include "io/json_text.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kMethod = "platt";
+
+// One list of the keys: writing and reading walk it.
+template <class Value, class Visit>
+void visit_calibration(Value& c, const Visit& visit) {
+    visit("a", c.a);
+    visit("b", c.b);
+    visit("rows", c.rows);
+    visit("top", c.top);
+    visit("pairs", c.pairs);
+    visit("right", c.right);
+    visit("positives", c.positives);
+    visit("f1_threshold", c.f1_threshold);
+    visit("log_loss_raw", c.log_loss_raw);
+    visit("log_loss", c.log_loss);
+    visit("brier_raw", c.brier_raw);
+    visit("brier", c.brier);
+    visit("error_raw", c.error_raw);
+    visit("error", c.error);
+}
+
+std::string manifest_hash(const fs::path& folder) {
+    return hash_text(hash_file(folder / "manifest.json"));
+}
+
+}  // namespace
+
+fs::path calibration_file(const fs::path& folder) {
+    std::error_code error;
+    const fs::path whole = fs::absolute(folder, error).lexically_normal();
+    const fs::path named = whole.has_filename() ? whole : whole.parent_path();
+    return named.parent_path() / fmt::format("calibration-{}.json", named.filename().string());
+}
+
+void write_calibration(const fs::path& folder, const Calibration& calibration) {
+    nlohmann::ordered_json json = {{"method", kMethod}, {"manifest_xxh64", manifest_hash(folder)}};
+    visit_calibration(calibration, [&](const char* key, const auto& value) { json[key] = value; });
+    write_file_atomically(calibration_file(folder), json.dump(2) + "\n");
+}
+
+std::optional<Calibration> read_calibration(const fs::path& folder) {
+    const fs::path file = calibration_file(folder);
+    std::error_code error;
+    if (!fs::exists(file, error)) return std::nullopt;
+    const nlohmann::json json = read_json(file);
+    Calibration calibration;
+    std::string manifest;
+    try {
+        if (json.at("method") != kMethod)
+            throw DataError(fmt::format("{}: expected method {}, found another; calibrate again",
+                                        file.string(), kMethod));
+        json.at("manifest_xxh64").get_to(manifest);
+        visit_calibration(calibration, [&](const char* key, auto& value) { json.at(key).get_to(value); });
+    } catch (const nlohmann::json::exception&) {
+        throw DataError(
+            fmt::format("{}: expected what 'elmo calibrate' writes, found something else; calibrate again",
+                        file.string()));
+    }
+    if (!std::isfinite(calibration.a) || !std::isfinite(calibration.b) || calibration.a <= 0)
+        throw DataError(fmt::format("{}: expected a > 0 and a finite b, found {} and {}; calibrate again",
+                                    file.string(), calibration.a, calibration.b));
+    if (manifest != manifest_hash(folder)) {
+        log_warning(fmt::format("{} was made for other weights than those in {}: not used; calibrate again",
+                                file.string(), folder.string()));
+        return std::nullopt;
+    }
+    return calibration;
+}
+
+}  // namespace elmo

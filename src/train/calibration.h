@@ -1,0 +1,20 @@
+// The calibration of a checkpoint: a file beside its folder, calibration-best.json for RUN/best. It holds the
+// hash of the manifest, so that it is never used with other weights.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "elmo/elmo.h"
+
+namespace elmo {
+
+std::filesystem::path calibration_file(const std::filesystem::path& checkpoint_folder);
+
+void write_calibration(const std::filesystem::path& checkpoint_folder, const Calibration& calibration);
+
+// Nothing when there is none, or when it was made for other weights, which is said. DataError when damaged.
+std::optional<Calibration> read_calibration(const std::filesystem::path& checkpoint_folder);
+
+}  // namespace elmo

@@ -1,0 +1,65 @@
+// elmo calibrate: probabilities that hold, fitted on the validation rows of a run.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "elmo/elmo.h"
+#include "metrics/platt.h"
+#include "train/calibration.h"
+#include "train/scored_run.h"
+
+namespace elmo {
+namespace {
+
+// Labels of each text that are judged: enough that whatever is shown lies among them.
+constexpr std::int64_t kJudgedLabels = 20;
+
+}  // namespace
+
+Calibration calibrate(const std::string& run, const Config& given) {
+    program_start_bytes();
+    validate(given);
+    set_num_threads(static_cast<int>(given.threads));
+    Config config = given;
+    config.split = "validation";
+    const ScoredRun scored(run, config);
+    const Split& split = *scored.rows().split;
+
+    Calibration result;
+    result.top = std::min(kJudgedLabels, scored.checkpoint().state().labels);
+    std::vector<JudgedScore> all, halves[2];
+    scored.rank(result.top, "ranking validation", [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
+        const auto truth = split.labels.row(row);
+        result.positives += static_cast<std::int64_t>(truth.size());
+        for (const ScoredLabel& label : ranked) {
+            const bool right =
+                std::binary_search(truth.begin(), truth.end(), label.label, std::less<std::int64_t>());
+            all.push_back({label.score, right});
+            halves[result.rows % 2].push_back({label.score, right});
+            result.right += right ? 1 : 0;
+        }
+        ++result.rows;
+    });
+    result.pairs = static_cast<std::int64_t>(all.size());
+    const Platt fitted = fit_platt(all);
+    result.a = fitted.a;
+    result.b = fitted.b;
+    result.f1_threshold = fitted.probability(best_f1_score(all, result.positives));
+    // Each half is judged by the fit of the other, so that the gain is not that of knowing the answers.
+    for (int half = 0; half < 2; ++half) {
+        const double share = static_cast<double>(halves[half].size()) / static_cast<double>(all.size());
+        const CalibrationQuality raw = calibration_quality(Platt{}, halves[half]);
+        const CalibrationQuality after = calibration_quality(fit_platt(halves[1 - half]), halves[half]);
+        result.log_loss_raw += share * raw.log_loss;
+        result.log_loss += share * after.log_loss;
+        result.brier_raw += share * raw.brier;
+        result.brier += share * after.brier;
+        result.error_raw += share * raw.error;
+        result.error += share * after.error;
+    }
+    write_calibration(scored.checkpoint().folder(), result);
+    return result;
+}
+
+}  // namespace elmo

@@ -1,0 +1,21 @@
+// A file of labels, one a line, each by its name or its number: the labels to predict among or without, to
+// remove.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+namespace elmo {
+
+// The labels that the file names, ascending and distinct. A line that is a label's name means every label of
+// that name; otherwise it must be a number from 0 to labels - 1. Empty lines are passed over. Memory grows
+// with the file, not with the labels. DataError with file and line.
+std::vector<std::int64_t> read_label_list(const std::filesystem::path& file,
+                                          const std::vector<std::string_view>& names, std::int64_t labels);
+
+// 0 .. labels - 1 without `left_out` (ascending).
+std::vector<std::int64_t> all_labels_but(const std::vector<std::int64_t>& left_out, std::int64_t labels);
+
+}  // namespace elmo

@@ -1,0 +1,191 @@
+// Prediction from files into a file, which can be interrupted and continued.
+//
+// Lines go to OUT.partial, batch by batch, and OUT.partial.json says which call writes them. When all are
+// there the partial file takes its name. A continued call cuts off a torn last line and goes on after the
+// texts that have been answered.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/text_util.h"
+#include "elmo/elmo.h"
+#include "elmo/text_reader.h"
+#include "io/atomic_file.h"
+#include "io/checksum.h"
+#include "io/file_error.h"
+#include "io/json_text.h"
+#include "io/output_file.h"
+#include "train/calibration.h"
+#include "train/checkpoint.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json file_entry(const std::string& file) {
+    std::error_code error;
+    const auto size = fs::file_size(file, error);
+    if (error) throw DataError(fmt::format("{}: cannot be read: {}", file, error.message()));
+    return {{"file", file}, {"bytes", size}};
+}
+
+std::string hash_or_none(const std::string& file) {
+    return file.empty() ? "none" : hash_text(hash_file(file));
+}
+
+// Everything that decides what the lines say.
+Json describe_call(const fs::path& checkpoint, const std::vector<std::string>& files, const LabelScope& scope,
+                   const Config& config) {
+    std::error_code error;
+    const fs::path calibration = calibration_file(checkpoint);
+    Json json = {
+        {"manifest_xxh64", hash_text(hash_file(checkpoint / "manifest.json"))},
+        {"calibration_xxh64", hash_or_none(fs::exists(calibration, error) ? calibration.string() : "")},
+        {"labels_xxh64", hash_or_none(scope.labels)},
+        {"without_xxh64", hash_or_none(scope.without)}};
+    for (const char* key :
+         {"top", "threshold", "probabilities", "input", "text_column", "allow_invalid_utf8"})
+        json[key] = get_option(config, key);
+    for (const std::string& file : files) json["files"].push_back(file_entry(file));
+    return json;
+}
+
+// Complete lines in the file; what follows the last of them is cut off.
+std::int64_t count_lines(const fs::path& file) {
+    std::ifstream in(file, std::ios::binary);
+    std::vector<char> buffer(std::size_t{1} << 20);
+    std::int64_t lines = 0;
+    std::uintmax_t offset = 0, end = 0;
+    while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), in.gcount() > 0) {
+        for (std::streamsize i = 0; i < in.gcount(); ++i)
+            if (buffer[static_cast<std::size_t>(i)] == '\n') {
+                ++lines;
+                end = offset + static_cast<std::uintmax_t>(i) + 1;
+            }
+        offset += static_cast<std::uintmax_t>(in.gcount());
+    }
+    std::error_code error;
+    if (end != offset) fs::resize_file(file, end, error);
+    if (error) throw_file_error(file, "cut the torn last line off", error.value());
+    return lines;
+}
+
+// The files of one call.
+struct Target {
+    explicit Target(const Config& config)
+        : out(config.out), partial(config.out + ".partial"), call(config.out + ".partial.json") {}
+
+    // How many lines are there already; 0 for a fresh start.
+    std::int64_t open(const Config& config, const Json& wanted) const {
+        std::error_code error;
+        if (fs::is_directory(out, error))
+            throw ConfigError(
+                fmt::format("out: expected a file for the answers, found the folder {}", out.string()));
+        if (config.resume && fs::exists(partial, error) && fs::exists(call, error)) {
+            const nlohmann::json was = read_json(call), now = wanted;
+            for (const auto& [key, value] : now.items())
+                if (!was.is_object() || !was.contains(key) || was[key] != value)
+                    throw ConfigError(fmt::format(
+                        "resume: {} was begun with another {}: expected {}, found {}; repeat that call, or "
+                        "start again with --overwrite",
+                        partial.string(), key,
+                        was.is_object() && was.contains(key) ? was[key].dump() : "nothing", value.dump()));
+            return count_lines(partial);
+        }
+        if (!config.overwrite && !config.resume)
+            for (const fs::path& file : {out, partial})
+                if (fs::exists(file, error))
+                    throw ConfigError(
+                        fmt::format("out: {} exists; give --resume to continue, --overwrite to replace it, "
+                                    "or another file",
+                                    file.string()));
+        fs::remove(partial, error);
+        write_file_atomically(call, wanted.dump(2) + "\n");
+        return 0;
+    }
+
+    void finish() const {
+        std::error_code error;
+        fs::rename(partial, out, error);
+        if (error) throw_file_error(out, "put in its place", error.value());
+        fs::remove(call, error);
+        sync_folder(fs::absolute(out).parent_path());
+    }
+
+    fs::path out, partial, call;
+};
+
+// Reads past `count` texts; how many there were.
+std::int64_t skip(TextReader& reader, std::int64_t count) {
+    std::int64_t done = 0;
+    while (done < count) {
+        const auto texts = reader.next(std::min<std::int64_t>(count - done, 4096));
+        if (texts.empty()) break;
+        done += static_cast<std::int64_t>(texts.size());
+    }
+    return done;
+}
+
+}  // namespace
+
+PredictedFiles predict_files(const std::string& run, const std::vector<std::string>& files,
+                             const LabelScope& scope, const Config& config) {
+    validate(config);
+    if (config.out.empty()) throw ConfigError("out: expected a file for the answers, found none");
+    if (files.empty()) throw ConfigError("predict: expected files of texts, found none");
+    for (const std::string& file : files)
+        if (file == "-")
+            throw ConfigError(
+                "predict: standard input cannot be continued; give files with --out, or leave --out out");
+    PredictedFiles result;
+    const Target target(config);
+    std::error_code error;
+    if (config.resume && fs::exists(target.out, error) && !fs::exists(target.partial, error)) {
+        log_info(fmt::format("{} is complete already", config.out));
+        result.texts = result.resumed = count_lines(target.out);
+        return result;
+    }
+    Predictor predictor(run, config, scope);
+    result.resumed = target.open(config, describe_call(predictor.checkpoint_folder(), files, scope, config));
+    if (result.resumed > 0) log_info(fmt::format("continuing after {} answers", with_commas(result.resumed)));
+    OutputFile out(target.partial, OutputFile::Open::kAppend);
+
+    std::int64_t total_bytes = 0, bytes_before = 0, to_skip = result.resumed;
+    for (const std::string& file : files)
+        total_bytes += static_cast<std::int64_t>(fs::file_size(file, error));
+    Progress progress("predicting", total_bytes >> 10, "KiB");
+    const auto start = std::chrono::steady_clock::now();
+    std::int64_t answered = 0;
+    for (const std::string& file : files) {
+        TextReader reader(file, config);
+        std::int64_t line = skip(reader, to_skip);
+        to_skip -= line;
+        while (true) {
+            const auto texts = reader.next(config.batch_size);
+            if (texts.empty()) break;
+            for (const auto& answer : predictor.predict(texts))
+                out.write(to_json(files.size() > 1 ? file : std::string(), ++line, answer) + "\n");
+            out.flush();
+            answered += static_cast<std::int64_t>(texts.size());
+            progress.update((bytes_before + reader.bytes_read()) >> 10,
+                            fmt::format("{} texts", with_commas(result.resumed + answered)));
+        }
+        bytes_before += static_cast<std::int64_t>(fs::file_size(file, error));
+        result.replaced_utf8 += reader.replaced_utf8();
+    }
+    progress.finish(fmt::format("{} texts", with_commas(result.resumed + answered)));
+    out.sync();
+    out.close();
+    target.finish();
+    result.texts = result.resumed + answered;
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+}
+
+}  // namespace elmo

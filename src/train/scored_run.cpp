@@ -1,0 +1,95 @@
+#include "train/scored_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "train/run_data.h"
+
+namespace elmo {
+namespace {
+
+// Options of reading data that the run was trained with and that must be the same to read it again.
+Config with_run_options(const Config& given, const Config& run, std::int64_t max_length) {
+    Config config = given;
+    const Config defaults;
+    for (const char* key :
+         {"format", "text_column", "label_column", "label_separator", "test_share", "validation", "seed"})
+        if (get_option(given, key) == get_option(defaults, key))
+            set_option(config, key, get_option(run, key));
+    config.max_length = max_length;
+    return config;
+}
+
+Dataset open_data(const Config& config, const Tokenizer& tokenizer) {
+    const SplitName wanted = config.split == "test" ? SplitName::kTest : SplitName::kTrain;
+    return Dataset::open(config, tokenizer, nullptr,
+                         config.split == "validation" ? std::vector{SplitName::kTrain, SplitName::kValidation}
+                                                      : std::vector{wanted});
+}
+
+}  // namespace
+
+ScoredRows choose_rows(const Config& config, const Dataset& dataset) {
+    ScoredRows chosen;
+    if (config.split == "test") {
+        chosen.split = &dataset.test();
+    } else if (config.split == "train") {
+        chosen.name = SplitName::kTrain;
+        chosen.split = &dataset.train();
+    } else if (config.split == "validation") {
+        chosen.name = SplitName::kValidation;
+        chosen.split = &dataset.validation();
+        if (!chosen.split->present && dataset.train().present) {
+            chosen.name = SplitName::kTrain;
+            chosen.split = &dataset.train();
+            chosen.rows = split_validation(config, dataset.train().rows()).validation;
+        }
+    } else {
+        throw ConfigError(
+            fmt::format("split: expected test, validation or train, found '{}'", quoted(config.split)));
+    }
+    if (config.split != "validation" || chosen.name == SplitName::kValidation)
+        chosen.rows = all_rows(chosen.split->rows());
+    if (chosen.rows.empty())
+        throw DataError(fmt::format("{}: expected {} rows to score, found none", config.data, config.split));
+    return chosen;
+}
+
+ScoredRun::ScoredRun(const std::string& run, const Config& given)
+    : checkpoint_(run, given.checkpoint),
+      spec_(read_encoder_spec(checkpoint_.folder())),
+      tokenizer_(load_tokenizer(checkpoint_.folder())),
+      config_(with_run_options(given, checkpoint_.config(), cut_length(checkpoint_.config(), spec_))),
+      dataset_(open_data(config_, *tokenizer_)) {
+    const RunState& state = checkpoint_.state();
+    if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash)
+        throw DataError(
+            fmt::format("{}: these are not the labels of the run in {}: expected {}{}, found {}{}",
+                        config_.data, run, state.labels, state.names_hash.empty() ? "" : " named ones",
+                        dataset_.num_labels(), dataset_.has_label_names() ? " named ones" : ""));
+    rows_ = choose_rows(config_, dataset_);
+}
+
+void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked& take) const {
+    const std::int64_t labels = checkpoint_.state().labels;
+    const BatchPlan plan(*rows_.split, rows_.rows, config_.batch_size);
+    const BatchLimits limits = plan.limits(0, plan.steps_per_epoch());
+    RunShape shape;
+    shape.batch = std::min(config_.batch_size, plan.num_rows());
+    shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
+    shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
+    shape.top_k = std::min(k + longest_filter(*rows_.split), labels);
+    shape.training = false;
+    shape.head_folder = checkpoint_.folder();
+    shape.mapped_bytes = dataset_.mapped_bytes();
+    shape.table_bytes = 16 * plan.num_rows() + 16 * labels;
+    Session session(config_, spec_, shape);
+    session.allocate();
+    session.encoder().initialise(0);
+    rank_rows(session, plan, *rows_.split, k, title, take);
+}
+
+}  // namespace elmo

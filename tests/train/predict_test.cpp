@@ -1,0 +1,279 @@
+// Prediction among and without labels, calibrated probabilities, and files into files.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
+#include "train/calibration.h"
+#include "train/label_list.h"
+#include "train/tiny_data.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+class Predict : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        set_log_level(LogLevel::kQuiet);
+        write_tiny_data(temp / "data");
+        config = tiny_config(temp);
+        config.device = "reference";  // scalar: a row's score does not depend on its neighbours by a bit
+        config.steps = 40;
+    }
+    void train_run() { train(config, stop); }
+    std::vector<Prediction> answer(const LabelScope& scope, std::int64_t top = 5) {
+        Config c = config;
+        c.top = top;
+        predictors.push_back(std::make_unique<Predictor>(config.out, c, scope));
+        return predictors.back()->predict({text})[0];
+    }
+
+    TempFolder temp;
+    Config config;
+    std::atomic<bool> stop{false};
+    std::vector<std::unique_ptr<Predictor>> predictors;  // answers have views of their names
+    const std::string text = "the thing " + word_of(5) + " beside " + word_of(1) + " number 0";
+};
+
+TEST_F(Predict, AmongGivenLabelsIsTheFullRankingRestricted) {
+    for (const char* precision : {"bf16", "fp8"}) {
+        config.precision = precision;
+        config.out = temp / precision;
+        train_run();
+        const auto full = answer({}, 37);
+        ASSERT_EQ(full.size(), 37u);
+        write_text(temp / "labels.txt", "kind 30\n\n7\r\nkind 2\nkind 30\n36\n3\n");
+        const auto some = answer({.labels = temp / "labels.txt"}, 37);
+        std::vector<Prediction> expected;
+        for (const Prediction& p : full)
+            if (p.label == 30 || p.label == 7 || p.label == 2 || p.label == 36 || p.label == 3)
+                expected.push_back(p);
+        ASSERT_EQ(some.size(), 5u);
+        for (std::size_t i = 0; i < 5; ++i) {
+            EXPECT_EQ(some[i].label, expected[i].label);
+            EXPECT_EQ(some[i].score, expected[i].score);
+            EXPECT_EQ(some[i].name, fmt::format("kind {}", some[i].label));
+        }
+        EXPECT_EQ(answer({.labels = temp / "labels.txt"}, 2).size(), 2u);
+    }
+}
+
+TEST_F(Predict, AmongGivenLabelsOnlyTheirWeightsAreInMemory) {
+    train_run();
+    write_text(temp / "labels.txt", "3\n5\n9\n");
+    Predictor predictor(config.out, config, {.labels = temp / "labels.txt"});
+    EXPECT_EQ(predictor.num_labels(), 37);
+    EXPECT_EQ(predictor.num_answers(), 3);
+    EXPECT_EQ(predictor.plan().mapped_bytes, 0);
+    std::int64_t bytes = 0;
+    for (const Segment& segment : predictor.plan().segments)
+        if (segment.name == "head/weights") bytes = segment.bytes;
+    EXPECT_GE(bytes, 3 * 16 * 2);
+    EXPECT_LT(bytes, 37 * 16 * 2);
+    // The CPU backend picks the same labels.
+    Config cpu = config;
+    cpu.device = "cpu";
+    Predictor fast(config.out, cpu, {.labels = temp / "labels.txt"});
+    const auto a = predictor.predict({text})[0], b = fast.predict({text})[0];
+    ASSERT_EQ(a.size(), 3u);
+    ASSERT_EQ(b.size(), 3u);
+    EXPECT_EQ(a[0].label, 5);
+    EXPECT_EQ(b[0].label, 5);
+}
+
+TEST_F(Predict, WithoutGivenLabelsTheNextBestMoveUp) {
+    train_run();
+    const auto full = answer({}, 37);
+    std::string without;
+    for (const std::size_t i : {0u, 2u, 3u}) without += std::string(full[i].name) + "\n";
+    write_text(temp / "without.txt", without);
+    const auto rest = answer({.without = temp / "without.txt"});
+    ASSERT_EQ(rest.size(), 5u);
+    const std::size_t expected[] = {1, 4, 5, 6, 7};
+    for (std::size_t i = 0; i < 5; ++i) EXPECT_EQ(rest[i].label, full[expected[i]].label);
+    // Both: the list without the others.
+    write_text(temp / "labels.txt", fmt::format("{}\n{}\n", full[0].label, full[1].label));
+    const auto both = answer({.labels = temp / "labels.txt", .without = temp / "without.txt"});
+    ASSERT_EQ(both.size(), 1u);
+    EXPECT_EQ(both[0].label, full[1].label);
+    write_text(temp / "labels.txt", fmt::format("{}\n", full[0].label));
+    EXPECT_THROW(answer({.labels = temp / "labels.txt", .without = temp / "without.txt"}), DataError);
+}
+
+TEST_F(Predict, WithoutManyLabelsTheOthersAreGathered) {
+    write_tiny_data(temp / "data", {.labels = 1300});
+    config.steps = 3;
+    train_run();
+    const auto full = answer({}, 1300);
+    std::string without;
+    std::vector<Prediction> expected;
+    for (const Prediction& p : full) {
+        if (p.label % 13 == 4)
+            expected.push_back(p);
+        else
+            without += fmt::format("{}\n", p.label);
+    }
+    write_text(temp / "without.txt", without);
+    const auto rest = answer({.without = temp / "without.txt"}, 1300);
+    ASSERT_EQ(rest.size(), expected.size());
+    for (std::size_t i = 0; i < rest.size(); ++i) {
+        EXPECT_EQ(rest[i].label, expected[i].label);
+        EXPECT_EQ(rest[i].score, expected[i].score);
+    }
+}
+
+TEST_F(Predict, LabelFilesThatAreWrongAreNamed) {
+    const std::vector<std::string_view> names = {"a", "b", "a", "1"};
+    write_text(temp / "list", "a\n1\n");
+    EXPECT_EQ(read_label_list(temp / "list", names, 4), (std::vector<std::int64_t>{0, 2, 3}));
+    EXPECT_EQ(read_label_list(temp / "list", {"a", "b"}, 2), (std::vector<std::int64_t>{0, 1}));
+    write_text(temp / "list", "b\nc\nd\n");
+    const std::string message = message_of<DataError>([&] { read_label_list(temp / "list", names, 4); });
+    EXPECT_NE(message.find("list:2: expected the name of a label or a label number from 0 to 3, found 'c'"),
+              std::string::npos)
+        << message;
+    for (const char* bad : {"4\n", "-1\n", "1x\n", "99999999999999999999\n", "\n", ""}) {
+        write_text(temp / "list", bad);
+        EXPECT_THROW(read_label_list(temp / "list", {}, 4), DataError) << bad;
+    }
+    EXPECT_THROW(read_label_list(temp / "absent", names, 4), DataError);
+    EXPECT_EQ(all_labels_but({0, 3}, 5), (std::vector<std::int64_t>{1, 2, 4}));
+}
+
+TEST_F(Predict, CalibratedProbabilitiesAreKeptWithTheRunAndUsed) {
+    config.validation = "0.3";
+    train_run();
+    const auto raw = answer({});
+    Config asked = config;
+    asked.probabilities = "calibrated";
+    EXPECT_THROW(Predictor(config.out, asked), ConfigError);
+    asked.probabilities = "auto";
+    asked.threshold = -1;
+    EXPECT_THROW(Predictor(config.out, asked), ConfigError);
+
+    const Calibration c = calibrate(config.out, config);
+    EXPECT_GT(c.a, 0);
+    EXPECT_EQ(c.top, 20);
+    EXPECT_EQ(c.pairs, 20 * c.rows);
+    EXPECT_GT(c.right, 0);
+    EXPECT_LE(c.right, c.positives);
+    EXPECT_LT(c.log_loss, c.log_loss_raw);
+    EXPECT_TRUE(std::filesystem::exists(config.out + "/calibration-best.json"));
+
+    Predictor predictor(config.out, config);
+    EXPECT_TRUE(predictor.calibrated());
+    const auto now = predictor.predict({text})[0];
+    ASSERT_EQ(now.size(), raw.size());
+    for (std::size_t i = 0; i < now.size(); ++i) {
+        EXPECT_EQ(now[i].label, raw[i].label);
+        EXPECT_EQ(now[i].score, raw[i].score);
+        EXPECT_FLOAT_EQ(now[i].probability, 1 / (1 + std::exp(-(c.a * now[i].score + c.b))));
+        EXPECT_FLOAT_EQ(raw[i].probability, 1 / (1 + std::exp(-raw[i].score)));
+    }
+    asked.threshold = -1;
+    const auto sure = Predictor(config.out, asked).predict({text});
+    for (const Prediction& p : sure[0]) EXPECT_GE(p.probability, static_cast<float>(c.f1_threshold));
+    asked = config;
+    asked.probabilities = "raw";
+    EXPECT_EQ(Predictor(config.out, asked).predict({text})[0][0].probability, raw[0].probability);
+
+    // Other weights: not used. Damaged: an error.
+    const std::string kept = read_text(config.out + "/calibration-best.json");
+    config.steps = 41;
+    config.overwrite = true;
+    train_run();
+    EXPECT_FALSE(std::filesystem::exists(config.out + "/calibration-best.json"));
+    write_text(config.out + "/calibration-best.json", kept);
+    EXPECT_FALSE(Predictor(config.out, config).calibrated());
+    write_text(config.out + "/calibration-best.json", "{\"method\": \"platt\", \"a\": []}");
+    EXPECT_THROW(Predictor(config.out, config), DataError);
+}
+
+class PredictFiles : public Predict {
+  protected:
+    void SetUp() override {
+        Predict::SetUp();
+        train_run();
+        for (int i = 0; i < 30; ++i)
+            lines.push_back(fmt::format("the thing {} beside {}", word_of(i % 12), word_of(i % 7)));
+        config.batch_size = 4;
+        config.out = temp / "answers.jsonl";
+    }
+    std::string run() const { return temp / "run"; }
+    void write_inputs() {
+        std::string first, second;
+        for (int i = 0; i < 30; ++i) (i < 11 ? first : second) += lines[static_cast<std::size_t>(i)] + "\n";
+        write_text(temp / "first.txt", first);
+        write_text(temp / "second.txt", second);
+        files = {temp / "first.txt", temp / "second.txt"};
+    }
+    std::vector<std::string> lines, files;
+};
+
+TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
+    write_inputs();
+    PredictedFiles done = predict_files(run(), files, {}, config);
+    EXPECT_EQ(done.texts, 30);
+    EXPECT_EQ(done.resumed, 0);
+    const std::string whole = read_text(config.out);
+    EXPECT_EQ(std::count(whole.begin(), whole.end(), '\n'), 30);
+    const auto last = nlohmann::json::parse(whole.substr(whole.rfind('\n', whole.size() - 2) + 1));
+    EXPECT_EQ(last["file"], files[1]);
+    EXPECT_EQ(last["line"], 19);
+    EXPECT_FALSE(std::filesystem::exists(config.out + ".partial"));
+    EXPECT_FALSE(std::filesystem::exists(config.out + ".partial.json"));
+    EXPECT_THROW(predict_files(run(), files, {}, config), ConfigError);  // it is there
+    Config again = config;
+    again.resume = true;
+    EXPECT_EQ(predict_files(run(), files, {}, again).resumed, 30);
+
+    // A text in the middle that cannot be read stops the call; mended, it goes on.
+    const std::string good = lines[20];
+    lines[20][4] = '\xff';
+    write_inputs();
+    Config other = config;
+    other.out = temp / "other.jsonl";
+    EXPECT_THROW(predict_files(run(), files, {}, other), DataError);
+    EXPECT_FALSE(std::filesystem::exists(other.out));
+    const std::string partial = read_text(other.out + ".partial");
+    EXPECT_EQ(partial, whole.substr(0, partial.size()));
+    EXPECT_EQ(std::count(partial.begin(), partial.end(), '\n'),
+              19);  // 3 batches of the first file, 2 of the second
+    write_text(other.out + ".partial", partial + "{\"line\": 9, \"lab");  // torn
+    lines[20] = good;
+    write_inputs();
+    EXPECT_THROW(predict_files(run(), files, {}, other), ConfigError);
+    other.resume = true;
+    Config changed = other;
+    changed.top = 3;
+    EXPECT_NE(message_of<ConfigError>([&] { predict_files(run(), files, {}, changed); }).find("another top"),
+              std::string::npos);
+    EXPECT_THROW(predict_files(run(), {files[0]}, {}, other), ConfigError);
+    changed = other;
+    changed.batch_size = 7;  // does not matter
+    done = predict_files(run(), files, {}, changed);
+    EXPECT_EQ(done.texts, 30);
+    EXPECT_EQ(done.resumed, 19);
+    EXPECT_EQ(read_text(other.out), whole);
+}
+
+TEST_F(PredictFiles, OverwriteStartsAgainAndWrongCallsAreRefused) {
+    write_inputs();
+    write_text(config.out, "old\n");
+    config.overwrite = true;
+    EXPECT_EQ(predict_files(run(), {files[0]}, {}, config).texts, 11);
+    EXPECT_EQ(
+        nlohmann::json::parse(read_text(config.out).substr(0, read_text(config.out).find('\n')))["line"], 1);
+    EXPECT_THROW(predict_files(run(), {}, {}, config), ConfigError);
+    EXPECT_THROW(predict_files(run(), {"-"}, {}, config), ConfigError);
+    EXPECT_THROW(predict_files(run(), {temp / "absent"}, {}, config), DataError);
+    config.out = temp / "data";
+    EXPECT_THROW(predict_files(run(), files, {}, config), ConfigError);
+}
+
+}  // namespace
+}  // namespace elmo
