@@ -9,6 +9,7 @@ Verb train_verb();
 Verb eval_verb();
 Verb calibrate_verb();
 Verb predict_verb();
+Verb labels_verb();
 Verb plan_verb();
 Verb bench_verb();
 Verb data_verb();

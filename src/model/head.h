@@ -52,6 +52,8 @@ class Head {
     // Row i becomes row rows[i] of the stored head; `rows` ascend, one for each label of this head. Only they
     // are read.
     void load_rows(const std::filesystem::path& folder, std::span<const std::int64_t> rows);
+    // Every weight from a float, rounded to nearest.
+    void assign(std::span<const float> values_LD);
 
   private:
     // Rows [first_row, first_row + w.rows) of W.
@@ -67,5 +69,13 @@ class Head {
     std::vector<Piece> pieces_;        // one in the arena; one a shard when mapped
     std::vector<SafeTensors> mapped_;  // what the pieces point into
 };
+
+// Rows of a stored head as floats, one after another. `rows` ascend. DataError as Head::map.
+std::vector<float> read_head_rows(const std::filesystem::path& folder, std::span<const std::int64_t> rows);
+
+// Writes to `to` a head of the rows `kept` (ascending) of the one in `from`, bit for bit, followed by those
+// of `added` (empty, or of the same dtype and width; in the backend's memory).
+void rewrite_head(const std::filesystem::path& from, std::span<const std::int64_t> kept, Backend& backend,
+                  View added, const std::filesystem::path& to, std::int64_t shard_bytes = Head::kShardBytes);
 
 }  // namespace elmo

@@ -1,10 +1,12 @@
-// The head's shards: writing, checking, loading and mapping them.
+// The head's shards: writing, checking, loading and mapping them, whole or by rows.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <map>
 
+#include "base/minifloat.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "model/head.h"
@@ -109,25 +111,92 @@ std::vector<Shard> open_shards(const fs::path& folder) {
     return shards;
 }
 
+// Even shards: their sizes differ by one row at most. write_rows(writer, first, last) fills each.
+template <class WriteRows>
+void write_shards(const fs::path& folder, DType dtype, std::int64_t labels, std::int64_t width,
+                  std::int64_t shard_bytes, const WriteRows& write_rows) {
+    const std::int64_t most = std::max<std::int64_t>(shard_bytes / (width * size_of(dtype)), 1);
+    const std::int64_t count = (labels + most - 1) / most;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const std::int64_t first = labels * i / count, last = labels * (i + 1) / count;
+        Metadata metadata = format_metadata(dtype);
+        metadata["first_row"] = std::to_string(first);
+        metadata["labels"] = std::to_string(labels);
+        SafeTensorsWriter writer(shard_path(folder, i, count),
+                                 {{kTensor, std::string(safetensors_dtype(dtype)), {last - first, width}}},
+                                 metadata);
+        write_rows(writer, first, last);
+        writer.commit();
+    }
+}
+
+// Calls take(i, count, bytes) for runs of `rows` (ascending) that lie behind one another in a shard: rows[i],
+// rows[i + 1] ... rows[i + count - 1].
+template <class Take>
+void for_each_run(const std::vector<Shard>& shards, const fs::path& folder,
+                  std::span<const std::int64_t> rows, const Take& take) {
+    const std::int64_t stored = shards.back().first_row + shards.back().rows;
+    if (!rows.empty() && (rows.front() < 0 || rows.back() >= stored))
+        throw DataError(fmt::format("{}: expected rows of a head of {} labels, found row {}", folder.string(),
+                                    stored, rows.front() < 0 ? rows.front() : rows.back()));
+    const std::int64_t row_bytes = shards.front().width * size_of(shards.front().dtype);
+    std::size_t shard = 0;
+    for (std::size_t i = 0; i < rows.size();) {
+        while (rows[i] >= shards[shard].first_row + shards[shard].rows) ++shard;
+        const std::int64_t last = shards[shard].first_row + shards[shard].rows;
+        std::size_t end = i + 1;
+        while (end < rows.size() && rows[end] == rows[end - 1] + 1 && rows[end] < last) ++end;
+        take(static_cast<std::int64_t>(i), static_cast<std::int64_t>(end - i),
+             shards[shard].data + (rows[i] - shards[shard].first_row) * row_bytes);
+        i = end;
+    }
+}
+
+float decode(DType dtype, const std::byte* bytes) {
+    switch (dtype) {
+        case DType::kF64: {
+            double value;
+            std::memcpy(&value, bytes, sizeof value);
+            return static_cast<float>(value);
+        }
+        case DType::kF32: {
+            float value;
+            std::memcpy(&value, bytes, sizeof value);
+            return value;
+        }
+        case DType::kBf16: {
+            Bf16 value;
+            std::memcpy(&value, bytes, sizeof value);
+            return to_float(value);
+        }
+        case DType::kE4M3:
+            return kE4M3.decode(static_cast<std::uint32_t>(*bytes));
+        default:
+            return kE3M4.decode(static_cast<std::uint32_t>(*bytes));
+    }
+}
+
+void encode(DType dtype, float value, std::byte* bytes) {
+    const auto put = [&](const auto& stored) { std::memcpy(bytes, &stored, sizeof stored); };
+    if (dtype == DType::kF64)
+        put(static_cast<double>(value));
+    else if (dtype == DType::kF32)
+        put(value);
+    else if (dtype == DType::kBf16)
+        put(to_bf16(value));
+    else
+        put(static_cast<std::uint8_t>(round_nearest(dtype == DType::kE4M3 ? kE4M3 : kE3M4, value)));
+}
+
 }  // namespace
 
 void Head::save(const fs::path& folder, std::int64_t shard_bytes) const {
     const View w = pieces_.front().w;
     assert(mapped_.empty());
-    const std::int64_t most = std::max<std::int64_t>(shard_bytes / (width_ * size_of(dtype_)), 1);
-    const std::int64_t count = (labels_ + most - 1) / most;
-    for (std::int64_t i = 0; i < count; ++i) {
-        // Even shards: their sizes differ by one row at most.
-        const std::int64_t first = labels_ * i / count, last = labels_ * (i + 1) / count;
-        Metadata metadata = format_metadata(dtype_);
-        metadata["first_row"] = std::to_string(first);
-        metadata["labels"] = std::to_string(labels_);
-        SafeTensorsWriter writer(shard_path(folder, i, count),
-                                 {{kTensor, std::string(safetensors_dtype(dtype_)), {last - first, width_}}},
-                                 metadata);
-        write_view(writer, kTensor, backend_, w.slice(first, last));
-        writer.commit();
-    }
+    write_shards(folder, dtype_, labels_, width_, shard_bytes,
+                 [&](SafeTensorsWriter& writer, std::int64_t first, std::int64_t last) {
+                     write_view(writer, kTensor, backend_, w.slice(first, last));
+                 });
 }
 
 void Head::load(const fs::path& folder) {
@@ -146,27 +215,58 @@ void Head::load(const fs::path& folder) {
 void Head::load_rows(const fs::path& folder, std::span<const std::int64_t> rows) {
     assert(mapped_.empty() && static_cast<std::int64_t>(rows.size()) == labels_);
     const std::vector<Shard> shards = open_shards(folder);
-    const std::int64_t stored = shards.back().first_row + shards.back().rows;
     if (shards.back().dtype != dtype_ || shards.back().width != width_)
         throw DataError(fmt::format("{}: expected a head of width {}, {}; found width {}, {}",
                                     folder.string(), width_, precision_of(dtype_), shards.back().width,
                                     precision_of(shards.back().dtype)));
-    if (!rows.empty() && (rows.front() < 0 || rows.back() >= stored))
-        throw DataError(fmt::format("{}: expected rows of a head of {} labels, found row {}", folder.string(),
-                                    stored, rows.front() < 0 ? rows.front() : rows.back()));
-    const std::int64_t row_bytes = width_ * size_of(dtype_);
-    std::size_t shard = 0;
-    for (std::int64_t i = 0; i < labels_;) {
-        while (rows[i] >= shards[shard].first_row + shards[shard].rows) ++shard;
-        // Neighbours travel together.
-        std::int64_t end = i + 1;
-        while (end < labels_ && rows[end] == rows[end - 1] + 1 &&
-               rows[end] < shards[shard].first_row + shards[shard].rows)
-            ++end;
-        backend_.upload(pieces_.front().w.slice(i, end),
-                        shards[shard].data + (rows[i] - shards[shard].first_row) * row_bytes);
-        i = end;
+    for_each_run(shards, folder, rows, [&](std::int64_t i, std::int64_t count, const std::byte* bytes) {
+        backend_.upload(pieces_.front().w.slice(i, i + count), bytes);
+    });
+}
+
+void Head::assign(std::span<const float> values_LD) {
+    assert(mapped_.empty() && static_cast<std::int64_t>(values_LD.size()) == labels_ * width_);
+    std::vector<std::byte> row(static_cast<std::size_t>(width_ * size_of(dtype_)));
+    for (std::int64_t l = 0; l < labels_; ++l) {
+        for (std::int64_t d = 0; d < width_; ++d)
+            encode(dtype_, values_LD[static_cast<std::size_t>(l * width_ + d)],
+                   row.data() + d * size_of(dtype_));
+        backend_.upload(pieces_.front().w.slice(l, l + 1), row.data());
     }
+}
+
+std::vector<float> read_head_rows(const fs::path& folder, std::span<const std::int64_t> rows) {
+    const std::vector<Shard> shards = open_shards(folder);
+    const std::int64_t width = shards.front().width, bytes_each = size_of(shards.front().dtype);
+    std::vector<float> values(rows.size() * static_cast<std::size_t>(width));
+    for_each_run(shards, folder, rows, [&](std::int64_t i, std::int64_t count, const std::byte* bytes) {
+        for (std::int64_t j = 0; j < count * width; ++j)
+            values[static_cast<std::size_t>(i * width + j)] =
+                decode(shards.front().dtype, bytes + j * bytes_each);
+    });
+    return values;
+}
+
+void rewrite_head(const fs::path& from, std::span<const std::int64_t> kept, Backend& backend, View added,
+                  const fs::path& to, std::int64_t shard_bytes) {
+    const std::vector<Shard> shards = open_shards(from);
+    const DType dtype = shards.front().dtype;
+    const std::int64_t width = shards.front().width, old = static_cast<std::int64_t>(kept.size());
+    const std::int64_t more = added.empty() ? 0 : added.rows;
+    assert(more == 0 || (added.dtype == dtype && added.cols == width));
+    write_shards(
+        to, dtype, old + more, width, shard_bytes,
+        [&](SafeTensorsWriter& writer, std::int64_t first, std::int64_t last) {
+            const std::int64_t begin = std::min(first, old), end = std::min(last, old);
+            for_each_run(shards, from, kept.subspan(begin, end - begin),
+                         [&](std::int64_t, std::int64_t count, const std::byte* bytes) {
+                             writer.write(
+                                 kTensor,
+                                 std::span(bytes, static_cast<std::size_t>(count * width * size_of(dtype))));
+                         });
+            if (last > old)
+                write_view(writer, kTensor, backend, added.slice(std::max(first, old) - old, last - old));
+        });
 }
 
 Head Head::map(const fs::path& folder, Backend& backend) {

@@ -25,6 +25,10 @@ constexpr const char* kNames = "labels.txt";
 constexpr const char* kCounts = "label_counts.safetensors";
 constexpr const char* kOptimizer = "optimizer.safetensors";
 
+bool is_head(const std::string& name) {
+    return name.rfind("head-", 0) == 0;
+}
+
 // One list of the state's keys: writing and reading walk it.
 template <class State, class Visit>
 void visit_state(State& state, const Visit& visit) {
@@ -114,11 +118,13 @@ std::string stored_recipe(Config config) {
     return to_recipe(config);
 }
 
-void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const RunState& state,
-                     bool with_optimizer) {
+namespace {
+
+template <class WriteFiles>
+void replace_checkpoint(const fs::path& target, const WriteFiles& write) {
     try {
         AtomicFolder folder(target);
-        write_files(folder.path(), parts, state, with_optimizer);
+        write(folder.path());
         write_manifest(folder.path());
         folder.commit();
     } catch (const DataError& error) {
@@ -127,17 +133,45 @@ void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const
     }
 }
 
+void copy_to(const fs::path& from, const fs::path& to) {
+    std::error_code error;
+    fs::copy_file(from, to, error);
+    if (error) throw DataError(fmt::format("{}: cannot be copied: {}", from.string(), error.message()));
+}
+
+}  // namespace
+
+void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const RunState& state,
+                     bool with_optimizer) {
+    replace_checkpoint(target,
+                       [&](const fs::path& folder) { write_files(folder, parts, state, with_optimizer); });
+}
+
+void derive_checkpoint(const fs::path& target, const Checkpoint& from, const LabelTable& labels,
+                       const RunState& state, const std::function<void(const fs::path& folder)>& write_head) {
+    replace_checkpoint(target, [&](const fs::path& folder) {
+        for (const std::string& name : from.files())
+            if (!is_head(name) && name != kState && name != kNames && name != kCounts && name != kOptimizer)
+                copy_to(from.folder() / name, folder / name);
+        if (!labels.names.empty()) write_names(folder / kNames, labels.names);
+        write_counts(folder / kCounts, labels.counts);
+        write_state(folder / kState, state);
+        write_head(folder);
+    });
+}
+
 Checkpoint::Checkpoint(const fs::path& run, const std::string& which, Check check)
     : folder_(find_checkpoint(run, which)) {
     bool has_state = false, has_recipe = false;
     const auto trusted = [&](const std::string& name) {
-        return check == Check::kAllButHead && name.rfind("head-", 0) == 0;
+        return check == Check::kAllButHead && is_head(name);
     };
     for (const ManifestFile& file : check_manifest(folder_, trusted)) {
         has_state |= file.name == kState;
         has_recipe |= file.name == kRecipe;
         has_optimizer_ |= file.name == kOptimizer;
-        if (file.name.rfind("head-", 0) == 0) head_bytes_ += file.bytes;
+        if (is_head(file.name)) head_bytes_ += file.bytes;
+        files_.push_back(file.name);
     }
     if (!has_state || !has_recipe)
         throw DataError(fmt::format("{}: expected {} and {} in the manifest; the checkpoint is damaged",

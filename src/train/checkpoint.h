@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -64,6 +65,13 @@ struct CheckpointParts {
 void save_checkpoint(const std::filesystem::path& folder, const CheckpointParts& parts, const RunState& state,
                      bool with_optimizer);
 
+class Checkpoint;
+// A checkpoint with encoder, tokenizer and recipe of `from` by their bytes, and other labels:
+// write_head(folder) writes their head. Without the optimiser's state. Written as save_checkpoint does.
+void derive_checkpoint(const std::filesystem::path& folder, const Checkpoint& from, const LabelTable& labels,
+                       const RunState& state,
+                       const std::function<void(const std::filesystem::path& folder)>& write_head);
+
 // A checkpoint found sound: every size and checksum agrees with its manifest.
 class Checkpoint {
   public:
@@ -77,6 +85,7 @@ class Checkpoint {
     const RunState& state() const { return state_; }
     const Config& config() const { return config_; }
     bool has_optimizer() const { return has_optimizer_; }
+    const std::vector<std::string>& files() const { return files_; }  // that the manifest names
     // Bytes of the head's files: what prediction maps.
     std::int64_t head_bytes() const { return head_bytes_; }
 
@@ -88,6 +97,7 @@ class Checkpoint {
     std::filesystem::path folder_;
     RunState state_;
     Config config_;
+    std::vector<std::string> files_;
     bool has_optimizer_ = false;
     std::int64_t head_bytes_ = 0;
     MappedFile names_file_;

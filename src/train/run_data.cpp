@@ -115,8 +115,29 @@ void RunData::describe(RunState& state) const {
     state.names_hash = names_hash(*dataset_);
 }
 
+namespace {
+
+template <class NameOf>
+std::string hash_names(std::int64_t count, const NameOf& name_of) {
+    if (count == 0) return "";
+    Hash64 hash;
+    for (std::int64_t label = 0; label < count; ++label) {
+        hash.update(name_of(label));
+        hash.update("\n");
+    }
+    return hash_text(hash.digest());
+}
+
+}  // namespace
+
 std::string names_hash(const Dataset& dataset) {
-    return dataset.has_label_names() ? hash_text(dataset.names_hash()) : "";
+    return hash_names(dataset.has_label_names() ? dataset.num_labels() : 0,
+                      [&](std::int64_t label) { return dataset.label_name(label); });
+}
+
+std::string names_hash(const std::vector<std::string_view>& names) {
+    return hash_names(static_cast<std::int64_t>(names.size()),
+                      [&](std::int64_t label) { return names[static_cast<std::size_t>(label)]; });
 }
 
 LabelTable RunData::labels() const {

@@ -23,6 +23,7 @@ std::int64_t cut_length(const Config& config, const EncoderSpec& spec);
 
 // Of the label names in order; "" where there are none.
 std::string names_hash(const Dataset& dataset);
+std::string names_hash(const std::vector<std::string_view>& names);
 
 // Opens everything for training. `checkpoint` is set when a run is continued: tokenizer and encoder come from
 // it.

@@ -211,6 +211,31 @@ TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
     expect_failure(run_elmo({"predict", run(), "--threshold", "-1"}, "x\n"), 2, {"calibrate"});
 }
 
+TEST_F(Workflow, LabelsAreAddedAndRemoved) {
+    const std::string more = folder_->text("more"), less = folder_->text("less");
+    const std::string names = folder_->write("names.txt", "kind of whale\nkind of ant\n");
+    const Outcome added = run_elmo({"labels", "add", run(), names, "--out", more, "--json", "--quiet"});
+    expect_success(added);
+    EXPECT_EQ(Json::parse(added.out)["labels"], 8);
+    EXPECT_EQ(Json::parse(run_elmo({"inspect", more, "--json"}).out)["labels"], 8);
+    const Outcome best = run_elmo({"predict", more, "--top", "8", "--json"}, "the trout runs\n");
+    EXPECT_EQ(json_lines(best.out)[0]["labels"][0]["name"], "kind of trout");
+    EXPECT_TRUE(contains(best.out, "kind of whale"));
+    const Outcome removed = run_elmo({"labels", "remove", more, names, "--out", less, "--quiet"});
+    expect_success(removed);
+    EXPECT_TRUE(contains(removed.out, "6, were 8")) << removed.out;
+    // There and back again: the same answers to the last digit.
+    const Words ask = {"--top", "6", "--json"};
+    EXPECT_EQ(run_elmo(Words{"predict", less} + ask, "the dog eats\n").out,
+              run_elmo(Words{"predict", run()} + ask, "the dog eats\n").out);
+    expect_failure(run_elmo({"labels", "add", run(), names, "--out", more}), 2, {more});
+    expect_failure(run_elmo({"labels", "add", run(), names}), 2, {"--out"});
+    expect_failure(run_elmo({"labels", "ad", run(), names, "--out", more}), 2, {"add or remove"});
+    expect_failure(run_elmo({"labels", "remove", run(), "--out", folder_->text("x")}), 2, {"FILE"});
+    expect_failure(run_elmo({"labels", "remove", run(), names, "--out", folder_->text("x")}), 1,
+                   {"names.txt:1"});
+}
+
 TEST_F(Workflow, TokenizeUsesTheRunsTokenizer) {
     const Outcome outcome =
         run_elmo({"tokenize", "--tokenizer", run() + "/best"}, "the cat\nthe cat sleeps\n");

@@ -102,6 +102,41 @@ TEST_P(HeadFormats, RoundTripInAnyNumberOfShards) {
     }
 }
 
+TEST_P(HeadFormats, RowsAreTakenAndRewrittenByTheirBits) {
+    HeadModel model(GetParam()), other(GetParam());
+    other.head.initialise(99);
+    const std::int64_t row_bytes = kWidth * size_of(GetParam());
+    const TemporaryFolder folder;
+    model.head.save(folder.path, 10 * row_bytes);
+    const std::vector<std::int64_t> rows = {0, 1, 2, 9, 10, 11, 25, 36};
+    const auto row_of = [&](const std::string& bytes, std::int64_t row) {
+        return bytes.substr(static_cast<std::size_t>(row * row_bytes), static_cast<std::size_t>(row_bytes));
+    };
+
+    HeadModel taken(GetParam(), "reference", 8), assigned(GetParam(), "reference", 8);
+    taken.head.load_rows(folder.path, rows);
+    assigned.head.assign(read_head_rows(folder.path, rows));
+    for (std::int64_t i = 0; i < 8; ++i)
+        EXPECT_EQ(row_of(taken.weights(), i), row_of(model.weights(), rows[static_cast<std::size_t>(i)]));
+    EXPECT_EQ(assigned.weights(), taken.weights());
+
+    for (const std::int64_t shard_rows : {1, 4, 100}) {
+        const TemporaryFolder changed;
+        rewrite_head(folder.path, rows, *other.backend, other.head.weights().slice(3, 8), changed.path,
+                     shard_rows * row_bytes);
+        HeadModel loaded(GetParam(), "reference", 13);
+        loaded.head.load(changed.path);
+        for (std::int64_t i = 0; i < 13; ++i)
+            EXPECT_EQ(row_of(loaded.weights(), i),
+                      i < 8 ? row_of(model.weights(), rows[static_cast<std::size_t>(i)])
+                            : row_of(other.weights(), 3 + i - 8));
+    }
+    const std::vector<std::int64_t> beyond = {36, 37};
+    EXPECT_THROW(read_head_rows(folder.path, beyond), DataError);
+    HeadModel wide(GetParam() == DType::kF32 ? DType::kBf16 : DType::kF32, "reference", 8);
+    EXPECT_THROW(wide.head.load_rows(folder.path, rows), DataError);
+}
+
 TEST_P(HeadFormats, StartsTheSameOnEveryBackend) {
     HeadModel a(GetParam(), "reference"), b(GetParam(), kTestedDevice);
     EXPECT_EQ(a.weights(), b.weights());

@@ -1,0 +1,81 @@
+// elmo labels: adds labels to a run or removes them, without touching the others.
+#include "elmo/labels.h"
+
+#include <fmt/format.h>
+
+#include "elmo/messages.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+void show(const Invocation& call, const LabelChange& change, bool added) {
+    if (call.json) {
+        Json json = {{"out", call.config.out},
+                     {"labels_before", change.labels_before},
+                     {"labels", change.labels_after}};
+        if (added)
+            json.update({{"from_text", change.from_text},
+                         {"from_data", change.from_data},
+                         {"slope", change.slope},
+                         {"steps", change.steps},
+                         {"first_loss", change.first_loss},
+                         {"last_loss", change.last_loss}});
+        return write_json(json);
+    }
+    Facts facts = {{"run", call.config.out},
+                   {"labels", fmt::format("{}, were {}", with_commas(change.labels_after),
+                                          with_commas(change.labels_before))}};
+    if (added)
+        facts.push_back(
+            {"new rows", fmt::format("{} from texts that carry them, {} from their own text",
+                                     with_commas(change.from_data), with_commas(change.from_text))});
+    if (change.steps > 0)
+        facts.push_back(
+            {"trained", fmt::format("{} steps, loss of the new labels {:.4g} to {:.4g}",
+                                    with_commas(change.steps), change.first_loss, change.last_loss)});
+    write_stdout(aligned(facts));
+}
+
+void run_labels(Invocation& call) {
+    const std::string& action = call.words[0];
+    const std::string file = call.words.size() > 2 ? call.words[2] : "";
+    if (action != "add" && action != "remove")
+        usage_error(labels_verb(), fmt::format("expected add or remove, found '{}'{}", quoted(action),
+                                               did_you_mean(action, {"add", "remove"})));
+    if (call.config.out.empty())
+        usage_error(labels_verb(), "--out is missing: the folder of the run with the other labels");
+    if (action == "add") return show(call, add_labels(call.words[1], file, call.config), true);
+    if (file.empty()) usage_error(labels_verb(), "FILE is missing: the labels to remove");
+    show(call, remove_labels(call.words[1], file, call.config), false);
+}
+
+}  // namespace
+
+Verb labels_verb() {
+    return {"labels",
+            'l',
+            "Add labels to a run, or remove some",
+            "add|remove RUN [FILE] --out NEW [options]",
+            {{"add|remove", "What to do"},
+             {"RUN", "Folder that elmo train wrote"},
+             {"FILE",
+              "A label a line. add: its name, or name, tab and text; left out: the labels of --data that are "
+              "new. "
+              "remove: its name or number"}},
+            2,
+            3,
+            false,
+            {},
+            {{"elmo labels add runs/first new.txt --out runs/more", "Rows start from the labels' texts"},
+             {"elmo labels add runs/first --data new.tsv --steps 500 --out runs/more",
+              "Rows start from texts that carry the labels, and they alone are trained"},
+             {"elmo labels remove runs/first gone.txt --out runs/less", "The others stay as they are"}},
+            "Writes a new run. Encoder, tokenizer and the rows of all other labels keep every bit; added "
+            "labels come last, after a removal the rest is numbered anew. Trained or not, a new row costs no "
+            "pass over the old ones.",
+            run_labels};
+}
+
+}  // namespace elmo::cli

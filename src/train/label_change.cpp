@@ -1,0 +1,219 @@
+// elmo labels: a run with labels added or removed, everything else by its bytes.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+#include <unordered_map>
+
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/text_util.h"
+#include "elmo/labels.h"
+#include "io/json_lines.h"
+#include "io/line_reader.h"
+#include "train/label_list.h"
+#include "train/new_rows.h"
+#include "train/run_data.h"
+#include "train/run_folder.h"
+
+namespace elmo {
+namespace {
+
+struct NewLabel {
+    std::string name, text;
+    std::int64_t line = 0;  // of the file; 0 where it comes from data
+};
+
+std::vector<NewLabel> read_new_labels(const std::string& file) {
+    std::vector<NewLabel> labels;
+    LineReader reader(file);
+    while (const auto line = reader.next_line()) {
+        if (line->empty()) continue;
+        if (find_invalid_utf8(*line) != std::string_view::npos)
+            reader.fail(fmt::format("expected UTF-8, found '{}'", quoted(*line)));
+        const std::size_t tab = line->find('\t');
+        const std::string name(line->substr(0, tab));
+        if (name.empty()) reader.fail("expected a name, or a name, a tab and a text; found no name");
+        labels.push_back({name, tab == std::string_view::npos ? name : std::string(line->substr(tab + 1)),
+                          reader.line_number()});
+    }
+    if (labels.empty()) throw DataError(fmt::format("{}: expected new labels, found none", file));
+    return labels;
+}
+
+std::vector<NewLabel> labels_of(const Dataset& dataset) {
+    std::vector<NewLabel> labels;
+    for (std::int64_t label = 0; label < dataset.num_labels(); ++label) {
+        const std::string name(dataset.label_name(label));
+        labels.push_back({name, name});
+    }
+    return labels;
+}
+
+using NameTable = std::unordered_map<std::string, std::int64_t>;
+
+// The candidates that the run does not have. From a file, one that it has or that comes twice is an error.
+std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vector<std::string_view>& known,
+                               const std::string& file) {
+    NameTable place;
+    std::vector<bool> drop(candidates.size());
+    const auto refuse = [&](const NewLabel& label, const char* why) {
+        throw DataError(fmt::format("{}:{}: label '{}' {}", file, label.line, quoted(label.name), why));
+    };
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+        if (!place.try_emplace(candidates[i].name, static_cast<std::int64_t>(i)).second) {
+            if (!file.empty()) refuse(candidates[i], "comes twice");
+            drop[i] = true;
+        }
+    for (const std::string_view name : known)
+        if (const auto found = place.find(std::string(name)); found != place.end()) {
+            const auto i = static_cast<std::size_t>(found->second);
+            if (!file.empty()) refuse(candidates[i], "is a label of the run already");
+            drop[i] = true;
+        }
+    std::vector<NewLabel> result;
+    for (std::size_t i = 0; i < candidates.size(); ++i)
+        if (!drop[i]) result.push_back(std::move(candidates[i]));
+    return result;
+}
+
+// What is left at its default is the run's.
+Config with_run_training(const Config& given, const Checkpoint& checkpoint, std::int64_t max_length) {
+    Config config = given;
+    const Config defaults;
+    for (const char* key : {"head_lr", "head_weight_decay", "dropout", "schedule", "seed", "batch_size"})
+        if (get_option(given, key) == get_option(defaults, key))
+            set_option(config, key, get_option(checkpoint.config(), key));
+    config.precision = checkpoint.config().precision;
+    config.max_length = max_length;
+    config.test_share = 0;  // every row counts
+    config.validation = "0";
+    config.split = "train";
+    config.filter = "none";
+    return config;
+}
+
+// Overwriting removes what is in --out first, so that must not be the run that is read.
+void check_ready(const std::string& run, const Config& config) {
+    std::error_code error;
+    for (const std::filesystem::path& read : {std::filesystem::path(run), std::filesystem::path(run) / ".."})
+        if (!config.out.empty() && std::filesystem::equivalent(read, config.out, error))
+            throw ConfigError(
+                fmt::format("out: {} is the run that is changed; give another folder", config.out));
+    program_start_bytes();
+    validate(config);
+    set_num_threads(static_cast<int>(config.threads));
+}
+
+// The run's state with other labels: its scores were those of the old ones.
+RunState changed_state(const RunState& was, const LabelTable& labels) {
+    RunState state = was;
+    state.labels = static_cast<std::int64_t>(labels.counts.size());
+    state.names_hash = names_hash(labels.names);
+    state.best_score = -1;
+    state.best_step = 0;
+    return state;
+}
+
+void write_run(RunFolder& folder, const Checkpoint& from, const LabelTable& labels,
+               std::span<const std::int64_t> kept, Backend& backend, View added, const char* action) {
+    folder.prepare();
+    derive_checkpoint(
+        folder.best(), from, labels, changed_state(from.state(), labels),
+        [&](const std::filesystem::path& to) { rewrite_head(from.folder(), kept, backend, added, to); });
+    JsonLinesWriter(folder.path() / "log.jsonl")
+        .write({{"event", "labels"},
+                {"action", action},
+                {"from", from.folder().string()},
+                {"labels_before", from.state().labels},
+                {"labels", static_cast<std::int64_t>(labels.counts.size())}});
+}
+
+}  // namespace
+
+LabelChange add_labels(const std::string& run, const std::string& file, const Config& given) {
+    check_ready(run, given);
+    if (file.empty() && given.data.empty())
+        throw ConfigError("labels add: expected a file of new labels, or --data with texts that carry them");
+    if (given.steps > 0 && given.data.empty())
+        throw ConfigError("steps: new labels are trained on --data, found none");
+    RunFolder folder(given);
+    Checkpoint checkpoint(run, given.checkpoint);
+    const auto known = checkpoint.label_names();
+    if (known.empty())
+        throw DataError(fmt::format(
+            "{}: expected a run with label names, found one with numbers alone; labels cannot be added to it",
+            run));
+    const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
+    const Config config = with_run_training(given, checkpoint, cut_length(checkpoint.config(), spec));
+    const auto tokenizer = load_tokenizer(checkpoint.folder());
+    std::optional<Dataset> dataset;
+    if (!config.data.empty()) {
+        dataset = Dataset::open(config, *tokenizer, nullptr, {SplitName::kTrain});
+        if (!dataset->has_label_names() || !dataset->train().present)
+            throw DataError(
+                fmt::format("{}: expected training rows and label names, found none of them; new "
+                            "labels are found by name",
+                            config.data));
+    }
+    const std::vector<NewLabel> labels =
+        only_new(file.empty() ? labels_of(*dataset) : read_new_labels(file), known, file);
+    if (labels.empty()) throw DataError(fmt::format("{}: expected new labels, found none", config.data));
+
+    LabelChange change;
+    change.labels_before = checkpoint.state().labels;
+    change.labels_after = change.labels_before + static_cast<std::int64_t>(labels.size());
+    NewLabelData data;
+    LabelTable table{checkpoint.read_label_counts(), known};
+    std::vector<std::string_view> texts;
+    NameTable place;
+    for (std::size_t i = 0; i < labels.size(); ++i) {
+        place[labels[i].name] = static_cast<std::int64_t>(i);
+        table.names.push_back(labels[i].name);
+        texts.push_back(labels[i].text);
+    }
+    table.counts.resize(table.names.size());
+    if (dataset) {
+        data.split = &dataset->train();
+        for (std::int64_t label = 0; label < dataset->num_labels(); ++label) {
+            const auto found = place.find(std::string(dataset->label_name(label)));
+            data.new_label.push_back(found == place.end() ? -1 : found->second);
+            if (found != place.end())
+                table.counts[static_cast<std::size_t>(change.labels_before + found->second)] +=
+                    dataset->label_counts()[static_cast<std::size_t>(label)];
+        }
+    }
+    NewRows rows(checkpoint, *tokenizer, config, config.max_length, static_cast<std::int64_t>(labels.size()),
+                 data, config.steps > 0);
+    rows.start(known, texts, change);
+    if (config.steps > 0) rows.train(change);
+    std::vector<std::int64_t> kept(static_cast<std::size_t>(change.labels_before));
+    std::iota(kept.begin(), kept.end(), std::int64_t{0});
+    write_run(folder, checkpoint, table, kept, rows.backend(), rows.weights(), "add");
+    return change;
+}
+
+LabelChange remove_labels(const std::string& run, const std::string& file, const Config& config) {
+    check_ready(run, config);
+    RunFolder folder(config);
+    Checkpoint checkpoint(run, config.checkpoint);
+    const auto names = checkpoint.label_names();
+    const std::int64_t labels = checkpoint.state().labels;
+    const auto kept = all_labels_but(read_label_list(file, names, labels), labels);
+    if (kept.empty()) throw DataError(fmt::format("{}: expected a label to be left, found none", file));
+    const auto counts = checkpoint.read_label_counts();
+    LabelTable table;
+    for (const std::int64_t label : kept) {
+        table.counts.push_back(counts[static_cast<std::size_t>(label)]);
+        if (!names.empty()) table.names.push_back(names[static_cast<std::size_t>(label)]);
+    }
+    const auto backend = make_backend(config);
+    write_run(folder, checkpoint, table, kept, *backend, View{}, "remove");
+    LabelChange change;
+    change.labels_before = labels;
+    change.labels_after = static_cast<std::int64_t>(kept.size());
+    return change;
+}
+
+}  // namespace elmo

@@ -1,0 +1,61 @@
+// Rows of the head for labels that a trained run does not have yet.
+//
+// Trained rows follow the texts of their labels: over the run's own labels, with v the encoder's vector of a
+// label's name, w is about w_mean + slope (v - v_mean), slope by least squares. A new label gets the row that
+// this says for its own vector: from its text, or the mean over texts that carry it. The means matter: texts
+// share a common direction, on which trained rows are negative because most labels are wrong for most texts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "data/dataset.h"
+#include "elmo/labels.h"
+#include "text/tokenizer.h"
+#include "train/checkpoint.h"
+#include "train/session.h"
+
+namespace elmo {
+
+// Labelled texts and what their labels are among the new ones.
+struct NewLabelData {
+    const Split* split = nullptr;         // null: none
+    std::vector<std::int64_t> new_label;  // of each label of the data set, -1 for others
+};
+
+class NewRows {
+  public:
+    // A head of texts.size() rows beside the checkpoint's encoder; `training` plans for train().
+    NewRows(const Checkpoint& checkpoint, const Tokenizer& tokenizer, const Config& config,
+            std::int64_t max_length, std::int64_t labels, const NewLabelData& data, bool training);
+
+    // Measures how rows follow texts on (a sample of) the run's labels, then sets every new row: from data
+    // where the label has rows there, else from its text.
+    void start(const std::vector<std::string_view>& run_names, std::span<const std::string_view> texts,
+               LabelChange& change);
+    // config.steps steps of the head on the new rows alone; the encoder stays. NumericError.
+    void train(LabelChange& change);
+
+    Backend& backend() { return session_.backend(); }
+    View weights() { return session_.head().weights(); }
+
+  private:
+    std::vector<float> vectors_of(std::span<const std::string_view> texts);
+    // Sums of the vectors of each new label's rows, and how many they are.
+    void add_data(std::vector<double>& sums, std::vector<std::int64_t>& rows);
+    std::vector<float> forward(std::span<const std::int32_t> tokens, std::span<const std::int32_t> offsets);
+
+    const Checkpoint& checkpoint_;
+    const Tokenizer& tokenizer_;
+    const Config& config_;
+    std::int64_t max_length_;
+    std::int64_t labels_;
+    const NewLabelData& data_;
+    Session session_;
+    std::int64_t width_ = 0;
+};
+
+}  // namespace elmo
