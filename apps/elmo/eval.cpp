@@ -55,6 +55,7 @@ Facts protocol_of(const Evaluation& e) {
                       {"split", fmt::format("{}: {} texts, {} labels", e.split, with_commas(e.num_samples),
                                             with_commas(e.num_labels))}};
     if (!e.checkpoint.empty()) protocol.push_back({"checkpoint", e.checkpoint});
+    if (!e.labels_matched.empty()) protocol.push_back({"labels matched", e.labels_matched});
     protocol.push_back({"conventions", e.like.empty() ? "elmo's own (docs/evaluation.md)" : "as " + e.like});
     protocol.push_back(
         {"propensities",

@@ -62,8 +62,9 @@ struct Evaluation {
     std::string split;
     std::int64_t num_samples = 0;
     std::int64_t num_labels = 0;
-    std::string k;     // "1,3,5"
-    std::string like;  // whose conventions; "" for ours
+    std::string labels_matched;  // how, where the data's labels are not the run's; else ""
+    std::string k;               // "1,3,5"
+    std::string like;            // whose conventions; "" for ours
     double propensity_a = 0, propensity_b = 0;
     std::string propensity_source;     // "given", "by the data set's name ..."; "" where there are none
     std::string propensity_counts;     // "training set, plain"

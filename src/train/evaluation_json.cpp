@@ -17,6 +17,7 @@ Json protocol_of(const Evaluation& e) {
                  {"checkpoint", e.checkpoint},
                  {"k", e.k},
                  {"like", e.like.empty() ? Json() : Json(e.like)}};
+    if (!e.labels_matched.empty()) json["labels_matched"] = e.labels_matched;
     if (e.propensity_source.empty()) {
         json["propensities"] = "none: the data set has no training labels";
     } else {

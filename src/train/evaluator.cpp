@@ -94,8 +94,12 @@ Evaluation evaluate_run(const std::string& run, const Config& given) {
     const Split& split = *scored.rows().split;
     const RunState& state = scored.checkpoint().state();
     const auto num_rows = static_cast<std::int64_t>(scored.rows().rows.size());
-    const auto counts = scored.checkpoint().read_label_counts();
-    Scorer scorer(config, parse_ks(config.k), state.labels, counts, state.train_rows,
+    auto counts = scored.checkpoint().read_label_counts();
+    counts.resize(static_cast<std::size_t>(scored.num_labels()));  // 0 for what the run does not have
+    if (!scored.matched().empty() && !config.save_predictions.empty())
+        throw ConfigError(
+            "save_predictions: the data's labels are not the run's, so stored numbers would mean others");
+    Scorer scorer(config, parse_ks(config.k), scored.num_labels(), counts, state.train_rows,
                   Scorer::Detail::kIntervalsAndGroups);
     std::optional<PredictionsWriter> writer;
     if (!config.save_predictions.empty()) writer.emplace(config.save_predictions, num_rows, state.labels);
@@ -110,6 +114,7 @@ Evaluation evaluate_run(const std::string& run, const Config& given) {
     Evaluation result = scorer.result();
     result.texts_per_second = static_cast<double>(num_rows) / seconds;
     result.filter = filter_text(config, scored.dataset(), scored.rows());
+    result.labels_matched = scored.matched();
     result.split = config.split;
     const std::filesystem::path& folder = scored.checkpoint().folder();
     result.checkpoint = fmt::format("{} (step {}, manifest xxh64 {})", folder.string(), state.step,

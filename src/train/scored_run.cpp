@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "train/run_data.h"
@@ -64,13 +65,36 @@ ScoredRun::ScoredRun(const std::string& run, const Config& given)
       tokenizer_(load_tokenizer(checkpoint_.folder())),
       config_(with_run_options(given, checkpoint_.config(), cut_length(checkpoint_.config(), spec_))),
       dataset_(open_data(config_, *tokenizer_)) {
-    const RunState& state = checkpoint_.state();
-    if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash)
-        throw DataError(
-            fmt::format("{}: these are not the labels of the run in {}: expected {}{}, found {}{}",
-                        config_.data, run, state.labels, state.names_hash.empty() ? "" : " named ones",
-                        dataset_.num_labels(), dataset_.has_label_names() ? " named ones" : ""));
     rows_ = choose_rows(config_, dataset_);
+    const RunState& state = checkpoint_.state();
+    if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash) match(run);
+}
+
+void ScoredRun::match(const std::string& run) {
+    const std::int64_t labels = dataset_.num_labels();
+    const auto run_names = checkpoint_.label_names();
+    std::vector<std::string_view> names;
+    if (dataset_.has_label_names())
+        for (std::int64_t label = 0; label < labels; ++label) names.push_back(dataset_.label_name(label));
+    const LabelMatch match = match_labels(names, run_names);
+    const std::int64_t found = static_cast<std::int64_t>(names.size()) - match.unknown;
+    if (2 * found < labels || run_names.empty())
+        throw DataError(
+            fmt::format("{}: these are not the labels of the run in {}: expected {}{}, found {}{}, of which "
+                        "{} are the run's",
+                        config_.data, run, checkpoint_.state().labels, run_names.empty() ? "" : " named ones",
+                        labels, names.empty() ? "" : " named ones", found));
+    matched_ =
+        fmt::format("by name: {} of the data's {} are not in the run, {} of the run's {} not in the data",
+                    match.unknown, labels, match.missing, run_names.size());
+    log_warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
+    unknown_ = match.unknown;
+    renumbered_ = *rows_.split;
+    labels_ = renumber(rows_.split->labels, match);
+    filter_ = renumber(rows_.split->filter, match);
+    renumbered_.labels.values = labels_;
+    renumbered_.filter.values = filter_;
+    rows_.split = &renumbered_;
 }
 
 void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked& take) const {
@@ -85,7 +109,8 @@ void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked&
     shape.training = false;
     shape.head_folder = checkpoint_.folder();
     shape.mapped_bytes = dataset_.mapped_bytes();
-    shape.table_bytes = 16 * plan.num_rows() + 16 * labels;
+    shape.table_bytes =
+        16 * plan.num_rows() + 16 * labels + 4 * static_cast<std::int64_t>(labels_.size() + filter_.size());
     Session session(config_, spec_, shape);
     session.allocate();
     session.encoder().initialise(0);

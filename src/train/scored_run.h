@@ -11,6 +11,7 @@
 #include "model/encoder_spec.h"
 #include "text/tokenizer.h"
 #include "train/checkpoint.h"
+#include "train/label_match.h"
 #include "train/scoring.h"
 
 namespace elmo {
@@ -26,13 +27,21 @@ ScoredRows choose_rows(const Config& config, const Dataset& dataset);
 class ScoredRun {
   public:
     // Opens checkpoint and data. What says how the data is read comes from the run where `given` has the
-    // default. DataError when the data has other labels than the run.
+    // default. Labels that are not the run's, number by number, are matched by name, which is said; DataError
+    // when that is not possible for half of them.
     ScoredRun(const std::string& run, const Config& given);
+    ScoredRun(const ScoredRun&) = delete;
+    ScoredRun& operator=(const ScoredRun&) = delete;
 
     const Checkpoint& checkpoint() const { return checkpoint_; }
     const Config& config() const { return config_; }
     const Dataset& dataset() const { return dataset_; }
+    // In the run's label numbers.
     const ScoredRows& rows() const { return rows_; }
+    // Labels that occur: the run's, then those of the data that it does not have.
+    std::int64_t num_labels() const { return checkpoint_.state().labels + unknown_; }
+    // How labels were matched; "" where they are the run's.
+    const std::string& matched() const { return matched_; }
 
     // Ranks k labels of each row, filter pairs removed: see rank_rows.
     void rank(std::int64_t k, const std::string& title, const TakeRanked& take) const;
@@ -44,6 +53,12 @@ class ScoredRun {
     Config config_;
     Dataset dataset_;
     ScoredRows rows_;
+    std::int64_t unknown_ = 0;
+    std::string matched_;
+    Split renumbered_;  // what rows_ points to when labels were matched, over these values
+    std::vector<std::uint32_t> labels_, filter_;
+
+    void match(const std::string& run);
 };
 
 }  // namespace elmo

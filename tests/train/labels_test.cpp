@@ -9,6 +9,7 @@
 #include "elmo/labels.h"
 #include "elmo/messages.h"
 #include "model/head.h"
+#include "train/label_match.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -199,23 +200,47 @@ TEST_F(Labels, RemovedTheOthersKeepEveryBitAndTheirOrder) {
     EXPECT_EQ(add_labels(temp / "less", temp / "gone.txt", change_config()).labels_after, kOld);
 }
 
-TEST_F(Labels, AChangedRunIsScoredOnDataWithItsLabels) {
+TEST_F(Labels, AChangedRunIsScoredOnAnyDataByName) {
     train_run();
-    write_text(temp / "gone.txt", fmt::format("{}\n", kOld - 1));
-    remove_labels(run(), temp / "gone.txt", change_config("less"));
     Config config = tiny_config(temp);
     config.split = "train";
-    EXPECT_THROW(evaluate(temp / "less", config), DataError);  // the data still has it
-    std::string matrix = read_text(temp / "data/trn_X_Y.txt"), names = read_text(temp / "data/Y.txt");
-    matrix.replace(0, matrix.find('\n'), fmt::format("{} {}", 20 * kOld, kOld - 1));
-    const std::string entry = fmt::format("{}:1", kOld - 1);
-    for (std::size_t at; (at = matrix.find(entry)) != std::string::npos;) matrix.erase(at, entry.size());
-    names.erase(names.rfind('\n', names.size() - 2) + 1);
-    write_text(temp / "fewer/trn_X.txt", read_text(temp / "data/trn_X.txt"));
-    write_text(temp / "fewer/trn_X_Y.txt", matrix);
-    write_text(temp / "fewer/Y.txt", names);
-    config.data = temp / "fewer";
-    EXPECT_GT(evaluate(temp / "less", config).get("P@1"), 70);
+    config.k = "1,2";
+    const Evaluation before = evaluate(run(), config);
+    EXPECT_EQ(before.labels_matched, "");
+    // One label that every twentieth text has is gone: the data still has it.
+    write_text(temp / "gone.txt", "4\n");
+    remove_labels(run(), temp / "gone.txt", change_config("less"));
+    const Evaluation less = evaluate(temp / "less", config);
+    EXPECT_EQ(less.labels_matched,
+              fmt::format("by name: 1 of the data's {} are not in the run, 0 of the run's {} not in the data",
+                          kOld, kOld - 1));
+    EXPECT_EQ(less.num_labels, kOld);
+    EXPECT_EQ(before.get("P@1"), 100);
+    EXPECT_NEAR(less.get("P@1"), 100.0 * (kOld - 1) / kOld, 1e-9);
+    EXPECT_NEAR(less.get("R@2"), 100.0 * (kOld - 1) / kOld, 1e-9);
+    // Labels added, data in another order and with names of its own numbering.
+    Config add = change_config();
+    add.data = temp / "all.tsv";
+    add.steps = 200;
+    add.batch_size = 32;
+    add_labels(run(), "", add);
+    config.data = temp / "all.tsv";
+    config.test_share = 0;
+    const Evaluation more = evaluate(temp / "more", config);
+    EXPECT_GT(more.get("P@1"), 99);
+    config.save_predictions = temp / "predictions.txt";
+    EXPECT_THROW(evaluate(temp / "less", config), ConfigError);
+}
+
+TEST(LabelMatch, ByHand) {
+    const LabelMatch match = match_labels({"b", "x", "a", "b", "b", "y"}, {"a", "b", "c", "b"});
+    EXPECT_EQ(match.number, (std::vector<std::int64_t>{1, 4, 0, 3, 5, 6}));
+    EXPECT_EQ(match.unknown, 3);
+    EXPECT_EQ(match.missing, 1);
+    const std::vector<std::int64_t> offsets = {0, 3, 3, 4};
+    const std::vector<std::uint32_t> values = {0, 1, 2, 5};
+    EXPECT_EQ(renumber({offsets, values}, match), (std::vector<std::uint32_t>{0, 1, 4, 6}));
+    EXPECT_TRUE(renumber({}, match).empty());
 }
 
 TEST_F(Labels, WrongCallsAreRefusedAndNothingIsLost) {

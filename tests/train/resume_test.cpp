@@ -191,7 +191,7 @@ TEST_F(RunRules, DamageIsFoundAndNamed) {
     }
     Predictor(config.out, config);  // all is well again
     EXPECT_NE(message_of<DataError>([&] { Predictor(temp / "nowhere", config); }), "");
-    write_tiny_data(temp / "other", {.labels = 38});
+    write_tiny_data(temp / "other", {.labels = 38, .with_names = false});
     Config other = config;
     other.data = temp / "other";
     EXPECT_NE(message_of<DataError>([&] { evaluate(config.out, other); }).find("not the labels"),
