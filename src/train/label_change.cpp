@@ -13,6 +13,7 @@
 #include "io/json_lines.h"
 #include "io/line_reader.h"
 #include "train/label_list.h"
+#include "train/label_match.h"
 #include "train/new_rows.h"
 #include "train/run_data.h"
 #include "train/run_folder.h"
@@ -176,6 +177,12 @@ LabelChange add_labels(const std::string& run, const std::string& file, const Co
     table.counts.resize(table.names.size());
     if (dataset) {
         data.split = &dataset->train();
+        std::vector<std::string_view> data_names;
+        for (std::int64_t label = 0; label < dataset->num_labels(); ++label)
+            data_names.push_back(dataset->label_name(label));
+        data.known_label = match_labels(data_names, known).number;
+        for (std::int64_t& label : data.known_label)
+            if (label >= change.labels_before) label = -1;
         for (std::int64_t label = 0; label < dataset->num_labels(); ++label) {
             const auto found = place.find(std::string(dataset->label_name(label)));
             data.new_label.push_back(found == place.end() ? -1 : found->second);
@@ -186,7 +193,7 @@ LabelChange add_labels(const std::string& run, const std::string& file, const Co
     }
     NewRows rows(checkpoint, *tokenizer, config, config.max_length, static_cast<std::int64_t>(labels.size()),
                  data, config.steps > 0);
-    rows.start(known, texts, change);
+    rows.start({checkpoint.read_label_counts(), known}, texts, change);
     if (config.steps > 0) rows.train(change);
     std::vector<std::int64_t> kept(static_cast<std::size_t>(change.labels_before));
     std::iota(kept.begin(), kept.end(), std::int64_t{0});

@@ -13,6 +13,7 @@ namespace elmo {
 namespace {
 
 constexpr std::int64_t kSampledLabels = 2000;
+constexpr std::int64_t kSampledRows = 20000;
 
 EncoderSpec frozen_spec(const Checkpoint& checkpoint, const Config& config) {
     EncoderSpec spec = read_encoder_spec(checkpoint.folder());
@@ -37,7 +38,7 @@ RunShape shape_of(const Config& config, std::int64_t max_length, std::int64_t la
     return shape;
 }
 
-std::vector<double> mean_of(const std::vector<float>& rows, std::int64_t width) {
+std::vector<double> mean_of(std::span<const float> rows, std::int64_t width) {
     std::vector<double> mean(static_cast<std::size_t>(width));
     const std::size_t count = rows.size() / mean.size();
     for (std::size_t i = 0; i < rows.size(); ++i) mean[i % mean.size()] += rows[i];
@@ -45,16 +46,28 @@ std::vector<double> mean_of(const std::vector<float>& rows, std::int64_t width) 
     return mean;
 }
 
-// Least squares of w - w_mean on v - v_mean, one number for all labels and columns.
-double slope_of(const std::vector<float>& w, const std::vector<double>& w_mean, const std::vector<float>& v,
-                const std::vector<double>& v_mean) {
-    double product = 0, square = 0;
-    for (std::size_t i = 0; i < w.size(); ++i) {
-        const std::size_t d = i % w_mean.size();
-        product += (w[i] - w_mean[d]) * (v[i] - v_mean[d]);
-        square += (v[i] - v_mean[d]) * (v[i] - v_mean[d]);
+// Labels at even steps through the training positives; through the labels where there are none. Ascending.
+std::vector<std::int64_t> sample_labels(const std::vector<std::int64_t>& counts) {
+    const auto labels = static_cast<std::int64_t>(counts.size());
+    std::int64_t total = 0;
+    for (const std::int64_t count : counts) total += count;
+    std::vector<std::int64_t> sample;
+    const std::int64_t wanted = std::min(labels, kSampledLabels);
+    if (total == 0) {
+        for (std::int64_t i = 0; i < wanted; ++i) sample.push_back(labels * i / wanted);
+        return sample;
     }
-    return square > 0 ? product / square : 0;
+    std::int64_t sum = 0;
+    double next = 0.5;
+    for (std::int64_t label = 0; label < labels; ++label) {
+        sum += counts[static_cast<std::size_t>(label)];
+        const double reached =
+            static_cast<double>(sum) / static_cast<double>(total) * static_cast<double>(wanted);
+        if (reached < next) continue;
+        sample.push_back(label);
+        next = std::floor(reached - 0.5) + 1.5;
+    }
+    return sample;
 }
 
 }  // namespace
@@ -105,28 +118,44 @@ std::vector<float> NewRows::vectors_of(std::span<const std::string_view> texts) 
     return result;
 }
 
-void NewRows::add_data(std::vector<double>& sums, std::vector<std::int64_t>& rows) {
-    if (data_.split == nullptr) return;
-    // Rows without a new label need not be encoded.
-    std::vector<std::int64_t> with_new;
+NewRows::Rule NewRows::fit(std::span<const float> w, std::span<const float> v, std::int64_t width) {
+    Rule rule{mean_of(w, width), mean_of(v, width)};
+    double product = 0, square = 0;
+    for (std::size_t i = 0; i < w.size(); ++i) {
+        const std::size_t d = i % rule.w_mean.size();
+        product += (w[i] - rule.w_mean[d]) * (v[i] - rule.v_mean[d]);
+        square += (v[i] - rule.v_mean[d]) * (v[i] - rule.v_mean[d]);
+    }
+    rule.slope = square > 0 ? product / square : 0;
+    return rule;
+}
+
+NewRows::Means NewRows::means_of(const std::vector<std::int64_t>& label_of, std::int64_t count,
+                                 std::int64_t most) {
+    Means means{std::vector<float>(static_cast<std::size_t>(count * width_)),
+                std::vector<std::int64_t>(static_cast<std::size_t>(count))};
+    std::vector<std::int64_t> rows, taken;
     for (std::int64_t row = 0; row < data_.split->rows(); ++row) {
         const auto labels = data_.split->labels.row(row);
-        if (std::any_of(labels.begin(), labels.end(),
-                        [&](std::uint32_t l) { return data_.new_label[l] >= 0; }))
-            with_new.push_back(row);
+        if (std::any_of(labels.begin(), labels.end(), [&](std::uint32_t l) { return label_of[l] >= 0; }))
+            rows.push_back(row);
     }
-    if (with_new.empty()) return;
-    const BatchPlan plan(*data_.split, std::move(with_new), config_.batch_size);
+    if (rows.empty()) return means;
+    const auto num_rows = static_cast<std::int64_t>(rows.size());
+    for (std::int64_t i = 0; i < std::min(num_rows, most); ++i)
+        taken.push_back(rows[static_cast<std::size_t>(num_rows * i / std::min(num_rows, most))]);
+    const BatchPlan plan(*data_.split, std::move(taken), config_.batch_size);
     Progress progress("encoding texts", plan.num_rows(), "texts");
     BatchReader reader(plan, 0, plan.steps_per_epoch());
+    std::vector<double> sums(means.vectors.size());
     std::int64_t done = 0;
     while (const Batch* batch = reader.next()) {
         const auto vectors = forward(batch->tokens, batch->offsets);
         for (std::int64_t b = 0; b < batch->size(); ++b)
             for (std::int64_t i = batch->label_offsets[b]; i < batch->label_offsets[b + 1]; ++i) {
-                const std::int64_t label = data_.new_label[batch->labels[i]];
+                const std::int64_t label = label_of[batch->labels[i]];
                 if (label < 0) continue;
-                ++rows[static_cast<std::size_t>(label)];
+                ++means.rows[static_cast<std::size_t>(label)];
                 for (std::int64_t d = 0; d < width_; ++d)
                     sums[static_cast<std::size_t>(label * width_ + d)] +=
                         vectors[static_cast<std::size_t>(b * width_ + d)];
@@ -135,43 +164,62 @@ void NewRows::add_data(std::vector<double>& sums, std::vector<std::int64_t>& row
         progress.update(done);
     }
     progress.finish();
+    for (std::size_t i = 0; i < sums.size(); ++i) {
+        const std::int64_t n = means.rows[i / static_cast<std::size_t>(width_)];
+        means.vectors[i] = n > 0 ? static_cast<float>(sums[i] / static_cast<double>(n)) : 0;
+    }
+    return means;
 }
 
-void NewRows::start(const std::vector<std::string_view>& run_names, std::span<const std::string_view> texts,
+void NewRows::start(const LabelTable& run_labels, std::span<const std::string_view> texts,
                     LabelChange& change) {
-    const auto known = static_cast<std::int64_t>(run_names.size());
-    const std::int64_t sampled = std::min(known, kSampledLabels);
-    std::vector<std::int64_t> sample;
-    std::vector<std::string_view> sample_names;
-    for (std::int64_t i = 0; i < sampled; ++i) {
-        sample.push_back(known * i / sampled);
-        sample_names.push_back(run_names[static_cast<std::size_t>(sample.back())]);
+    const std::vector<std::int64_t> sample = sample_labels(run_labels.counts);
+    std::vector<std::string_view> names;
+    for (const std::int64_t label : sample)
+        names.push_back(run_labels.names[static_cast<std::size_t>(label)]);
+    const std::vector<float> w = read_head_rows(checkpoint_.folder(), sample);
+    const Rule by_text = fit(w, vectors_of(names), width_);
+
+    Rule by_data = by_text;
+    Means found{{}, std::vector<std::int64_t>(static_cast<std::size_t>(labels_))};
+    if (data_.split != nullptr) {
+        found = means_of(data_.new_label, labels_, data_.split->rows());
+        std::vector<std::int64_t> sampled(data_.known_label.size(), -1);
+        for (std::size_t i = 0; i < sampled.size(); ++i) {
+            const auto at = std::lower_bound(sample.begin(), sample.end(), data_.known_label[i]);
+            if (at != sample.end() && *at == data_.known_label[i]) sampled[i] = at - sample.begin();
+        }
+        const Means known = means_of(sampled, static_cast<std::int64_t>(sample.size()), kSampledRows);
+        std::vector<float> w_seen, v_seen;
+        for (std::size_t i = 0; i < sample.size(); ++i) {
+            if (known.rows[i] == 0) continue;
+            const auto first = static_cast<std::ptrdiff_t>(i) * width_;
+            w_seen.insert(w_seen.end(), w.begin() + first, w.begin() + first + width_);
+            v_seen.insert(v_seen.end(), known.vectors.begin() + first,
+                          known.vectors.begin() + first + width_);
+        }
+        if (const Rule rule = fit(w_seen, v_seen, width_); rule.slope > 0) by_data = rule;
     }
-    const std::vector<float> w = read_head_rows(checkpoint_.folder(), sample), v = vectors_of(sample_names);
-    const std::vector<double> w_mean = mean_of(w, width_), v_mean = mean_of(v, width_);
-    change.slope = slope_of(w, w_mean, v, v_mean);
-    if (!(change.slope > 0)) {
+
+    const std::vector<float> own = vectors_of(texts);
+    std::vector<float> start(own.size());
+    for (std::int64_t l = 0; l < labels_; ++l) {
+        const bool from_data = found.rows[static_cast<std::size_t>(l)] > 0;
+        ++(from_data ? change.from_data : change.from_text);
+        const Rule& rule = from_data ? by_data : by_text;
+        const float* vector = (from_data ? found.vectors : own).data() + l * width_;
+        for (std::int64_t d = 0; d < width_; ++d) {
+            const auto column = static_cast<std::size_t>(d);
+            start[static_cast<std::size_t>(l * width_ + d)] = static_cast<float>(
+                rule.w_mean[column] + std::max(rule.slope, 0.0) * (vector[d] - rule.v_mean[column]));
+        }
+    }
+    change.slope = change.from_data > 0 ? by_data.slope : by_text.slope;
+    if (!(change.slope > 0))
         log_warning(
             "the run's rows do not follow the names of their labels, so new rows start at the mean row: "
             "train "
             "them (--data, --steps)");
-        change.slope = 0;
-    }
-
-    std::vector<double> sums(static_cast<std::size_t>(labels_ * width_));
-    std::vector<std::int64_t> rows(static_cast<std::size_t>(labels_));
-    add_data(sums, rows);
-    const std::vector<float> own = vectors_of(texts);
-    std::vector<float> start(sums.size());
-    for (std::int64_t l = 0; l < labels_; ++l) {
-        const std::int64_t count = rows[static_cast<std::size_t>(l)];
-        ++(count > 0 ? change.from_data : change.from_text);
-        for (std::int64_t d = 0; d < width_; ++d) {
-            const auto i = static_cast<std::size_t>(l * width_ + d), column = static_cast<std::size_t>(d);
-            const double vector = count > 0 ? sums[i] / static_cast<double>(count) : own[i];
-            start[i] = static_cast<float>(w_mean[column] + change.slope * (vector - v_mean[column]));
-        }
-    }
     session_.head().assign(start);
 }
 

@@ -2,8 +2,10 @@
 //
 // Trained rows follow the texts of their labels: over the run's own labels, with v the encoder's vector of a
 // label's name, w is about w_mean + slope (v - v_mean), slope by least squares. A new label gets the row that
-// this says for its own vector: from its text, or the mean over texts that carry it. The means matter: texts
-// share a common direction, on which trained rows are negative because most labels are wrong for most texts.
+// this says for the vector of its own text. With data v is the mean vector of the texts that carry a label,
+// and the same is measured on labels of the run that the data has too. The means matter: texts share a common
+// direction, on which trained rows are negative because most labels are wrong for most texts. Labels are
+// sampled by their share of the training positives, since rows of rare labels have hardly left their start.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +24,9 @@ namespace elmo {
 
 // Labelled texts and what their labels are among the new ones.
 struct NewLabelData {
-    const Split* split = nullptr;         // null: none
-    std::vector<std::int64_t> new_label;  // of each label of the data set, -1 for others
+    const Split* split = nullptr;           // null: none
+    std::vector<std::int64_t> new_label;    // of each label of the data set, -1 for others
+    std::vector<std::int64_t> known_label;  // of each label of the data set its number in the run, or -1
 };
 
 class NewRows {
@@ -32,10 +35,9 @@ class NewRows {
     NewRows(const Checkpoint& checkpoint, const Tokenizer& tokenizer, const Config& config,
             std::int64_t max_length, std::int64_t labels, const NewLabelData& data, bool training);
 
-    // Measures how rows follow texts on (a sample of) the run's labels, then sets every new row: from data
+    // Measures how rows follow vectors on a sample of the run's labels, then sets every new row: from data
     // where the label has rows there, else from its text.
-    void start(const std::vector<std::string_view>& run_names, std::span<const std::string_view> texts,
-               LabelChange& change);
+    void start(const LabelTable& run_labels, std::span<const std::string_view> texts, LabelChange& change);
     // config.steps steps of the head on the new rows alone; the encoder stays. NumericError.
     void train(LabelChange& change);
 
@@ -43,9 +45,21 @@ class NewRows {
     View weights() { return session_.head().weights(); }
 
   private:
+    // w = w_mean + slope (v - v_mean)
+    struct Rule {
+        std::vector<double> w_mean, v_mean;
+        double slope = 0;
+    };
+    static Rule fit(std::span<const float> w, std::span<const float> v, std::int64_t width);
+
     std::vector<float> vectors_of(std::span<const std::string_view> texts);
-    // Sums of the vectors of each new label's rows, and how many they are.
-    void add_data(std::vector<double>& sums, std::vector<std::int64_t>& rows);
+    // The mean vector over rows of the data for each of `count` things, label_of[data label] or -1, and how
+    // many rows that were. Rows without any are not encoded; `most` rows at most, evenly taken.
+    struct Means {
+        std::vector<float> vectors;
+        std::vector<std::int64_t> rows;
+    };
+    Means means_of(const std::vector<std::int64_t>& label_of, std::int64_t count, std::int64_t most);
     std::vector<float> forward(std::span<const std::int32_t> tokens, std::span<const std::int32_t> offsets);
 
     const Checkpoint& checkpoint_;
