@@ -126,9 +126,11 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     check_words(verb, invocation.words);
 
     // Another project's conventions are asked for: its propensities, not the run's.
-    const bool like = std::any_of(parsed.flags.begin(), parsed.flags.end(), [](const Flag& flag) {
-        return flag.key == "like" && flag.option->count() > 0;
-    });
+    const bool like =
+        std::any_of(parsed.flags.begin(), parsed.flags.end(),
+                    [](const Flag& flag) { return flag.key == "like" && flag.option->count() > 0; }) ||
+        std::any_of(parsed.settings.begin(), parsed.settings.end(),
+                    [](const std::string& setting) { return setting.rfind("like=", 0) == 0; });
     if (verb.starts_from_run && !invocation.words.empty())
         apply_run_recipe(invocation.config, invocation.words[0], !like);
     for (const std::string& recipe : parsed.recipes) load_recipe(invocation.config, recipe);

@@ -89,6 +89,17 @@ TEST_F(Workflow, EvalTakesOthersConventionsAndKeepsEveryScore) {
     stored.erase("texts_per_second");
     EXPECT_EQ(Json::parse(last), stored);
     expect_failure(run_elmo({"eval", run(), "--like", "xclib"}), 2, {"like", "pyxclib"});
+    // A run with propensities of its own: they hold unless another project's are asked for.
+    const std::string own = folder_->text("own_propensities");
+    expect_success(run_elmo(Words{"train", data(), "--out", own} + small_model() +
+                            Words{"--propensity-a", "0.7", "--propensity-b", "2"}));
+    const auto a_of = [&](const Words& more) {
+        return Json::parse(run_elmo(Words{"eval", own, "--json"} + more).out)["protocol"]["propensity_a"];
+    };
+    EXPECT_EQ(a_of({}), 0.7);
+    EXPECT_EQ(a_of({"--like", "renee"}), 0.55);
+    EXPECT_EQ(a_of({"--set", "like=renee"}), 0.55);
+    EXPECT_EQ(a_of({"--like", "renee", "--propensity-a", "0.65", "--propensity-b", "1"}), 0.65);
 }
 
 TEST_F(Workflow, EvalFindsTheRunsOwnDataAndTakesOtherK) {
