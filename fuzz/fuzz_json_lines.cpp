@@ -34,8 +34,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     while (!rest.empty()) {
         elmo::Record record{rest.substr(0, rest.find('\n')), ++line, "fuzz"};
         rest.remove_prefix(std::min(rest.size(), record.bytes.size() + 1));
-        attempt([&] { valid_utf8(record, false, storage, counts); });
-        record.bytes = valid_utf8(record, true, storage, counts);
+        attempt([&] { valid_utf8(record, {}, storage, counts); });
+        valid_utf8(record, {.latin1 = true}, storage, counts);
+        if (elmo::find_invalid_utf8(storage) != std::string_view::npos) std::abort();
+        record.bytes = valid_utf8(record, {.allow_invalid = true}, storage, counts);
         if (elmo::find_invalid_utf8(record.bytes) != std::string_view::npos) std::abort();
         attempt([&] {
             std::string text;

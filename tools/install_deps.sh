@@ -28,6 +28,7 @@ libcli11-dev         build  header:CLI/CLI.hpp
 nlohmann-json3-dev   build  header:nlohmann/json.hpp
 libtomlplusplus-dev  build  header:toml++/toml.h
 zlib1g-dev           build  header:zlib.h
+libzstd-dev          build  header:zstd.h
 wordnet-base         demo   file:/usr/share/wordnet/data.noun
 libgtest-dev         test   header:gtest/gtest.h
 python3              test   program:python3

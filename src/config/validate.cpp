@@ -88,7 +88,9 @@ void check_max_memory(const std::string& value) {
 }  // namespace
 
 void validate(const Config& c) {
-    one_of("format", c.format, {"auto", "xmc", "jsonl-folder", "tsv", "csv", "jsonl"});
+    one_of("format", c.format,
+           {"auto", "xmc", "pecos", "jsonl-folder", "raw", "sparse", "fasttext", "tsv", "csv", "jsonl"});
+    one_of("encoding", c.encoding, {"utf-8", "latin-1"});
     not_empty("text_column", c.text_column);
     not_empty("label_column", c.label_column);
     not_empty("label_separator", c.label_separator);

@@ -52,6 +52,11 @@ std::string CacheKey::file_name() const {
     return fmt::format("{}.{}", hash_text(hash64(options_)), part_);
 }
 
+void add_encoding(const Config& config, CacheKey& key) {
+    key.add("encoding", config.encoding);
+    key.add("allow_invalid_utf8", config.allow_invalid_utf8 ? "1" : "0");
+}
+
 CacheWriter::CacheWriter(const std::filesystem::path& folder, const CacheKey& key)
     : file_(folder / key.file_name()), key_(key.text()) {}
 

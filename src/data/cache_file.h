@@ -11,6 +11,7 @@
 #include <string_view>
 #include <vector>
 
+#include "elmo/config.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/mmap_file.h"
@@ -104,6 +105,9 @@ class CacheFile {
     MappedFile file_;
     std::vector<CacheSection> sections_;
 };
+
+// The options that decide about characters.
+void add_encoding(const Config& config, CacheKey& key);
 
 // Where the cache of a data set lies: config.cache when given, else .elmo-cache in the data's folder when
 // that can be written, else a folder of its own under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Makes it.

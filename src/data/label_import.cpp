@@ -9,9 +9,11 @@
 #include "base/text_util.h"
 #include "data/block_pipeline.h"
 #include "data/label_blocks.h"
-#include "data/plain_labels.h"
+#include "data/named_labels.h"
+#include "data/npz_matrix.h"
 #include "data/ragged_writer.h"
 #include "data/row_source.h"
+#include "data/sparse_source.h"
 #include "elmo/error.h"
 
 namespace elmo {
@@ -42,7 +44,7 @@ void LabelFileWriter::add(const LabelBlock& block) {
 namespace {
 
 CacheFile import_names(const fs::path& folder, const CacheKey& key, const RowSource& source,
-                       bool allow_invalid) {
+                       Encoding encoding) {
     struct Block {
         std::string bytes;
         std::vector<std::int64_t> lengths;
@@ -59,7 +61,7 @@ CacheFile import_names(const fs::path& folder, const CacheKey& key, const RowSou
             ImportCounts ignored;
             for (std::int64_t i = 0; i < records.size(); ++i) {
                 Record record = records.record(i);
-                record.bytes = valid_utf8(record, allow_invalid, storage, ignored);
+                record.bytes = valid_utf8(record, encoding, storage, ignored);
                 parser->text(record, name);
                 block.bytes += name;
                 block.lengths.push_back(static_cast<std::int64_t>(name.size()));
@@ -86,7 +88,7 @@ CacheFile import_numbered(const fs::path& folder, const CacheKey& key, const Row
             ImportCounts ignored;
             for (std::int64_t i = 0; i < records.size(); ++i) {
                 Record record = records.record(i);
-                if (is_json) record.bytes = valid_utf8(record, config.allow_invalid_utf8, storage, ignored);
+                if (is_json) record.bytes = valid_utf8(record, encoding_of(config), storage, ignored);
                 parser->labels(record, labels, block.mended);
                 block.add(labels.ids);
             }
@@ -101,6 +103,25 @@ CacheFile import_numbered(const fs::path& folder, const CacheKey& key, const Row
         throw DataError(fmt::format("{}:1: expected {} rows, as the header says, found {}", reader->file(),
                                     promised, writer.rows()));
     writer.finish(num_labels, 0);
+    return CacheFile::read_back(folder, key);
+}
+
+CacheFile import_npz(const fs::path& folder, const CacheKey& key, const NpzMatrix& matrix, bool merge) {
+    constexpr std::int64_t kRowsABlock = 65536;
+    LabelFileWriter writer(folder, key);
+    LabelBlock block;
+    SparseRules rules;
+    rules.mend = merge;
+    const auto flush = [&] {
+        writer.add(block);
+        block = {};
+    };
+    matrix.read(rules, block.mended, [&](const SparseRow& row) {
+        block.add(row.indices);
+        if (block.lengths.size() == kRowsABlock) flush();
+    });
+    flush();
+    writer.finish(matrix.columns(), 0);
     return CacheFile::read_back(folder, key);
 }
 
@@ -145,14 +166,20 @@ CacheFile import_filter(const fs::path& folder, const CacheKey& key, const fs::p
     return CacheFile::read_back(folder, key);
 }
 
-// Label matrices with numbers: the XMC layout and the JSON lines folder.
+// Label matrices with numbers.
 void open_numbered(const Config& config, const Layout& layout, const fs::path& folder, LabelCache& cache) {
     const bool is_json = layout.format == DataFormat::kJsonFolder;
     std::int64_t num_labels = -1;
+    SparseFileShape shape;
+    const std::vector<fs::path> all = {layout.train.labels, layout.test.labels, layout.validation.labels};
+    if (layout.format == DataFormat::kSparse) {
+        shape = join_sparse_shapes(all);
+        num_labels = shape.labels;
+    }
     if (!layout.label_names.empty()) {
         CacheKey key(layout.data, "names");
         key.add_file(layout.label_names);
-        key.add("allow_invalid_utf8", config.allow_invalid_utf8 ? "1" : "0");
+        add_encoding(config, key);
         cache.names = CacheFile::open(folder, key);
         if (!cache.names) {
             cache.reused = false;
@@ -160,7 +187,7 @@ void open_numbered(const Config& config, const Layout& layout, const fs::path& f
             titles.text_columns = {"title"};
             const auto source = is_json ? open_json_folder_file(layout.label_names, titles, 0, false)
                                         : open_text_lines(layout.label_names);
-            cache.names = import_names(folder, key, *source, config.allow_invalid_utf8);
+            cache.names = import_names(folder, key, *source, encoding_of(config));
         }
         const std::int64_t names = read_ragged<char>(*cache.names, "names").rows();
         if (is_json && names == 0)
@@ -176,8 +203,9 @@ void open_numbered(const Config& config, const Layout& layout, const fs::path& f
         if (is_json) {
             key.add_file(layout.label_names);
             key.add("label_column", layout.label_column);
-            key.add("allow_invalid_utf8", config.allow_invalid_utf8 ? "1" : "0");
+            add_encoding(config, key);
         }
+        if (layout.format == DataFormat::kSparse) key.add("labels", fmt::format("{}", num_labels));
         key.add("allow_repeated_labels", config.allow_repeated_labels ? "1" : "0");
         auto& labels = cache.of(split).labels;
         labels = CacheFile::open(folder, key);
@@ -186,6 +214,18 @@ void open_numbered(const Config& config, const Layout& layout, const fs::path& f
         if (is_json) {
             const auto source = open_json_folder_file(file, layout, num_labels, config.allow_repeated_labels);
             labels = import_numbered(folder, key, *source, true, num_labels, config);
+        } else if (layout.format == DataFormat::kSparse) {
+            const auto source = open_sparse_labels(file, shape, config.allow_repeated_labels);
+            labels = import_numbered(folder, key, *source, false, num_labels, config);
+        } else if (ZipFile::is_zip(file)) {
+            const NpzMatrix matrix(file);
+            if (num_labels >= 0 && matrix.columns() != num_labels)
+                throw DataError(
+                    fmt::format("{}: expected {} columns (labels), as the rest of the data set has, "
+                                "found {}",
+                                file.string(), num_labels, matrix.columns()));
+            num_labels = matrix.columns();
+            labels = import_npz(folder, key, matrix, config.allow_repeated_labels);
         } else {
             const auto source = open_label_matrix(file, num_labels, config.allow_repeated_labels);
             num_labels = source->num_labels();
@@ -198,8 +238,8 @@ void open_numbered(const Config& config, const Layout& layout, const fs::path& f
 
 LabelCache open_label_cache(const Config& config, const Layout& layout, const fs::path& folder) {
     LabelCache cache;
-    if (layout.is_plain())
-        open_plain_labels(config, layout, folder, cache);
+    if (layout.names_labels())
+        open_named_label_cache(config, layout, folder, cache);
     else
         open_numbered(config, layout, folder, cache);
     for (const SplitName split : kAllSplits) {

@@ -7,8 +7,10 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <vector>
 
 #include "base/text_util.h"
+#include "data/detect.h"
 #include "data/label_fields.h"
 #include "elmo/error.h"
 
@@ -16,71 +18,133 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::pair<std::string_view, DataFormat>, 5> kFormats = {{
+constexpr std::array<std::pair<std::string_view, DataFormat>, 9> kFormats = {{
     {"xmc", DataFormat::kXmc},
+    {"pecos", DataFormat::kPecos},
     {"jsonl-folder", DataFormat::kJsonFolder},
+    {"raw", DataFormat::kRaw},
+    {"sparse", DataFormat::kSparse},
+    {"fasttext", DataFormat::kFastText},
     {"tsv", DataFormat::kTsv},
     {"csv", DataFormat::kCsv},
     {"jsonl", DataFormat::kJsonl},
 }};
 
-// The first of `names` that is in the folder, itself or with .gz; "" when none is.
-fs::path find_file(const fs::path& folder, std::initializer_list<const char*> names) {
-    for (const char* name : names)
-        for (const char* ending : {"", ".gz"}) {
-            std::error_code ignored;
-            const fs::path path = folder / (std::string(name) + ending);
-            if (fs::is_regular_file(path, ignored)) return path;
-        }
+// Formats of one file; the others are folders of files with fixed names.
+bool is_one_file(DataFormat format) {
+    return format >= DataFormat::kSparse;
+}
+
+bool is_file(const fs::path& path) {
+    std::error_code ignored;
+    return fs::is_regular_file(path, ignored);
+}
+
+// The first of `names` that is in the folder, itself or compressed; "" when none is.
+fs::path find_file(const fs::path& folder, const std::vector<std::string>& names) {
+    for (const std::string& name : names)
+        for (const char* ending : {"", ".gz", ".zst"})
+            if (const fs::path path = folder / (name + ending); is_file(path)) return path;
     return {};
 }
 
-std::string lower(std::string text) {
-    std::transform(text.begin(), text.end(), text.begin(), [](unsigned char c) { return std::tolower(c); });
-    return text;
+// A train or trn in the name, as a word of its own, becomes test or tst; "" without one.
+std::string test_name(const std::string& name) {
+    static constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kWords = {
+        {{"train", "test"},
+         {"trn", "tst"},
+         {"Train", "Test"},
+         {"TRAIN", "TEST"},
+         {"Trn", "Tst"},
+         {"TRN", "TST"}}};
+    const auto edge = [&](std::size_t at) {
+        return at >= name.size() || !std::isalnum(static_cast<unsigned char>(name[at]));
+    };
+    for (const auto& [from, to] : kWords)
+        for (std::size_t at = name.rfind(from); at != name.npos;
+             at = at > 0 ? name.rfind(from, at - 1) : name.npos)
+            if ((at == 0 || edge(at - 1)) && edge(at + from.size()))
+                return std::string(name).replace(at, from.size(), to);
+    return {};
+}
+
+// The test file that lies beside a training file, compressed or not; "" when there is none.
+fs::path test_beside(const fs::path& train) {
+    std::string name = test_name(train.filename().string());
+    if (name.empty()) return {};
+    for (const std::string_view ending : {".gz", ".zst"})
+        if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+    return find_file(train.parent_path(), {name});
+}
+
+// The one file of the folder that is named as a training file; "" when none is.
+fs::path training_file(const fs::path& folder) {
+    std::vector<fs::path> found;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        const std::string name = plain_name(entry.path());
+        if (!is_file(entry.path()) || test_name(name).empty() || name.find("label") != name.npos ||
+            name.ends_with(".npz"))
+            continue;
+        found.push_back(entry.path());
+    }
+    std::sort(found.begin(), found.end());
+    if (found.size() > 1)
+        throw ConfigError(fmt::format("{}: found several training files ({}, {}{}); name one of them",
+                                      folder.string(), found[0].filename().string(),
+                                      found[1].filename().string(), found.size() > 2 ? ", ..." : ""));
+    return found.empty() ? fs::path() : found[0];
 }
 
 DataFormat format_of_folder(const fs::path& folder) {
-    const bool xmc = !find_file(folder, {"trn_X.txt", "trn_X_Y.txt", "tst_X_Y.txt"}).empty();
-    const bool json = !find_file(folder, {"trn.json", "tst.json"}).empty();
-    if (xmc && json)
-        throw ConfigError(fmt::format(
-            "{}: found both trn_X*.txt and trn.json; say which to read with --format xmc or jsonl-folder",
-            folder.string()));
-    if (!xmc && !json)
-        throw DataError(
-            fmt::format("{}: expected trn_X.txt and trn_X_Y.txt (XMC repository layout) or trn.json (JSON "
-                        "lines), found neither",
-                        folder.string()));
-    return xmc ? DataFormat::kXmc : DataFormat::kJsonFolder;
+    struct Kind {
+        DataFormat format;
+        std::vector<std::string> names;
+    };
+    static const std::vector<Kind> kKinds = {
+        {DataFormat::kXmc, {"trn_X.txt", "trn_X_Y.txt", "trn_X_Y.npz", "tst_X_Y.txt", "tst_X_Y.npz"}},
+        {DataFormat::kPecos, {"X.trn.txt", "Y.trn.npz", "Y.tst.npz"}},
+        {DataFormat::kJsonFolder, {"trn.json", "tst.json"}},
+        {DataFormat::kRaw, {"train_raw_texts.txt", "train_labels.txt"}},
+    };
+    std::vector<const Kind*> found;
+    for (const Kind& kind : kKinds)
+        if (!find_file(folder, kind.names).empty()) found.push_back(&kind);
+    if (found.size() > 1)
+        throw ConfigError(fmt::format("{}: found both {} and {}; say which to read with --format {} or {}",
+                                      folder.string(), find_file(folder, found[0]->names).filename().string(),
+                                      find_file(folder, found[1]->names).filename().string(),
+                                      name_of(found[0]->format), name_of(found[1]->format)));
+    if (found.size() == 1) return found[0]->format;
+    if (const fs::path train = training_file(folder); !train.empty()) return detect_format(train);
+    throw DataError(
+        fmt::format("{}: expected trn_X.txt and trn_X_Y.txt (XMC repository), X.trn.txt and Y.trn.npz "
+                    "(PECOS), trn.json (JSON lines), train_raw_texts.txt (raw pairs) or a file named like "
+                    "train.csv, found none of them",
+                    folder.string()));
 }
 
-DataFormat format_of_file(const fs::path& file) {
-    fs::path name = lower(file.filename().string());
-    if (name.extension() == ".gz") name = name.stem();
-    const std::string ending = name.extension().string();
-    if (ending == ".tsv" || ending == ".txt") return DataFormat::kTsv;
-    if (ending == ".csv") return DataFormat::kCsv;
-    if (ending == ".jsonl" || ending == ".json" || ending == ".ndjson") return DataFormat::kJsonl;
-    throw ConfigError(
-        fmt::format("{}: the format cannot be told from the name; say it with --format tsv, csv or jsonl",
-                    file.string()));
-}
-
-// trn_X.txt -> trn_X_Y.txt, .gz or not.
+// trn_X.txt -> trn_X_Y.txt or .npz, X.trn.txt -> Y.trn.npz, train_raw_texts.txt -> train_labels.txt;
+// compressed or not.
 fs::path labels_beside(const fs::path& text) {
     std::string name = text.filename().string();
-    if (name.ends_with(".gz")) name.resize(name.size() - 3);
-    if (!name.ends_with("X.txt"))
+    for (const std::string_view ending : {".gz", ".zst"})
+        if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+    std::vector<std::string> names;
+    if (name.ends_with("X.txt"))
+        names = {name.substr(0, name.size() - 4) + "_Y.txt", name.substr(0, name.size() - 4) + "_Y.npz"};
+    else if (name.starts_with("X.") && name.ends_with(".txt"))
+        names = {"Y" + name.substr(1, name.size() - 5) + ".npz"};
+    else if (name.ends_with("_raw_texts.txt"))
+        names = {name.substr(0, name.size() - 14) + "_labels.txt"};
+    else
         throw ConfigError(
             fmt::format("validation: expected a file of texts named like val_X.txt with its labels beside it "
                         "in val_X_Y.txt, found '{}'",
                         text.string()));
-    const std::string labels = name.substr(0, name.size() - 4) + "_Y.txt";
-    const fs::path found = find_file(text.parent_path(), {labels.c_str()});
+    const fs::path found = find_file(text.parent_path(), names);
     if (found.empty())
         throw DataError(fmt::format("{}: not found; it should hold the labels of {}",
-                                    (text.parent_path() / labels).string(), text.string()));
+                                    (text.parent_path() / names[0]).string(), text.string()));
     return found;
 }
 
@@ -94,7 +158,7 @@ void find_filters(const Config& config, Layout& layout) {
         (config.split == "train" ? layout.train : layout.test).filter = config.filter;
         return;
     }
-    if (layout.is_plain()) return;
+    if (layout.names_labels() || is_one_file(layout.format)) return;
     layout.train.filter = find_file(layout.data, {"trn_filter_labels.txt", "filter_labels_train.txt"});
     layout.test.filter =
         find_file(layout.data, {"tst_filter_labels.txt", "filter_labels_test.txt", "filter_labels.txt"});
@@ -110,82 +174,147 @@ const char* name_of(SplitName split) {
     return split == SplitName::kTrain ? "train" : split == SplitName::kTest ? "test" : "validation";
 }
 
+std::string name_of(DataFormat format) {
+    for (const auto& [name, value] : kFormats)
+        if (value == format) return std::string(name);
+    throw Error("unknown format");
+}
+
+DataFormat format_named(const std::string& name) {
+    std::vector<std::string> names;
+    for (const auto& [known, format] : kFormats) {
+        if (known == name) return format;
+        names.emplace_back(known);
+    }
+    throw ConfigError(fmt::format("format: expected auto, {}, found '{}'{}", fmt::join(names, ", "),
+                                  quoted(name), did_you_mean(name, names)));
+}
+
 std::string Layout::describe() const {
+    const std::string test_file = test.labels.empty() || test.labels == train.labels
+                                      ? std::string()
+                                      : fmt::format(", test rows in {}", test.labels.filename().string());
     switch (format) {
         case DataFormat::kXmc:
             return "XMC repository text layout";
+        case DataFormat::kPecos:
+            return "PECOS layout (texts and scipy matrices)";
         case DataFormat::kJsonFolder:
             return fmt::format("JSON lines folder (text: {})", fmt::join(text_columns, " + "));
+        case DataFormat::kRaw:
+            return "raw text and label pairs";
+        case DataFormat::kSparse:
+            return "sparse bag-of-words file" + test_file;
+        case DataFormat::kFastText:
+            return "plain file, fastText" + test_file;
         case DataFormat::kTsv:
-            return "plain file, tab-separated";
+            return "plain file, tab-separated" + test_file;
         case DataFormat::kCsv:
-            return fmt::format("plain file, CSV (text: {})", fmt::join(text_columns, " + "));
+            return fmt::format("plain file, CSV (text: {}){}", fmt::join(text_columns, " + "), test_file);
         case DataFormat::kJsonl:
-            return fmt::format("plain file, JSON lines (text: {})", fmt::join(text_columns, " + "));
+            return fmt::format("plain file, JSON lines (text: {}){}", fmt::join(text_columns, " + "),
+                               test_file);
     }
     return {};
 }
+
+namespace {
+
+void find_matrix_files(Layout& layout) {
+    const fs::path& data = layout.data;
+    if (layout.format == DataFormat::kXmc) {
+        layout.train = {find_file(data, {"trn_X.txt"}), find_file(data, {"trn_X_Y.txt", "trn_X_Y.npz"}), {}};
+        layout.test = {find_file(data, {"tst_X.txt"}), find_file(data, {"tst_X_Y.txt", "tst_X_Y.npz"}), {}};
+        layout.label_names = find_file(data, {"Y.txt"});
+    } else {
+        layout.train = {find_file(data, {"X.trn.txt"}), find_file(data, {"Y.trn.npz"}), {}};
+        layout.test = {find_file(data, {"X.tst.txt"}), find_file(data, {"Y.tst.npz"}), {}};
+        layout.label_names = find_file(data, {"output-items.txt", "Y.txt"});
+    }
+    for (const SplitFiles* split : {&layout.train, &layout.test})
+        if (!split->text.empty() && split->labels.empty())
+            labels_beside(split->text);  // says what is missing
+}
+
+void find_json_files(const Config& config, Layout& layout) {
+    const fs::path& data = layout.data;
+    const fs::path train = find_file(data, {"trn.json"}), test = find_file(data, {"tst.json"});
+    layout.train = {train, train, {}};
+    layout.test = {test, test, {}};
+    layout.label_names = find_file(data, {"lbl.json"});
+    if (layout.label_names.empty())
+        throw DataError(
+            fmt::format("{}: not found; a label's number is its line in it", (data / "lbl.json").string()));
+    // The options' own defaults name nothing in these files; what the sets' names say then holds.
+    if (config.text_column == Config{}.text_column) {
+        layout.text_columns = {"title"};
+        const fs::path folder = fs::absolute(data).lexically_normal();
+        const std::string name = plain_name(folder.has_filename() ? folder : folder.parent_path());
+        if (name.find("titles") == name.npos) layout.text_columns.push_back("content");
+    }
+    if (config.label_column == Config{}.label_column) layout.label_column = "target_ind";
+}
+
+void find_raw_files(const Config& config, Layout& layout) {
+    const fs::path& data = layout.data;
+    const auto split = [&](const std::string& name) {
+        return SplitFiles{
+            find_file(data, {name + "_raw_texts.txt"}), find_file(data, {name + "_labels.txt"}), {}};
+    };
+    layout.train = split("train");
+    layout.test = split("test");
+    if (layout.train.labels.empty())
+        throw DataError(fmt::format("{}: not found", (data / "train_labels.txt").string()));
+    if (config.label_separator == Config{}.label_separator) layout.label_separator = " ";
+}
+
+void find_one_file(const Config& config, Layout& layout) {
+    const fs::path train = fs::is_directory(layout.data) ? training_file(layout.data) : layout.data;
+    if (train.empty())
+        throw DataError(fmt::format("{}: expected a file named like train.{}, found none",
+                                    layout.data.string(), name_of(layout.format)));
+    layout.train = {train, train, {}};
+    if (const fs::path test = test_beside(train); !test.empty()) {
+        layout.test = {test, test, {}};
+    } else if (layout.format != DataFormat::kSparse) {
+        layout.test_share = config.test_share;
+        if (layout.test_share > 0) layout.test = layout.train;
+    }
+}
+
+}  // namespace
 
 Layout find_layout(const Config& config) {
     if (config.data.empty()) throw ConfigError("data: expected a folder or file, found nothing");
     Layout layout;
     layout.data = config.data;
-    const bool is_folder = fs::is_directory(layout.data);
     if (!fs::exists(layout.data)) throw DataError(fmt::format("{}: no such file or folder", config.data));
-    if (config.format == "auto") {
-        layout.format = is_folder ? format_of_folder(layout.data) : format_of_file(layout.data);
-    } else {
-        const auto named = std::find_if(kFormats.begin(), kFormats.end(),
-                                        [&](const auto& entry) { return entry.first == config.format; });
-        if (named == kFormats.end())
-            throw ConfigError(
-                fmt::format("format: expected auto, xmc, jsonl-folder, tsv, csv or jsonl, found '{}'",
-                            quoted(config.format)));
-        layout.format = named->second;
-    }
-    if (layout.is_plain() == is_folder)
-        throw DataError(fmt::format("{}: expected a {}, found a {}", config.data,
-                                    is_folder ? "file" : "folder", is_folder ? "folder" : "file"));
+    const bool is_folder = fs::is_directory(layout.data);
+    if (config.format != "auto")
+        layout.format = format_named(config.format);
+    else
+        layout.format = is_folder ? format_of_folder(layout.data) : detect_format(layout.data);
+    if (!is_folder && !is_one_file(layout.format))
+        throw DataError(fmt::format("{}: expected a folder, found a file", config.data));
 
     layout.text_columns = split_columns(config.text_column);
     layout.label_column = config.label_column;
     layout.label_separator = config.label_separator;
-    const fs::path& data = layout.data;
-    if (layout.format == DataFormat::kXmc) {
-        layout.train = {find_file(data, {"trn_X.txt"}), find_file(data, {"trn_X_Y.txt"}), {}};
-        layout.test = {find_file(data, {"tst_X.txt"}), find_file(data, {"tst_X_Y.txt"}), {}};
-        layout.label_names = find_file(data, {"Y.txt"});
-        for (const SplitFiles* split : {&layout.train, &layout.test})
-            if (!split->text.empty() && split->labels.empty())
-                labels_beside(split->text);  // says what is missing
-    } else if (layout.format == DataFormat::kJsonFolder) {
-        const fs::path train = find_file(data, {"trn.json"}), test = find_file(data, {"tst.json"});
-        layout.train = {train, train, {}};
-        layout.test = {test, test, {}};
-        layout.label_names = find_file(data, {"lbl.json"});
-        if (layout.label_names.empty())
-            throw DataError(fmt::format("{}: not found; a label's number is its line in it",
-                                        (data / "lbl.json").string()));
-        // The options' own defaults name nothing in these files; what the sets' names say then holds.
-        if (config.text_column == Config{}.text_column) {
-            layout.text_columns = {"title"};
-            const std::string folder = lower(fs::absolute(data).lexically_normal().string());
-            const std::string name = fs::path(folder).has_filename()
-                                         ? fs::path(folder).filename().string()
-                                         : fs::path(folder).parent_path().filename().string();
-            if (name.find("titles") == name.npos) layout.text_columns.push_back("content");
-        }
-        if (config.label_column == Config{}.label_column) layout.label_column = "target_ind";
-    } else {
-        layout.train = {data, data, {}};
-        layout.test_share = config.test_share;
-        if (layout.test_share > 0) layout.test = {data, data, {}};
-    }
+    if (layout.has_matrix())
+        find_matrix_files(layout);
+    else if (layout.format == DataFormat::kJsonFolder)
+        find_json_files(config, layout);
+    else if (layout.format == DataFormat::kRaw)
+        find_raw_files(config, layout);
+    else
+        find_one_file(config, layout);
 
     const fs::path validation = parse_validation(config).file;
     if (!validation.empty())
         layout.validation = {
-            validation, layout.format == DataFormat::kXmc ? labels_beside(validation) : validation, {}};
+            validation,
+            layout.has_matrix() || layout.format == DataFormat::kRaw ? labels_beside(validation) : validation,
+            {}};
     find_filters(config, layout);
     return layout;
 }

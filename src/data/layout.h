@@ -10,11 +10,25 @@
 
 namespace elmo {
 
-enum class DataFormat { kXmc, kJsonFolder, kTsv, kCsv, kJsonl };
+// Docs: docs/formats.md.
+enum class DataFormat {
+    kXmc,         // trn_X.txt, trn_X_Y.txt (or .npz), Y.txt
+    kPecos,       // X.trn.txt, Y.trn.npz, output-items.txt
+    kJsonFolder,  // trn.json, lbl.json
+    kRaw,         // train_raw_texts.txt, train_labels.txt
+    kSparse,      // one file of labels and bag-of-words features
+    kFastText,    // __label__x text
+    kTsv,
+    kCsv,
+    kJsonl,
+};
+// "xmc", as --format takes it, and back; ConfigError for another name.
+std::string name_of(DataFormat format);
+DataFormat format_named(const std::string& name);
 
 struct SplitFiles {
     std::filesystem::path text;    // "" where the split has none
-    std::filesystem::path labels;  // the same file as text in all formats but XMC
+    std::filesystem::path labels;  // the same file as text where rows hold both
     std::filesystem::path filter;  // "" where there is none
 };
 
@@ -24,18 +38,23 @@ struct Layout {
     SplitFiles train, test, validation;
     std::filesystem::path label_names;  // Y.txt or lbl.json; "" where there is none
 
-    std::vector<std::string> text_columns;  // columns or keys; unused in the XMC format
+    std::vector<std::string> text_columns;  // columns or keys
     std::string label_column;
     std::string label_separator;
-    double test_share = 0;  // of a plain file
+    double test_share = 0;  // of the training file, where it holds the test rows too
 
-    // One file that elmo splits by itself, with labels by name.
-    bool is_plain() const { return format != DataFormat::kXmc && format != DataFormat::kJsonFolder; }
+    // Labels are names, numbered by elmo; else they are numbers.
+    bool names_labels() const { return format >= DataFormat::kRaw && format != DataFormat::kSparse; }
+    // Texts and label matrix in two files.
+    bool has_matrix() const { return format == DataFormat::kXmc || format == DataFormat::kPecos; }
+    // Training and test rows in one file, told apart by a hash of the text.
+    bool splits_by_hash() const { return test_share > 0; }
     const SplitFiles& files(SplitName split) const;
     std::string describe() const;  // for people
 };
 
-// Looks at config.data. ConfigError or DataError that says what was looked for and what is there.
+// Looks at config.data: names of files, then the content of the first of them. ConfigError or DataError that
+// says what was looked for and what is there.
 Layout find_layout(const Config& config);
 
 // config.validation: a share, or a file.

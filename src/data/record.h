@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "elmo/config.h"
+
 namespace elmo {
 
 struct Record {
@@ -27,9 +29,20 @@ struct ImportCounts {
     ImportCounts& operator+=(const ImportCounts& other);
 };
 
-// The record's bytes as valid UTF-8: themselves, or `storage` with U+FFFD in place of what is invalid when
-// that is allowed; DataError otherwise.
-std::string_view valid_utf8(const Record& record, bool allow_invalid, std::string& storage,
+// How the bytes of a source are characters.
+struct Encoding {
+    bool latin1 = false;         // else UTF-8
+    bool allow_invalid = false;  // U+FFFD in place of what is not UTF-8
+};
+Encoding encoding_of(const Config& config);
+
+// The record's bytes as valid UTF-8: themselves, or `storage` with what was converted or mended. DataError
+// for invalid UTF-8 that is not allowed; it says so when the bytes look like Latin-1.
+std::string_view valid_utf8(const Record& record, Encoding encoding, std::string& storage,
                             ImportCounts& counts);
+
+// The text, which is not valid UTF-8, holds no UTF-8 beyond ASCII at all: its high bytes are those of
+// Latin-1 (or of Windows-1252, which Latin-1 is read as).
+bool looks_like_latin1(std::string_view text);
 
 }  // namespace elmo

@@ -12,8 +12,7 @@
 
 namespace elmo {
 
-// Labels of one row: numbers (XMC, JSON lines folder), ascending and each once, or names (plain files), in
-// the order of the file.
+// Labels of one row: numbers, ascending and each once, or names in the order of the file, by format.
 struct RowLabels {
     std::vector<std::uint32_t> ids;
     std::vector<std::string> names;
@@ -53,8 +52,15 @@ std::unique_ptr<RowSource> open_json_folder_file(const std::filesystem::path& fi
 // Texts and named labels of a plain file.
 std::unique_ptr<RowSource> open_plain_json(const std::filesystem::path& file, const Layout& layout);
 std::unique_ptr<RowSource> open_table(const std::filesystem::path& file, const Layout& layout);
+std::unique_ptr<RowSource> open_fasttext(const std::filesystem::path& file);
+// The two files of a raw pair.
+std::unique_ptr<RowSource> open_raw_texts(const std::filesystem::path& file);
+std::unique_ptr<RowSource> open_raw_labels(const std::filesystem::path& file, const Layout& layout);
 
-// The source of a split's texts by the layout's format.
+// The source of named labels by the layout's format.
+std::unique_ptr<RowSource> open_named_labels(const std::filesystem::path& file, const Layout& layout);
+
+// The source of a split's texts by the layout's format; DataError where it has none.
 std::unique_ptr<RowSource> open_texts(const Layout& layout, SplitName split);
 
 }  // namespace elmo

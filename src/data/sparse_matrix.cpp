@@ -73,8 +73,6 @@ void parse_sparse_row(const Record& record, std::int64_t columns, const SparseRu
     row.indices.clear();
     row.values.clear();
     std::string_view rest = record.bytes;
-    std::int64_t previous = -1;
-    bool unsorted = false;
     for (std::string_view word = next_word(rest); !word.empty(); word = next_word(rest)) {
         const std::size_t colon = word.find(':');
         std::uint64_t index = 0;
@@ -84,21 +82,35 @@ void parse_sparse_row(const Record& record, std::int64_t columns, const SparseRu
             fail(record, "entries 'index:value'", show(word));
         if (index >= static_cast<std::uint64_t>(columns))
             fail(record, fmt::format("an index below the header's {} columns", columns), show(word));
-        const auto column = static_cast<std::int64_t>(index);
-        if (rules.ascending && column <= previous) {
-            if (!rules.mend && column == previous)
-                fail(record, "every index once", fmt::format("{} again", column),
-                     "merge repeated ones with --allow-repeated-labels");
-            if (!rules.mend)
-                fail(record, "ascending indices", fmt::format("{} after {}", column, previous),
-                     "sort (and merge) them with --allow-repeated-labels");
-            unsorted |= column < previous;
-        }
-        previous = column;
-        if (value == 0 && !rules.keep_zeros) continue;
         row.indices.push_back(static_cast<std::uint32_t>(index));
         row.values.push_back(value);
     }
+    tidy_sparse_row(record, rules, row, counts);
+}
+
+void tidy_sparse_row(const Record& record, const SparseRules& rules, SparseRow& row, ImportCounts& counts) {
+    bool unsorted = false;
+    std::size_t kept = 0;
+    std::uint32_t last = 0;
+    for (std::size_t i = 0; i < row.indices.size(); ++i) {
+        const std::uint32_t index = row.indices[i];
+        const float value = row.values[i];
+        if (rules.ascending && i > 0 && index <= last) {
+            if (!rules.mend && index == last)
+                fail(record, "every index once", fmt::format("{} again", index),
+                     "merge repeated ones with --allow-repeated-labels");
+            if (!rules.mend)
+                fail(record, "ascending indices", fmt::format("{} after {}", index, last),
+                     "sort (and merge) them with --allow-repeated-labels");
+            unsorted |= index < last;
+        }
+        last = index;
+        if (value == 0 && !rules.keep_zeros) continue;
+        row.indices[kept] = index;
+        row.values[kept++] = value;
+    }
+    row.indices.resize(kept);
+    row.values.resize(kept);
     counts.unsorted_rows += unsorted ? 1 : 0;
     if (rules.ascending && !rules.mend) return;
 

@@ -31,5 +31,7 @@ SparseHeader parse_sparse_header(const Record& record);
 // below `columns`, and for a repeated index unless rules.mend.
 void parse_sparse_row(const Record& record, std::int64_t columns, const SparseRules& rules, SparseRow& row,
                       ImportCounts& counts);
+// Puts entries that came from elsewhere under the rules: order, repeated indices, zeros.
+void tidy_sparse_row(const Record& record, const SparseRules& rules, SparseRow& row, ImportCounts& counts);
 
 }  // namespace elmo

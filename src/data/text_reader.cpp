@@ -10,6 +10,7 @@ namespace {
 
 bool is_json_name(std::string_view name) {
     if (name.ends_with(".gz")) name.remove_suffix(3);
+    if (name.ends_with(".zst")) name.remove_suffix(4);
     return name.ends_with(".jsonl") || name.ends_with(".json");
 }
 
@@ -21,7 +22,7 @@ struct TextReader::Impl {
     LineReader lines;
     Form form = Form::kUndecided;
     std::vector<std::string> keys;
-    bool allow_invalid_utf8;
+    Encoding encoding;
     JsonRows json;
     ImportCounts counts;
     std::string storage;
@@ -29,14 +30,14 @@ struct TextReader::Impl {
     Impl(const std::string& path, const Config& config)
         : lines(path.empty() ? "-" : path),
           keys(split_columns(config.text_column)),
-          allow_invalid_utf8(config.allow_invalid_utf8) {
+          encoding(encoding_of(config)) {
         if (config.input == "text") form = Form::kText;
         if (config.input == "jsonl" || (config.input == "auto" && is_json_name(path))) form = Form::kJson;
     }
 
     std::string text_of(std::string_view line) {
         Record record{line, lines.line_number(), lines.name()};
-        record.bytes = valid_utf8(record, allow_invalid_utf8, storage, counts);
+        record.bytes = valid_utf8(record, encoding, storage, counts);
         if (form == Form::kUndecided)
             form = line.starts_with('{') && line.ends_with('}') ? Form::kJson : Form::kText;
         if (form == Form::kText) return std::string(record.bytes);

@@ -3,14 +3,16 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <limits>
 #include <memory>
 
 #include "base/log.h"
 #include "base/text_util.h"
 #include "data/block_pipeline.h"
-#include "data/plain_labels.h"
+#include "data/named_labels.h"
 #include "data/ragged_writer.h"
 #include "data/row_source.h"
+#include "data/sparse_source.h"
 #include "elmo/error.h"
 
 namespace elmo {
@@ -53,14 +55,13 @@ class TokenFileWriter {
 
 // Each text of a block: visit(text, was it mended).
 template <class Visit>
-void visit_texts(const RecordBlock& records, const RowSource& source, bool allow_invalid,
-                 const Visit& visit) {
+void visit_texts(const RecordBlock& records, const RowSource& source, Encoding encoding, const Visit& visit) {
     const auto parser = source.parser();
     std::string storage, text;
     for (std::int64_t i = 0; i < records.size(); ++i) {
         Record record = records.record(i);
         ImportCounts mended;
-        record.bytes = valid_utf8(record, allow_invalid, storage, mended);
+        record.bytes = valid_utf8(record, encoding, storage, mended);
         parser->text(record, text);
         visit(text, mended.replaced_utf8 > 0);
     }
@@ -80,17 +81,16 @@ void import_texts(const Config& config, const RowSource& source, const Tokenizer
         [&](const RecordBlock& records, Blocks& blocks) {
             blocks = {};
             std::vector<std::int32_t> ids;
-            visit_texts(records, source, config.allow_invalid_utf8,
-                        [&](const std::string& text, bool mended) {
-                            const bool is_test = split_of_text(text, test_share) == SplitName::kTest;
-                            if ((is_test ? test : train) == nullptr) return;
-                            TokenBlock& block = is_test ? blocks.test : blocks.train;
-                            const std::int64_t whole = tokenizer.encode(text, config.max_length, ids);
-                            block.ids.insert(block.ids.end(), ids.begin(), ids.end());
-                            block.lengths.push_back(static_cast<std::int64_t>(ids.size()));
-                            block.replaced += mended;
-                            block.cut += whole > static_cast<std::int64_t>(ids.size());
-                        });
+            visit_texts(records, source, encoding_of(config), [&](const std::string& text, bool mended) {
+                const bool is_test = split_of_text(text, test_share) == SplitName::kTest;
+                if ((is_test ? test : train) == nullptr) return;
+                TokenBlock& block = is_test ? blocks.test : blocks.train;
+                const std::int64_t whole = tokenizer.encode(text, config.max_length, ids);
+                block.ids.insert(block.ids.end(), ids.begin(), ids.end());
+                block.lengths.push_back(static_cast<std::int64_t>(ids.size()));
+                block.replaced += mended;
+                block.cut += whole > static_cast<std::int64_t>(ids.size());
+            });
         },
         [&](const Blocks& blocks) {
             if (train != nullptr) train->add(blocks.train);
@@ -100,13 +100,43 @@ void import_texts(const Config& config, const RowSource& source, const Tokenizer
     progress.finish();
 }
 
+// Bag-of-words features as tokens. They have no order, so none is cut.
+void import_features(const Config& config, const fs::path& file, const Tokenizer& tokenizer,
+                     TokenFileWriter& writer) {
+    const auto reader = open_sparse_rows(file);
+    SparseFileShape shape;
+    shape.labels = std::numeric_limits<std::uint32_t>::max();
+    shape.features = tokenizer.vocab_size() - 4;  // without the special tokens
+    Progress progress("reading features", reader->total_bytes(), "bytes");
+    for_each_block<TokenBlock>(
+        *reader,
+        [&](const RecordBlock& records, TokenBlock& block) {
+            block = {};
+            SparseRules rules;
+            rules.mend = config.allow_repeated_labels;
+            SparseRow features;
+            ImportCounts ignored;
+            for (std::int64_t i = 0; i < records.size(); ++i) {
+                parse_sparse_record(records.record(i), shape, rules, nullptr, &features, ignored);
+                const auto before = block.ids.size();
+                block.ids.push_back(tokenizer.cls_id());  // as a text of feature numbers would have it
+                append_feature_tokens(features, block.ids);
+                block.ids.push_back(tokenizer.sep_id());
+                block.lengths.push_back(static_cast<std::int64_t>(block.ids.size() - before));
+            }
+        },
+        [&](const TokenBlock& block) {
+            writer.add(block);
+            progress.update(reader->bytes_read());
+        });
+    progress.finish();
+}
+
 CacheKey tokens_key(const Config& config, const Layout& layout, const Tokenizer& tokenizer, SplitName split) {
     CacheKey key(layout.data, fmt::format("{}.tokens", name_of(split)));
     key.add("tokenizer", fmt::format("{}", tokenizer.fingerprint()));
     key.add("max_length", fmt::format("{}", config.max_length));
-    key.add("allow_invalid_utf8", config.allow_invalid_utf8 ? "1" : "0");
-    if (layout.is_plain()) add_plain_options(config, layout, key);
-    key.add("text_column", fmt::format("{}", fmt::join(layout.text_columns, "+")));
+    add_row_options(config, layout, key);
     key.add_file(layout.files(split).text);
     return key;
 }
@@ -133,11 +163,13 @@ TokenCache open_token_cache(const Config& config, const Layout& layout, const fs
     }
     cache.reused = missing.empty();
 
-    // Training and test rows of a plain file come from one pass, everything else from a file of its own.
+    // Training and test rows of one file come from one pass, everything else from a file of its own.
     TokenFileWriter *train = nullptr, *test = nullptr;
     for (Work& work : missing) {
-        if (layout.is_plain() && work.split != SplitName::kValidation) {
+        if (layout.splits_by_hash() && work.split != SplitName::kValidation) {
             (work.split == SplitName::kTrain ? train : test) = work.writer.get();
+        } else if (layout.format == DataFormat::kSparse) {
+            import_features(config, layout.files(work.split).text, tokenizer, *work.writer);
         } else {
             import_texts(config, *open_texts(layout, work.split), tokenizer, 0,
                          fmt::format("tokenizing {}", name_of(work.split)), work.writer.get(), nullptr);
@@ -171,11 +203,11 @@ TrainingTexts::TrainingTexts(const Config& config) : impl_(std::make_unique<Impl
         throw DataError(fmt::format("{}: expected training texts, found none", impl.layout.data.string()));
     impl.source = open_texts(impl.layout, SplitName::kTrain);
     impl.reader = impl.source->open();
-    const bool allow_invalid = config.allow_invalid_utf8;
+    const Encoding encoding = encoding_of(config);
     impl.pipeline = std::make_unique<BlockPipeline<Impl::Texts>>(
-        *impl.reader, [&impl, allow_invalid](const RecordBlock& records, Impl::Texts& texts) {
+        *impl.reader, [&impl, encoding](const RecordBlock& records, Impl::Texts& texts) {
             texts.clear();
-            visit_texts(records, *impl.source, allow_invalid, [&](const std::string& text, bool) {
+            visit_texts(records, *impl.source, encoding, [&](const std::string& text, bool) {
                 if (split_of_text(text, impl.layout.test_share) == SplitName::kTrain) texts.push_back(text);
             });
         });

@@ -85,20 +85,4 @@ std::unique_ptr<LabelMatrixSource> open_label_matrix(const std::filesystem::path
     return std::make_unique<LabelMatrixFile>(file, num_labels, merge);
 }
 
-std::unique_ptr<RowSource> open_texts(const Layout& layout, SplitName split) {
-    const std::filesystem::path& file = layout.files(split).text;
-    switch (layout.format) {
-        case DataFormat::kXmc:
-            return open_text_lines(file);
-        case DataFormat::kJsonFolder:
-            return open_json_folder_file(file, layout, 0, false);
-        case DataFormat::kJsonl:
-            return open_plain_json(file, layout);
-        case DataFormat::kTsv:
-        case DataFormat::kCsv:
-            return open_table(file, layout);
-    }
-    throw Error("unknown format");
-}
-
 }  // namespace elmo

@@ -1,5 +1,5 @@
-// Lines of a text file, plain or gzip (told by its first bytes, never by its name), streamed through one
-// buffer: memory is bounded by the longest line, whatever the size of the file.
+// Lines of a text file, plain, gzip or zstd (told by its first bytes, never by its name), streamed through
+// one buffer: memory is bounded by the longest line, whatever the size of the file.
 #pragma once
 
 #include <cstddef>
@@ -9,6 +9,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "io/byte_source.h"
 
 namespace elmo {
 
@@ -27,7 +29,7 @@ class LineReader {
 
     // The next line without its end ("\n" or "\r\n"), valid until the next call; nothing after the last.
     // The last line need not end in "\n". A UTF-8 byte order mark before line 1 is left out.
-    // DataError for a read error, a corrupt or truncated gzip, a line longer than the limit.
+    // DataError for a read error, a corrupt or truncated gzip or zstd, a line longer than the limit.
     std::optional<std::string_view> next_line();
 
     // False when the next line would have to wait for a pipe or a terminal to give more.
@@ -46,12 +48,11 @@ class LineReader {
     std::int64_t total_bytes() const;
 
   private:
-    class Source;
     bool fill();
 
     std::string name_;
     std::int64_t max_line_bytes_;
-    std::unique_ptr<Source> source_;
+    std::unique_ptr<ByteSource> source_;
     std::unique_ptr<char[]> buffer_;
     std::size_t capacity_;
     std::size_t begin_ = 0, end_ = 0;  // what is in the buffer and not yet returned

@@ -61,6 +61,10 @@ struct LearnOptions {
     std::int64_t min_count = 2;       // pairs seen less often are not merged
 };
 
+// For bag-of-words features: the words are the whole numbers below `count`, and each is its own id; the
+// special tokens follow.
+std::unique_ptr<Tokenizer> number_tokenizer(std::int64_t count);
+
 // Sets the next text and returns true, or returns false at the end.
 using NextText = std::function<bool(std::string_view&)>;
 

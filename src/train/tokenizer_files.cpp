@@ -9,6 +9,7 @@
 #include "base/text_util.h"
 #include "data/cache_file.h"
 #include "data/layout.h"
+#include "data/sparse_source.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
 #include "io/atomic_file.h"
@@ -61,8 +62,8 @@ std::unique_ptr<Tokenizer> learn_or_reuse(const Config& config) {
     const Layout layout = find_layout(config);
     const fs::path folder = cache_folder(config.cache, layout.data);
     CacheKey key(layout.data, "tokenizer");
-    for (const char* option :
-         {"tokenizer_kind", "vocab_size", "text_column", "test_share", "allow_invalid_utf8", "format"})
+    for (const char* option : {"tokenizer_kind", "vocab_size", "text_column", "test_share",
+                               "allow_invalid_utf8", "encoding", "format"})
         key.add(option, get_option(config, option));
     if (layout.train.text.empty())
         throw DataError(fmt::format(
@@ -102,6 +103,19 @@ std::string config_json(const Tokenizer& tokenizer, const TokenizerSpec& spec, s
 }  // namespace
 
 std::unique_ptr<Tokenizer> open_tokenizer(const Config& config) {
+    if (!config.data.empty()) {
+        const Layout layout = find_layout(config);
+        if (layout.format == DataFormat::kSparse) {
+            if (config.encoder != "bag" || config.tokenizer != "auto")
+                throw ConfigError(fmt::format(
+                    "{}: bag-of-words features have no text: expected encoder bag and tokenizer auto, found "
+                    "{} and {}",
+                    config.data, config.encoder, config.tokenizer));
+            const auto shape =
+                join_sparse_shapes({layout.train.text, layout.test.text, layout.validation.text});
+            return number_tokenizer(shape.features);
+        }
+    }
     if (config.tokenizer != "auto") return load_tokenizer(config.tokenizer);
     if (config.encoder != "bag" && has_tokenizer(config.encoder)) return load_tokenizer(config.encoder);
     return learn_or_reuse(config);

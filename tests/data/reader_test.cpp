@@ -264,10 +264,10 @@ TEST_F(Readers, PlainErrors) {
     EXPECT_TRUE(contains(error("a.csv"), "a.csv:2: expected 2 fields, as the header has, found 3"));
     write("a.dat", "x");
     EXPECT_TRUE(
-        contains(message<ConfigError>([&] { open("a.dat"); }), "the format cannot be told from the name"));
+        contains(message<ConfigError>([&] { open("a.dat"); }), "the format cannot be told from the content"));
     EXPECT_TRUE(contains(error("absent.tsv"), "absent.tsv: no such file"));
     write("empty_folder/readme", "");
-    EXPECT_TRUE(contains(error("empty_folder"), "found neither"));
+    EXPECT_TRUE(contains(error("empty_folder"), "found none of them"));
 }
 
 TEST_F(Readers, NothingToLearnFrom) {

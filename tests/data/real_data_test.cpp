@@ -73,6 +73,27 @@ TEST_F(RealData, AmazonTitlesHasLabelsOnly) {
     EXPECT_THROW(TrainingTexts(of(path)), DataError);
 }
 
+TEST_F(RealData, BagOfWordsSets) {
+    const auto path = shared_data("xmlrepo-bow");
+    if (path.empty()) GTEST_SKIP() << "xmlrepo-bow is not here";
+    struct Set {
+        const char* name;
+        std::int64_t train, test, labels, features;
+    };
+    for (const Set& set : {Set{"bibtex", 4880, 2515, 159, 1836}, Set{"delicious", 12920, 3185, 983, 500},
+                           Set{"enron", 1123, 579, 53, 1001}, Set{"yeast", 1500, 917, 14, 104}}) {
+        DataSummary summary;
+        const Config options = of(path / (std::string(set.name) + "_train.txt"));
+        const Dataset data = Dataset::open(options, *number_tokenizer(set.features), &summary);
+        EXPECT_EQ(summary.train_rows, set.train) << set.name;
+        EXPECT_EQ(summary.test_rows, set.test) << set.name;
+        EXPECT_EQ(summary.labels, set.labels) << set.name;
+        EXPECT_EQ(data.train().tokens.rows(), set.train) << set.name;
+    }
+    const Dataset data = Dataset::open_labels(of(path / "bibtex_train.txt"));
+    EXPECT_EQ(testing_data::row(data.train().labels, 0), (std::vector<std::uint32_t>{3, 23, 61, 63, 76}));
+}
+
 TEST_F(RealData, WordnetHypernyms) {
     const fs::path dict = "/usr/share/wordnet";
     if (!fs::exists(dict / "data.noun")) GTEST_SKIP() << "Debian's wordnet-base is not installed";

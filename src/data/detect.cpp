@@ -1,0 +1,107 @@
+#include "data/detect.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "io/line_reader.h"
+
+namespace elmo {
+namespace {
+
+constexpr int kLines = 20;  // looked at
+
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+std::size_t digits(std::string_view text) {
+    return static_cast<std::size_t>(std::find_if_not(text.begin(), text.end(), is_digit) - text.begin());
+}
+
+}  // namespace
+
+std::string plain_name(const std::filesystem::path& file) {
+    std::string name = file.filename().string();
+    std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
+    for (const std::string_view ending : {".gz", ".zst"})
+        if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+    return name;
+}
+
+bool is_sparse_header(std::string_view line) {
+    int numbers = 0;
+    while (!line.empty()) {
+        const std::size_t n = digits(line);
+        if (n == 0) return false;
+        ++numbers;
+        line.remove_prefix(n);
+        if (!line.empty() && line.front() != ' ' && line.front() != '\t') return false;
+        line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+    }
+    return numbers == 3;
+}
+
+// [label[,label...]] feature:value [feature:value ...]
+bool is_sparse_row(std::string_view line) {
+    const std::size_t end = line.find_first_of(" \t");
+    if (const std::string_view labels = line.substr(0, end); labels.find(':') == labels.npos) {
+        for (const char c : labels)
+            if (!is_digit(c) && c != ',') return false;
+        line.remove_prefix(labels.size());
+    }
+    bool any = false;
+    while (true) {
+        line.remove_prefix(std::min(line.find_first_not_of(" \t"), line.size()));
+        if (line.empty()) return any;
+        const std::size_t n = digits(line);
+        if (n == 0 || n >= line.size() || line[n] != ':') return false;
+        line.remove_prefix(n + 1);
+        const std::size_t stop = std::min(line.find_first_of(" \t"), line.size());
+        if (stop == 0 || line.substr(0, stop).find_first_not_of("0123456789+-.eE") != line.npos) return false;
+        line.remove_prefix(stop);
+        any = true;
+    }
+}
+
+DataFormat detect_format(const std::filesystem::path& file) {
+    LineReader reader(file);
+    const std::string name = plain_name(file);
+    int rows = 0, sparse = 0, tabs = 0;
+    std::string first;
+    while (rows < kLines) {
+        const auto line = reader.next_line();
+        if (!line) break;
+        if (line->find_first_not_of(" \t") == line->npos) continue;
+        if (rows == 0) first = *line;
+        ++rows;
+        if (rows == 1 && is_sparse_header(*line)) return DataFormat::kSparse;
+        if (line->starts_with("__label__")) return DataFormat::kFastText;
+        if (rows == 1 && line->starts_with('{')) return DataFormat::kJsonl;
+        sparse += is_sparse_row(*line);
+        tabs += line->find('\t') != line->npos;
+    }
+    if (rows > 0 && sparse == rows) return DataFormat::kSparse;
+    const bool named_csv = name.ends_with(".csv");
+    if (named_csv || name.ends_with(".tsv") || name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
+        name.ends_with(".json")) {
+        // A tab in every line is no CSV, whatever the name; else the name stands where the content does not
+        // contradict it, and the reader says what is wrong.
+        if (named_csv)
+            return rows > 0 && tabs == rows && first.find(',') == first.npos ? DataFormat::kTsv
+                                                                             : DataFormat::kCsv;
+        return name.ends_with(".tsv") ? DataFormat::kTsv : DataFormat::kJsonl;
+    }
+    if (tabs > 0 || (rows == 0 && name.ends_with(".txt"))) return DataFormat::kTsv;
+    if (first.find(',') != first.npos) return DataFormat::kCsv;
+    throw ConfigError(fmt::format(
+        "{}: the format cannot be told from the content: expected JSON lines, 'text<TAB>labels', CSV, "
+        "'__label__x text' or 'labels feature:value', found '{}'; say it with --format",
+        file.string(), quoted(first)));
+}
+
+}  // namespace elmo

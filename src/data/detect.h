@@ -1,0 +1,21 @@
+// Formats told by content: what the first lines of a file look like.
+#pragma once
+
+#include <filesystem>
+
+#include "data/layout.h"
+
+namespace elmo {
+
+// One of sparse, fasttext, jsonl, tsv and csv. Between the last two a tab decides, then the name.
+// ConfigError when the lines look like none.
+DataFormat detect_format(const std::filesystem::path& file);
+
+// The line is 'N D L', or labels and features of the old sparse format.
+bool is_sparse_header(std::string_view line);
+bool is_sparse_row(std::string_view line);
+
+// The name without .gz or .zst, in lower case.
+std::string plain_name(const std::filesystem::path& file);
+
+}  // namespace elmo

@@ -1,0 +1,221 @@
+#include "data/named_labels.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <unordered_set>
+
+#include "base/log.h"
+#include "base/text_util.h"
+#include "data/block_pipeline.h"
+#include "data/label_blocks.h"
+#include "data/name_table.h"
+#include "data/row_source.h"
+#include "data/share.h"
+#include "elmo/error.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+
+SplitName split_of_text(std::string_view text, double test_share) {
+    return falls_in_share(hash64(text), test_share) ? SplitName::kTest : SplitName::kTrain;
+}
+
+void add_row_options(const Config& config, const Layout& layout, CacheKey& key) {
+    key.add("format", name_of(layout.format));
+    key.add("text_column", fmt::format("{}", fmt::join(layout.text_columns, "+")));
+    key.add("label_column", layout.label_column);
+    key.add("label_separator", layout.label_separator);
+    key.add("test_share", fmt::format("{}", layout.test_share));
+    add_encoding(config, key);
+    key.add("allow_repeated_labels", config.allow_repeated_labels ? "1" : "0");
+}
+
+namespace {
+
+// Names of the training rows and their numbers: places in the sorted order.
+struct Numbering {
+    NameTable names;
+    std::vector<std::uint32_t> number;  // of the table's i-th name
+
+    std::optional<std::uint32_t> find(std::string_view name) const {
+        const auto found = names.find(name);
+        if (!found) return std::nullopt;
+        return number[*found];
+    }
+};
+
+// Every row of a block: visit(record, text, names), names sorted and each once.
+template <class Visit>
+void visit_rows(const RecordBlock& records, const RowSource& source, const Config& config,
+                ImportCounts& mended, const Visit& visit) {
+    const auto parser = source.parser();
+    std::string storage, text;
+    RowLabels labels;
+    for (std::int64_t i = 0; i < records.size(); ++i) {
+        Record record = records.record(i);
+        record.bytes = valid_utf8(record, encoding_of(config), storage, mended);
+        parser->text(record, text);
+        parser->labels(record, labels, mended);
+        auto& names = labels.names;
+        std::sort(names.begin(), names.end());
+        const auto twin = std::adjacent_find(names.begin(), names.end());
+        if (twin != names.end() && !config.allow_repeated_labels)
+            fail(record, "every label once", fmt::format("'{}' twice", quoted(*twin)),
+                 "merge repeated ones with --allow-repeated-labels");
+        const auto end = std::unique(names.begin(), names.end());
+        mended.merged_labels += names.end() - end;
+        names.erase(end, names.end());
+        visit(record, text, names);
+    }
+}
+
+NameTable collect_names(const Config& config, const Layout& layout, const RowSource& source) {
+    using Names = std::unordered_set<std::string>;
+    NameTable all;
+    const auto reader = source.open();
+    Progress progress("collecting labels", reader->total_bytes(), "bytes");
+    for_each_block<Names>(
+        *reader,
+        [&](const RecordBlock& records, Names& seen) {
+            seen.clear();
+            ImportCounts ignored;
+            visit_rows(records, source, config, ignored,
+                       [&](const Record&, std::string_view text, const std::vector<std::string>& names) {
+                           if (split_of_text(text, layout.test_share) == SplitName::kTrain)
+                               seen.insert(names.begin(), names.end());
+                       });
+        },
+        [&](const Names& seen) {
+            for (const std::string& name : seen) all.add(name);
+            progress.update(reader->bytes_read());
+        });
+    progress.finish();
+    return all;
+}
+
+struct TwoBlocks {
+    LabelBlock train, test;
+    std::unordered_set<std::string> unknown;
+};
+
+// The labels of every row as numbers, to `train` and `test`. Names without a number are left out; returns how
+// many there are.
+std::int64_t number_labels(const Config& config, const RowSource& source, const Numbering& numbers,
+                           double test_share, LabelFileWriter& train, LabelFileWriter* test) {
+    NameTable unknown;
+    const auto reader = source.open();
+    Progress progress("importing labels", reader->total_bytes(), "bytes");
+    for_each_block<TwoBlocks>(
+        *reader,
+        [&](const RecordBlock& records, TwoBlocks& blocks) {
+            blocks = {};
+            ImportCounts mended;
+            std::vector<std::uint32_t> ids;
+            visit_rows(records, source, config, mended,
+                       [&](const Record&, std::string_view text, const std::vector<std::string>& names) {
+                           ids.clear();
+                           for (const std::string& name : names) {
+                               if (const auto number = numbers.find(name))
+                                   ids.push_back(*number);
+                               else
+                                   blocks.unknown.insert(name);
+                           }
+                           const bool is_train = split_of_text(text, test_share) == SplitName::kTrain;
+                           (is_train ? blocks.train : blocks.test).add(ids);
+                       });
+            blocks.train.mended = mended;
+        },
+        [&](TwoBlocks& blocks) {
+            train.add(blocks.train);
+            if (test != nullptr) test->add(blocks.test);
+            for (const std::string& name : blocks.unknown) unknown.add(name);
+            progress.update(reader->bytes_read());
+        });
+    progress.finish();
+    return unknown.size();
+}
+
+// Names and training rows, and with `test_key` the test rows that the same file holds.
+void import_training(const Config& config, const Layout& layout, const fs::path& folder,
+                     const CacheKey& names_key, const CacheKey& train_key, const CacheKey* test_key) {
+    const auto source = open_named_labels(layout.train.labels, layout);
+    Numbering numbers{collect_names(config, layout, *source), {}};
+    const std::vector<std::uint32_t> order = numbers.names.sorted();
+    numbers.number.resize(order.size());
+    CacheWriter file(folder, names_key);
+    RaggedWriter<char> writer(file, "names");
+    for (std::size_t i = 0; i < order.size(); ++i) {
+        numbers.number[order[i]] = static_cast<std::uint32_t>(i);
+        const std::string_view name = numbers.names.name(order[i]);
+        const auto length = static_cast<std::int64_t>(name.size());
+        writer.add(std::span<const char>(name), std::span(&length, 1));
+    }
+    writer.finish();
+
+    const std::int64_t num_labels = numbers.names.size();
+    LabelFileWriter train(folder, train_key);
+    std::optional<LabelFileWriter> test;
+    if (test_key != nullptr) test.emplace(folder, *test_key);
+    const std::int64_t unknown =
+        number_labels(config, *source, numbers, layout.test_share, train, test ? &*test : nullptr);
+    if (test) test->finish(num_labels, unknown);
+    train.finish(num_labels, 0);
+    file.commit();
+}
+
+// Rows of a file of its own, whose labels have the numbers that training gave them.
+void import_other(const Config& config, const Layout& layout, const fs::path& folder, const CacheKey& key,
+                  const fs::path& path, const RaggedRows<char>& names) {
+    const auto source = open_named_labels(path, layout);
+    Numbering numbers;
+    numbers.number.resize(static_cast<std::size_t>(names.rows()));
+    for (std::int64_t i = 0; i < names.rows(); ++i) {
+        const auto name = names.row(i);
+        numbers.number[numbers.names.add({name.data(), name.size()})] = static_cast<std::uint32_t>(i);
+    }
+    LabelFileWriter writer(folder, key);
+    const std::int64_t unknown = number_labels(config, *source, numbers, 0, writer, nullptr);
+    writer.finish(names.rows(), unknown);
+}
+
+}  // namespace
+
+void open_named_label_cache(const Config& config, const Layout& layout, const fs::path& folder,
+                            LabelCache& cache) {
+    const auto key_of = [&](const std::string& part) {
+        CacheKey key(layout.data, part);
+        key.add_file(layout.train.labels);
+        add_row_options(config, layout, key);
+        return key;
+    };
+    const bool by_hash = layout.splits_by_hash();
+    const CacheKey names = key_of("names"), train = key_of("train.labels"), test = key_of("test.labels");
+    cache.names = CacheFile::open(folder, names);
+    cache.train.labels = CacheFile::open(folder, train);
+    if (by_hash) cache.test.labels = CacheFile::open(folder, test);
+    if (!cache.names || !cache.train.labels || (by_hash && !cache.test.labels)) {
+        cache.reused = false;
+        import_training(config, layout, folder, names, train, by_hash ? &test : nullptr);
+        cache.names = CacheFile::read_back(folder, names);
+        cache.train.labels = CacheFile::read_back(folder, train);
+        if (by_hash) cache.test.labels = CacheFile::read_back(folder, test);
+    }
+    for (const SplitName split : {SplitName::kTest, SplitName::kValidation}) {
+        const fs::path& file = layout.files(split).labels;
+        if (file.empty() || (split == SplitName::kTest && by_hash)) continue;
+        CacheKey key = key_of(fmt::format("{}.labels", name_of(split)));
+        key.add_file(file);
+        auto& labels = cache.of(split).labels;
+        labels = CacheFile::open(folder, key);
+        if (labels) continue;
+        cache.reused = false;
+        import_other(config, layout, folder, key, file, read_ragged<char>(*cache.names, "names"));
+        labels = CacheFile::read_back(folder, key);
+    }
+}
+
+}  // namespace elmo

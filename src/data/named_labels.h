@@ -1,0 +1,22 @@
+// Labels by name: numbered by the sorted order of the names seen in training. Rows of one file are split into
+// training and test by a hash of the text.
+#pragma once
+
+#include <filesystem>
+#include <string_view>
+
+#include "data/label_import.h"
+
+namespace elmo {
+
+// Which split a row of a file that holds both belongs to.
+SplitName split_of_text(std::string_view text, double test_share);
+
+// The options that decide about the rows of a file, for a cache key.
+void add_row_options(const Config& config, const Layout& layout, CacheKey& key);
+
+// Fills names and the labels of every split of `cache`, importing where needed.
+void open_named_label_cache(const Config& config, const Layout& layout, const std::filesystem::path& folder,
+                            LabelCache& cache);
+
+}  // namespace elmo

@@ -1,0 +1,47 @@
+// A zip archive that is read in place: its directory, and each member as a stream (stored or deflated, zip64
+// too). What the archive says of sizes and places is checked before it is used.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "io/byte_source.h"
+#include "io/mmap_file.h"
+
+namespace elmo {
+
+struct ZipMember {
+    std::string name;
+    int method = 0;  // 0 stored, 8 deflated
+    std::uint32_t crc = 0;
+    std::int64_t packed_bytes = 0, bytes = 0;
+    std::int64_t header_offset = 0;
+};
+
+class ZipFile {
+  public:
+    // DataError when the file is no zip archive or its directory is damaged.
+    explicit ZipFile(const std::filesystem::path& path);
+
+    const std::vector<ZipMember>& members() const { return members_; }
+    const ZipMember* find(std::string_view name) const;  // nullptr when absent
+    // Valid while the ZipFile lives. Reading throws DataError for damage, a wrong checksum at the end
+    // included.
+    std::unique_ptr<ByteStream> open(const ZipMember& member) const;
+
+    // The file begins as a zip archive does.
+    static bool is_zip(const std::filesystem::path& path);
+
+  private:
+    void read_directory();
+    [[noreturn]] void damaged(std::string_view what) const;
+
+    MappedFile file_;
+    std::vector<ZipMember> members_;
+};
+
+}  // namespace elmo
