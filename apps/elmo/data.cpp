@@ -1,8 +1,10 @@
-// elmo data: imports a data set, shows what is in it, and makes the WordNet one.
+// elmo data: imports a data set, shows what is in it, writes it in another format, and makes some from public
+// sources.
 #include <fmt/format.h>
 
 #include <algorithm>
 
+#include "data_actions.h"
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "output.h"
@@ -70,7 +72,8 @@ void show(const Invocation& call, const DataSummary& summary) {
         write_stdout(table(summary));
 }
 
-const std::vector<std::string> kActions = {"import", "inspect", "wordnet"};
+const std::vector<std::string> kActions = {"import", "inspect",        "convert",
+                                           "filter", "paper2keywords", "wordnet"};
 
 void run_data(Invocation& call) {
     std::string action = "import";
@@ -86,35 +89,64 @@ void run_data(Invocation& call) {
         return show(call, make_wordnet(call.extra.at("wordnet"), call.config));
     }
     if (rest.size() > 1)
-        usage_error(data_verb(), fmt::format("expected import, inspect or wordnet before DATA, found '{}'{}",
+        usage_error(data_verb(), fmt::format("expected import, inspect, convert, filter, paper2keywords or "
+                                             "wordnet before DATA, found '{}'{}",
                                              quoted(rest[0]), did_you_mean(rest[0], kActions)));
+    const bool writes = action == "convert" || action == "filter" || action == "paper2keywords";
+    if (writes && call.config.out.empty())
+        usage_error(data_verb(), "--out is missing: the folder to write to");
+    if (action == "paper2keywords") {
+        if (rest.empty())
+            usage_error(data_verb(), "DUMP is missing; usage: elmo data paper2keywords DUMP --out FOLDER");
+        return run_paper2keywords(call, rest[0]);
+    }
     if (!rest.empty()) call.config.data = rest[0];
     if (call.config.data.empty())
-        usage_error(data_verb(), "DATA is missing; usage: elmo data [import|inspect] DATA");
-    if (action == "inspect") return show_inspection(call, call.config.data);
+        usage_error(data_verb(), "DATA is missing; usage: elmo data [import|inspect|convert|filter] DATA");
+    if (action == "inspect") return run_data_report(call);
+    if (action == "filter") return run_filters(call);
+    if (action == "convert") {
+        if (call.extra.at("to").empty())
+            usage_error(data_verb(), "--to is missing: the format to write, for example xmc");
+        return run_conversion(call);
+    }
     show(call, import_data(call.config));
 }
 
 }  // namespace
 
 Verb data_verb() {
-    return {"data",
-            'd',
-            "Import a data set and say what is in it, or make one from WordNet",
-            "[import|inspect] DATA [options] | elmo data wordnet --out FOLDER [options]",
-            {{"DATA", "Folder or file of the data set (also --data)"}},
-            0,
-            2,
-            false,
-            {{"wordnet", "/usr/share/wordnet",
-              "Folder of the WordNet 3.0 database files, for 'elmo data wordnet'"}},
-            {{"elmo data data/wordnet", "Imports into the cache, or reuses it, and prints counts"},
-             {"elmo data tickets.csv --text-column subject+body --label-column tags --label-separator ';'",
-              "A CSV with named columns"},
-             {"elmo data wordnet --wordnet /usr/share/wordnet --out data/wordnet",
-              "Words and definitions to the kinds of thing they are, from Debian's wordnet-base"}},
-            "",
-            run_data};
+    return {
+        "data",
+        'd',
+        "Import, inspect, convert or filter a data set, or make one from a public source",
+        "[import|inspect|convert|filter] DATA [options] | elmo data paper2keywords DUMP --out FOLDER | elmo "
+        "data wordnet --out FOLDER",
+        {{"DATA", "Folder or file of the data set (also --data)"}},
+        0,
+        2,
+        false,
+        {{"wordnet", "/usr/share/wordnet",
+          "Folder of the WordNet 3.0 database files, for 'elmo data wordnet'"},
+         {"to", "",
+          "Format that 'elmo data convert' writes: xmc, pecos, jsonl-folder, raw, sparse, fasttext, tsv, csv "
+          "or jsonl"},
+         {"filters", "own",
+          "What 'elmo data filter' writes: own (a row whose text is a label's), reciprocal (a training pair "
+          "read backwards), or own,reciprocal"}},
+        {{"elmo data data/wordnet", "Imports into the cache, or reuses it, and prints counts"},
+         {"elmo data tickets.csv --text-column subject+body --label-column tags --label-separator ';'",
+          "A CSV with named columns"},
+         {"elmo data inspect tickets.csv",
+          "Counts, lengths, duplicates, encoding trouble, and what training would cost"},
+         {"elmo data convert data/wordnet --to fasttext --out data/wordnet-ft", "The same rows for fastText"},
+         {"elmo data filter data/LF-Set --filters own,reciprocal --out data/LF-Set", "Filter files"},
+         {"elmo data paper2keywords DBLP-Citation-network-V14.json.zip --out data/LF-Paper2Keywords-8.6M",
+          "The paper's largest data set from the public dump"},
+         {"elmo data wordnet --wordnet /usr/share/wordnet --out data/wordnet",
+          "Words and definitions to the kinds of thing they are, from Debian's wordnet-base"}},
+        "",
+        run_data};
 }
 
 }  // namespace elmo::cli

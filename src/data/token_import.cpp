@@ -185,7 +185,7 @@ TokenCache open_token_cache(const Config& config, const Layout& layout, const fs
     return cache;
 }
 
-struct TrainingTexts::Impl {
+struct SplitTexts::Impl {
     using Texts = std::vector<std::string>;
 
     Layout layout;
@@ -196,26 +196,28 @@ struct TrainingTexts::Impl {
     std::size_t at = 0;
 };
 
-TrainingTexts::TrainingTexts(const Config& config) : impl_(std::make_unique<Impl>()) {
+SplitTexts::SplitTexts(const Config& config, SplitName split) : impl_(std::make_unique<Impl>()) {
     Impl& impl = *impl_;
     impl.layout = find_layout(config);
-    if (impl.layout.train.text.empty())
-        throw DataError(fmt::format("{}: expected training texts, found none", impl.layout.data.string()));
-    impl.source = open_texts(impl.layout, SplitName::kTrain);
+    if (impl.layout.files(split).text.empty())
+        throw DataError(fmt::format("{}: expected {} texts, found none", impl.layout.data.string(),
+                                    split == SplitName::kTrain ? "training" : name_of(split)));
+    impl.source = open_texts(impl.layout, split);
     impl.reader = impl.source->open();
     const Encoding encoding = encoding_of(config);
+    const bool all = !impl.layout.splits_by_hash() || split == SplitName::kValidation;
     impl.pipeline = std::make_unique<BlockPipeline<Impl::Texts>>(
-        *impl.reader, [&impl, encoding](const RecordBlock& records, Impl::Texts& texts) {
+        *impl.reader, [&impl, encoding, all, split](const RecordBlock& records, Impl::Texts& texts) {
             texts.clear();
             visit_texts(records, *impl.source, encoding, [&](const std::string& text, bool) {
-                if (split_of_text(text, impl.layout.test_share) == SplitName::kTrain) texts.push_back(text);
+                if (all || split_of_text(text, impl.layout.test_share) == split) texts.push_back(text);
             });
         });
 }
 
-TrainingTexts::~TrainingTexts() = default;
+SplitTexts::~SplitTexts() = default;
 
-bool TrainingTexts::next(std::string_view& text) {
+bool SplitTexts::next(std::string_view& text) {
     while (impl_->block == nullptr || impl_->at == impl_->block->size()) {
         impl_->block = impl_->pipeline->next();
         impl_->at = 0;

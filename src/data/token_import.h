@@ -32,11 +32,11 @@ struct TokenCache {
 TokenCache open_token_cache(const Config& config, const Layout& layout, const std::filesystem::path& folder,
                             const Tokenizer& tokenizer, const std::vector<SplitName>& splits);
 
-// The training texts in order, for whoever learns from them (learn_tokenizer takes `next` as it is).
-class TrainingTexts {
+// The texts of a split in order, for whoever learns from them (learn_tokenizer takes `next` as it is).
+class SplitTexts {
   public:
-    explicit TrainingTexts(const Config& config);
-    ~TrainingTexts();
+    explicit SplitTexts(const Config& config, SplitName split = SplitName::kTrain);
+    ~SplitTexts();
 
     // Sets the next text, valid until the next call; false at the end.
     bool next(std::string_view& text);

@@ -33,7 +33,7 @@ std::unique_ptr<Tokenizer> learn(const Config& config, const Layout& layout) {
     options.vocab_size = config.vocab_size;
     std::int64_t texts = 0;
     Progress progress("learning a vocabulary", 0, "texts");
-    TrainingTexts stream(config);
+    SplitTexts stream(config);
     bool ended = false;
     std::unique_ptr<Tokenizer> tokenizer;
     try {

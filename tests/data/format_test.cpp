@@ -32,7 +32,7 @@ class Formats : public testing_data::TestFolder {
     Strings texts(const std::string& name) {
         Config options = config(name);
         options.test_share = 0;
-        TrainingTexts stream(options);
+        SplitTexts stream(options);
         Strings all;
         for (std::string_view text; stream.next(text);) all.emplace_back(text);
         return all;
@@ -229,7 +229,7 @@ TEST_F(Formats, Latin1IsSaidAndRead) {
     options.test_share = 0;
     options.encoding = "latin-1";
     EXPECT_EQ(Dataset::open_labels(options).train().rows(), 2);
-    TrainingTexts stream(options);
+    SplitTexts stream(options);
     std::string_view text;
     ASSERT_TRUE(stream.next(text));
     EXPECT_EQ(text, "caf\u00e9");

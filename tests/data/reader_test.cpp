@@ -30,7 +30,7 @@ class Readers : public testing_data::TestFolder {
         return message([&] { open(name); });
     }
     std::vector<std::string> training_texts(const Config& options) {
-        TrainingTexts texts(options);
+        SplitTexts texts(options);
         std::vector<std::string> all;
         for (std::string_view text; texts.next(text);) all.emplace_back(text);
         return all;

@@ -70,7 +70,7 @@ TEST_F(RealData, AmazonTitlesHasLabelsOnly) {
     EXPECT_FALSE(data.has_label_names());
     EXPECT_EQ(data.label_name(5), "");
     EXPECT_EQ(testing_data::row(data.test().filter, 0), (std::vector<std::uint32_t>{54982, 90562}));
-    EXPECT_THROW(TrainingTexts(of(path)), DataError);
+    EXPECT_THROW(SplitTexts(of(path)), DataError);
 }
 
 TEST_F(RealData, BagOfWordsSets) {

@@ -1,0 +1,191 @@
+#include "data_actions.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "elmo/data.h"
+#include "elmo/messages.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+Json to_json(const Spread& spread) {
+    return {{"mean", spread.mean}, {"least", spread.least}, {"median", spread.median},
+            {"p90", spread.p90},   {"p99", spread.p99},     {"most", spread.most}};
+}
+
+std::string text_of(const Spread& spread) {
+    return fmt::format("{:.2f} (median {}, 90% to {}, 99% to {}, most {})", spread.mean,
+                       with_commas(spread.median), with_commas(spread.p90), with_commas(spread.p99),
+                       with_commas(spread.most));
+}
+
+Json to_json(const DataReport& report) {
+    Json json = {{"format", report.format}, {"labels", report.labels}};
+    for (const SplitReport& split : report.splits)
+        json["splits"][split.name] = {{"rows", split.rows},
+                                      {"rows_without_labels", split.rows_without_labels},
+                                      {"labels_per_row", to_json(split.labels_per_row)},
+                                      {"tokens_per_row", to_json(split.tokens_per_row)},
+                                      {"longer_than_max", split.longer_than_max},
+                                      {"empty_texts", split.empty_texts},
+                                      {"repeated_texts", split.repeated_texts},
+                                      {"texts_in_train", split.texts_in_train},
+                                      {"not_utf8", split.not_utf8},
+                                      {"like_latin1", split.like_latin1},
+                                      {"first_not_utf8", split.first_not_utf8}};
+    json["has_label_names"] = report.has_label_names;
+    json["repeated_names"] = report.repeated_names;
+    json["empty_names"] = report.empty_names;
+    json["rows_per_label"] = to_json(report.rows_per_label);
+    json["histogram"] = Json::array();
+    for (const auto& [rows, labels] : report.histogram)
+        json["histogram"].push_back({{"rows", rows}, {"labels", labels}});
+    json["labels_unseen_in_train"] = report.labels_unseen_in_train;
+    json["merged_labels"] = report.merged_labels;
+    json["trouble"] = report.trouble;
+    json["cache"] = report.cache;
+    json["plan"] = {{"encoder", report.encoder},
+                    {"precision", report.precision},
+                    {"total_bytes", report.plan_bytes},
+                    {"steps_per_epoch", report.steps_per_epoch}};
+    return json;
+}
+
+void add_split(const SplitReport& split, std::int64_t max_length, Facts& facts) {
+    const auto count_if_any = [&](const std::string& name, std::int64_t value) {
+        if (value > 0) facts.push_back({"  " + name, with_commas(value)});
+    };
+    facts.push_back({split.name, with_commas(split.rows) + " rows"});
+    facts.push_back({"  labels a row", text_of(split.labels_per_row)});
+    count_if_any("rows without labels", split.rows_without_labels);
+    if (split.tokens_per_row.most > 0) facts.push_back({"  tokens a row", text_of(split.tokens_per_row)});
+    count_if_any(fmt::format("longer than max_length {}", max_length), split.longer_than_max);
+    count_if_any("empty texts", split.empty_texts);
+    count_if_any("texts seen before", split.repeated_texts);
+    count_if_any("texts that training has", split.texts_in_train);
+    if (split.not_utf8 > 0)
+        facts.push_back({"  not UTF-8", fmt::format("{} rows, the first at {}{}", with_commas(split.not_utf8),
+                                                    split.first_not_utf8,
+                                                    2 * split.like_latin1 > split.not_utf8
+                                                        ? "; this looks like Latin-1: --encoding latin-1"
+                                                        : "")});
+}
+
+std::string table(const DataReport& report, const Config& config) {
+    Facts facts = {{"format", report.format}};
+    for (const SplitReport& split : report.splits) add_split(split, config.max_length, facts);
+    facts.push_back({"labels", with_commas(report.labels) + (report.has_label_names ? ", named" : "")});
+    facts.push_back({"  training rows a label", text_of(report.rows_per_label)});
+    const auto count_if_any = [&](const std::string& name, std::int64_t value) {
+        if (value > 0) facts.push_back({"  " + name, with_commas(value)});
+    };
+    count_if_any("unseen in training", report.labels_unseen_in_train);
+    count_if_any("names that another label has", report.repeated_names);
+    count_if_any("empty names", report.empty_names);
+    count_if_any("repeated in a row", report.merged_labels);
+    std::int64_t most = 1;
+    for (const auto& [rows, labels] : report.histogram) most = std::max(most, labels);
+    for (const auto& [rows, labels] : report.histogram)
+        facts.push_back({fmt::format("  with {} rows", rows),
+                         fmt::format("{:>12} {}", with_commas(labels),
+                                     std::string(static_cast<std::size_t>(40 * labels / most), '#'))});
+    if (report.plan_bytes > 0)
+        facts.push_back(
+            {"to train",
+             fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), {} steps an epoch",
+                         human_bytes(report.plan_bytes), report.encoder, report.precision, config.batch_size,
+                         with_commas(report.steps_per_epoch))});
+    for (const std::string& trouble : report.trouble) facts.push_back({"import stops at", trouble});
+    facts.push_back({"cache", report.cache});
+    return aligned(facts);
+}
+
+}  // namespace
+
+void run_data_report(const Invocation& call) {
+    const DataReport report = report_data(call.config);
+    if (call.json)
+        write_json(to_json(report));
+    else
+        write_stdout(table(report, call.config));
+}
+
+void run_conversion(const Invocation& call) {
+    const Conversion made = convert_data(call.config, call.extra.at("to"));
+    if (call.json) {
+        write_json({{"out", call.config.out},
+                    {"format", made.format},
+                    {"train_rows", made.train_rows},
+                    {"test_rows", made.test_rows},
+                    {"labels", made.labels},
+                    {"changed_texts", made.changed_texts},
+                    {"changed_names", made.changed_names},
+                    {"files", made.files}});
+        return;
+    }
+    std::string files;
+    for (const std::string& file : made.files) files += (files.empty() ? "" : ", ") + file;
+    write_stdout(aligned(Facts{{"out", call.config.out},
+                               {"format", made.format},
+                               {"training rows", with_commas(made.train_rows)},
+                               {"test rows", with_commas(made.test_rows)},
+                               {"labels", with_commas(made.labels)},
+                               {"files", files}}));
+}
+
+void run_filters(const Invocation& call) {
+    const std::string& kinds = call.extra.at("filters");
+    const bool own = kinds == "own" || kinds == "own,reciprocal" || kinds == "reciprocal,own";
+    const bool reciprocal = kinds == "reciprocal" || (own && kinds != "own");
+    if (!own && !reciprocal)
+        usage_error(
+            data_verb(),
+            fmt::format("--filters: expected own, reciprocal or own,reciprocal, found '{}'", quoted(kinds)));
+    const FilterResult made = make_filters(call.config, own, reciprocal);
+    if (call.json)
+        write_json({{"train_pairs", made.train_pairs},
+                    {"test_pairs", made.test_pairs},
+                    {"train_file", made.train_file},
+                    {"test_file", made.test_file}});
+    else
+        write_stdout(aligned(
+            Facts{{"training pairs", fmt::format("{}  {}", with_commas(made.train_pairs), made.train_file)},
+                  {"test pairs", fmt::format("{}  {}", with_commas(made.test_pairs), made.test_file)}}));
+}
+
+void run_paper2keywords(const Invocation& call, const std::string& dump) {
+    const PaperKeywords made = make_paper2keywords(dump, call.config);
+    if (call.json) {
+        write_json({{"papers", made.papers},
+                    {"without_text", made.without_text},
+                    {"without_keywords", made.without_keywords},
+                    {"repeated", made.repeated},
+                    {"train_rows", made.train_rows},
+                    {"test_rows", made.test_rows},
+                    {"labels", made.labels},
+                    {"labels_unseen_in_train", made.labels_unseen_in_train},
+                    {"labels_per_row", made.labels_per_row},
+                    {"rows_per_label", made.rows_per_label}});
+        return;
+    }
+    const auto row = [](const char* name, std::string here, const char* paper) {
+        return std::vector<std::string>{name, std::move(here), paper};
+    };
+    write_stdout(aligned(std::vector<std::vector<std::string>>{
+        row("", "here", "the paper"), row("papers in the dump", with_commas(made.papers), ""),
+        row("  without a title", with_commas(made.without_text), ""),
+        row("  without keywords", with_commas(made.without_keywords), ""),
+        row("  repeated", with_commas(made.repeated), ""),
+        row("training rows", with_commas(made.train_rows), "2,020,621"),
+        row("test rows", with_commas(made.test_rows), "2,020,621"),
+        row("labels", with_commas(made.labels), "8,623,847"),
+        row("  more in test alone", with_commas(made.labels_unseen_in_train), ""),
+        row("labels a row", fmt::format("{:.2f}", made.labels_per_row), "9.03"),
+        row("rows a label", fmt::format("{:.2f}", made.rows_per_label), "2.12")}));
+}
+
+}  // namespace elmo::cli

@@ -1,0 +1,380 @@
+// Writing a data set in another format: texts are streamed from the source, labels come from the cache.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/text_util.h"
+#include "data/dataset.h"
+#include "data/name_table.h"
+#include "data/sparse_source.h"
+#include "data/token_import.h"
+#include "elmo/data.h"
+#include "io/atomic_folder.h"
+#include "io/output_file.h"
+#include "io/zip_writer.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+std::string json_text(std::string_view text) {
+    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+}
+
+// The text with every character of `bad` replaced; counts when there was one.
+std::string without(std::string_view text, std::string_view bad, char instead, std::int64_t& changed) {
+    std::string clean(text);
+    bool any = false;
+    for (char& c : clean)
+        if (bad.find(c) != bad.npos) {
+            c = instead;
+            any = true;
+        }
+    changed += any;
+    return clean;
+}
+
+std::string csv_field(std::string_view text) {
+    if (text.find_first_of(",\"\r\n") == text.npos) return std::string(text);
+    std::string field = "\"";
+    for (const char c : text) {
+        if (c == '"') field += '"';
+        field += c;
+    }
+    return field + '"';
+}
+
+// The folder holds nothing but what a data set consists of: it may be replaced as a whole.
+bool is_data_set_only(const fs::path& folder) {
+    static constexpr std::string_view kBeginnings[] = {"trn", "tst",  "train", "test",         "X.",
+                                                       "Y.",  "lbl.", "Y_ids", "output-items", ".elmo-cache"};
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        const std::string name = entry.path().filename().string();
+        if (std::none_of(std::begin(kBeginnings), std::end(kBeginnings),
+                         [&](std::string_view beginning) { return name.starts_with(beginning); }))
+            return false;
+    }
+    return true;
+}
+
+class Converter {
+  public:
+    Converter(const Config& config, DataFormat to)
+        : config_(config), to_(to), layout_(find_layout(config)), data_(Dataset::open_labels(config)) {
+        const bool from_features = layout_.format == DataFormat::kSparse;
+        if (from_features != (to == DataFormat::kSparse))
+            throw ConfigError(from_features
+                                  ? "to: bag-of-words features have no text: expected sparse, found " +
+                                        name_of(to)
+                                  : std::string("to: sparse holds bag-of-words features, which this data set "
+                                                "does not have; choose another format"));
+        Layout target;
+        target.format = to;
+        if (target.names_labels()) make_names();
+    }
+
+    Conversion run() {
+        if (config_.out.empty())
+            throw ConfigError("out: expected a folder for the data set, found none; give --out FOLDER");
+        std::error_code ignored;
+        if (fs::exists(config_.out, ignored)) {
+            const fs::path home = layout_.train.labels.parent_path();
+            if (fs::equivalent(config_.out, home.empty() ? "." : home, ignored))
+                throw ConfigError("out: expected another folder than the data set's own");
+            if (!fs::is_empty(config_.out) && (!config_.overwrite || !is_data_set_only(config_.out)))
+                throw ConfigError(fmt::format("{}: the folder is not empty{}", config_.out,
+                                              config_.overwrite
+                                                  ? " and holds more than a data set: give another --out"
+                                                  : "; give another --out, or --overwrite"));
+        }
+        AtomicFolder folder(config_.out);
+        folder_ = folder.path();
+        result_.format = name_of(to_);
+        result_.labels = data_.num_labels();
+        for (const SplitName split : {SplitName::kTrain, SplitName::kTest})
+            if (data_.split(split).present) write_split(split);
+        if (!data_.train().present) throw DataError(config_.data + ": expected training rows, found none");
+        result_.train_rows = data_.train().rows();
+        result_.test_rows = data_.test().rows();
+        write_labels();
+        folder.commit();
+        std::sort(result_.files.begin(), result_.files.end());
+        return result_;
+    }
+
+  private:
+    OutputFile file(const std::string& name) {
+        result_.files.push_back(name);
+        return OutputFile(folder_ / name, OutputFile::Open::kTruncate);
+    }
+
+    // Names that the format can carry, all different.
+    void make_names() {
+        const bool words = to_ == DataFormat::kRaw || to_ == DataFormat::kFastText;
+        const std::string_view bad = words ? " \t\r\n" : to_ == DataFormat::kJsonl ? "" : ",\t\r\n";
+        NameTable seen;
+        for (std::int64_t label = 0; label < data_.num_labels(); ++label) {
+            std::string name = data_.has_label_names()
+                                   ? without(data_.label_name(label), bad, '_', result_.changed_names)
+                                   : fmt::format("{}", label);
+            // Readers trim names.
+            const bool trimmed =
+                to_ != DataFormat::kJsonl && !name.empty() && (name.front() == ' ' || name.back() == ' ');
+            if (name.empty() || trimmed || seen.find(name))
+                throw DataError(fmt::format(
+                    "{}: label {} {}: {} tells labels apart by name; write xmc, pecos or jsonl-folder, which "
+                    "keep their numbers",
+                    config_.data, label,
+                    name.empty() || trimmed
+                        ? fmt::format("is named '{}'", quoted(name))
+                        : fmt::format("has the name '{}' of label {}", quoted(name), *seen.find(name)),
+                    name_of(to_)));
+            seen.add(name);
+            names_.push_back(std::move(name));
+        }
+    }
+
+    // row(text, labels) for every row.
+    template <class Row>
+    void each_row(SplitName split, const Row& row) {
+        const Split& rows = data_.split(split);
+        SplitTexts texts(config_, split);
+        Progress progress(fmt::format("writing {}", name_of(split)), rows.rows(), "rows");
+        std::string_view text;
+        for (std::int64_t i = 0; i < rows.rows(); ++i) {
+            if (!texts.next(text)) mismatch(split);
+            row(text, rows.labels.row(i));
+            progress.update(i + 1);
+        }
+        if (texts.next(text)) mismatch(split);
+        progress.finish();
+    }
+    [[noreturn]] void mismatch(SplitName split) const {
+        throw DataError(fmt::format("{}: expected {} texts, one a row of {}, found another number",
+                                    layout_.files(split).text.string(), data_.split(split).rows(),
+                                    layout_.files(split).labels.string()));
+    }
+
+    std::string joined_names(std::span<const std::uint32_t> labels, const char* separator) const {
+        std::string list;
+        for (const std::uint32_t label : labels) list += (list.empty() ? "" : separator) + names_[label];
+        return list;
+    }
+
+    void write_split(SplitName split) {
+        const bool train = split == SplitName::kTrain;
+        const std::string trn = train ? "trn" : "tst", training = train ? "train" : "test";
+        const auto line = [&](std::string_view text) {
+            return without(text, "\r\n", ' ', result_.changed_texts);
+        };
+        switch (to_) {
+            case DataFormat::kXmc:
+            case DataFormat::kPecos: {
+                const bool xmc = to_ == DataFormat::kXmc;
+                OutputFile texts = file(xmc ? trn + "_X.txt" : "X." + trn + ".txt");
+                each_row(split, [&](std::string_view text, auto) { texts.write(line(text) + "\n"); });
+                texts.close();
+                xmc ? write_matrix(trn + "_X_Y.txt", split) : write_npz("Y." + trn + ".npz", split);
+                write_filter(trn, split);
+                break;
+            }
+            case DataFormat::kJsonFolder: {
+                OutputFile out = file(trn + ".json");
+                std::int64_t i = 0;
+                each_row(split, [&](std::string_view text, std::span<const std::uint32_t> labels) {
+                    out.write(fmt::format("{{\"uid\": \"{}\", \"title\": {}, \"target_ind\": [", i++,
+                                          json_text(text)));
+                    for (std::size_t p = 0; p < labels.size(); ++p)
+                        out.write(fmt::format("{}{}", p > 0 ? ", " : "", labels[p]));
+                    out.write("]}\n");
+                });
+                out.close();
+                write_filter(trn, split);
+                break;
+            }
+            case DataFormat::kRaw: {
+                OutputFile texts = file(training + "_raw_texts.txt"), labels = file(training + "_labels.txt");
+                each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
+                    texts.write(line(text) + "\n");
+                    labels.write(joined_names(ids, " ") + "\n");
+                });
+                texts.close();
+                labels.close();
+                break;
+            }
+            case DataFormat::kFastText: {
+                OutputFile out = file(training + ".txt");
+                each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
+                    std::string row;
+                    for (const std::uint32_t label : ids) row += "__label__" + names_[label] + " ";
+                    row += line(text);
+                    out.write((row.empty() ? " " : row) + "\n");  // an empty line at the end is no row
+                });
+                out.close();
+                break;
+            }
+            case DataFormat::kTsv: {
+                OutputFile out = file(training + ".tsv");
+                out.write("text\tlabels\n");
+                each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
+                    out.write(without(text, "\t\r\n", ' ', result_.changed_texts) + "\t" +
+                              joined_names(ids, ",") + "\n");
+                });
+                out.close();
+                break;
+            }
+            case DataFormat::kCsv: {
+                OutputFile out = file(training + ".csv");
+                out.write("text,labels\n");
+                each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
+                    // A carriage return before a line end would be read as part of that.
+                    out.write(csv_field(without(text, "\r", ' ', result_.changed_texts)) + "," +
+                              csv_field(joined_names(ids, ",")) + "\n");
+                });
+                out.close();
+                break;
+            }
+            case DataFormat::kJsonl: {
+                OutputFile out = file(training + ".jsonl");
+                each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
+                    out.write("{\"text\": " + json_text(text) + ", \"labels\": [");
+                    for (std::size_t p = 0; p < ids.size(); ++p)
+                        out.write((p > 0 ? ", " : "") + json_text(names_[ids[p]]));
+                    out.write("]}\n");
+                });
+                out.close();
+                break;
+            }
+            case DataFormat::kSparse:
+                write_sparse(training + ".txt", split);
+                break;
+        }
+    }
+
+    void write_matrix(const std::string& name, SplitName split) {
+        const LabelMatrix& labels = data_.split(split).labels;
+        OutputFile out = file(name);
+        out.write(fmt::format("{} {}\n", labels.rows(), data_.num_labels()));
+        for (std::int64_t i = 0; i < labels.rows(); ++i) {
+            std::string row;
+            for (const std::uint32_t label : labels.row(i))
+                row += fmt::format("{}{}:1", row.empty() ? "" : " ", label);
+            out.write(row + "\n");
+        }
+        out.close();
+    }
+
+    void write_npz(const std::string& name, SplitName split) {
+        const LabelMatrix& labels = data_.split(split).labels;
+        const auto header = [](const char* dtype, const std::string& shape) {
+            std::string text =
+                fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", dtype, shape);
+            text.resize((text.size() + 11 + 63) / 64 * 64 - 11, ' ');
+            text += '\n';
+            std::string all("\x93NUMPY\x01\x00", 8);
+            all += static_cast<char>(text.size() & 0xff);
+            all += static_cast<char>(text.size() >> 8);
+            return all + text;
+        };
+        const auto one = [](auto count) { return fmt::format("({},)", count); };
+        const auto bytes = [](const std::string& text) { return std::as_bytes(std::span(text)); };
+        result_.files.push_back(name);
+        ZipWriter zip(folder_ / name);
+        const std::string indices = header("<i4", one(labels.values.size()));
+        zip.add("indices.npy", {bytes(indices), std::as_bytes(labels.values)});
+        const std::string bounds = header("<i8", one(labels.offsets.size()));
+        zip.add("indptr.npy", {bytes(bounds), std::as_bytes(labels.offsets)});
+        const std::string format = header("|S3", "()") + "csr";
+        zip.add("format.npy", {bytes(format)});
+        const std::string shape = header("<i8", one(2));
+        const std::int64_t sizes[] = {labels.rows(), data_.num_labels()};
+        zip.add("shape.npy", {bytes(shape), std::as_bytes(std::span(sizes))});
+        const std::vector<float> ones(std::min<std::size_t>(labels.values.size(), std::size_t{1} << 16),
+                                      1.0f);
+        const std::string values = header("<f4", one(labels.values.size()));
+        std::vector<std::span<const std::byte>> pieces = {bytes(values)};
+        for (std::size_t left = labels.values.size(); left > 0;) {
+            const std::size_t n = std::min(left, ones.size());
+            pieces.push_back(std::as_bytes(std::span(ones).first(n)));
+            left -= n;
+        }
+        zip.add("data.npy", pieces);
+        zip.finish();
+    }
+
+    void write_filter(const std::string& trn, SplitName split) {
+        const LabelMatrix& filter = data_.split(split).filter;
+        if (filter.values.empty()) return;
+        OutputFile out = file(trn + "_filter_labels.txt");
+        for (std::int64_t i = 0; i < filter.rows(); ++i)
+            for (const std::uint32_t label : filter.row(i)) out.write(fmt::format("{} {}\n", i, label));
+        out.close();
+    }
+
+    void write_sparse(const std::string& name, SplitName split) {
+        const SparseFileShape shape =
+            join_sparse_shapes({layout_.train.text, layout_.test.text, layout_.validation.text});
+        OutputFile out = file(name);
+        const Split& rows = data_.split(split);
+        out.write(fmt::format("{} {} {}\n", rows.rows(), shape.features, shape.labels));
+        const auto reader = open_sparse_rows(layout_.files(split).text);
+        SparseRules rules;
+        rules.mend = config_.allow_repeated_labels;
+        SparseRow features;
+        ImportCounts ignored;
+        for (std::int64_t i = 0; i < rows.rows(); ++i) {
+            const auto record = reader->next();
+            if (!record) mismatch(split);
+            parse_sparse_record(*record, shape, rules, nullptr, &features, ignored);
+            std::string line;
+            for (const std::uint32_t label : rows.labels.row(i))
+                line += fmt::format("{}{}", line.empty() ? "" : ",", label);
+            for (std::size_t p = 0; p < features.indices.size(); ++p)
+                line += fmt::format(" {}:{}", features.indices[p], features.values[p]);
+            out.write(line + "\n");
+        }
+        out.close();
+    }
+
+    void write_labels() {
+        const bool json = to_ == DataFormat::kJsonFolder;
+        if (to_ != DataFormat::kXmc && to_ != DataFormat::kPecos && !json) return;
+        if (!data_.has_label_names() && !json) return;
+        OutputFile out = file(json ? "lbl.json" : to_ == DataFormat::kXmc ? "Y.txt" : "output-items.txt");
+        for (std::int64_t label = 0; label < data_.num_labels(); ++label) {
+            const std::string name =
+                data_.has_label_names() ? std::string(data_.label_name(label)) : fmt::format("{}", label);
+            out.write(json ? fmt::format("{{\"uid\": \"{}\", \"title\": {}}}\n", label, json_text(name))
+                           : without(name, "\r\n", ' ', result_.changed_names) + "\n");
+        }
+        out.close();
+    }
+
+    Config config_;
+    DataFormat to_;
+    Layout layout_;
+    Dataset data_;
+    fs::path folder_;
+    std::vector<std::string> names_;  // of a format that tells labels apart by name
+    Conversion result_;
+};
+
+}  // namespace
+
+Conversion convert_data(const Config& config, const std::string& to) {
+    const DataFormat format = format_named(to);
+    Conversion result = Converter(config, format).run();
+    if (result.changed_texts > 0)
+        log_warning(fmt::format("{} texts held line ends or tabs, which {} cannot carry: now spaces",
+                                with_commas(result.changed_texts), to));
+    if (result.changed_names > 0)
+        log_warning(fmt::format("{} label names held characters that {} cannot carry: now '_'",
+                                with_commas(result.changed_names), to));
+    return result;
+}
+
+}  // namespace elmo

@@ -1,0 +1,43 @@
+// The elements of one huge JSON array, one after another, from a stream: memory is bounded by the largest
+// element. Elements are cut out by their brackets and quotes alone; whoever takes them parses them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "io/byte_source.h"
+
+namespace elmo {
+
+class JsonArrayReader {
+  public:
+    // `name` opens messages. DataError for an element larger than `max_element_bytes`.
+    JsonArrayReader(ByteStream& stream, std::string name,
+                    std::int64_t max_element_bytes = std::int64_t{64} << 20);
+
+    // The next object of the array as its bytes, valid until the next call; nothing after the closing
+    // bracket. DataError, naming element and byte, for anything but '[ {...}, {...} ]'.
+    std::optional<std::string_view> next();
+
+    std::int64_t index() const { return index_; }          // of the element last returned, from 0
+    std::int64_t bytes_read() const { return consumed_; }  // of the stream, decompressed
+
+  private:
+    bool fill();
+    // The next byte that is no white space, not taken; 0 at the end.
+    char peek();
+    [[noreturn]] void fail(std::string_view expected, std::string_view found) const;
+
+    ByteStream& stream_;
+    std::string name_;
+    std::int64_t max_element_bytes_;
+    std::string buffer_;
+    std::size_t at_ = 0;
+    std::int64_t consumed_ = 0;  // bytes read from the stream
+    std::int64_t index_ = -1;
+    bool begun_ = false, ended_ = false;
+};
+
+}  // namespace elmo

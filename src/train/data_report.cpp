@@ -1,0 +1,154 @@
+// elmo data inspect: what a data set holds, what is wrong with it, and what a run on it would cost.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/parallel.h"
+#include "base/text_util.h"
+#include "data/dataset.h"
+#include "data/name_table.h"
+#include "data/text_scan.h"
+#include "elmo/data.h"
+#include "elmo/elmo.h"
+#include "io/checksum.h"
+#include "train/tokenizer_files.h"
+
+namespace elmo {
+namespace {
+
+template <class T>
+Spread spread_of(std::vector<T> values) {
+    Spread spread;
+    if (values.empty()) return spread;
+    std::sort(values.begin(), values.end());
+    double sum = 0;
+    for (const T value : values) sum += static_cast<double>(value);
+    const auto at = [&](double share) {
+        return static_cast<std::int64_t>(
+            values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))]);
+    };
+    spread.mean = sum / static_cast<double>(values.size());
+    spread.least = at(0);
+    spread.median = at(0.5);
+    spread.p90 = at(0.9);
+    spread.p99 = at(0.99);
+    spread.most = at(1);
+    return spread;
+}
+
+// 0, 1, 2, 3-4, 5-8, 9-16, ...
+std::vector<std::pair<std::string, std::int64_t>> histogram_of(std::span<const std::int64_t> counts) {
+    std::vector<std::pair<std::string, std::int64_t>> bins;
+    const std::int64_t most = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
+    for (std::int64_t first = 0, last = 0; first <= most;
+         first = last + 1, last = std::max(first, 2 * last)) {
+        const auto inside = std::count_if(counts.begin(), counts.end(), [&](std::int64_t count) {
+            return count >= first && count <= last;
+        });
+        bins.emplace_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last),
+                          inside);
+    }
+    return bins;
+}
+
+// The data set as it is, or leniently where a strict import stops; what it stopped at goes to `trouble`.
+Dataset open_leniently(Config& config, DataSummary& summary, std::vector<std::string>& trouble) {
+    for (int attempt = 0;; ++attempt) {
+        try {
+            return Dataset::open_labels(config, &summary);
+        } catch (const DataError& error) {
+            if (attempt == 1) throw;
+            trouble.emplace_back(error.what());
+            config.allow_invalid_utf8 = config.allow_repeated_labels = true;
+        }
+    }
+}
+
+void report_names(const Dataset& data, DataReport& report) {
+    report.has_label_names = data.has_label_names();
+    if (!report.has_label_names) return;
+    std::vector<std::uint64_t> hashes;
+    for (std::int64_t label = 0; label < data.num_labels(); ++label) {
+        report.empty_names += data.label_name(label).empty();
+        hashes.push_back(hash64(data.label_name(label)));
+    }
+    std::sort(hashes.begin(), hashes.end());
+    report.repeated_names = hashes.end() - std::unique(hashes.begin(), hashes.end());
+}
+
+}  // namespace
+
+DataReport report_data(const Config& given) {
+    validate(given);
+    if (given.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
+    set_num_threads(static_cast<int>(given.threads));
+    Config config = given;
+    const Layout layout = find_layout(config);
+    DataReport report;
+    DataSummary summary;
+    const Dataset data = open_leniently(config, summary, report.trouble);
+    report.format = summary.format;
+    report.labels = data.num_labels();
+    report.labels_unseen_in_train = summary.labels_unseen_in_train;
+    report.merged_labels = summary.merged_labels;
+    report.cache = summary.cache;
+    report_names(data, report);
+    const auto counts = data.label_counts();
+    report.rows_per_label = spread_of(std::vector<std::int64_t>(counts.begin(), counts.end()));
+    report.histogram = histogram_of(counts);
+
+    const bool has_texts = layout.format != DataFormat::kSparse && !layout.train.text.empty();
+    // A text that is not UTF-8 is no reason not to learn a vocabulary to count with.
+    Config lenient = config;
+    lenient.allow_invalid_utf8 = true;
+    const auto tokenizer = has_texts ? open_tokenizer(lenient) : nullptr;
+    std::vector<std::uint64_t> in_train;
+    for (const SplitName name : kAllSplits) {
+        const Split& rows = data.split(name);
+        if (!rows.present) continue;
+        SplitReport split;
+        split.name = name_of(name);
+        split.rows = rows.rows();
+        std::vector<std::int64_t> lengths;
+        for (std::int64_t i = 0; i < rows.rows(); ++i) {
+            lengths.push_back(rows.labels.length(i));
+            split.rows_without_labels += lengths.back() == 0;
+        }
+        split.labels_per_row = spread_of(std::move(lengths));
+        if (tokenizer && !layout.files(name).text.empty()) {
+            TextScan scan = scan_texts(config, layout, name, *tokenizer);
+            split.empty_texts = scan.empty;
+            split.not_utf8 = scan.not_utf8;
+            split.like_latin1 = scan.like_latin1;
+            split.first_not_utf8 = scan.first_not_utf8;
+            split.longer_than_max = std::count_if(scan.tokens.begin(), scan.tokens.end(),
+                                                  [&](std::int32_t n) { return n > config.max_length; });
+            split.tokens_per_row = spread_of(std::move(scan.tokens));
+            std::sort(scan.hashes.begin(), scan.hashes.end());
+            if (name != SplitName::kTrain)
+                split.texts_in_train =
+                    std::count_if(scan.hashes.begin(), scan.hashes.end(), [&](std::uint64_t hash) {
+                        return std::binary_search(in_train.begin(), in_train.end(), hash);
+                    });
+            const auto end = std::unique(scan.hashes.begin(), scan.hashes.end());
+            split.repeated_texts = scan.hashes.end() - end;
+            scan.hashes.erase(end, scan.hashes.end());
+            if (name == SplitName::kTrain) in_train = std::move(scan.hashes);
+        }
+        report.splits.push_back(std::move(split));
+    }
+    if (data.train().present) {
+        Config plan = config;
+        plan.data.clear();
+        plan.labels = report.labels;
+        report.plan_bytes = plan_memory(plan).total_bytes();
+        const auto rows = static_cast<double>(data.train().rows());
+        report.steps_per_epoch =
+            (static_cast<std::int64_t>(rows) + config.batch_size - 1) / config.batch_size;
+        report.encoder = config.encoder;
+        report.precision = config.precision;
+    }
+    return report;
+}
+
+}  // namespace elmo
