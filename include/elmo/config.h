@@ -38,8 +38,13 @@ void set_option(Config& config, std::string_view key, std::string_view value, st
 // The value of a key as text that set_option takes back exactly.
 std::string get_option(const Config& config, std::string_view key);
 
-// Applies a recipe (TOML, flat keys) on top of `config`.
+// Applies a recipe (TOML, flat keys) on top of `config`: a file, or one of builtin_recipes() by name.
 void load_recipe(Config& config, const std::filesystem::path& path);
+// The recipes of the source tree's recipes/ by name (without .toml) and text, ordered by name.
+struct BuiltinRecipe {
+    std::string_view name, text;
+};
+const std::vector<BuiltinRecipe>& builtin_recipes();
 // The whole configuration as a recipe that load_recipe takes back exactly, grouped and commented.
 std::string to_recipe(const Config& config);
 

@@ -31,6 +31,22 @@ std::string read_recipe(const std::filesystem::path& path) {
     return text;
 }
 
+// The file, or the built-in recipe of that name where there is no such file.
+std::string find_recipe(const std::filesystem::path& path) {
+    const std::string name = path.string();
+    std::error_code ignored;
+    if (std::filesystem::exists(path, ignored)) return read_recipe(path);
+    std::vector<std::string> names;
+    for (const BuiltinRecipe& recipe : builtin_recipes()) {
+        if (recipe.name == name) return std::string(recipe.text);
+        names.emplace_back(recipe.name);
+    }
+    if (const std::string near = nearest(name, names); !near.empty())
+        throw DataError(
+            fmt::format("{}: neither a file nor a built-in recipe{}", name, did_you_mean(name, names)));
+    return read_recipe(path);  // says why not
+}
+
 std::string_view found_type(const toml::node& node) {
     switch (node.type()) {
         case toml::node_type::array:
@@ -109,7 +125,7 @@ std::string toml_value(const Config& config, std::string_view key, const OptionM
 
 void load_recipe(Config& config, const std::filesystem::path& path) {
     const std::string name = path.string();
-    const std::string text = read_recipe(path);
+    const std::string text = find_recipe(path);
     if (find_invalid_utf8(text) != std::string::npos)
         throw ConfigError(fmt::format("{}: expected UTF-8, found other bytes", name));
     Config result = config;  // all of the recipe or nothing

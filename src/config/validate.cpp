@@ -96,7 +96,8 @@ void validate(const Config& c) {
     not_empty("label_separator", c.label_separator);
     share("test_share", c.test_share);
     check_validation(c.validation);
-    one_of("augment", c.augment, {"none", "labels"});
+    one_of("augment", c.augment, {"none", "labels", "cooccurrence"});
+    within("augment_threshold", c.augment_threshold, 0, 1);
     in_range("max_length", c.max_length, 3, 1 << 16);
     not_empty("filter", c.filter);
 

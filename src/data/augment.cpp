@@ -68,6 +68,81 @@ void write_own_labels(const Dataset& dataset, CacheWriter& file) {
     writer.finish();
 }
 
+// Training rows of each label: those of label l are rows[offsets[l], offsets[l + 1]).
+struct RowsOfLabels {
+    std::vector<std::int64_t> offsets;
+    std::vector<std::uint32_t> rows;
+};
+
+RowsOfLabels rows_of_labels(const LabelMatrix& matrix, std::int64_t num_labels) {
+    RowsOfLabels result;
+    result.offsets.resize(static_cast<std::size_t>(num_labels) + 1);
+    result.rows.resize(matrix.values.size());
+    for (const std::uint32_t label : matrix.values) ++result.offsets[label + std::size_t{1}];
+    for (std::int64_t label = 0; label < num_labels; ++label)
+        result.offsets[label + 1] += result.offsets[label];
+    std::vector<std::int64_t> next(result.offsets.begin(), result.offsets.end() - 1);
+    for (std::int64_t row = 0; row < matrix.rows(); ++row)
+        for (const std::uint32_t label : matrix.row(row))
+            result.rows[next[label]++] = static_cast<std::uint32_t>(row);
+    return result;
+}
+
+struct TargetBlock {
+    std::vector<std::uint32_t> labels;
+    std::vector<float> targets;
+    std::vector<std::int64_t> lengths;
+};
+
+void write_cooccurring_labels(const Dataset& dataset, double threshold, CacheWriter& file) {
+    const LabelMatrix& matrix = dataset.train().labels;
+    const std::int64_t num_labels = dataset.num_labels();
+    const RowsOfLabels index = rows_of_labels(matrix, num_labels);
+    RaggedWriter<std::uint32_t> writer(file, "labels");
+    std::vector<float> all_targets;
+    std::vector<TargetBlock> blocks(2 * num_threads());
+    // Of each thread, all zero between labels.
+    std::vector<std::vector<std::uint32_t>> counts(num_threads());
+    const std::int64_t stride = kLabelsABlock * static_cast<std::int64_t>(blocks.size());
+    Progress progress("counting labels beside labels", num_labels, "labels");
+    for (std::int64_t first = 0; first < num_labels; first += stride) {
+        const std::int64_t last = std::min(first + stride, num_labels);
+        parallel_ranges(last - first, kLabelsABlock, [&](std::int64_t begin, std::int64_t end) {
+            TargetBlock& block = blocks[begin / kLabelsABlock];
+            auto& count = counts[thread_index()];
+            count.resize(static_cast<std::size_t>(num_labels));
+            std::vector<std::uint32_t> seen;
+            for (std::int64_t label = first + begin; label < first + end; ++label) {
+                if (dataset.label_name(label).empty()) continue;
+                seen.assign(1, static_cast<std::uint32_t>(label));
+                for (std::int64_t p = index.offsets[label]; p < index.offsets[label + 1]; ++p)
+                    for (const std::uint32_t other : matrix.row(index.rows[p]))
+                        if (count[other]++ == 0 && other != label) seen.push_back(other);
+                std::sort(seen.begin(), seen.end());
+                const auto rows = static_cast<double>(index.offsets[label + 1] - index.offsets[label]);
+                const std::size_t before = block.labels.size();
+                for (const std::uint32_t other : seen) {
+                    const double target = other == label ? 1.0 : count[other] / rows;
+                    count[other] = 0;
+                    if (target < threshold) continue;
+                    block.labels.push_back(other);
+                    block.targets.push_back(static_cast<float>(target));
+                }
+                block.lengths.push_back(static_cast<std::int64_t>(block.labels.size() - before));
+            }
+        });
+        for (TargetBlock& block : blocks) {
+            writer.add(std::span<const std::uint32_t>(block.labels), block.lengths);
+            all_targets.insert(all_targets.end(), block.targets.begin(), block.targets.end());
+            block = {};
+        }
+        progress.update(last);
+    }
+    progress.finish();
+    writer.finish();
+    file.section("targets", all_targets);
+}
+
 }  // namespace
 
 Augmentation Augmentation::open(const Config& config, const Dataset& dataset, const Tokenizer& tokenizer) {
@@ -82,11 +157,22 @@ Augmentation Augmentation::open(const Config& config, const Dataset& dataset, co
     key.add("names", hash_text(dataset.names_hash()));
     key.add("tokenizer", fmt::format("{}", tokenizer.fingerprint()));
     key.add("max_length", fmt::format("{}", config.max_length));
+    const bool soft = config.augment == "cooccurrence";
+    if (soft) {
+        Hash64 labels;
+        labels.update(std::as_bytes(dataset.train().labels.offsets));
+        labels.update(std::as_bytes(dataset.train().labels.values));
+        key.add("threshold", fmt::format("{}", config.augment_threshold));
+        key.add("labels", hash_text(labels.digest()));
+    }
     result.file_ = CacheFile::open(dataset.cache(), key);
     if (!result.file_) {
         CacheWriter file(dataset.cache(), key);
         const std::int64_t cut = write_tokens(config, dataset, tokenizer, file);
-        write_own_labels(dataset, file);
+        if (soft)
+            write_cooccurring_labels(dataset, config.augment_threshold, file);
+        else
+            write_own_labels(dataset, file);
         file.section("stats", std::vector<TokenStats>{{0, cut}});
         file.commit();
         result.file_ = CacheFile::read_back(dataset.cache(), key);
@@ -94,8 +180,10 @@ Augmentation Augmentation::open(const Config& config, const Dataset& dataset, co
     result.rows_.present = true;
     result.rows_.tokens = read_ragged<std::int32_t>(*result.file_, "tokens");
     result.rows_.labels = read_ragged<std::uint32_t>(*result.file_, "labels");
+    if (soft) result.rows_.label_targets = result.file_->section<float>("targets");
     const auto ids = result.rows_.labels.values;
     if (result.rows_.tokens.rows() != result.rows_.labels.rows() ||
+        (soft && result.rows_.label_targets.size() != ids.size()) ||
         (!ids.empty() && *std::max_element(ids.begin(), ids.end()) >= dataset.num_labels()))
         throw DataError(fmt::format("{}: the cache is inconsistent; delete it", dataset.cache().string()));
     return result;

@@ -7,7 +7,10 @@
 #include <numeric>
 
 #include "base/parallel.h"
+#include "base/philox.h"
 #include "data/permutation.h"
+#include "data/share.h"
+#include "data/streams.h"
 #include "elmo/error.h"
 
 namespace elmo {
@@ -89,7 +92,19 @@ void BatchPlan::fill(std::int64_t step, Batch& batch) const {
             batch.tokens.insert(batch.tokens.end(), tokens.begin(), tokens.end());
         }
         const auto labels = split.labels.row(row);
-        batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
+        if (split.label_targets.empty()) {
+            batch.labels.insert(batch.labels.end(), labels.begin(), labels.end());
+        } else {
+            // A soft target p is a positive in a share p of the steps: the gradient, linear in the target, is
+            // that of p on average.
+            const NoiseKey key{seed_, static_cast<std::uint64_t>(step), kStreamSoftTargets};
+            const auto targets = split.label_targets.subspan(split.labels.offsets[row], labels.size());
+            for (std::size_t p = 0; p < labels.size(); ++p) {
+                const PhiloxBlock noise = noise_block(key, row, labels[p]);
+                if (falls_in_share(std::uint64_t{noise[1]} << 32 | noise[0], targets[p]))
+                    batch.labels.push_back(labels[p]);
+            }
+        }
         if (batch.tokens.size() > std::numeric_limits<std::int32_t>::max())
             throw ConfigError(
                 fmt::format("step {}: the batch holds more than 2^31 tokens; lower batch_size", step));

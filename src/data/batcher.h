@@ -42,8 +42,9 @@ struct BatchLimits {
     std::int64_t longest_row = 0;
 };
 
-// Which rows make up which step. Steps count on through the epochs; the last batch of an epoch may be
-// short. Without shuffling every epoch is the given order.
+// Which rows make up which step; rows with soft targets draw their positives for each step. Steps count on
+// through the epochs; the last batch of an epoch may be short. Without shuffling every epoch is the given
+// order.
 class BatchPlan {
   public:
     // `rows` are row numbers of the split (all_rows for all). The split's memory must outlive the plan. With

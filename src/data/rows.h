@@ -29,6 +29,8 @@ struct Split {
     bool present = false;  // the data set has such a split
     TokenRows tokens;      // as many rows as labels, or none where the split was opened without tokens
     LabelMatrix labels;
+    // Soft targets of the labels, beside labels.values; empty where every label is a full positive.
+    std::span<const float> label_targets;
     LabelMatrix filter;  // pairs to leave out of predictions; as many rows as labels, or none
 
     std::int64_t rows() const { return labels.rows(); }

@@ -7,5 +7,6 @@ namespace elmo {
 
 inline constexpr std::uint32_t kStreamRowOrder = 0xda00;
 inline constexpr std::uint32_t kStreamValidation = 0xda01;
+inline constexpr std::uint32_t kStreamSoftTargets = 0xda02;
 
 }  // namespace elmo

@@ -110,6 +110,7 @@ void RunData::describe(RunState& state) const {
     if (augmentation_.rows().present) {
         hash_rows(hash, augmentation_.rows().tokens);
         hash_rows(hash, augmentation_.rows().labels);
+        hash.update(std::as_bytes(augmentation_.rows().label_targets));
     }
     state.data_hash = hash_text(hash.digest());
     state.names_hash = names_hash(*dataset_);

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "train/encoder_folder.h"
 #include "train/plan.h"
 #include "train/scoring.h"
 
@@ -305,8 +306,11 @@ TrainResult train(const Config& given, const std::atomic<bool>& stop) {
     set_num_threads(static_cast<int>(given.threads));
     RunFolder folder(given);
     Config config = given;
+    // A continued run has its encoder in the checkpoint.
+    if (folder.checkpoint() == nullptr || given.encoder != Config{}.encoder)
+        config.encoder = encoder_folder(given.encoder);
     if (folder.checkpoint() != nullptr) {
-        config = resumed_config(folder.checkpoint()->config(), given);
+        config = resumed_config(folder.checkpoint()->config(), config);
         log_info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
                              folder.checkpoint()->state().step, folder.checkpoint()->state().total_steps));
     }

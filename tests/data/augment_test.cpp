@@ -105,5 +105,51 @@ TEST_F(AugmentTest, BatchesHoldTheRowsOfBoth) {
     EXPECT_EQ(limits.tokens, most);
 }
 
+TEST_F(AugmentTest, SoftTargetsAreSharesOfTheLabelsRows) {
+    // Label 3 is in rows 0 and 2, once beside 0 and once beside 1; label 1 in rows 1 and 2, once beside 3.
+    Config soft = config();
+    soft.augment = "cooccurrence";
+    const Dataset dataset = Dataset::open(soft, *tokenizer_);
+    for (int time = 0; time < 2; ++time) {
+        const Augmentation extra = Augmentation::open(soft, dataset, *tokenizer_);
+        ASSERT_EQ(extra.rows().rows(), 3);
+        EXPECT_EQ(row(extra.rows().labels, 0), (std::vector<std::uint32_t>{0, 3}));
+        EXPECT_EQ(row(extra.rows().labels, 1), (std::vector<std::uint32_t>{1, 3}));
+        EXPECT_EQ(row(extra.rows().labels, 2), (std::vector<std::uint32_t>{0, 1, 3}));
+        const auto targets = extra.rows().label_targets;
+        EXPECT_EQ(std::vector<float>(targets.begin(), targets.end()),
+                  (std::vector<float>{1, 1, 1, 0.5f, 0.5f, 0.5f, 1}));
+    }
+    soft.augment_threshold = 0.6;
+    const Augmentation fewer = Augmentation::open(soft, dataset, *tokenizer_);
+    EXPECT_EQ(row(fewer.rows().labels, 2), (std::vector<std::uint32_t>{3}));
+}
+
+TEST_F(AugmentTest, SoftTargetsArePositivesInTheirShareOfTheSteps) {
+    Config soft = config();
+    soft.augment = "cooccurrence";
+    const Dataset dataset = Dataset::open(soft, *tokenizer_);
+    const Augmentation extra = Augmentation::open(soft, dataset, *tokenizer_);
+    BatchPlan plan(dataset.train(), {0, 1, 2}, 6, 7);
+    plan.append(extra.rows());
+    const BatchLimits limits = plan.limits(0, 4000);
+    Batch batch, again;
+    std::int64_t half = 0, own = 0;
+    for (std::int64_t step = 0; step < 4000; ++step) {
+        plan.fill(step, batch);
+        EXPECT_LE(static_cast<std::int64_t>(batch.labels.size()), limits.positives);
+        for (std::int64_t i = 0; i < batch.size(); ++i) {
+            if (batch.rows[i] != 4) continue;  // the text of label 1
+            for (std::int64_t p = batch.label_offsets[i]; p < batch.label_offsets[i + 1]; ++p)
+                ++(batch.labels[p] == 1 ? own : half);
+        }
+        plan.fill(step, again);
+        EXPECT_EQ(batch.labels, again.labels) << "a step is always the same";
+    }
+    EXPECT_EQ(own, 4000);
+    // Binomial(4000, 1/2): standard deviation 31.6; six of them.
+    EXPECT_NEAR(static_cast<double>(half), 2000, 190);
+}
+
 }  // namespace
 }  // namespace elmo
