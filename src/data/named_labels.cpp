@@ -89,9 +89,9 @@ NameTable collect_names(const Config& config, const Layout& layout, const RowSou
                                seen.insert(names.begin(), names.end());
                        });
         },
-        [&](const Names& seen) {
+        [&](const Names& seen, std::int64_t bytes) {
             for (const std::string& name : seen) all.add(name);
-            progress.update(reader->bytes_read());
+            progress.update(bytes);
         });
     progress.finish();
     return all;
@@ -129,11 +129,11 @@ std::int64_t number_labels(const Config& config, const RowSource& source, const 
                        });
             blocks.train.mended = mended;
         },
-        [&](TwoBlocks& blocks) {
+        [&](TwoBlocks& blocks, std::int64_t bytes) {
             train.add(blocks.train);
             if (test != nullptr) test->add(blocks.test);
             for (const std::string& name : blocks.unknown) unknown.add(name);
-            progress.update(reader->bytes_read());
+            progress.update(bytes);
         });
     progress.finish();
     return unknown.size();

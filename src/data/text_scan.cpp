@@ -42,14 +42,14 @@ TextScan scan_texts(const Config& config, const Layout& layout, SplitName split,
                 scan.tokens.push_back(static_cast<std::int32_t>(tokenizer.encode(text, 0, ids)));
             }
         },
-        [&](const TextScan& scan) {
+        [&](const TextScan& scan, std::int64_t bytes) {
             all.hashes.insert(all.hashes.end(), scan.hashes.begin(), scan.hashes.end());
             all.tokens.insert(all.tokens.end(), scan.tokens.begin(), scan.tokens.end());
             all.empty += scan.empty;
             if (all.not_utf8 == 0) all.first_not_utf8 = scan.first_not_utf8;
             all.not_utf8 += scan.not_utf8;
             all.like_latin1 += scan.like_latin1;
-            progress.update(reader->bytes_read());
+            progress.update(bytes);
         });
     progress.finish();
     return all;

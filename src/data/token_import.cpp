@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <limits>
 #include <memory>
 
@@ -10,9 +11,9 @@
 #include "base/text_util.h"
 #include "data/block_pipeline.h"
 #include "data/named_labels.h"
-#include "data/ragged_writer.h"
 #include "data/row_source.h"
 #include "data/sparse_source.h"
+#include "data/token_parts.h"
 #include "elmo/error.h"
 
 namespace elmo {
@@ -23,35 +24,6 @@ std::optional<CacheFile>& TokenCache::of(SplitName split) {
 }
 
 namespace {
-
-struct TokenBlock {
-    std::vector<std::int32_t> ids;
-    std::vector<std::int64_t> lengths;
-    std::int64_t replaced = 0, cut = 0;
-};
-
-// The tokens file of one split.
-class TokenFileWriter {
-  public:
-    TokenFileWriter(const fs::path& folder, const CacheKey& key)
-        : file_(folder, key), rows_(file_, "tokens") {}
-
-    void add(const TokenBlock& block) {
-        rows_.add(std::span<const std::int32_t>(block.ids), block.lengths);
-        replaced_ += block.replaced;
-        cut_ += block.cut;
-    }
-    void finish() {
-        rows_.finish();
-        file_.section("stats", std::vector<TokenStats>{{replaced_, cut_}});
-        file_.commit();
-    }
-
-  private:
-    CacheWriter file_;
-    RaggedWriter<std::int32_t> rows_;
-    std::int64_t replaced_ = 0, cut_ = 0;
-};
 
 // Each text of a block: visit(text, was it mended).
 template <class Visit>
@@ -67,24 +39,40 @@ void visit_texts(const RecordBlock& records, const RowSource& source, Encoding e
     }
 }
 
-// One pass over a source; a null writer's rows are left out. `test` is used by plain files alone.
+// Reads over the records that an interrupted import has done, whole blocks of them.
+void skip_records(RecordReader& reader, std::int64_t records) {
+    RecordBlock block;
+    while (records > 0 && reader.next_block(block)) records -= block.size();
+    if (records != 0) throw Error("an import that was interrupted cannot be continued; delete the cache");
+}
+
+// One pass over a source. Of a file that holds training and test rows, those of `wanted` are taken.
 void import_texts(const Config& config, const RowSource& source, const Tokenizer& tokenizer,
-                  double test_share, const std::string& title, TokenFileWriter* train,
-                  TokenFileWriter* test) {
+                  double test_share, const std::vector<SplitName>& wanted, const std::string& title,
+                  TokenParts& parts) {
     struct Blocks {
-        TokenBlock train, test;
+        TokenBlock of[2];
+        std::int64_t records = 0;
     };
     const auto reader = source.open();
+    skip_records(*reader, parts.records());
     Progress progress(title, reader->total_bytes(), "bytes");
+    std::vector<const TokenBlock*> pieces(wanted.size());
     for_each_block<Blocks>(
         *reader,
         [&](const RecordBlock& records, Blocks& blocks) {
             blocks = {};
+            blocks.records = records.size();
             std::vector<std::int32_t> ids;
             visit_texts(records, source, encoding_of(config), [&](const std::string& text, bool mended) {
-                const bool is_test = split_of_text(text, test_share) == SplitName::kTest;
-                if ((is_test ? test : train) == nullptr) return;
-                TokenBlock& block = is_test ? blocks.test : blocks.train;
+                std::size_t which = 0;
+                if (test_share > 0) {
+                    const SplitName split = split_of_text(text, test_share);
+                    which = static_cast<std::size_t>(std::find(wanted.begin(), wanted.end(), split) -
+                                                     wanted.begin());
+                    if (which == wanted.size()) return;
+                }
+                TokenBlock& block = blocks.of[which];
                 const std::int64_t whole = tokenizer.encode(text, config.max_length, ids);
                 block.ids.insert(block.ids.end(), ids.begin(), ids.end());
                 block.lengths.push_back(static_cast<std::int64_t>(ids.size()));
@@ -92,18 +80,19 @@ void import_texts(const Config& config, const RowSource& source, const Tokenizer
                 block.cut += whole > static_cast<std::int64_t>(ids.size());
             });
         },
-        [&](const Blocks& blocks) {
-            if (train != nullptr) train->add(blocks.train);
-            if (test != nullptr) test->add(blocks.test);
-            progress.update(reader->bytes_read());
+        [&](const Blocks& blocks, std::int64_t bytes) {
+            for (std::size_t i = 0; i < pieces.size(); ++i) pieces[i] = &blocks.of[i];
+            parts.add(blocks.records, pieces);
+            progress.update(bytes);
         });
     progress.finish();
 }
 
 // Bag-of-words features as tokens. They have no order, so none is cut.
 void import_features(const Config& config, const fs::path& file, const Tokenizer& tokenizer,
-                     TokenFileWriter& writer) {
+                     TokenParts& parts) {
     const auto reader = open_sparse_rows(file);
+    skip_records(*reader, parts.records());
     SparseFileShape shape;
     shape.labels = std::numeric_limits<std::uint32_t>::max();
     shape.features = tokenizer.vocab_size() - 4;  // without the special tokens
@@ -125,9 +114,9 @@ void import_features(const Config& config, const fs::path& file, const Tokenizer
                 block.lengths.push_back(static_cast<std::int64_t>(block.ids.size() - before));
             }
         },
-        [&](const TokenBlock& block) {
-            writer.add(block);
-            progress.update(reader->bytes_read());
+        [&](const TokenBlock& block, std::int64_t bytes) {
+            parts.add(static_cast<std::int64_t>(block.lengths.size()), {&block});
+            progress.update(bytes);
         });
     progress.finish();
 }
@@ -145,42 +134,39 @@ CacheKey tokens_key(const Config& config, const Layout& layout, const Tokenizer&
 
 TokenCache open_token_cache(const Config& config, const Layout& layout, const fs::path& folder,
                             const Tokenizer& tokenizer, const std::vector<SplitName>& splits) {
-    struct Work {
-        SplitName split;
-        CacheKey key;  // of the sources as they were before reading
-        std::unique_ptr<TokenFileWriter> writer;
-    };
+    // Keys are of the sources as they were before reading.
     TokenCache cache;
-    std::vector<Work> missing;
+    std::vector<std::vector<SplitName>> passes;
     for (const SplitName split : splits) {
-        CacheKey key = tokens_key(config, layout, tokenizer, split);
         std::string why;
-        cache.of(split) = CacheFile::open(folder, key, &why);
+        cache.of(split) = CacheFile::open(folder, tokens_key(config, layout, tokenizer, split), &why);
         if (cache.of(split)) continue;
         log_debug(fmt::format("importing the {} texts: {}", name_of(split), why));
-        auto writer = std::make_unique<TokenFileWriter>(folder, key);
-        missing.push_back({split, std::move(key), std::move(writer)});
+        // Training and test rows of one file come from one pass, everything else from a file of its own.
+        const bool joins = layout.splits_by_hash() && split == SplitName::kTest && !passes.empty() &&
+                           passes.back().front() == SplitName::kTrain;
+        if (joins)
+            passes.back().push_back(split);
+        else
+            passes.push_back({split});
     }
-    cache.reused = missing.empty();
-
-    // Training and test rows of one file come from one pass, everything else from a file of its own.
-    TokenFileWriter *train = nullptr, *test = nullptr;
-    for (Work& work : missing) {
-        if (layout.splits_by_hash() && work.split != SplitName::kValidation) {
-            (work.split == SplitName::kTrain ? train : test) = work.writer.get();
-        } else if (layout.format == DataFormat::kSparse) {
-            import_features(config, layout.files(work.split).text, tokenizer, *work.writer);
-        } else {
-            import_texts(config, *open_texts(layout, work.split), tokenizer, 0,
-                         fmt::format("tokenizing {}", name_of(work.split)), work.writer.get(), nullptr);
-        }
-    }
-    if (train != nullptr || test != nullptr)
-        import_texts(config, *open_texts(layout, SplitName::kTrain), tokenizer, layout.test_share,
-                     "tokenizing", train, test);
-    for (Work& work : missing) {
-        work.writer->finish();
-        cache.of(work.split) = CacheFile::read_back(folder, work.key);
+    cache.reused = passes.empty();
+    for (const std::vector<SplitName>& wanted : passes) {
+        std::vector<CacheKey> keys;
+        for (const SplitName split : wanted) keys.push_back(tokens_key(config, layout, tokenizer, split));
+        TokenParts parts(folder, keys);
+        const bool by_hash = layout.splits_by_hash() && wanted[0] != SplitName::kValidation;
+        if (layout.format == DataFormat::kSparse)
+            import_features(config, layout.files(wanted[0]).text, tokenizer, parts);
+        else
+            import_texts(config, *open_texts(layout, wanted[0]), tokenizer, by_hash ? layout.test_share : 0,
+                         wanted,
+                         wanted.size() > 1 ? std::string("tokenizing")
+                                           : fmt::format("tokenizing {}", name_of(wanted[0])),
+                         parts);
+        parts.finish();
+        for (std::size_t i = 0; i < wanted.size(); ++i)
+            cache.of(wanted[i]) = CacheFile::read_back(folder, keys[i]);
     }
     return cache;
 }

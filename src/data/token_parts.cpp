@@ -1,0 +1,158 @@
+#include "data/token_parts.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <nlohmann/json.hpp>
+
+#include "base/log.h"
+#include "base/text_util.h"
+#include "data/ragged_writer.h"
+#include "data/token_import.h"
+#include "io/atomic_file.h"
+#include "io/file_error.h"
+#include "io/mmap_file.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+
+TokenParts::TokenParts(fs::path folder, std::vector<CacheKey> keys)
+    : folder_(std::move(folder)), keys_(std::move(keys)) {
+    std::string all;
+    for (const CacheKey& key : keys_) all += key.text() + "\n";
+    name_ = hash_text(hash64(all)) + ".tokens.part";
+    lock_ = ::open((folder_ / (name_ + ".lock")).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (lock_ < 0) throw_file_error(folder_ / (name_ + ".lock"), "open");
+    // Another import of the same is at work, or has just removed its lock: this one goes beside it, on files
+    // of its own.
+    static std::atomic<int> others{0};
+    struct stat held {
+    }, named{};
+    const bool mine = ::flock(lock_, LOCK_EX | LOCK_NB) == 0 && ::fstat(lock_, &held) == 0 &&
+                      ::stat((folder_ / (name_ + ".lock")).c_str(), &named) == 0 &&
+                      held.st_ino == named.st_ino;
+    if (!mine) name_ += fmt::format(".{}.{}", ::getpid(), ++others);
+    state_.files.resize(keys_.size());
+    const bool resumed = read_journal();
+    for (std::size_t f = 0; f < keys_.size(); ++f) {
+        const File& file = state_.files[f];
+        std::error_code ignored;
+        if (resumed) {
+            fs::resize_file(part(f, "ids"), static_cast<std::uintmax_t>(4 * file.ids));
+            fs::resize_file(part(f, "lengths"), static_cast<std::uintmax_t>(8 * file.rows));
+        }
+        const auto how = resumed ? OutputFile::Open::kAppend : OutputFile::Open::kTruncate;
+        ids_.emplace_back(part(f, "ids"), how);
+        lengths_.emplace_back(part(f, "lengths"), how);
+    }
+    if (resumed && state_.records > 0)
+        log_info(fmt::format("continuing an interrupted import after {} rows", with_commas(state_.records)));
+}
+
+TokenParts::~TokenParts() {
+    if (lock_ >= 0) ::close(lock_);
+}
+
+fs::path TokenParts::part(std::size_t file, const char* what) const {
+    return folder_ / fmt::format("{}.{}.{}", name_, file, what);
+}
+
+// False, with an empty state, when there is none or the parts are shorter than it says.
+bool TokenParts::read_journal() {
+    State found;
+    try {
+        const auto json = nlohmann::json::parse(read_file(folder_ / (name_ + ".json")));
+        found.records = json.at("records");
+        for (std::size_t f = 0; f < keys_.size(); ++f) {
+            const auto& entry = json.at("files").at(f);
+            found.files.push_back({entry.at("rows"), entry.at("ids"), entry.at("replaced"), entry.at("cut")});
+            const File& file = found.files.back();
+            if (json.at("keys").at(f).get<std::string>() != hash_text(hash64(keys_[f].text())) ||
+                found.records < 0 || file.rows < 0 || file.ids < 0 ||
+                static_cast<std::int64_t>(fs::file_size(part(f, "ids"))) < 4 * file.ids ||
+                static_cast<std::int64_t>(fs::file_size(part(f, "lengths"))) < 8 * file.rows)
+                return false;
+        }
+    } catch (const std::exception&) {
+        return false;
+    }
+    state_ = std::move(found);
+    return true;
+}
+
+void TokenParts::write_journal() {
+    nlohmann::json json{{"records", state_.records}};
+    for (std::size_t f = 0; f < keys_.size(); ++f) {
+        ids_[f].sync();
+        lengths_[f].sync();
+        const File& file = state_.files[f];
+        json["keys"].push_back(hash_text(hash64(keys_[f].text())));
+        json["files"].push_back(
+            {{"rows", file.rows}, {"ids", file.ids}, {"replaced", file.replaced}, {"cut", file.cut}});
+    }
+    write_file_atomically(folder_ / (name_ + ".json"), json.dump());
+    since_journal_ = 0;
+}
+
+void TokenParts::add(std::int64_t records, const std::vector<const TokenBlock*>& blocks) {
+    for (std::size_t f = 0; f < blocks.size(); ++f) {
+        const TokenBlock& block = *blocks[f];
+        ids_[f].write(std::as_bytes(std::span(block.ids)));
+        lengths_[f].write(std::as_bytes(std::span(block.lengths)));
+        File& file = state_.files[f];
+        file.rows += static_cast<std::int64_t>(block.lengths.size());
+        file.ids += static_cast<std::int64_t>(block.ids.size());
+        file.replaced += block.replaced;
+        file.cut += block.cut;
+        since_journal_ += static_cast<std::int64_t>(4 * block.ids.size());
+    }
+    state_.records += records;
+    if (since_journal_ >= kJournalBytes) write_journal();
+}
+
+void TokenParts::finish() {
+    constexpr std::size_t kPiece = std::size_t{1} << 22;
+    for (std::size_t f = 0; f < keys_.size(); ++f) {
+        ids_[f].close();
+        lengths_[f].close();
+        const File& file = state_.files[f];
+        CacheWriter writer(folder_, keys_[f]);
+        writer.begin<std::int32_t>("tokens.values");
+        {
+            const MappedFile mapped(part(f, "ids"));
+            const std::span ids(reinterpret_cast<const std::int32_t*>(mapped.bytes().data()),
+                                static_cast<std::size_t>(file.ids));
+            for (std::size_t at = 0; at < ids.size(); at += kPiece)
+                writer.append(ids.subspan(at, std::min(kPiece, ids.size() - at)));
+        }
+        writer.begin<std::int64_t>("tokens.offsets");
+        {
+            const MappedFile mapped(part(f, "lengths"));
+            const auto* lengths = reinterpret_cast<const std::int64_t*>(mapped.bytes().data());
+            std::vector<std::int64_t> offsets = {0};
+            std::int64_t last = 0;
+            for (std::int64_t row = 0; row < file.rows; ++row) {
+                offsets.push_back(last += lengths[row]);
+                if (offsets.size() < kPiece) continue;
+                writer.append(std::span<const std::int64_t>(offsets));
+                offsets.clear();
+            }
+            writer.append(std::span<const std::int64_t>(offsets));
+        }
+        writer.section("stats", std::vector<TokenStats>{{file.replaced, file.cut}});
+        writer.commit();
+    }
+    std::error_code ignored;
+    for (std::size_t f = 0; f < keys_.size(); ++f) {
+        fs::remove(part(f, "ids"), ignored);
+        fs::remove(part(f, "lengths"), ignored);
+    }
+    fs::remove(folder_ / (name_ + ".json"), ignored);
+    fs::remove(folder_ / (name_ + ".lock"), ignored);
+}
+
+}  // namespace elmo

@@ -1,0 +1,88 @@
+// An import that was interrupted continues and ends in the same file.
+#include "data/token_parts.h"
+
+#include "data/ragged_writer.h"
+#include "data/test_folder.h"
+#include "data/token_import.h"
+
+namespace elmo {
+namespace {
+
+class TokenPartsTest : public testing_data::TestFolder {
+  protected:
+    // `rows` rows of three ids that begin at `first`.
+    static TokenBlock block(std::int32_t first, std::int64_t rows) {
+        TokenBlock made;
+        for (std::int64_t row = 0; row < rows; ++row) {
+            for (int i = 0; i < 3; ++i) made.ids.push_back(first + static_cast<std::int32_t>(3 * row + i));
+            made.lengths.push_back(3);
+        }
+        made.cut = rows;
+        return made;
+    }
+    std::vector<CacheKey> keys() const {
+        return {CacheKey(folder_, "train.tokens"), CacheKey(folder_, "test.tokens")};
+    }
+    void expect(std::int64_t train_rows, std::int64_t test_rows) {
+        const std::int64_t rows[] = {train_rows, test_rows};
+        for (int i = 0; i < 2; ++i) {
+            const CacheFile file = CacheFile::read_back(folder_, keys()[i]);
+            const TokenRows tokens = read_ragged<std::int32_t>(file, "tokens");
+            ASSERT_EQ(tokens.rows(), rows[i]);
+            for (std::int64_t row = 0; row < tokens.rows(); row += 997)
+                ASSERT_EQ(tokens.row(row)[1], 3 * row + 1) << i << " " << row;
+            EXPECT_EQ(file.section<TokenStats>("stats")[0].cut_rows, rows[i]);
+        }
+        for (const auto& entry : std::filesystem::directory_iterator(folder_))
+            EXPECT_EQ(entry.path().string().find(".part"), std::string::npos) << entry.path();
+    }
+};
+
+TEST_F(TokenPartsTest, WhatTheJournalSaysIsKeptAndTheRestDoneAgain) {
+    const std::int64_t large = TokenParts::kJournalBytes / 12 + 1;  // rows whose ids make a journal entry
+    const TokenBlock first = block(0, large), next = block(static_cast<std::int32_t>(3 * large), 10);
+    const TokenBlock test = block(0, 5), none;
+    {
+        TokenParts parts(folder_, keys());
+        EXPECT_EQ(parts.records(), 0);
+        parts.add(large + 5, {&first, &test});
+        parts.add(10, {&next, &none});  // not in the journal: lost with the process
+    }
+    {
+        TokenParts parts(folder_, keys());
+        EXPECT_EQ(parts.records(), large + 5);
+        parts.add(10, {&next, &none});
+        parts.finish();
+    }
+    expect(large + 10, 5);
+    TokenParts again(folder_, keys());
+    EXPECT_EQ(again.records(), 0);
+}
+
+TEST_F(TokenPartsTest, OtherSourcesAndDamagedPartsBeginAnew) {
+    const std::int64_t large = TokenParts::kJournalBytes / 12 + 1;
+    const TokenBlock rows = block(0, large), none;
+    { TokenParts(folder_, keys()).add(large, {&rows, &none}); }
+    std::vector<CacheKey> others = keys();
+    others[0].add("max_length", "7");
+    EXPECT_EQ(TokenParts(folder_, others).records(), 0);
+    // A second process meanwhile works on files of its own.
+    {
+        const TokenParts holder(folder_, keys());
+        EXPECT_EQ(holder.records(), large);
+        TokenParts beside(folder_, keys());
+        EXPECT_EQ(beside.records(), 0);
+        beside.finish();
+    }
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+        if (entry.path().string().ends_with(".0.ids")) std::filesystem::resize_file(entry.path(), 100);
+    EXPECT_EQ(TokenParts(folder_, keys()).records(), 0);
+}
+
+TEST_F(TokenPartsTest, EmptyPasses) {
+    TokenParts(folder_, keys()).finish();
+    expect(0, 0);
+}
+
+}  // namespace
+}  // namespace elmo
