@@ -9,7 +9,7 @@
 
 namespace elmo {
 
-NameTable::NameTable() : offsets_{0}, slots_(1024) {}
+NameTable::NameTable() : slots_(1024) {}
 
 // The slot that holds the name, or the free one where it belongs.
 std::size_t NameTable::slot_of(std::string_view name_wanted) const {
@@ -34,8 +34,16 @@ std::uint32_t NameTable::add(std::string_view name) {
         grow();
         slot = slot_of(name);
     }
-    bytes_.insert(bytes_.end(), name.begin(), name.end());
-    offsets_.push_back(static_cast<std::int64_t>(bytes_.size()));
+    if (chunks_.empty() || name.size() > chunk_size_ - chunk_used_) {
+        constexpr std::size_t kChunk = std::size_t{4} << 20;
+        chunk_size_ = std::max(kChunk, name.size());
+        chunks_.push_back(std::make_unique_for_overwrite<char[]>(chunk_size_));
+        chunk_used_ = 0;
+    }
+    std::copy(name.begin(), name.end(), chunks_.back().get() + chunk_used_);
+    entries_.push_back({static_cast<std::uint32_t>(chunks_.size() - 1),
+                        static_cast<std::uint32_t>(chunk_used_), static_cast<std::uint32_t>(name.size())});
+    chunk_used_ += name.size();
     slots_[slot] = static_cast<std::uint32_t>(size());
     return slots_[slot] - 1;
 }

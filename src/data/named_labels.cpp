@@ -144,7 +144,7 @@ void import_training(const Config& config, const Layout& layout, const fs::path&
                      const CacheKey& names_key, const CacheKey& train_key, const CacheKey* test_key) {
     const auto source = open_named_labels(layout.train.labels, layout);
     Numbering numbers{collect_names(config, layout, *source), {}};
-    const std::vector<std::uint32_t> order = numbers.names.sorted();
+    std::vector<std::uint32_t> order = numbers.names.sorted();
     numbers.number.resize(order.size());
     CacheWriter file(folder, names_key);
     RaggedWriter<char> writer(file, "names");
@@ -155,6 +155,7 @@ void import_training(const Config& config, const Layout& layout, const fs::path&
         writer.add(std::span<const char>(name), std::span(&length, 1));
     }
     writer.finish();
+    std::vector<std::uint32_t>().swap(order);
 
     const std::int64_t num_labels = numbers.names.size();
     LabelFileWriter train(folder, train_key);

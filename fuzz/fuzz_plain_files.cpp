@@ -1,0 +1,54 @@
+// Any bytes as a plain file, compressed or not, of every format with label names: the format is guessed, then
+// each reader goes through all rows. Reading ends in texts and names that are UTF-8, or in an elmo::Error.
+#include <cstdint>
+#include <cstdlib>
+
+#include "base/text_util.h"
+#include "data/detect.h"
+#include "data/row_source.h"
+#include "elmo/error.h"
+#include "memory_file.h"
+
+namespace {
+
+void read_all(const elmo::RowSource& source) {
+    const auto reader = source.open();
+    const auto parser = source.parser();
+    std::string storage, text;
+    elmo::RowLabels labels;
+    elmo::ImportCounts counts;
+    elmo::RecordBlock block;
+    while (reader->next_block(block))
+        for (std::int64_t i = 0; i < block.size(); ++i) {
+            elmo::Record record = block.record(i);
+            record.bytes = valid_utf8(record, {.allow_invalid = true}, storage, counts);
+            parser->text(record, text);
+            parser->labels(record, labels, counts);
+            if (elmo::find_invalid_utf8(text) != std::string::npos) std::abort();
+            for (const std::string& name : labels.names)
+                if (name.empty()) std::abort();
+        }
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+    const elmo::fuzz::MemoryFile file(data, size);
+    try {
+        elmo::detect_format(file.path());
+    } catch (const elmo::Error&) {
+    }
+    elmo::Layout layout;
+    layout.text_columns = {"text"};
+    layout.label_column = "labels";
+    layout.label_separator = ",";
+    using enum elmo::DataFormat;
+    for (const elmo::DataFormat format : {kTsv, kCsv, kJsonl, kFastText}) {
+        layout.format = format;
+        try {
+            read_all(*open_named_labels(file.path(), layout));
+        } catch (const elmo::Error&) {
+        }
+    }
+    return 0;
+}

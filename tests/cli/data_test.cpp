@@ -1,0 +1,109 @@
+// elmo data: its actions as a user types them, from a CSV to a score, and what each refuses.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace elmo {
+namespace {
+
+using Json = nlohmann::json;
+
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+TEST(Data, InspectCountsAndPlans) {
+    const TempFolder folder;
+    write_small_data(folder, "data");
+    const Outcome outcome =
+        run_elmo({"data", "inspect", folder.text("data"), "--vocab-size", "100", "--json", "--quiet"});
+    expect_success(outcome);
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["splits"]["train"]["rows"], 60);
+    EXPECT_EQ(json["splits"]["train"]["repeated_texts"], 30) << "30 texts, each twice";
+    EXPECT_EQ(json["splits"]["test"]["texts_in_train"], 20);
+    EXPECT_EQ(json["labels"], 6);
+    EXPECT_EQ(json["histogram"].back()["labels"], 6);
+    EXPECT_EQ(json["plan"]["steps_per_epoch"], 1);
+    EXPECT_GT(json["plan"]["total_bytes"], 0);
+    const Outcome table =
+        run_elmo({"data", "inspect", folder.text("data"), "--vocab-size", "100", "--quiet"});
+    expect_success(table);
+    for (const char* part : {"labels a row", "tokens a row", "with 9-16 rows", "to train"})
+        EXPECT_TRUE(contains(table.out, part)) << part << table.out;
+}
+
+TEST(Data, FromACsvToAScore) {
+    const TempFolder folder;
+    write_small_data(folder, "data");
+    expect_success(run_elmo(
+        {"data", "convert", folder.text("data"), "--to", "csv", "--out", folder.text("csv"), "--quiet"}));
+    expect_success(run_elmo(Words{"train", folder.text("csv"), "--out", folder.text("run")} + small_model()));
+    const Outcome scored = run_elmo({"eval", folder.text("run"), folder.text("csv"), "--json", "--quiet"});
+    expect_success(scored);
+    EXPECT_TRUE(contains(scored.out, "P@1")) << scored.out;
+}
+
+TEST(Data, ConvertRefusals) {
+    const TempFolder folder;
+    write_small_data(folder, "data");
+    const Words convert = {"data", "convert", folder.text("data")};
+    expect_failure(run_elmo(convert + Words{"--out", folder.text("x")}), 2, {"--to"});
+    expect_failure(run_elmo(convert + Words{"--to", "xmc"}), 2, {"--out"});
+    expect_failure(run_elmo(convert + Words{"--to", "xcm", "--out", folder.text("x")}), 2, {"xcm", "xmc"});
+    expect_failure(run_elmo(convert + Words{"--to", "csv", "--out", folder.text("data")}), 2,
+                   {"another folder"});
+    expect_failure(run_elmo({"data", "convrt", folder.text("data")}), 2, {"convert"});
+}
+
+TEST(Data, FilterAndPaper2Keywords) {
+    const TempFolder folder;
+    write_small_data(folder, "data");
+    const Outcome filters =
+        run_elmo({"data", "filter", folder.text("data"), "--out", folder.text("f"), "--json"});
+    expect_success(filters);
+    EXPECT_EQ(Json::parse(filters.out)["train_pairs"], 0);
+    expect_failure(
+        run_elmo({"data", "filter", folder.text("data"), "--out", folder.text("f"), "--filters", "x"}), 2,
+        {"--filters", "reciprocal"});
+    std::string dump = "[";
+    for (int i = 0; i < 40; ++i)
+        dump += (i > 0 ? ",\n" : "\n") + std::string("{\"id\": ") + std::to_string(i) +
+                ", \"title\": \"paper " + std::to_string(i) + "\", \"keywords\": [\"Common\", \"k" +
+                std::to_string(i) + "\"]}";
+    folder.write("dump.json", dump + "\n]\n");
+    const Outcome made = run_elmo(
+        {"data", "paper2keywords", folder.text("dump.json"), "--out", folder.text("p2k"), "--quiet"});
+    expect_success(made);
+    for (const char* part : {"2,020,621", "8,623,847", "9.03", "papers in the dump"})
+        EXPECT_TRUE(contains(made.out, part)) << part << made.out;
+    expect_success(run_elmo({"data", "inspect", folder.text("p2k"), "--vocab-size", "100", "--quiet"}));
+    expect_failure(run_elmo({"data", "paper2keywords", folder.text("none.json"), "--out", folder.text("q")}),
+                   1, {"none.json"});
+    folder.write("cut.json", dump.substr(0, 100));
+    expect_failure(run_elmo({"data", "paper2keywords", folder.text("cut.json"), "--out", folder.text("q")}),
+                   1, {"cut.json", "truncated"});
+}
+
+TEST(Data, RecipesByName) {
+    const TempFolder folder;
+    write_small_data(folder, "data");
+    // The encoder is looked for by name and, absent, said how to get.
+    expect_failure(run_shell("HF_HUB_CACHE=$0 $ELMO train --recipe lf-amazontitles-131k --data $0/data --out "
+                             "$0/run --quiet",
+                             folder.path()),
+                   2, {"distilbert-base-uncased", "huggingface-cli"});
+    expect_failure(run_elmo({"train", "--recipe", "lf-amazontitles-131", "--data", folder.text("data"),
+                             "--out", folder.text("run")}),
+                   1, {"lf-amazontitles-131k"});
+    const Outcome trained =
+        run_elmo(Words{"train", "--recipe", "lf-amazontitles-131k", "--data", folder.text("data"), "--out",
+                       folder.text("run"), "--encoder", "bag"} +
+                 small_model());
+    expect_success(trained);
+}
+
+}  // namespace
+}  // namespace elmo
