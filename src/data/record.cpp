@@ -77,7 +77,8 @@ std::string_view valid_utf8(const Record& record, Encoding encoding, std::string
         fail(record, "UTF-8",
              fmt::format("byte 0x{:02x} at column {}", static_cast<unsigned char>(rest[bad]), bad + 1),
              looks_like_latin1(rest)
-                 ? "it looks like Latin-1: read it with --encoding latin-1"
+                 ? "it looks like Latin-1: read it with --encoding latin-1, or replace such bytes by U+FFFD "
+                   "with --allow-invalid-utf8"
                  : "convert the file to UTF-8, or replace such bytes by U+FFFD with --allow-invalid-utf8");
     storage.clear();
     for (; bad != std::string_view::npos; bad = find_invalid_utf8(rest)) {
