@@ -17,10 +17,9 @@ bool JsonArrayReader::fill() {
         buffer_.erase(0, at_);
         at_ = 0;
     }
-    const std::size_t held = buffer_.size();
-    buffer_.resize(held + kBlock);
-    const std::size_t n = stream_.read(buffer_.data() + held, kBlock);
-    buffer_.resize(held + n);
+    if (block_.empty()) block_.resize(kBlock);
+    const std::size_t n = stream_.read(block_.data(), kBlock);
+    buffer_.append(block_.data(), n);
     consumed_ += static_cast<std::int64_t>(n);
     return n > 0;
 }

@@ -33,8 +33,8 @@ class JsonArrayReader {
     ByteStream& stream_;
     std::string name_;
     std::int64_t max_element_bytes_;
-    std::string buffer_;
-    std::size_t at_ = 0;
+    std::string block_, buffer_;
+    std::size_t at_ = 0;         // in buffer_
     std::int64_t consumed_ = 0;  // bytes read from the stream
     std::int64_t index_ = -1;
     bool begun_ = false, ended_ = false;
