@@ -1,6 +1,6 @@
 # Thin: CMake builds, ctest tests, tools/ holds the scripts. `make` prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test bench format docs sanitize fuzz clean
+.PHONY: help deps build demo test gpu-test bench format docs sanitize fuzz clean
 
 # As many jobs as cores, but a gigabyte and a half of free memory for each.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { m = int($$2 / 1500000) } \
@@ -10,6 +10,7 @@ FUZZ_SECONDS ?= 15
 help:
 	@echo "make demo      install what is needed, build, and train, score and use a model of WordNet (minutes)"
 	@echo "make test      build and run all tests"
+	@echo "make gpu-test  build and run the tests that need an NVIDIA GPU"
 	@echo "make build     build the program: build/bin/elmo"
 	@echo "make deps      install the missing Debian packages for building"
 	@echo "make bench     measure the speed of the training step on this machine"
@@ -35,6 +36,12 @@ test:
 	@cmake --preset release -DELMO_TESTS=ON >/dev/null
 	@cmake --build build -j $(JOBS)
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
+
+gpu-test:
+	@tools/install_deps.sh test
+	@cmake --preset release -DELMO_TESTS=ON -DELMO_GPU_TESTS=ON -DELMO_CUDA=ON >/dev/null
+	@cmake --build build -j $(JOBS) --target elmo test_gpu_backend test_gpu_model test_gpu_train
+	@tools/gpu_test.sh build
 
 bench: build
 	@build/bin/elmo bench head --labels 100000 --width 384 --batch-size 128 --precision bf16

@@ -116,8 +116,8 @@ std::string to_json(const std::string& file, std::int64_t line, const std::vecto
 
 // Which labels may be answered: files of a label a line, by name or number; "" for no restriction.
 struct LabelScope {
-    std::string labels;   // these alone: only their weights are read
-    std::string without;  // all but these
+    std::string labels = {};   // these alone: only their weights are read
+    std::string without = {};  // all but these
 };
 
 class Predictor {
