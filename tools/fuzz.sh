@@ -12,18 +12,22 @@ for source in fuzz/fuzz_*.cpp; do targets+=("$(basename "$source" .cpp)"); done
 cmake --preset sanitize >/dev/null
 cmake --build build-asan -j "$jobs" --target "${targets[@]}"
 mkdir -p build-asan/findings
-for target in "${targets[@]}"; do
+
+# fuzz TARGET
+fuzz() {
+    local target=$1 corpus log=build-asan/$1.log
     corpus=$(mktemp -d)
     [ -d "fuzz/corpus/$target" ] && cp -r "fuzz/corpus/$target/." "$corpus"
-    echo "Fuzzing: $target for $seconds s"
-    log=build-asan/$target.log
     if ! OMP_NUM_THREADS=1 "build-asan/bin/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
         -print_final_stats=1 -print_funcs=0 -artifact_prefix=build-asan/findings/ "$corpus" >"$log" 2>&1; then
         tail -n 60 "$log"
         echo "Fuzzing: $target failed; its input is in build-asan/findings" >&2
-        exit 1
+        return 1
     fi
-    grep -E 'number_of_executed_units' "$log" | sed 's/.*: */  executions: /'
+    echo "Fuzzing: $target, $seconds s,$(sed -n 's/.*number_of_executed_units: */ /p' "$log") executions"
     rm -rf "$corpus"
-done
+}
+export -f fuzz
+export seconds
+printf '%s\n' "${targets[@]}" | xargs -P "$jobs" -I TARGET bash -c 'fuzz TARGET'
 echo "Fuzzing: no findings in ${#targets[@]} targets"

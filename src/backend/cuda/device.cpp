@@ -48,13 +48,14 @@ int count_devices() {
     int driver = 0, runtime = 0;
     (void)cudaDriverGetVersion(&driver);
     (void)cudaRuntimeGetVersion(&runtime);
-    if (status == cudaErrorInsufficientDriver || (driver > 0 && driver < runtime / 1000 * 1000))
+    if (driver > 0 && driver < runtime / 1000 * 1000)
         throw DeviceError(fmt::format(
             "device cuda: the driver serves CUDA {}.{}, this elmo needs {}.0; update the driver, or "
             "use --device cpu",
             driver / 1000, driver % 1000 / 10, runtime / 1000));
-    throw DeviceError(fmt::format("device cuda: no GPU found ({}); use --device cpu",
-                                  status == cudaSuccess ? "no device" : cudaGetErrorString(status)));
+    throw DeviceError(
+        fmt::format("device cuda: no GPU found ({}); use --device cpu",
+                    driver == 0 ? "there is no NVIDIA driver" : cudaGetErrorString(status)));
 }
 
 }  // namespace
