@@ -31,17 +31,20 @@ std::string read_recipe(const std::filesystem::path& path) {
     return text;
 }
 
-// The file, or the built-in recipe of that name where there is no such file.
+// The file, or the built-in recipe of that name where there is no such file (a folder of that name is none:
+// the demonstration leaves one called demo).
 std::string find_recipe(const std::filesystem::path& path) {
     const std::string name = path.string();
     std::error_code ignored;
-    if (std::filesystem::exists(path, ignored)) return read_recipe(path);
+    if (std::filesystem::exists(path, ignored) && !std::filesystem::is_directory(path, ignored))
+        return read_recipe(path);
     std::vector<std::string> names;
     for (const BuiltinRecipe& recipe : builtin_recipes()) {
         if (recipe.name == name) return std::string(recipe.text);
         names.emplace_back(recipe.name);
     }
-    if (const std::string near = nearest(name, names); !near.empty())
+    if (const std::string near = nearest(name, names);
+        !near.empty() && !std::filesystem::exists(path, ignored))
         throw DataError(
             fmt::format("{}: neither a file nor a built-in recipe{}", name, did_you_mean(name, names)));
     return read_recipe(path);  // says why not

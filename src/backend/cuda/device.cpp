@@ -53,9 +53,8 @@ int count_devices() {
             "device cuda: the driver serves CUDA {}.{}, this elmo needs {}.0; update the driver, or "
             "use --device cpu",
             driver / 1000, driver % 1000 / 10, runtime / 1000));
-    throw DeviceError(
-        fmt::format("device cuda: no GPU found ({}); use --device cpu",
-                    driver == 0 ? "there is no NVIDIA driver" : cudaGetErrorString(status)));
+    throw DeviceError(fmt::format("device cuda: no GPU found ({}); use --device cpu",
+                                  driver == 0 ? "there is no NVIDIA driver" : cudaGetErrorString(status)));
 }
 
 }  // namespace
