@@ -12,20 +12,6 @@ namespace {
 
 using namespace test;
 
-EncoderSpec spec_of(const std::string& family, DType dtype = DType::kBf16) {
-    EncoderSpec spec;
-    if (family == "bag") {
-        spec.vocab = 31;
-        spec.width = 16;
-        spec.intermediate = 16;
-        spec.norm_epsilon = 1e-6f;
-    } else {
-        spec = read_encoder_spec(fs::path(ELMO_SOURCE_DIR) / "tests/model/golden" / family);
-    }
-    spec.dtype = dtype;
-    return spec;
-}
-
 const Texts kTexts = pack({{3, 5, 5, 12}, {7}, {7, 1, 2, 8, 22, 6, 4}});
 
 std::string message_of(const std::function<void()>& body) {

@@ -65,6 +65,21 @@ inline Texts pack(const std::vector<std::vector<std::int32_t>>& texts) {
     return packed;
 }
 
+// A small encoder of a family: bag, or the one whose golden files lie here.
+inline EncoderSpec spec_of(const std::string& family, DType dtype = DType::kBf16) {
+    EncoderSpec spec;
+    if (family == "bag") {
+        spec.vocab = 31;
+        spec.width = 16;
+        spec.intermediate = 16;
+        spec.norm_epsilon = 1e-6f;
+    } else {
+        spec = read_encoder_spec(fs::path(ELMO_SOURCE_DIR) / "tests/model/golden" / family);
+    }
+    spec.dtype = dtype;
+    return spec;
+}
+
 // An encoder and its memory, planned on a dry arena and then taken.
 struct Model {
     std::unique_ptr<Backend> backend;

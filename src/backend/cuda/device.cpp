@@ -40,10 +40,11 @@ class DeviceBlock : public MemoryBlock {
     std::int64_t bytes_;
 };
 
-int count_devices() {
+// DeviceError that says why, where there is no GPU to use.
+void require_gpu() {
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
-    if (status == cudaSuccess && count > 0) return count;
+    if (status == cudaSuccess && count > 0) return;
     (void)cudaGetLastError();
     int driver = 0, runtime = 0;
     (void)cudaDriverGetVersion(&driver);
@@ -54,7 +55,9 @@ int count_devices() {
             "use --device cpu",
             driver / 1000, driver % 1000 / 10, runtime / 1000));
     throw DeviceError(fmt::format("device cuda: no GPU found ({}); use --device cpu",
-                                  driver == 0 ? "there is no NVIDIA driver" : cudaGetErrorString(status)));
+                                  driver == 0             ? "there is no NVIDIA driver"
+                                  : status == cudaSuccess ? "the driver sees none"
+                                                          : cudaGetErrorString(status)));
 }
 
 }  // namespace
@@ -77,7 +80,7 @@ void check_launch(const char* op) {
 
 void CudaBackend::start() {
     if (stream_ != nullptr) return;
-    count_devices();
+    require_gpu();
     check(cudaSetDevice(device_), "choosing the GPU");
     check(cudaGetDeviceProperties(&properties_, device_), "reading the GPU's properties");
     if (properties_.major < 8)
@@ -120,7 +123,7 @@ std::unique_ptr<MemoryBlock> CudaBackend::allocate(std::int64_t bytes) {
 }
 
 std::int64_t CudaBackend::free_bytes() const {
-    count_devices();
+    require_gpu();
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "asking for free memory");
     return static_cast<std::int64_t>(free);
