@@ -1,5 +1,6 @@
 // Addressed noise: random bits as a pure function of (seed, step, stream, row, column), through
-// Philox4x32-10 (Salmon et al., 2011). Nothing is drawn in sequence, so the same address gives the
+// Philox4x32-7 (Salmon et al., 2011: the fewest rounds that pass their tests; noise is a large part of the
+// head's update). Nothing is drawn in sequence, so the same address gives the
 // same bits on every backend, with any number of threads, chunks or ranks, before and after a resume.
 //
 // One Philox block of 128 bits serves eight neighbouring columns with 16 bits each: column c takes
@@ -15,15 +16,39 @@ namespace elmo {
 
 using PhiloxBlock = std::array<std::uint32_t, 4>;
 
+constexpr int kPhiloxRounds = 7;
+
+constexpr PhiloxBlock philox_round(const PhiloxBlock& c, std::uint32_t key0, std::uint32_t key1) {
+    const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c[0];
+    const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c[2];
+    return {static_cast<std::uint32_t>(p1 >> 32) ^ c[1] ^ key0, static_cast<std::uint32_t>(p1),
+            static_cast<std::uint32_t>(p0 >> 32) ^ c[3] ^ key1, static_cast<std::uint32_t>(p0)};
+}
+
 constexpr PhiloxBlock philox4x32(PhiloxBlock counter, std::uint32_t key0, std::uint32_t key1) {
-    for (int round = 0; round < 10; ++round) {
-        const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * counter[0];
-        const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * counter[2];
-        counter = {static_cast<std::uint32_t>(p1 >> 32) ^ counter[1] ^ key0, static_cast<std::uint32_t>(p1),
-                   static_cast<std::uint32_t>(p0 >> 32) ^ counter[3] ^ key1, static_cast<std::uint32_t>(p0)};
+    for (int round = 0; round < kPhiloxRounds; ++round) {
+        counter = philox_round(counter, key0, key1);
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
+    return counter;
+}
+
+// The keys of all rounds, worked out once.
+struct PhiloxKeys {
+    std::uint32_t key[kPhiloxRounds][2];
+};
+constexpr PhiloxKeys philox_keys(std::uint64_t seed) {
+    PhiloxKeys keys{};
+    for (std::uint32_t round = 0; round < kPhiloxRounds; ++round) {
+        keys.key[round][0] = static_cast<std::uint32_t>(seed) + round * 0x9E3779B9u;
+        keys.key[round][1] = static_cast<std::uint32_t>(seed >> 32) + round * 0xBB67AE85u;
+    }
+    return keys;
+}
+constexpr PhiloxBlock philox4x32(PhiloxBlock counter, const PhiloxKeys& keys) {
+    for (int round = 0; round < kPhiloxRounds; ++round)
+        counter = philox_round(counter, keys.key[round][0], keys.key[round][1]);
     return counter;
 }
 
@@ -37,14 +62,17 @@ struct NoiseKey {
 
 inline constexpr std::int64_t kNoiseColumns = 8;  // columns that one block serves
 
+constexpr PhiloxBlock noise_counter(const NoiseKey& key, std::int64_t row, std::int64_t block) {
+    const auto urow = static_cast<std::uint64_t>(row);
+    return {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(urow),
+            static_cast<std::uint32_t>(key.step),
+            (static_cast<std::uint32_t>(urow >> 32) & 0xffu) | (key.stream << 8) |
+                (static_cast<std::uint32_t>(key.step >> 32) << 24)};
+}
+
 // The 128 bits of columns [8*block, 8*block + 8) of a row. Rows are below 2^40, blocks below 2^32.
 constexpr PhiloxBlock noise_block(const NoiseKey& key, std::int64_t row, std::int64_t block) {
-    const auto urow = static_cast<std::uint64_t>(row);
-    const PhiloxBlock counter = {static_cast<std::uint32_t>(block), static_cast<std::uint32_t>(urow),
-                                 static_cast<std::uint32_t>(key.step),
-                                 (static_cast<std::uint32_t>(urow >> 32) & 0xffu) | (key.stream << 8) |
-                                     (static_cast<std::uint32_t>(key.step >> 32) << 24)};
-    return philox4x32(counter, static_cast<std::uint32_t>(key.seed),
+    return philox4x32(noise_counter(key, row, block), static_cast<std::uint32_t>(key.seed),
                       static_cast<std::uint32_t>(key.seed >> 32));
 }
 

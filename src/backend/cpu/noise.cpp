@@ -30,7 +30,7 @@ inline void noise_blocks(const NoiseKey& key, std::int64_t row, std::uint32_t fi
         c3[l] = last;
     }
     auto key0 = static_cast<std::uint32_t>(key.seed), key1 = static_cast<std::uint32_t>(key.seed >> 32);
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < kPhiloxRounds; ++round) {
         for (int l = 0; l < kLanes; ++l) {
             const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * c0[l];
             const std::uint64_t p1 = std::uint64_t{0xCD9E8D57u} * c2[l];
@@ -74,7 +74,7 @@ __attribute__((target("avx512f"))) void noise_blocks_avx512(const NoiseKey& key,
     const __m512i factor0 = _mm512_set1_epi32(static_cast<int>(0xD2511F53u));
     const __m512i factor1 = _mm512_set1_epi32(static_cast<int>(0xCD9E8D57u));
     auto key0 = static_cast<std::uint32_t>(key.seed), key1 = static_cast<std::uint32_t>(key.seed >> 32);
-    for (int round = 0; round < 10; ++round) {
+    for (int round = 0; round < kPhiloxRounds; ++round) {
         __m512i high0, low0, high1, low1;
         multiply_wide(c0, factor0, high0, low0);
         multiply_wide(c2, factor1, high1, low1);
