@@ -79,7 +79,8 @@ TEST(HeadStep, WithinBoundsInTiles) {
                 const DType input = storage == DType::kF32 ? DType::kF32 : DType::kBf16;
                 const auto x = make_coarse_input("x", input, s.batch, s.width, rng);
                 const auto w = make_coarse_input("w before", storage, s.labels, s.width, rng);
-                check_step(*x, *w, 0.05, kind, true, rng);
+                check_step(*x, *w, 0.05, kind, s.batch < 256,
+                           rng);  // long sums of any size leave roundings open
                 if (s.batch * s.width * s.labels < 2000000) {
                     const auto any_x = make_input("x", DType::kBf16, s.batch, s.width, rng);
                     const auto any_w = make_input("w before", storage, s.labels, s.width, rng, 0.1);
@@ -200,20 +201,22 @@ Outcome run_step(const HeadShape& s, DType storage, const std::string& kind, std
     return {w.bytes(), dx.bytes(), result.loss_sum, result.saturations};
 }
 
-// Weights, dx and loss, bit for bit. 5003 labels make 20 tiles: more than the slices dx is summed in.
+// Weights, dx and loss, bit for bit. There are more tiles than slices that dx is summed in: 20 of 256 labels
+// on a CPU, 157 of 128 on a GPU, whose matrix instructions want the second shape.
 TEST(HeadStep, ChunksAndRunsAndThreadsDoNotMatter) {
-    const HeadShape s{9, 11, 5003};
-    for (const std::string& kind : head_products())
-        for (const DType storage : kHeadStorages) {
-            if (repeats(kind, storage)) continue;
-            SCOPED_TRACE(std::string(name_of(storage)) + ", " + kind + " products");
-            const Outcome expected = run_step(s, storage, kind, 1, 1);
-            const std::pair<std::int64_t, int> cuts[] = {{1, 2}, {1, 3}, {3, 1},  {3, 2},   {8, 1},
-                                                         {8, 3}, {7, 2}, {20, 2}, {1000, 1}};
-            for (const auto& [chunks, threads] : cuts)
-                EXPECT_TRUE(run_step(s, storage, kind, chunks, threads) == expected)
-                    << chunks << " chunks, " << threads << " threads";
-        }
+    const HeadShape shapes[] = {{9, 11, 5003}, {130, 128, 20011}};
+    for (const HeadShape& s : std::span(shapes).first(kTestsGpu ? 2 : 1))
+        for (const std::string& kind : head_products())
+            for (const DType storage : kHeadStorages) {
+                if (repeats(kind, storage)) continue;
+                SCOPED_TRACE(describe(s, storage, kind));
+                const Outcome expected = run_step(s, storage, kind, 1, 1);
+                const std::pair<std::int64_t, int> cuts[] = {{1, 2}, {1, 3}, {3, 1},  {3, 2},   {8, 1},
+                                                             {8, 3}, {7, 2}, {20, 2}, {1000, 1}};
+                for (const auto& [chunks, threads] : cuts)
+                    EXPECT_TRUE(run_step(s, storage, kind, chunks, threads) == expected)
+                        << chunks << " chunks, " << threads << " threads";
+            }
 }
 
 // Rows that only pad a tile take no part: the first labels of a longer head behave as if they were alone.

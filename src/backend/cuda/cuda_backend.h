@@ -103,7 +103,9 @@ class CudaBackend : public Backend {
     void reserve_head(Arena& arena, const Workload& workload);
     void reserve_ranking(Arena& arena, const Workload& workload);
     // The batch as the head's products take it, and their common arguments.
-    HeadArgs stage_head(const View& x_BD, const View& w_LD, bool for_update);
+    HeadArgs stage_head(const View& x, const View& w, bool for_update, bool on_hopper);
+    // Whether Hopper's kernels do this step.
+    bool on_hopper(const HeadStep& op) const;
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
     void rank_tiles(const HeadArgs& a, const HeadTopK& op);
 

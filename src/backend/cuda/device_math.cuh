@@ -174,6 +174,22 @@ __device__ __forceinline__ void decode4(std::uint32_t codes, std::uint32_t& low,
     high = reinterpret_cast<const std::uint32_t&>(rb);
 }
 
+// As decode4, but the pairs are bytes 0 and 2, and 1 and 3: fewer instructions.
+template <class F>
+__device__ __forceinline__ void decode_alternate(std::uint32_t codes, std::uint32_t& even,
+                                                 std::uint32_t& odd) {
+    constexpr int kUp = 7 - F::kMantissa;
+    constexpr std::uint32_t kSign = 0x80008000u, kSize = 0x007f007fu << kUp;
+    const std::uint32_t e = ((codes << kUp) & kSize) | ((codes << 8) & kSign);
+    const std::uint32_t o = ((codes >> (8 - kUp)) & kSize) | (codes & kSign);
+    const std::uint32_t factor = 0x7b807b80u;  // 2^120 twice
+    const __nv_bfloat162 scale = reinterpret_cast<const __nv_bfloat162&>(factor);
+    const __nv_bfloat162 re = __hmul2(reinterpret_cast<const __nv_bfloat162&>(e), scale);
+    const __nv_bfloat162 ro = __hmul2(reinterpret_cast<const __nv_bfloat162&>(o), scale);
+    even = reinterpret_cast<const std::uint32_t&>(re);
+    odd = reinterpret_cast<const std::uint32_t&>(ro);
+}
+
 #endif
 
 }  // namespace elmo::cuda

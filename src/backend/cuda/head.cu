@@ -1,5 +1,6 @@
 // The head's step and ranking: chunks of labels through three products (logits and g, dx, update), on tensor
-// cores where the shape allows (head_tiles.cuh), else plainly (head_simple.cuh).
+// cores where the shape allows (head_hopper.cuh on Hopper, else head_tiles.cuh), else plainly
+// (head_simple.cuh).
 //
 // dx: tile t of 128 labels adds to slice t % slices, each slice in the order of its tiles, the slices in
 // order: the sum depends on the shape alone, not on the chunks.
@@ -7,6 +8,7 @@
 #include <limits>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/head_hopper.h"
 #include "backend/cuda/head_simple.cuh"
 #include "backend/cuda/head_tiles.cuh"
 #include "elmo/error.h"
@@ -14,7 +16,8 @@
 namespace elmo::cuda {
 namespace {
 
-constexpr std::int64_t kChunkBytes = std::int64_t{32} << 20;  // of g: it should stay in the L2 cache
+// Of g: its memory serves the encoder's backward too, and every chunk costs three launches.
+constexpr std::int64_t kChunkBytes = std::int64_t{192} << 20;
 constexpr long long kNever = std::numeric_limits<long long>::max();
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) {
@@ -203,22 +206,29 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
     head_.x_update = arena.allocate("scratch/head_update_input", DType::kF32, padded, w.width);
     head_.g = arena.allocate("scratch/head_logit_gradient", DType::kBf16,
                              (tiles + chunks - 1) / chunks * kLabelTile, padded);
-    head_.dx_slices =
-        arena.allocate("scratch/head_input_gradient_slices", DType::kF32,
-                       slices_for(w.labels, padded, w.width), std::max<std::int64_t>(w.batch, 1) * w.width);
+    head_.dx_slices = arena.allocate(
+        "scratch/head_input_gradient_slices", DType::kF32,
+        std::max(slices_for(w.labels, padded, w.width), hopper::slices_for(w.labels, padded, w.width)),
+        std::max<std::int64_t>(w.batch, 1) * w.width);
     head_.positive_labels =
         arena.allocate("scratch/positive_labels", DType::kI64, 1, std::max<std::int64_t>(w.positives, 1));
     head_.positive_samples =
         arena.allocate("scratch/positive_samples", DType::kI32, 1, std::max<std::int64_t>(w.positives, 1));
     head_.tile_starts = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
-    head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1, tiles * (padded / kBatchTile) * 4);
+    head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1,
+                                  tiles * (padded / kBatchTile) * hopper::kLossParts);
     head_.report = arena.allocate("scratch/head_report", DType::kU8, 1, sizeof(HeadReport));
     if (arena.dry()) return;
     reset_report_kernel<<<1, 1, 0, stream_>>>(static_cast<HeadReport*>(head_.report.data));
     check_launch("head, report");
 }
 
-HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update) {
+bool CudaBackend::on_hopper(const HeadStep& op) const {
+    return properties_.major == 9 &&
+           hopper::takes(op.x_BD, op.w_LD, round_up(std::max<std::int64_t>(op.x_BD.rows, 1), kBatchTile));
+}
+
+HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update, bool on_hopper) {
     HeadArgs a;
     a.labels = w.rows;
     a.batch = x.rows;
@@ -230,6 +240,10 @@ HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update) 
     const bool tiled = on_tiles(x, w), codes = size_of(w.dtype) == 1;
     const std::int64_t rows = tiled ? a.padded_batch : a.batch;
     if (a.padded_batch > head_.x_logit.rows) throw DeviceError("head: a batch larger than was planned for");
+    if (on_hopper) {
+        hopper::stage(x, w.dtype, a, stream_);
+        return a;
+    }
     with_type(x, [&](auto* in) {
         using In = std::remove_pointer_t<decltype(in)>;
         const auto launch = [&](auto kernel) {
@@ -248,7 +262,8 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
     if (count > head_.positive_labels.size())
         throw DeviceError("head: more positives in a batch than were planned for");
-    HeadArgs a = stage_head(op.x_BD, op.w_LD, true);
+    const bool on_hopper = this->on_hopper(op);
+    HeadArgs a = stage_head(op.x_BD, op.w_LD, true, on_hopper);
     positive_labels_.resize(op.positives.size());
     positive_samples_.resize(op.positives.size());
     for (std::size_t i = 0; i < op.positives.size(); ++i) {
@@ -263,7 +278,8 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     check_launch("head, positives");
     a.g_CB = static_cast<std::uint16_t*>(head_.g.data);
     a.dx_slices = head_.dx_slices.as<float>();
-    a.num_slices = slices_for(labels, a.padded_batch, a.width);
+    a.num_slices = on_hopper ? hopper::slices_for(labels, a.padded_batch, a.width)
+                             : slices_for(labels, a.padded_batch, a.width);
     a.positive_labels = head_.positive_labels.as<std::int64_t>();
     a.positive_samples = head_.positive_samples.as<std::int32_t>();
     a.tile_starts = head_.tile_starts.as<std::int32_t>();
@@ -272,6 +288,7 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     a.lr = op.lr;
     a.keep = 1.0f - op.lr * op.weight_decay;
     a.rounding = op.rounding;
+    a.rounding_keys = philox_keys(op.rounding.seed);
     const bool tiled = on_tiles(op.x_BD, op.w_LD);
     const std::int64_t room = head_.g.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
     std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
@@ -279,6 +296,10 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     for (std::int64_t chunk = 0; chunk < chunks && tiles > 0; ++chunk) {
         a.first_tile = tiles * chunk / chunks;
         a.last_tile = tiles * (chunk + 1) / chunks;
+        if (on_hopper) {
+            hopper::run_chunk(a, op.w_LD.dtype, properties_.multiProcessorCount, stream_);
+            continue;
+        }
         with_storage(op.w_LD.dtype, [&](auto storage) {
             using S = decltype(storage);
             if constexpr (!std::is_same_v<S, StorageF32>)
@@ -292,8 +313,9 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
         static_cast<long long>(op.rounding.step), a.report);
     check_launch("head, input gradient");
     if (!op.want_loss) return {};
-    const std::int64_t parts =
-        tiled ? tiles * (a.padded_batch / kBatchTile) : tiles * 2 * (a.padded_batch / simple::kEdge);
+    const std::int64_t parts = on_hopper ? tiles * (a.padded_batch / kBatchTile) * hopper::kLossParts
+                               : tiled   ? tiles * (a.padded_batch / kBatchTile)
+                                         : tiles * 2 * (a.padded_batch / simple::kEdge);
     add_losses_kernel<<<1, kThreads, 0, stream_>>>(a.losses, parts, a.report);
     check_launch("head, loss");
     HeadReport report{};

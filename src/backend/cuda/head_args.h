@@ -35,6 +35,7 @@ struct HeadArgs {
     HeadReport* report = nullptr;
     float lr = 0, keep = 1;
     NoiseKey rounding;
+    PhiloxKeys rounding_keys{};  // of rounding.seed
     // Ranking.
     std::uint64_t* candidates = nullptr;        // [B, capacity]
     std::int32_t* counts = nullptr;             // [B]

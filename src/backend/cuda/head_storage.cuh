@@ -2,27 +2,24 @@
 // a time (one block of noise) on the fast one.
 #pragma once
 
+#include <cuda_fp16.h>
+
 #include "backend/cuda/device_math.cuh"
 #include "backend/cuda/head_args.h"
 
 namespace elmo::cuda {
 
 // NaN where one of them is.
-__device__ __forceinline__ float sum_of_sizes(const float (&v)[8]) {
+__device__ __forceinline__ float sum_of_squares(const float (&v)[8]) {
     float sum = 0;
 #pragma unroll
-    for (const float x : v) sum += fabsf(x);
+    for (const float x : v) sum = fmaf(x, x, sum);
     return sum;
 }
 
-// The bits of the largest size: larger than those of any number where one is NaN.
-__device__ __forceinline__ std::uint32_t largest_bits(const float (&v)[8]) {
-    std::uint32_t largest = 0;
-#pragma unroll
-    for (const float x : v) largest = max(largest, __float_as_uint(x) & 0x7fffffffu);
-    return largest;
-}
-
+// Storages that take eight at a time unpack them times kUnpacked, and round numbers that are so multiplied.
+// round8 is right for numbers within the format's range; within_range brings a number there, and counts it; a
+// sum of squares below kSquares tells that all are.
 struct StorageF32 {
     using Raw = float;
     static __device__ float load(const Raw* w, std::int64_t i) { return w[i]; }
@@ -41,23 +38,27 @@ struct StorageBf16 {
                                  std::int64_t column, std::uint32_t&) {
         w[i] = stochastic_bf16(x, noise16(key, row, column));
     }
+    using Eight = uint4;  // eight weights
+    static constexpr float kUnpacked = 1.0f;
+    static __device__ __forceinline__ void unpack(const Eight& eight, float (&v)[8]) { unpack8(eight, v); }
     static __device__ __forceinline__ void load8(const Raw* w, float (&v)[8]) {
-        unpack8(*reinterpret_cast<const uint4*>(w), v);
+        unpack(*reinterpret_cast<const Eight*>(w), v);
     }
-    static __device__ __forceinline__ void store8(Raw* w, const float (&v)[8], const PhiloxBlock& noise,
-                                                  std::uint32_t&) {
+    static constexpr float kSquares = 1e37f;
+    // What noise would carry to infinity becomes the largest number; infinity stays, NaN stays NaN.
+    static __device__ __forceinline__ float within_range(float x, std::uint32_t&) {
+        constexpr std::uint32_t kLargest = 0x7f7f0000u, kInfinity = 0x7f800000u;
+        const std::uint32_t size = __float_as_uint(x) & 0x7fffffffu;
+        if (size > kInfinity) return __uint_as_float(0x7fc00000u);
+        return size > kLargest && size < kInfinity ? copysignf(__uint_as_float(kLargest), x) : x;
+    }
+    static __device__ __forceinline__ Eight round8(const float (&v)[8], const PhiloxBlock& noise) {
         std::uint32_t words[4];
-        if (sum_of_sizes(v) < 1e38f) {  // all finite, and no noise carries them to infinity
 #pragma unroll
-            for (int i = 0; i < 4; ++i)
-                words[i] = __byte_perm(__float_as_uint(v[2 * i]) + (noise[i] & 0xffffu),
-                                       __float_as_uint(v[2 * i + 1]) + (noise[i] >> 16), 0x7632);
-        } else {
-            for (int i = 0; i < 4; ++i)
-                words[i] = stochastic_bf16(v[2 * i], noise[i] & 0xffffu) |
-                           static_cast<std::uint32_t>(stochastic_bf16(v[2 * i + 1], noise[i] >> 16)) << 16;
-        }
-        *reinterpret_cast<uint4*>(w) = make_uint4(words[0], words[1], words[2], words[3]);
+        for (int i = 0; i < 4; ++i)
+            words[i] = __byte_perm(__float_as_uint(v[2 * i]) + (noise[i] & 0xffffu),
+                                   __float_as_uint(v[2 * i + 1]) + (noise[i] >> 16), 0x7632);
+        return make_uint4(words[0], words[1], words[2], words[3]);
     }
 };
 
@@ -74,55 +75,69 @@ struct StorageCode {
                                  std::int64_t column, std::uint32_t& saturated) {
         w[i] = static_cast<Raw>(stochastic_code<F>(x, noise16(key, row, column), saturated));
     }
+    using Eight = uint2;  // eight weights
     static __device__ __forceinline__ void load8(const Raw* w, float (&v)[8]) {
-        const uint2 codes = *reinterpret_cast<const uint2*>(w);
-        uint4 pairs;
-        decode4<F>(codes.x, pairs.x, pairs.y);
-        decode4<F>(codes.y, pairs.z, pairs.w);
-        unpack8(pairs, v);
+        unpack(*reinterpret_cast<const Eight*>(w), v);
     }
-    static __device__ __forceinline__ void store8(Raw* w, const float (&v)[8], const PhiloxBlock& noise,
-                                                  std::uint32_t& saturated) {
-        std::uint32_t words[2];
-        if (largest_bits(v) <= __float_as_uint(F::kMax)) {  // none saturates, none is NaN
-#pragma unroll
-            for (int i = 0; i < 2; ++i) words[i] = four_codes(v + 4 * i, noise[2 * i], noise[2 * i + 1]);
-        } else {
-            words[0] = words[1] = 0;
-            for (int i = 0; i < 8; ++i)
-                words[i / 4] |= stochastic_code<F>(v[i], noise_word(noise, i), saturated) << (i % 4 * 8);
-        }
-        *reinterpret_cast<uint2*>(w) = make_uint2(words[0], words[1]);
+    static constexpr float kUnpacked = 0x1p-8f;  // 2^(kMiniBias - 15): a code's bits, put where FP16 has them
+    static __device__ __forceinline__ void unpack(const Eight& codes, float (&v)[8]) {
+        unpack4(codes.x, v);
+        unpack4(codes.y, v + 4);
+    }
+    static constexpr float kLargest = F::kMax * kUnpacked;
+    static constexpr float kSquares =
+        kLargest * kLargest * (1.0f - 0x1p-16f);  // with room for the sum's rounding
+    static __device__ __forceinline__ float within_range(float x, std::uint32_t& saturated) {
+        if (fabsf(x) <= kLargest) return x;
+        ++saturated;
+        return copysignf(kLargest, x);
+    }
+    static __device__ __forceinline__ Eight round8(const float (&v)[8], const PhiloxBlock& noise) {
+        return make_uint2(four_codes(v, noise[0], noise[1]), four_codes(v + 4, noise[2], noise[3]));
     }
 
   private:
-    // stochastic_code of four numbers within range, without its branches: a number below the smallest normal
-    // one is moved up by that (towards zero, which drops only what the 17 bits do not see) and counted from
-    // there.
+    static __device__ __forceinline__ void unpack4(std::uint32_t codes, float* v) {
+        constexpr int kUp = 10 - F::kMantissa;
+        constexpr std::uint32_t kSign = 0x80008000u, kSize = 0x007f007fu << kUp;
+        const std::uint32_t even = ((codes << kUp) & kSize) | ((codes << 8) & kSign);
+        const std::uint32_t odd = ((codes >> (8 - kUp)) & kSize) | (codes & kSign);
+        const float2 a = __half22float2(reinterpret_cast<const __half2&>(even)),
+                     b = __half22float2(reinterpret_cast<const __half2&>(odd));
+        v[0] = a.x, v[1] = b.x, v[2] = a.y, v[3] = b.y;
+    }
+
+    // stochastic_code of four numbers within range, without its branches: multiplied by the difference of the
+    // biases (towards zero, which drops only what the 17 bits do not see) a number has its code's bits, also
+    // below the smallest normal one, where the product is subnormal as the code is.
     static __device__ __forceinline__ std::uint32_t four_codes(const float* v, std::uint32_t low,
                                                                std::uint32_t high) {
         constexpr int kShift = 23 - F::kMantissa - 17;
-        constexpr std::uint32_t kOffset = static_cast<std::uint32_t>(127 - kMiniBias) << F::kMantissa;
-        constexpr float kSmallest = 0x1p-6f;
-        std::uint32_t code[4];
+        constexpr float kBias = 0x1p-120f / kUnpacked;  // 2^(kMiniBias - 127)
+        std::uint32_t code[4];                          // in the upper byte
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
             const std::uint32_t word = i < 2 ? low : high;
-            const std::uint32_t carry = (i % 2 == 0 ? (word << 1) & 0x1fffeu : (word >> 15) & 0x1fffeu) + 1;
-            const float size = fabsf(v[i]);
-            const bool small = size < kSmallest;
-            const float moved = small ? __fadd_rz(size, kSmallest) : size;
-            const std::uint32_t fixed = (__float_as_uint(moved) >> kShift) + carry;
-            code[i] = (fixed >> 17) - (small ? kOffset + (1u << F::kMantissa) : kOffset);
+            // 16 bits of noise and the half that follows them, at the top.
+            const std::uint32_t noise = i % 2 == 0 ? word * 65536u + 0x8000u : (word & 0xffff0000u) | 0x8000u;
+            const std::uint32_t fixed =
+                __float_as_uint(__fmul_rz(fabsf(v[i]), kBias)) + (noise >> (15 - kShift));
+            code[i] = (fixed << (7 - kShift)) | (__float_as_uint(v[i]) & 0x80000000u);
         }
-        const std::uint32_t codes =
-            __byte_perm(__byte_perm(code[0], code[1], 0x0040), __byte_perm(code[2], code[3], 0x0040), 0x5410);
-        const std::uint32_t signs =
-            __byte_perm(__byte_perm(__float_as_uint(v[0]), __float_as_uint(v[1]), 0x0073),
-                        __byte_perm(__float_as_uint(v[2]), __float_as_uint(v[3]), 0x0073), 0x5410);
-        return codes | (signs & 0x80808080u);
+        return __byte_perm(__byte_perm(code[0], code[1], 0x0073), __byte_perm(code[2], code[3], 0x0073),
+                           0x5410);
     }
 };
+
+// Stores eight weights of a row, which begin at a multiple of eight columns.
+template <class S>
+__device__ __forceinline__ void store8(typename S::Raw* w, float (&v)[8], const PhiloxBlock& noise,
+                                       std::uint32_t& saturated) {
+    if (!(sum_of_squares(v) < S::kSquares))
+        for (float& x : v) x = S::within_range(x, saturated);
+    *reinterpret_cast<typename S::Eight*>(w) = S::round8(v, noise);
+}
+
 using StorageE4M3 = StorageCode<E4M3>;
 using StorageE3M4 = StorageCode<E3M4>;
 

@@ -11,6 +11,21 @@ __device__ __forceinline__ std::uint32_t shared_address(const void* p) {
     return static_cast<std::uint32_t>(__cvta_generic_to_shared(p));
 }
 
+__device__ __forceinline__ void store_shared(std::uint32_t to, const uint4& v) {
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};\n" ::"r"(to), "r"(v.x), "r"(v.y), "r"(v.z),
+                 "r"(v.w)
+                 : "memory");
+}
+
+__device__ __forceinline__ uint4 load_shared(std::uint32_t from) {
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];\n"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(from)
+                 : "memory");
+    return v;
+}
+
 // Copies 16 bytes to shared memory; zeros where `valid` is false.
 __device__ __forceinline__ void copy_async(std::uint32_t to, const void* from, bool valid) {
     const int bytes = valid ? 16 : 0;

@@ -1,0 +1,91 @@
+#include "backend/cuda/head_hopper.h"
+
+#include <algorithm>
+
+#include "backend/cuda/check.h"
+#include "backend/cuda/head_hopper.cuh"
+#include "elmo/error.h"
+
+namespace elmo::cuda::hopper {
+namespace {
+
+template <class Kernel>
+void launch(Kernel* kernel, dim3 grid, int groups, int shared, cudaStream_t stream, const HeadArgs& a,
+            const char* what) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), what);
+    kernel<<<grid, static_cast<unsigned>(groups * kGroupThreads), static_cast<std::size_t>(shared), stream>>>(
+        a);
+    check_launch(what);
+}
+
+template <class S, int N>
+void run_input_gradient(const HeadArgs& a, cudaStream_t stream) {
+    launch(input_gradient_kernel<S, N>,
+           dim3(static_cast<unsigned>(a.width / N), static_cast<unsigned>(a.padded_batch / kBatchTile),
+                static_cast<unsigned>(a.num_slices)),
+           kInputGroups, kInputShared<S, N>, stream, a, "head, input gradient");
+}
+
+template <class S>
+void run(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
+    const std::int64_t batches = a.padded_batch / kBatchTile, tiles = (a.last_tile - a.first_tile) * 2;
+    // Blocks that have work.
+    const auto most = [&](std::int64_t groups) { return (tiles + groups - 1) / groups; };
+    const dim3 logit_grid(
+        static_cast<unsigned>(std::clamp<std::int64_t>(multiprocessors / batches, 1, most(kLogitGroups))),
+        static_cast<unsigned>(batches));
+    if (a.losses != nullptr)
+        launch(gradient_kernel<S, true>, logit_grid, kLogitGroups, logit_shared(a.width), stream, a,
+               "head, logits");
+    else
+        launch(gradient_kernel<S, false>, logit_grid, kLogitGroups, logit_shared(a.width), stream, a,
+               "head, logits");
+    if (a.width % 192 == 0)
+        run_input_gradient<S, 192>(a, stream);
+    else
+        run_input_gradient<S, 128>(a, stream);
+    const std::int64_t columns = a.width / kUpdateColumns;
+    launch(a.keep == 1.0f ? update_kernel<S, false> : update_kernel<S, true>,
+           static_cast<unsigned>(columns *
+                                 std::clamp<std::int64_t>(multiprocessors / columns, 1, most(kUpdateGroups))),
+           kUpdateGroups, update_shared(a.padded_batch), stream, a, "head, update");
+}
+
+}  // namespace
+
+bool takes(const View& x, const View& w, std::int64_t padded_batch) {
+    return x.dtype == DType::kBf16 && (w.dtype == DType::kBf16 || size_of(w.dtype) == 1) &&
+           fits(w.cols, padded_batch);
+}
+
+std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {
+    constexpr std::int64_t kMultiprocessors =
+        132;  // of the large Hopper cards: sums are the same on all of them
+    const std::int64_t blocks = padded_batch / kBatchTile * (width / (width % 192 == 0 ? 192 : 128));
+    const std::int64_t tiles = std::max<std::int64_t>((labels + kLabelTile - 1) / kLabelTile, 1);
+    return std::clamp<std::int64_t>(kMultiprocessors / std::max<std::int64_t>(blocks, 1), 1,
+                                    std::min<std::int64_t>(tiles, kMostSlices));
+}
+
+void stage(const View& x, DType storage, HeadArgs& a, cudaStream_t stream) {
+    stage_kernel<<<blocks_for(a.padded_batch * a.width, kThreads), kThreads, 0, stream>>>(
+        static_cast<const bf16*>(x.data), a.batch, a.padded_batch, a.width, storage == DType::kE4M3,
+        size_of(storage) == 1, static_cast<bf16*>(const_cast<void*>(a.x_update)),
+        static_cast<bf16*>(const_cast<void*>(a.x_logit)));
+    check_launch("head, staging");
+}
+
+void run_chunk(const HeadArgs& a, DType storage, int multiprocessors, cudaStream_t stream) {
+    switch (storage) {
+        case DType::kBf16:
+            return run<StorageBf16>(a, multiprocessors, stream);
+        case DType::kE4M3:
+            return run<StorageE4M3>(a, multiprocessors, stream);
+        case DType::kE3M4:
+            return run<StorageE3M4>(a, multiprocessors, stream);
+        default:
+            throw DeviceError("head: Hopper's products take bf16, e4m3 and e3m4 weights");
+    }
+}
+
+}  // namespace elmo::cuda::hopper

@@ -1,0 +1,22 @@
+// The head's step on Hopper: see head_hopper.cuh.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include "backend/cuda/head_args.h"
+#include "tensor/view.h"
+
+namespace elmo::cuda::hopper {
+
+// Whether these kernels can do a step on these (the card apart).
+bool takes(const View& x, const View& w, std::int64_t padded_batch);
+// Slices of dx.
+std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width);
+// Fills a.x_logit and a.x_update.
+void stage(const View& x, DType storage, HeadArgs& a, cudaStream_t stream);
+// g, dx and the update of labels [first_tile, last_tile).
+void run_chunk(const HeadArgs& a, DType storage, int multiprocessors, cudaStream_t stream);
+// Parts of the loss that a tile of 128 labels has.
+inline constexpr std::int64_t kLossParts = 8;
+
+}  // namespace elmo::cuda::hopper
