@@ -58,8 +58,12 @@ class Backend {
     virtual std::int64_t taken_bytes() const = 0;
     // Label chunks of a head step where the user gives none.
     virtual std::int64_t preferred_chunks(const Workload&) const { return 1; }
-    // Plans or takes the scratch of all ops. Called once on the dry arena and once on the real one.
+    // Plans or takes the scratch of all ops but what reserve_head takes. Called once on the dry arena and
+    // once on the real one.
     virtual void reserve(Arena& arena, const Workload& workload) = 0;
+    // The scratch that only head_step and head_topk use, and not from one call to the next: before each call
+    // it may hold anything, so it can lie over whatever is dead while the head works. Follows reserve.
+    virtual void reserve_head(Arena& /*arena*/, const Workload& /*workload*/) {}
 
     virtual void upload(View to, const void* from) = 0;
     virtual void download(void* to, View from) = 0;

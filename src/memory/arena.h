@@ -3,12 +3,14 @@
 // and it hands out the memory. So the plan is exact by construction.
 //
 // Allocation is a stack. What lives for the whole run is allocated first; what lives for one phase of a
-// step is allocated inside a Scope, so that phases lie over one another.
+// step is allocated inside a Scope, so that phases lie over one another. A Scope may begin at an earlier
+// mark: over what was allocated since and is dead in its phase.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "elmo/elmo.h"
@@ -41,13 +43,25 @@ class Arena {
     // when the block is too small.
     View allocate(std::string name, DType dtype, std::int64_t rows, std::int64_t cols);
 
+    // A place in the stack.
+    struct Mark {
+        std::int64_t used = 0;
+        std::size_t live = 0;
+    };
+    Mark mark() const { return {used_, live_.size()}; }
+
     // What is allocated inside a scope is released with it.
     class Scope {
       public:
-        explicit Scope(Arena& arena) : arena_(arena), used_(arena.used_), live_(arena.live_.size()) {}
+        explicit Scope(Arena& arena) : Scope(arena, arena.mark()) {}
+        // From a mark on: nothing allocated since may be alive while the scope is used.
+        Scope(Arena& arena, Mark from) : arena_(arena), used_(arena.used_), live_(arena.live_) {
+            arena.used_ = from.used;
+            arena.live_.resize(from.live);
+        }
         ~Scope() {
             arena_.used_ = used_;
-            arena_.live_.resize(live_);
+            arena_.live_ = std::move(live_);
         }
         Scope(const Scope&) = delete;
         Scope& operator=(const Scope&) = delete;
@@ -55,7 +69,7 @@ class Arena {
       private:
         Arena& arena_;
         std::int64_t used_;
-        std::size_t live_;
+        std::vector<std::size_t> live_;
     };
 
     std::int64_t peak_bytes() const { return peak_; }

@@ -14,11 +14,11 @@ class BagEncoder : public Encoder {
     static constexpr float kOutputNorm = 8.0f;
 
     BagEncoder(EncoderSpec spec, Backend& backend);
+    void allocate_activations(Arena& arena, const Workload& workload) override;
     void allocate_forward(Arena&, const Workload&) override {}
 
   private:
     void describe_layers(Workload& workload) const override;
-    void allocate_activations(Arena& arena, const Workload& workload) override;
     void allocate_backward_buffers(Arena& arena, const Workload& workload) override;
     View run_forward(const TextBatch& batch, bool training) override;
     void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate,

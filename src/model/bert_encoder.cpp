@@ -120,11 +120,12 @@ View BertEncoder::run_forward(const TextBatch& batch, bool training) {
     return pooled;
 }
 
-View BertEncoder::layer_input(std::int64_t layer, std::int64_t tokens, View buffer_TD) {
-    const View buffer = buffer_TD.empty() ? View{} : buffer_TD.first(tokens);
+View BertEncoder::layer_input(const TextBatch& batch, std::int64_t layer, View sum_TD, View buffer) {
+    const std::int64_t tokens = batch.num_tokens();
     if (layer == 0) {
         if (!embedded_TD_.empty()) return embedded_TD_.first(tokens);
-        embedded(embedding_sum_TD_.first(tokens), embedding_stats_T2_.first(tokens), true, buffer);
+        embed(batch, sum_TD);
+        embedded(sum_TD, embedding_stats_T2_.first(tokens), true, buffer);
         return buffer;
     }
     const LayerActivations& below = kept_[static_cast<std::size_t>(layer) - 1];
@@ -144,7 +145,7 @@ void BertEncoder::down_backward(const LayerWeights& w, const LayerActivations& a
     }
     // The op that takes the derivative gives the gelu too: between the gradient of the input and that of the
     // weights.
-    const View gelu = reshaped(backward_.gelu, dy_TD.rows, spec_.intermediate);
+    const View gelu = a.gelu_TI.first(dy_TD.rows);
     backend_.linear_backward({dy_TD, {}, parameters_[w.down.weight].w, dgelu_TI, {}, {}, accumulate});
     backend_.gelu_backward({pre, dgelu_TI, gelu});
     linear_backward(w.down, dy_TD, gelu, {}, accumulate);
@@ -154,33 +155,43 @@ void BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const std::int64_t T = batch.num_tokens();
     const LayerWeights& w = layers_[static_cast<std::size_t>(layer)];
     const Recompute mode = recompute_[static_cast<std::size_t>(layer)];
-    const bool cheap = mode == Recompute::kCheap;
-    const LayerActivations& a =
-        mode == Recompute::kLayer ? backward_.layer : kept_[static_cast<std::size_t>(layer)];
+    const LayerActivations& a = backward_.layers[static_cast<std::size_t>(layer)];
     const View dgelu = reshaped(backward_.wide, T, spec_.intermediate);
     const View dqkv = reshaped(backward_.wide, T, 3 * spec_.width);
-    const View branch = backward_.dbranch_TD.first(T), dinput = backward_.dinput_TD.first(T);
-    if (mode == Recompute::kLayer)
-        layer_forward(a, layer_input(layer, T, backward_.dinput_TD), batch, layer, true);
+    // Sums are read for the last time where the gradients of their branches take their places.
+    const View output_sum = a.output_sum_TD.first(T), attention_sum = a.attention_sum_TD.first(T);
+    const View dinput =
+        reshaped(backward_.dinput_TD.empty() ? a.gelu_TI : backward_.dinput_TD, T, spec_.width);
+    const View attended = a.attended_TD.first(T), attention_stats = a.attention_stats_T2.first(T);
+    const auto attend_again = [&] {
+        norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
+    };
+    if (mode == Recompute::kLayer) {
+        LayerActivations again = a;
+        again.gelu_TI = reshaped(backward_.wide, T, spec_.intermediate);
+        again.output_TD = reshaped(backward_.wide, T, spec_.width);  // not wanted
+        layer_forward(again, layer_input(batch, layer, dinput, output_sum), batch, layer, true);
+    } else if (mode == Recompute::kWide) {
+        attend_again();
+        linear(w.up, attended, a.pre_TI.first(T));
+    }
 
-    View da = norm_backward(w.output_norm, dx_TD, a.output_sum_TD.first(T), a.output_stats_T2.first(T),
-                            output_dropout(layer, true), branch, accumulate);
-    down_backward(w, a, da, dgelu, cheap, accumulate);
-    const View attended = (cheap ? backward_.narrow_TD : a.attended_TD).first(T);
-    const View attention_sum = a.attention_sum_TD.first(T), attention_stats = a.attention_stats_T2.first(T);
-    if (cheap) norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
+    View da = norm_backward(w.output_norm, dx_TD, output_sum, a.output_stats_T2.first(T),
+                            output_dropout(layer, true), output_sum, accumulate);
+    down_backward(w, a, da, dgelu, mode != Recompute::kNone, accumulate);
+    if (mode == Recompute::kCheap) attend_again();
     linear_backward(w.up, dgelu, attended, dinput, accumulate);
     backend_.add({dx_TD, dinput});
 
     da = norm_backward(w.attention_norm, dx_TD, attention_sum, attention_stats, attended_dropout(layer, true),
-                       branch, accumulate);
-    const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T);
-    const View context = cheap ? reshaped(backward_.gelu, T, spec_.width) : a.context_TD.first(T);
+                       attention_sum, accumulate);
+    const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T), context = a.context_TD.first(T);
     const Dropout attention = attention_dropout(layer, true);
-    if (cheap) backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention, context, lse});
+    if (mode == Recompute::kCheap || mode == Recompute::kWide)
+        backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention, context, lse});
     linear_backward(w.out, da, context, dinput, accumulate);
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv});
-    linear_backward(w.qkv, dqkv, layer_input(layer, T, backward_.narrow_TD), dinput, accumulate);
+    linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), dinput, accumulate);
     backend_.add({dx_TD, dinput});
 }
 
@@ -199,7 +210,7 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     const View dpooled =
         dpooled_BD.dtype == spec_.dtype ? dpooled_BD : backward_.dpooled_BD.first(batch.size());
     if (dpooled.data != dpooled_BD.data) backend_.cast(dpooled, dpooled_BD);
-    const View dx = backward_.dx_TD.first(T);
+    const View dx = stream_TD_.first(T);
     backend_.pool_backward({dpooled, batch.offsets, spec_.pooling,
                             dropout(spec_.pooled_dropout, streams::kPooledDropout, true), dx});
     for (std::int64_t i = spec_.layers; i-- > 0;) {
@@ -208,8 +219,12 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     }
     const Dropout embedding_dropout = dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, true);
     if (embedding_dropout.threshold() > 0) backend_.dropout({dx, embedding_dropout});
-    norm_backward(embedding_norm_, dx, embedding_sum_TD_.first(T), embedding_stats_T2_.first(T), {}, {},
-                  accumulate);
+    View sum = embedding_sum_TD_;
+    if (sum.empty()) {  // again, where layer 0 had something
+        sum = recompute_.front() == Recompute::kLayer ? kept_.front().output_TD : kept_.front().output_sum_TD;
+        embed(batch, sum.first(T));
+    }
+    norm_backward(embedding_norm_, dx, sum.first(T), embedding_stats_T2_.first(T), {}, {}, accumulate);
     // Only row 0 of the type table is ever used.
     if (spec_.types > 1 && !accumulate) backend_.fill_zero(parameters_[type_].grad);
     backend_.embed_backward(

@@ -12,6 +12,7 @@ namespace elmo {
 class BertEncoder : public Encoder {
   public:
     BertEncoder(EncoderSpec spec, Backend& backend);
+    void allocate_activations(Arena& arena, const Workload& workload) override;
     void allocate_forward(Arena& arena, const Workload& workload) override;
 
   private:
@@ -30,12 +31,14 @@ class BertEncoder : public Encoder {
         View pre_TI, gelu_TI;
         View output_sum_TD, output_stats_T2, output_TD;
     };
+    // Most gradients on their way take the place of what is dead by then (bert_memory.cpp); the others:
     struct BackwardBuffers {
-        View dpooled_BD, dx_TD, dbranch_TD, dinput_TD;
-        View wide;  // [T, max(3 D, I)]: gradient of the gelu, then of qkv
-        // Where anything is computed again: `attended`, then the layer's input; gelu, then `context`.
-        View narrow_TD, gelu;
-        LayerActivations layer;  // of a layer that is run again
+        View dpooled_BD;
+        View wide;       // [T, max(3 D, I)]: gradient of the gelu, then of qkv
+        View dinput_TD;  // where the gelu's place is too small for it
+        // By layer: what the forward had, kept or computed again. gelu may be where pre is, attended and
+        // context where output_sum is.
+        std::vector<LayerActivations> layers;
     };
 
     void add_parameters();
@@ -44,7 +47,6 @@ class BertEncoder : public Encoder {
     Pair add_qkv(const std::vector<std::string>& names, const std::string& fused_name);
 
     void describe_layers(Workload& workload) const override;
-    void allocate_activations(Arena& arena, const Workload& workload) override;
     void allocate_backward_buffers(Arena& arena, const Workload& workload) override;
     // What a layer keeps under this mode, but for its output.
     LayerActivations allocate_layer(Arena& arena, const Workload& workload, const std::string& name,
@@ -74,8 +76,9 @@ class BertEncoder : public Encoder {
     // lse and pre-activations are left out where their views are empty.
     void layer_forward(const LayerActivations& a, View x_TD, const TextBatch& batch, std::int64_t layer,
                        bool inside);
-    // The input of a layer, as the last forward had it: where it is kept, or computed again into `buffer`.
-    View layer_input(std::int64_t layer, std::int64_t tokens, View buffer_TD);
+    // The input of a layer, as the last forward had it: where it is kept, or computed again into `buffer`;
+    // `sum` is for the embeddings' sum, and both may be overwritten.
+    View layer_input(const TextBatch& batch, std::int64_t layer, View sum_TD, View buffer_TD);
     // The gradient of the gelu, multiplied by its derivative, and the gradients of `down`.
     void down_backward(const LayerWeights& w, const LayerActivations& a, View dy_TD, View dgelu_TI,
                        bool recompute, bool accumulate);
@@ -89,6 +92,7 @@ class BertEncoder : public Encoder {
     // What is kept for the backward, by layer.
     View embedding_sum_TD_, embedding_stats_T2_, embedded_TD_;
     std::vector<LayerActivations> kept_;
+    View stream_TD_;  // in the forward `context`, then `attended`; in the backward the gradient of x
     // Where the forward writes: what is kept, and shared buffers for the rest.
     View forward_embedding_sum_TD_, forward_embedding_stats_T2_, forward_embedded_TD_;
     std::vector<LayerActivations> forward_;

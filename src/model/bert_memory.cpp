@@ -1,5 +1,9 @@
 // The memory of the BERT family: what is kept from the forward to the backward, which depends on what each
 // layer's backward computes again, and the buffers that all layers share in the forward and in the backward.
+//
+// The most is alive around the last layer, between its forward and its backward: so both are given little
+// beside what is kept, and use the places of what is not yet or no longer alive. The layers below find the
+// last layer's activations dead, and compute theirs again in their place.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,22 +27,25 @@ View columns(const View& buffer, std::int64_t cols) {
 void BertEncoder::allocate_activations(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width;
     kept_.assign(static_cast<std::size_t>(spec_.layers), {});
-    embedding_sum_TD_ = embedding_stats_T2_ = embedded_TD_ = {};
-    if (keeps(workload)) {
-        embedding_sum_TD_ = arena.allocate("encoder/embeddings/sum", spec_.dtype, T, D);
-        embedding_stats_T2_ = arena.allocate("encoder/embeddings/stats", stats_dtype(), T, 2);
-        if (recompute_.front() == Recompute::kNone)
-            embedded_TD_ = arena.allocate("encoder/embeddings/output", spec_.dtype, T, D);
-        for (std::size_t i = 0; i < kept_.size(); ++i) {
-            const std::string name = fmt::format("encoder/layer.{}", i);
-            if (recompute_[i] != Recompute::kLayer)
-                kept_[i] = allocate_layer(arena, workload, name, recompute_[i]);
-            // The next layer's input; `cheap` makes it from the sum.
-            if (recompute_[i] != Recompute::kCheap && i + 1 < kept_.size())
-                kept_[i].output_TD = arena.allocate(name + "/output", spec_.dtype, T, D);
-        }
-    }
+    embedding_sum_TD_ = embedding_stats_T2_ = embedded_TD_ = stream_TD_ = {};
     pooled_BD_ = arena.allocate("encoder/pooled", output_dtype(), workload.batch, D);
+    if (!keeps(workload)) return;
+    embedding_stats_T2_ = arena.allocate("encoder/embeddings/stats", stats_dtype(), T, 2);
+    if (recompute_.front() == Recompute::kNone) {
+        embedding_sum_TD_ = arena.allocate("encoder/embeddings/sum", spec_.dtype, T, D);
+        embedded_TD_ = arena.allocate("encoder/embeddings/output", spec_.dtype, T, D);
+    }
+    stream_TD_ = arena.allocate("encoder/stream", spec_.dtype, T, D);
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+        const std::string name = fmt::format("encoder/layer.{}", i);
+        if (recompute_[i] != Recompute::kLayer)
+            kept_[i] = allocate_layer(arena, workload, name, recompute_[i]);
+        // The next layer's input; others make it from the sum.
+        if ((recompute_[i] == Recompute::kNone || recompute_[i] == Recompute::kLayer) && i + 1 < kept_.size())
+            kept_[i].output_TD = arena.allocate(name + "/output", spec_.dtype, T, D);
+        // In the place of layer 0 the embeddings' sum is computed again.
+        if (i == 0) dead_for_group_0_ = arena.mark();
+    }
 }
 
 BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Workload& workload,
@@ -51,45 +58,51 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
     LayerActivations a;
     a.qkv_T3D = take("qkv", spec_.dtype, 3 * D);
     if (everything) a.context_TD = take("context", spec_.dtype, D);
-    a.lse_TH = take("lse", stats_dtype(), spec_.heads);
+    if (everything) a.lse_TH = take("lse", stats_dtype(), spec_.heads);
     a.attention_sum_TD = take("attention_sum", spec_.dtype, D);
     a.attention_stats_T2 = take("attention_stats", stats_dtype(), 2);
     if (everything) a.attended_TD = take("attended", spec_.dtype, D);
-    a.pre_TI = take("pre_gelu", spec_.dtype, I);
+    if (mode != Recompute::kWide) a.pre_TI = take("pre_gelu", spec_.dtype, I);
     if (everything) a.gelu_TI = take("gelu", spec_.dtype, I);
     a.output_sum_TD = take("output_sum", spec_.dtype, D);
     a.output_stats_T2 = take("output_stats", stats_dtype(), 2);
     return a;
 }
 
-// One buffer serves what is never alive together: qkv, then the gelu; `context`, then `attended`; the sum
-// before one norm, then before the other; a layer's input, then its output.
+// One buffer serves what is never alive together: qkv, then the gelu, then the last output; `context`, then
+// `attended`; the sum before one norm, then before the other; a layer's input, then its output. A layer that
+// keeps the sum before its last norm has its input there until then; layer 0 has the embeddings' sum where
+// the sum before its first norm will be.
 void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
     const auto any = [&](View LayerActivations::*view) {
         return std::any_of(kept_.begin(), kept_.end(),
                            [&](const LayerActivations& a) { return !is_planned(a.*view); });
     };
-    const std::int64_t wide_cols = any(&LayerActivations::qkv_T3D) ? std::max(3 * D, I) : I;
-    View wide, narrow, sum, stats;
+    const auto kept_or = [](const View& kept, const View& shared) {
+        return is_planned(kept) ? kept : shared;
+    };
+    View wide, narrow = stream_TD_, sum, stats, x;
     if (any(&LayerActivations::gelu_TI)) {
-        wide = arena.allocate("encoder/forward/wide", spec_.dtype, T, wide_cols);
-        narrow = arena.allocate("encoder/forward/attended", spec_.dtype, T, D);
+        const std::int64_t qkv_cols = any(&LayerActivations::qkv_T3D) ? 3 * D : D;
+        wide = arena.allocate("encoder/forward/wide", spec_.dtype, T, std::max(qkv_cols, I));
+        if (!is_planned(narrow)) narrow = arena.allocate("encoder/forward/attended", spec_.dtype, T, D);
     }
     if (any(&LayerActivations::output_sum_TD)) {
         sum = arena.allocate("encoder/forward/sum", spec_.dtype, T, D);
         stats = arena.allocate("encoder/forward/stats", stats_dtype(), T, 2);
     }
-    const View x = arena.allocate("encoder/forward/output", spec_.dtype, T, D);
+    if (!is_planned(wide) || is_planned(sum))
+        x = arena.allocate("encoder/forward/output", spec_.dtype, T, D);
+    else
+        x = columns(wide, D);  // of the last layer alone
 
-    const auto kept_or = [](const View& kept, const View& shared) {
-        return is_planned(kept) ? kept : shared;
-    };
-    forward_embedding_sum_TD_ = kept_or(embedding_sum_TD_, sum);
+    forward_embedding_sum_TD_ = kept_or(embedding_sum_TD_, kept_or(kept_.front().attention_sum_TD, sum));
     forward_embedding_stats_T2_ = kept_or(embedding_stats_T2_, stats);
-    forward_embedded_TD_ = kept_or(embedded_TD_, x);
+    forward_embedded_TD_ = kept_or(embedded_TD_, kept_or(kept_.front().output_sum_TD, x));
     forward_ = kept_;
-    for (LayerActivations& a : forward_) {
+    for (std::size_t i = 0; i < forward_.size(); ++i) {
+        LayerActivations& a = forward_[i];
         a.qkv_T3D = kept_or(a.qkv_T3D, columns(wide, 3 * D));
         a.context_TD = kept_or(a.context_TD, narrow);
         a.attention_sum_TD = kept_or(a.attention_sum_TD, sum);
@@ -98,31 +111,46 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
         a.gelu_TI = kept_or(a.gelu_TI, columns(wide, I));
         a.output_sum_TD = kept_or(a.output_sum_TD, sum);
         a.output_stats_T2 = kept_or(a.output_stats_T2, stats);
-        a.output_TD = kept_or(a.output_TD, x);
+        const bool has_next = i + 1 < kept_.size();
+        a.output_TD = kept_or(a.output_TD, has_next ? kept_or(kept_[i + 1].output_sum_TD, x) : x);
     }
 }
 
+// A layer's places in the order in which its backward uses them: the gradient of the branch goes where
+// output_sum was, the gelu where pre was; then `attended` where output_sum was; then dinput where the gelu
+// was; the other branch's gradient where attention_sum was, `context` where output_sum was; at last the
+// layer's input where attention_sum was. A layer below the last finds the last one's places free, and with
+// kLayer its own output's.
 void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
-    const auto any = [&](Recompute mode) {
-        return std::find(recompute_.begin(), recompute_.end(), mode) != recompute_.end();
-    };
+    const LayerActivations& last = kept_.back();
+    View context = last.context_TD, lse = last.lse_TH;
     backward_ = {};
     backward_.dpooled_BD = arena.allocate("encoder/backward/dpooled", spec_.dtype, workload.batch, D);
-    backward_.dx_TD = arena.allocate("encoder/backward/dx", spec_.dtype, T, D);
-    backward_.dbranch_TD = arena.allocate("encoder/backward/dbranch", spec_.dtype, T, D);
-    backward_.dinput_TD = arena.allocate("encoder/backward/dinput", spec_.dtype, T, D);
     backward_.wide = arena.allocate("encoder/backward/wide", spec_.dtype, T, std::max(3 * D, I));
-    if (!any(Recompute::kCheap) && !any(Recompute::kLayer)) return;
-    backward_.narrow_TD = arena.allocate("encoder/backward/attended", spec_.dtype, T, D);
-    backward_.gelu = arena.allocate("encoder/backward/gelu", spec_.dtype, T, std::max(D, I));
-    if (!any(Recompute::kLayer)) return;
-    LayerActivations& layer = backward_.layer;
-    layer = allocate_layer(arena, workload, "encoder/backward/layer", Recompute::kCheap);
-    layer.context_TD = arena.allocate("encoder/backward/layer/context", spec_.dtype, T, D);
-    layer.attended_TD = backward_.narrow_TD;
-    layer.gelu_TI = columns(backward_.gelu, I);
-    layer.output_TD = backward_.dbranch_TD;  // not wanted again, and its place is free
+    if (I < D) backward_.dinput_TD = arena.allocate("encoder/backward/dinput", spec_.dtype, T, D);
+    if (!is_planned(lse)) lse = arena.allocate("encoder/backward/lse", stats_dtype(), T, spec_.heads);
+    const bool runs_again =
+        std::find(recompute_.begin(), recompute_.end(), Recompute::kLayer) != recompute_.end();
+    if (runs_again && !is_planned(context))
+        context = arena.allocate("encoder/backward/context", spec_.dtype, T, D);
+
+    for (std::size_t i = 0; i < kept_.size(); ++i) {
+        LayerActivations a = kept_[i];
+        if (recompute_[i] == Recompute::kLayer) {
+            a = last;
+            a.context_TD = context;
+            a.attended_TD = kept_[i].output_TD;
+        } else if (recompute_[i] == Recompute::kWide) {
+            a.attended_TD = last.output_sum_TD;
+        }
+        if (!is_planned(a.pre_TI)) a.pre_TI = last.pre_TI;
+        if (recompute_[i] != Recompute::kNone) a.gelu_TI = a.pre_TI;
+        if (!is_planned(a.attended_TD)) a.attended_TD = a.output_sum_TD;
+        if (!is_planned(a.context_TD)) a.context_TD = a.output_sum_TD;
+        if (!is_planned(a.lse_TH)) a.lse_TH = lse;
+        backward_.layers.push_back(a);
+    }
 }
 
 }  // namespace elmo

@@ -73,6 +73,7 @@ void Encoder::set_recompute(std::vector<Recompute> layers) {
         throw Error(
             fmt::format("encoder: recompute for {} layers, expected {}", layers.size(), spec_.layers));
     recompute_ = std::move(layers);
+    if (!recompute_.empty()) recompute_.back() = std::min(recompute_.back(), Recompute::kCheap);
 }
 
 void Encoder::allocate(Arena& arena, const Workload& workload) {
@@ -90,7 +91,6 @@ void Encoder::allocate(Arena& arena, const Workload& workload) {
         if (spec_.dtype == DType::kBf16)
             for (Parameter& p : parameters_) p.c = take("compensation", p, spec_.dtype);
     }
-    allocate_activations(arena, workload);
 }
 
 void Encoder::allocate_backward(Arena& arena, const Workload& workload) {
@@ -99,7 +99,8 @@ void Encoder::allocate_backward(Arena& arena, const Workload& workload) {
     if (!spec_.consume_gradients) return;
     std::size_t i = 0;
     for (const std::size_t end : group_ends_) {
-        const Arena::Scope over_one_another(arena);
+        const Arena::Scope over_one_another(arena,
+                                            i == 0 ? dead_for_group_0_.value_or(arena.mark()) : arena.mark());
         for (; i < end; ++i)
             parameters_[i].grad = take_like(arena, "gradients", parameters_[i], spec_.grad_dtype());
     }

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,9 @@ struct Parameter {
 };
 
 // What the backward of a transformer layer computes again instead of finding it stored: nothing, all that
-// takes no product with weights, or the whole layer from its input. Gradients have the same bits.
-enum class Recompute { kNone, kCheap, kLayer };
+// takes no product with weights, that and the pre-activations (one product), or the whole layer from its
+// input. Gradients have the same bits.
+enum class Recompute { kNone, kCheap, kWide, kLayer };
 
 struct TextBatch {
     std::span<const std::int32_t> tokens;
@@ -60,13 +62,16 @@ class Encoder {
     void describe_workload(Workload& workload) const;
 
     // One entry a layer (spec().layers; none for a bag), before memory is planned. At the start: kNone for
-    // all.
+    // all. The last layer's backward follows its forward, and the others' later use its memory, so there
+    // kWide and kLayer would save nothing and mean kCheap.
     void set_recompute(std::vector<Recompute> layers);
 
     // Plans or takes memory, in this order: weights (with optimiser state and, unless they are consumed,
-    // gradients when training), then what lives from forward to backward. Called on the dry arena, then on
-    // the real one.
+    // gradients when training); what lives from forward to backward; what only the forward and only the
+    // backward need. Called on the dry arena, then on the real one. What lives longer is allocated before the
+    // activations: the backward's last gradients may lie over them and what follows.
     void allocate(Arena& arena, const Workload& workload);
+    virtual void allocate_activations(Arena& arena, const Workload& workload) = 0;
     // Memory of the forward alone (the pooled vectors outlive it); called inside a Scope.
     virtual void allocate_forward(Arena& arena, const Workload& workload) = 0;
     // Memory of the backward alone; called inside a Scope that the head's transient memory has left.
@@ -80,8 +85,8 @@ class Encoder {
     // text longer than the model's positions.
     View forward(const TextBatch& batch, bool training, std::uint64_t seed, std::uint64_t step);
     // Gradients of all parameters from the gradient of the pooled vectors (any float type); added to what is
-    // there when `accumulate` is set. Must follow the training forward of the same batch. Not for an encoder
-    // whose gradients are consumed.
+    // there when `accumulate` is set. Must follow the training forward of the same batch, and uses up what it
+    // left. Not for an encoder whose gradients are consumed.
     void backward(const TextBatch& batch, View dpooled_BD, bool accumulate);
     // AdamW on every parameter.
     void update(const AdamWSettings& settings);
@@ -114,7 +119,6 @@ class Encoder {
     std::span<const Parameter> group(std::size_t index) const;
 
     virtual void describe_layers(Workload& workload) const = 0;
-    virtual void allocate_activations(Arena& arena, const Workload& workload) = 0;
     virtual void allocate_backward_buffers(Arena& arena, const Workload& workload) = 0;
     virtual View run_forward(const TextBatch& batch, bool training) = 0;
     // Calls `done` for each group, once, as soon as nothing will read its weights or write its gradients.
@@ -136,6 +140,8 @@ class Encoder {
     Backend& backend_;
     std::vector<Parameter> parameters_;
     std::vector<Recompute> recompute_;
+    // When the gradients of group 0 appear, nothing allocated since is alive any more.
+    std::optional<Arena::Mark> dead_for_group_0_;
 
   private:
     void check(const TextBatch& batch) const;

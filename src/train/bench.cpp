@@ -177,6 +177,7 @@ void bench_head(const Config& config, BenchResult& result) {
     const auto lay_out = [&](Arena& arena) {
         head.allocate(arena);
         backend->reserve(arena, workload);
+        backend->reserve_head(arena, workload);
         x_BD = arena.allocate("step/embed", DType::kBf16, workload.batch, width);
         dx_BD = arena.allocate("step/grad_embed_f32", DType::kF32, workload.batch, width);
     };

@@ -72,17 +72,20 @@ void Session::lay_out(Arena& arena) {
     encoder_->allocate(arena, workload_);
     if (!maps_head()) head_->allocate(arena);
     backend_->reserve(arena, workload_);
+    encoder_->allocate_activations(arena, workload_);
+    if (shape_.training)
+        embed_grad_BD_ = arena.allocate("step/grad_embed_bf16", DType::kBf16, shape_.batch, workload_.width);
     {
         const Arena::Scope forward_phase(arena);
         encoder_->allocate_forward(arena, workload_);
     }
-    if (!shape_.training) return;
-    embed_grad_BD_ = arena.allocate("step/grad_embed_bf16", DType::kBf16, shape_.batch, workload_.width);
     {
         const Arena::Scope head_phase(arena);
-        head_grad_BD_ = arena.allocate("step/grad_embed_f32", DType::kF32, shape_.batch, workload_.width);
+        backend_->reserve_head(arena, workload_);
+        if (shape_.training)
+            head_grad_BD_ = arena.allocate("step/grad_embed_f32", DType::kF32, shape_.batch, workload_.width);
     }
-    {
+    if (shape_.training) {
         const Arena::Scope backward_phase(arena);
         encoder_->allocate_backward(arena, workload_);
     }

@@ -1,9 +1,10 @@
 // What a run is in memory: backend, encoder, head, and the arena that holds every byte of them. One function
 // lays the arena out, and planning, training and prediction all call it: the plan is what happens.
 //
-// The order is fixed: encoder (weights, gradients, optimiser state, activations), head weights, the backend's
-// scratch, the gradient that goes from head to encoder; then, over one another, what only the head's step
-// and what only the encoder's backward need.
+// The order is fixed: encoder (weights, optimiser state, gradients unless they are consumed), head weights,
+// the backend's scratch; what goes from the encoder's forward to its backward, and the gradient from head to
+// encoder; then, over one another, what only the encoder's forward, only the head and only the encoder's
+// backward need.
 #pragma once
 
 #include <cstdint>

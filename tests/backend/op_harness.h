@@ -176,10 +176,12 @@ class Reserved {
     Reserved(std::unique_ptr<Backend> backend, const Workload& workload) : backend_(std::move(backend)) {
         Arena dry;
         backend_->reserve(dry, workload);
+        backend_->reserve_head(dry, workload);
         auto block = backend_->allocate(dry.peak_bytes() + kGuard);
         guard_ = {static_cast<char*>(block->data()) + dry.peak_bytes(), DType::kU8, 1, kGuard};
         arena_ = std::make_unique<Arena>(std::move(block));
         backend_->reserve(*arena_, workload);
+        backend_->reserve_head(*arena_, workload);
         EXPECT_EQ(arena_->peak_bytes(), dry.peak_bytes());
     }
     ~Reserved() {

@@ -33,6 +33,9 @@ class UploadingBackend : public Backend {
         return device_->preferred_chunks(workload);
     }
     void reserve(Arena& arena, const Workload& workload) override { device_->reserve(arena, workload); }
+    void reserve_head(Arena& arena, const Workload& workload) override {
+        device_->reserve_head(arena, workload);
+    }
 
     void upload(View to, const void* from) override {
         run({&to}, [&] { device_->upload(to, from); });

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <limits>
 
@@ -34,6 +35,29 @@ StepMemory allocate_run(Arena& arena) {
 
 std::int64_t rounded(std::int64_t bytes) {
     return (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+}
+
+// What is dead in a phase has its place taken, by less or by more than there was.
+TEST(Arena, AScopeMayBeginAtAMark) {
+    for (const std::int64_t last : {256, 4096}) {
+        Arena arena(allocate_host_block(1 << 20));
+        const View kept = arena.allocate("kept", DType::kU8, 1, 256);
+        const Arena::Mark mark = arena.mark();
+        const View dead = arena.allocate("dead", DType::kU8, 1, 512);
+        {
+            const Arena::Scope phase(arena);
+            arena.allocate("phase", DType::kU8, 1, 1024);
+            const Arena::Scope over(arena, mark);
+            EXPECT_EQ(arena.allocate("over", DType::kU8, 1, last).data, dead.data);
+        }
+        EXPECT_EQ(static_cast<char*>(arena.allocate("next", DType::kU8, 1, 256).data),
+                  static_cast<char*>(dead.data) + 512);
+        EXPECT_EQ(static_cast<char*>(dead.data), static_cast<char*>(kept.data) + 256);
+        EXPECT_EQ(arena.peak_bytes(), 256 + std::max<std::int64_t>(512 + 1024, last));
+        std::int64_t at_peak = 0;
+        for (const Segment& segment : arena.segments()) at_peak += segment.at_peak ? segment.bytes : 0;
+        EXPECT_EQ(at_peak, arena.peak_bytes());
+    }
 }
 
 TEST(Arena, DryRunPlansTheRealRun) {

@@ -116,12 +116,17 @@ struct Model {
     void allocate(Arena& in) {
         head->allocate(in);
         encoder->allocate(in, workload);
+        backend->reserve(in, workload);
+        encoder->allocate_activations(in, workload);
         dx_BD = in.allocate("dx", encoder->spec().dtype == DType::kF64 ? DType::kF64 : DType::kF32,
                             workload.batch, encoder->spec().width);
-        backend->reserve(in, workload);
         {
             const Arena::Scope forward_phase(in);
             encoder->allocate_forward(in, workload);
+        }
+        {
+            const Arena::Scope head_phase(in);
+            backend->reserve_head(in, workload);
         }
         encoder->allocate_backward(in, workload);
     }

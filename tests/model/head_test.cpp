@@ -36,6 +36,7 @@ struct HeadModel {
             x_BD = in.allocate("x", DType::kBf16, 3, kWidth);
             dx_BD = in.allocate("dx", DType::kF32, 3, kWidth);
             backend->reserve(in, workload);
+            backend->reserve_head(in, workload);
         };
         Arena dry;
         allocate(dry);

@@ -8,14 +8,19 @@ namespace {
 
 using namespace test;
 
-constexpr Recompute kNone = Recompute::kNone, kCheap = Recompute::kCheap, kLayer = Recompute::kLayer;
+constexpr Recompute kNone = Recompute::kNone, kCheap = Recompute::kCheap, kWide = Recompute::kWide,
+                    kLayer = Recompute::kLayer;
 
 struct Modes {
     const char* name;
     std::vector<Recompute> layers;
 };
 const Modes kModes[] = {{"cheap", {kCheap, kCheap, kCheap, kCheap}},
+                        {"wide", {kWide, kWide, kWide, kWide}},
+                        {"wide for one", {kWide, kCheap, kCheap, kCheap}},
+                        {"wide below none", {kWide, kLayer, kWide, kNone}},
                         {"layers", {kLayer, kLayer, kLayer, kLayer}},
+                        {"layers below wide", {kLayer, kLayer, kWide, kCheap}},
                         {"layers for one", {kLayer, kCheap, kCheap, kCheap}},
                         {"layers for three", {kLayer, kLayer, kLayer, kCheap}},
                         {"cheap below layers", {kCheap, kLayer, kNone, kLayer}},
@@ -117,15 +122,19 @@ TEST(Recompute, ALayerKeepsWhatItsModeSays) {
         return std::make_unique<Model>(make_device_backend(), spec, 3, T, true, 11, DType::kF32,
                                        std::vector<Recompute>(4, mode));
     };
-    const auto none = planned(kNone), cheap = planned(kCheap), layers = planned(kLayer);
+    const auto none = planned(kNone), cheap = planned(kCheap), wide = planned(kWide),
+               layers = planned(kLayer);
     EXPECT_EQ(bytes_under(*none, "encoder/layer.1/"), T * (2 * (8 * D + 2 * I) + 4 * H + 16));
-    EXPECT_EQ(bytes_under(*cheap, "encoder/layer.1/"), T * (2 * (5 * D + I) + 4 * H + 16));
+    EXPECT_EQ(bytes_under(*cheap, "encoder/layer.1/"), T * (2 * (5 * D + I) + 16));
+    EXPECT_EQ(bytes_under(*wide, "encoder/layer.1/"), T * (2 * 5 * D + 16));
     EXPECT_EQ(bytes_under(*layers, "encoder/layer.1/"), T * 2 * D);
-    // The last layer's output is pooled at once.
+    // The last layer's output is pooled at once, and the others compute in the place of what it keeps.
     EXPECT_EQ(bytes_under(*none, "encoder/layer.3/"), T * (2 * (7 * D + 2 * I) + 4 * H + 16));
-    EXPECT_EQ(bytes_under(*layers, "encoder/layer.3/"), 0);
+    for (const Model* model : {cheap.get(), wide.get(), layers.get()})
+        EXPECT_EQ(bytes_under(*model, "encoder/layer.3/"), T * (2 * (5 * D + I) + 16));
     EXPECT_LT(cheap->planned_bytes, none->planned_bytes);
-    EXPECT_LT(layers->planned_bytes, cheap->planned_bytes);
+    EXPECT_LT(wide->planned_bytes, cheap->planned_bytes);
+    EXPECT_LT(layers->planned_bytes, wide->planned_bytes);
 }
 
 TEST(Recompute, OneModeALayer) {

@@ -38,6 +38,9 @@ void CpuBackend::reserve(Arena& arena, const Workload& w) {
     for (int t = 0; t < num_threads(); ++t)
         thread_scratch_.push_back(arena.allocate(fmt::format("scratch/thread.{}", t), DType::kU8, 1, thread));
     shared_scratch_ = arena.allocate("scratch/shared", DType::kU8, 1, shared);
+}
+
+void CpuBackend::reserve_head(Arena& arena, const Workload& w) {
     if (w.training && w.labels > 0)
         slices_ =
             arena.allocate("scratch/head_input_gradient_slices", DType::kF32, kSlices, w.batch * w.width);

@@ -25,6 +25,7 @@ class CpuBackend : public HostBackend {
     std::string_view name() const override { return "cpu"; }
     std::string describe() const override;
     void reserve(Arena& arena, const Workload& workload) override;
+    void reserve_head(Arena& arena, const Workload& workload) override;
     Ceilings measure_ceilings(DType storage, std::int64_t room_bytes) override;
 
     void upload(View to, const void* from) override;

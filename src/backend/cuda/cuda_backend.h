@@ -48,6 +48,7 @@ class CudaBackend : public Backend {
     std::int64_t taken_bytes() const override;
     std::int64_t preferred_chunks(const Workload& workload) const override;
     void reserve(Arena& arena, const Workload& workload) override;
+    void reserve_head(Arena& arena, const Workload& workload) override;
 
     void upload(View to, const void* from) override;
     void download(void* to, View from) override;
@@ -100,7 +101,8 @@ class CudaBackend : public Backend {
                         View dtable, bool accumulate);
     // A small table on the device; those that were sent before are found again.
     const void* on_device(const void* table, std::int64_t bytes);
-    void reserve_head(Arena& arena, const Workload& workload);
+    // The counts that the head keeps from step to step.
+    void reserve_head_report(Arena& arena);
     void reserve_ranking(Arena& arena, const Workload& workload);
     // The batch as the head's products take it, and their common arguments.
     HeadArgs stage_head(const View& x, const View& w, bool for_update, bool on_hopper);

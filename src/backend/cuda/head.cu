@@ -196,7 +196,15 @@ std::int64_t CudaBackend::preferred_chunks(const Workload& w) const {
     return std::max<std::int64_t>((w.labels + labels - 1) / labels, 1);
 }
 
+void CudaBackend::reserve_head_report(Arena& arena) {
+    head_.report = arena.allocate("scratch/head_report", DType::kU8, 1, sizeof(HeadReport));
+    if (arena.dry()) return;
+    reset_report_kernel<<<1, 1, 0, stream_>>>(static_cast<HeadReport*>(head_.report.data));
+    check_launch("head, report");
+}
+
 void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
+    if (w.labels == 0) return;
     const std::int64_t padded = round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile);
     head_.x_logit = arena.allocate("scratch/head_logit_input", DType::kF32, padded, w.width);
     if (w.top_k > 0) reserve_ranking(arena, w);
@@ -217,10 +225,6 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
     head_.tile_starts = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
     head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1,
                                   tiles * (padded / kBatchTile) * hopper::kLossParts);
-    head_.report = arena.allocate("scratch/head_report", DType::kU8, 1, sizeof(HeadReport));
-    if (arena.dry()) return;
-    reset_report_kernel<<<1, 1, 0, stream_>>>(static_cast<HeadReport*>(head_.report.data));
-    check_launch("head, report");
 }
 
 bool CudaBackend::on_hopper(const HeadStep& op) const {

@@ -26,7 +26,8 @@ struct LinearBackward {
     bool accumulate = false;
 };
 
-// dy *= gelu'(pre), in place. gelu, where given, receives gelu(pre): what the forward had, computed again.
+// dy *= gelu'(pre), in place. gelu, where given, receives gelu(pre): what the forward had, computed again; it
+// may be pre itself.
 struct GeluBackward {
     View pre_TN, dy_TN;
     View gelu_TN;

@@ -19,7 +19,7 @@ struct ResidualNormForward {
 };
 
 // dsum = gradient of sum (and so of the residual), da = dropout(dsum). dy may alias dsum, da may alias
-// dsum only when p is 0. dgamma and dbeta are added to what is there when `accumulate` is set.
+// sum, and dsum only when p is 0. dgamma and dbeta are added to what is there when `accumulate` is set.
 struct ResidualNormBackward {
     View dy_TD, sum_TD, stats_T2, gamma_1D;
     Dropout dropout;
