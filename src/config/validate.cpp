@@ -110,7 +110,7 @@ void validate(const Config& c) {
     one_of("encoder_precision", c.encoder_precision, {"bf16", "fp32"});
     one_of("pooling", c.pooling, {"mean", "cls"});
     share("dropout", c.dropout);
-    one_of("recompute", c.recompute, {"auto", "none", "cheap", "layers"});
+    one_of("recompute", c.recompute, {"auto", "none", "cheap", "wide", "layers"});
     if (c.encoder_dropout != -1) share("encoder_dropout", c.encoder_dropout);
 
     one_of("precision", c.precision, {"fp32", "bf16", "fp8", "e3m4"});

@@ -7,29 +7,49 @@
 namespace elmo {
 
 std::vector<std::vector<Recompute>> recompute_choices(const Config& config, const EncoderSpec& spec,
-                                                      bool training, bool host_memory) {
-    const auto all = [&](Recompute mode) {
-        return std::vector<Recompute>(static_cast<std::size_t>(spec.layers), mode);
+                                                      const Workload& workload, bool host_memory) {
+    const std::int64_t below_last = spec.layers - 1;
+    // The first n layers more than the others; the last one never more than kCheap.
+    const auto mix = [&](std::int64_t n, Recompute first, Recompute others) {
+        std::vector<Recompute> layers(static_cast<std::size_t>(spec.layers), others);
+        std::fill_n(layers.begin(), n, first);
+        if (!layers.empty()) layers.back() = std::min(layers.back(), Recompute::kCheap);
+        return layers;
     };
-    if (!training || spec.frozen || spec.layers == 0 || config.recompute == "none")
+    const auto all = [&](Recompute mode) { return mix(0, mode, mode); };
+    if (!workload.training || spec.frozen || spec.layers == 0 || config.recompute == "none")
         return {all(Recompute::kNone)};
     if (config.recompute == "cheap") return {all(Recompute::kCheap)};
+    if (config.recompute == "wide") return {all(Recompute::kWide)};
     if (config.recompute == "layers") return {all(Recompute::kLayer)};
-    if (config.max_memory.empty()) return {all(host_memory ? Recompute::kNone : Recompute::kCheap)};
-    std::vector<std::vector<Recompute>> choices = {all(Recompute::kNone), all(Recompute::kCheap)};
-    for (std::int64_t n = 1; n <= spec.layers; ++n) {
-        choices.push_back(all(Recompute::kCheap));
-        std::fill_n(choices.back().begin(), n, Recompute::kLayer);
+    if (config.max_memory.empty()) {
+        if (host_memory) return {all(Recompute::kNone)};
+        const std::int64_t layer_bytes =
+            std::max<std::int64_t>(workload.tokens * spec.intermediate * size_of(spec.dtype), 1);
+        const std::int64_t wide =
+            std::clamp<std::int64_t>(spec.layers - kKeptPreActivations / layer_bytes, 0, below_last);
+        return {mix(wide, Recompute::kWide, Recompute::kCheap)};
     }
+    std::vector<std::vector<Recompute>> choices = {all(Recompute::kNone), all(Recompute::kCheap)};
+    for (std::int64_t n = 1; n <= below_last; ++n)
+        choices.push_back(mix(n, Recompute::kWide, Recompute::kCheap));
+    for (std::int64_t n = 1; n <= below_last; ++n)
+        choices.push_back(mix(n, Recompute::kLayer, Recompute::kWide));
     return choices;
 }
 
 std::string describe_recompute(const std::vector<Recompute>& layers) {
     const auto count = [&](Recompute mode) { return std::count(layers.begin(), layers.end(), mode); };
-    const auto whole = count(Recompute::kLayer);
-    if (whole == 0) return count(Recompute::kCheap) > 0 ? "cheap" : "none";
-    if (whole == static_cast<std::ptrdiff_t>(layers.size())) return "layers";
-    return fmt::format("layers for the first {} of {}, cheap for the others", whole, layers.size());
+    const auto whole = count(Recompute::kLayer), wide = count(Recompute::kWide);
+    const auto below_last = static_cast<std::ptrdiff_t>(layers.size()) - 1;
+    if (whole == 0 && wide == 0) return count(Recompute::kCheap) > 0 ? "cheap" : "none";
+    if (whole == below_last) return "layers";
+    if (wide == below_last) return "wide";
+    std::string text =
+        whole > 0 ? fmt::format("layers for the first {} of {}, ", whole, layers.size()) : std::string();
+    if (wide > 0 && whole > 0) text += fmt::format("wide for the next {}, ", wide);
+    if (wide > 0 && whole == 0) text += fmt::format("wide for the first {} of {}, ", wide, layers.size());
+    return text + "cheap for the others";
 }
 
 }  // namespace elmo

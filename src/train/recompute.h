@@ -10,12 +10,18 @@
 
 namespace elmo {
 
+// Pre-activations are kept up to this many bytes where a device's memory is not limited by the user: they are
+// the most memory for the least time to compute again, and small runs keep them all.
+inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
+
 // The choices to try, one entry a layer each, from the least to compute again to the most. One alone where
 // the configuration names it, where no memory is given to fit in, or where nothing is kept for a backward.
 std::vector<std::vector<Recompute>> recompute_choices(const Config& config, const EncoderSpec& spec,
-                                                      bool training, bool host_memory);
+                                                      const Workload& workload, bool host_memory);
 
-// "none", "cheap", "layers", or "layers for the first 3 of 12, cheap for the others".
+// "none", "cheap", "wide", "layers", "wide for the first 8 of 12, cheap for the others", or "layers for the
+// first 3 of 12, wide for the next 8, cheap for the others". The last layer counts for none but none and
+// cheap.
 std::string describe_recompute(const std::vector<Recompute>& layers);
 
 }  // namespace elmo

@@ -45,7 +45,7 @@ Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& 
     // The least recomputation with which it fits, or the smallest plan.
     std::vector<Recompute> smallest;
     std::int64_t smallest_bytes = 0;
-    for (const auto& layers : recompute_choices(config, spec, shape.training, backend_->host_memory())) {
+    for (const auto& layers : recompute_choices(config, spec, workload_, backend_->host_memory())) {
         plan_chunks(config, layers);
         if (max_bytes_ == 0 || plan_.total_bytes() <= max_bytes_) return;
         if (!smallest.empty() && plan_.total_bytes() >= smallest_bytes) continue;
