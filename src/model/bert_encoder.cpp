@@ -191,8 +191,9 @@ void BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention, context, lse});
     linear_backward(w.out, da, context, dinput, accumulate);
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv});
-    linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), dinput, accumulate);
-    backend_.add({dx_TD, dinput});
+    const View more_dx = reshaped(a.qkv_T3D, T, spec_.width);  // qkv is used up
+    linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), more_dx, accumulate);
+    backend_.add({dx_TD, more_dx});
 }
 
 // The embeddings are group 0, layer i is group i + 1.

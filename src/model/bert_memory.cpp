@@ -119,8 +119,8 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
 // A layer's places in the order in which its backward uses them: the gradient of the branch goes where
 // output_sum was, the gelu where pre was; then `attended` where output_sum was; then dinput where the gelu
 // was; the other branch's gradient where attention_sum was, `context` where output_sum was; at last the
-// layer's input where attention_sum was. A layer below the last finds the last one's places free, and with
-// kLayer its own output's.
+// layer's input where attention_sum was, and its gradient, to be added to the stream, where qkv was. A layer
+// below the last finds the last one's places free, and with kLayer its own output's.
 void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
     const LayerActivations& last = kept_.back();

@@ -152,6 +152,14 @@ TEST(Linear, GeluBackward) {
         expect_close(gelu, gelu_exact, [&](auto r, auto c) {
             return 0.5 * std::abs((*pre)(r, c)) * (kErfError + 4 * kF32Roundoff);
         });
+        // gelu may be pre itself.
+        Tensor over_pre("gelu over pre", mode.storage, s.tokens, s.n),
+            again("dy again", mode.storage, s.tokens, s.n);
+        over_pre.copy(*pre);
+        again.copy(*dy);
+        tested->gelu_backward({over_pre.view(), again.view(), over_pre.view()});
+        expect_same_bits(over_pre, gelu);
+        expect_same_bits(again, in_place);
         // Phi(x) + x phi(x): errors of erf, of e^(-x^2 / 2) (whose exponent is rounded twice), of the sums.
         expect_close(in_place, exact, [&](auto r, auto c) {
             const double x = (*pre)(r, c);

@@ -189,6 +189,18 @@ TEST(Norm, Backward) {
                          [&](auto, auto d) { return sum_error(s.tokens + 18 + 4) * column(d, true); });
             expect_close(dbeta, edbeta,
                          [&](auto, auto d) { return sum_error(s.tokens + 18) * column(d, false); });
+            // da may alias sum.
+            Tensor over_sum("da over sum", storage, s.tokens, s.width),
+                dsum3("dsum3", storage, s.tokens, s.width);
+            Tensor dgamma3("dgamma3", storage, 1, s.width), dbeta3("dbeta3", storage, 1, s.width);
+            if (accumulate) fill_start(dgamma3, dbeta3);
+            over_sum.copy(*sum);
+            tested->residual_norm_backward({dy->view(), over_sum.view(), stats.view(), gamma->view(), dropout,
+                                            dsum3.view(), over_sum.view(), dgamma3.view(), dbeta3.view(),
+                                            accumulate});
+            expect_same_bits(over_sum, da);
+            expect_same_bits(dsum3, dsum);
+            expect_same_bits(dgamma3, dgamma);
             if (dropout.p != 0) continue;
             // dy may alias dsum, and da may be empty.
             Tensor aliased("aliased", storage, s.tokens, s.width);
