@@ -178,11 +178,17 @@ class Reserved {
         backend_->reserve(dry, workload);
         backend_->reserve_head(dry, workload);
         auto block = backend_->allocate(dry.peak_bytes() + kGuard);
-        guard_ = {static_cast<char*>(block->data()) + dry.peak_bytes(), DType::kU8, 1, kGuard};
+        char* const first = static_cast<char*>(block->data());
+        guard_ = {first + dry.peak_bytes(), DType::kU8, 1, kGuard};
         arena_ = std::make_unique<Arena>(std::move(block));
         backend_->reserve(*arena_, workload);
+        const std::int64_t head = arena_->mark().used;
         backend_->reserve_head(*arena_, workload);
         EXPECT_EQ(arena_->peak_bytes(), dry.peak_bytes());
+        // The head's scratch may hold anything: NaNs, indices that do not exist.
+        const std::vector<char> anything(static_cast<std::size_t>(dry.peak_bytes() - head), '\xff');
+        if (!anything.empty())
+            backend_->upload({first + head, DType::kU8, 1, dry.peak_bytes() - head}, anything.data());
     }
     ~Reserved() {
         try {
