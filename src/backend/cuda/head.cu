@@ -17,7 +17,7 @@ namespace elmo::cuda {
 namespace {
 
 // Of g: its memory serves the encoder's backward too, and every chunk costs three launches.
-constexpr std::int64_t kChunkBytes = std::int64_t{192} << 20;
+constexpr std::int64_t kChunkBytes = std::int64_t{132} << 20;
 constexpr long long kNever = std::numeric_limits<long long>::max();
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) {
