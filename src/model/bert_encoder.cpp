@@ -53,17 +53,19 @@ void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dro
                                     parameters_[layer.bias].w, spec_.norm_epsilon, a_TD, y_TD, stats_T2});
 }
 
-void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, bool accumulate) {
-    const Parameter &weight = parameters_[layer.weight], &bias = parameters_[layer.bias];
-    backend_.linear_backward({dy_TN, x_TK, weight.w, dx_TK, weight.grad, bias.grad, accumulate});
+void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, View dbias_1N,
+                                  bool accumulate) {
+    const Parameter& weight = parameters_[layer.weight];
+    backend_.linear_backward({dy_TN, x_TK, weight.w, dx_TK, weight.grad, dbias_1N, accumulate});
 }
 
-View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View sum_TD, View stats_T2,
-                                const Dropout& dropout, View branch_TD, bool accumulate) {
+View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
+                                const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate) {
     const Parameter &weight = parameters_[layer.weight], &bias = parameters_[layer.bias];
     const bool dropped = dropout.threshold() > 0;
     backend_.residual_norm_backward({dy_TD, sum_TD, stats_T2, weight.w, dropout, dy_TD,
-                                     dropped ? branch_TD : View{}, weight.grad, bias.grad, accumulate});
+                                     dropped ? branch_TD : View{}, weight.grad, bias.grad, accumulate,
+                                     more_dy_TD, dbias_1D});
     return dropped ? branch_TD : dy_TD;
 }
 
@@ -137,21 +139,22 @@ View BertEncoder::layer_input(const TextBatch& batch, std::int64_t layer, View s
 
 void BertEncoder::down_backward(const LayerWeights& w, const LayerActivations& a, View dy_TD, View dgelu_TI,
                                 bool recompute, bool accumulate) {
-    const View pre = a.pre_TI.first(dy_TD.rows);
+    const View pre = a.pre_TI.first(dy_TD.rows), up_dbias = parameters_[w.up.bias].grad;
     if (!recompute) {
-        linear_backward(w.down, dy_TD, a.gelu_TI.first(dy_TD.rows), dgelu_TI, accumulate);
-        backend_.gelu_backward({pre, dgelu_TI, {}});
+        linear_backward(w.down, dy_TD, a.gelu_TI.first(dy_TD.rows), dgelu_TI, {}, accumulate);
+        backend_.gelu_backward({pre, dgelu_TI, {}, up_dbias, accumulate});
         return;
     }
     // The op that takes the derivative gives the gelu too: between the gradient of the input and that of the
     // weights.
     const View gelu = a.gelu_TI.first(dy_TD.rows);
     backend_.linear_backward({dy_TD, {}, parameters_[w.down.weight].w, dgelu_TI, {}, {}, accumulate});
-    backend_.gelu_backward({pre, dgelu_TI, gelu});
-    linear_backward(w.down, dy_TD, gelu, {}, accumulate);
+    backend_.gelu_backward({pre, dgelu_TI, gelu, up_dbias, accumulate});
+    linear_backward(w.down, dy_TD, gelu, {}, {}, accumulate);
 }
 
-void BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, bool accumulate) {
+View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, View more_dx_TD,
+                                 bool accumulate) {
     const std::int64_t T = batch.num_tokens();
     const LayerWeights& w = layers_[static_cast<std::size_t>(layer)];
     const Recompute mode = recompute_[static_cast<std::size_t>(layer)];
@@ -167,6 +170,8 @@ void BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
     };
     if (mode == Recompute::kLayer) {
+        if (!more_dx_TD.empty()) backend_.add({dx_TD, more_dx_TD});  // its place is wanted
+        more_dx_TD = {};
         LayerActivations again = a;
         again.gelu_TI = reshaped(backward_.wide, T, spec_.intermediate);
         again.output_TD = reshaped(backward_.wide, T, spec_.width);  // not wanted
@@ -176,24 +181,26 @@ void BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         linear(w.up, attended, a.pre_TI.first(T));
     }
 
-    View da = norm_backward(w.output_norm, dx_TD, output_sum, a.output_stats_T2.first(T),
-                            output_dropout(layer, true), output_sum, accumulate);
+    View da =
+        norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
+                      output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate);
     down_backward(w, a, da, dgelu, mode != Recompute::kNone, accumulate);
     if (mode == Recompute::kCheap) attend_again();
-    linear_backward(w.up, dgelu, attended, dinput, accumulate);
-    backend_.add({dx_TD, dinput});
+    linear_backward(w.up, dgelu, attended, dinput, {}, accumulate);
 
-    da = norm_backward(w.attention_norm, dx_TD, attention_sum, attention_stats, attended_dropout(layer, true),
-                       attention_sum, accumulate);
+    da =
+        norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,
+                      attended_dropout(layer, true), attention_sum, parameters_[w.out.bias].grad, accumulate);
     const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T), context = a.context_TD.first(T);
     const Dropout attention = attention_dropout(layer, true);
     if (mode == Recompute::kCheap || mode == Recompute::kWide)
         backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention, context, lse});
-    linear_backward(w.out, da, context, dinput, accumulate);
+    linear_backward(w.out, da, context, dinput, {}, accumulate);
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv});
     const View more_dx = reshaped(a.qkv_T3D, T, spec_.width);  // qkv is used up
-    linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), more_dx, accumulate);
-    backend_.add({dx_TD, more_dx});
+    linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), more_dx,
+                    parameters_[w.qkv.bias].grad, accumulate);
+    return more_dx;
 }
 
 // The embeddings are group 0, layer i is group i + 1.
@@ -214,10 +221,12 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     const View dx = stream_TD_.first(T);
     backend_.pool_backward({dpooled, batch.offsets, spec_.pooling,
                             dropout(spec_.pooled_dropout, streams::kPooledDropout, true), dx});
+    View more_dx;
     for (std::int64_t i = spec_.layers; i-- > 0;) {
-        layer_backward(batch, i, dx, accumulate);
+        more_dx = layer_backward(batch, i, dx, more_dx, accumulate);
         done(static_cast<std::size_t>(i) + 1);
     }
+    if (!more_dx.empty()) backend_.add({dx, more_dx});
     const Dropout embedding_dropout = dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, true);
     if (embedding_dropout.threshold() > 0) backend_.dropout({dx, embedding_dropout});
     View sum = embedding_sum_TD_;
@@ -225,7 +234,8 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
         sum = recompute_.front() == Recompute::kLayer ? kept_.front().output_TD : kept_.front().output_sum_TD;
         embed(batch, sum.first(T));
     }
-    norm_backward(embedding_norm_, dx, sum.first(T), embedding_stats_T2_.first(T), {}, {}, accumulate);
+    norm_backward(embedding_norm_, dx, {}, sum.first(T), embedding_stats_T2_.first(T), {}, {}, {},
+                  accumulate);
     // Only row 0 of the type table is ever used.
     if (spec_.types > 1 && !accumulate) backend_.fill_zero(parameters_[type_].grad);
     backend_.embed_backward(

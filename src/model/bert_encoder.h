@@ -65,11 +65,13 @@ class BertEncoder : public Encoder {
                 View pre_TN = {});
     void norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
               View stats_T2);
-    void linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, bool accumulate);
-    // dy becomes the gradient of the sum; returns that of the branch (after dropout), which is dy itself
-    // where there is no dropout.
-    View norm_backward(const Pair& layer, View dy_TD, View sum_TD, View stats_T2, const Dropout& dropout,
-                       View branch_TD, bool accumulate);
+    // The bias gradient is left out where its view is empty: another op gives it.
+    void linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, View dbias_1N,
+                         bool accumulate);
+    // dy (with more_dy) becomes the gradient of the sum; returns that of the branch (after dropout), which is
+    // dy itself where there is no dropout. dbias is the gradient of the branch's last bias.
+    View norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
+                       const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate);
     void embed(const TextBatch& batch, View sum_TD);
     // x0 from the embeddings' sum.
     void embedded(View sum_TD, View stats_T2, bool inside, View x_TD);
@@ -79,11 +81,14 @@ class BertEncoder : public Encoder {
     // The input of a layer, as the last forward had it: where it is kept, or computed again into `buffer`;
     // `sum` is for the embeddings' sum, and both may be overwritten.
     View layer_input(const TextBatch& batch, std::int64_t layer, View sum_TD, View buffer_TD);
-    // The gradient of the gelu, multiplied by its derivative, and the gradients of `down`.
+    // The gradient of the gelu, multiplied by its derivative, that of the weights of `down`, and that of the
+    // bias of `up`.
     void down_backward(const LayerWeights& w, const LayerActivations& a, View dy_TD, View dgelu_TI,
                        bool recompute, bool accumulate);
-    // dx is the gradient of the layer's output and becomes that of its input.
-    void layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, bool accumulate);
+    // dx + more_dx (which may be empty) is the gradient of the layer's output; dx + what is returned becomes
+    // that of its input. The additions are left to the norms.
+    View layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, View more_dx_TD,
+                        bool accumulate);
 
     std::size_t word_ = 0, position_ = 0, type_ = 0;
     Pair embedding_norm_{};

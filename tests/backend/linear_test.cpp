@@ -171,6 +171,31 @@ TEST(Linear, GeluBackward) {
     });
 }
 
+// The bias gradient that comes with it: sums of what was stored, added to what was there; the rest is as
+// without it.
+TEST(Linear, GeluBackwardGivesTheBiasGradient) {
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& tested, Rng& rng) {
+        const auto pre = make_input("pre", mode.storage, s.tokens, s.n, rng, 3);
+        const auto dy = make_input("dy", mode.storage, s.tokens, s.n, rng);
+        Tensor plain("dy without bias", mode.storage, s.tokens, s.n);
+        plain.copy(*dy);
+        tested->gelu_backward({pre->view(), plain.view()});
+        for (const DType gradients : {mode.storage, DType::kF32})
+            for (const bool accumulate : {false, true})
+                for (const bool again : {false, true}) {
+                    const auto start = make_input("dbias before", gradients, 1, s.n, rng);
+                    Tensor in_place("dy in place", mode.storage, s.tokens, s.n);
+                    Tensor gelu("gelu again", mode.storage, s.tokens, s.n), dbias("dbias", gradients, 1, s.n);
+                    in_place.copy(*dy);
+                    if (accumulate) dbias.copy(*start);
+                    tested->gelu_backward({pre->view(), in_place.view(), again ? gelu.view() : View{},
+                                           dbias.view(), accumulate});
+                    expect_same_bits(in_place, plain);
+                    expect_column_sums(dbias, in_place, accumulate ? start.get() : nullptr);
+                }
+    });
+}
+
 // The number of threads changes no bit.
 TEST(Linear, RunsAndThreadsDoNotMatter) {
     const Shape s{259, 33, 130};
@@ -189,8 +214,11 @@ TEST(Linear, RunsAndThreadsDoNotMatter) {
             tested->linear_forward({x->view(), w->view(), {}, y.view(), Activation::kNone, {}});
             tested->linear_backward(
                 {dy->view(), x->view(), w->view(), dx.view(), dw.view(), dbias.view(), false});
+            Tensor dpre("dpre", mode.storage, s.tokens, s.n), up_dbias("dbias of pre", mode.storage, 1, s.n);
+            dpre.copy(*dy);
+            tested->gelu_backward({y.view(), dpre.view(), {}, up_dbias.view(), false});
             std::vector<unsigned char> all;
-            for (const Tensor* t : {&y, &dx, &dw, &dbias}) {
+            for (const Tensor* t : {&y, &dx, &dw, &dbias, &dpre, &up_dbias}) {
                 const auto bytes = t->bytes();
                 all.insert(all.end(), bytes.begin(), bytes.end());
             }

@@ -10,8 +10,8 @@ constexpr double u = kF32Roundoff;
 struct Shape {
     std::int64_t tokens, width;
 };
-const Shape kShapes[] = {{1, 1},    {1, 2},    {2, 7},   {15, 16}, {16, 17},
-                         {17, 127}, {33, 128}, {5, 129}, {37, 384}};
+const Shape kShapes[] = {{1, 1},    {1, 2},   {2, 7},    {15, 16},  {16, 17},  {17, 127},
+                         {33, 128}, {5, 129}, {37, 384}, {70, 768}, {3, 1000}, {2, 1032}};
 
 Workload workload_of(const Shape& shape) {
     Workload workload;
@@ -221,6 +221,53 @@ TEST(Norm, Backward) {
             expect_same_bits(dgamma2, dgamma);
             expect_same_bits(dbeta2, dbeta);
         }
+    });
+}
+
+// A second gradient of y has the bits of an addition before the op. The bias gradient is the sums of what was
+// stored.
+TEST(Norm, BackwardOfTwoUsersAndABias) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& tested, Rng& rng) {
+        const auto dy = make_input("dy", storage, s.tokens, s.width, rng);
+        const auto more = make_input("more dy", storage, s.tokens, s.width, rng);
+        const auto sum = make_input("sum", storage, s.tokens, s.width, rng);
+        const auto gamma = make_input("gamma", storage, 1, s.width, rng);
+        const auto start = make_input("dbias before", storage, 1, s.width, rng);
+        const auto stats = make_input("stats", DType::kF32, s.tokens, 2, rng);
+        Tensor both("dy of both", storage, s.tokens, s.width);
+        both.copy(*dy);
+        truth->add({both.view(), more->view()});
+        both.freeze();
+        for (const bool accumulate : {false, true})
+            for (const bool branch : {true, false}) {
+                if (!branch && dropout.p != 0) continue;
+                struct Result {
+                    Tensor dsum, da, dgamma, dbeta, dbias;
+                    Result(DType dtype, std::int64_t rows, std::int64_t cols)
+                        : dsum("dsum", dtype, rows, cols),
+                          da("da", dtype, rows, cols),
+                          dgamma("dgamma", dtype, 1, cols),
+                          dbeta("dbeta", dtype, 1, cols),
+                          dbias("dbias", dtype, 1, cols) {}
+                };
+                Result two(storage, s.tokens, s.width), one(storage, s.tokens, s.width);
+                const auto run = [&](Result& r, const Tensor& first, View second, View dbias) {
+                    if (accumulate)
+                        for (Tensor* t : {&r.dgamma, &r.dbeta, &r.dbias}) t->copy(*start);
+                    tested->residual_norm_backward({first.view(), sum->view(), stats->view(), gamma->view(),
+                                                    dropout, r.dsum.view(), branch ? r.da.view() : View{},
+                                                    r.dgamma.view(), r.dbeta.view(), accumulate, second,
+                                                    dbias});
+                };
+                run(two, *dy, more->view(), two.dbias.view());
+                run(one, both, {}, {});
+                expect_same_bits(two.dsum, one.dsum);
+                if (branch) expect_same_bits(two.da, one.da);
+                expect_same_bits(two.dgamma, one.dgamma);
+                expect_same_bits(two.dbeta, one.dbeta);
+                expect_column_sums(two.dbias, branch ? two.da : two.dsum, accumulate ? start.get() : nullptr);
+            }
     });
 }
 

@@ -156,6 +156,19 @@ inline void expect_same_bits(const Tensor& actual, const Tensor& expected) {
                               << actual.rows() << " x " << actual.cols();
 }
 
+// dbias is the column sums of dy as stored, added to `start` where that is given.
+inline void expect_column_sums(const Tensor& dbias, const Tensor& dy, const Tensor* start) {
+    Tensor exact("exact dbias", DType::kF64, 1, dy.cols()), size("size dbias", DType::kF64, 1, dy.cols());
+    exact.fill([&](auto, auto c) { return start != nullptr ? (*start)(0, c) : 0.0; });
+    size.fill([&](auto, auto c) { return std::abs(exact(0, c)); });
+    for (std::int64_t r = 0; r < dy.rows(); ++r)
+        for (std::int64_t c = 0; c < dy.cols(); ++c) {
+            exact.set(0, c, exact(0, c) + dy(r, c));
+            size.set(0, c, size(0, c) + std::abs(dy(r, c)));
+        }
+    expect_close(dbias, exact, [&](auto, auto c) { return sum_error(dy.rows() + 1) * size(0, c); });
+}
+
 // One text a count: B + 1 offsets.
 inline std::vector<std::int32_t> offsets_of(const std::vector<std::int32_t>& counts) {
     std::vector<std::int32_t> offsets = {0};

@@ -71,7 +71,7 @@ class UploadingBackend : public Backend {
     }
     void gelu_backward(const GeluBackward& given) override {
         GeluBackward op = given;
-        run({&op.pre_TN, &op.dy_TN, &op.gelu_TN}, [&] { device_->gelu_backward(op); });
+        run({&op.pre_TN, &op.dy_TN, &op.gelu_TN, &op.dbias_1N}, [&] { device_->gelu_backward(op); });
     }
     void residual_norm_forward(const ResidualNormForward& given) override {
         ResidualNormForward op = given;
@@ -81,7 +81,7 @@ class UploadingBackend : public Backend {
     void residual_norm_backward(const ResidualNormBackward& given) override {
         ResidualNormBackward op = given;
         run({&op.dy_TD, &op.sum_TD, &op.stats_T2, &op.gamma_1D, &op.dsum_TD, &op.da_TD, &op.dgamma_1D,
-             &op.dbeta_1D},
+             &op.dbeta_1D, &op.more_dy_TD, &op.dbias_1D},
             [&] { device_->residual_norm_backward(op); });
     }
     void dropout(const DropoutApply& given) override {

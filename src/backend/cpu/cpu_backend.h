@@ -58,6 +58,8 @@ class CpuBackend : public HostBackend {
     void update_tensor(const AdamWUpdate& op);
     // Whether products with operands of this storage run on BF16 instructions.
     bool bf16_products(DType storage) const { return products_ == Products::kBf16 && storage != DType::kF32; }
+    // The gradient of a bias: sums over the rows of dy, in their order.
+    void column_sums(const View& dy, const View& dbias, bool accumulate);
     // Scratch of the calling thread, `bytes` at least; asserts that it was planned.
     void* thread_scratch(std::int64_t bytes);
 

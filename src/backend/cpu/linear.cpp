@@ -56,6 +56,24 @@ ELMO_CLONES void add_rows(const float* x, float* sum, std::int64_t rows, std::in
         for (std::int64_t c = 0; c < cols; ++c) sum[c] += x[r * stride + c];
 }
 
+// A gradient from its sum, added to what is there when `accumulate` is set.
+void deliver(const float* sum, const View& to, bool accumulate) {
+    parallel_ranges(to.size(), 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+        if (!accumulate) {
+            store_floats(sum + begin, to, begin, end - begin);
+            return;
+        }
+        constexpr std::int64_t kPiece = 1024;
+        float before[kPiece];
+        for (std::int64_t i = begin; i < end; i += kPiece) {
+            const std::int64_t count = std::min(kPiece, end - i);
+            load_floats(to, i, before, count);
+            add_rows(sum + i, before, 1, count, 0);
+            store_floats(before, to, i, count);
+        }
+    });
+}
+
 }  // namespace
 
 void CpuBackend::linear_forward(const LinearForward& op) {
@@ -138,10 +156,8 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
     // dw: panels of tokens one after another, each added to the FP32 sum; the threads share out rows of dw.
     ScratchCutter shared(shared_scratch_.data);
     float* dw = shared.take<float>(n * k);
-    float* dbias = shared.take<float>(n);
     float* dy = shared.take<float>(kPanel * n);  // as BF16 it takes half of this
     float* x = shared.take<float>(kPanel * k);
-    std::memset(dbias, 0, static_cast<std::size_t>(n) * sizeof(float));
     if (tokens == 0) std::memset(dw, 0, static_cast<std::size_t>(n * k) * sizeof(float));
     constexpr std::int64_t kOutputRows = 64;
     for (std::int64_t panel = 0; panel < tokens; panel += kPanel) {
@@ -164,36 +180,25 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
                 gemm(shape, reinterpret_cast<Bf16*>(dy) + row, reinterpret_cast<Bf16*>(x), dw + row * k);
             else
                 gemm(shape, dy + row, x, dw + row * k);
-            if (op.dbias_1N.empty()) return;
-            if (!bf16) {
-                add_rows(dy + row, dbias + row, end - panel, row_end - row, n);
-                return;
-            }
-            float line[kOutputRows];
-            for (std::int64_t t = panel; t < end; ++t) {
-                bf16_to_float(op.dy_TN.as<Bf16>() + t * n + row, line, row_end - row);
-                add_rows(line, dbias + row, 1, row_end - row, 0);
-            }
         });
     }
-    const auto deliver = [&](const float* sum, const View& to) {
-        parallel_ranges(to.size(), 1 << 15, [&](std::int64_t begin, std::int64_t end) {
-            if (!op.accumulate) {
-                store_floats(sum + begin, to, begin, end - begin);
-                return;
-            }
-            constexpr std::int64_t kPiece = 1024;
-            float before[kPiece];
-            for (std::int64_t i = begin; i < end; i += kPiece) {
-                const std::int64_t count = std::min(kPiece, end - i);
-                load_floats(to, i, before, count);
-                add_rows(sum + i, before, 1, count, 0);
-                store_floats(before, to, i, count);
-            }
-        });
-    };
-    deliver(dw, op.dw_NK);
-    if (!op.dbias_1N.empty()) deliver(dbias, op.dbias_1N);
+    deliver(dw, op.dw_NK, op.accumulate);
+    if (!op.dbias_1N.empty()) column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
+}
+
+void CpuBackend::column_sums(const View& dy, const View& dbias, bool accumulate) {
+    ScratchCutter shared(shared_scratch_.data);
+    float* sums = shared.take<float>(dy.cols);
+    constexpr std::int64_t kColumns = 64;  // of a piece of work
+    parallel_ranges(dy.cols, kColumns, [&](std::int64_t begin, std::int64_t end) {
+        float line[kColumns], total[kColumns] = {};
+        for (std::int64_t t = 0; t < dy.rows; ++t) {
+            load_floats(dy, t * dy.cols + begin, line, end - begin);
+            add_rows(line, total, 1, end - begin, 0);
+        }
+        std::copy_n(total, end - begin, sums + begin);
+    });
+    deliver(sums, dbias, accumulate);
 }
 
 void CpuBackend::gelu_backward(const GeluBackward& op) {
@@ -211,6 +216,7 @@ void CpuBackend::gelu_backward(const GeluBackward& op) {
             store_floats(pre, op.gelu_TN, i, count);
         }
     });
+    if (!op.dbias_1N.empty()) column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
 }
 
 }  // namespace elmo::cpu

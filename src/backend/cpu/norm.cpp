@@ -134,6 +134,11 @@ void CpuBackend::residual_norm_backward(const ResidualNormBackward& op) {
         for (std::int64_t t = piece * rows_a_piece; t < end; ++t) {
             const float mean = op.stats_T2.as<float>()[2 * t], scale = op.stats_T2.as<float>()[2 * t + 1];
             load_floats(op.dy_TD, t * width, dy, width);
+            if (!op.more_dy_TD.empty()) {
+                load_floats(op.more_dy_TD, t * width, x, width);
+                add_to(dy, x, width);
+                if (op.dy_TD.dtype == DType::kBf16) round_to_bf16(dy, width);
+            }
             load_floats(op.sum_TD, t * width, x, width);
             norm_backward_terms(dy, gamma, mean, scale, x, g, dgamma, dgamma + width, width);
             const float mean_g = sum_row(g, width) / static_cast<float>(width);
@@ -156,6 +161,8 @@ void CpuBackend::residual_norm_backward(const ResidualNormBackward& op) {
     };
     deliver(partial, op.dgamma_1D);
     deliver(partial + width, op.dbeta_1D);
+    if (!op.dbias_1D.empty())
+        column_sums(op.da_TD.empty() ? op.dsum_TD : op.da_TD, op.dbias_1D, op.accumulate);
 }
 
 void CpuBackend::dropout(const DropoutApply& op) {

@@ -27,10 +27,13 @@ struct LinearBackward {
 };
 
 // dy *= gelu'(pre), in place. gelu, where given, receives gelu(pre): what the forward had, computed again; it
-// may be pre itself.
+// may be pre itself. dbias, where given, receives the column sums of the new dy as stored, added to what is
+// there when `accumulate` is set: the gradient of the bias that pre contains.
 struct GeluBackward {
     View pre_TN, dy_TN;
-    View gelu_TN;
+    View gelu_TN{};
+    View dbias_1N{};
+    bool accumulate = false;
 };
 
 }  // namespace elmo

@@ -19,13 +19,18 @@ struct ResidualNormForward {
 };
 
 // dsum = gradient of sum (and so of the residual), da = dropout(dsum). dy may alias dsum, da may alias
-// sum, and dsum only when p is 0. dgamma and dbeta are added to what is there when `accumulate` is set.
+// sum, and dsum only when p is 0. Where more_dy is given it is first added to dy, with the bits of
+// AddInPlace: what the two users of y sent back; it aliases nothing. dbias, where given, receives the column
+// sums of da as stored (of dsum, where da is empty): the gradient of a bias that a contains. dgamma, dbeta
+// and dbias are added to what is there when `accumulate` is set.
 struct ResidualNormBackward {
     View dy_TD, sum_TD, stats_T2, gamma_1D;
     Dropout dropout;
     View dsum_TD, da_TD;  // da may be empty when there is no dropout: it would equal dsum
     View dgamma_1D, dbeta_1D;
     bool accumulate = false;
+    View more_dy_TD{};
+    View dbias_1D{};
 };
 
 // x = dropout(x) in place; the same op is its own backward.

@@ -52,10 +52,7 @@ void ReferenceBackend::linear_backward(const LinearBackward& op) {
             for (std::int64_t t = 0; t < dy.rows; ++t) dw(n, k) += dy(t, n) * x(t, k);
     dw.store_to(op.dw_NK);
     if (op.dbias_1N.empty()) return;
-    Matrix dbias = gradient_start(op.dbias_1N, op.accumulate);
-    for (std::int64_t t = 0; t < dy.rows; ++t)
-        for (std::int64_t n = 0; n < dy.cols; ++n) dbias(0, n) += dy(t, n);
-    dbias.store_to(op.dbias_1N);
+    column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
 }
 
 void ReferenceBackend::gelu_backward(const GeluBackward& op) {
@@ -65,6 +62,7 @@ void ReferenceBackend::gelu_backward(const GeluBackward& op) {
             store(op.dy_TN, t, n, load(op.dy_TN, t, n) * (phi(x) + x * density(x)));
             if (!op.gelu_TN.empty()) store(op.gelu_TN, t, n, x * phi(x));
         }
+    if (!op.dbias_1N.empty()) column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
 }
 
 }  // namespace elmo

@@ -41,7 +41,8 @@ void ReferenceBackend::residual_norm_backward(const ResidualNormBackward& op) {
         std::vector<double> normal(static_cast<std::size_t>(width)), dnormal(normal.size());
         double mean_dnormal = 0, mean_product = 0;
         for (std::int64_t d = 0; d < width; ++d) {
-            const double dy = load(op.dy_TD, t, d);
+            double dy = load(op.dy_TD, t, d);
+            if (!op.more_dy_TD.empty()) dy = rounded(op.dy_TD.dtype, dy + load(op.more_dy_TD, t, d));
             normal[d] = (load(op.sum_TD, t, d) - mean) * inverse;
             dnormal[d] = dy * load(op.gamma_1D, 0, d);
             mean_dnormal += dnormal[d] / static_cast<double>(width);
@@ -57,6 +58,8 @@ void ReferenceBackend::residual_norm_backward(const ResidualNormBackward& op) {
     }
     dgamma.store_to(op.dgamma_1D);
     dbeta.store_to(op.dbeta_1D);
+    if (!op.dbias_1D.empty())
+        column_sums(op.da_TD.empty() ? op.dsum_TD : op.da_TD, op.dbias_1D, op.accumulate);
 }
 
 void ReferenceBackend::dropout(const DropoutApply& op) {

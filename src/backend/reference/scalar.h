@@ -100,9 +100,25 @@ struct Matrix {
     }
 };
 
+// x as it would be stored.
+inline double rounded(DType dtype, double x) {
+    double place = 0;
+    const View cell{&place, dtype, 1, 1};
+    store(cell, 0, 0, x);
+    return load(cell, 0, 0);
+}
+
 // Where a gradient starts: what is there, or zero.
 inline Matrix gradient_start(const View& view, bool accumulate) {
     return accumulate ? Matrix(view) : Matrix(view.rows, view.cols);
+}
+
+// The gradient of a bias from the gradients of the rows it was added to.
+inline void column_sums(const View& dy, const View& dbias, bool accumulate) {
+    Matrix sums = gradient_start(dbias, accumulate);
+    for (std::int64_t t = 0; t < dy.rows; ++t)
+        for (std::int64_t n = 0; n < dy.cols; ++n) sums(0, n) += load(dy, t, n);
+    sums.store_to(dbias);
 }
 
 // What dropout multiplies element (row, col) by.
