@@ -146,7 +146,7 @@ void CudaBackend::reserve(Arena& arena, const Workload& w) {
         sort_in_2T_ = arena.allocate("scratch/sort_in", DType::kI32, 2, entries);
         sort_out_2T_ = arena.allocate("scratch/sort_out", DType::kI32, 2, entries);
         sort_temp_ = arena.allocate("scratch/sort_temp", DType::kU8, 1, sort_temp_bytes(entries));
-        const std::int64_t columns = std::max({2 * w.width, w.widest, std::int64_t{8}});
+        const std::int64_t columns = std::max({3 * w.width, w.widest, std::int64_t{8}});
         column_partials_ =
             arena.allocate("scratch/column_partials", DType::kF32, kColumnPartials, (columns + 7) / 8 * 8);
         optimizer_table_ = arena.allocate("scratch/optimizer_table", DType::kU8, 1, kOptimizerTableBytes);

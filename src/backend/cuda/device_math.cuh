@@ -5,6 +5,7 @@
 #include <cuda_bf16.h>
 
 #include <cstdint>
+#include <type_traits>
 
 #include "backend/ops/common.h"
 #include "base/philox.h"
@@ -65,6 +66,56 @@ __device__ __forceinline__ void store8(float* p, const float (&v)[8]) {
 __device__ __forceinline__ void store8(bf16* p, const float (&v)[8]) {
     *reinterpret_cast<uint4*>(p) =
         make_uint4(pack2(v[0], v[1]), pack2(v[2], v[3]), pack2(v[4], v[5]), pack2(v[6], v[7]));
+}
+
+// V (1 or 8) neighbouring elements as they are stored: loaded early, unpacked where they are wanted.
+template <int V, class T>
+struct Packed {
+    T x[V];
+};
+template <>
+struct Packed<8, bf16> {
+    uint4 x;
+};
+template <int V, class T>
+__device__ __forceinline__ Packed<V, T> load_packed(const T* p) {
+    Packed<V, T> packed;
+    if constexpr (V == 8 && std::is_same_v<T, bf16>)
+        packed.x = *reinterpret_cast<const uint4*>(p);
+    else if constexpr (V == 8)
+        load8(p, packed.x);
+    else
+        packed.x[0] = p[0];
+    return packed;
+}
+template <int V, class T>
+__device__ __forceinline__ void unpack(const Packed<V, T>& packed, float (&v)[V]) {
+    if constexpr (V == 8 && std::is_same_v<T, bf16>)
+        unpack8(packed.x, v);
+    else
+#pragma unroll
+        for (int i = 0; i < V; ++i) v[i] = load_float(packed.x, i);
+}
+// v rounded to T, and as it would be read back.
+template <class T, int V>
+__device__ __forceinline__ Packed<V, T> round_packed(float (&v)[V]) {
+    Packed<V, T> packed;
+    if constexpr (V == 8 && std::is_same_v<T, bf16>)
+        store8(reinterpret_cast<bf16*>(&packed.x), v);
+    else
+#pragma unroll
+        for (int i = 0; i < V; ++i) store_float(packed.x, i, v[i]);
+    unpack(packed, v);
+    return packed;
+}
+template <int V, class T>
+__device__ __forceinline__ void store_packed(T* p, const Packed<V, T>& packed) {
+    if constexpr (V == 8 && std::is_same_v<T, bf16>)
+        *reinterpret_cast<uint4*>(p) = packed.x;
+    else if constexpr (V == 8)
+        store8(p, packed.x);
+    else
+        p[0] = packed.x[0];
 }
 
 // V (1 or 8) neighbouring elements.

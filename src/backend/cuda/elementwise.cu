@@ -1,4 +1,5 @@
-// Element by element: GELU, dropout, adding, casting, finiteness; and column sums.
+// Element by element: GELU (its backward with the bias gradient), dropout, adding, casting, finiteness.
+#include "backend/cuda/column_sums.cuh"
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/elementwise.h"
 #include "backend/cuda/head_storage.cuh"
@@ -12,10 +13,6 @@ constexpr float kInvSqrt2 = 0.70710678118654752f, kInvSqrt2Pi = 0.39894228040143
 __device__ __forceinline__ float gelu_of(float x) {
     return 0.5f * x * (1.0f + erff(x * kInvSqrt2));
 }
-__device__ __forceinline__ float gelu_slope(float x) {
-    return 0.5f * (1.0f + erff(x * kInvSqrt2)) + x * (kInvSqrt2Pi * expf(-0.5f * x * x));
-}
-
 // body(i) for the elements of a grid-wide loop, V at a time.
 template <int V, class Body>
 __device__ __forceinline__ void for_each(std::int64_t count, const Body& body) {
@@ -36,20 +33,43 @@ __global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
     });
 }
 
+// Block (columns, partial) of eight warps, as in column_sums.cuh. The next row is on its way while one is
+// worked on. gelu(pre) may take pre's place.
 template <int V, class T>
-__global__ void gelu_backward_kernel(const T* pre, T* dy, T* again, std::int64_t count) {
-    for_each<V>(count, [&](std::int64_t i) {
-        float x[V], d[V];
-        load_some<V>(pre + i, x);
-        load_some<V>(dy + i, d);
+__global__ void __launch_bounds__(256) gelu_backward_kernel(const T* pre, T* dy, T* again, std::int64_t rows,
+                                                            std::int64_t cols, float* partials) {
+    __shared__ float shared[256 * V];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * 32 * V, column = first + lane * V;
+    const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * 8 * cols, end = rows * cols;
+    float sum[V] = {};
+    Packed<V, T> next_x, next_d;
+    std::int64_t i = (static_cast<std::int64_t>(blockIdx.y) * 8 + warp) * cols + column;
+    const auto fetch = [&](std::int64_t at) {
+        if (at >= end) return;
+        next_x = load_packed<V>(pre + at);
+        next_d = load_packed<V>(dy + at);
+    };
+    if (column < cols) {
+        fetch(i);
+        for (; i < end; i += step) {
+            float x[V], d[V];
+            unpack(next_x, x);
+            unpack(next_d, d);
+            fetch(i + step);
 #pragma unroll
-        for (int j = 0; j < V; ++j) d[j] *= gelu_slope(x[j]);
-        store_some<V>(dy + i, d);
-        if (again == nullptr) return;
+            for (int j = 0; j < V; ++j) {
+                const float twice_phi = 1.0f + erff(x[j] * kInvSqrt2);
+                d[j] *= 0.5f * twice_phi + x[j] * (kInvSqrt2Pi * expf(-0.5f * x[j] * x[j]));
+                x[j] = 0.5f * x[j] * twice_phi;
+            }
+            store_packed(dy + i, round_packed<T>(d));
+            if (again != nullptr) store_some<V>(again + i, x);
 #pragma unroll
-        for (float& v : x) v = gelu_of(v);
-        store_some<V>(again + i, x);
-    });
+            for (int j = 0; j < V; ++j) sum[j] += d[j];
+        }
+    }
+    if (partials != nullptr) write_partial<V, 8, 32>(sum, shared, first, cols, partials + blockIdx.y * cols);
 }
 
 template <int V, class T>
@@ -95,34 +115,6 @@ __global__ void non_finite_kernel(const T* x, std::int64_t count, int* found) {
     });
 }
 
-// Block (column group, partial): rows partial, partial + kColumnPartials, ... of 8 columns a thread-group of
-// 32 threads; the eight row groups of a block are added in order.
-template <int V, class T>
-__global__ void column_partials_kernel(const T* dy, std::int64_t rows, std::int64_t cols, float* partials,
-                                       std::int64_t num_partials) {
-    __shared__ float sums[8][32 * V];
-    const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
-    const std::int64_t column = (static_cast<std::int64_t>(blockIdx.x) * 32 + lane) * V;
-    float sum[V] = {};
-    if (column < cols)
-        for (std::int64_t row = blockIdx.y * 8 + group; row < rows; row += num_partials * 8) {
-            float v[V];
-            load_some<V>(dy + row * cols + column, v);
-#pragma unroll
-            for (int j = 0; j < V; ++j) sum[j] += v[j];
-        }
-#pragma unroll
-    for (int j = 0; j < V; ++j) sums[group][lane * V + j] = sum[j];
-    __syncthreads();  // all groups' sums are in shared memory
-    if (group != 0 || column >= cols) return;
-#pragma unroll
-    for (int j = 0; j < V; ++j) {
-        float total = 0;
-        for (int g = 0; g < 8; ++g) total += sums[g][lane * V + j];
-        partials[blockIdx.y * cols + column + j] = total;
-    }
-}
-
 }  // namespace
 
 void gelu(const View& pre, const View& y, cudaStream_t stream) {
@@ -137,17 +129,24 @@ void gelu(const View& pre, const View& y, cudaStream_t stream) {
 }
 
 void CudaBackend::gelu_backward(const GeluBackward& op) {
-    if (op.dy_TN.empty()) return;
+    const bool with_bias = !op.dbias_1N.empty();
+    if (op.dy_TN.empty()) {
+        if (with_bias && !op.accumulate) fill_zero(op.dbias_1N);
+        return;
+    }
+    const std::int64_t rows = op.dy_TN.rows, cols = op.dy_TN.cols, num_partials = num_column_partials(rows);
+    float* partials = with_bias ? column_partials_.as<float>() : nullptr;
     with_type(op.dy_TN, [&](auto* dy) {
         using T = std::remove_pointer_t<decltype(dy)>;
-        const std::int64_t count = op.dy_TN.size();
-        with_width(count, [&](auto width) {
-            gelu_backward_kernel<width()><<<blocks_for(count, kThreads * width()), kThreads, 0, stream_>>>(
+        with_width(cols, [&](auto width) {
+            const dim3 grid(blocks_for(cols, 32 * width()), static_cast<unsigned>(num_partials));
+            gelu_backward_kernel<width(), T><<<grid, 256, 0, stream_>>>(
                 static_cast<const T*>(op.pre_TN.data), dy,
-                op.gelu_TN.empty() ? nullptr : static_cast<T*>(op.gelu_TN.data), count);
+                op.gelu_TN.empty() ? nullptr : static_cast<T*>(op.gelu_TN.data), rows, cols, partials);
         });
     });
     check_launch("gelu backward");
+    if (with_bias) add_partials(partials, num_partials, {op.dbias_1N}, op.accumulate, stream_);
 }
 
 void CudaBackend::dropout(const DropoutApply& op) {
@@ -205,52 +204,6 @@ bool CudaBackend::has_non_finite(View view) {
     std::int32_t found = 0;
     download(&found, {flags_.data, DType::kI32, 1, 1});
     return found != 0;
-}
-
-void CudaBackend::column_sums(View dy, View dbias, bool accumulate) {
-    const std::int64_t partials = std::min<std::int64_t>(kColumnPartials, (dy.rows + 63) / 64);
-    float* sums = column_partials_.as<float>();
-    with_type(dy, [&](auto* in) {
-        with_width(dy.cols, [&](auto width) {
-            const dim3 grid(blocks_for(dy.cols, 32 * width()), static_cast<unsigned>(partials));
-            column_partials_kernel<width()><<<grid, 256, 0, stream_>>>(in, dy.rows, dy.cols, sums, partials);
-        });
-    });
-    check_launch("bias gradient");
-    add_partials(sums, partials, dy.cols, dbias, accumulate, stream_);
-}
-
-namespace {
-
-// 32 columns a block; the partials are shared out to 8 groups in turn, whose sums are added in order.
-template <class T>
-__global__ void add_partials_kernel(const float* partials, std::int64_t num_partials, std::int64_t stride,
-                                    std::int64_t cols, T* out, bool accumulate) {
-    __shared__ float sums[8][32];
-    const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
-    const std::int64_t column = static_cast<std::int64_t>(blockIdx.x) * 32 + lane;
-    float sum = 0;
-    if (column < cols) {
-#pragma unroll 4
-        for (std::int64_t p = group; p < num_partials; p += 8) sum += partials[p * stride + column];
-    }
-    sums[group][lane] = sum;
-    __syncthreads();  // all groups' sums are in shared memory
-    if (group != 0 || column >= cols) return;
-    float total = accumulate ? load_float(out, column) : 0.0f;
-    for (int g = 0; g < 8; ++g) total += sums[g][lane];
-    store_float(out, column, total);
-}
-
-}  // namespace
-
-void add_partials(const float* partials, std::int64_t num_partials, std::int64_t stride, const View& out,
-                  bool accumulate, cudaStream_t stream) {
-    with_type(out, [&](auto* to) {
-        add_partials_kernel<<<blocks_for(out.size(), 32), 256, 0, stream>>>(partials, num_partials, stride,
-                                                                            out.size(), to, accumulate);
-    });
-    check_launch("adding partial sums");
 }
 
 }  // namespace elmo::cuda

@@ -3,14 +3,19 @@
 
 #include <cuda_runtime.h>
 
+#include <initializer_list>
+
 #include "tensor/view.h"
 
 namespace elmo::cuda {
 
 void gelu(const View& pre, const View& y, cudaStream_t stream);  // exact; y may be pre
 
-// out (+)= partials[0] + partials[1] + ..., in order; each partial is out.size() floats, `stride` apart.
-void add_partials(const float* partials, std::int64_t num_partials, std::int64_t stride, const View& out,
+// gradient i (+)= partials[0][i] + partials[1][i] + ..., in a fixed order; a partial is [gradients, columns].
+// At most three gradients.
+void add_partials(const float* partials, std::int64_t num_partials, std::initializer_list<View> gradients,
                   bool accumulate, cudaStream_t stream);
+// Partials of a kernel over [rows, cols] by blocks of eight warps (column_sums.cuh).
+std::int64_t num_column_partials(std::int64_t rows);
 
 }  // namespace elmo::cuda

@@ -1,5 +1,6 @@
-// Linear layers: cuBLASLt with the bias, or its gradient, in the epilogue. cuBLASLt's own GELU is the tanh
-// approximation; ours is exact, so it is a kernel of its own (elementwise.cu), fused with nothing but itself.
+// Linear layers: cuBLASLt with the bias in the epilogue. cuBLASLt's own GELU is the tanh approximation; ours
+// is exact, so it is a kernel of its own (elementwise.cu). Its bias gradient is a pass over dy of its own as
+// well: most biases get theirs from the kernels that make dy instead.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -56,19 +57,16 @@ bool Products::run(const Product& p, const View& workspace, const char* op) {
     // c^T = op(b)^T op(a)^T: the operands change places.
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
-    int epilogue = 0;
-    if (!p.bias.empty() || !p.bias_gradient.empty()) {
-        const View& bias = p.bias.empty() ? p.bias_gradient : p.bias;
-        epilogue = p.bias.empty() ? 2 : 1;
-        set(CUBLASLT_MATMUL_DESC_EPILOGUE,
-            p.bias.empty() ? CUBLASLT_EPILOGUE_BGRADB : CUBLASLT_EPILOGUE_BIAS);
-        set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, bias.data);
-        set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(bias.dtype));
+    const bool biased = !p.bias.empty();
+    if (biased) {
+        set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
+        set(CUBLASLT_MATMUL_DESC_BIAS_POINTER, p.bias.data);
+        set(CUBLASLT_MATMUL_DESC_BIAS_DATA_TYPE, type_of(p.bias.dtype));
     }
 
     const std::int64_t km = p.tokens == Product::Tokens::kM ? in_steps(m) : m;
     const std::int64_t kk = p.tokens == Product::Tokens::kK ? in_steps(k) : k;
-    const int kind = epilogue | p.transpose_a << 2 | p.transpose_b << 3 | p.accumulate << 4 |
+    const int kind = biased | p.transpose_a << 2 | p.transpose_b << 3 | p.accumulate << 4 |
                      (p.a.dtype == DType::kBf16) << 5 | (p.c.dtype == DType::kBf16) << 6;
     const auto [place, is_new] = choices_.try_emplace(Key{km, n, kk, kind});
     Choice& choice = place->second;
@@ -135,7 +133,6 @@ void CudaBackend::linear_backward(const LinearBackward& op) {
         multiply(product, "linear backward, dx");
     }
     if (op.dw_NK.empty()) return;
-    if (op.dw_NK.empty()) return;
     Product product;
     product.a = op.dy_TN;
     product.transpose_a = true;
@@ -143,10 +140,6 @@ void CudaBackend::linear_backward(const LinearBackward& op) {
     product.c = op.dw_NK;
     product.accumulate = op.accumulate;
     product.tokens = Product::Tokens::kK;
-    if (!op.accumulate) product.bias_gradient = op.dbias_1N;
-    const bool wanted = !product.bias_gradient.empty();
-    if (wanted && products_->run(product, workspace_, "linear backward, dw")) return;
-    product.bias_gradient = {};
     multiply(product, "linear backward, dw");
     if (!op.dbias_1N.empty()) column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
 }

@@ -17,9 +17,7 @@ struct Product {
     View a, b, c;
     bool transpose_a = false, transpose_b = false;
     bool accumulate = false;
-    // At most one of these two, [1, n] and [1, m].
-    View bias;           // added to each row of c
-    View bias_gradient;  // set to the row sums of op(a)
+    View bias;  // [1, n], added to each row of c
     // Which size is the number of tokens: it differs from batch to batch.
     enum class Tokens { kM, kK, kNone } tokens = Tokens::kNone;
 };
@@ -47,7 +45,7 @@ class Products {
     std::map<Key, Choice> choices_;
 };
 
-// Any size, slowly; without a bias gradient.
+// Any size, slowly.
 void plain_product(const Product& product, cudaStream_t stream, const char* op);
 
 }  // namespace elmo::cuda
