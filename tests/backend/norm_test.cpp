@@ -271,6 +271,61 @@ TEST(Norm, BackwardOfTwoUsersAndABias) {
     });
 }
 
+// More rows than a device works on at a time: each row comes out as in a batch of its own, and the gradients
+// have all of them.
+TEST(Norm, BackwardOfManyRows) {
+    const std::int64_t rows = 3001, piece = 157;
+    for (const std::int64_t width : {8, 264, 520, 1000, 1032}) {
+        SCOPED_TRACE(width);
+        Rng rng(19);
+        const DType storage = DType::kBf16;
+        Reserved tested(make_tested_backend("fp32"), workload_of({rows, width}));
+        const auto dy = make_input("dy", storage, rows, width, rng);
+        const auto more = make_input("more dy", storage, rows, width, rng);
+        const auto sum = make_input("sum", storage, rows, width, rng);
+        const auto gamma = make_input("gamma", storage, 1, width, rng);
+        Tensor stats("stats", DType::kF32, rows, 2);
+        stats.fill([](auto, auto c) { return c == 0 ? 0.0 : 1.0; });  // so that dgamma is sums of dy * sum
+        struct Gradients {
+            Tensor gamma, beta, bias;
+            explicit Gradients(std::int64_t cols)
+                : gamma("dgamma", DType::kF32, 1, cols),
+                  beta("dbeta", DType::kF32, 1, cols),
+                  bias("dbias", DType::kF32, 1, cols) {}
+        };
+        Gradients all(width), part(width);
+        Tensor dsum("dsum", storage, rows, width), by_piece("dsum by piece", storage, rows, width);
+        const auto run = [&](std::int64_t first, std::int64_t count, const Tensor& to, Gradients& g) {
+            const auto slice = [&](const View& v) {
+                return View{static_cast<char*>(v.data) + first * v.cols * size_of(v.dtype), v.dtype, count,
+                            v.cols};
+            };
+            tested->residual_norm_backward({slice(dy->view()),
+                                            slice(sum->view()),
+                                            slice(stats.view()),
+                                            gamma->view(),
+                                            {},
+                                            slice(to.view()),
+                                            {},
+                                            g.gamma.view(),
+                                            g.beta.view(),
+                                            false,
+                                            slice(more->view()),
+                                            g.bias.view()});
+        };
+        run(0, rows, dsum, all);
+        for (std::int64_t first = 0; first < rows; first += piece)
+            run(first, std::min(piece, rows - first), by_piece, part);
+        expect_same_bits(dsum, by_piece);
+        expect_column_sums(all.bias, dsum, nullptr);
+        Tensor both("dy of both", storage, rows, width), product("dy * sum", DType::kF64, rows, width);
+        both.fill([&](auto r, auto c) { return (*dy)(r, c) + (*more)(r, c); });
+        expect_column_sums(all.beta, both, nullptr);
+        product.fill([&](auto r, auto c) { return both(r, c) * (*sum)(r, c); });
+        expect_column_sums(all.gamma, product, nullptr);
+    }
+}
+
 TEST(Norm, DropoutAndAdd) {
     const auto truth = make_reference_backend();
     for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& tested, Rng& rng) {
