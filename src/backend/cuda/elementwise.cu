@@ -4,15 +4,20 @@
 #include "backend/cuda/elementwise.h"
 #include "backend/cuda/head_storage.cuh"
 #include "backend/cuda/launch.cuh"
+#include "backend/cuda/warp_mma.cuh"
 
 namespace elmo::cuda {
 namespace {
 
-constexpr float kInvSqrt2 = 0.70710678118654752f, kInvSqrt2Pi = 0.39894228040143268f;
-
-__device__ __forceinline__ float gelu_of(float x) {
-    return 0.5f * x * (1.0f + erff(x * kInvSqrt2));
+// The normal distribution function; GELU(x) = x * Phi(x).
+__device__ __forceinline__ float phi(float x) {
+    return 0.5f * (1.0f + erff(x * 0.70710678118654752f));
 }
+// Its derivative, e^(-x^2 / 2) / sqrt(2 pi), with the exponent in powers of two.
+__device__ __forceinline__ float density(float x) {
+    return 0.39894228040143268f * exp2_fast(x * x * -0.72134752044448170f);
+}
+
 // body(i) for the elements of a grid-wide loop, V at a time.
 template <int V, class Body>
 __device__ __forceinline__ void for_each(std::int64_t count, const Body& body) {
@@ -28,7 +33,7 @@ __global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
         float v[V];
         load_some<V>(pre + i, v);
 #pragma unroll
-        for (float& x : v) x = gelu_of(x);
+        for (float& x : v) x *= phi(x);
         store_some<V>(y + i, v);
     });
 }
@@ -59,9 +64,9 @@ __global__ void __launch_bounds__(256) gelu_backward_kernel(const T* pre, T* dy,
             fetch(i + step);
 #pragma unroll
             for (int j = 0; j < V; ++j) {
-                const float twice_phi = 1.0f + erff(x[j] * kInvSqrt2);
-                d[j] *= 0.5f * twice_phi + x[j] * (kInvSqrt2Pi * expf(-0.5f * x[j] * x[j]));
-                x[j] = 0.5f * x[j] * twice_phi;
+                const float share = phi(x[j]);
+                d[j] *= fmaf(x[j], density(x[j]), share);
+                x[j] *= share;
             }
             store_packed(dy + i, round_packed<T>(d));
             if (again != nullptr) store_some<V>(again + i, x);
