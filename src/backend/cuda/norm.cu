@@ -125,7 +125,7 @@ __global__ void __launch_bounds__(256)
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
             v[g][j] -= mean;
-            squares += v[g][j] * v[g][j];
+            squares = fmaf(v[g][j], v[g][j], squares);
         }
     }
     const float inverse = 1.0f / sqrtf(warp_sum(squares) / static_cast<float>(cols) + epsilon);
@@ -137,7 +137,7 @@ __global__ void __launch_bounds__(256)
         load8(gamma + c, scale);
         load8(beta + c, shift);
 #pragma unroll
-        for (int j = 0; j < 8; ++j) v[g][j] = v[g][j] * inverse * scale[j] + shift[j];
+        for (int j = 0; j < 8; ++j) v[g][j] = fmaf(v[g][j] * inverse, scale[j], shift[j]);
         store8(y + row * cols + c, v[g]);
     }
     if (lane == 0) reinterpret_cast<float2*>(stats)[row] = make_float2(mean, inverse);
@@ -282,17 +282,17 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
             normal[j] = (normal[j] - mean) * inverse;
-            dgamma[j] += d[j] * normal[j];
+            dgamma[j] = fmaf(d[j], normal[j], dgamma[j]);
             dbeta[j] += d[j];
             d[j] *= scale[j];
             sum_d += d[j];
-            sum_dn += d[j] * normal[j];
+            sum_dn = fmaf(d[j], normal[j], sum_dn);
         }
         const float2 total = row_total<Warps>(sum_d, sum_dn, totals[slot], turn, thread, slot + 1);
         if (!inside) continue;
         const float mean_d = total.x * share, mean_dn = total.y * share;
 #pragma unroll
-        for (int j = 0; j < 8; ++j) d[j] = (d[j] - mean_d - normal[j] * mean_dn) * inverse;
+        for (int j = 0; j < 8; ++j) d[j] = fmaf(-normal[j], mean_dn, d[j] - mean_d) * inverse;
         store8(dsum + at, d);
         if (da != nullptr) drop<8>(dropout, row, column, d);
         const Packed<8, T> branch = round_packed<T>(d);
