@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backend/cuda/attention_mma.cuh"
+#include "backend/cuda/attention_short.h"
 #include "backend/cuda/attention_simple.cuh"
 #include "backend/cuda/cuda_backend.h"
 
@@ -12,7 +13,8 @@ namespace {
 AttentionShape shape_of(const DeviceTexts& texts, std::int64_t width, std::int64_t heads,
                         const Dropout& dropout) {
     const float size = static_cast<float>(width / heads);
-    return {texts.offsets, static_cast<int>(heads), width, 1.0f / std::sqrt(size), dropout_args(dropout)};
+    return {texts.offsets,          static_cast<int>(heads), width,
+            1.0f / std::sqrt(size), dropout_args(dropout),   noise_rounds(dropout.key)};
 }
 
 bool on_tensor_cores(DType storage, std::int64_t width, std::int64_t heads) {
@@ -130,7 +132,10 @@ void CudaBackend::attention_forward(const AttentionForward& op) {
         const ForwardArgs args{shape, static_cast<const bf16*>(op.qkv_T3D.data),
                                static_cast<bf16*>(op.context_TD.data),
                                op.lse_TH.empty() ? nullptr : op.lse_TH.as<float>()};
-        run<Forward, 8>(args, batch, stream_);
+        if (batch.longest <= kShortText)
+            attention_forward_short(args, batch, stream_);
+        else
+            run<Forward, 8>(args, batch, stream_);
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
         forward_simple<bf16>(op, shape, batch, op.offsets.back(), stream_);
     } else {
@@ -152,8 +157,12 @@ void CudaBackend::attention_backward(const AttentionBackward& op) {
                                 op.lse_TH.as<float>(),
                                 delta,
                                 static_cast<bf16*>(op.dqkv_T3D.data)};
-        run<BackwardQueries, 8>(args, batch, stream_);
-        run<BackwardKeys, 4>(args, batch, stream_);
+        if (batch.longest <= kShortText) {
+            attention_backward_short(args, batch, stream_);
+        } else {
+            run<BackwardQueries, 8>(args, batch, stream_);
+            run<BackwardKeys, 4>(args, batch, stream_);
+        }
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
         backward_simple<bf16>(op, shape, batch, op.offsets.back(), delta, stream_);
     } else {
