@@ -148,7 +148,7 @@ __device__ __forceinline__ void store_rows(bf16* to, std::int64_t stride, int va
     for (int i = 0; i < Size / 16; ++i) {
         const int row = (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
         if (row < valid)
-            *reinterpret_cast<uint4*>(to + row * stride + piece * 8) =
+            *reinterpret_cast<uint4*>(to + row * static_cast<int>(stride) + piece * 8) =
                 *reinterpret_cast<const uint4*>(rows + Rows::at(row, piece));
     }
 }

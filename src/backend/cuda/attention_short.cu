@@ -63,15 +63,17 @@ struct ThreadPieces {
     __device__ __forceinline__ std::uint32_t shared_at(int group) const {
         return Rows::at(row, piece) + static_cast<std::uint32_t>(group * kStep * Rows::kRowBytes);
     }
+    // Where the thread reads in a group of a matrix of `valid` rows: in the last one instead of past it.
+    __device__ __forceinline__ int global_at(int group, int stride, int valid) const {
+        return min(row + group * kStep, valid - 1) * stride + piece * 8;
+    }
     // Starts the copy of `valid` rows, and of zeros up to a multiple of 16. valid > 0.
-    __device__ __forceinline__ void copy(std::uint32_t to, const bf16* from, std::int64_t stride,
-                                         int valid) const {
+    __device__ __forceinline__ void copy(std::uint32_t to, const bf16* from, int stride, int valid) const {
         const int padded = (valid + 15) & ~15;
-        from += piece * 8;
 #pragma unroll
         for (int i = 0; i < kGroups; ++i) {
             const int at = row + i * kStep;
-            if (at < padded) copy16(to + shared_at(i), from + min(at, valid - 1) * stride, at < valid);
+            if (at < padded) copy16(to + shared_at(i), from + global_at(i, stride, valid), at < valid);
         }
     }
 };
@@ -142,14 +144,14 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     const ShortText text(shape);
     if (text.length == 0) return;
 
-    const std::int64_t stride = 3 * shape.width;
-    const bf16* from = args.qkv + text.begin * stride + text.head * Size;
+    const int width = static_cast<int>(shape.width), stride = 3 * width;
+    const bf16* from = args.qkv + 3 * text.begin * shape.width + text.head * Size;
     const std::uint32_t start = shared_address(shared);
     const ThreadPieces<Size, Warps> pieces;
     pieces.copy(start + Layout::kQueries, from, stride, text.length);
-    pieces.copy(start + Layout::kKeys, from + shape.width, stride, text.length);
+    pieces.copy(start + Layout::kKeys, from + width, stride, text.length);
     commit_copies();
-    pieces.copy(start + Layout::kValues, from + 2 * shape.width, stride, text.length);
+    pieces.copy(start + Layout::kValues, from + 2 * width, stride, text.length);
     commit_copies();
 
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -284,28 +286,24 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     const ShortText text(shape);
     if (text.length == 0) return;
 
-    const std::int64_t stride = 3 * shape.width;
+    const int width = static_cast<int>(shape.width), stride = 3 * width;
     const std::int64_t context_at = text.begin * shape.width + text.head * Size;
-    const bf16* from = args.qkv + text.begin * stride + text.head * Size;
+    const std::int64_t lse_at = text.begin * shape.heads + text.head;
+    const bf16* from = args.qkv + 3 * text.begin * shape.width + text.head * Size;
     const std::uint32_t start = shared_address(shared);
     const Pieces pieces;
-    pieces.copy(start + Layout::kDContext, args.dcontext + context_at, shape.width, text.length);
+    pieces.copy(start + Layout::kDContext, args.dcontext + context_at, width, text.length);
     pieces.copy(start + Layout::kQueries, from, stride, text.length);
-    pieces.copy(start + Layout::kKeys, from + shape.width, stride, text.length);
-    pieces.copy(start + Layout::kValues, from + 2 * shape.width, stride, text.length);
+    pieces.copy(start + Layout::kKeys, from + width, stride, text.length);
+    pieces.copy(start + Layout::kValues, from + 2 * width, stride, text.length);
     commit_copies();
     uint4 context[Pieces::kGroups];
     float lse[Pieces::kGroups];
 #pragma unroll
     for (int i = 0; i < Pieces::kGroups; ++i) {
-        const int row = pieces.row + i * Pieces::kStep;
-        context[i] = make_uint4(0, 0, 0, 0);
-        lse[i] = INFINITY;  // weight 0
-        if (row < text.length) {
-            context[i] = *reinterpret_cast<const uint4*>(args.context + context_at + row * shape.width +
-                                                         pieces.piece * 8);
-            lse[i] = args.lse[(text.begin + row) * shape.heads + text.head];
-        }
+        context[i] = *reinterpret_cast<const uint4*>(args.context + context_at +
+                                                     pieces.global_at(i, width, text.length));
+        lse[i] = args.lse[lse_at + min(pieces.row + i * Pieces::kStep, text.length - 1) * shape.heads];
     }
 
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
@@ -331,7 +329,9 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
         for (int e = 0; e < 8; ++e) dot = __fmaf_rn(x[e], y[e], dot);
 #pragma unroll
         for (int lanes = 1; lanes < Rows::kPieces; lanes *= 2) dot += __shfl_xor_sync(kWarp, dot, lanes);
-        if (pieces.piece == 0) numbers[row] = make_float2(-lse[i] * kLog2e, dot * unscale);
+        // Past the text's end dcontext is zeros; the weights are to be too.
+        const float shift = row < text.length ? -lse[i] * kLog2e : -INFINITY;
+        if (pieces.piece == 0) numbers[row] = make_float2(shift, dot * unscale);
     }
     __syncthreads();
 
@@ -391,7 +391,8 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
         multiply_dscores<Size, Warps, false>(sum, start + Layout::kDScores, first, start + Layout::kQueries,
                                              blocks, lane);
     // Values and dcontext have served: 32 rows of them for each warp.
-    bf16* to = args.dqkv + (text.begin + first) * stride + (of_queries ? 0 : shape.width) + text.head * Size;
+    bf16* to =
+        args.dqkv + 3 * (text.begin + first) * shape.width + (of_queries ? 0 : width) + text.head * Size;
     const float factor = shape.scale * shape.dropout.scale;
 #pragma unroll
     for (int m = 0; m < 2; ++m)
