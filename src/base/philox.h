@@ -10,7 +10,6 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 
 namespace elmo {
@@ -75,36 +74,6 @@ constexpr PhiloxBlock noise_counter(const NoiseKey& key, std::int64_t row, std::
 constexpr PhiloxBlock noise_block(const NoiseKey& key, std::int64_t row, std::int64_t block) {
     return philox4x32(noise_counter(key, row, block), static_cast<std::uint32_t>(key.seed),
                       static_cast<std::uint32_t>(key.seed >> 32));
-}
-
-// A key with what all its blocks have in common worked out: the keys of the rounds, the constant words of the
-// counter. Where it lies in a kernel's constant memory, a round is two products and two exclusive ors.
-struct NoiseRounds {
-    std::array<std::uint32_t, 10> keys0{}, keys1{};
-    std::uint32_t step = 0, stream = 0;  // words 2 and 3 of the counter, less the row
-};
-constexpr NoiseRounds noise_rounds(const NoiseKey& key) {
-    NoiseRounds rounds;
-    for (std::uint32_t i = 0; i < 10; ++i) {
-        rounds.keys0[i] = static_cast<std::uint32_t>(key.seed) + i * 0x9E3779B9u;
-        rounds.keys1[i] = static_cast<std::uint32_t>(key.seed >> 32) + i * 0xBB67AE85u;
-    }
-    rounds.step = static_cast<std::uint32_t>(key.step);
-    rounds.stream = (key.stream << 8) | (static_cast<std::uint32_t>(key.step >> 32) << 24);
-    return rounds;
-}
-constexpr PhiloxBlock noise_block(const NoiseRounds& rounds, std::int64_t row, std::int64_t block) {
-    const auto urow = static_cast<std::uint64_t>(row);
-    std::uint32_t a = static_cast<std::uint32_t>(block), b = static_cast<std::uint32_t>(urow),
-                  c = rounds.step, d = (static_cast<std::uint32_t>(urow >> 32) & 0xffu) | rounds.stream;
-    for (std::size_t i = 0; i < 10; ++i) {
-        const std::uint64_t p0 = std::uint64_t{0xD2511F53u} * a, p1 = std::uint64_t{0xCD9E8D57u} * c;
-        a = static_cast<std::uint32_t>(p1 >> 32) ^ b ^ rounds.keys0[i];
-        c = static_cast<std::uint32_t>(p0 >> 32) ^ d ^ rounds.keys1[i];
-        b = static_cast<std::uint32_t>(p1);
-        d = static_cast<std::uint32_t>(p0);
-    }
-    return {a, b, c, d};
 }
 
 constexpr std::uint16_t noise_word(const PhiloxBlock& block, int column_in_block) {

@@ -12,11 +12,31 @@ struct Case {
     std::vector<std::int32_t> counts;
     std::int64_t width, heads;
 };
-const Case kCases[] = {{{1}, 2, 2},           {{1, 1}, 4, 1},         {{7, 0, 1, 3}, 6, 3},
-                       {{16}, 8, 2},          {{17, 15, 2}, 34, 2},   {{33}, 64, 1},
-                       {{129, 1, 5}, 20, 4},  {{31, 32}, 24, 12},     {{157}, 2, 1},
-                       {{64, 1, 65}, 64, 2},  {{128, 0, 17}, 128, 2}, {{63}, 96, 2},
-                       {{259, 2, 40}, 64, 2}, {{5, 140}, 64, 1},      {{3, 2}, 192, 3}};
+const Case kCases[] = {
+    {{1}, 2, 2},
+    {{1, 1}, 4, 1},
+    {{7, 0, 1, 3}, 6, 3},
+    {{16}, 8, 2},
+    {{17, 15, 2}, 34, 2},
+    {{33}, 64, 1},
+    {{129, 1, 5}, 20, 4},
+    {{31, 32}, 24, 12},
+    {{157}, 2, 1},
+    {{64, 1, 65}, 64, 2},
+    {{128, 0, 17}, 128, 2},
+    {{63}, 96, 2},
+    {{259, 2, 40}, 64, 2},
+    {{5, 140}, 64, 1},
+    {{3, 2}, 192, 3},
+    // A GPU has blocks for texts of up to 32, 64 and 128 tokens, and others for longer ones.
+    {{32, 1, 2, 31}, 64, 1},
+    {{31, 0, 16, 17, 32}, 64, 2},
+    {{33, 64, 2, 49}, 128, 2},
+    {{64, 1, 33, 48}, 96, 3},
+    {{1, 2, 31, 32, 33, 64, 65, 127, 128}, 64, 1},
+    {{128, 127, 65, 64, 33, 32, 31, 2, 1}, 64, 2},
+    {{1, 2, 31, 32, 33, 64, 65, 127, 128, 129}, 64, 1},
+    {{129, 128, 127, 65, 64, 33, 32, 31, 2, 1}, 64, 2}};
 
 Workload workload_of(const Case& c) {
     Workload workload;
@@ -158,77 +178,101 @@ TEST(Attention, Forward) {
     });
 }
 
-TEST(Attention, Backward) {
+// The backward of one batch, with the forward's results from the reference.
+void expect_backward(DType storage, const Case& c, const Dropout& dropout, Reserved& tested,
+                     const Tensor& qkv, const Tensor& dcontext) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, Reserved& tested, Rng& rng) {
-        const auto offsets = offsets_of(c.counts);
-        const std::int64_t tokens = offsets.back();
-        const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
-        const auto dcontext = make_input("dcontext", storage, tokens, c.width, rng);
-        Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads);
-        truth->attention_forward({qkv->view(), offsets, c.heads, dropout, context.view(), lse.view()});
-        context.freeze();
-        lse.freeze();
-        Tensor dqkv("dqkv", storage, tokens, 3 * c.width), exact("exact", DType::kF64, tokens, 3 * c.width);
-        tested->attention_backward({dcontext->view(), qkv->view(), context.view(), lse.view(), offsets,
-                                    c.heads, dropout, dqkv.view()});
-        truth->attention_backward({dcontext->view(), qkv->view(), context.view(), lse.view(), offsets,
-                                   c.heads, dropout, exact.view()});
-        Tensor error("error", DType::kF64, tokens, 3 * c.width);
-        error.fill([](auto, auto) { return 0; });
-        const auto grow = [&](std::int64_t t, std::int64_t column, double by) {
-            error.set(t, column, error(t, column) + by);
-        };
-        for_each_head(c, *qkv, dropout, [&](const Attention& a) {
-            const double scale = 1 / std::sqrt(static_cast<double>(a.size));
-            for (std::int64_t i = 0; i < a.n; ++i) {
-                const auto row = a.row(i);
-                const double relative = a.weight_error_from_lse(row, u * std::abs(row.lse));
-                std::vector<double> dp(static_cast<std::size_t>(a.n)), dp_error(dp.size());
-                double delta = 0, delta_error = 0;
-                for (std::int64_t j = 0; j < a.n; ++j) {
-                    double magnitude = 0;
-                    for (std::int64_t d = 0; d < a.size; ++d) {
-                        const double term = (*dcontext)(a.begin + i, a.h * a.size + d) * a.v(j, d);
-                        dp[j] += term * a.factor(i, j);
-                        magnitude += std::abs(term) * a.factor(i, j);
-                        // dv
-                        grow(a.begin + j, 2 * a.width + a.h * a.size + d,
-                             row.weight[j] * a.factor(i, j) *
-                                 std::abs((*dcontext)(a.begin + i, a.h * a.size + d)) *
-                                 (a.operand_error(relative) + sum_error(a.n + 2)));
-                    }
-                    dp_error[j] = sum_error(a.size + 2) * magnitude;
-                    delta += row.weight[j] * dp[j];
-                    delta_error += row.weight[j] * (1 + relative) *
-                                   (dp_error[j] + std::abs(dp[j]) * (relative + sum_error(a.n)));
+    const auto offsets = offsets_of(c.counts);
+    const std::int64_t tokens = offsets.back();
+    Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads);
+    truth->attention_forward({qkv.view(), offsets, c.heads, dropout, context.view(), lse.view()});
+    context.freeze();
+    lse.freeze();
+    Tensor dqkv("dqkv", storage, tokens, 3 * c.width), exact("exact", DType::kF64, tokens, 3 * c.width);
+    tested->attention_backward(
+        {dcontext.view(), qkv.view(), context.view(), lse.view(), offsets, c.heads, dropout, dqkv.view()});
+    truth->attention_backward(
+        {dcontext.view(), qkv.view(), context.view(), lse.view(), offsets, c.heads, dropout, exact.view()});
+    Tensor error("error", DType::kF64, tokens, 3 * c.width);
+    error.fill([](auto, auto) { return 0; });
+    const auto grow = [&](std::int64_t t, std::int64_t column, double by) {
+        error.set(t, column, error(t, column) + by);
+    };
+    for_each_head(c, qkv, dropout, [&](const Attention& a) {
+        const double scale = 1 / std::sqrt(static_cast<double>(a.size));
+        for (std::int64_t i = 0; i < a.n; ++i) {
+            const auto row = a.row(i);
+            const double relative = a.weight_error_from_lse(row, u * std::abs(row.lse));
+            std::vector<double> dp(static_cast<std::size_t>(a.n)), dp_error(dp.size());
+            double delta = 0, delta_error = 0;
+            for (std::int64_t j = 0; j < a.n; ++j) {
+                double magnitude = 0;
+                for (std::int64_t d = 0; d < a.size; ++d) {
+                    const double term = dcontext(a.begin + i, a.h * a.size + d) * a.v(j, d);
+                    dp[j] += term * a.factor(i, j);
+                    magnitude += std::abs(term) * a.factor(i, j);
+                    // dv
+                    grow(a.begin + j, 2 * a.width + a.h * a.size + d,
+                         row.weight[j] * a.factor(i, j) * std::abs(dcontext(a.begin + i, a.h * a.size + d)) *
+                             (a.operand_error(relative) + sum_error(a.n + 2)));
                 }
-                if (a.on_tensor_cores()) {  // delta is the sum of dcontext * context, the context as stored
-                    delta_error = 0;
-                    for (std::int64_t d = 0; d < a.size; ++d) {
-                        const std::int64_t column = a.h * a.size + d;
-                        const double stored = context(a.begin + i, column);
-                        delta_error += std::abs((*dcontext)(a.begin + i, column)) *
-                                       (storing_error(storage, stored) * (1 + kBf16Roundoff) +
-                                        sum_error(a.size) * std::abs(stored));
-                    }
+                dp_error[j] = sum_error(a.size + 2) * magnitude;
+                delta += row.weight[j] * dp[j];
+                delta_error += row.weight[j] * (1 + relative) *
+                               (dp_error[j] + std::abs(dp[j]) * (relative + sum_error(a.n)));
+            }
+            if (a.on_tensor_cores()) {  // delta is the sum of dcontext * context, the context as stored
+                delta_error = 0;
+                for (std::int64_t d = 0; d < a.size; ++d) {
+                    const std::int64_t column = a.h * a.size + d;
+                    const double stored = context(a.begin + i, column);
+                    delta_error += std::abs(dcontext(a.begin + i, column)) *
+                                   (storing_error(storage, stored) * (1 + kBf16Roundoff) +
+                                    sum_error(a.size) * std::abs(stored));
                 }
-                for (std::int64_t j = 0; j < a.n; ++j) {
-                    const double difference = std::abs(dp[j] - delta);
-                    const double dscore = row.weight[j] * difference;
-                    const double dscore_error = dscore * (relative + 3 * u) +
-                                                row.weight[j] * (1 + relative) * (dp_error[j] + delta_error);
-                    for (std::int64_t d = 0; d < a.size; ++d) {
-                        const double by = dscore_error + sum_error(a.n + 4) * dscore +
-                                          a.operand_error(0) * (dscore + dscore_error);
-                        grow(a.begin + i, a.h * a.size + d, scale * std::abs(a.k(j, d)) * by);
-                        grow(a.begin + j, a.width + a.h * a.size + d, scale * std::abs(a.q(i, d)) * by);
-                    }
+                delta_error += 3 * u * std::abs(delta);  // divided by the dropout's scale, times the weight
+            }
+            for (std::int64_t j = 0; j < a.n; ++j) {
+                const double difference = std::abs(dp[j] - delta);
+                const double dscore = row.weight[j] * difference;
+                const double dscore_error = dscore * (relative + 3 * u) +
+                                            row.weight[j] * (1 + relative) * (dp_error[j] + delta_error);
+                for (std::int64_t d = 0; d < a.size; ++d) {  // the scales may come after the sum
+                    const double by = dscore_error + sum_error(a.n + 6) * dscore +
+                                      a.operand_error(0) * (dscore + dscore_error);
+                    grow(a.begin + i, a.h * a.size + d, scale * std::abs(a.k(j, d)) * by);
+                    grow(a.begin + j, a.width + a.h * a.size + d, scale * std::abs(a.q(i, d)) * by);
                 }
             }
-        });
-        expect_close(dqkv, exact, [&](auto t, auto d) { return error(t, d); });
+        }
     });
+    expect_close(dqkv, exact, [&](auto t, auto d) { return error(t, d); });
+}
+
+TEST(Attention, Backward) {
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, Reserved& tested, Rng& rng) {
+        const std::int64_t tokens = offsets_of(c.counts).back();
+        const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
+        const auto dcontext = make_input("dcontext", storage, tokens, c.width, rng);
+        expect_backward(storage, c, dropout, tested, *qkv, *dcontext);
+    });
+}
+
+// All scores near -1152: e^-lse, the weight of a key of zeros past the text's end, is infinite.
+TEST(Attention, ScoresFarBelowZero) {
+    for (const Case& c :
+         {Case{{17, 1, 31}, 64, 1}, Case{{50, 9}, 64, 1}, Case{{100}, 64, 1}, Case{{150}, 64, 1}}) {
+        Rng rng(29);
+        Reserved tested(make_tested_backend("fp32"), workload_of(c));
+        const std::int64_t tokens = offsets_of(c.counts).back();
+        Tensor qkv("qkv", DType::kBf16, tokens, 3 * c.width);
+        qkv.fill([&](auto t, auto d) {
+            return d < 64 ? 12.0 : d < 128 ? -12.0 : static_cast<double>((7 * t + d) % 5 - 2);
+        });
+        qkv.freeze();
+        const auto dcontext = make_input("dcontext", DType::kBf16, tokens, c.width, rng);
+        expect_backward(DType::kBf16, c, Dropout{0.25f, {5, 6, 7}}, tested, qkv, *dcontext);
+    }
 }
 
 // Scores far apart: the softmax is one-hot, nothing overflows.

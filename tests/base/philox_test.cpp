@@ -32,6 +32,14 @@ TEST(Noise, AddressMapsToCounterAndKey) {
     }
 }
 
+TEST(Philox, KeysOfAllRoundsGiveTheSameBlocks) {
+    const NoiseKey key{0xf122334455667788ull, 0xaa'89abcdefull, 0xf234};
+    for (const std::int64_t row : {0ll, 0x01020304ll, 0x77'01020304ll, (1ll << 40) - 1})
+        for (const std::int64_t block : {0ll, 42ll, 0xffffffffll})
+            EXPECT_EQ(philox4x32(noise_counter(key, row, block), philox_keys(key.seed)),
+                      noise_block(key, row, block));
+}
+
 // Every part of the address matters, at its smallest and largest bit.
 TEST(Noise, NeighbouringAddressesDiffer) {
     std::set<PhiloxBlock> blocks;

@@ -14,7 +14,7 @@ AttentionShape shape_of(const DeviceTexts& texts, std::int64_t width, std::int64
                         const Dropout& dropout) {
     const float size = static_cast<float>(width / heads);
     return {texts.offsets,          static_cast<int>(heads), width,
-            1.0f / std::sqrt(size), dropout_args(dropout),   noise_rounds(dropout.key)};
+            1.0f / std::sqrt(size), dropout_args(dropout),   philox_keys(dropout.key.seed)};
 }
 
 bool on_tensor_cores(DType storage, std::int64_t width, std::int64_t heads) {

@@ -14,7 +14,7 @@ struct AttentionShape {
     std::int64_t width;  // D
     float scale;         // 1 / sqrt(size of a head)
     DropoutArgs dropout;
-    NoiseRounds noise;  // of the dropout
+    PhiloxKeys noise;  // of dropout.key.seed
 };
 
 struct ForwardArgs {
@@ -158,7 +158,8 @@ __device__ __forceinline__ void store_rows(bf16* to, std::int64_t stride, int va
 // `noise_row` is that of the lane's query, key_block the first of the two blocks.
 __device__ __forceinline__ void vote_kept(const AttentionShape& shape, std::int64_t noise_row, int key_block,
                                           int lane, std::uint32_t (&votes)[8]) {
-    const PhiloxBlock block = noise_block(shape.noise, noise_row, key_block + (lane >> 4));
+    const PhiloxBlock block =
+        philox4x32(noise_counter(shape.dropout.key, noise_row, key_block + (lane >> 4)), shape.noise);
     const std::uint32_t limit = shape.dropout.threshold << 16;  // compares upper halves
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
