@@ -13,9 +13,17 @@ template <class Kernel>
 void launch(Kernel* kernel, dim3 grid, int groups, int shared, cudaStream_t stream, const HeadArgs& a,
             const char* what) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), what);
-    kernel<<<grid, static_cast<unsigned>(groups * kGroupThreads), static_cast<std::size_t>(shared), stream>>>(
-        a);
-    check_launch(what);
+    cudaLaunchAttribute early{};
+    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = dim3(static_cast<unsigned>(groups * kGroupThreads));
+    config.dynamicSmemBytes = static_cast<std::size_t>(shared);
+    config.stream = stream;
+    config.attrs = &early;
+    config.numAttrs = 1;
+    check(cudaLaunchKernelEx(&config, kernel, a), what);
 }
 
 template <class S, int N>
@@ -45,7 +53,11 @@ void run(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     else
         run_input_gradient<S, 128>(a, stream);
     const std::int64_t columns = a.width / kUpdateColumns;
-    launch(a.keep == 1.0f ? update_kernel<S, false> : update_kernel<S, true>,
+    const bool decays = a.keep != 1.0f;
+    launch(update_blocks(a.padded_batch) == 2
+               ? decays ? update_kernel<S, true, 2> : update_kernel<S, false, 2>
+           : decays ? update_kernel<S, true, 1>
+                    : update_kernel<S, false, 1>,
            static_cast<unsigned>(columns *
                                  std::clamp<std::int64_t>(multiprocessors / columns, 1, most(kUpdateGroups))),
            kUpdateGroups, update_shared(a.padded_batch), stream, a, "head, update");

@@ -10,6 +10,9 @@
 //   are
 //             those of eight neighbouring columns: one block of noise, one load, one store
 //   g         [tile of 64 labels][block of 64 texts][64 labels][128 bytes]
+//
+// A kernel begins while the one before it ends, and waits for it before it touches what that one reads or
+// writes: g, dx, and W where it is written.
 #pragma once
 
 #include "backend/cuda/head_storage.cuh"
@@ -69,7 +72,8 @@ __global__ void stage_kernel(const In* x, std::int64_t batch, std::int64_t padde
 struct Thread {
     int group, warp, lane, g, q;
     __device__ Thread()
-        : group(threadIdx.x / kGroupThreads),
+        // From one lane: the compiler then knows that a warp has one.
+        : group(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kGroupThreads, 0)),
           warp(threadIdx.x / 32 % 4),
           lane(threadIdx.x % 32),
           g(lane / 4),
@@ -185,6 +189,7 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
     const std::int64_t tile_step = static_cast<std::int64_t>(gridDim.x) * kLogitGroups;
     const std::int64_t first = a.first_tile * 2, last = a.last_tile * 2;
     std::int64_t tile = first + static_cast<std::int64_t>(blockIdx.x) * kLogitGroups + at.group;
+    let_next_begin();
     WeightStream<S> stream(a, at, tile, tile_step, ring);
     for (int i = 0; i < kPiecesAhead; ++i) stream.fetch(i);
     if (threadIdx.x == 0) {
@@ -202,6 +207,7 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
         static_cast<int>(min(a.batch - batch_tile * kBatchTile, std::int64_t{kBatchTile}));
     char* const to =
         reinterpret_cast<char*>(a.g_CB) + (batch_tile * 2 * kRows + at.warp * 16 + at.g) * 128 + at.q / 2 * 8;
+    bool waited = false;
     for (; tile < last; tile += tile_step) {
         const std::int32_t first_positive = a.tile_starts[tile / 2],
                            last_positive = a.tile_starts[tile / 2 + 1];
@@ -241,6 +247,8 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
         const bool plain = valid_rows == kRows && valid_texts == kBatchTile && !WantLoss &&
                            !__any_sync(0xffffffffu, (positive[0] | positive[1]) != 0);
         wait_products<0>();
+        if (!waited) wait_for_previous();  // which may still read g
+        waited = true;
         float loss = 0;
         char* const out = to + (tile - first) * text_blocks * kGradientBytes;
         if (plain) {
@@ -291,6 +299,7 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
     const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) * N;
     const std::int64_t begin =
         a.first_tile + (slice - a.first_tile % a.num_slices + a.num_slices) % a.num_slices;
+    let_next_begin();
     if (begin >= a.last_tile) return;
     const int steps = static_cast<int>((a.last_tile - 1 - begin) / a.num_slices + 1) * 2;
     const auto tile_of = [&](int step) { return (begin + step / 2 * a.num_slices) * 2 + step % 2; };
@@ -348,6 +357,7 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
         };
         constexpr int kAhead = kCodes ? kStages : kStages - 1;
         for (int step = 0; step < kAhead; ++step) fetch(step);
+        wait_for_previous();
         for (int step = 0; step < steps; ++step) {
             const int s = step % kStages;
             if constexpr (kCodes) {
@@ -383,6 +393,7 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
         }
         return;
     }
+    wait_for_previous();
     const int half = at.group - kDecoders;  // which 64 texts
     // Columns 2 q and 2 q + 1 of eight; of codes, those that were decoded to there.
     constexpr int kSecond = kCodes ? 2 : 1;
@@ -429,31 +440,37 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
 
 // ---- update ---------------------------------------------------------------------------------------------
 constexpr int kUpdateStages = 2, kUpdateColumns = 128;
+// Blocks of 64 texts that come at a time.
+constexpr int update_blocks(std::int64_t padded_batch) {
+    return padded_batch <= 256 ? 2 : 1;
+}
 constexpr int update_shared(std::int64_t padded_batch) {
     return static_cast<int>(padded_batch) * kUpdateColumns * 2 +
-           kUpdateGroups * kUpdateStages * (kGradientBytes + 8) + 8 + kAlign;
+           kUpdateGroups * kUpdateStages * (update_blocks(padded_batch) * kGradientBytes + 8) + 8 + kAlign;
 }
 
 // W = SR(W keep - lr g X) of the chunk's labels. A block keeps 128 columns of all texts in shared memory;
 // each warpgroup takes tiles of 64 labels on its own, and fetches the next ones' g while it rounds. Grid: a
 // multiple of width / 128.
-template <class S, bool Decays>
+template <class S, bool Decays, int Blocks>
 __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
     using Raw = typename S::Raw;
+    constexpr int kStage = Blocks * kGradientBytes;
     extern __shared__ unsigned char shared[];
     const Thread at;
     const int columns = static_cast<int>(a.width / kUpdateColumns);
     const std::uint32_t x_block = static_cast<std::uint32_t>(a.padded_batch) * 128;  // bytes of 64 columns
     const std::uint32_t x = aligned_base(shared), rings = x + 2 * x_block,
-                        ring = rings + at.group * kUpdateStages * kGradientBytes;
-    const std::uint32_t arrived = rings + kUpdateGroups * kUpdateStages * kGradientBytes;
+                        ring = rings + at.group * kUpdateStages * kStage;
+    const std::uint32_t arrived = rings + kUpdateGroups * kUpdateStages * kStage;
     const std::uint32_t full = arrived + 8 + at.group * kUpdateStages * 8;
     const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) % columns * kUpdateColumns;
     const std::int64_t tile_step = static_cast<std::int64_t>(gridDim.x) / columns * kUpdateGroups;
     const std::int64_t first = a.first_tile * 2, last = min(a.last_tile * 2, (a.labels + kRows - 1) / kRows);
     std::int64_t tile = first + static_cast<std::int64_t>(blockIdx.x) / columns * kUpdateGroups + at.group;
     const int text_blocks = static_cast<int>(a.padded_batch / kBlock);
+    let_next_begin();
     if (threadIdx.x == 0) {
         for (int i = 0; i <= kUpdateGroups * kUpdateStages; ++i) init_barrier(arrived + i * 8, 1);
         publish_barriers();
@@ -469,13 +486,15 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         if (threadIdx.x % kGroupThreads != 0 || fetched_tile >= last) return;
         const char* from = reinterpret_cast<const char*>(a.g_CB) +
                            ((fetched_tile - first) * text_blocks + fetched_block) * kGradientBytes;
-        arrive_expecting(full + fetched_stage * 8, kGradientBytes);
-        copy_bulk(ring + fetched_stage * kGradientBytes, from, kGradientBytes, full + fetched_stage * 8);
+        arrive_expecting(full + fetched_stage * 8, kStage);
+        copy_bulk(ring + fetched_stage * kStage, from, kStage, full + fetched_stage * 8);
         fetched_stage = (fetched_stage + 1) % kUpdateStages;
-        if (++fetched_block < text_blocks) return;
+        fetched_block += Blocks;
+        if (fetched_block < text_blocks) return;
         fetched_block = 0;
         fetched_tile += tile_step;
     };
+    wait_for_previous();
     for (int i = 0; i < kUpdateStages; ++i) fetch();
     wait_barrier(arrived, 0);
     int stage = 0;
@@ -493,13 +512,14 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                 for (int m = 0; m < 4; ++m)
                     old[h][m] = *reinterpret_cast<const typename S::Eight*>(row + 8 * h * a.width + 32 * m);
         Sums<128> u;
-        for (int b = 0; b < text_blocks; ++b) {
+        for (int b = 0; b < text_blocks; b += Blocks) {
             wait_barrier(full + stage * 8, parity);
-            const std::uint64_t g = operand(ring + stage * kGradientBytes);
+            const std::uint64_t g = operand(ring + stage * kStage);
             begin_products();
 #pragma unroll
-            for (int s = 0; s < 4; ++s)
-                multiply<0, 1>(u, g + moved(32 * s), texts + moved((b * kBlock + 16 * s) * 128), b + s > 0);
+            for (int s = 0; s < 4 * Blocks; ++s)
+                multiply<0, 1>(u, g + moved(s / 4 * kGradientBytes + s % 4 * 32),
+                               texts + moved((b * kBlock + 16 * s) * 128), b + s > 0);
             commit_products();
             if (b > 0) {
                 wait_products<1>();

@@ -64,6 +64,14 @@ __device__ __forceinline__ void copy_bulk(std::uint32_t to, const void* from, st
 __device__ __forceinline__ void publish_shared() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
+// The kernel launched next may begin to take multiprocessors that this one leaves.
+__device__ __forceinline__ void let_next_begin() {
+    asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
+}
+// Until the kernel launched before is done and what it wrote is seen.
+__device__ __forceinline__ void wait_for_previous() {
+    asm volatile("griddepcontrol.wait;\n" ::: "memory");
+}
 // Among the 128 threads of a warpgroup; id from 1 to 15.
 __device__ __forceinline__ void sync_group(int id) {
     asm volatile("bar.sync %0, 128;\n" ::"r"(id) : "memory");
