@@ -86,10 +86,10 @@ std::string table(const BenchResult& result) {
 }
 
 void run_bench(Invocation& call) {
-    const std::vector<std::string> kinds = {"step", "head", "encoder", "tokenize"};
+    const std::vector<std::string> kinds = {"step", "head", "encoder", "predict", "tokenize"};
     const std::string& what = call.words[0];
     if (std::find(kinds.begin(), kinds.end(), what) == kinds.end())
-        usage_error(bench_verb(), fmt::format("expected step, head, encoder or tokenize, found '{}'{}",
+        usage_error(bench_verb(), fmt::format("expected step, head, encoder, predict or tokenize, found '{}'{}",
                                               quoted(what), did_you_mean(what, kinds)));
     const BenchResult result = bench(what, call.config);
     if (call.json)
@@ -105,9 +105,10 @@ Verb bench_verb() {
         "bench",
         'b',
         "Measure speed beside the roofline of this machine",
-        "step|head|encoder|tokenize [options]",
+        "step|head|encoder|predict|tokenize [options]",
         {{"WHAT",
-          "step: one whole training step; head: the classifier's part; encoder: the encoder's; tokenize"}},
+          "step: one whole training step; head: the classifier's part; encoder: the encoder's; predict: the "
+          "best --top labels of texts; tokenize"}},
         1,
         1,
         false,

@@ -17,7 +17,7 @@ struct BenchPhase {
 };
 
 struct BenchResult {
-    std::string what;  // "step", "head", "encoder", "tokenize"
+    std::string what;  // "step", "head", "encoder", "predict", "tokenize"
     std::string device;
     std::int64_t threads = 0;
     double median_ms = 0, min_ms = 0, max_ms = 0;
@@ -33,7 +33,7 @@ struct BenchResult {
     double items_per_second = 0;  // texts, or bytes of text for tokenize
 };
 
-// what: step, head, encoder or tokenize. Uses labels, batch_size, max_length, width, encoder, precision,
+// what: step, head, encoder, predict or tokenize. Uses labels, batch_size, max_length, width, encoder, precision,
 // threads, steps (iterations) of the configuration.
 BenchResult bench(const std::string& what, const Config& config);
 

@@ -160,6 +160,38 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
     compare_with_machine(session.backend(), spec.dtype, result);
 }
 
+// Texts through the encoder, and the best `top` labels of each: what evaluation and prediction do.
+void bench_predict(const Config& config, BenchResult& result) {
+    const EncoderSpec spec = spec_without_data(config);
+    RunShape shape = full_length_shape(config, spec);
+    shape.training = false;
+    shape.top_k = std::min(config.top, shape.labels);
+    Session session(config, spec, shape);
+    session.allocate();
+    session.encoder().initialise(config.seed);
+    session.head().initialise(config.seed);
+    result.device = session.backend().describe();
+    result.memory = session.plan();
+
+    const RandomBatch batch(shape.batch, shape.longest, spec.vocab, 0);
+    const TextBatch texts{batch.tokens, batch.offsets};
+    View embed_BD;
+    Cost ranking = head_step_cost(shape.labels, spec.width, shape.batch, session.head().dtype());
+    ranking.flops /= 3;
+    ranking.bytes = static_cast<double>(session.head().weights().bytes());
+    measure(session.backend(),
+            {{"encoder forward",
+              encoder_forward_cost(session.encoder(), shape.batch, shape.tokens, shape.longest),
+              [&] {
+                  session.backend().begin_batch(texts.tokens, texts.offsets);
+                  embed_BD = session.encoder().forward(texts, false, config.seed, 0);
+              }},
+             {"head", ranking, [&] { session.head().topk(embed_BD, shape.top_k); }}},
+            config.steps > 0 ? config.steps : 10, result);
+    result.items_per_second = 1e3 * static_cast<double>(shape.batch) / result.median_ms;
+    compare_with_machine(session.backend(), spec.dtype, result);
+}
+
 void bench_head(const Config& config, BenchResult& result) {
     if (config.labels < 1)
         throw ConfigError("labels: expected the number of labels, found none; give --labels");
@@ -288,11 +320,13 @@ BenchResult bench(const std::string& what, const Config& given) {
         bench_model(config, false, result);
     } else if (what == "head") {
         bench_head(config, result);
+    } else if (what == "predict") {
+        bench_predict(config, result);
     } else if (what == "tokenize") {
         bench_tokenize(config, result);
     } else {
         throw ConfigError(
-            fmt::format("bench: expected step, head, encoder or tokenize, found '{}'", quoted(what)));
+            fmt::format("bench: expected step, head, encoder, predict or tokenize, found '{}'", quoted(what)));
     }
     return result;
 }
