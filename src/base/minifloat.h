@@ -39,6 +39,21 @@ struct MiniFloat {
 inline constexpr MiniFloat kE4M3{4, 3, 7, 0x7e};
 // E3M4 with bias 7: every code finite, largest 1.9375, subnormals step by 2^-10.
 inline constexpr MiniFloat kE3M4{3, 4, 7, 0x7f};
+// OCP E5M2: largest finite 57344, subnormals step by 2^-16.
+inline constexpr MiniFloat kE5M2{5, 2, 15, 0x7b};
+
+// The power of two that brings numbers of magnitude up to `largest` (given by its FP32 bits) as near to the
+// format's largest number as it can without passing it: floor(log2(max_value / largest)). At most 126, so
+// that the factor and its inverse are normal FP32 numbers; 0 where `largest` is not finite.
+constexpr int scale_exponent(const MiniFloat& f, std::uint32_t largest_bits) {
+    if (largest_bits >= 0x7f800000u) return 0;
+    const int top = (f.top_code >> f.mantissa_bits) - f.bias;
+    const auto top_mantissa = static_cast<std::uint32_t>(f.top_code & ((1 << f.mantissa_bits) - 1))
+                              << (23 - f.mantissa_bits);
+    const int exponent = static_cast<int>(largest_bits >> 23) - 127;
+    const int power = top - exponent - ((largest_bits & 0x7fffffu) > top_mantissa ? 1 : 0);
+    return power < 126 ? power : 126;
+}
 
 // The code of x rounded up or down as `carry17` decides: the discarded fraction of a unit, taken to 17
 // bits, plus carry17 reaches 2^17 or not. Saturates; NaN becomes the largest code (callers guard NaN).

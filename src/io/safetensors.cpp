@@ -107,6 +107,8 @@ std::string_view safetensors_dtype(DType dtype) {
             return "F8_E4M3";
         case DType::kE3M4:
             return "U8";
+        case DType::kE5M2:
+            return "F8_E5M2";
         case DType::kU8:
             return "U8";
         case DType::kI32:

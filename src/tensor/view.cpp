@@ -14,6 +14,7 @@ std::int64_t size_of(DType dtype) {
             return 2;
         case DType::kE4M3:
         case DType::kE3M4:
+        case DType::kE5M2:
         case DType::kU8:
             return 1;
     }
@@ -32,6 +33,8 @@ std::string_view name_of(DType dtype) {
             return "e4m3";
         case DType::kE3M4:
             return "e3m4";
+        case DType::kE5M2:
+            return "e5m2";
         case DType::kU8:
             return "u8";
         case DType::kI32:

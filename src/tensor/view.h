@@ -10,10 +10,10 @@
 
 namespace elmo {
 
-enum class DType : std::uint8_t { kF64, kF32, kBf16, kE4M3, kE3M4, kU8, kI32, kI64 };
+enum class DType : std::uint8_t { kF64, kF32, kBf16, kE4M3, kE3M4, kE5M2, kU8, kI32, kI64 };
 
 std::int64_t size_of(DType dtype);
-std::string_view name_of(DType dtype);  // "f64", "f32", "bf16", "e4m3", "e3m4", "u8", "i32", "i64"
+std::string_view name_of(DType dtype);  // "f64", "f32", "bf16", "e4m3", "e3m4", "e5m2", "u8", "i32", "i64"
 
 template <class T>
 struct dtype_of;

@@ -62,11 +62,12 @@ class UploadingBackend : public Backend {
     }
     void linear_forward(const LinearForward& given) override {
         LinearForward op = given;
-        run({&op.x_TK, &op.w_NK, &op.bias_1N, &op.y_TN, &op.pre_TN}, [&] { device_->linear_forward(op); });
+        run({&op.x_TK, &op.w_NK, &op.bias_1N, &op.y_TN, &op.pre_TN, &op.amax_13},
+            [&] { device_->linear_forward(op); });
     }
     void linear_backward(const LinearBackward& given) override {
         LinearBackward op = given;
-        run({&op.dy_TN, &op.x_TK, &op.w_NK, &op.dx_TK, &op.dw_NK, &op.dbias_1N},
+        run({&op.dy_TN, &op.x_TK, &op.w_NK, &op.dx_TK, &op.dw_NK, &op.dbias_1N, &op.amax_13},
             [&] { device_->linear_backward(op); });
     }
     void gelu_backward(const GeluBackward& given) override {

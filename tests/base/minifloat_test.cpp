@@ -171,8 +171,9 @@ TEST_P(Formats, SmallUpdatesAddUp) {
     EXPECT_LT(std::sqrt(squares / n), 0.02);  // and each single weight is near it
 }
 
-INSTANTIATE_TEST_SUITE_P(MiniFloat, Formats, testing::Values(kE4M3, kE3M4), [](const auto& format) {
-    return format.param.exponent_bits == 4 ? "E4M3" : "E3M4";
+INSTANTIATE_TEST_SUITE_P(MiniFloat, Formats, testing::Values(kE4M3, kE3M4, kE5M2), [](const auto& format) {
+    const int exponent_bits = format.param.exponent_bits;
+    return exponent_bits == 4 ? "E4M3" : exponent_bits == 3 ? "E3M4" : "E5M2";
 });
 
 TEST(MiniFloat, Landmarks) {
@@ -184,6 +185,25 @@ TEST(MiniFloat, Landmarks) {
     EXPECT_EQ(kE3M4.max_value(), 1.9375f);
     EXPECT_EQ(kE3M4.decode(1), 0x1p-10f);
     EXPECT_EQ(kE3M4.decode(0x70), 1.0f);
+    EXPECT_EQ(kE5M2.max_value(), 57344.0f);
+    EXPECT_EQ(kE5M2.decode(1), 0x1p-16f);
+    EXPECT_EQ(kE5M2.decode(0x3c), 1.0f);
+    EXPECT_TRUE(std::isnan(kE5M2.decode(0x7c)));
+}
+
+// The largest power of two with which the largest number still fits, for every finite BF16 number.
+TEST(MiniFloat, ScaleExponentFitsTightly) {
+    for (const MiniFloat& f : {kE4M3, kE5M2}) {
+        for (std::uint32_t bits = 0; bits < 0x7f80u; ++bits) {
+            const double largest = to_float(Bf16{static_cast<std::uint16_t>(bits)});
+            const int power = scale_exponent(f, bits << 16);
+            ASSERT_LE(std::ldexp(largest, power), f.max_value());
+            ASSERT_LE(power, 126);
+            ASSERT_GE(power, -126);
+            ASSERT_TRUE(power == 126 || std::ldexp(largest, power + 1) > f.max_value());
+        }
+        for (const std::uint32_t bits : {0x7f800000u, 0x7fc00000u}) EXPECT_EQ(scale_exponent(f, bits), 0);
+    }
 }
 
 TEST(Bf16, RoundTripsEveryNumber) {

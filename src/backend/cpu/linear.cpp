@@ -6,6 +6,7 @@
 #include "backend/cpu/clones.h"
 #include "backend/cpu/convert.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/fp8_grid.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/math.h"
 #include "backend/cpu/scratch.h"
@@ -18,23 +19,38 @@ std::int64_t round_up(std::int64_t value, std::int64_t to) {
     return (value + to - 1) / to * to;
 }
 
-// Rows [begin, end) of x as operand type T (FP32 or BF16) in `to`, zero rows up to `padded`.
+// Rows [begin, end) of x, rounded to the grid, as operand type T (FP32 or BF16) in `to`, zero rows up to
+// `padded`.
 template <class T>
-void stage_rows(const View& x, std::int64_t begin, std::int64_t end, std::int64_t padded, T* to) {
+void stage_rows(const View& x, std::int64_t begin, std::int64_t end, std::int64_t padded, const Fp8Grid& grid,
+                T* to) {
     const std::int64_t count = (end - begin) * x.cols;
     if constexpr (std::is_same_v<T, float>)
         load_floats(x, begin * x.cols, to, count);
     else
         std::memcpy(to, x.as<Bf16>() + begin * x.cols, static_cast<std::size_t>(count) * sizeof(T));
+    grid.round(to, count);
     std::memset(static_cast<void*>(to + count), 0,
                 static_cast<std::size_t>((padded - (end - begin)) * x.cols) * sizeof(T));
 }
 
-// A whole matrix as FP32 in `to`, in parallel.
-void stage_matrix(const View& w, float* to) {
+// A whole matrix, rounded to the grid, as FP32 in `to`, in parallel.
+void stage_matrix(const View& w, const Fp8Grid& grid, float* to) {
     parallel_ranges(w.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
         load_floats(w, begin, to + begin, end - begin);
+        grid.round(to + begin, end - begin);
     });
+}
+
+// The weights as BF16 products take them: as they are, or a copy on the grid.
+const Bf16* stage_weights(const View& w, bool fp8, const Fp8Grid& grid, ScratchCutter& scratch) {
+    if (!fp8) return w.as<Bf16>();
+    Bf16* staged = scratch.take<Bf16>(w.size());
+    parallel_ranges(w.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+        std::copy(w.as<Bf16>() + begin, w.as<Bf16>() + end, staged + begin);
+        grid.round(staged + begin, end - begin);
+    });
+    return staged;
 }
 
 ELMO_CLONES void add_bias(float* y, const float* bias, std::int64_t rows, std::int64_t cols) {
@@ -78,17 +94,24 @@ void deliver(const float* sum, const View& to, bool accumulate) {
 
 void CpuBackend::linear_forward(const LinearForward& op) {
     const std::int64_t tokens = op.x_TK.rows, k = op.x_TK.cols, n = op.w_NK.rows;
-    const bool bf16 = bf16_products(op.w_NK.dtype);
+    const bool bf16 = bf16_products(op.w_NK.dtype), fp8 = !op.amax_13.empty();
+    Fp8Grid x_grid, w_grid;
+    if (fp8) {
+        auto* amax = op.amax_13.as<float>();
+        x_grid = {kE4M3, amax[0] = amax_of(op.x_TK)};
+        w_grid = {kE4M3, amax[1] = amax_of(op.w_NK)};
+    }
     ScratchCutter shared(shared_scratch_.data);
     float* bias = shared.take<float>(n);
     if (!op.bias_1N.empty()) load_floats(op.bias_1N, 0, bias, n);
     const float* w = nullptr;
+    const Bf16* w_bf16 = bf16 ? stage_weights(op.w_NK, fp8, w_grid, shared) : nullptr;
     if (!bf16) {
         if (op.w_NK.dtype == DType::kF32) {
             w = op.w_NK.as<float>();
         } else {
             float* staged = shared.take<float>(n * k);
-            stage_matrix(op.w_NK, staged);
+            stage_matrix(op.w_NK, w_grid, staged);
             w = staged;
         }
     }
@@ -100,11 +123,11 @@ void CpuBackend::linear_forward(const LinearForward& op) {
         const Gemm shape{padded, n, k, k, k, n, false, true, false};
         if (bf16) {
             Bf16* x = cut.take<Bf16>(padded * k);
-            stage_rows(op.x_TK, begin, end, padded, x);
-            gemm(shape, x, op.w_NK.as<Bf16>(), y);
+            stage_rows(op.x_TK, begin, end, padded, x_grid, x);
+            gemm(shape, x, w_bf16, y);
         } else {
             float* x = cut.take<float>(padded * k);
-            stage_rows(op.x_TK, begin, end, padded, x);
+            stage_rows(op.x_TK, begin, end, padded, x_grid, x);
             gemm(shape, x, w, y);
         }
         if (!op.bias_1N.empty()) add_bias(y, bias, rows, n);
@@ -119,17 +142,25 @@ void CpuBackend::linear_forward(const LinearForward& op) {
 
 void CpuBackend::linear_backward(const LinearBackward& op) {
     const std::int64_t tokens = op.dy_TN.rows, k = op.w_NK.cols, n = op.dy_TN.cols;
-    const bool bf16 = bf16_products(op.w_NK.dtype);
+    const bool bf16 = bf16_products(op.w_NK.dtype), fp8 = !op.amax_13.empty();
+    Fp8Grid dy_grid, x_grid, w_grid;
+    if (fp8) {
+        auto* amax = op.amax_13.as<float>();
+        x_grid = {kE4M3, amax[0]};
+        w_grid = {kE4M3, amax[1]};
+        dy_grid = {kE5M2, amax[2] = amax_of(op.dy_TN)};
+    }
 
     if (!op.dx_TK.empty()) {
         ScratchCutter shared(shared_scratch_.data);
         const float* w = nullptr;
+        const Bf16* w_bf16 = bf16 ? stage_weights(op.w_NK, fp8, w_grid, shared) : nullptr;
         if (!bf16) {
             if (op.w_NK.dtype == DType::kF32) {
                 w = op.w_NK.as<float>();
             } else {
                 float* staged = shared.take<float>(n * k);
-                stage_matrix(op.w_NK, staged);
+                stage_matrix(op.w_NK, w_grid, staged);
                 w = staged;
             }
         }
@@ -141,11 +172,11 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
             const Gemm shape{padded, k, n, n, k, k, false, false, false};
             if (bf16) {
                 Bf16* dy = cut.take<Bf16>(padded * n);
-                stage_rows(op.dy_TN, begin, end, padded, dy);
-                gemm(shape, dy, op.w_NK.as<Bf16>(), dx);
+                stage_rows(op.dy_TN, begin, end, padded, dy_grid, dy);
+                gemm(shape, dy, w_bf16, dx);
             } else {
                 float* dy = cut.take<float>(padded * n);
-                stage_rows(op.dy_TN, begin, end, padded, dy);
+                stage_rows(op.dy_TN, begin, end, padded, dy_grid, dy);
                 gemm(shape, dy, w, dx);
             }
             store_floats(dx, op.dx_TK, begin * k, rows * k);
@@ -167,11 +198,11 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
         parallel_for(pieces, [&](std::int64_t piece) {
             const std::int64_t from = std::min(end, panel + piece * 64), to = std::min(end, from + 64);
             if (bf16) {
-                stage_rows(op.dy_TN, from, to, 64, reinterpret_cast<Bf16*>(dy) + piece * 64 * n);
-                stage_rows(op.x_TK, from, to, 64, reinterpret_cast<Bf16*>(x) + piece * 64 * k);
+                stage_rows(op.dy_TN, from, to, 64, dy_grid, reinterpret_cast<Bf16*>(dy) + piece * 64 * n);
+                stage_rows(op.x_TK, from, to, 64, x_grid, reinterpret_cast<Bf16*>(x) + piece * 64 * k);
             } else {
-                stage_rows(op.dy_TN, from, to, 64, dy + piece * 64 * n);
-                stage_rows(op.x_TK, from, to, 64, x + piece * 64 * k);
+                stage_rows(op.dy_TN, from, to, 64, dy_grid, dy + piece * 64 * n);
+                stage_rows(op.x_TK, from, to, 64, x_grid, x + piece * 64 * k);
             }
         });
         parallel_ranges(n, kOutputRows, [&](std::int64_t row, std::int64_t row_end) {

@@ -1,4 +1,7 @@
 // Linear layers and GELU.
+#include <algorithm>
+#include <bit>
+#include <limits>
 #include <numbers>
 
 #include "backend/reference/reference_backend.h"
@@ -18,10 +21,37 @@ double density(double x) {
     return std::exp(-0.5 * x * x) / std::sqrt(2 * std::numbers::pi);
 }
 
+// The largest magnitude; not finite where an element is not.
+float amax(const Matrix& m) {
+    float largest = 0;
+    for (const double value : m.values) {
+        if (!std::isfinite(value)) return std::numeric_limits<float>::quiet_NaN();
+        largest = std::max(largest, static_cast<float>(std::abs(value)));
+    }
+    return largest;
+}
+
+// Every element rounded to the format's grid, scaled so that `largest` fits.
+void round_to_grid(const MiniFloat& format, float largest, Matrix& m) {
+    const int power = scale_exponent(format, std::bit_cast<std::uint32_t>(largest));
+    for (double& value : m.values) {
+        const auto scaled = static_cast<float>(std::ldexp(value, power));
+        value = std::isfinite(value) ? std::ldexp(format.decode(round_nearest(format, scaled)), -power)
+                                     : std::numeric_limits<double>::quiet_NaN();
+    }
+}
+
 }  // namespace
 
 void ReferenceBackend::linear_forward(const LinearForward& op) {
-    const Matrix x(op.x_TK), w(op.w_NK);
+    Matrix x(op.x_TK), w(op.w_NK);
+    if (!op.amax_13.empty()) {
+        auto* largest = op.amax_13.as<float>();
+        largest[0] = amax(x);
+        largest[1] = amax(w);
+        round_to_grid(kE4M3, largest[0], x);
+        round_to_grid(kE4M3, largest[1], w);
+    }
     for (std::int64_t t = 0; t < x.rows; ++t)
         for (std::int64_t n = 0; n < w.rows; ++n) {
             double sum = op.bias_1N.empty() ? 0.0 : load(op.bias_1N, 0, n);
@@ -36,7 +66,14 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
 }
 
 void ReferenceBackend::linear_backward(const LinearBackward& op) {
-    const Matrix dy(op.dy_TN), w(op.w_NK);
+    Matrix dy(op.dy_TN), w(op.w_NK);
+    const bool fp8 = !op.amax_13.empty();
+    if (fp8) {
+        auto* largest = op.amax_13.as<float>();
+        largest[2] = amax(dy);
+        round_to_grid(kE5M2, largest[2], dy);
+        round_to_grid(kE4M3, largest[1], w);
+    }
     if (!op.dx_TK.empty())
         for (std::int64_t t = 0; t < dy.rows; ++t)
             for (std::int64_t k = 0; k < w.cols; ++k) {
@@ -45,7 +82,8 @@ void ReferenceBackend::linear_backward(const LinearBackward& op) {
                 store(op.dx_TK, t, k, sum);
             }
     if (op.dw_NK.empty()) return;
-    const Matrix x(op.x_TK);
+    Matrix x(op.x_TK);
+    if (fp8) round_to_grid(kE4M3, op.amax_13.as<float>()[0], x);
     Matrix dw = gradient_start(op.dw_NK, op.accumulate);
     for (std::int64_t n = 0; n < dw.rows; ++n)
         for (std::int64_t k = 0; k < dw.cols; ++k)

@@ -16,7 +16,7 @@
 namespace elmo::reference {
 
 inline const MiniFloat& format_of(DType dtype) {
-    return dtype == DType::kE4M3 ? kE4M3 : kE3M4;
+    return dtype == DType::kE4M3 ? kE4M3 : dtype == DType::kE3M4 ? kE3M4 : kE5M2;
 }
 
 inline double load(const View& view, std::int64_t row, std::int64_t col) {

@@ -1,0 +1,31 @@
+// The operands of FP8 products on a CPU: BF16 numbers rounded to the grid of an 8-bit format with a scale of
+// their own. The products themselves are those of BF16, which holds the rounded numbers exactly.
+#pragma once
+
+#include <cstdint>
+
+#include "base/bf16.h"
+#include "base/minifloat.h"
+#include "tensor/view.h"
+
+namespace elmo::cpu {
+
+// The largest magnitude of a BF16 matrix, in parallel; not finite where an element is not.
+float amax_of(const View& matrix);
+
+class Fp8Grid {
+  public:
+    Fp8Grid() = default;  // no grid: round() does nothing
+    // For numbers of magnitude up to `amax`, in E4M3 or E5M2.
+    Fp8Grid(const MiniFloat& format, float amax);
+
+    // In place, to nearest even; NaN and infinities become NaN.
+    void round(float* x, std::int64_t count) const;
+    void round(Bf16* x, std::int64_t count) const;
+
+  private:
+    enum class Kind { kNone, kE4M3, kE5M2 } kind_ = Kind::kNone;
+    float up_ = 1, down_ = 1;  // the scale and its inverse, powers of two
+};
+
+}  // namespace elmo::cpu
