@@ -93,6 +93,14 @@ class CudaBackend : public Backend {
     void send_texts(std::span<const std::int32_t> tokens, Offsets offsets);
     // By cuBLASLt or, where it has no kernel, plainly.
     void multiply(const Product& product, const char* op);
+    // Linear layers with FP8 products (linear_fp8.cpp): y without its activation; dx and dw.
+    void reserve_fp8(Arena& arena, std::int64_t rows, const Workload& workload);
+    void product_forward_fp8(const LinearForward& op, const View& y_TN);
+    void product_backward_fp8(const LinearBackward& op);
+    // Whether this GPU has FP8 kernels for a weight of [n, k].
+    bool multiplies_fp8(std::int64_t n, std::int64_t k) const;
+    // DeviceError where the scratch is too small.
+    void check_fp8_room(std::int64_t rows, const View& w_NK) const;
     // Column sums of [rows, cols] into a gradient, added to what is there when `accumulate` is set.
     void column_sums(View dy_TN, View dbias_1N, bool accumulate);
     // A table's gradient from the gradients of its users: a row a token, or a row a text (a bag's mean).
@@ -137,6 +145,10 @@ class CudaBackend : public Backend {
     View attention_delta_TH_;                    // f32
     View flags_;                                 // i32: has_non_finite
     View optimizer_table_;                       // u8: the tensors of adamw
+    struct Fp8Scratch {
+        View operands, weights;  // u8: codes, or bf16 numbers
+        View small;              // u8: scales, and what casting needs
+    } fp8_;
     struct Table {
         void* device;
         std::vector<unsigned char> content;

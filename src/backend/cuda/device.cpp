@@ -153,6 +153,7 @@ void CudaBackend::reserve(Arena& arena, const Workload& w) {
         if (w.heads > 0)
             attention_delta_TH_ = arena.allocate("scratch/attention_delta", DType::kF32, tokens, w.heads);
     }
+    if (w.fp8_widths > 0) reserve_fp8(arena, entries, w);
     if (w.training && w.labels > 0) reserve_head_report(arena);
     batch_tokens_ = {};
     batch_offsets_ = {};

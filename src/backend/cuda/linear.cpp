@@ -15,7 +15,16 @@ namespace elmo::cuda {
 namespace {
 
 cudaDataType_t type_of(DType dtype) {
-    return dtype == DType::kBf16 ? CUDA_R_16BF : CUDA_R_32F;
+    switch (dtype) {
+        case DType::kBf16:
+            return CUDA_R_16BF;
+        case DType::kE4M3:
+            return CUDA_R_8F_E4M3;
+        case DType::kE5M2:
+            return CUDA_R_8F_E5M2;
+        default:
+            return CUDA_R_32F;
+    }
 }
 
 // A row-major matrix as cuBLAS sees it: columns and rows exchanged.
@@ -49,6 +58,7 @@ bool Products::run(const Product& p, const View& workspace, const char* op) {
     // twice.
     const bool bf16 = p.c.dtype == DType::kBf16;
     if (bf16 && (p.accumulate || p.a.cols % 8 != 0 || p.b.cols % 8 != 0 || n % 8 != 0)) return false;
+    const bool fp8 = p.scale_a != nullptr;
     cublasLtMatmulDescOpaque_t desc{};
     check(cublasLtMatmulDescInit(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), op);
     const auto set = [&](cublasLtMatmulDescAttributes_t attribute, const auto& value) {
@@ -57,6 +67,10 @@ bool Products::run(const Product& p, const View& workspace, const char* op) {
     // c^T = op(b)^T op(a)^T: the operands change places.
     set(CUBLASLT_MATMUL_DESC_TRANSA, p.transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N);
     set(CUBLASLT_MATMUL_DESC_TRANSB, p.transpose_a ? CUBLAS_OP_T : CUBLAS_OP_N);
+    if (fp8) {
+        set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.scale_b);
+        set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.scale_a);
+    }
     const bool biased = !p.bias.empty();
     if (biased) {
         set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
@@ -67,7 +81,8 @@ bool Products::run(const Product& p, const View& workspace, const char* op) {
     const std::int64_t km = p.tokens == Product::Tokens::kM ? in_steps(m) : m;
     const std::int64_t kk = p.tokens == Product::Tokens::kK ? in_steps(k) : k;
     const int kind = biased | p.transpose_a << 2 | p.transpose_b << 3 | p.accumulate << 4 |
-                     (p.a.dtype == DType::kBf16) << 5 | (p.c.dtype == DType::kBf16) << 6;
+                     (p.a.dtype == DType::kBf16) << 5 | (p.c.dtype == DType::kBf16) << 6 | fp8 << 7 |
+                     (p.a.dtype == DType::kE5M2) << 8;
     const auto [place, is_new] = choices_.try_emplace(Key{km, n, kk, kind});
     Choice& choice = place->second;
     if (is_new) {
@@ -106,14 +121,18 @@ void CudaBackend::linear_forward(const LinearForward& op) {
     if (op.x_TK.rows == 0) return;
     const bool gelu = op.activation == Activation::kGelu;
     const View pre = gelu && !op.pre_TN.empty() ? op.pre_TN : op.y_TN;
-    Product product;
-    product.a = op.x_TK;
-    product.b = op.w_NK;
-    product.transpose_b = true;
-    product.c = pre;
-    product.bias = op.bias_1N;
-    product.tokens = Product::Tokens::kM;
-    multiply(product, "linear forward");
+    if (!op.amax_13.empty()) {
+        product_forward_fp8(op, pre);
+    } else {
+        Product product;
+        product.a = op.x_TK;
+        product.b = op.w_NK;
+        product.transpose_b = true;
+        product.c = pre;
+        product.bias = op.bias_1N;
+        product.tokens = Product::Tokens::kM;
+        multiply(product, "linear forward");
+    }
     if (gelu) cuda::gelu(pre, op.y_TN, stream_);
 }
 
@@ -122,6 +141,11 @@ void CudaBackend::linear_backward(const LinearBackward& op) {
         if (op.accumulate) return;
         fill_zero(op.dw_NK);
         fill_zero(op.dbias_1N);
+        return;
+    }
+    if (!op.amax_13.empty()) {
+        product_backward_fp8(op);
+        if (!op.dbias_1N.empty()) column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
         return;
     }
     if (!op.dx_TK.empty()) {

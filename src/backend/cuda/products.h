@@ -12,12 +12,14 @@
 namespace elmo::cuda {
 
 // c [m, n] = op(a) [m, k] op(b) [k, n] (+ c), row-major. Operands are BF16 or F32 (the same for both), c is
-// BF16 or F32; accumulation in FP32.
+// BF16 or F32; accumulation in FP32. Or operands are FP8, a E4M3 or E5M2 and b E4M3, b transposed and a not,
+// with a scale each, and sums keep the bits that FP8 instructions keep.
 struct Product {
     View a, b, c;
     bool transpose_a = false, transpose_b = false;
     bool accumulate = false;
-    View bias;  // [1, n], added to each row of c
+    View bias;                                           // [1, n], added to each row of c
+    const float *scale_a = nullptr, *scale_b = nullptr;  // of FP8 operands, on the device
     // Which size is the number of tokens: it differs from batch to batch.
     enum class Tokens { kM, kK, kNone } tokens = Tokens::kNone;
 };
