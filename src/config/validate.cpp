@@ -107,7 +107,7 @@ void validate(const Config& c) {
 
     not_empty("encoder", c.encoder);
     in_range("width", c.width, 1, 1 << 16);
-    one_of("encoder_precision", c.encoder_precision, {"bf16", "fp32"});
+    one_of("encoder_precision", c.encoder_precision, {"bf16", "fp8", "fp32"});
     one_of("pooling", c.pooling, {"mean", "cls"});
     share("dropout", c.dropout);
     one_of("recompute", c.recompute, {"auto", "none", "cheap", "wide", "layers"});

@@ -27,6 +27,7 @@ std::string BertEncoder::config_json() const {
 void BertEncoder::describe_layers(Workload& workload) const {
     workload.widest = std::max({workload.widest, 3 * spec_.width, spec_.intermediate});
     workload.largest_weight = std::max(workload.largest_weight, workload.widest * spec_.width);
+    workload.fp8_widths = std::max(4 * spec_.width, spec_.width + spec_.intermediate);
 }
 
 Dropout BertEncoder::attention_dropout(std::int64_t layer, bool inside) const {
@@ -43,8 +44,8 @@ Dropout BertEncoder::output_dropout(std::int64_t layer, bool inside) const {
 }
 
 void BertEncoder::linear(const Pair& layer, View x_TK, View y_TN, Activation activation, View pre_TN) {
-    backend_.linear_forward(
-        {x_TK, parameters_[layer.weight].w, parameters_[layer.bias].w, y_TN, activation, pre_TN});
+    backend_.linear_forward({x_TK, parameters_[layer.weight].w, parameters_[layer.bias].w, y_TN, activation,
+                             pre_TN, fp8_amax(layer.weight)});
 }
 
 void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
@@ -56,7 +57,8 @@ void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dro
 void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, View dbias_1N,
                                   bool accumulate) {
     const Parameter& weight = parameters_[layer.weight];
-    backend_.linear_backward({dy_TN, x_TK, weight.w, dx_TK, weight.grad, dbias_1N, accumulate});
+    backend_.linear_backward(
+        {dy_TN, x_TK, weight.w, dx_TK, weight.grad, dbias_1N, accumulate, fp8_amax(layer.weight)});
 }
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
@@ -148,7 +150,8 @@ void BertEncoder::down_backward(const LayerWeights& w, const LayerActivations& a
     // The op that takes the derivative gives the gelu too: between the gradient of the input and that of the
     // weights.
     const View gelu = a.gelu_TI.first(dy_TD.rows);
-    backend_.linear_backward({dy_TD, {}, parameters_[w.down.weight].w, dgelu_TI, {}, {}, accumulate});
+    backend_.linear_backward(
+        {dy_TD, {}, parameters_[w.down.weight].w, dgelu_TI, {}, {}, accumulate, fp8_amax(w.down.weight)});
     backend_.gelu_backward({pre, dgelu_TI, gelu, up_dbias, accumulate});
     linear_backward(w.down, dy_TD, gelu, {}, {}, accumulate);
 }

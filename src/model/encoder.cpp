@@ -66,6 +66,7 @@ void Encoder::describe_workload(Workload& workload) const {
     workload.heads = spec_.family == "bag" ? 0 : spec_.heads;
     workload.encoder_dtype = spec_.dtype;
     describe_layers(workload);
+    if (!spec_.fp8 || !keeps(workload)) workload.fp8_widths = 0;
 }
 
 void Encoder::set_recompute(std::vector<Recompute> layers) {
@@ -91,6 +92,9 @@ void Encoder::allocate(Arena& arena, const Workload& workload) {
         if (spec_.dtype == DType::kBf16)
             for (Parameter& p : parameters_) p.c = take("compensation", p, spec_.dtype);
     }
+    if (spec_.fp8 && keeps(workload))
+        fp8_amax_P3_ =
+            arena.allocate("encoder/fp8_amax", DType::kF32, static_cast<std::int64_t>(parameters_.size()), 3);
 }
 
 void Encoder::allocate_backward(Arena& arena, const Workload& workload) {
@@ -123,6 +127,7 @@ View Encoder::forward(const TextBatch& batch, bool training, std::uint64_t seed,
     check(batch);
     seed_ = seed;
     step_ = step;
+    fp8_step_ = training && !fp8_amax_P3_.empty();
     return run_forward(batch, training);
 }
 

@@ -132,6 +132,12 @@ class Encoder {
     Dropout dropout(float p, std::uint32_t stream, bool training) const;
     // Whether activations are kept for a backward.
     bool keeps(const Workload& workload) const { return workload.training && !spec_.frozen; }
+    // For the linear ops of the running step, where its products are FP8: amax of the layer with this weight.
+    // Forwards outside training multiply in BF16: a text's vector there depends on no other text.
+    View fp8_amax(std::size_t weight) const {
+        const auto row = static_cast<std::int64_t>(weight);
+        return fp8_step_ ? fp8_amax_P3_.slice(row, row + 1) : View{};
+    }
     DType output_dtype() const { return spec_.dtype == DType::kF64 ? DType::kF64 : DType::kBf16; }
     // Of softmax and norm statistics.
     DType stats_dtype() const { return spec_.dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
@@ -149,6 +155,8 @@ class Encoder {
     void update_range(std::size_t first, std::size_t last, const AdamWSettings& settings);
 
     std::vector<std::size_t> group_ends_;  // indices of parameters
+    View fp8_amax_P3_;                     // a row a parameter; planned where products are FP8
+    bool fp8_step_ = false;                // of the last forward
 
     std::int64_t planned_batch_ = 0, planned_tokens_ = 0;
     std::uint64_t seed_ = 0, step_ = 0;  // of the last forward

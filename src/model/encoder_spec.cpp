@@ -55,6 +55,7 @@ EncoderSpec make_encoder_spec(const Config& config, std::int64_t vocab) {
     if (config.encoder_dropout >= 0)
         spec.hidden_dropout = spec.attention_dropout = static_cast<float>(config.encoder_dropout);
     spec.dtype = config.encoder_precision == "fp32" ? DType::kF32 : DType::kBf16;
+    spec.fp8 = config.encoder_precision == "fp8";
     spec.accumulate = config.accumulate;
     spec.consume_gradients = config.accumulate == 1;
     spec.frozen = config.freeze_encoder;

@@ -24,7 +24,9 @@ struct EncoderSpec {
     float initializer_range = 0.02f;
     Pooling pooling = Pooling::kMean;
     float pooled_dropout = 0;
-    DType dtype = DType::kBf16;   // of weights and activations (F64 on the reference, for golden tests)
+    DType dtype = DType::kBf16;  // of weights and activations (F64 on the reference, for golden tests)
+    // Products of the linear layers run in FP8 in training (backend/ops/linear.h); weights are BF16.
+    bool fp8 = false;
     std::int64_t accumulate = 1;  // steps whose gradients are summed; more than one needs F32 gradients
     // Gradients share memory and are consumed as they appear, by Encoder::backward_and_update alone.
     bool consume_gradients = false;

@@ -54,6 +54,7 @@ EncoderSpec shape_encoder(const Config& config) {
         static_cast<float>(config.encoder_dropout < 0 ? 0.1 : config.encoder_dropout);
     spec.pooled_dropout = static_cast<float>(config.dropout);
     spec.dtype = config.encoder_precision == "fp32" ? DType::kF32 : DType::kBf16;
+    spec.fp8 = config.encoder_precision == "fp8";
     spec.frozen = config.freeze_encoder;
     spec.accumulate = config.accumulate;
     spec.consume_gradients = config.accumulate == 1;

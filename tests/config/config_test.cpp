@@ -215,7 +215,7 @@ TEST(Validate, RefusesValuesOutOfRange) {
         {"max_length", {"2", "100000"}},
         {"tokenizer_kind", {"unigram"}},
         {"width", {"0"}},
-        {"encoder_precision", {"fp8"}},
+        {"encoder_precision", {"fp16"}},
         {"pooling", {"max"}},
         {"dropout", {"1", "-0.1"}},
         {"encoder_dropout", {"-0.5", "1"}},

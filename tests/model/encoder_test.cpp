@@ -127,6 +127,48 @@ TEST_P(EveryEncoder, PredictionNeedsLessMemoryAndGivesTheSame) {
               prediction.bytes(prediction.encoder->forward(kTexts.batch(), false, 1, 1)));
 }
 
+TEST_P(EveryEncoder, MultipliesInFp8InTrainingAlone) {
+    EncoderSpec plain_spec = spec_of(GetParam());
+    plain_spec.hidden_dropout = plain_spec.attention_dropout = plain_spec.pooled_dropout = 0;
+    EncoderSpec fp8_spec = plain_spec, frozen_spec = plain_spec;
+    fp8_spec.fp8 = frozen_spec.fp8 = frozen_spec.frozen = true;
+    Model plain(make_device_backend(), plain_spec, 3, 12), fp8(make_device_backend(), fp8_spec, 3, 12);
+    Model frozen(make_device_backend(), frozen_spec, 3, 12);
+    for (Model* model : {&plain, &fp8, &frozen}) model->encoder->initialise(4);
+    const auto forward = [&](Model& model, bool training) {
+        return model.bytes(model.encoder->forward(kTexts.batch(), training, 1, 1));
+    };
+    for (int round = 0; round < 2; ++round) {
+        EXPECT_EQ(forward(plain, false), forward(fp8, false));
+        EXPECT_EQ(forward(plain, true), forward(frozen, true));
+        const std::string trained = forward(plain, true);
+        EXPECT_EQ(trained, forward(plain, false));
+        EXPECT_NE(trained, forward(fp8, true));
+    }
+    // Gradients of FP8 products: of the same signs and sizes, and others.
+    const std::int64_t rows = kTexts.batch().size();
+    for (Model* model : {&plain, &fp8}) {
+        std::vector<double> values(static_cast<std::size_t>(rows * plain_spec.width));
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = std::cos(static_cast<double>(i));
+        model->set(model->dx_BD.first(rows), values);
+        model->encoder->forward(kTexts.batch(), true, 1, 1);
+        model->encoder->backward(kTexts.batch(), model->dx_BD.first(rows), false);
+    }
+    for (std::size_t i = 0; i < plain.encoder->parameters().size(); ++i) {
+        const Parameter &a = plain.encoder->parameters()[i], &b = fp8.encoder->parameters()[i];
+        if (a.w.rows == 1 || a.name.find("embeddings") != std::string::npos) continue;
+        const std::vector<double> expected = plain.values(a.grad), found = fp8.values(b.grad);
+        double along = 0, length = 0;
+        for (std::size_t j = 0; j < found.size(); ++j) {
+            along += found[j] * expected[j];
+            length += expected[j] * expected[j];
+        }
+        EXPECT_NE(plain.bytes(a.grad), fp8.bytes(b.grad)) << a.name;
+        EXPECT_GT(along, 0.5 * length) << a.name;
+        EXPECT_LT(along, 1.5 * length) << a.name;
+    }
+}
+
 TEST_P(EveryEncoder, AFrozenEncoderKeepsNothingButDropsOutItsResult) {
     EncoderSpec spec = spec_of(GetParam());
     spec.hidden_dropout = spec.attention_dropout = 0.5f;

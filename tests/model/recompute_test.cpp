@@ -96,6 +96,19 @@ TEST_P(EveryTransformer, RecomputationDoesNotChangeABit) {
                 }
 }
 
+TEST_P(EveryTransformer, RecomputationWithFp8ProductsDoesNotChangeABit) {
+    for (const std::string device : {kTestedDevice, "reference"})
+        for (const Modes& modes : kModes) {
+            SCOPED_TRACE(device + " " + modes.name);
+            EncoderSpec spec = four_layers(GetParam(), DType::kBf16);
+            spec.fp8 = true;
+            Model plain(make_backend(device), spec, 3, 12);
+            Model other(make_backend(device), spec, 3, 12, true, 11, DType::kF32, modes.layers);
+            expect_same_training(plain, other, 1);
+            if (HasFailure()) return;
+        }
+}
+
 TEST_P(EveryTransformer, RecomputationWithoutDropoutDoesNotChangeABit) {
     for (const Modes& modes : kModes) {
         SCOPED_TRACE(modes.name);

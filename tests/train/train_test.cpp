@@ -212,8 +212,12 @@ TEST_F(Train, ATransformerFromItsConfigCutsTextsAtItsPositions) {
 }
 
 TEST_F(Train, EveryDeviceAndPrecisionOfTheEncoderRuns) {
-    for (const auto& [device, precision] : std::vector<std::pair<std::string, std::string>>{
-             {"reference", "bf16"}, {"reference", "fp32"}, {"cpu", "fp32"}}) {
+    for (const auto& [device, precision] :
+         std::vector<std::pair<std::string, std::string>>{{"reference", "bf16"},
+                                                          {"reference", "fp32"},
+                                                          {"reference", "fp8"},
+                                                          {"cpu", "fp32"},
+                                                          {"cpu", "fp8"}}) {
         Config config = tiny_config(temp);
         config.device = device;
         config.encoder_precision = precision;
@@ -227,6 +231,29 @@ TEST_F(Train, EveryDeviceAndPrecisionOfTheEncoderRuns) {
         // And on.
         config.resume = true;
         EXPECT_EQ(run(config).steps, 5);
+    }
+}
+
+// FP8 products learn what BF16 products learn, and evaluation and prediction need not know of them.
+TEST_F(Train, Fp8ProductsLearnAsBf16OnesDo) {
+    write_tiny_bert(temp / "bert", 2);
+    for (const bool bert : {false, true}) {
+        std::vector<double> losses, scores;
+        for (const char* precision : {"bf16", "fp8"}) {
+            Config config = tiny_config(temp);
+            config.encoder_precision = precision;
+            config.steps = 300;
+            config.eval_every = 50;
+            config.out = temp / fmt::format("{}{}", precision, bert);
+            if (bert) {
+                config.encoder = temp / "bert";
+                config.encoder_lr = 1e-3;
+            }
+            losses.push_back(run(config).last_loss);
+            scores.push_back(evaluate(config.out, config).get("P@1"));
+        }
+        EXPECT_GT(scores[1], 80);
+        EXPECT_LT(losses[1], 1.5 * losses[0]);
     }
 }
 

@@ -71,11 +71,21 @@ TEST_F(GpuTrain, LearnsWhatTheTextSaysInEveryPrecision) {
         }
 }
 
+TEST_F(GpuTrain, LearnsWithFp8Products) {
+    for (const TinyModel& model : kModels) {
+        Config config = config_of(model, std::string("fp8") + model.name);
+        config.encoder_precision = "fp8";
+        config.steps = 300;
+        EXPECT_GT(run(config).best_score, 80) << model.name;
+        EXPECT_GT(evaluate(config.out, config).get("P@1"), 80) << model.name;
+    }
+}
+
 TEST_F(GpuTrain, TwoRunsWithOneSeedGiveTheSameBytes) {
     for (const TinyModel& model : kModels)
         for (const auto& [precision, encoder] : std::vector<std::pair<std::string, std::string>>{
-                 {"fp32", "fp32"}, {"bf16", "bf16"}, {"fp8", "bf16"}, {"e3m4", "bf16"}}) {
-            SCOPED_TRACE(std::string(model.name) + ", " + precision);
+                 {"fp32", "fp32"}, {"bf16", "bf16"}, {"fp8", "bf16"}, {"e3m4", "bf16"}, {"fp8", "fp8"}}) {
+            SCOPED_TRACE(std::string(model.name) + ", " + precision + ", encoder " + encoder);
             for (const char* out : {"first", "second"}) {
                 Config config = config_of(model, out);
                 config.precision = precision;
