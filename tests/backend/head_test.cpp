@@ -341,6 +341,50 @@ TEST(HeadStep, SaturationsAreCountedAndFinite) {
     }
 }
 
+// Labels a part at a time, told where they lie among all and without dx, get the bits of one step over all:
+// that is how a head is refined within a memory budget. Parts are cut between tiles.
+void check_parts(Backend& backend, const HeadShape& s, DType storage, Rng& rng) {
+    const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
+    const auto start = make_input("w", storage, s.labels, s.width, rng, 0.2);
+    const auto positives = random_positives(s, 0.05, rng);
+    Tensor whole("whole", storage, s.labels, s.width), parts("parts", storage, s.labels, s.width);
+    Tensor dx("dx", DType::kF32, s.batch, s.width);
+    whole.copy(*start);
+    parts.copy(*start);
+    HeadStep op = head_op(*x, whole, positives, dx);
+    const double loss = backend.head_step(op).loss_sum;
+    dx.freeze();
+    double part_losses = 0;
+    for (const auto& [first, last] :
+         {std::pair<std::int64_t, std::int64_t>{0, 256}, {256, 768}, {768, s.labels}}) {
+        std::vector<Positive> mine;
+        for (const Positive& p : positives)
+            if (p.label >= first && p.label < last) mine.push_back({p.label - first, p.sample});
+        op.w_LD = parts.view().slice(first, last);
+        op.positives = mine;
+        op.first_label = first;
+        op.dx_BD = {};
+        part_losses += backend.head_step(op).loss_sum;
+    }
+    expect_same_bits(whole, parts);
+    EXPECT_NEAR(part_losses, loss, 0x1p-40 * loss);  // the same FP32 sums, added in FP64 in another order
+}
+
+TEST(HeadStep, PartsOfTheLabelsEqualTheWhole) {
+    Rng rng(62);
+    for (const std::string& kind : head_products())
+        for (const DType storage : kHeadStorages)
+            for (const std::int64_t width : {64, 33, 128}) {
+                if (repeats(kind, storage)) continue;
+                const HeadShape s{7, width, 1000};
+                SCOPED_TRACE(describe(s, storage, kind));
+                Reserved tested(make_tested_backend(kind), head_workload(s, storage, 1));
+                check_parts(*tested, s, storage, rng);
+            }
+    const auto truth = make_reference_backend();
+    for (const DType storage : kHeadStorages) check_parts(*truth, {2, 5, 800}, storage, rng);
+}
+
 TEST(HeadStep, LossIsOptionalAndDxIsSet) {
     Rng rng(61);
     const HeadShape s{3, 5, 40};

@@ -166,7 +166,7 @@ class Tile {
                 store_floats(u, w, label * width_, width_);
                 continue;
             }
-            noise_row(op_.rounding, label, width_, noise_);
+            noise_row(op_.rounding, op_.first_label + label, width_, noise_);
             if (w.dtype == DType::kBf16)
                 round_row(u, noise_, w.as<Bf16>() + label * width_, width_);
             else
@@ -210,23 +210,25 @@ HeadStepResult CpuBackend::head_step(const HeadStep& op) {
                 const std::int64_t begin = t * kLabelTile, end = std::min(labels, begin + kLabelTile);
                 Tile tile(op, batch, bf16, begin, end, thread_scratch(head_tile_bytes(samples, width)));
                 losses[slice] += tile.logits_and_gradient();
-                tile.add_input_gradient(dx, t >= kSlices);
+                if (!op.dx_BD.empty()) tile.add_input_gradient(dx, t >= kSlices);
                 saturations[slice] += tile.update();
             }
         });
     }
     if (tiles == 0) fill_zero(op.dx_BD);
-    parallel_ranges(tiles == 0 ? 0 : samples * width, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
-        float* sum = slices_.as<float>() + begin;
-        for (std::int64_t slice = 1; slice < slices; ++slice)
-            add_to(sum, slices_.as<float>() + slice * samples * width + begin, end - begin);
-        store_floats(sum, op.dx_BD, begin, end - begin);
-    });
+    parallel_ranges(tiles == 0 || op.dx_BD.empty() ? 0 : samples * width, 1 << 14,
+                    [&](std::int64_t begin, std::int64_t end) {
+                        float* sum = slices_.as<float>() + begin;
+                        for (std::int64_t slice = 1; slice < slices; ++slice)
+                            add_to(sum, slices_.as<float>() + slice * samples * width + begin, end - begin);
+                        store_floats(sum, op.dx_BD, begin, end - begin);
+                    });
     for (std::int64_t slice = 0; slice < slices; ++slice) {
         result.loss_sum += losses[slice];
         result.saturations += saturations[slice];
     }
-    if (has_non_finite(op.dx_BD)) result.non_finite = static_cast<std::int64_t>(op.rounding.step);
+    if (!op.dx_BD.empty() && has_non_finite(op.dx_BD))
+        result.non_finite = static_cast<std::int64_t>(op.rounding.step);
     return result;
 }
 

@@ -126,10 +126,12 @@ void run_tiles(const HeadArgs& a, cudaStream_t stream) {
         tiles::gradient_kernel<S, false><<<logit_grid, kThreads, tiles::kLogitShared<S>, stream>>>(a);
     }
     check_launch("head, logits");
-    allow_shared(tiles::input_gradient_kernel<S>, tiles::kInputShared<S>);
-    tiles::input_gradient_kernel<S><<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads,
-                                      tiles::kInputShared<S>, stream>>>(a);
-    check_launch("head, input gradient");
+    if (a.dx_slices != nullptr) {
+        allow_shared(tiles::input_gradient_kernel<S>, tiles::kInputShared<S>);
+        tiles::input_gradient_kernel<S><<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads,
+                                          tiles::kInputShared<S>, stream>>>(a);
+        check_launch("head, input gradient");
+    }
     allow_shared(tiles::update_kernel<S>, tiles::kUpdateShared<S>);
     tiles::update_kernel<S><<<grid(columns * tiles), kThreads, tiles::kUpdateShared<S>, stream>>>(a);
     check_launch("head, update");
@@ -147,9 +149,11 @@ void run_simple(const HeadArgs& a, cudaStream_t stream) {
     else
         simple::gradient_kernel<S, false><<<logit_grid, kThreads, 0, stream>>>(a);
     check_launch("head, logits");
-    simple::input_gradient_kernel<S>
-        <<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads, 0, stream>>>(a);
-    check_launch("head, input gradient");
+    if (a.dx_slices != nullptr) {
+        simple::input_gradient_kernel<S>
+            <<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads, 0, stream>>>(a);
+        check_launch("head, input gradient");
+    }
     simple::update_kernel<S><<<grid(columns * rows), kThreads, 0, stream>>>(a);
     check_launch("head, update");
 }
@@ -281,7 +285,7 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
         head_.tile_starts.as<std::int32_t>());
     check_launch("head, positives");
     a.g_CB = static_cast<std::uint16_t*>(head_.g.data);
-    a.dx_slices = head_.dx_slices.as<float>();
+    a.dx_slices = op.dx_BD.empty() ? nullptr : head_.dx_slices.as<float>();
     a.num_slices = on_hopper ? hopper::slices_for(labels, a.padded_batch, a.width)
                              : slices_for(labels, a.padded_batch, a.width);
     a.positive_labels = head_.positive_labels.as<std::int64_t>();
@@ -293,6 +297,7 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     a.keep = 1.0f - op.lr * op.weight_decay;
     a.rounding = op.rounding;
     a.rounding_keys = philox_keys(op.rounding.seed);
+    a.first_label = op.first_label;
     const bool tiled = on_tiles(op.x_BD, op.w_LD);
     const std::int64_t room = head_.g.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
     std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
@@ -311,11 +316,12 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
             run_simple<S>(a, stream_);
         });
     }
-    const std::int64_t elements = op.dx_BD.size();
-    add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, stream_>>>(
-        a.dx_slices, std::min(a.num_slices, tiles), elements, op.dx_BD.as<float>(),
-        static_cast<long long>(op.rounding.step), a.report);
-    check_launch("head, input gradient");
+    if (const std::int64_t elements = op.dx_BD.size(); a.dx_slices != nullptr) {
+        add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, stream_>>>(
+            a.dx_slices, std::min(a.num_slices, tiles), elements, op.dx_BD.as<float>(),
+            static_cast<long long>(op.rounding.step), a.report);
+        check_launch("head, input gradient");
+    }
     if (!op.want_loss) return {};
     const std::int64_t parts = on_hopper ? tiles * (a.padded_batch / kBatchTile) * hopper::kLossParts
                                : tiled   ? tiles * (a.padded_batch / kBatchTile)

@@ -27,7 +27,7 @@ struct HeadArgs {
     const void* x_update = nullptr;  // [Bp, D] bf16, or [B, D] f32 on the simple path
     const void* x_logit = nullptr;
     std::uint16_t* g_CB = nullptr;  // bf16 [C, Bp]
-    float* dx_slices = nullptr;     // [slices, B, D]
+    float* dx_slices = nullptr;     // [slices, B, D]; null when not wanted
     const std::int64_t* positive_labels = nullptr;
     const std::int32_t* positive_samples = nullptr;
     const std::int32_t* tile_starts = nullptr;  // first positive of each tile
@@ -35,7 +35,8 @@ struct HeadArgs {
     HeadReport* report = nullptr;
     float lr = 0, keep = 1;
     NoiseKey rounding;
-    PhiloxKeys rounding_keys{};  // of rounding.seed
+    PhiloxKeys rounding_keys{};    // of rounding.seed
+    std::int64_t first_label = 0;  // noise row of label 0
     // Ranking.
     std::uint64_t* candidates = nullptr;        // [B, capacity]
     std::int32_t* counts = nullptr;             // [B]

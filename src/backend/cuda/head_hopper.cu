@@ -48,10 +48,12 @@ void run(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     else
         launch(gradient_kernel<S, false>, logit_grid, kLogitGroups, logit_shared(a.width), stream, a,
                "head, logits");
-    if (a.width % 192 == 0)
-        run_input_gradient<S, 192>(a, stream);
-    else
-        run_input_gradient<S, 128>(a, stream);
+    if (a.dx_slices != nullptr) {
+        if (a.width % 192 == 0)
+            run_input_gradient<S, 192>(a, stream);
+        else
+            run_input_gradient<S, 128>(a, stream);
+    }
     const std::int64_t columns = a.width / kUpdateColumns;
     const bool decays = a.keep != 1.0f;
     launch(update_blocks(a.padded_batch) == 2

@@ -561,8 +561,8 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                 float v[8];
 #pragma unroll
                 for (int i = 0; i < 8; ++i) v[i] = eight(h, m, i);
-                const PhiloxBlock counter =
-                    noise_counter(a.rounding, label + 8 * h, (first_column + 32 * m + 8 * at.q) >> 3);
+                const PhiloxBlock counter = noise_counter(a.rounding, a.first_label + label + 8 * h,
+                                                          (first_column + 32 * m + 8 * at.q) >> 3);
                 const typename S::Eight rounded = S::round8(v, philox4x32(counter, a.rounding_keys));
                 if (label + 8 * h < a.labels)
                     *reinterpret_cast<typename S::Eight*>(row + 8 * h * a.width + 32 * m) = rounded;

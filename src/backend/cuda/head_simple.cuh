@@ -127,7 +127,7 @@ __global__ void update_kernel(HeadArgs a) {
     for_each(label0, column0, acc, [&](float u, std::int64_t label, std::int64_t d) {
         if (label >= a.labels || d >= a.width) return;
         const std::int64_t i = label * a.width + d;
-        S::store(w, i, S::load(w, i) * a.keep - a.lr * u, a.rounding, label, d, saturated);
+        S::store(w, i, S::load(w, i) * a.keep - a.lr * u, a.rounding, a.first_label + label, d, saturated);
     });
     const unsigned total = __reduce_add_sync(0xffffffffu, saturated);
     if (threadIdx.x % 32 == 0 && total > 0)

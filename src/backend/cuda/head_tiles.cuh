@@ -444,7 +444,8 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
 #pragma unroll
         for (int j = 0; j < 8; ++j) v[j] = fmaf(-a.lr * S::kUnpacked, u[j], v[j] * a.keep);
         const std::int64_t label = tile * kTile + row, column = first_column + place;
-        store8<S>(w + label * a.width + column, v, noise_block(a.rounding, label, column >> 3), saturated);
+        store8<S>(w + label * a.width + column, v,
+                  noise_block(a.rounding, a.first_label + label, column >> 3), saturated);
     }
     if constexpr (sizeof(Raw) == 1) {
         const unsigned total = __reduce_add_sync(0xffffffffu, saturated);

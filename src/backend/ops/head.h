@@ -19,7 +19,8 @@ struct Positive {
 //   g = bf16(sigmoid(z) - y)
 //   dx += g w_l      weights from before the update, FP32 accumulation
 //   w_l = SR(w_l (1 - lr * weight_decay) - lr * sum_b g_b x_b)
-// Rounding noise: key `rounding`, row = label, column = column. F32 weights are not rounded.
+// Rounding noise: key `rounding`, row = first_label + label, column = column. F32 weights are not rounded.
+// Without dx (an empty view) that product is left out: then nothing looks for NaN and Inf either.
 // On the reference, g is not rounded to BF16 when x is F64, and F64 weights are not rounded: with all views
 // F64 the step is the plain gradient step.
 // dx is set, not added to. Its sum order depends on the number of labels and the batch alone: not on
@@ -31,8 +32,9 @@ struct HeadStep {
     float lr = 0, weight_decay = 0;
     NoiseKey rounding;
     std::int64_t num_chunks = 1;
-    View dx_BD;              // f32 (f64 on the reference)
-    bool want_loss = false;  // the sum of BCE over samples and labels, in the same pass
+    View dx_BD;                    // f32 (f64 on the reference)
+    bool want_loss = false;        // the sum of BCE over samples and labels, in the same pass
+    std::int64_t first_label = 0;  // of the rows of w among all labels of the run, where they are a part
 };
 
 // A device backend blocks for the result only where the loss is wanted; otherwise it returns an empty one and

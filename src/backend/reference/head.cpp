@@ -67,11 +67,12 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
         }
         for (std::int64_t d = 0; d < x.cols; ++d) {
             const auto i = static_cast<std::size_t>(d);
-            store_stochastic(op.w_LD, l, d, w[i] * keep - lr * dw[i], noise16(op.rounding, l, d),
-                             &result.saturations);
+            store_stochastic(op.w_LD, l, d, w[i] * keep - lr * dw[i],
+                             noise16(op.rounding, op.first_label + l, d), &result.saturations);
         }
     }
     assert(next == op.positives.end());  // sorted and in range
+    if (op.dx_BD.empty()) return result;
     dx.store_to(op.dx_BD);
     if (has_non_finite(op.dx_BD)) result.non_finite = static_cast<std::int64_t>(op.rounding.step);
     return result;
