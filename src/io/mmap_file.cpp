@@ -64,6 +64,7 @@ void MappedFile::advise(Access access) const {
     if (access == Access::kSequential) advice = MADV_SEQUENTIAL;
     if (access == Access::kRandom) advice = MADV_RANDOM;
     if (access == Access::kSoon) advice = MADV_WILLNEED;
+    if (access == Access::kDone && mode_ == Mode::kReadOnly) advice = MADV_DONTNEED;
     ::madvise(data_, static_cast<std::size_t>(size_), advice);
 }
 

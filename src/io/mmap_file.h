@@ -16,7 +16,8 @@ class MappedFile {
   public:
     // kCopyOnWrite: pages may be written, each written page becomes private memory, the file never changes.
     enum class Mode { kReadOnly, kCopyOnWrite };
-    enum class Access { kNormal, kSequential, kRandom, kSoon };
+    // kDone: the pages leave this process's memory until they are touched again. kReadOnly only.
+    enum class Access { kNormal, kSequential, kRandom, kSoon, kDone };
 
     MappedFile() = default;
     // DataError when the file is missing, unreadable or not a regular file. An empty file maps to an empty

@@ -61,6 +61,7 @@ class SafeTensors {
 
     // The mapping, for advise() and, in copy-on-write mode, for changing tensors in place.
     MappedFile& mapping() { return mapping_; }
+    const MappedFile& mapping() const { return mapping_; }
 
   private:
     SafeTensors() = default;
