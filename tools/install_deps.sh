@@ -32,6 +32,7 @@ libzstd-dev          build  header:zstd.h
 wordnet-base         demo   file:/usr/share/wordnet/data.noun
 libgtest-dev         test   header:gtest/gtest.h
 python3              test   program:python3
+chromium             ci     program:chromium
 clang-14             ci     program:clang++-14
 libclang-rt-14-dev   ci     program:clang++-14
 libomp-14-dev        ci     program:clang++-14

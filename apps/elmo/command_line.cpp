@@ -26,10 +26,6 @@ struct Parsed {
     bool help = false, quiet = false, verbose = false;
 };
 
-bool has_letter(std::string_view verbs, char letter) {
-    return verbs.find(letter) != std::string_view::npos;
-}
-
 // CLI11 sorts words into flags and arguments; values, checks, help and the wording of errors are ours.
 void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invocation) {
     app.set_help_flag();
@@ -43,10 +39,13 @@ void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invoca
     app.add_option("words", invocation.words);
     for (const ExtraFlag& flag : verb.extra) {
         std::string& value = invocation.extra[flag.name] = flag.default_value;
-        app.add_option(fmt::format("--{}", flag.name), value);
+        if (flag.is_switch)
+            app.add_flag_callback(fmt::format("--{}", flag.name), [&value] { value = "true"; });
+        else
+            app.add_option(fmt::format("--{}", flag.name), value);
     }
     for (const OptionInfo& option : options()) {
-        if (!has_letter(option.verbs, verb.letter)) continue;
+        if (!has_option(verb, option)) continue;
         const std::string name = flag_of(option.key);
         CLI::Option* flag =
             option.type == "switch" ? app.add_flag(name) : app.add_option(name)->type_name("value");
@@ -60,7 +59,7 @@ void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invoca
     std::vector<std::string> known = {"--help", "--json", "--quiet", "--verbose", "--recipe", "--set"};
     for (const ExtraFlag& extra : verb.extra) known.push_back(fmt::format("--{}", extra.name));
     for (const OptionInfo& option : options()) {
-        if (has_letter(option.verbs, verb.letter))
+        if (has_option(verb, option))
             known.push_back(flag_of(option.key));
         else if (flag_of(option.key) == flag)
             usage_error(verb, fmt::format("flag '{}' does not belong to this verb", flag));
@@ -101,7 +100,21 @@ void check_words(const Verb& verb, const std::vector<std::string>& words) {
                                       verb.name, verb.usage));
 }
 
+// A word as a shell would take it back.
+std::string shell_word(const std::string& word) {
+    const char* plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=./,:@%";
+    if (!word.empty() && word.find_first_not_of(plain) == std::string::npos) return word;
+    std::string out = "'";
+    for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    return out + "'";
+}
+
 }  // namespace
+
+bool has_option(const Verb& verb, const OptionInfo& option) {
+    return option.verbs.find(verb.letter) != std::string_view::npos ||
+           option.verbs.find_first_of(verb.further_letters) != std::string_view::npos;
+}
 
 void usage_error(const Verb& verb, std::string_view message) {
     throw ConfigError(fmt::format("{}; see 'elmo {} --help'", message, verb.name));
@@ -111,6 +124,8 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     CLI::App app;
     Parsed parsed;
     declare(app, verb, parsed, invocation);
+    invocation.command = "elmo";
+    for (int i = 0; i < argc; ++i) invocation.command += " " + shell_word(argv[i]);
     try {
         app.parse(argc, argv);
     } catch (const CLI::ParseError& error) {

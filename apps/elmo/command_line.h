@@ -16,6 +16,7 @@ struct Invocation {
     std::vector<std::string> words;            // the arguments that are not flags
     std::map<std::string, std::string> extra;  // flags that are not options of the library
     bool json = false;
+    std::string command;  // as it was typed
 };
 
 struct Argument {
@@ -33,6 +34,7 @@ struct ExtraFlag {
     std::string name;  // without dashes
     std::string default_value;
     std::string help;
+    bool is_switch = false;  // "true" when given, and takes no value
 };
 
 struct Verb {
@@ -47,7 +49,11 @@ struct Verb {
     std::vector<Example> examples;
     std::string description;
     void (*run)(Invocation& invocation);
+    std::string further_letters = {};  // verbs whose options it has too
 };
+
+// Whether the verb has this option.
+bool has_option(const Verb& verb, const OptionInfo& option);
 
 // Takes an error to mean that the command line is wrong: ConfigError that ends in a pointer to --help.
 [[noreturn]] void usage_error(const Verb& verb, std::string_view message);

@@ -37,9 +37,9 @@ std::vector<Group> groups_of(const Verb& verb) {
     };
     for (const ExtraFlag& flag : verb.extra)
         group(verb.name).entries.push_back(
-            {fmt::format("--{} TEXT", flag.name), flag.help, flag.default_value});
+            {fmt::format("--{}{}", flag.name, flag.is_switch ? "" : " TEXT"), flag.help, flag.default_value});
     for (const OptionInfo& option : options()) {
-        if (option.verbs.find(verb.letter) == std::string_view::npos) continue;
+        if (!has_option(verb, option)) continue;
         group(option.group)
             .entries.push_back({flag_of(option.key) + placeholder(option), std::string(option.help),
                                 option.type == "switch" ? "" : option.default_value});

@@ -12,6 +12,7 @@ Verb predict_verb();
 Verb labels_verb();
 Verb plan_verb();
 Verb bench_verb();
+Verb study_verb();
 Verb data_verb();
 Verb tokenize_verb();
 Verb inspect_verb();

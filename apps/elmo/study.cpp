@@ -1,0 +1,57 @@
+// elmo study: precision, memory and speed looked at from several sides, on a page with charts.
+#include "elmo/study.h"
+
+#include <fmt/format.h>
+
+#include "elmo/messages.h"
+#include "output.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+void run_study_verb(Invocation& call) {
+    if (call.config.out.empty()) usage_error(study_verb(), "--out is missing: the folder to write to");
+    if (call.words.size() > 1) call.config.data = call.words[1];
+    StudyRequest request{call.words[0], call.config, call.extra, call.command};
+    const StudyFiles files = run_study(request);
+    if (call.json)
+        write_stdout(files.content);
+    else
+        write_stdout(fmt::format("{}\n{}\n{}\n{}\n", files.tables, files.json, files.csv, files.html));
+}
+
+std::string names_and_summaries() {
+    std::string text;
+    for (const StudyInfo& study : studies())
+        text += fmt::format("{}{}: {}", text.empty() ? "" : "; ", study.name, study.summary);
+    return text;
+}
+
+}  // namespace
+
+Verb study_verb() {
+    return {"study",
+            's',
+            "Study precision, memory or speed: tables as JSON and CSV, and a page with charts",
+            "NAME [DATA] --out FOLDER [options]",
+            {{"NAME", names_and_summaries()}, {"DATA", "Data set, for studies that train"}},
+            1,
+            2,
+            false,
+            {{"values", "",
+              "What the study varies, separated by commas: numbers of labels (memory) or chunks (chunks)"},
+             {"measure", "", "memory: also run a step where the machine can hold it, and show what it took",
+              true}},
+            {{"elmo study memory --device cuda --shape amazon-3m --precision e3m4 --out studies/memory",
+              "A step of three million labels, phase by phase"},
+             {"elmo study chunks --labels 500000 --width 384 --batch-size 128 --out studies/chunks",
+              "What chunks cost and save"}},
+            "Writes study.json, study.csv and study.html to FOLDER; the page opens from disk. Options are "
+            "those of "
+            "train, plan and bench.",
+            run_study_verb,
+            "tmb"};
+}
+
+}  // namespace elmo::cli

@@ -1,0 +1,37 @@
+// `elmo study`: questions about precision, memory and speed, each answered by a folder with study.json,
+// study.csv and study.html (one page with charts that opens from disk).
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "elmo/config.h"
+
+namespace elmo {
+
+struct StudyInfo {
+    std::string name, summary;
+};
+// The studies there are, in the order of the help.
+std::vector<StudyInfo> studies();
+
+struct StudyRequest {
+    std::string name;
+    Config config;  // config.out is the folder
+    std::map<std::string, std::string>
+        settings;         // flags of the verb that are no options: "values", "measure"
+    std::string command;  // as it was typed, for the page
+};
+
+struct StudyFiles {
+    std::string json, csv, html;  // paths of what was written
+    std::string tables;           // the study's tables as text, for people
+    std::string content;          // of study.json
+};
+
+// Runs the study and writes its files. ConfigError for an unknown name, a missing config.out, or a folder
+// that holds a study already while neither overwrite nor resume is set.
+StudyFiles run_study(const StudyRequest& request);
+
+}  // namespace elmo

@@ -1,0 +1,18 @@
+// The studies: one function each, in a file of its own. A new one is declared here and listed in studies.cpp.
+// It may keep its own files (runs of its cells) in request.config.out, and returns what is to be shown.
+#pragma once
+
+#include "study/study.h"
+
+namespace elmo {
+
+Study memory_study(const StudyRequest& request);
+Study chunks_study(const StudyRequest& request);
+
+// The setting of this name, or "".
+std::string setting(const StudyRequest& request, const std::string& name);
+// The setting "values", "1,2,8" as whole numbers of at least 1, ascending, without repetition; `defaults`
+// where it is not given. ConfigError names the word that is no number.
+std::vector<std::int64_t> values_or(const StudyRequest& request, std::vector<std::int64_t> defaults);
+
+}  // namespace elmo

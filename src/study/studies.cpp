@@ -1,0 +1,83 @@
+// The list of studies, and running one.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "study/engines.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+struct Entry {
+    const char* name;
+    const char* summary;
+    Study (*run)(const StudyRequest&);
+};
+
+constexpr Entry kStudies[] = {
+    {"memory", "memory of a step by segment and phase, and the peak against the number of labels",
+     memory_study},
+    {"chunks", "time and memory of a step against the number of chunks", chunks_study},
+};
+
+}  // namespace
+
+std::vector<StudyInfo> studies() {
+    std::vector<StudyInfo> all;
+    for (const Entry& entry : kStudies) all.push_back({entry.name, entry.summary});
+    return all;
+}
+
+std::string setting(const StudyRequest& request, const std::string& name) {
+    const auto found = request.settings.find(name);
+    return found == request.settings.end() ? "" : found->second;
+}
+
+std::vector<std::int64_t> values_or(const StudyRequest& request, std::vector<std::int64_t> defaults) {
+    const std::string text = setting(request, "values");
+    if (text.empty()) return defaults;
+    std::vector<std::int64_t> values;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(',', begin), text.size());
+        const std::string word = text.substr(begin, end - begin);
+        std::int64_t value = 0;
+        const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+        if (error != std::errc() || stop != word.data() + word.size() || value < 1)
+            throw ConfigError(
+                fmt::format("values: expected whole numbers of at least 1 separated by commas, found '{}'",
+                            quoted(word)));
+        values.push_back(value);
+        begin = end + 1;
+    }
+    std::sort(values.begin(), values.end());
+    values.erase(std::unique(values.begin(), values.end()), values.end());
+    return values;
+}
+
+StudyFiles run_study(const StudyRequest& request) {
+    std::vector<std::string> names;
+    for (const Entry& entry : kStudies) {
+        names.push_back(entry.name);
+        if (request.name != entry.name) continue;
+        const Config& config = request.config;
+        validate(config);
+        if (config.out.empty())
+            throw ConfigError("out: expected a folder for the study, found none; give --out FOLDER");
+        const fs::path folder = config.out;
+        if (fs::exists(folder) && !fs::is_directory(folder))
+            throw ConfigError(fmt::format("out: expected a folder, found the file {}", folder.string()));
+        if (fs::exists(folder / "study.json") && !config.overwrite && !config.resume)
+            throw ConfigError(
+                fmt::format("out: {} holds a study already; give --overwrite, --resume or another folder",
+                            folder.string()));
+        return write_study(entry.run(request), provenance_now(request.command), folder);
+    }
+    throw ConfigError(fmt::format("study: expected {}, found '{}'{}", fmt::join(names, ", "),
+                                  quoted(request.name), did_you_mean(request.name, names)));
+}
+
+}  // namespace elmo

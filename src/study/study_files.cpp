@@ -1,0 +1,128 @@
+// Tables as JSON, CSV and text, and the files of a study.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "io/atomic_file.h"
+#include "study/study.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const Cell& cell) {
+    if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+    if (const auto* whole = std::get_if<std::int64_t>(&cell)) return *whole;
+    if (const auto* number = std::get_if<double>(&cell); number != nullptr && std::isfinite(*number))
+        return *number;
+    return nullptr;
+}
+
+std::string csv_field(const std::string& text) {
+    if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"') out += '"';
+        out += c;
+    }
+    return out + "\"";
+}
+
+}  // namespace
+
+std::string exact_text(const Cell& cell) {
+    if (const auto* text = std::get_if<std::string>(&cell)) return *text;
+    if (const auto* whole = std::get_if<std::int64_t>(&cell)) return std::to_string(*whole);
+    if (const auto* number = std::get_if<double>(&cell); number != nullptr && std::isfinite(*number))
+        return fmt::format("{}", *number);
+    return "";
+}
+
+std::string rounded_text(const Cell& cell, int digits) {
+    const auto* number = std::get_if<double>(&cell);
+    if (number == nullptr || !std::isfinite(*number)) return exact_text(cell);
+    return fmt::format("{:.{}f}", *number, digits);
+}
+
+std::string study_json(const Study& study, const Provenance& provenance) {
+    Json tables = Json::object();
+    for (const Table& table : study.tables) {
+        Json rows = Json::array();
+        for (const auto& row : table.rows) {
+            Json object = Json::object();
+            for (std::size_t c = 0; c < row.size(); ++c) object[table.columns[c].name] = json_of(row[c]);
+            rows.push_back(object);
+        }
+        tables[table.name] = rows;
+    }
+    const Json all = {
+        {"study", study.name},     {"title", study.title},          {"command", provenance.command},
+        {"date", provenance.date}, {"machine", provenance.machine}, {"version", provenance.version},
+        {"tables", tables}};
+    return all.dump(1, ' ', false, Json::error_handler_t::replace) + "\n";
+}
+
+std::string table_csv(const Table& table) {
+    std::string out;
+    for (std::size_t c = 0; c < table.columns.size(); ++c)
+        out += (c > 0 ? "," : "") + csv_field(table.columns[c].name);
+    out += "\n";
+    for (const auto& row : table.rows) {
+        for (std::size_t c = 0; c < row.size(); ++c)
+            out += (c > 0 ? "," : "") + csv_field(exact_text(row[c]));
+        out += "\n";
+    }
+    return out;
+}
+
+std::string study_text(const Study& study) {
+    std::string out;
+    for (const Table& table : study.tables) {
+        std::vector<std::vector<std::string>> cells(1);
+        for (const Column& column : table.columns) cells[0].push_back(column.head);
+        for (const auto& row : table.rows) {
+            cells.emplace_back();
+            for (std::size_t c = 0; c < row.size(); ++c)
+                cells.back().push_back(rounded_text(row[c], table.columns[c].digits));
+        }
+        out += (out.empty() ? "" : "\n") + table.caption + "\n";
+        for (const auto& row : cells) {
+            std::string line;
+            for (std::size_t c = 0; c < row.size(); ++c) {
+                std::size_t width = 0;
+                for (const auto& other : cells) width = std::max(width, other[c].size());
+                line +=
+                    c == 0 ? fmt::format("{:<{}}", row[c], width) : fmt::format("  {:>{}}", row[c], width);
+            }
+            line.erase(line.find_last_not_of(' ') + 1);
+            out += line + "\n";
+        }
+    }
+    return out;
+}
+
+StudyFiles write_study(const Study& study, const Provenance& provenance, const fs::path& folder) {
+    fs::create_directories(folder);
+    StudyFiles files;
+    files.content = study_json(study, provenance);
+    files.tables = study_text(study);
+    const auto write = [&](const std::string& name, const std::string& content) {
+        write_file_atomically(folder / name, content);
+        return (folder / name).string();
+    };
+    for (std::size_t t = 0; t < study.tables.size(); ++t) {
+        const Table& table = study.tables[t];
+        const std::string path =
+            write(t == 0 ? "study.csv" : fmt::format("study.{}.csv", table.name), table_csv(table));
+        if (t == 0) files.csv = path;
+    }
+    files.html = write("study.html", study_page(study, provenance));
+    files.json = write("study.json", files.content);
+    return files;
+}
+
+}  // namespace elmo
