@@ -52,6 +52,8 @@ class Backend {
     virtual bool host_memory() const { return true; }
 
     virtual std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) = 0;
+    // Whether the hardware multiplies FP8 numbers (a GPU from compute capability 8.9 on).
+    virtual bool has_fp8_products() const { return false; }
     // What allocate could still take.
     virtual std::int64_t free_bytes() const = 0;
     // What this process has taken of that memory, at most, as the system counts it (a GPU: since its

@@ -113,7 +113,7 @@ void validate(const Config& c) {
     one_of("recompute", c.recompute, {"auto", "none", "cheap", "wide", "layers"});
     if (c.encoder_dropout != -1) share("encoder_dropout", c.encoder_dropout);
 
-    one_of("precision", c.precision, {"fp32", "bf16", "fp8", "e3m4"});
+    one_of("precision", c.precision, {"auto", "fp32", "bf16", "fp8", "e3m4"});
     in_range("labels", c.labels, 0, kMaxLabels);
     in_range("chunks", c.chunks, 0, kMaxLabels);
 

@@ -15,6 +15,7 @@
 #include "text/spec.h"
 #include "train/bench_work.h"
 #include "train/plan.h"
+#include "train/precision.h"
 #include "train/shapes.h"
 #include "train/tokenizer_files.h"
 
@@ -309,7 +310,7 @@ void bench_tokenize(const Config& config, BenchResult& result) {
 BenchResult bench(const std::string& what, const Config& given) {
     program_start_bytes();
     validate(given);
-    const Config config = with_shape(given);
+    const Config config = with_precision(with_shape(given));
     set_num_threads(static_cast<int>(config.threads));
     BenchResult result;
     result.what = what;

@@ -11,6 +11,7 @@
 #include "elmo/data.h"
 #include "elmo/elmo.h"
 #include "io/checksum.h"
+#include "train/precision.h"
 #include "train/tokenizer_files.h"
 
 namespace elmo {
@@ -146,7 +147,7 @@ DataReport report_data(const Config& given) {
         report.steps_per_epoch =
             (static_cast<std::int64_t>(rows) + config.batch_size - 1) / config.batch_size;
         report.encoder = config.encoder;
-        report.precision = config.precision;
+        report.precision = with_precision(plan).precision;
     }
     return report;
 }

@@ -8,6 +8,7 @@
 #include "elmo/elmo.h"
 #include "train/encoder_folder.h"
 #include "train/plan.h"
+#include "train/precision.h"
 #include "train/run_data.h"
 #include "train/shapes.h"
 
@@ -39,7 +40,7 @@ RunShape full_length_shape(const Config& config, const EncoderSpec& spec) {
 MemoryReport plan_memory(const Config& given) {
     program_start_bytes();
     validate(given);
-    Config config = with_shape(given);
+    Config config = with_precision(with_shape(given));
     config.encoder = encoder_folder(config.encoder);
     set_num_threads(static_cast<int>(config.threads));
     if (!config.data.empty()) {

@@ -11,6 +11,7 @@
 #include "base/text_util.h"
 #include "train/encoder_folder.h"
 #include "train/plan.h"
+#include "train/precision.h"
 #include "train/scoring.h"
 
 namespace elmo {
@@ -84,6 +85,9 @@ double Trainer::train_step(const Batch& batch, bool want_loss) {
     meter_.begin_step();
     session_.backend().begin_batch(texts.tokens, texts.offsets);
     const View embed_BD = encoder.forward(texts, true, config_.seed, step);
+    if (probe_ != nullptr && probe_->wants(state_.step))
+        probe_->look(state_.step, session_.backend(), embed_BD, session_.head().weights(),
+                     positives_of(batch));
     const HeadStepResult head = session_.head().step(embed_BD, positives_of(batch), head_lr, head_decay,
                                                      config_.seed, step, want_loss, head_grad_BD);
     if (head.non_finite >= 0) non_finite(head.non_finite, "the head's gradient of the text vectors has");
@@ -243,6 +247,8 @@ void Trainer::announce() const {
     if (cut_rows > 0)
         log_info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
                              data_.max_length()));
+    if (!precision_note_.empty()) log_info(precision_note_);
+    for (const std::string& line : explain_precision(config_, session_.backend())) log_info(line);
     log_info(fmt::format("{}; {} of memory planned", session_.backend().describe(),
                          human_bytes(session_.plan().total_bytes())));
 }
@@ -259,6 +265,7 @@ TrainResult Trainer::run() {
                  {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
                  {"planned_bytes", session_.plan().total_bytes()},
                  {"backend", session_.backend().describe()},
+                 {"precision", precision_note_.empty() ? config_.precision : precision_note_},
                  {"config", config_json(config_)}});
     try {
         loop();
@@ -310,11 +317,15 @@ TrainResult train(const Config& given, const std::atomic<bool>& stop) {
     if (folder.checkpoint() == nullptr || given.encoder != Config{}.encoder)
         config.encoder = encoder_folder(given.encoder);
     if (folder.checkpoint() != nullptr) {
+        if (config.precision == "auto") config.precision = folder.checkpoint()->config().precision;
         config = resumed_config(folder.checkpoint()->config(), config);
         log_info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
                              folder.checkpoint()->state().step, folder.checkpoint()->state().total_steps));
     }
+    const PrecisionChoice choice = choose_precision(config);
+    config.precision = choice.precision;
     Trainer trainer(folder, config, stop);
+    trainer.set_precision_note(choice.why);
     return trainer.run();
 }
 

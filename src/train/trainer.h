@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -18,11 +19,26 @@
 
 namespace elmo {
 
+// Looks into chosen steps of a run: at what the head is about to be given.
+class StepProbe {
+  public:
+    virtual ~StepProbe() = default;
+    virtual bool wants(std::int64_t step) const = 0;
+    // x and w lie in the backend's memory; w is from before the update.
+    virtual void look(std::int64_t step, Backend& backend, View x_BD, View w_LD,
+                      std::span<const Positive> positives) = 0;
+};
+
 class Trainer {
   public:
     // Opens data, plans and takes memory, starts or restores the weights. Writes nothing yet.
     Trainer(RunFolder& folder, const Config& config, const std::atomic<bool>& stop);
     TrainResult run();
+    std::int64_t total_steps() const { return state_.total_steps; }
+    // Before run(): the probe must outlive it.
+    void set_probe(StepProbe& probe) { probe_ = &probe; }
+    // Before run(): why the precision is what it is, for the log.
+    void set_precision_note(std::string note) { precision_note_ = std::move(note); }
 
   private:
     void restore(const Checkpoint& checkpoint);
@@ -53,6 +69,8 @@ class Trainer {
     Session session_;
     StepMeter meter_;
     std::optional<RunLog> log_;
+    StepProbe* probe_ = nullptr;
+    std::string precision_note_;
 
     SortedPositives sorted_;
     std::vector<Positive> positives_;

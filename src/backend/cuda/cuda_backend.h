@@ -43,6 +43,7 @@ class CudaBackend : public Backend {
     std::string_view name() const override { return "cuda"; }
     std::string describe() const override;
     bool host_memory() const override { return false; }
+    bool has_fp8_products() const override;
     std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) override;
     std::int64_t free_bytes() const override;
     std::int64_t taken_bytes() const override;

@@ -117,6 +117,10 @@ std::string CudaBackend::describe() const {
                        human_bytes(static_cast<std::int64_t>(properties_.totalGlobalMem)));
 }
 
+bool CudaBackend::has_fp8_products() const {
+    return stream_ == nullptr || properties_.major > 8 || (properties_.major == 8 && properties_.minor >= 9);
+}
+
 std::unique_ptr<MemoryBlock> CudaBackend::allocate(std::int64_t bytes) {
     start();
     return std::make_unique<DeviceBlock>(bytes);

@@ -1,0 +1,48 @@
+#include "train/precision.h"
+
+#include <fmt/format.h>
+
+#include "base/text_util.h"
+#include "elmo/elmo.h"
+#include "model/head.h"
+
+namespace elmo {
+
+PrecisionChoice choose_precision(const Config& config) {
+    if (config.precision != "auto") return {config.precision, ""};
+    const auto chosen = [](const char* precision, const std::string& why) {
+        return PrecisionChoice{precision, fmt::format("precision auto: {}, {}", precision, why)};
+    };
+    if (config.device == "cuda")
+        return chosen(kAuto8Bit, "8 bits a weight: half the memory of bf16 and about its quality");
+    if (config.max_memory.empty()) return chosen("bf16", "as no max_memory asks for less");
+    Config wide = config;
+    wide.precision = "bf16";
+    const std::int64_t needs = plan_memory(wide).total_bytes(), has = parse_bytes(config.max_memory);
+    if (needs <= has) return chosen("bf16", "which fits in max_memory");
+    return chosen(kAuto8Bit, fmt::format("as bf16 would need {}, more than max_memory of {}",
+                                         human_bytes(needs), human_bytes(has)));
+}
+
+Config with_precision(Config config) {
+    config.precision = choose_precision(config).precision;
+    return config;
+}
+
+std::vector<std::string> explain_precision(const Config& config, const Backend& backend) {
+    std::vector<std::string> lines;
+    if (backend.has_fp8_products()) return lines;
+    if (!backend.host_memory() && (config.precision == "fp8" || config.precision == "e3m4"))
+        lines.push_back(fmt::format(
+            "this card has no 8-bit float instructions: {} weights are decoded on chip to BF16, which holds "
+            "them exactly; results and memory are the same as on newer cards",
+            config.precision));
+    if (config.encoder_precision == "fp8")
+        lines.push_back(
+            "this device has no FP8 products: the encoder's are simulated, rounded to FP8 and multiplied in "
+            "a "
+            "wider format; that studies FP8 and is not faster");
+    return lines;
+}
+
+}  // namespace elmo

@@ -1,0 +1,29 @@
+// --precision auto: which storage of the head a machine gets, and what is said about precisions that a
+// machine has no instructions for.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "elmo/config.h"
+
+namespace elmo {
+
+// The 8-bit storage that auto picks. E3M4: of the 8-bit formats the one nearest to BF16 (docs/precision.md).
+inline constexpr const char* kAuto8Bit = "e3m4";
+
+struct PrecisionChoice {
+    std::string precision;
+    std::string why;  // a line for people; "" where nothing was to be chosen
+};
+// What `auto` stands for: 8 bits on a GPU; on a CPU bf16, or 8 bits where that does not fit in max_memory.
+// Any other precision is itself.
+PrecisionChoice choose_precision(const Config& config);
+// The configuration with its precision chosen.
+Config with_precision(Config config);
+
+// What the device does in place of instructions it does not have, a line each.
+std::vector<std::string> explain_precision(const Config& config, const Backend& backend);
+
+}  // namespace elmo

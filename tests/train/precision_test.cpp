@@ -1,0 +1,71 @@
+// --precision auto: what is picked, that it is said, and that the run keeps it.
+#include "train/precision.h"
+
+#include <gtest/gtest.h>
+
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
+#include "train/checkpoint.h"
+#include "train/tiny_data.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+TEST(AutoPrecision, PicksByDeviceAndBudget) {
+    Config config;
+    config.labels = 200000;
+    config.width = 64;
+    config.batch_size = 8;
+    config.max_length = 16;
+    config.vocab_size = 1000;
+    config.precision = "auto";
+    EXPECT_EQ(choose_precision(config).precision, "bf16");
+    config.device = "cuda";
+    EXPECT_EQ(choose_precision(config).precision, kAuto8Bit);
+    EXPECT_NE(choose_precision(config).why, "");
+    config.device = "cpu";
+    Config wide = config, narrow = config;
+    wide.precision = "bf16";
+    narrow.precision = kAuto8Bit;
+    const std::int64_t needs = plan_memory(wide).total_bytes();
+    config.max_memory = std::to_string(needs);
+    EXPECT_EQ(choose_precision(config).precision, "bf16");
+    config.max_memory = std::to_string(needs - 1);
+    const PrecisionChoice choice = choose_precision(config);
+    EXPECT_EQ(choice.precision, kAuto8Bit);
+    EXPECT_NE(choice.why.find("max_memory"), std::string::npos) << choice.why;
+    narrow.max_memory = config.max_memory;
+    EXPECT_EQ(plan_memory(config).total_bytes(), plan_memory(narrow).total_bytes());
+    config.precision = "fp32";
+    EXPECT_EQ(choose_precision(config).precision, "fp32");
+    EXPECT_EQ(choose_precision(config).why, "");
+}
+
+TEST(AutoPrecision, ARunSaysItKeepsItAndResumes) {
+    set_log_level(LogLevel::kQuiet);
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    Config config = tiny_config(temp);
+    config.precision = "auto";
+    EXPECT_TRUE(train(config, std::atomic<bool>{true}).interrupted);
+    EXPECT_EQ(Checkpoint(config.out, "last").config().precision, "bf16");
+    EXPECT_NE(read_text(config.out + "/log.jsonl").find("precision auto: bf16"), std::string::npos);
+    config.resume = true;
+    EXPECT_EQ(train(config, std::atomic<bool>{false}).steps, config.steps);
+}
+
+TEST(AutoPrecision, SimulatedFp8IsSaidInOneLine) {
+    const auto cpu = make_cpu_backend("auto");
+    Config config;
+    EXPECT_TRUE(explain_precision(config, *cpu).empty());
+    config.encoder_precision = "fp8";
+    const auto lines = explain_precision(config, *cpu);
+    ASSERT_EQ(lines.size(), 1u);
+    EXPECT_NE(lines[0].find("simulated"), std::string::npos);
+    EXPECT_EQ(lines[0].find('\n'), std::string::npos);
+}
+
+}  // namespace
+}  // namespace elmo
