@@ -40,11 +40,14 @@ Verb study_verb() {
             2,
             false,
             {{"values", "",
-              "What the study varies, separated by commas: numbers of labels (memory) or chunks (chunks)"},
+              "What the study varies, separated by commas: numbers of labels (memory) or chunks (chunks), or "
+              "the steps to look at (histogram)"},
              {"measure", "", "memory: also run a step where the machine can hold it, and show what it took",
               true}},
             {{"elmo study memory --device cuda --shape amazon-3m --precision e3m4 --out studies/memory",
               "A step of three million labels, phase by phase"},
+             {"elmo study histogram data/wordnet --steps 2000 --values 1,200,2000 --out studies/histogram",
+              "Exponents at three steps of a run"},
              {"elmo study chunks --labels 500000 --width 384 --batch-size 128 --out studies/chunks",
               "What chunks cost and save"}},
             "Writes study.json, study.csv and study.html to FOLDER; the page opens from disk. Options are "

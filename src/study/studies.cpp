@@ -21,6 +21,8 @@ struct Entry {
 constexpr Entry kStudies[] = {
     {"memory", "memory of a step by segment and phase, and the peak against the number of labels",
      memory_study},
+    {"histogram", "exponents of weights, inputs and gradients of the classifier while it trains",
+     histogram_study},
     {"chunks", "time and memory of a step against the number of chunks", chunks_study},
 };
 
