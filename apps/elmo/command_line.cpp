@@ -148,6 +148,7 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
                     [](const std::string& setting) { return setting.rfind("like=", 0) == 0; });
     if (verb.starts_from_run && !invocation.words.empty())
         apply_run_recipe(invocation.config, invocation.words[0], !like);
+    if (verb.defaults != nullptr) verb.defaults(invocation);
     for (const std::string& recipe : parsed.recipes) load_recipe(invocation.config, recipe);
     for (const std::string& setting : parsed.settings) apply_setting(invocation.config, verb, setting);
     for (const Flag& flag : parsed.flags)

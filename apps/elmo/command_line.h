@@ -49,7 +49,8 @@ struct Verb {
     std::vector<Example> examples;
     std::string description;
     void (*run)(Invocation& invocation);
-    std::string further_letters = {};  // verbs whose options it has too
+    std::string further_letters = {};                    // verbs whose options it has too
+    void (*defaults)(Invocation& invocation) = nullptr;  // sets what its options start from, given the words
 };
 
 // Whether the verb has this option.

@@ -1,30 +1,14 @@
 // elmo train: trains a run, and says how it went.
 #include <fmt/format.h>
-#include <unistd.h>
-
-#include <atomic>
-#include <csignal>
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "output.h"
+#include "stop_signal.h"
 #include "verbs.h"
 
 namespace elmo::cli {
 namespace {
-
-std::atomic<bool> g_stop{false};
-static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
-
-void say(std::string_view message) {
-    [[maybe_unused]] const auto written = write(STDERR_FILENO, message.data(), message.size());
-}
-
-// The first signal ends the run after its step; the second ends the program.
-void on_signal(int) {
-    if (g_stop.exchange(true)) _exit(130);
-    say("\nelmo: stopping after this step and saving; once more stops at once\n");
-}
 
 Json to_json(const TrainResult& result, const Config& config) {
     return {{"run", config.out},
@@ -65,9 +49,7 @@ void run_train(Invocation& call) {
         usage_error(train_verb(), "DATA is missing; usage: elmo train DATA --out RUN");
     if (call.config.out.empty())
         usage_error(train_verb(), "--out is missing: the folder to write the run to");
-    std::signal(SIGINT, on_signal);
-    std::signal(SIGTERM, on_signal);
-    const TrainResult result = train(call.config, g_stop);
+    const TrainResult result = train(call.config, stop_on_signal());
     if (call.json)
         write_json(to_json(result, call.config));
     else

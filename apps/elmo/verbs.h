@@ -10,6 +10,7 @@ Verb eval_verb();
 Verb calibrate_verb();
 Verb predict_verb();
 Verb labels_verb();
+Verb refine_verb();
 Verb plan_verb();
 Verb bench_verb();
 Verb study_verb();

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -70,6 +71,8 @@ class Head {
     std::vector<SafeTensors> mapped_;  // what the pieces point into
 };
 
+// The storage of a head's files. DataError as Head::map.
+DType stored_head_dtype(const std::filesystem::path& folder);
 // Rows of a stored head as floats, one after another. `rows` ascend. DataError as Head::map.
 std::vector<float> read_head_rows(const std::filesystem::path& folder, std::span<const std::int64_t> rows);
 
@@ -77,5 +80,11 @@ std::vector<float> read_head_rows(const std::filesystem::path& folder, std::span
 // of `added` (empty, or of the same dtype and width; in the backend's memory).
 void rewrite_head(const std::filesystem::path& from, std::span<const std::int64_t> kept, Backend& backend,
                   View added, const std::filesystem::path& to, std::int64_t shard_bytes = Head::kShardBytes);
+
+// Writes a head whose rows come in order: rows_from(i) gives row i and, behind it, as many whole ones as
+// there are at hand.
+void write_head(const std::filesystem::path& folder, DType dtype, std::int64_t labels, std::int64_t width,
+                const std::function<std::span<const std::byte>(std::int64_t row)>& rows_from,
+                std::int64_t shard_bytes = Head::kShardBytes);
 
 }  // namespace elmo

@@ -235,6 +235,10 @@ void Head::assign(std::span<const float> values_LD) {
     }
 }
 
+DType stored_head_dtype(const fs::path& folder) {
+    return open_shards(folder).front().dtype;
+}
+
 std::vector<float> read_head_rows(const fs::path& folder, std::span<const std::int64_t> rows) {
     const std::vector<Shard> shards = open_shards(folder);
     const std::int64_t width = shards.front().width, bytes_each = size_of(shards.front().dtype);
@@ -267,6 +271,22 @@ void rewrite_head(const fs::path& from, std::span<const std::int64_t> kept, Back
             if (last > old)
                 write_view(writer, kTensor, backend, added.slice(std::max(first, old) - old, last - old));
         });
+}
+
+void write_head(const fs::path& folder, DType dtype, std::int64_t labels, std::int64_t width,
+                const std::function<std::span<const std::byte>(std::int64_t row)>& rows_from,
+                std::int64_t shard_bytes) {
+    const std::int64_t row_bytes = width * size_of(dtype);
+    write_shards(folder, dtype, labels, width, shard_bytes,
+                 [&](SafeTensorsWriter& writer, std::int64_t first, std::int64_t last) {
+                     while (first < last) {
+                         auto bytes = rows_from(first);
+                         bytes = bytes.first(
+                             std::min(bytes.size(), static_cast<std::size_t>((last - first) * row_bytes)));
+                         writer.write(kTensor, bytes);
+                         first += static_cast<std::int64_t>(bytes.size()) / row_bytes;
+                     }
+                 });
 }
 
 Head Head::map(const fs::path& folder, Backend& backend) {

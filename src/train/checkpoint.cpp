@@ -148,13 +148,15 @@ void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const
 }
 
 void derive_checkpoint(const fs::path& target, const Checkpoint& from, const LabelTable& labels,
-                       const RunState& state, const std::function<void(const fs::path& folder)>& write_head) {
+                       const RunState& state, const std::function<void(const fs::path& folder)>& write_head,
+                       const Config* config) {
     replace_checkpoint(target, [&](const fs::path& folder) {
         for (const std::string& name : from.files())
             if (!is_head(name) && name != kState && name != kNames && name != kCounts && name != kOptimizer)
                 copy_to(from.folder() / name, folder / name);
         if (!labels.names.empty()) write_names(folder / kNames, labels.names);
         write_counts(folder / kCounts, labels.counts);
+        if (config != nullptr) write_file_atomically(folder / kRecipe, stored_recipe(*config));
         write_state(folder / kState, state);
         write_head(folder);
     });

@@ -67,10 +67,12 @@ void save_checkpoint(const std::filesystem::path& folder, const CheckpointParts&
 
 class Checkpoint;
 // A checkpoint with encoder, tokenizer and recipe of `from` by their bytes, and other labels:
-// write_head(folder) writes their head. Without the optimiser's state. Written as save_checkpoint does.
+// write_head(folder) writes their head. Without the optimiser's state. Written as save_checkpoint does. With
+// a configuration, that is its recipe.
 void derive_checkpoint(const std::filesystem::path& folder, const Checkpoint& from, const LabelTable& labels,
                        const RunState& state,
-                       const std::function<void(const std::filesystem::path& folder)>& write_head);
+                       const std::function<void(const std::filesystem::path& folder)>& write_head,
+                       const Config* config = nullptr);
 
 // A checkpoint found sound: every size and checksum agrees with its manifest.
 class Checkpoint {

@@ -95,13 +95,8 @@ Config with_run_training(const Config& given, const Checkpoint& checkpoint, std:
     return config;
 }
 
-// Overwriting removes what is in --out first, so that must not be the run that is read.
 void check_ready(const std::string& run, const Config& config) {
-    std::error_code error;
-    for (const std::filesystem::path& read : {std::filesystem::path(run), std::filesystem::path(run) / ".."})
-        if (!config.out.empty() && std::filesystem::equivalent(read, config.out, error))
-            throw ConfigError(
-                fmt::format("out: {} is the run that is changed; give another folder", config.out));
+    require_other_folder(run, config.out);
     program_start_bytes();
     validate(config);
     set_num_threads(static_cast<int>(config.threads));

@@ -15,11 +15,12 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::string_view, 7> kOwn = {"calibration-best.json",
+constexpr std::array<std::string_view, 8> kOwn = {"calibration-best.json",
                                                   "calibration-last.json",
                                                   "best",
                                                   "last",
                                                   "log.jsonl",
+                                                  kRefineWork,
                                                   "scores.jsonl",
                                                   "tensorboard"};
 
@@ -66,7 +67,19 @@ std::string foreign_entry(const fs::path& folder) {
     return "";
 }
 
+bool is_finished(const fs::path& checkpoint) {
+    const RunState state = Checkpoint(checkpoint, "best", Checkpoint::Check::kAllButHead).state();
+    return state.step == state.total_steps;
+}
+
 }  // namespace
+
+void require_other_folder(const std::string& run, const std::string& out) {
+    std::error_code error;
+    for (const fs::path& read : {fs::path(run), fs::path(run) / ".."})
+        if (!out.empty() && fs::equivalent(read, out, error))
+            throw ConfigError(fmt::format("out: {} is the run that is changed; give another folder", out));
+}
 
 RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(config.overwrite) {
     if (config.out.empty())
@@ -82,8 +95,17 @@ RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(confi
         throw ConfigError(fmt::format("out: expected a folder, found the file {}", path_.string()));
     if (config.resume) {
         recover_folder(last());
+        if (fs::exists(path_ / kRefineWork, error))
+            throw ConfigError(fmt::format(
+                "resume: {} holds an unfinished refinement; 'elmo refine RUN --out {} --resume' continues it",
+                path_.string(), path_.string()));
         if (fs::exists(last(), error))
             checkpoint_.emplace(last(), "last");
+        else if (fs::exists(best(), error) && is_finished(best()))
+            throw ConfigError(
+                fmt::format("resume: {} is finished: it has a best checkpoint and none to continue from, as "
+                            "'elmo refine' leaves it; train a new run, or refine this one once more",
+                            path_.string()));
         else
             log_info(fmt::format("{} has no checkpoint yet: starting from the beginning", path_.string()));
         return;

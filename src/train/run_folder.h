@@ -11,6 +11,13 @@
 
 namespace elmo {
 
+// The part of a run's folder in which elmo refine keeps its work until it is whole.
+inline constexpr const char* kRefineWork = "refine";
+
+// ConfigError when `out` is the run that is read, or the run of the checkpoint that is: overwriting removes
+// what is there first.
+void require_other_folder(const std::string& run, const std::string& out);
+
 class RunFolder {
   public:
     // Looks at config.out and changes nothing. ConfigError when it holds something and neither resume nor

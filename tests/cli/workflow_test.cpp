@@ -102,6 +102,28 @@ TEST_F(Workflow, EvalTakesOthersConventionsAndKeepsEveryScore) {
     EXPECT_EQ(a_of({"--like", "renee", "--propensity-a", "0.65", "--propensity-b", "1"}), 0.65);
 }
 
+TEST_F(Workflow, RefineStartsFromTheRunsRecipe) {
+    const std::string small = folder_->text("eight_bits"), refined = folder_->text("refined");
+    expect_success(
+        run_elmo(Words{"train", data(), "--out", small, "--precision", "auto", "--max-memory", "10GiB"} +
+                 small_model()));
+    const Outcome outcome =
+        run_elmo({"refine", small, "--out", refined, "--precision", "fp32", "--json", "--quiet"});
+    expect_success(outcome);
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["from_precision"], "bf16");  // what auto was
+    EXPECT_EQ(json["precision"], "fp32");
+    EXPECT_EQ(json["labels_done"], 6);
+    EXPECT_GE(Json::parse(run_elmo({"eval", refined, "--json"}).out)["P@1"].get<double>(), 90);
+    const Json inspected = Json::parse(run_elmo({"inspect", refined, "--json"}).out);
+    EXPECT_EQ(inspected["precision"], "fp32");
+    expect_failure(run_elmo({"refine", small, "--out", refined}), 2, {"not empty"});
+    expect_failure(run_elmo({"refine", small}), 2, {"--out"});
+    expect_failure(run_elmo({"refine", small, "--out", refined, "--seed", "3"}), 2, {"--seed"});
+    expect_failure(run_elmo({"refine", folder_->text("nothing"), "--out", refined}), 1, {"nothing"});
+    expect_failure(run_elmo({"train", data(), "--out", refined, "--resume"}), 2, {"is finished"});
+}
+
 TEST_F(Workflow, EvalFindsTheRunsOwnDataAndTakesOtherK) {
     const Outcome outcome = run_elmo({"eval", run(), "--json", "--k", "2", "--split", "train"});
     expect_success(outcome);

@@ -32,12 +32,12 @@ class Worker : public ::testing::Environment {
 };
 inline const auto* const kWorker = ::testing::AddGlobalTestEnvironment(new Worker);
 
-inline pid_t start_worker(const std::string& recipe) {
+inline pid_t start_worker(const std::string& recipe, const std::string& key = "ELMO_TEST_RECIPE") {
     std::string program = std::filesystem::read_symlink("/proc/self/exe").string();
     std::string filter = "--gtest_filter=*KilledRun*",
                 brief = "--gtest_brief=1";  // no more than there must be
     char* arguments[] = {program.data(), filter.data(), brief.data(), nullptr};
-    std::string setting = "ELMO_TEST_RECIPE=" + recipe;
+    std::string setting = key + "=" + recipe;
     std::vector<char*> variables;
     for (char** variable = environ; *variable != nullptr; ++variable) variables.push_back(*variable);
     variables.push_back(setting.data());

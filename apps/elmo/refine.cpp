@@ -1,0 +1,95 @@
+// elmo refine: the head of a run in higher precision, within a memory budget.
+#include "elmo/refine.h"
+
+#include <fmt/format.h>
+
+#include "elmo/messages.h"
+#include "output.h"
+#include "stop_signal.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+void start_from_run(Invocation& call) {
+    call.config = refinement_defaults(call.words[0]);
+}
+
+Json to_json(const RefineResult& result, const Config& config) {
+    return {{"run", config.out},
+            {"from_precision", result.from_precision},
+            {"precision", result.precision},
+            {"texts", result.texts},
+            {"labels", result.labels},
+            {"labels_done", result.labels_done},
+            {"labels_resumed", result.labels_resumed},
+            {"steps", result.steps},
+            {"subsets", result.subsets},
+            {"subset_labels", result.subset_labels},
+            {"interrupted", result.interrupted},
+            {"first_loss", result.first_loss},
+            {"last_loss", result.last_loss},
+            {"seconds", result.seconds},
+            {"vector_bytes", result.vector_bytes},
+            {"measured_peak_bytes", result.measured_peak_bytes},
+            {"encoding_plan", cli::to_json(result.encoding_plan)},
+            {"head_plan", cli::to_json(result.head_plan)}};
+}
+
+std::string table(const RefineResult& result, const Config& config) {
+    Facts facts = {
+        {"run", config.out},
+        {"head", fmt::format("{}, was {}", result.precision, result.from_precision)},
+        {"labels", fmt::format("{} of {}{}", with_commas(result.labels_done), with_commas(result.labels),
+                               result.labels_resumed > 0
+                                   ? fmt::format(", {} from before", with_commas(result.labels_resumed))
+                                   : "")},
+        {"subsets", fmt::format("{} of up to {} labels, {} steps each", with_commas(result.subsets),
+                                with_commas(result.subset_labels), with_commas(result.steps))},
+        {"loss of a text", fmt::format("{:.4f} to {:.4f}", result.first_loss, result.last_loss)},
+        {"time", duration_text(result.seconds)},
+        {"peak memory, planned",
+         human_bytes(std::max(result.encoding_plan.total_bytes(), result.head_plan.total_bytes()))},
+        {"peak memory, measured", human_bytes(result.measured_peak_bytes)}};
+    if (result.interrupted) facts.push_back({"stopped early", "continue with --resume"});
+    return aligned(facts);
+}
+
+void run_refine(Invocation& call) {
+    if (call.words.size() > 1) call.config.data = call.words[1];
+    if (call.config.out.empty())
+        usage_error(refine_verb(), "--out is missing: the folder to write the refined run to");
+    const RefineResult result = refine(call.words[0], call.config, stop_on_signal());
+    if (call.json)
+        write_json(to_json(result, call.config));
+    else
+        write_stdout(table(result, call.config));
+}
+
+}  // namespace
+
+Verb refine_verb() {
+    Verb verb{
+        "refine",
+        'r',
+        "Refine the classifier of a run in higher precision",
+        "RUN [DATA] --out RUN2 [options]",
+        {{"RUN", "Folder that elmo train wrote"},
+         {"DATA", "Data set to refine on; left out: the run's own (also --data)"}},
+        1,
+        2,
+        false,
+        {},
+        {{"elmo refine runs/fp8 --out runs/refined", "From 8 bits to bf16 on the run's own data"},
+         {"elmo refine runs/fp8 data/wordnet --precision fp32 --max-memory 4GiB --out runs/refined",
+          "As many labels at a time as the budget has room for"},
+         {"elmo refine runs/fp8 --out runs/refined --resume", "Continue after a crash or Ctrl-C"}},
+        "The encoder stays. The vectors of all training texts are computed once into RUN2/refine, then the "
+        "head is trained on them a subset of labels at a time; subsets that are done survive a crash, and "
+        "the result does not depend on their number. Options start from the run's recipe.",
+        run_refine};
+    verb.defaults = start_from_run;
+    return verb;
+}
+
+}  // namespace elmo::cli

@@ -1,0 +1,11 @@
+// Ctrl-C and SIGTERM: the first ends the work after its step, the second the program.
+#pragma once
+
+#include <atomic>
+
+namespace elmo::cli {
+
+// Set by the first signal from now on.
+const std::atomic<bool>& stop_on_signal();
+
+}  // namespace elmo::cli

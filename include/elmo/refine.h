@@ -1,0 +1,40 @@
+// `elmo refine`: the head of a trained run once more, in higher precision, with the encoder as it is.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <string>
+
+#include "elmo/elmo.h"
+
+namespace elmo {
+
+struct RefineResult {
+    std::string from_precision, precision;
+    std::int64_t texts = 0, labels = 0, steps = 0;
+    std::int64_t subsets = 0, subset_labels = 0;  // of this call
+    std::int64_t labels_done = 0;                 // now; all of them unless interrupted
+    std::int64_t labels_resumed = 0;              // of them there before
+    bool interrupted = false;
+    // Of a text, over the labels refined in this call: the batch of the first step and of the last.
+    double first_loss = 0, last_loss = 0;
+    double seconds = 0;
+    std::int64_t vector_bytes = 0;          // of the text vectors, on the disk while it works
+    MemoryReport encoding_plan, head_plan;  // the two stages, one after the other
+    std::int64_t measured_peak_bytes = 0;
+};
+
+// The configuration that a refinement of this run starts from: the run's own recipe, bf16, two epochs, a
+// tenth of the run's head_lr. What a caller changes is set on it. DataError.
+Config refinement_defaults(const std::string& run, const std::string& checkpoint = "best");
+
+// Writes to config.out the run in `run` with its head refined on config.data. The vectors of all training
+// texts are computed once into OUT/refine, then the head is trained on them, as many labels at a time as
+// config.max_memory and the machine have room for: the result does not depend on how many. A call that was
+// interrupted or killed is continued by the same call with config.resume. Options used: how data is read,
+// checkpoint, precision (bf16 or fp32), epochs, steps, batch_size, head_lr, head_weight_decay, schedule,
+// warmup_steps, chunks, out, resume, overwrite, device, threads, cpu_products, max_memory; all others are the
+// run's. `stop`, when set, ends after the running step; finished subsets are kept.
+RefineResult refine(const std::string& run, const Config& config, const std::atomic<bool>& stop);
+
+}  // namespace elmo

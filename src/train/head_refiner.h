@@ -1,0 +1,66 @@
+// The second stage of a refinement: the head in higher precision, a subset of its labels in memory at a time.
+// The gradient of a label's row depends on no other label once the text vectors are fixed, and noise is
+// addressed by the label's number: results do not depend on the subsets.
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "data/batcher.h"
+#include "elmo/config.h"
+#include "io/row_store.h"
+#include "train/schedule.h"
+#include "train/stage_memory.h"
+
+namespace elmo {
+
+class HeadRefiner {
+  public:
+    // Labels are taken in multiples of this: every backend's tiles are cut there, whatever the subset.
+    static constexpr std::int64_t kLabelUnit = 256;
+
+    // `batches`: the training rows, whose numbers are rows of `vectors` (with or without tokens). `storage`
+    // is the precision to refine in. Plans the largest subset within max_memory and what is free, and of
+    // equal size; takes nothing yet.
+    HeadRefiner(const Config& config, const BatchPlan& batches, std::int64_t total_steps, DType storage,
+                std::int64_t labels, std::int64_t width, std::int64_t mapped_bytes);
+
+    const MemoryReport& plan() const { return plan_; }
+    std::int64_t subset_labels() const { return subset_; }
+    std::int64_t taken_bytes() const { return backend_->taken_bytes(); }
+
+    struct Subset {
+        std::int64_t first = 0, last = 0;  // labels
+        double first_loss = 0,
+               last_loss = 0;  // of a text, summed over these labels, at the first and last step
+    };
+    // Refines labels [rows.rows_done(), + subset_labels()) of the head in `from`, and appends them to `rows`.
+    // False when `stop` was set first: then nothing is appended. NumericError.
+    bool refine_next(const std::filesystem::path& from, const RowStore& vectors, RowStore& rows,
+                     const std::atomic<bool>& stop, Subset& done);
+
+  private:
+    void lay_out(Arena& arena);
+    void plan_subset(std::int64_t labels);
+    void choose_subset();
+    void load(const std::filesystem::path& from, std::int64_t first, View w_SD);
+    View gather(const RowStore& vectors, const Batch& batch);
+    void append(View w_SD, RowStore& rows);
+
+    const Config& config_;
+    const BatchPlan& batches_;
+    std::int64_t total_steps_;
+    Schedule schedule_;
+    std::int64_t labels_, mapped_bytes_;
+    std::unique_ptr<Backend> backend_;
+    Workload workload_;
+    std::int64_t subset_ = 0;
+    MemoryReport plan_;
+    std::unique_ptr<Arena> arena_;
+    View w_SD_, x_BD_;
+    std::vector<std::byte> staged_;  // a batch of vectors on the host
+};
+
+}  // namespace elmo

@@ -1,0 +1,275 @@
+// elmo refine: two stages, each with an arena of its own. Text vectors into a RowStore; then the head's rows,
+// subset by subset, into another; both in OUT/refine until the run is whole.
+#include "elmo/refine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/log.h"
+#include "base/parallel.h"
+#include "base/text_util.h"
+#include "io/atomic_file.h"
+#include "io/checksum.h"
+#include "io/json_lines.h"
+#include "train/head_refiner.h"
+#include "train/run_data.h"
+#include "train/run_folder.h"
+#include "train/text_vectors.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr double kEpochs = 2, kShareOfHeadLr = 0.1;
+
+// What the caller says; every other key is the run's. The first ones decide the result.
+constexpr const char* kResultKeys[] = {
+    "precision",         "epochs",   "steps",        "batch_size", "head_lr",
+    "head_weight_decay", "schedule", "warmup_steps", "device",     "cpu_products"};
+constexpr const char* kOtherKeys[] = {"data",
+                                      "format",
+                                      "encoding",
+                                      "text_column",
+                                      "label_column",
+                                      "label_separator",
+                                      "allow_invalid_utf8",
+                                      "allow_repeated_labels",
+                                      "cache",
+                                      "checkpoint",
+                                      "chunks",
+                                      "out",
+                                      "resume",
+                                      "overwrite",
+                                      "threads",
+                                      "max_memory"};
+
+Config config_of(const Config& run, const Config& given) {
+    Config config = run;
+    for (const char* key : kResultKeys) set_option(config, key, get_option(given, key));
+    for (const char* key : kOtherKeys) set_option(config, key, get_option(given, key));
+    if (config.data.empty()) config.data = run.data;
+    config.freeze_encoder = true;
+    config.accumulate = 1;
+    return config;
+}
+
+DType refined_dtype(const std::string& precision) {
+    if (precision != "bf16" && precision != "fp32")
+        throw ConfigError(
+            fmt::format("precision: a head is refined in bf16 or fp32, found '{}'", quoted(precision)));
+    return head_dtype(precision);
+}
+
+// Where the rows of a refinement come from: an unfinished one continues its own rows alone.
+std::string identity_of(const Checkpoint& from, const RunState& data, const Config& config) {
+    Hash64 hash;
+    hash.update(hash_text(hash_file(from.folder() / "manifest.json")) + data.data_hash);
+    for (const char* key : kResultKeys) hash.update(get_option(config, key) + "\n");
+    return "refinement " + hash_text(hash.digest());
+}
+
+// OUT/refine: what a refinement keeps until it is whole.
+class Work {
+  public:
+    explicit Work(const Config& config) : out_(config.out), resume_(config.resume) {
+        if (config.out.empty())
+            throw ConfigError("out: expected a folder for the refined run, found none; give --out RUN");
+        std::error_code error;
+        if (!resume_) {
+            folder_.emplace(config);
+            return;
+        }
+        if (!fs::exists(path() / kRecipe, error))
+            throw ConfigError(fmt::format("resume: {} {}; start it without --resume", out_.string(),
+                                          fs::exists(out_ / "best", error)
+                                              ? "holds a run and no unfinished refinement"
+                                              : "holds no refinement"));
+        Config was;
+        load_recipe(was, path() / kRecipe);
+        for (const char* key : kResultKeys)
+            if (get_option(was, key) != get_option(config, key))
+                throw ConfigError(
+                    fmt::format("resume: the refinement has {} = {}, found {}; give the options it was "
+                                "started with, or start a new one",
+                                key, get_option(was, key), get_option(config, key)));
+    }
+    fs::path path() const { return out_ / kRefineWork; }
+    fs::path best() const { return out_ / "best"; }
+    fs::path log() const { return out_ / "log.jsonl"; }
+
+    void prepare(const Config& config) {
+        if (resume_) return;
+        folder_->prepare();
+        std::error_code error;
+        fs::create_directories(path(), error);
+        if (error)
+            throw DataError(fmt::format("{}: cannot be created: {}", path().string(), error.message()));
+        write_file_atomically(path() / kRecipe, stored_recipe(config));
+    }
+    void remove() {
+        std::error_code error;
+        fs::remove_all(path(), error);
+        if (error) log_warning(fmt::format("{}: cannot be removed: {}", path().string(), error.message()));
+    }
+
+  private:
+    static constexpr const char* kRecipe = "recipe.toml";
+    fs::path out_;
+    bool resume_;
+    std::optional<RunFolder> folder_;
+};
+
+// The training rows without their tokens, in the run's batches.
+struct HeadBatches {
+    Split rows, extra;
+    std::optional<BatchPlan> plan;
+
+    explicit HeadBatches(const RunData& data)
+        : rows(data.dataset().train()), extra(data.augmentation().rows()) {
+        rows.tokens = extra.tokens = {};
+        plan.emplace(rows, split_validation(data.config(), rows.rows()).train, data.config().batch_size,
+                     data.config().seed);
+        plan->append(extra);
+    }
+};
+
+RunState refined_state(const Checkpoint& from, const RunData& data) {
+    RunState state;
+    data.describe(state);
+    state.step = state.total_steps;
+    state.updates = from.state().updates;
+    return state;
+}
+
+void check_data(const Checkpoint& from, const RunState& data, const std::string& run, const Config& config) {
+    const RunState& was = from.state();
+    if (was.labels != data.labels || was.names_hash != data.names_hash)
+        throw DataError(fmt::format("{}: these are not the labels of the run in {}: expected {}, found {}{}",
+                                    config.data, run, was.labels, data.labels,
+                                    was.labels == data.labels ? " of other names" : ""));
+    if (was.data_hash != data.data_hash)
+        log_warning(fmt::format("{}: other training texts or labels than the run in {} was trained on",
+                                config.data, run));
+}
+
+}  // namespace
+
+Config refinement_defaults(const std::string& run, const std::string& checkpoint) {
+    const Config of_run = Checkpoint(run, checkpoint, Checkpoint::Check::kAllButHead).config();
+    const Config defaults;
+    Config config = of_run;
+    for (const char* key : {"out", "resume", "overwrite", "threads", "max_memory", "device", "cpu_products",
+                            "chunks", "steps", "warmup_steps"})
+        set_option(config, key, get_option(defaults, key));
+    config.checkpoint = checkpoint;
+    config.precision = "bf16";
+    config.epochs = kEpochs;
+    config.head_lr = kShareOfHeadLr * of_run.head_lr;
+    return config;
+}
+
+RefineResult refine(const std::string& run, const Config& given, const std::atomic<bool>& stop) {
+    const auto start = std::chrono::steady_clock::now();
+    program_start_bytes();
+    validate(given);
+    require_other_folder(run, given.out);
+    set_num_threads(static_cast<int>(given.threads));
+    const Checkpoint from(run, given.checkpoint);
+    const Config config = config_of(from.config(), given);
+    const DType storage = refined_dtype(config.precision);
+    const DType stored = stored_head_dtype(from.folder());
+    if (size_of(stored) > size_of(storage))
+        throw ConfigError(
+            fmt::format("precision: the run's head is {}; expected at least that to refine it in, found {}",
+                        precision_of(stored), config.precision));
+    Work work(config);
+
+    const RunData data(config, &from);
+    const RunState state = refined_state(from, data);
+    check_data(from, state, run, config);
+    const EncoderSpec spec = read_encoder_spec(from.folder());
+    BatchPlan texts(data.dataset().train(), all_rows(data.dataset().train().rows()), config.batch_size);
+    texts.append(data.augmentation().rows());
+    const HeadBatches batches(data);
+    const std::int64_t mapped = data.dataset().mapped_bytes() + data.augmentation().mapped_bytes();
+    TextVectors encoding(config, spec, texts, mapped);
+    std::optional<HeadRefiner> refiner(std::in_place, config, *batches.plan, state.total_steps, storage,
+                                       state.labels, encoding.width(), mapped);
+
+    RefineResult result;
+    result.from_precision = precision_of(stored);
+    result.precision = config.precision;
+    result.texts = texts.num_rows();
+    result.labels = state.labels;
+    result.steps = state.total_steps;
+    result.subset_labels = refiner->subset_labels();
+    result.encoding_plan = encoding.plan();
+    result.head_plan = refiner->plan();
+    result.vector_bytes = texts.num_rows() * encoding.width() * size_of(DType::kBf16);
+    log_info(fmt::format("first the vectors of {} texts: {} of memory planned, {} on the disk in {}",
+                         with_commas(result.texts), human_bytes(result.encoding_plan.total_bytes()),
+                         human_bytes(result.vector_bytes), work.path().string()));
+    log_info(fmt::format(
+        "then the head from {} to {}: {} labels, {} at a time ({} subsets), {} steps each, {} of memory "
+        "planned",
+        result.from_precision, result.precision, with_commas(state.labels), with_commas(result.subset_labels),
+        (state.labels + result.subset_labels - 1) / result.subset_labels, with_commas(state.total_steps),
+        human_bytes(result.head_plan.total_bytes())));
+
+    work.prepare(config);
+    const std::string identity = identity_of(from, state, config);
+    RowStore vectors(work.path(), "vectors", DType::kBf16, texts.num_rows(), encoding.width(), identity);
+    RowStore rows(work.path(), "rows", storage, state.labels, encoding.width(), identity);
+    result.labels_resumed = rows.rows_done();
+    JsonLinesWriter log(work.log());
+    log.write(
+        {{"event", config.resume ? "refine, continued" : "refine"},
+         {"from", from.folder().string()},
+         {"precision", result.precision},
+         {"texts", result.texts},
+         {"labels", result.labels},
+         {"steps", result.steps},
+         {"head_lr", config.head_lr},
+         {"subset_labels", result.subset_labels},
+         {"labels_done", result.labels_resumed},
+         {"planned_bytes", std::max(result.encoding_plan.total_bytes(), result.head_plan.total_bytes())}});
+    result.interrupted = !encoding.write(vectors, stop);
+    encoding.release();
+    while (!result.interrupted && !rows.complete()) {
+        HeadRefiner::Subset done;
+        result.interrupted = !refiner->refine_next(from.folder(), vectors, rows, stop, done);
+        if (result.interrupted) break;
+        ++result.subsets;
+        result.first_loss += done.first_loss;
+        result.last_loss += done.last_loss;
+        log.write({{"event", "subset"},
+                   {"first_label", done.first},
+                   {"last_label", done.last - 1},
+                   {"first_loss", done.first_loss},
+                   {"last_loss", done.last_loss}});
+    }
+    result.labels_done = rows.rows_done();
+    result.measured_peak_bytes = refiner->taken_bytes();
+    refiner.reset();
+    if (result.interrupted) {
+        log_info(fmt::format("stopped with {} of {} labels refined; --resume continues",
+                             with_commas(result.labels_done), with_commas(result.labels)));
+    } else {
+        const LabelTable labels = data.labels();
+        derive_checkpoint(
+            work.best(), from, labels, state,
+            [&](const fs::path& folder) {
+                write_head(folder, storage, state.labels, rows.cols(),
+                           [&](std::int64_t row) { return rows.rows_from(row); });
+            },
+            &config);
+        log.write({{"event", "end"}, {"labels", result.labels}, {"last_loss", result.last_loss}});
+        work.remove();
+    }
+    result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    return result;
+}
+
+}  // namespace elmo

@@ -1,0 +1,43 @@
+// The first stage of a refinement: the pooled vector of every training text, once, into a RowStore. The
+// encoder works as at prediction (no dropout) and there is no head in memory.
+#pragma once
+
+#include <atomic>
+#include <memory>
+
+#include "data/batcher.h"
+#include "elmo/config.h"
+#include "io/row_store.h"
+#include "model/encoder.h"
+#include "train/stage_memory.h"
+
+namespace elmo {
+
+class TextVectors {
+  public:
+    // `texts` are the rows in their order, unshuffled, in the batches that are encoded; it must live as long.
+    TextVectors(const Config& config, EncoderSpec spec, const BatchPlan& texts, std::int64_t mapped_bytes);
+
+    std::int64_t width() const { return encoder_->spec().width; }
+    const MemoryReport& plan() const { return plan_; }
+    // Takes the memory and encodes what `store` does not have yet: BF16, row i the vector of text i. Pieces
+    // of about piece_bytes are kept as they are done. False when `stop` was set first.
+    bool write(RowStore& store, const std::atomic<bool>& stop,
+               std::int64_t piece_bytes = RowStore::kPieceBytes);
+
+    // Gives the memory back.
+    void release() { arena_.reset(); }
+
+  private:
+    void lay_out(Arena& arena);
+
+    const Config& config_;
+    const BatchPlan& texts_;
+    std::unique_ptr<Backend> backend_;
+    std::unique_ptr<Encoder> encoder_;
+    Workload workload_;
+    MemoryReport plan_;
+    std::unique_ptr<Arena> arena_;
+};
+
+}  // namespace elmo

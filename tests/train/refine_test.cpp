@@ -1,0 +1,319 @@
+// A refined head: equal to plain training of all its rows on fixed vectors, whatever the subsets, killed or
+// not.
+#include "elmo/refine.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <numeric>
+
+#include "data/batcher.h"
+#include "elmo/messages.h"
+#include "model/streams.h"
+#include "tested_device.h"
+#include "train/killed_run.h"
+#include "train/run_data.h"
+#include "train/schedule.h"
+#include "train/session.h"
+#include "train/tiny_data.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+// The budget in which three subsets are needed: the program itself counts in it, so each process finds its
+// own.
+std::string budget_of_three(const std::string& run, Config config) {
+    const std::atomic<bool> stop{false};
+    config.out += "-probe";
+    config.overwrite = true;
+    for (int smaller = 0; smaller < 2; ++smaller)
+        config.max_memory = std::to_string(refine(run, config, stop).head_plan.total_bytes() - 1);
+    return config.max_memory;
+}
+
+// With ELMO_TEST_REFINE set the program refines by that recipe, in three subsets, and runs no test.
+class RefineWorker : public ::testing::Environment {
+    void SetUp() override {
+        const char* recipe = std::getenv("ELMO_TEST_REFINE");
+        if (recipe == nullptr) return;
+        set_log_level(LogLevel::kQuiet);
+        Config config;
+        load_recipe(config, recipe);
+        const std::atomic<bool> stop{false};
+        const std::string run = std::getenv("ELMO_TEST_RUN");
+        config.max_memory = budget_of_three(run, config);
+        refine(run, config, stop);
+        std::_Exit(0);
+    }
+};
+const auto* const kRefineWorker = ::testing::AddGlobalTestEnvironment(new RefineWorker);
+
+std::vector<float> head_of(const std::string& run, std::int64_t labels) {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(labels));
+    std::iota(rows.begin(), rows.end(), 0);
+    return read_head_rows(run + "/best", rows);
+}
+
+class Refine : public ::testing::Test {
+  protected:
+    static constexpr int kLabels = 700;  // three times 256 and less
+
+    void SetUp() override {
+        set_log_level(LogLevel::kQuiet);
+        write_tiny_data(temp / "data", {.train_rows = 210, .labels = kLabels});
+        train_run();
+    }
+    void train_run() {
+        Config config = tiny_config(temp);
+        config.device = kTestedDevice;
+        config.precision = "fp8";
+        config.steps = 40;
+        train(config, stop);
+        run = config.out;
+    }
+    Config refine_config(const std::string& out) const {
+        Config config = refinement_defaults(run);
+        config.device = kTestedDevice;
+        config.threads = 1;
+        config.out = temp / out;
+        config.head_lr = 0.02;
+        config.steps = 30;
+        return config;
+    }
+    template <class E>
+    std::string refusal(const Config& config) const {
+        return message_of<E>([&] { refine(run, config, stop); });
+    }
+
+    TempFolder temp;
+    std::string run;
+    const std::atomic<bool> stop{false};
+};
+
+// Text vectors row by row, then plain steps over all labels at once.
+std::vector<float> emulate(const std::string& run, const Config& given) {
+    const Checkpoint from(run, "best");
+    Config config = from.config();
+    for (const char* key : {"precision", "steps", "head_lr", "device", "threads"})
+        set_option(config, key, get_option(given, key));
+    config.freeze_encoder = true;
+    const RunData data(config, &from);
+    EncoderSpec spec = read_encoder_spec(from.folder());
+    spec.frozen = true;
+    Session session(config, spec, data.shape(5));
+    session.allocate();
+    session.encoder().initialise(0);
+    Backend& backend = session.backend();
+    const Split& train = data.dataset().train();
+    std::vector<std::vector<Bf16>> vectors;
+    const BatchPlan in_order(train, all_rows(train.rows()), config.batch_size);
+    Batch batch;
+    for (std::int64_t step = 0; step < in_order.steps_per_epoch(); ++step) {
+        in_order.fill(step, batch);
+        const View x = session.encoder().forward({batch.tokens, batch.offsets}, false, 0, 0);
+        std::vector<Bf16> values(static_cast<std::size_t>(x.size()));
+        backend.download(values.data(), x);
+        for (std::int64_t b = 0; b < batch.size(); ++b)
+            vectors.emplace_back(values.begin() + b * x.cols, values.begin() + (b + 1) * x.cols);
+    }
+    const std::int64_t labels = data.dataset().num_labels();
+    session.head().assign(head_of(run, labels));
+    const Schedule schedule = make_schedule(config, config.steps);
+    SortedPositives sorted;
+    std::vector<Positive> positives;
+    for (std::int64_t step = 1; step <= config.steps; ++step) {
+        data.train().fill(step - 1, batch);
+        std::vector<Bf16> x;
+        for (const std::int64_t row : batch.rows)
+            x.insert(x.end(), vectors[static_cast<std::size_t>(row)].begin(),
+                     vectors[static_cast<std::size_t>(row)].end());
+        const View x_BD = session.embed_grad(batch.size());
+        backend.upload(x_BD, x.data());
+        sort_positives(batch, sorted);
+        positives.clear();
+        for (std::size_t i = 0; i < sorted.labels.size(); ++i)
+            positives.push_back({sorted.labels[i], sorted.samples[i]});
+        HeadStep op;
+        op.x_BD = x_BD;
+        op.w_LD = session.head().weights();
+        op.positives = positives;
+        op.lr = static_cast<float>(config.head_lr * schedule.factor(step));
+        op.rounding = {config.seed, static_cast<std::uint64_t>(step), streams::kRefineRounding};
+        op.num_chunks = 2;
+        op.dx_BD = session.head_grad(batch.size());
+        backend.head_step(op);
+    }
+    const View w = session.head().weights();
+    std::vector<float> result(static_cast<std::size_t>(w.size()));
+    if (w.dtype == DType::kF32) {
+        backend.download(result.data(), w);
+    } else {
+        std::vector<Bf16> stored(result.size());
+        backend.download(stored.data(), w);
+        std::transform(stored.begin(), stored.end(), result.begin(), [](Bf16 v) { return to_float(v); });
+    }
+    return result;
+}
+
+TEST_F(Refine, EqualsPlainTrainingOfAllRowsOnFixedVectors) {
+    for (const char* precision : {"bf16", "fp32"}) {
+        Config config = refine_config(precision);
+        config.precision = precision;
+        const RefineResult result = refine(run, config, stop);
+        EXPECT_EQ(result.subsets, 1);
+        EXPECT_EQ(result.labels_done, kLabels);
+        EXPECT_LT(result.last_loss, result.first_loss);
+        const auto refined = head_of(config.out, kLabels);
+        EXPECT_TRUE(refined == emulate(run, config)) << precision;
+        EXPECT_FALSE(refined == head_of(run, kLabels));
+    }
+}
+
+TEST_F(Refine, SubsetsDoNotChangeABit) {
+    Config config = refine_config("one");
+    std::int64_t needs = refine(run, config, stop).head_plan.total_bytes();
+    for (const std::int64_t subsets : {2, 3}) {
+        Config less = refine_config(std::to_string(subsets));
+        less.max_memory = std::to_string(needs - 1);
+        const RefineResult result = refine(run, less, stop);
+        EXPECT_EQ(result.subsets, subsets);
+        EXPECT_LT(result.head_plan.total_bytes(), needs);
+        EXPECT_EQ(result.subset_labels % 256, 0);
+        needs = result.head_plan.total_bytes();
+        auto expected = files_of(config.out + "/best"), found = files_of(less.out + "/best");
+        ASSERT_EQ(expected.size(), found.size());
+        for (std::size_t i = 0; i < found.size(); ++i) {
+            if (found[i].first == "recipe.toml" || found[i].first == "manifest.json")
+                continue;  // max_memory is in it
+            EXPECT_TRUE(expected[i] == found[i]) << found[i].first;
+        }
+        EXPECT_FALSE(std::filesystem::exists(less.out + "/refine"));
+    }
+    Config least = refine_config("none");
+    least.max_memory = std::to_string(needs - 1);
+    const std::string message = refusal<OutOfMemory>(least);
+    EXPECT_NE(message.find("head/weights"), std::string::npos) << message;
+}
+
+TEST_F(Refine, KilledRunContinuesToTheSameBytes) {
+    Config config = refine_config("whole");
+    config.steps = 1500;
+    refine(run, config, stop);
+    Config killed = config;
+    killed.out = temp / "killed";
+    write_text(temp / "recipe.toml", to_recipe(killed));
+    setenv("ELMO_TEST_RUN", run.c_str(), 1);
+    const pid_t worker = start_worker(temp / "recipe.toml", "ELMO_TEST_REFINE");
+    ASSERT_GT(worker, 0);
+    const std::string work = killed.out + "/refine";
+    int status = 0;
+    while (waitpid(worker, &status, WNOHANG) == 0) {
+        if (std::filesystem::exists(work + "/rows-000000000000.safetensors")) kill(worker, SIGKILL);
+        std::this_thread::sleep_for(std::chrono::microseconds(200));
+    }
+    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended before it could be killed";
+    EXPECT_FALSE(std::filesystem::exists(killed.out + "/best"));
+
+    // Training does not continue it, a new refinement does not start over it, and options must be the same.
+    Config train_config = tiny_config(temp);
+    train_config.out = killed.out;
+    train_config.resume = true;
+    EXPECT_NE(message_of<ConfigError>([&] { train(train_config, stop); }).find("unfinished refinement"),
+              std::string::npos);
+    EXPECT_NE(refusal<ConfigError>(killed).find("--resume"), std::string::npos);
+    killed.resume = true;
+    Config other = killed;
+    other.head_lr = 0.5;
+    EXPECT_NE(refusal<ConfigError>(other).find("head_lr"), std::string::npos);
+
+    // Damage is found and named.
+    for (const char* name : {"vectors", "rows"}) {
+        const std::string file = work + "/" + name + "-000000000000.safetensors", content = read_text(file);
+        std::string changed = content;
+        changed[changed.size() - 9] ^= 4;
+        write_text(file, changed);
+        const std::string message = refusal<DataError>(killed);
+        EXPECT_NE(message.find(file), std::string::npos) << message;
+        EXPECT_NE(message.find("checksum"), std::string::npos) << message;
+        write_text(file, content);
+    }
+
+    const RefineResult result = refine(run, killed, stop);
+    EXPECT_GE(result.labels_resumed, 256);
+    EXPECT_EQ(result.labels_done, kLabels);
+    EXPECT_EQ(result.subsets, 1);
+    EXPECT_TRUE(head_of(killed.out, kLabels) == head_of(config.out, kLabels));
+    EXPECT_NE(refusal<ConfigError>(killed).find("no unfinished refinement"), std::string::npos);
+}
+
+TEST_F(Refine, AStopKeepsWhatIsDone) {
+    Config config = refine_config("stopped");
+    const std::atomic<bool> stopped{true};
+    const RefineResult result = refine(run, config, stopped);
+    EXPECT_TRUE(result.interrupted);
+    EXPECT_FALSE(std::filesystem::exists(config.out + "/best"));
+    config.resume = true;
+    EXPECT_EQ(refine(run, config, stop).labels_done, kLabels);
+    Config whole = refine_config("whole");
+    refine(run, whole, stop);
+    expect_same_files(whole.out + "/best", config.out + "/best");
+}
+
+TEST_F(Refine, WhatCannotBeIsRefused) {
+    Config config = refine_config("out");
+    config.precision = "e3m4";
+    EXPECT_NE(refusal<ConfigError>(config).find("bf16 or fp32"), std::string::npos);
+    config = refine_config("out");
+    config.out = run;
+    config.overwrite = true;
+    EXPECT_NE(refusal<ConfigError>(config).find("give another folder"), std::string::npos);
+    write_tiny_data(temp / "other", {.train_rows = 210, .labels = kLabels + 1});
+    config = refine_config("out");
+    config.data = temp / "other";
+    EXPECT_NE(refusal<DataError>(config).find("not the labels of the run"), std::string::npos);
+    config = refine_config("out");
+    config.resume = true;
+    EXPECT_NE(refusal<ConfigError>(config).find("no refinement"), std::string::npos);
+    config = refine_config("fp32");
+    config.precision = "fp32";
+    refine(run, config, stop);
+    Config down = refinement_defaults(config.out);
+    down.out = temp / "down";
+    EXPECT_NE(message_of<ConfigError>([&] { refine(config.out, down, stop); }).find("fp32"),
+              std::string::npos);
+}
+
+// Enough training that 8 bits answer well, then refined: no worse, and a run like any other.
+TEST_F(Refine, ARefinedRunAnswersNoWorse) {
+    write_tiny_data(temp / "data");  // 37 labels
+    Config config = tiny_config(temp);
+    config.device = kTestedDevice;
+    config.precision = "fp8";
+    config.steps = 150;
+    config.overwrite = true;
+    train(config, stop);
+    Config refined = refinement_defaults(run);
+    refined.device = kTestedDevice;
+    refined.out = temp / "refined";
+    refined.epochs = 20;
+    const RefineResult result = refine(run, refined, stop);
+    EXPECT_LT(result.last_loss, result.first_loss);
+    config.overwrite = false;
+    const Evaluation before = evaluate(run, config), after = evaluate(refined.out, config);
+    EXPECT_GE(after.get("P@1"), before.get("P@1"));
+    EXPECT_GT(after.get("P@1"), 50);
+    const Checkpoint checkpoint(refined.out, "best");
+    EXPECT_EQ(checkpoint.config().precision, "bf16");
+    EXPECT_TRUE(checkpoint.config().freeze_encoder);
+    EXPECT_EQ(checkpoint.state().step, result.steps);
+    Predictor predictor(refined.out, config);
+    EXPECT_EQ(predictor.num_labels(), 37);
+    config.out = refined.out;
+    config.resume = true;
+    EXPECT_NE(message_of<ConfigError>([&] { train(config, stop); }).find("is finished"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace elmo
