@@ -17,7 +17,9 @@ namespace {
 // What lies in the scratch for small things.
 struct Small {
     Fp8CastScratch cast;
-    float x_scale, w_scale, dy_scale;
+    alignas(16) float x_scale;  // cuBLASLt takes scales at multiples of 16 bytes only
+    alignas(16) float w_scale;
+    alignas(16) float dy_scale;
 };
 
 Small* small_of(const View& scratch) {
