@@ -72,7 +72,7 @@ TEST_F(GpuTrain, LearnsWhatTheTextSaysInEveryPrecision) {
 }
 
 TEST_F(GpuTrain, LearnsWithFp8Products) {
-    for (const TinyModel& model : kModels) {
+    for (const TinyModel& model : {kModels[0], kModels[1]}) {
         Config config = config_of(model, std::string("fp8") + model.name);
         config.encoder_precision = "fp8";
         config.steps = 300;
