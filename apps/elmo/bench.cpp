@@ -89,8 +89,9 @@ void run_bench(Invocation& call) {
     const std::vector<std::string> kinds = {"step", "head", "encoder", "predict", "tokenize"};
     const std::string& what = call.words[0];
     if (std::find(kinds.begin(), kinds.end(), what) == kinds.end())
-        usage_error(bench_verb(), fmt::format("expected step, head, encoder, predict or tokenize, found '{}'{}",
-                                              quoted(what), did_you_mean(what, kinds)));
+        usage_error(bench_verb(),
+                    fmt::format("expected step, head, encoder, predict or tokenize, found '{}'{}",
+                                quoted(what), did_you_mean(what, kinds)));
     const BenchResult result = bench(what, call.config);
     if (call.json)
         write_json(to_json(result));

@@ -33,8 +33,8 @@ struct BenchResult {
     double items_per_second = 0;  // texts, or bytes of text for tokenize
 };
 
-// what: step, head, encoder, predict or tokenize. Uses labels, batch_size, max_length, width, encoder, precision,
-// threads, steps (iterations) of the configuration.
+// what: step, head, encoder, predict or tokenize. Uses labels, batch_size, max_length, width, encoder,
+// precision, threads, steps (iterations) of the configuration.
 BenchResult bench(const std::string& what, const Config& config);
 
 }  // namespace elmo

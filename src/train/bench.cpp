@@ -326,8 +326,8 @@ BenchResult bench(const std::string& what, const Config& given) {
     } else if (what == "tokenize") {
         bench_tokenize(config, result);
     } else {
-        throw ConfigError(
-            fmt::format("bench: expected step, head, encoder, predict or tokenize, found '{}'", quoted(what)));
+        throw ConfigError(fmt::format("bench: expected step, head, encoder, predict or tokenize, found '{}'",
+                                      quoted(what)));
     }
     return result;
 }

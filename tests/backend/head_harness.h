@@ -85,10 +85,15 @@ inline HeadStep head_op(const Tensor& x, Tensor& w, std::span<const Positive> po
 class HeadBounds {
   public:
     HeadBounds(const Tensor& x, const Tensor& w, const HeadStep& op)
-        : x_(x.view()), x_logit_(x.view()), w_(w.view()), op_(op) {
+        : x_(x.view()), x_logit_(x.view()), w_(w.view()), used_(w.view()), op_(op) {
+        for (std::int64_t l = 0; op.drops_weights() && l < w.rows(); ++l)
+            for (std::int64_t d = 0; d < w.cols(); ++d) {
+                const auto product = static_cast<float>(w_(l, d) * factor_of(l, d));
+                used_(l, d) = w.dtype() == DType::kF32 ? product : to_float(to_bf16(product));
+            }
         if (w.dtype() == DType::kE4M3)
             for (double& v : x_logit_.values) v = kE4M3.decode(round_nearest(kE4M3, static_cast<float>(v)));
-        quantum_ = quantum(x_logit_) * quantum(w_);
+        quantum_ = quantum(x_logit_) * quantum(used_);
         auto next = op.positives.begin();
         dx_.assign(size(x.rows() * x.cols()), 0.0);
         dx_size_ = dx_error_ = dx_;
@@ -111,9 +116,12 @@ class HeadBounds {
         const auto i = size(b * x_.cols + d);
         return dx_error_[i] + sum_error(w_.rows + 20) * dx_size_[i];
     }
-    // The weight before it is rounded to its storage.
-    std::pair<double, double> weight(std::int64_t l, std::int64_t d) const {
-        const double lr = op_.lr, w = w_(l, d), keep = 1 - lr * double{op_.weight_decay};
+    // lr * sum_b g_b x_b of one weight.
+    struct Range {
+        double low, high;
+    };
+    Range descent(std::int64_t l, std::int64_t d) const {
+        const double factor = factor_of(l, d), lr = op_.lr;
         double sum = 0, spread = 0, magnitude = 0;
         for (std::int64_t b = 0; b < x_.rows; ++b) {
             const Gradient& range = g(l, b);
@@ -121,15 +129,39 @@ class HeadBounds {
             spread += (range.high - range.low) / 2 * std::abs(x_(b, d));
             magnitude += std::max(std::abs(range.low), std::abs(range.high)) * std::abs(x_(b, d));
         }
-        const double value = w * keep - lr * sum;
+        const double error = lr * factor * (spread + sum_error(x_.rows + (factor == 1 ? 2 : 3)) * magnitude);
+        return {lr * factor * sum - error, lr * factor * sum + error};
+    }
+    // The weight before it is rounded to its storage.
+    std::pair<double, double> weight(std::int64_t l, std::int64_t d) const {
+        const double w = w_(l, d), keep = 1 - op_.lr * double{op_.weight_decay};
+        const auto [low, high] = descent(l, d);
+        const double value = w * keep - (low + high) / 2;
         // keep is rounded twice (lr * decay, 1 - it), both products once, the difference once.
-        const double error = lr * (spread + sum_error(x_.rows + 2) * magnitude) +
-                             4 * kF32Roundoff * std::abs(w) + kF32Roundoff * std::abs(value) + 0x1p-140;
+        const double error =
+            (high - low) / 2 + 4 * kF32Roundoff * std::abs(w) + kF32Roundoff * std::abs(value) + 0x1p-140;
+        return {value - error, value + error};
+    }
+    // y of a compensated weight: what is to be added to it, `c` from before included.
+    Range compensated_step(std::int64_t l, std::int64_t d, double c) const {
+        const double decay = double{op_.lr} * op_.weight_decay * w_(l, d);
+        const auto [low, high] = descent(l, d);
+        const double value = -decay - (low + high) / 2 + c;
+        // The rate and its product with w, u and y: each rounded once.
+        const double error = (high - low) / 2 +
+                             kF32Roundoff * (3 * std::abs(decay) + std::abs(value - c) + std::abs(value)) +
+                             0x1p-140;
         return {value - error, value + error};
     }
 
   private:
     static std::size_t size(std::int64_t n) { return static_cast<std::size_t>(n); }
+    // What weight dropout multiplies a weight and its gradient by.
+    double factor_of(std::int64_t l, std::int64_t d) const {
+        if (!op_.drops_weights()) return 1;
+        const bool dropped = noise16(op_.weight_dropout.key, l, d) < op_.weight_dropout.threshold();
+        return dropped ? 0 : double{op_.weight_dropout.scale()};
+    }
     // The largest power of two that all elements are multiples of.
     static double quantum(const reference::Matrix& m) {
         double smallest = 1;
@@ -145,8 +177,8 @@ class HeadBounds {
     void add_logit(std::int64_t l, std::int64_t b, bool positive) {
         double z = 0, magnitude = 0;
         for (std::int64_t d = 0; d < x_.cols; ++d) {
-            z += x_logit_(b, d) * w_(l, d);
-            magnitude += std::abs(x_logit_(b, d) * w_(l, d));
+            z += x_logit_(b, d) * used_(l, d);
+            magnitude += std::abs(x_logit_(b, d) * used_(l, d));
         }
         // Sums of few multiples of a power of two are exact in any order.
         const double z_error = magnitude <= quantum_ * 0x1p22 ? 0 : sum_error(x_.cols) * magnitude;
@@ -172,18 +204,32 @@ class HeadBounds {
                        sum_error(64 + 2) * softplus + 0x1p-126;
         for (std::int64_t d = 0; d < x_.cols; ++d) {
             const auto i = size(b * x_.cols + d);
-            dx_[i] += (range.low + range.high) / 2 * w_(l, d);
-            dx_error_[i] += (range.high - range.low) / 2 * std::abs(w_(l, d));
-            dx_size_[i] += std::max(std::abs(range.low), std::abs(range.high)) * std::abs(w_(l, d));
+            dx_[i] += (range.low + range.high) / 2 * used_(l, d);
+            dx_error_[i] += (range.high - range.low) / 2 * std::abs(used_(l, d));
+            dx_size_[i] += std::max(std::abs(range.low), std::abs(range.high)) * std::abs(used_(l, d));
         }
     }
 
-    reference::Matrix x_, x_logit_, w_;
+    reference::Matrix x_, x_logit_, w_, used_;  // used_: what logits and dx see of w
     const HeadStep& op_;
     std::vector<Gradient> g_;
     std::vector<double> dx_, dx_size_, dx_error_;
     double loss_ = 0, loss_error_ = 0, quantum_ = 0;
 };
+
+inline double nearest(DType storage, double value) {
+    const auto x = static_cast<float>(value);
+    switch (storage) {
+        case DType::kBf16:
+            return to_float(to_bf16(x));
+        case DType::kE4M3:
+            return kE4M3.decode(round_nearest(kE4M3, x));
+        case DType::kE3M4:
+            return kE3M4.decode(round_nearest(kE3M4, x));
+        default:
+            return x;
+    }
+}
 
 inline double rounded(DType storage, double value, std::uint16_t noise) {
     const auto x = static_cast<float>(value);

@@ -343,7 +343,7 @@ TEST(HeadStep, SaturationsAreCountedAndFinite) {
 
 // Labels a part at a time, told where they lie among all and without dx, get the bits of one step over all:
 // that is how a head is refined within a memory budget. Parts are cut between tiles.
-void check_parts(Backend& backend, const HeadShape& s, DType storage, Rng& rng) {
+void check_parts(Backend& backend, const HeadShape& s, DType storage, float dropout, Rng& rng) {
     const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
     const auto start = make_input("w", storage, s.labels, s.width, rng, 0.2);
     const auto positives = random_positives(s, 0.05, rng);
@@ -352,6 +352,7 @@ void check_parts(Backend& backend, const HeadShape& s, DType storage, Rng& rng) 
     whole.copy(*start);
     parts.copy(*start);
     HeadStep op = head_op(*x, whole, positives, dx);
+    op.weight_dropout = {dropout, {77, 5, 6}};
     const double loss = backend.head_step(op).loss_sum;
     dx.freeze();
     double part_losses = 0;
@@ -379,10 +380,11 @@ TEST(HeadStep, PartsOfTheLabelsEqualTheWhole) {
                 const HeadShape s{7, width, 1000};
                 SCOPED_TRACE(describe(s, storage, kind));
                 Reserved tested(make_tested_backend(kind), head_workload(s, storage, 1));
-                check_parts(*tested, s, storage, rng);
+                for (const float dropout : {0.0f, 0.3f}) check_parts(*tested, s, storage, dropout, rng);
             }
     const auto truth = make_reference_backend();
-    for (const DType storage : kHeadStorages) check_parts(*truth, {2, 5, 800}, storage, rng);
+    for (const DType storage : kHeadStorages)
+        for (const float dropout : {0.0f, 0.3f}) check_parts(*truth, {2, 5, 800}, storage, dropout, rng);
 }
 
 TEST(HeadStep, LossIsOptionalAndDxIsSet) {

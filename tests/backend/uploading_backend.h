@@ -136,7 +136,8 @@ class UploadingBackend : public Backend {
     HeadStepResult head_step(const HeadStep& given) override {
         HeadStep op = given;
         HeadStepResult result;
-        run({&op.x_BD, &op.w_LD, &op.dx_BD}, [&] { result = device_->head_step(op); });
+        run({&op.x_BD, &op.w_LD, &op.dx_BD, &op.compensation_KD, &op.slots_L},
+            [&] { result = device_->head_step(op); });
         return result;
     }
     std::vector<TopK> head_topk(const HeadTopK& given) override {

@@ -7,8 +7,10 @@
 #include "backend/cpu/clones.h"
 #include "backend/cpu/convert.h"
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/dropout.h"
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/head_scratch.h"
+#include "backend/cpu/kahan.h"
 #include "backend/cpu/math.h"
 #include "backend/cpu/noise.h"
 #include "backend/cpu/rounding.h"
@@ -106,7 +108,10 @@ class Tile {
     double logits_and_gradient() {
         const View tile = op_.w_LD.slice(begin_, begin_ + labels_);
         const Gemm shape{labels_, samples_, width_, width_, samples_, samples_, false, false, false};
-        if (bf16_) {
+        if (op_.drops_weights()) {
+            load_dropped(tile);
+            bf16_ ? gemm(shape, w16_, batch_.xt16, z_) : gemm(shape, w_, batch_.xt, z_);
+        } else if (bf16_) {
             if (tile.dtype == DType::kBf16) {
                 w16_ = tile.as<Bf16>();
             } else {
@@ -157,9 +162,17 @@ class Tile {
             const std::int64_t label = begin_ + l;
             float* u = u_ + l * width_;
             const float* before = w_ + l * width_;
-            if (bf16_) {
+            if (op_.drops_weights()) {  // the tile holds the dropped weights
+                load_floats(w, label * width_, row_, width_);
+                before = row_;
+                apply_dropout(op_.weight_dropout, op_.first_label + label, u, noise_, width_);
+            } else if (bf16_) {
                 bf16_to_float(w16_ + l * width_, row_, width_);
                 before = row_;
+            }
+            if (const std::int64_t slot = slot_of(label); slot >= 0) {
+                saturations += update_compensated(before, u, label, slot);
+                continue;
             }
             update_row(before, u, keep, op_.lr, u, width_);
             if (w.dtype == DType::kF32) {
@@ -176,6 +189,42 @@ class Tile {
     }
 
   private:
+    std::int64_t slot_of(std::int64_t label) const {
+        return op_.compensates() ? op_.slots_L.as<std::int32_t>()[label] : -1;
+    }
+
+    // The tile as logits and dx see it: dropped or scaled, in BF16, held in FP32 where products are.
+    void load_dropped(const View& tile) {
+        auto* dropped = reinterpret_cast<Bf16*>(w_);
+        for (std::int64_t l = 0; l < labels_; ++l) {
+            float* row = bf16_ ? row_ : w_ + l * width_;
+            load_floats(tile, l * width_, row, width_);
+            apply_dropout(op_.weight_dropout, op_.first_label + begin_ + l, row, noise_, width_);
+            if (bf16_)
+                float_to_bf16(row, dropped + l * width_, width_);
+            else if (tile.dtype != DType::kF32)
+                round_to_bf16(row, width_);
+        }
+        w16_ = dropped;
+    }
+
+    // A row by Kahan; u, the sums, is overwritten. Returns the saturations.
+    std::int64_t update_compensated(const float* before, float* u, std::int64_t label, std::int64_t slot) {
+        const View& w = op_.w_LD;
+        const KahanRates rates{op_.lr, op_.lr * op_.weight_decay};
+        Bf16* c = op_.compensation_KD.as<Bf16>() + slot * width_;
+        if (w.dtype == DType::kBf16) {
+            kahan_row(rates, before, u, c, width_);
+            float_to_bf16(u, w.as<Bf16>() + label * width_, width_);
+            return 0;
+        }
+        const MiniFloat& format = format_of(w.dtype);
+        const std::int64_t saturations = kahan_row(format, rates, before, u, c, width_);
+        std::fill_n(noise_, width_, std::uint16_t{0});  // what is representable stays itself
+        round_row(format, u, noise_, w.codes() + label * width_, width_);
+        return saturations;
+    }
+
     const HeadStep& op_;
     const StagedBatch& batch_;
     bool bf16_;

@@ -21,6 +21,15 @@ struct Positive {
 //   w_l = SR(w_l (1 - lr * weight_decay) - lr * sum_b g_b x_b)
 // Rounding noise: key `rounding`, row = first_label + label, column = column. F32 weights are not rounded.
 // Without dx (an empty view) that product is left out: then nothing looks for NaN and Inf either.
+//
+// Weight dropout: with m = 1 or 0 and s the scale of `weight_dropout` at (first_label + label, column), the
+// logits and dx take m s w, in FP32 rounded to nearest BF16 (F32 weights: FP32 alone), in place of w, and the
+// update takes m s sum_b g_b x_b in place of the sum.
+//
+// Compensation: label l whose slots_L[l] is not -1 is not rounded stochastically. With c that row of
+// compensation_KD and u = -(lr * weight_decay) w - lr * sum, in FP32 and in this order:
+//   y = u + c;  t = nearest(w + y), to the storage of w;  c = bf16(y - (t - w));  w = t
+// and c = 0 where |w + y| is beyond the largest number of an 8-bit storage, which counts as a saturation.
 // On the reference, g is not rounded to BF16 when x is F64, and F64 weights are not rounded: with all views
 // F64 the step is the plain gradient step.
 // dx is set, not added to. Its sum order depends on the number of labels and the batch alone: not on
@@ -35,6 +44,12 @@ struct HeadStep {
     View dx_BD;                    // f32 (f64 on the reference)
     bool want_loss = false;        // the sum of BCE over samples and labels, in the same pass
     std::int64_t first_label = 0;  // of the rows of w among all labels of the run, where they are a part
+    View compensation_KD{};        // bf16; empty: no label has one
+    View slots_L{};                // i32 [1, L]: a label's row in compensation_KD, or -1
+    Dropout weight_dropout{};
+
+    bool compensates() const { return !compensation_KD.empty(); }
+    bool drops_weights() const { return weight_dropout.threshold() > 0; }
 };
 
 // A device backend blocks for the result only where the loss is wanted; otherwise it returns an empty one and

@@ -31,6 +31,39 @@ std::vector<double> load_row(const View& view, std::int64_t row) {
     return values;
 }
 
+// What weight dropout multiplies a weight and its gradient by: the scale is an FP32 number unless all is F64.
+double weight_factor(const HeadStep& op, std::int64_t label, std::int64_t column) {
+    const double factor = dropout_factor(op.weight_dropout, op.first_label + label, column);
+    return op.w_LD.dtype == DType::kF64 ? factor : static_cast<double>(static_cast<float>(factor));
+}
+
+// A row of weights as logits and dx see it.
+std::vector<double> dropped_row(const HeadStep& op, std::int64_t label, std::vector<double> w) {
+    if (!op.drops_weights()) return w;
+    for (std::size_t d = 0; d < w.size(); ++d) {
+        w[d] *= weight_factor(op, label, static_cast<std::int64_t>(d));
+        if (op.w_LD.dtype == DType::kF64) continue;
+        const auto product = static_cast<float>(w[d]);  // of two FP32 numbers: exact in FP64, rounded once
+        w[d] = op.w_LD.dtype == DType::kF32 ? product : to_float(to_bf16(product));
+    }
+    return w;
+}
+
+// The compensated update of one weight, `sum` being g^T x: FP32 throughout.
+void store_compensated(const HeadStep& op, std::int64_t slot, std::int64_t label, std::int64_t column,
+                       double sum, std::int64_t& saturations) {
+    const auto w = static_cast<float>(load(op.w_LD, label, column));
+    const auto c = static_cast<float>(load(op.compensation_KD, slot, column));
+    const float decay = op.lr * op.weight_decay;
+    const float y = (-(decay * w) - op.lr * static_cast<float>(sum)) + c, target = w + y;
+    store(op.w_LD, label, column, target);
+    const bool saturates =
+        size_of(op.w_LD.dtype) == 1 && !(std::abs(target) <= format_of(op.w_LD.dtype).max_value());
+    saturations += saturates;
+    const auto t = static_cast<float>(load(op.w_LD, label, column));
+    store(op.compensation_KD, slot, column, saturates ? 0.0f : y - (t - w));
+}
+
 // sigmoid(z) - y without cancellation: sigmoid(z) - 1 = -sigmoid(-z).
 double logit_gradient(double z, bool positive) {
     return positive ? -1.0 / (1.0 + std::exp(z)) : 1.0 / (1.0 + std::exp(-z));
@@ -51,7 +84,8 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
     HeadStepResult result;
     auto next = op.positives.begin();
     for (std::int64_t l = 0; l < op.w_LD.rows; ++l) {
-        const std::vector<double> w = load_row(op.w_LD, l);
+        const std::vector<double> before = load_row(op.w_LD, l), w = dropped_row(op, l, before);
+        const std::int64_t slot = op.compensates() ? op.slots_L.as<std::int32_t>()[l] : -1;
         std::vector<double> dw(w.size());
         for (std::int64_t b = 0; b < x.rows; ++b) {
             const bool positive = next != op.positives.end() && next->label == l && next->sample == b;
@@ -67,8 +101,12 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
         }
         for (std::int64_t d = 0; d < x.cols; ++d) {
             const auto i = static_cast<std::size_t>(d);
-            store_stochastic(op.w_LD, l, d, w[i] * keep - lr * dw[i],
-                             noise16(op.rounding, op.first_label + l, d), &result.saturations);
+            const double sum = dw[i] * weight_factor(op, l, d);
+            if (slot >= 0)
+                store_compensated(op, slot, l, d, sum, result.saturations);
+            else
+                store_stochastic(op.w_LD, l, d, before[i] * keep - lr * sum,
+                                 noise16(op.rounding, op.first_label + l, d), &result.saturations);
         }
     }
     assert(next == op.positives.end());  // sorted and in range
