@@ -114,7 +114,8 @@ class CudaBackend : public Backend {
     void reserve_head_report(Arena& arena);
     void reserve_ranking(Arena& arena, const Workload& workload);
     // The batch as the head's products take it, and their common arguments.
-    HeadArgs stage_head(const View& x, const View& w, bool for_update, bool on_hopper);
+    // `drop`: with weight dropout.
+    HeadArgs stage_head(const View& x, const View& w, bool for_update, bool on_hopper, bool drop);
     // Whether Hopper's kernels do this step.
     bool on_hopper(const HeadStep& op) const;
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.

@@ -198,14 +198,19 @@ __device__ __forceinline__ std::uint32_t stochastic_code(float x, std::uint32_t 
     return sign | (code > F::kTop ? F::kTop : code);
 }
 
-// x rounded to E4M3 (nearest even, saturating), as a float: what the logits of E4M3 weights see.
-__device__ __forceinline__ float nearest_e4m3(float x) {
+// x rounded to the format (nearest even, saturating), as a float.
+template <class F>
+__device__ __forceinline__ float nearest_code(float x) {
     const float magnitude = fabsf(x);
-    if (!(magnitude < E4M3::kMax)) return x != x ? x : copysignf(E4M3::kMax, x);
+    if (!(magnitude < F::kMax)) return x != x ? x : copysignf(F::kMax, x);
     // Adding and taking away a number whose last bit is the spacing rounds to a multiple of it.
     const std::uint32_t exponent = __float_as_uint(fmaxf(magnitude, 0x1p-6f)) & 0x7f800000u;
-    const float shift = __uint_as_float(exponent + ((23u - 3u) << 23));
+    const float shift = __uint_as_float(exponent + ((23u - F::kMantissa) << 23));
     return copysignf((magnitude + shift) - shift, x);
+}
+// What the logits of E4M3 weights see of x.
+__device__ __forceinline__ float nearest_e4m3(float x) {
+    return nearest_code<E4M3>(x);
 }
 
 // The four codes of a word as two pairs of BF16: exact. The code's exponent and mantissa are put where BF16

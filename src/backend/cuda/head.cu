@@ -28,6 +28,11 @@ bool on_tiles(const View& x, const View& w) {
     return x.dtype == DType::kBf16 && w.dtype != DType::kF32 && w.cols % tiles::kStep == 0;
 }
 
+// A step that kernels without dropout and compensation do not serve.
+bool has_extras(const HeadStep& op) {
+    return op.drops_weights() || op.compensates();
+}
+
 // Enough slices that every multiprocessor of a large card has two blocks.
 std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {
     const std::int64_t blocks = (padded_batch / kBatchTile) * ((width + 127) / 128);
@@ -112,32 +117,33 @@ unsigned grid(std::int64_t n) {
     return static_cast<unsigned>(n);
 }
 
-// The three products of a chunk.
-template <class S>
+// The three products of a chunk. Dropout is in all of them, compensation in the update alone.
+template <class S, bool Drop, bool Extras>
 void run_tiles(const HeadArgs& a, cudaStream_t stream) {
     const std::int64_t tiles = a.last_tile - a.first_tile, batches = a.padded_batch / kBatchTile;
     const std::int64_t columns = (a.width + tiles::kTile - 1) / tiles::kTile;
     const dim3 logit_grid(grid(tiles), grid(batches));
+    constexpr int kLogitShared = tiles::kLogitShared<S, Drop>;
     if (a.losses != nullptr) {
-        allow_shared(tiles::gradient_kernel<S, true>, tiles::kLogitShared<S>);
-        tiles::gradient_kernel<S, true><<<logit_grid, kThreads, tiles::kLogitShared<S>, stream>>>(a);
+        allow_shared(tiles::gradient_kernel<S, true, Drop>, kLogitShared);
+        tiles::gradient_kernel<S, true, Drop><<<logit_grid, kThreads, kLogitShared, stream>>>(a);
     } else {
-        allow_shared(tiles::gradient_kernel<S, false>, tiles::kLogitShared<S>);
-        tiles::gradient_kernel<S, false><<<logit_grid, kThreads, tiles::kLogitShared<S>, stream>>>(a);
+        allow_shared(tiles::gradient_kernel<S, false, Drop>, kLogitShared);
+        tiles::gradient_kernel<S, false, Drop><<<logit_grid, kThreads, kLogitShared, stream>>>(a);
     }
     check_launch("head, logits");
     if (a.dx_slices != nullptr) {
-        allow_shared(tiles::input_gradient_kernel<S>, tiles::kInputShared<S>);
-        tiles::input_gradient_kernel<S><<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads,
-                                          tiles::kInputShared<S>, stream>>>(a);
+        allow_shared(tiles::input_gradient_kernel<S, Drop>, tiles::kInputShared<S>);
+        tiles::input_gradient_kernel<S, Drop><<<dim3(grid(columns), grid(batches), grid(a.num_slices)),
+                                                kThreads, tiles::kInputShared<S>, stream>>>(a);
         check_launch("head, input gradient");
     }
-    allow_shared(tiles::update_kernel<S>, tiles::kUpdateShared<S>);
-    tiles::update_kernel<S><<<grid(columns * tiles), kThreads, tiles::kUpdateShared<S>, stream>>>(a);
+    allow_shared(tiles::update_kernel<S, Extras>, tiles::kUpdateShared<S>);
+    tiles::update_kernel<S, Extras><<<grid(columns * tiles), kThreads, tiles::kUpdateShared<S>, stream>>>(a);
     check_launch("head, update");
 }
 
-template <class S>
+template <class S, bool Drop, bool Extras>
 void run_simple(const HeadArgs& a, cudaStream_t stream) {
     constexpr std::int64_t kHalves = kLabelTile / simple::kEdge;
     const std::int64_t rows = (a.last_tile - a.first_tile) * kHalves,
@@ -145,17 +151,32 @@ void run_simple(const HeadArgs& a, cudaStream_t stream) {
     const std::int64_t columns = (a.width + simple::kEdge - 1) / simple::kEdge;
     const dim3 logit_grid(grid(rows), grid(batches));
     if (a.losses != nullptr)
-        simple::gradient_kernel<S, true><<<logit_grid, kThreads, 0, stream>>>(a);
+        simple::gradient_kernel<S, true, Drop><<<logit_grid, kThreads, 0, stream>>>(a);
     else
-        simple::gradient_kernel<S, false><<<logit_grid, kThreads, 0, stream>>>(a);
+        simple::gradient_kernel<S, false, Drop><<<logit_grid, kThreads, 0, stream>>>(a);
     check_launch("head, logits");
     if (a.dx_slices != nullptr) {
-        simple::input_gradient_kernel<S>
+        simple::input_gradient_kernel<S, Drop>
             <<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads, 0, stream>>>(a);
         check_launch("head, input gradient");
     }
-    simple::update_kernel<S><<<grid(columns * rows), kThreads, 0, stream>>>(a);
+    simple::update_kernel<S, Extras><<<grid(columns * rows), kThreads, 0, stream>>>(a);
     check_launch("head, update");
+}
+
+template <class S>
+void run_chunk(const HeadArgs& a, bool tiled, cudaStream_t stream) {
+    const auto run = [&](auto drop, auto extras) {
+        if constexpr (!std::is_same_v<S, StorageF32>)
+            if (tiled) return run_tiles<S, drop.value, extras.value>(a, stream);
+        run_simple<S, drop.value, extras.value>(a, stream);
+    };
+    if (a.weight_dropout.threshold > 0)
+        run(std::true_type(), std::true_type());
+    else if (a.slots != nullptr)
+        run(std::false_type(), std::true_type());
+    else
+        run(std::false_type(), std::false_type());
 }
 
 template <class S>
@@ -232,11 +253,11 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
 }
 
 bool CudaBackend::on_hopper(const HeadStep& op) const {
-    return properties_.major == 9 &&
+    return properties_.major == 9 && !has_extras(op) &&
            hopper::takes(op.x_BD, op.w_LD, round_up(std::max<std::int64_t>(op.x_BD.rows, 1), kBatchTile));
 }
 
-HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update, bool on_hopper) {
+HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update, bool on_hopper, bool drop) {
     HeadArgs a;
     a.labels = w.rows;
     a.batch = x.rows;
@@ -256,8 +277,8 @@ HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update, 
         using In = std::remove_pointer_t<decltype(in)>;
         const auto launch = [&](auto kernel) {
             kernel<<<blocks_for(rows * a.width, kThreads), kThreads, 0, stream_>>>(
-                static_cast<const In*>(in), a.batch, rows, a.width, w.dtype == DType::kE4M3, tiled && codes,
-                for_update ? head_.x_update.data : nullptr, head_.x_logit.data);
+                static_cast<const In*>(in), a.batch, rows, a.width, w.dtype == DType::kE4M3,
+                tiled && codes && !drop, for_update ? head_.x_update.data : nullptr, head_.x_logit.data);
         };
         tiled ? launch(stage_batch_kernel<In, true>) : launch(stage_batch_kernel<In, false>);
     });
@@ -271,7 +292,7 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     if (count > head_.positive_labels.size())
         throw DeviceError("head: more positives in a batch than were planned for");
     const bool on_hopper = this->on_hopper(op);
-    HeadArgs a = stage_head(op.x_BD, op.w_LD, true, on_hopper);
+    HeadArgs a = stage_head(op.x_BD, op.w_LD, true, on_hopper, op.drops_weights());
     positive_labels_.resize(op.positives.size());
     positive_samples_.resize(op.positives.size());
     for (std::size_t i = 0; i < op.positives.size(); ++i) {
@@ -298,6 +319,12 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     a.rounding = op.rounding;
     a.rounding_keys = philox_keys(op.rounding.seed);
     a.first_label = op.first_label;
+    if (has_extras(op)) {
+        a.weight_dropout = dropout_args(op.weight_dropout);
+        a.decay = op.lr * op.weight_decay;
+        a.slots = op.compensates() ? op.slots_L.as<std::int32_t>() : nullptr;
+        a.compensation = static_cast<std::uint16_t*>(op.compensation_KD.data);
+    }
     const bool tiled = on_tiles(op.x_BD, op.w_LD);
     const std::int64_t room = head_.g.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
     std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
@@ -309,12 +336,7 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
             hopper::run_chunk(a, op.w_LD.dtype, properties_.multiProcessorCount, stream_);
             continue;
         }
-        with_storage(op.w_LD.dtype, [&](auto storage) {
-            using S = decltype(storage);
-            if constexpr (!std::is_same_v<S, StorageF32>)
-                if (tiled) return run_tiles<S>(a, stream_);
-            run_simple<S>(a, stream_);
-        });
+        with_storage(op.w_LD.dtype, [&](auto storage) { run_chunk<decltype(storage)>(a, tiled, stream_); });
     }
     if (const std::int64_t elements = op.dx_BD.size(); a.dx_slices != nullptr) {
         add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, stream_>>>(

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "backend/cuda/device_math.cuh"
 #include "base/philox.h"
 
 namespace elmo::cuda {
@@ -37,6 +38,11 @@ struct HeadArgs {
     NoiseKey rounding;
     PhiloxKeys rounding_keys{};    // of rounding.seed
     std::int64_t first_label = 0;  // noise row of label 0
+    // What only a step with extras has.
+    DropoutArgs weight_dropout;
+    float decay = 0;                        // lr * weight_decay
+    const std::int32_t* slots = nullptr;    // [L] rows of compensation, or -1; null: there is none
+    std::uint16_t* compensation = nullptr;  // bf16 [K, D]
     // Ranking.
     std::uint64_t* candidates = nullptr;        // [B, capacity]
     std::int32_t* counts = nullptr;             // [B]

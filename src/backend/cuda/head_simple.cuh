@@ -3,6 +3,7 @@
 // functors.
 #pragma once
 
+#include "backend/cuda/head_extras.cuh"
 #include "backend/cuda/head_storage.cuh"
 #include "backend/cuda/plain_product.cuh"
 
@@ -15,18 +16,20 @@ __device__ __forceinline__ float gradient_at(const HeadArgs& a, std::int64_t chu
 }
 
 // z of 64 labels and 64 texts. Grid: (halves of the chunk's tiles, halves of the batch tiles).
-template <class S>
+template <class S, bool Drop = false>
 __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t label0, std::int64_t sample0,
                                        float (&acc)[4][4]) {
     const auto* w = static_cast<const typename S::Raw*>(a.w_LD);
     const auto* x = static_cast<const float*>(a.x_logit);
     product(
         label0, sample0, a.width,
-        [&](std::int64_t l, std::int64_t d) { return l < a.labels ? S::load(w, l * a.width + d) : 0.0f; },
+        [&](std::int64_t l, std::int64_t d) {
+            return l < a.labels ? seen_weight<S, Drop>(a, w, l, d) : 0.0f;
+        },
         [&](std::int64_t d, std::int64_t b) { return b < a.batch ? x[b * a.width + d] : 0.0f; }, acc);
 }
 
-template <class S, bool WantLoss>
+template <class S, bool WantLoss, bool Drop>
 __global__ void gradient_kernel(HeadArgs a) {
     const std::int64_t label0 = a.first_tile * kLabelTile + static_cast<std::int64_t>(blockIdx.x) * kEdge;
     const std::int64_t sample0 = static_cast<std::int64_t>(blockIdx.y) * kEdge;
@@ -35,7 +38,7 @@ __global__ void gradient_kernel(HeadArgs a) {
     __shared__ std::uint32_t mask[kEdge][2];
     if (threadIdx.x < kEdge * 2) mask[threadIdx.x / 2][threadIdx.x % 2] = 0;
     float acc[4][4] = {};
-    logits<S>(a, label0, sample0, acc);
+    logits<S, Drop>(a, label0, sample0, acc);
     __syncthreads();  // the mask is clear
     for (std::int32_t i = a.tile_starts[tile] + static_cast<std::int32_t>(threadIdx.x);
          i < a.tile_starts[tile + 1]; i += kThreads) {
@@ -77,7 +80,7 @@ __global__ void rank_kernel(HeadArgs a) {
 }
 
 // Grid: (column tiles, batch tiles of 64, slices).
-template <class S>
+template <class S, bool Drop>
 __global__ void input_gradient_kernel(HeadArgs a) {
     const std::int64_t column0 = static_cast<std::int64_t>(blockIdx.x) * kEdge;
     const std::int64_t sample0 = static_cast<std::int64_t>(blockIdx.y) * kEdge, slice = blockIdx.z;
@@ -103,7 +106,7 @@ __global__ void input_gradient_kernel(HeadArgs a) {
         },
         [&](std::int64_t k, std::int64_t d) {
             const std::int64_t label = label_of(k);
-            return label < a.labels && d < a.width ? S::load(w, label * a.width + d) : 0.0f;
+            return label < a.labels && d < a.width ? seen_weight<S, Drop>(a, w, label, d) : 0.0f;
         },
         acc);
     for_each(sample0, column0, acc, [&](float x, std::int64_t b, std::int64_t d) {
@@ -112,7 +115,7 @@ __global__ void input_gradient_kernel(HeadArgs a) {
 }
 
 // Grid: halves of the chunk's tiles x column tiles, columns first.
-template <class S>
+template <class S, bool Extras>
 __global__ void update_kernel(HeadArgs a) {
     const std::int64_t columns = (a.width + kEdge - 1) / kEdge, column0 = blockIdx.x % columns * kEdge;
     const std::int64_t label0 = a.first_tile * kLabelTile + blockIdx.x / columns * kEdge;
@@ -127,6 +130,18 @@ __global__ void update_kernel(HeadArgs a) {
     for_each(label0, column0, acc, [&](float u, std::int64_t label, std::int64_t d) {
         if (label >= a.labels || d >= a.width) return;
         const std::int64_t i = label * a.width + d;
+        if constexpr (Extras) {
+            float sum[1] = {u};
+            drop<1>(a.weight_dropout, a.first_label + label, d, sum);
+            u = sum[0];
+            if constexpr (!std::is_same_v<S, StorageF32>)
+                if (bf16* c = compensation_of(a, label)) {
+                    float v[1] = {S::load(w, i)}, rest[1] = {load_float(c, d)};
+                    compensate<S, 1>(a, sum, v, rest, saturated);
+                    c[d] = __float2bfloat16_rn(rest[0]);
+                    return S::store_exact(w, i, v[0]);
+                }
+        }
         S::store(w, i, S::load(w, i) * a.keep - a.lr * u, a.rounding, a.first_label + label, d, saturated);
     });
     const unsigned total = __reduce_add_sync(0xffffffffu, saturated);

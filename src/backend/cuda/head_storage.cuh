@@ -38,6 +38,16 @@ struct StorageBf16 {
                                  std::int64_t column, std::uint32_t&) {
         w[i] = stochastic_bf16(x, noise16(key, row, column));
     }
+    // A number of the storage.
+    static __device__ void store_exact(Raw* w, std::int64_t i, float x) { w[i] = stochastic_bf16(x, 0); }
+    static __device__ __forceinline__ void store8_exact(Raw* w, const float (&v)[8]) {
+        elmo::cuda::store8(reinterpret_cast<bf16*>(w), v);
+    }
+    // To nearest; whether x is beyond the largest number and loses what is.
+    static __device__ __forceinline__ float nearest(float x, bool& beyond) {
+        beyond = false;
+        return __bfloat162float(__float2bfloat16_rn(x));
+    }
     using Eight = uint4;  // eight weights
     static constexpr float kUnpacked = 1.0f;
     static __device__ __forceinline__ void unpack(const Eight& eight, float (&v)[8]) { unpack8(eight, v); }
@@ -74,6 +84,20 @@ struct StorageCode {
     static __device__ void store(Raw* w, std::int64_t i, float x, const NoiseKey& key, std::int64_t row,
                                  std::int64_t column, std::uint32_t& saturated) {
         w[i] = static_cast<Raw>(stochastic_code<F>(x, noise16(key, row, column), saturated));
+    }
+    static __device__ void store_exact(Raw* w, std::int64_t i, float x) {
+        std::uint32_t saturated = 0;
+        w[i] = static_cast<Raw>(stochastic_code<F>(x, 0, saturated));
+    }
+    static __device__ __forceinline__ void store8_exact(Raw* w, const float (&v)[8]) {
+        float times[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) times[i] = v[i] * kUnpacked;
+        *reinterpret_cast<Eight*>(w) = round8(times, PhiloxBlock{});
+    }
+    static __device__ __forceinline__ float nearest(float x, bool& beyond) {
+        beyond = !(fabsf(x) <= F::kMax);
+        return beyond ? copysignf(F::kMax, x) : nearest_code<F>(x);
     }
     using Eight = uint2;  // eight weights
     static __device__ __forceinline__ void load8(const Raw* w, float (&v)[8]) {

@@ -3,6 +3,7 @@
 // the rows of a tile, two along its columns, 32 x 64 each.
 #pragma once
 
+#include "backend/cuda/head_extras.cuh"
 #include "backend/cuda/head_storage.cuh"
 #include "backend/cuda/launch.cuh"
 #include "backend/cuda/mma.cuh"
@@ -89,16 +90,18 @@ template <class S>
 constexpr int kWeightRowBytes = kStep* static_cast<int>(sizeof(typename S::Raw));
 template <class S>
 constexpr int kLogitStage = kTile* kWeightRowBytes<S> + kTile* kStep * 2;
-template <class S>
-constexpr int kLogitShared = kStages* kLogitStage<S>;
+// With dropout 8-bit weights are decoded to a tile of their own.
+template <class S, bool Drop = false>
+constexpr int kLogitShared = kStages* kLogitStage<S> +
+                             (Drop && sizeof(typename S::Raw) == 1 ? kTile * kStep * 2 : 0);
 
 // z of labels [tile * 128, + 128) and texts [batch tile * 128, + 128). With 8-bit W, x_logit has each group
 // of 16 columns permuted (stage_batch_kernel) so that the four codes a thread gets at once are its four
-// factors.
-template <class S>
+// factors; not so with dropout, where the tile is decoded before it is used.
+template <class S, bool Drop = false>
 __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t tile, std::int64_t batch_tile,
                                        unsigned char* shared, Accumulator& acc) {
-    constexpr bool kCodes = sizeof(typename S::Raw) == 1;
+    constexpr bool kCodes = sizeof(typename S::Raw) == 1 && !Drop;
     const Place at;
     const std::uint32_t base = shared_address(shared);
     const std::int64_t w_bytes = a.width * static_cast<std::int64_t>(sizeof(typename S::Raw)),
@@ -124,7 +127,15 @@ __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t tile, std
         __syncthreads();  // this step's tiles have come, and all are done with the stage refilled next
         if (step + kStages - 1 < steps) fetch_step(step + kStages - 1);
         commit_copies();
-        const std::uint32_t wt = base + step % kStages * kLogitStage<S>, xt = wt + kTile * kWeightRowBytes<S>;
+        std::uint32_t wt = base + step % kStages * kLogitStage<S>;
+        const std::uint32_t xt = wt + kTile * kWeightRowBytes<S>;
+        if constexpr (Drop) {
+            const std::uint32_t raw = wt;
+            if constexpr (sizeof(typename S::Raw) == 1) wt = base + kLogitShared<S>;
+            drop_tile<S, kTile, kStep>(a, shared + (raw - base), shared + (wt - base), tile * kTile,
+                                       step * kStep);
+            __syncthreads();  // the tile of dropped weights is whole
+        }
         std::uint32_t codes[2][4];
 #pragma unroll
         for (int k = 0; k < kStep / 16; ++k) {
@@ -160,7 +171,7 @@ __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t tile, std
 }
 
 // g of the tile, and its part of the loss. Grid: (tiles of the chunk, batch tiles).
-template <class S, bool WantLoss>
+template <class S, bool WantLoss, bool Drop>
 __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ __align__(16) std::uint32_t mask[kTile][kTile / 32];
@@ -170,7 +181,7 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {
     for (int i = threadIdx.x; i < kTile * kTile / 32; i += kThreads)
         mask[i / (kTile / 32)][i % (kTile / 32)] = 0;
     Accumulator acc;
-    logits<S>(a, tile, batch_tile, shared, acc);
+    logits<S, Drop>(a, tile, batch_tile, shared, acc);
     __syncthreads();  // the mask is clear, and all are done with the stages
     const std::int32_t first = a.tile_starts[tile], last = a.tile_starts[tile + 1];
     for (std::int32_t i = first + static_cast<std::int32_t>(threadIdx.x); i < last; i += kThreads) {
@@ -256,7 +267,7 @@ constexpr int kInputShared = kStages* kInputStage<S> + (sizeof(typename S::Raw) 
 
 // dx[texts of a batch tile, 128 columns] of the tiles of one slice (tile % slices == slice), continued from
 // chunk to chunk. Grid: (column tiles, batch tiles, slices).
-template <class S>
+template <class S, bool Drop>
 __global__ void __launch_bounds__(kThreads, 2) input_gradient_kernel(HeadArgs a) {
     constexpr bool kCodes = sizeof(typename S::Raw) == 1;
     constexpr int kRawRow = kTile * static_cast<int>(sizeof(typename S::Raw));
@@ -310,7 +321,14 @@ __global__ void __launch_bounds__(kThreads, 2) input_gradient_kernel(HeadArgs a)
         commit_copies();
         const std::uint32_t gt = base + step % kStages * kInputStage<S>;
         std::uint32_t wt = gt + kStep * kTile * 2;
-        if constexpr (kCodes) {
+        if constexpr (Drop) {
+            const std::uint32_t raw = wt;
+            if constexpr (kCodes) wt = decoded;
+            const std::int64_t label =
+                (begin + step / (kTile / kStep) * a.num_slices) * kTile + step % (kTile / kStep) * kStep;
+            drop_tile<S, kStep, kTile>(a, shared + (raw - base), shared + (wt - base), label, first_column);
+            __syncthreads();  // the tile of dropped weights is whole
+        } else if constexpr (kCodes) {
             // 64 rows of 8 pieces of 16 codes: two pieces a thread.
             const unsigned char* raw = shared + (wt - base);
             unsigned char* to = shared + (decoded - base);
@@ -358,7 +376,7 @@ constexpr int kUpdateShared = kUpdateStages* kUpdateStage +
 
 // W = SR(W keep - lr g X) of 128 labels and 128 columns. The tile of W comes to shared memory while the
 // product runs. Grid: tiles of the chunk x column tiles, columns first.
-template <class S>
+template <class S, bool Extras>
 __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
     using Raw = typename S::Raw;
     constexpr int kRawRow = kTile * static_cast<int>(sizeof(Raw));
@@ -441,9 +459,21 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
         S::load8(reinterpret_cast<const Raw*>(shared + kWeights + tile_offset<kRawRow>(row, bytes / 16) +
                                               bytes % 16),
                  v);
+        const std::int64_t label = tile * kTile + row, column = first_column + place;
+        if constexpr (Extras) {
+            drop<8>(a.weight_dropout, a.first_label + label, column, u);
+            if (bf16* c = compensation_of(a, label)) {
+                float rest[8];
+                load8(c + column, rest);
+                as_they_are<S>(v);
+                compensate<S, 8>(a, u, v, rest, saturated);
+                store8(c + column, rest);
+                S::store8_exact(w + label * a.width + column, v);
+                continue;
+            }
+        }
 #pragma unroll
         for (int j = 0; j < 8; ++j) v[j] = fmaf(-a.lr * S::kUnpacked, u[j], v[j] * a.keep);
-        const std::int64_t label = tile * kTile + row, column = first_column + place;
         store8<S>(w + label * a.width + column, v,
                   noise_block(a.rounding, a.first_label + label, column >> 3), saturated);
     }
