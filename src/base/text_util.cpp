@@ -81,6 +81,17 @@ std::int64_t parse_bytes(std::string_view text) {
     return static_cast<std::int64_t>(bytes);
 }
 
+double parse_share(std::string_view text) {
+    double number = 0;
+    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const std::string_view unit(rest, text.data() + text.size() - rest);
+    const double share = unit == "%" ? number / 100 : number;
+    if (status != std::errc() || !(unit.empty() || unit == "%") || !(share >= 0 && share <= 1))
+        throw ConfigError(
+            fmt::format("expected a share such as 20% or 0.2, at most 1, found '{}'", quoted(text)));
+    return share;
+}
+
 std::size_t find_invalid_utf8(std::string_view text) {
     const auto* s = reinterpret_cast<const unsigned char*>(text.data());
     const std::size_t n = text.size();

@@ -16,5 +16,7 @@ std::string read_file(const std::filesystem::path& path);
 
 // "512", "64KiB", "2GiB", "1.5G": a number of bytes. ConfigError otherwise.
 std::int64_t parse_bytes(std::string_view text);
+// "20%" or "0.2": from 0 to 1. ConfigError otherwise.
+double parse_share(std::string_view text);
 
 }  // namespace elmo

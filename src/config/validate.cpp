@@ -85,6 +85,18 @@ void check_max_memory(const std::string& value) {
     if (bytes <= 0) refuse("max_memory", "a size above 0 such as 8GiB", fmt::format("'{}'", quoted(value)));
 }
 
+void check_head_kahan(const Config& c) {
+    double share_of_labels = 0;
+    try {
+        share_of_labels = parse_share(c.head_kahan);
+    } catch (const ConfigError& error) {
+        throw ConfigError(fmt::format("head_kahan: {}", error.what()));
+    }
+    if (share_of_labels > 0 && c.precision == "fp32")
+        refuse("head_kahan", "0 with precision fp32, whose updates are not rounded to fewer bits",
+               fmt::format("'{}'", quoted(c.head_kahan)));
+}
+
 }  // namespace
 
 void validate(const Config& c) {
@@ -114,6 +126,8 @@ void validate(const Config& c) {
     if (c.encoder_dropout != -1) share("encoder_dropout", c.encoder_dropout);
 
     one_of("precision", c.precision, {"auto", "fp32", "bf16", "fp8", "e3m4"});
+    check_head_kahan(c);
+    share("weight_dropout", c.weight_dropout);
     in_range("labels", c.labels, 0, kMaxLabels);
     in_range("chunks", c.chunks, 0, kMaxLabels);
 

@@ -31,8 +31,17 @@ std::string precision_of(DType dtype) {
     }
 }
 
-Head::Head(std::int64_t labels, std::int64_t width, DType dtype, std::int64_t chunks, Backend& backend)
-    : labels_(labels), width_(width), dtype_(dtype), chunks_(chunks), backend_(backend) {
+Head::Head(std::int64_t labels, std::int64_t width, DType dtype, std::int64_t chunks, Backend& backend,
+           const HeadExtras& extras)
+    : labels_(labels),
+      width_(width),
+      dtype_(dtype),
+      chunks_(chunks),
+      backend_(backend),
+      weight_dropout_(extras.weight_dropout),
+      compensation_(labels, width, extras.compensated_rows, backend) {
+    if (extras.compensated_rows > 0 && dtype == DType::kF32)
+        throw ConfigError("a compensation needs weights of 16 or 8 bits, found fp32");
     if (labels < 1 || width < 1 || chunks < 1)
         throw ConfigError(
             fmt::format("a head needs labels, width and chunks of at least 1, found {}, {} and {}", labels,
@@ -49,6 +58,7 @@ std::int64_t Head::mapped_bytes() const {
 
 void Head::allocate(Arena& arena) {
     pieces_ = {{0, arena.allocate("head/weights", dtype_, labels_, width_)}};
+    compensation_.allocate(arena);
     mapped_.clear();
 }
 
@@ -60,8 +70,20 @@ void Head::initialise(std::uint64_t seed) {
 HeadStepResult Head::step(View x_BD, std::span<const Positive> positives, float lr, float weight_decay,
                           std::uint64_t seed, std::uint64_t step, bool want_loss, View dx_BD) {
     assert(mapped_.empty());
-    return backend_.head_step({x_BD, pieces_.front().w, positives, lr, weight_decay,
-                               NoiseKey{seed, step, streams::kHeadRounding}, chunks_, dx_BD, want_loss});
+    HeadStep op;
+    op.x_BD = x_BD;
+    op.w_LD = pieces_.front().w;
+    op.positives = positives;
+    op.lr = lr;
+    op.weight_decay = weight_decay;
+    op.rounding = {seed, step, streams::kHeadRounding};
+    op.num_chunks = chunks_;
+    op.dx_BD = dx_BD;
+    op.want_loss = want_loss;
+    op.compensation_KD = compensation_.values();
+    op.slots_L = compensation_.slots();
+    op.weight_dropout = {weight_dropout_, {seed, step, streams::kWeightDropout}};
+    return backend_.head_step(op);
 }
 
 std::vector<TopK> Head::topk(View x_BD, std::int64_t k) const {

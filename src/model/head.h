@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "io/safetensors.h"
+#include "model/head_compensation.h"
 
 namespace elmo {
 
@@ -19,12 +20,19 @@ namespace elmo {
 DType head_dtype(const std::string& precision);
 std::string precision_of(DType dtype);
 
+// What a head's training may have besides: see HeadStep.
+struct HeadExtras {
+    std::int64_t compensated_rows = 0;
+    float weight_dropout = 0;
+};
+
 class Head {
   public:
     static constexpr std::int64_t kShardBytes = std::int64_t{2} << 30;
 
     // chunks: label chunks of a step; results do not depend on it.
-    Head(std::int64_t labels, std::int64_t width, DType dtype, std::int64_t chunks, Backend& backend);
+    Head(std::int64_t labels, std::int64_t width, DType dtype, std::int64_t chunks, Backend& backend,
+         const HeadExtras& extras = {});
     // For prediction: W stays in the mapped files, nothing is copied. DataError names the file and what is
     // wrong: a missing shard, rows that do not follow one another, a wrong dtype or width.
     static Head map(const std::filesystem::path& folder, Backend& backend);
@@ -35,8 +43,10 @@ class Head {
     // W as the arena holds it; empty when mapped.
     View weights() const { return mapped_.empty() ? pieces_.front().w : View{}; }
     std::int64_t mapped_bytes() const;
+    HeadCompensation& compensation() { return compensation_; }
+    const HeadCompensation& compensation() const { return compensation_; }
 
-    // Plans or takes W.
+    // Plans or takes W, and the compensation.
     void allocate(Arena& arena);
     // N(0, 0.02) by addressed noise, stochastically rounded to the format.
     void initialise(std::uint64_t seed);
@@ -67,6 +77,8 @@ class Head {
     DType dtype_;
     std::int64_t chunks_;
     Backend& backend_;
+    float weight_dropout_;
+    HeadCompensation compensation_;
     std::vector<Piece> pieces_;        // one in the arena; one a shard when mapped
     std::vector<SafeTensors> mapped_;  // what the pieces point into
 };

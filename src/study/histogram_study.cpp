@@ -75,6 +75,11 @@ BarChart chart_of(std::size_t kind, const std::map<std::int64_t, HeadProbe::Hist
 Study histogram_study(const StudyRequest& request) {
     Config config = request.config;
     if (config.data.empty()) throw ConfigError("data: expected a data set to train on, found none");
+    if (config.weight_dropout > 0)
+        throw ConfigError(
+            fmt::format("weight_dropout: expected 0, found {}: the histogram looks at the stored weights and "
+                        "what follows from them; give --weight-dropout 0",
+                        config.weight_dropout));
     config.out = request.config.out + "/run";
     config.overwrite = std::filesystem::exists(config.out);
     config.resume = false;

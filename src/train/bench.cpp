@@ -112,6 +112,14 @@ struct RandomBatch {
     }
 };
 
+// Compensated rows spread evenly over the labels.
+void start_compensation(Head& head) {
+    const std::int64_t rows = head.compensation().rows();
+    std::vector<std::int64_t> labels;
+    for (std::int64_t i = 0; i < rows; ++i) labels.push_back(head.labels() * i / rows);
+    head.compensation().start(labels);
+}
+
 // The whole step, or the encoder's part of it.
 void bench_model(const Config& config, bool with_head, BenchResult& result) {
     const EncoderSpec spec = spec_without_data(config);
@@ -123,6 +131,7 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
     session.allocate();
     session.encoder().initialise(config.seed);
     session.head().initialise(config.seed);
+    start_compensation(session.head());
     result.device = session.backend().describe();
     result.memory = session.plan();
 
@@ -205,7 +214,8 @@ void bench_head(const Config& config, BenchResult& result) {
     workload.head_dtype = head_dtype(config.precision);
     workload.positives = workload.batch * kPositivesPerText;
     workload.chunks = config.chunks > 0 ? config.chunks : backend->preferred_chunks(workload);
-    Head head(config.labels, width, workload.head_dtype, workload.chunks, *backend);
+    Head head(config.labels, width, workload.head_dtype, workload.chunks, *backend,
+              {compensated_labels(config, config.labels), static_cast<float>(config.weight_dropout)});
     View x_BD, dx_BD;
     const auto lay_out = [&](Arena& arena) {
         head.allocate(arena);
@@ -226,6 +236,7 @@ void bench_head(const Config& config, BenchResult& result) {
     Arena arena(backend->allocate(plan.arena_bytes));
     lay_out(arena);
     head.initialise(config.seed);
+    start_compensation(head);
     backend->fill_normal({x_BD, 0.3f, kInputs, kInputs, 0});
     result.device = backend->describe();
     result.memory = plan;

@@ -84,7 +84,7 @@ void write_counts(const fs::path& file, const std::vector<std::int64_t>& counts)
 }
 
 void write_files(const fs::path& path, const CheckpointParts& parts, const RunState& state,
-                 bool with_optimizer) {
+                 bool to_continue) {
     parts.encoder.save_weights(path);
     parts.head.save(path);
     save_tokenizer(path, parts.tokenizer, parts.max_length);
@@ -92,7 +92,9 @@ void write_files(const fs::path& path, const CheckpointParts& parts, const RunSt
     write_counts(path / kCounts, parts.labels.counts);
     write_file_atomically(path / kRecipe, stored_recipe(parts.config));
     write_state(path / kState, state);
-    if (with_optimizer) parts.encoder.save_state(path / kOptimizer);
+    if (!to_continue) return;
+    if (!parts.config.freeze_encoder) parts.encoder.save_state(path / kOptimizer);
+    if (parts.head.compensation().rows() > 0) parts.head.compensation().save(path / kHeadCompensationFile);
 }
 
 // A run's folder has best/ and last/; a checkpoint's folder has a manifest itself.
@@ -142,9 +144,9 @@ void copy_to(const fs::path& from, const fs::path& to) {
 }  // namespace
 
 void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const RunState& state,
-                     bool with_optimizer) {
+                     bool to_continue) {
     replace_checkpoint(target,
-                       [&](const fs::path& folder) { write_files(folder, parts, state, with_optimizer); });
+                       [&](const fs::path& folder) { write_files(folder, parts, state, to_continue); });
 }
 
 void derive_checkpoint(const fs::path& target, const Checkpoint& from, const LabelTable& labels,
@@ -152,7 +154,8 @@ void derive_checkpoint(const fs::path& target, const Checkpoint& from, const Lab
                        const Config* config) {
     replace_checkpoint(target, [&](const fs::path& folder) {
         for (const std::string& name : from.files())
-            if (!is_head(name) && name != kState && name != kNames && name != kCounts && name != kOptimizer)
+            if (!is_head(name) && name != kState && name != kNames && name != kCounts && name != kOptimizer &&
+                name != kHeadCompensationFile)
                 copy_to(from.folder() / name, folder / name);
         if (!labels.names.empty()) write_names(folder / kNames, labels.names);
         write_counts(folder / kCounts, labels.counts);

@@ -8,6 +8,7 @@
 //   recipe.toml                           the whole configuration
 //   state.json                            where the run stands
 //   optimizer.safetensors                 the encoder's optimiser (last checkpoint only)
+//   head_compensation.safetensors         of the head's compensated rows (last checkpoint only)
 //   manifest.json                         sizes and checksums of all of these
 #pragma once
 
@@ -60,15 +61,18 @@ struct CheckpointParts {
     const LabelTable& labels;
 };
 
+inline constexpr const char* kHeadCompensationFile = "head_compensation.safetensors";
+
 // Writes the folder under a temporary name and swaps it in. Whatever fails (DataError names file and reason),
-// the checkpoint that was there stays.
+// the checkpoint that was there stays. `to_continue`: with what only a continued run needs, the state of the
+// optimiser (of an encoder that is trained) and the head's compensation.
 void save_checkpoint(const std::filesystem::path& folder, const CheckpointParts& parts, const RunState& state,
-                     bool with_optimizer);
+                     bool to_continue);
 
 class Checkpoint;
 // A checkpoint with encoder, tokenizer and recipe of `from` by their bytes, and other labels:
-// write_head(folder) writes their head. Without the optimiser's state. Written as save_checkpoint does. With
-// a configuration, that is its recipe.
+// write_head(folder) writes their head. Without what only a continued run needs. Written as save_checkpoint
+// does. With a configuration, that is its recipe.
 void derive_checkpoint(const std::filesystem::path& folder, const Checkpoint& from, const LabelTable& labels,
                        const RunState& state,
                        const std::function<void(const std::filesystem::path& folder)>& write_head,

@@ -83,10 +83,12 @@ std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vect
 Config with_run_training(const Config& given, const Checkpoint& checkpoint, std::int64_t max_length) {
     Config config = given;
     const Config defaults;
-    for (const char* key : {"head_lr", "head_weight_decay", "dropout", "schedule", "seed", "batch_size"})
+    for (const char* key :
+         {"head_lr", "head_weight_decay", "dropout", "weight_dropout", "schedule", "seed", "batch_size"})
         if (get_option(given, key) == get_option(defaults, key))
             set_option(config, key, get_option(checkpoint.config(), key));
     config.precision = checkpoint.config().precision;
+    config.head_kahan = "0";  // how frequent a new label is, is not known
     config.max_length = max_length;
     config.test_share = 0;  // every row counts
     config.validation = "0";

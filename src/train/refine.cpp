@@ -52,6 +52,8 @@ Config config_of(const Config& run, const Config& given) {
     if (config.data.empty()) config.data = run.data;
     config.freeze_encoder = true;
     config.accumulate = 1;
+    config.head_kahan = "0";  // a head is refined without them
+    config.weight_dropout = 0;
     return config;
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/log.h"
 #include "base/text_util.h"
@@ -149,6 +150,25 @@ LabelTable RunData::labels() const {
         for (std::int64_t label = 0; label < dataset_->num_labels(); ++label)
             table.names.push_back(dataset_->label_name(label));
     return table;
+}
+
+std::vector<std::int64_t> RunData::frequent_labels(std::int64_t count) const {
+    const Split& train = dataset_->train();
+    std::vector<std::int64_t> rows_of(static_cast<std::size_t>(dataset_->num_labels()));
+    for (const std::int64_t row : split_validation(config_, train.rows()).train)
+        for (const std::uint32_t label : train.labels.row(row)) ++rows_of[label];
+    std::vector<std::int64_t> order(rows_of.size());
+    std::iota(order.begin(), order.end(), std::int64_t{0});
+    const auto comes_first = [&](std::int64_t a, std::int64_t b) {
+        const std::int64_t rows_a = rows_of[static_cast<std::size_t>(a)],
+                           rows_b = rows_of[static_cast<std::size_t>(b)];
+        return rows_a > rows_b || (rows_a == rows_b && a < b);
+    };
+    assert(0 <= count && count <= static_cast<std::int64_t>(order.size()));
+    std::nth_element(order.begin(), order.begin() + count, order.end(), comes_first);
+    order.resize(static_cast<std::size_t>(count));
+    std::sort(order.begin(), order.end());
+    return order;
 }
 
 }  // namespace elmo

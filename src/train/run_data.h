@@ -52,6 +52,9 @@ class RunData {
     // Fills the facts by which a run knows its data again.
     void describe(RunState& state) const;
     LabelTable labels() const;
+    // The `count` labels that most of the rows that train carry, ascending; of equal ones the lower label.
+    // Neither validation rows nor label texts count.
+    std::vector<std::int64_t> frequent_labels(std::int64_t count) const;
 
   private:
     Config config_;

@@ -3,12 +3,19 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "train/recompute.h"
 
 namespace elmo {
+
+std::int64_t compensated_labels(const Config& config, std::int64_t labels) {
+    const double share = parse_share(config.head_kahan);
+    if (share == 0) return 0;
+    return std::clamp<std::int64_t>(std::llround(share * static_cast<double>(labels)), 1, labels);
+}
 
 std::unique_ptr<Backend> make_backend(const Config& config) {
     if (config.device == "cpu") return make_cpu_backend(config.cpu_products);
@@ -32,6 +39,8 @@ Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& 
         shape_.labels = head_->labels();
         if (backend_->host_memory()) shape_.mapped_bytes += head_->mapped_bytes();
     }
+    if (shape.training)
+        head_extras_ = {compensated_labels(config, shape_.labels), static_cast<float>(config.weight_dropout)};
     workload_.batch = shape.batch;
     workload_.tokens = shape.tokens;
     workload_.longest = shape.longest;
@@ -94,8 +103,8 @@ void Session::lay_out(Arena& arena) {
 void Session::dry_run(std::int64_t chunks) {
     workload_.chunks = chunks;
     if (!maps_head())
-        head_ =
-            std::make_unique<Head>(shape_.labels, workload_.width, workload_.head_dtype, chunks, *backend_);
+        head_ = std::make_unique<Head>(shape_.labels, workload_.width, workload_.head_dtype, chunks,
+                                       *backend_, head_extras_);
     Arena arena;
     lay_out(arena);
     plan_.segments = arena.segments();

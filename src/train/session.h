@@ -38,6 +38,9 @@ struct RunShape {
     std::int64_t table_bytes = 0;   // row orders, label counts: ordinary memory that grows with the data
 };
 
+// How many labels head_kahan's share is: at least one where it is not zero.
+std::int64_t compensated_labels(const Config& config, std::int64_t labels);
+
 std::unique_ptr<Backend> make_backend(const Config& config);  // device and cpu_products; ConfigError
 
 // Resident memory at the first call, that is when the verb began. Later data, mapped or allocated, is
@@ -86,6 +89,7 @@ class Session {
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Encoder> encoder_;
     std::unique_ptr<Head> head_;
+    HeadExtras head_extras_;
     Workload workload_;
     MemoryReport plan_;
     std::unique_ptr<Arena> arena_;

@@ -47,6 +47,8 @@ Trainer::Trainer(RunFolder& folder, const Config& config, const std::atomic<bool
     } else {
         session_.encoder().initialise(config_.seed);
         session_.head().initialise(config_.seed);
+        HeadCompensation& compensation = session_.head().compensation();
+        if (compensation.rows() > 0) compensation.start(data_.frequent_labels(compensation.rows()));
     }
 }
 
@@ -65,6 +67,8 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     state_ = was;
     session_.encoder().load_weights(checkpoint.folder());
     session_.head().load(checkpoint.folder());
+    HeadCompensation& compensation = session_.head().compensation();
+    if (compensation.rows() > 0) compensation.load(checkpoint.folder() / kHeadCompensationFile);
     if (config_.freeze_encoder) return;
     if (!checkpoint.has_optimizer())
         throw DataError(
@@ -166,11 +170,11 @@ void Trainer::log_step(double loss) {
     logged_texts_ = logged_tokens_ = 0;
 }
 
-void Trainer::save(const std::filesystem::path& folder, bool with_optimizer) {
+void Trainer::save(const std::filesystem::path& folder, bool to_continue) {
     save_checkpoint(
         folder,
         {config_, session_.encoder(), session_.head(), data_.tokenizer(), data_.max_length(), labels_},
-        state_, with_optimizer && !config_.freeze_encoder);
+        state_, to_continue);
     log_->event("checkpoint", state_.step, {{"folder", folder.filename().string()}});
 }
 
@@ -249,6 +253,9 @@ void Trainer::announce() const {
                              data_.max_length()));
     if (!precision_note_.empty()) log_info(precision_note_);
     for (const std::string& line : explain_precision(config_, session_.backend())) log_info(line);
+    if (const std::int64_t rows = session_.head().compensation().rows(); rows > 0)
+        log_info(fmt::format("the {} most frequent labels are updated with compensation (head_kahan {})",
+                             with_commas(rows), config_.head_kahan));
     log_info(fmt::format("{}; {} of memory planned", session_.backend().describe(),
                          human_bytes(session_.plan().total_bytes())));
 }

@@ -54,7 +54,7 @@ class Trainer {
     const std::vector<Positive>& positives_of(const Batch& batch);
     void log_step(double loss);
     void validate_and_save();
-    void save(const std::filesystem::path& folder, bool with_optimizer);
+    void save(const std::filesystem::path& folder, bool to_continue);
     double epoch() const {
         return static_cast<double>(state_.step) / static_cast<double>(state_.steps_per_epoch);
     }

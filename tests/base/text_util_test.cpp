@@ -27,6 +27,16 @@ TEST(ParseBytes, RefusesWhatIsNoSize) {
         EXPECT_THROW(parse_bytes(text), ConfigError) << text;
 }
 
+TEST(ParseShare, PercentOrFraction) {
+    EXPECT_EQ(parse_share("0"), 0);
+    EXPECT_EQ(parse_share("0.2"), 0.2);
+    EXPECT_EQ(parse_share("20%"), 0.2);
+    EXPECT_EQ(parse_share("1"), 1);
+    EXPECT_EQ(parse_share("100%"), 1);
+    for (const char* text : {"", "%", "-1", "1.1", "101%", "20 %", "nan", "inf", "20%x"})
+        EXPECT_THROW(parse_share(text), ConfigError) << text;
+}
+
 TEST(HumanBytes, PicksTheUnit) {
     EXPECT_EQ(human_bytes(0), "0 B");
     EXPECT_EQ(human_bytes(1023), "1023 B");

@@ -220,6 +220,8 @@ TEST(Validate, RefusesValuesOutOfRange) {
         {"dropout", {"1", "-0.1"}},
         {"encoder_dropout", {"-0.5", "1"}},
         {"precision", {"fp16", ""}},
+        {"head_kahan", {"", "-0.1", "101%", "1.5", "half", "20%%", "nan"}},
+        {"weight_dropout", {"1", "-0.1"}},
         {"labels", {"-1"}},
         {"chunks", {"-1"}},
         {"batch_size", {"0", "-1"}},
@@ -267,9 +269,9 @@ TEST(Validate, RefusesValuesOutOfRange) {
 }
 
 TEST(Validate, RefusesNan) {
-    for (double Config::*field :
-         {&Config::epochs, &Config::head_lr, &Config::dropout, &Config::encoder_dropout, &Config::beta1,
-          &Config::epsilon, &Config::threshold, &Config::eval_every}) {
+    for (double Config::*field : {&Config::epochs, &Config::head_lr, &Config::dropout,
+                                  &Config::encoder_dropout, &Config::weight_dropout, &Config::beta1,
+                                  &Config::epsilon, &Config::threshold, &Config::eval_every}) {
         Config config;
         config.*field = std::nan("");
         EXPECT_THROW(validate(config), ConfigError);
@@ -286,6 +288,15 @@ TEST(Validate, TakesWhatIsMeant) {
     EXPECT_NO_THROW(validate(config));
     config.validation = "0";
     EXPECT_NO_THROW(validate(config));
+    for (const char* share : {"20%", "0.2", "100%", "0"}) {
+        config.head_kahan = share;
+        EXPECT_NO_THROW(validate(config));
+    }
+    config.precision = "fp32";
+    EXPECT_NO_THROW(validate(config));
+    config.head_kahan = "1%";
+    EXPECT_THROW(validate(config), ConfigError);
+    config.precision = "fp8";
     config.resume = config.overwrite = true;
     EXPECT_THROW(validate(config), ConfigError);
 }

@@ -50,6 +50,38 @@ TEST(Plan, CountsTheWeightsOfTheHeadOnceInTheirFormat) {
     }
 }
 
+TEST(Plan, ShowsTheCompensation) {
+    Config config;
+    config.labels = 1001;
+    config.width = 64;
+    config.vocab_size = 100;
+    config.batch_size = 8;
+    const auto head_bytes = [&] {
+        std::vector<std::pair<std::string, std::int64_t>> bytes;
+        for (const Segment& segment : plan_memory(config).segments)
+            if (segment.name.rfind("head/", 0) == 0) bytes.emplace_back(segment.name, segment.bytes);
+        return bytes;
+    };
+    using Bytes = std::vector<std::pair<std::string, std::int64_t>>;
+    const auto planned = [](std::int64_t bytes) {
+        return (bytes + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+    };
+    for (const auto& [precision, each] : {std::pair("bf16", 2), std::pair("fp8", 1), std::pair("e3m4", 1)}) {
+        config.precision = precision;
+        const std::pair<std::string, std::int64_t> weights = {"head/weights", planned(1001 * 64 * each)};
+        config.head_kahan = "0";
+        EXPECT_EQ(head_bytes(), Bytes{weights});
+        for (const char* share : {"20%", "0.2"}) {
+            config.head_kahan = share;
+            EXPECT_EQ(head_bytes(), (Bytes{weights,
+                                           {"head/compensation", planned(200 * 64 * 2)},
+                                           {"head/compensation_slots", planned(1001 * 4)}}));
+        }
+    }
+    config.head_kahan = "0.0001%";  // one label at least
+    EXPECT_EQ(head_bytes()[1].second, planned(64 * 2));
+}
+
 TEST(Plan, NothingOfTheHeadsStepIsAliveInTheBackward) {
     Config config;
     config.labels = 100;

@@ -140,10 +140,17 @@ TEST_F(GpuTrain, WaitingDoesNotChangeABit) {
     }
 }
 
+// Plain, and with compensated rows and weight dropout.
 TEST_F(GpuTrain, KilledRunEndsWithTheSameBytes) {
-    for (const TinyModel& model : {kModels[1], kModels[2]}) {
+    for (const auto& [model, extras] : {std::pair(kModels[1], false), std::pair(kModels[2], false),
+                                        std::pair(kModels[1], true), std::pair(kModels[2], true)}) {
         SCOPED_TRACE(model.name);
-        Config config = config_of(model, std::string(model.name) + "-whole");
+        const std::string name = std::string(model.name) + (extras ? "-extras" : "-plain");
+        Config config = config_of(model, name + "-whole");
+        if (extras) {
+            config.head_kahan = "20%";
+            config.weight_dropout = 0.2;
+        }
         config.precision = "e3m4";
         config.steps = 400;
         config.save_every = 20;
@@ -151,7 +158,7 @@ TEST_F(GpuTrain, KilledRunEndsWithTheSameBytes) {
         config.eval_every = 7;
         run(config);
         const std::string whole = config.out;
-        config.out = temp / (std::string(model.name) + "-killed");
+        config.out = temp / (name + "-killed");
         EXPECT_EQ(train_and_kill_twice(config, temp / "recipe.toml"), 2)
             << "the run ended before it could be killed";
         EXPECT_GT(Checkpoint(config.out, "last").state().step, 0);

@@ -1,0 +1,45 @@
+// The compensation of some of the head's rows, which are updated by Kahan summation instead of stochastic
+// rounding: BF16 [K, D] and, for each label, its row there. It is state of training: saved beside the head
+// for a run that is to be continued, never needed to predict.
+//
+// File: one safetensors with "labels" (I64 [K], ascending) and "compensation" (BF16 [K, D], in their order).
+#pragma once
+
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "backend/backend.h"
+
+namespace elmo {
+
+class HeadCompensation {
+  public:
+    // For `rows` of a head's labels, chosen later; 0 for none, which takes no memory.
+    HeadCompensation(std::int64_t labels, std::int64_t width, std::int64_t rows, Backend& backend);
+
+    std::int64_t rows() const { return rows_; }
+    // Plans or takes the memory.
+    void allocate(Arena& arena);
+    // Says which labels have one (ascending, rows() of them); it starts at zero. Before this and load() no
+    // label has.
+    void start(std::span<const std::int64_t> labels);
+
+    // For HeadStep; empty while no label has one.
+    View values() const { return chosen_.empty() ? View{} : values_KD_; }
+    View slots() const { return chosen_.empty() ? View{} : slots_L_; }
+
+    void save(const std::filesystem::path& file) const;
+    // DataError, naming the file, for another shape and for labels that do not ascend or are beyond the head.
+    void load(const std::filesystem::path& file);
+
+  private:
+    void choose(std::span<const std::int64_t> labels);
+
+    std::int64_t labels_, width_, rows_;
+    Backend& backend_;
+    std::vector<std::int64_t> chosen_;
+    View values_KD_, slots_L_;
+};
+
+}  // namespace elmo
