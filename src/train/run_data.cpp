@@ -155,7 +155,8 @@ LabelTable RunData::labels() const {
 std::vector<std::int64_t> RunData::frequent_labels(std::int64_t count) const {
     const Split& train = dataset_->train();
     std::vector<std::int64_t> rows_of(static_cast<std::size_t>(dataset_->num_labels()));
-    for (const std::int64_t row : split_validation(config_, train.rows()).train)
+    const RowLists lists = split_validation(config_, train.rows());
+    for (const std::int64_t row : lists.train)
         for (const std::uint32_t label : train.labels.row(row)) ++rows_of[label];
     std::vector<std::int64_t> order(rows_of.size());
     std::iota(order.begin(), order.end(), std::int64_t{0});

@@ -66,6 +66,7 @@ class Session {
     Backend& backend() const { return *backend_; }
     Encoder& encoder() { return *encoder_; }
     Head& head() { return *head_; }
+    const Head& head() const { return *head_; }
     const Workload& workload() const { return workload_; }
 
     // Memory that was really taken: of the device where there is one, else of the process.
