@@ -32,6 +32,7 @@ struct Workload {
     std::int64_t labels = 0;
     std::int64_t positives = 0;  // label entries of the largest batch
     DType head_dtype = DType::kBf16;
+    bool head_row_exponents = false;  // its grid has an exponent a row
     DType encoder_dtype = DType::kBf16;
     std::int64_t chunks = 1;
     std::int64_t top_k = 0;

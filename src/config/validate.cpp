@@ -8,6 +8,7 @@
 #include <initializer_list>
 
 #include "base/text_util.h"
+#include "base/weight_grid.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
 
@@ -92,9 +93,15 @@ void check_head_kahan(const Config& c) {
     } catch (const ConfigError& error) {
         throw ConfigError(fmt::format("head_kahan: {}", error.what()));
     }
-    if (share_of_labels > 0 && c.precision == "fp32")
-        refuse("head_kahan", "0 with precision fp32, whose updates are not rounded to fewer bits",
-               fmt::format("'{}'", quoted(c.head_kahan)));
+    if (share_of_labels == 0) return;
+    const std::string found = fmt::format("'{}'", quoted(c.head_kahan));
+    if (c.precision == "fp32")
+        refuse("head_kahan", "0 with precision fp32, whose updates are not rounded to fewer bits", found);
+    if (is_grid_name(c.precision) || c.precision == "e2m5")
+        refuse("head_kahan",
+               fmt::format("0 with precision {}; bf16, fp8 and e3m4 can be compensated", c.precision), found);
+    if (c.head_rounding == "nearest")
+        refuse("head_kahan", "0 with head_rounding nearest, which puts all weights on a grid", found);
 }
 
 }  // namespace
@@ -125,7 +132,16 @@ void validate(const Config& c) {
     one_of("recompute", c.recompute, {"auto", "none", "cheap", "wide", "layers"});
     if (c.encoder_dropout != -1) share("encoder_dropout", c.encoder_dropout);
 
-    one_of("precision", c.precision, {"auto", "fp32", "bf16", "fp8", "e3m4"});
+    if (is_grid_name(c.precision))
+        parse_grid(c.precision);
+    else
+        one_of("precision", c.precision, {"auto", "fp32", "bf16", "fp8", "e3m4", "e2m5", "exmy:E,M"});
+    one_of("head_rounding", c.head_rounding, {"stochastic", "nearest"});
+    one_of("head_noise", c.head_noise, {"independent", "paired", "shared", "steps"});
+    if (c.head_rounding == "nearest" &&
+        (c.precision == "auto" || c.precision == "fp8" || c.precision == "e3m4" || c.precision == "e2m5"))
+        refuse("head_rounding nearest",
+               "precision bf16 or exmy:E,M (e3m4 is exmy:3,4,7, e2m5 is exmy:2,5,row)", c.precision);
     check_head_kahan(c);
     share("weight_dropout", c.weight_dropout);
     in_range("labels", c.labels, 0, kMaxLabels);

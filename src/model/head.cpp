@@ -8,16 +8,56 @@
 
 namespace elmo {
 
-DType head_dtype(const std::string& precision) {
+bool HeadFormat::same_numbers(const HeadFormat& other) const {
+    const auto numbers = [](const HeadFormat& format) {
+        WeightGrid grid = format.grid;
+        grid.nearest = false;
+        return format.dtype == DType::kBf16 && grid == kBf16Grid ? WeightGrid{} : grid;
+    };
+    return dtype == other.dtype && numbers(*this) == numbers(other);
+}
+
+HeadFormat head_format(const std::string& precision) {
     if (precision == "fp32") return DType::kF32;
     if (precision == "bf16") return DType::kBf16;
     if (precision == "fp8") return DType::kE4M3;
     if (precision == "e3m4") return DType::kE3M4;
-    throw ConfigError(fmt::format("precision '{}': expected fp32, bf16, fp8 or e3m4", quoted(precision)));
+    if (precision == "e2m5") {
+        HeadFormat format = DType::kU8;
+        format.grid = kE2M5Grid;
+        return format;
+    }
+    if (is_grid_name(precision)) {
+        HeadFormat format;
+        format.grid = parse_grid(precision);
+        format.dtype = format.grid.fits_bf16() ? DType::kBf16 : DType::kF32;
+        return format;
+    }
+    throw ConfigError(
+        fmt::format("precision '{}': expected fp32, bf16, fp8, e3m4, e2m5 or exmy:E,M", quoted(precision)));
 }
 
-std::string precision_of(DType dtype) {
-    switch (dtype) {
+HeadFormat head_format(const Config& config) {
+    HeadFormat format = head_format(config.precision);
+    if (config.head_rounding == "nearest" && format.dtype != DType::kF32 &&
+        (!format.grid.used() || format.dtype == DType::kU8)) {
+        if (format.dtype != DType::kBf16)
+            throw ConfigError(fmt::format(
+                "head_rounding nearest: expected precision bf16 or exmy:E,M, found {}; e3m4 is exmy:3,4,7",
+                config.precision));
+        format.grid = kBf16Grid;
+    }
+    format.grid.nearest = config.head_rounding == "nearest" && format.grid.used();
+    if (config.head_noise == "paired") format.noise = NoiseKind::kPaired;
+    if (config.head_noise == "shared") format.noise = NoiseKind::kShared;
+    if (config.head_noise == "steps") format.noise = NoiseKind::kSteps;
+    return format;
+}
+
+std::string precision_of(const HeadFormat& format) {
+    if (format.dtype == DType::kU8) return "e2m5";
+    if (!format.same_numbers(format.dtype)) return grid_name(format.grid);
+    switch (format.dtype) {
         case DType::kF32:
             return "fp32";
         case DType::kBf16:
@@ -27,26 +67,27 @@ std::string precision_of(DType dtype) {
         case DType::kE3M4:
             return "e3m4";
         default:
-            return std::string(name_of(dtype));
+            return std::string(name_of(format.dtype));
     }
 }
 
-Head::Head(std::int64_t labels, std::int64_t width, DType dtype, std::int64_t chunks, Backend& backend,
-           const HeadExtras& extras)
+Head::Head(std::int64_t labels, std::int64_t width, const HeadFormat& format, std::int64_t chunks,
+           Backend& backend, const HeadExtras& extras)
     : labels_(labels),
       width_(width),
-      dtype_(dtype),
+      format_(format),
       chunks_(chunks),
       backend_(backend),
       weight_dropout_(extras.weight_dropout),
       compensation_(labels, width, extras.compensated_rows, backend) {
-    if (extras.compensated_rows > 0 && dtype == DType::kF32)
-        throw ConfigError("a compensation needs weights of 16 or 8 bits, found fp32");
+    if (extras.compensated_rows > 0 && (format.dtype == DType::kF32 || format.grid.used()))
+        throw ConfigError(
+            fmt::format("a compensation needs weights in bf16, fp8 or e3m4, found {}", precision_of(format)));
     if (labels < 1 || width < 1 || chunks < 1)
         throw ConfigError(
             fmt::format("a head needs labels, width and chunks of at least 1, found {}, {} and {}", labels,
                         width, chunks));
-    pieces_ = {{0, {nullptr, dtype, labels, width}}};
+    pieces_ = {{0, {nullptr, format.dtype, labels, width}}};
 }
 
 std::int64_t Head::mapped_bytes() const {
@@ -57,14 +98,22 @@ std::int64_t Head::mapped_bytes() const {
 }
 
 void Head::allocate(Arena& arena) {
-    pieces_ = {{0, arena.allocate("head/weights", dtype_, labels_, width_)}};
+    pieces_ = {{0, arena.allocate("head/weights", format_.dtype, labels_, width_)}};
+    if (format_.grid.row_scaled)
+        pieces_.front().exponents = row_exponents_ =
+            arena.allocate("head/row_exponents", DType::kU8, labels_, 1);
     compensation_.allocate(arena);
     mapped_.clear();
 }
 
 void Head::initialise(std::uint64_t seed) {
-    backend_.fill_normal(
-        {pieces_.front().w, 0.02f, {seed, 0, streams::kHeadInit}, {seed, 0, streams::kHeadInit + 1}, 0});
+    backend_.fill_normal({pieces_.front().w,
+                          0.02f,
+                          {seed, 0, streams::kHeadInit},
+                          {seed, 0, streams::kHeadInit + 1},
+                          0,
+                          format_.grid,
+                          row_exponents_});
 }
 
 HeadStepResult Head::step(View x_BD, std::span<const Positive> positives, float lr, float weight_decay,
@@ -83,14 +132,21 @@ HeadStepResult Head::step(View x_BD, std::span<const Positive> positives, float 
     op.compensation_KD = compensation_.values();
     op.slots_L = compensation_.slots();
     op.weight_dropout = {weight_dropout_, {seed, step, streams::kWeightDropout}};
+    op.noise = format_.noise;
+    op.grid = format_.grid;
+    op.row_exponents_L1 = row_exponents_;
+    op.rescaling = {seed, step, streams::kHeadRescaling};
     return backend_.head_step(op);
 }
 
 std::vector<TopK> Head::topk(View x_BD, std::int64_t k) const {
-    if (pieces_.size() == 1) return backend_.head_topk({x_BD, pieces_.front().w, k});
+    const auto found_in = [&](const Piece& piece) {
+        return backend_.head_topk({x_BD, piece.w, k, format_.grid, piece.exponents});
+    };
+    if (pieces_.size() == 1) return found_in(pieces_.front());
     std::vector<TopK> best(static_cast<std::size_t>(x_BD.rows), TopK(k));
     for (const Piece& piece : pieces_) {
-        const std::vector<TopK> found = backend_.head_topk({x_BD, piece.w, k});
+        const std::vector<TopK> found = found_in(piece);
         for (std::size_t b = 0; b < best.size(); ++b)
             for (const ScoredLabel& scored : found[b].sorted())
                 best[b].offer(scored.score, piece.first_row + scored.label);

@@ -1,7 +1,8 @@
 // The classifier head: W [L, D] in one of the storage formats, its step, its top-k and its files.
 //
 // Files: head-00001-of-000NN.safetensors, each with one tensor "weight", rows [first_row, ...) of W; the
-// metadata says which. At training W lies in the arena; at prediction the pieces of W are the mapped files.
+// metadata says which, and the grid where the weights lie on one; "row_exponents" beside it where that has
+// them. At training W lies in the arena; at prediction the pieces of W are the mapped files.
 #pragma once
 
 #include <filesystem>
@@ -11,14 +12,28 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "elmo/config.h"
 #include "io/safetensors.h"
 #include "model/head_compensation.h"
 
 namespace elmo {
 
-// "fp32", "bf16", "fp8", "e3m4" and back; ConfigError for another name.
-DType head_dtype(const std::string& precision);
-std::string precision_of(DType dtype);
+// How the weights are stored and rounded.
+struct HeadFormat {
+    DType dtype = DType::kBf16;
+    WeightGrid grid;  // that BF16 or F32 weights lie on, or whose codes are U8; unused: the dtype's numbers
+    NoiseKind noise = NoiseKind::kIndependent;
+
+    HeadFormat(DType stored = DType::kBf16) : dtype(stored) {}  // NOLINT: a dtype is a format
+    // The same numbers, however they are rounded.
+    bool same_numbers(const HeadFormat& other) const;
+};
+
+// Of precision, head_rounding and head_noise. ConfigError where they do not go together.
+HeadFormat head_format(const Config& config);
+// "fp32", "bf16", "fp8", "e3m4", "e2m5", "exmy:..." and back; ConfigError for another name.
+HeadFormat head_format(const std::string& precision);
+std::string precision_of(const HeadFormat& format);
 
 // What a head's training may have besides: see HeadStep.
 struct HeadExtras {
@@ -31,17 +46,20 @@ class Head {
     static constexpr std::int64_t kShardBytes = std::int64_t{2} << 30;
 
     // chunks: label chunks of a step; results do not depend on it.
-    Head(std::int64_t labels, std::int64_t width, DType dtype, std::int64_t chunks, Backend& backend,
-         const HeadExtras& extras = {});
+    Head(std::int64_t labels, std::int64_t width, const HeadFormat& format, std::int64_t chunks,
+         Backend& backend, const HeadExtras& extras = {});
     // For prediction: W stays in the mapped files, nothing is copied. DataError names the file and what is
     // wrong: a missing shard, rows that do not follow one another, a wrong dtype or width.
     static Head map(const std::filesystem::path& folder, Backend& backend);
 
     std::int64_t labels() const { return labels_; }
     std::int64_t width() const { return width_; }
-    DType dtype() const { return dtype_; }
+    DType dtype() const { return format_.dtype; }
+    const HeadFormat& format() const { return format_; }
     // W as the arena holds it; empty when mapped.
     View weights() const { return mapped_.empty() ? pieces_.front().w : View{}; }
+    // u8 [labels, 1] where the format has an exponent a row, else empty.
+    View row_exponents() const { return row_exponents_; }
     std::int64_t mapped_bytes() const;
     HeadCompensation& compensation() { return compensation_; }
     const HeadCompensation& compensation() const { return compensation_; }
@@ -67,31 +85,39 @@ class Head {
     void assign(std::span<const float> values_LD);
 
   private:
+    // Rows [first, first + count) from the host; `exponents` where the format has them.
+    void upload_rows(std::int64_t first, std::int64_t count, const std::byte* weights,
+                     const std::byte* exponents);
+
     // Rows [first_row, first_row + w.rows) of W.
     struct Piece {
         std::int64_t first_row = 0;
         View w;
+        View exponents = {};  // of the rows, where the format has them
     };
 
     std::int64_t labels_, width_;
-    DType dtype_;
+    HeadFormat format_;
     std::int64_t chunks_;
     Backend& backend_;
     float weight_dropout_;
     HeadCompensation compensation_;
     std::vector<Piece> pieces_;        // one in the arena; one a shard when mapped
+    View row_exponents_;               // in the arena
     std::vector<SafeTensors> mapped_;  // what the pieces point into
 };
 
-// The storage of a head's files. DataError as Head::map.
-DType stored_head_dtype(const std::filesystem::path& folder);
+// The format of a head's files. DataError as Head::map.
+HeadFormat stored_head_format(const std::filesystem::path& folder);
 // Rows of a stored head as floats, one after another. `rows` ascend. DataError as Head::map.
 std::vector<float> read_head_rows(const std::filesystem::path& folder, std::span<const std::int64_t> rows);
 
 // Writes to `to` a head of the rows `kept` (ascending) of the one in `from`, bit for bit, followed by those
-// of `added` (empty, or of the same dtype and width; in the backend's memory).
+// of `added` (empty, or of the same dtype and width; in the backend's memory) with their exponents where the
+// format has them.
 void rewrite_head(const std::filesystem::path& from, std::span<const std::int64_t> kept, Backend& backend,
-                  View added, const std::filesystem::path& to, std::int64_t shard_bytes = Head::kShardBytes);
+                  View added, View added_exponents, const std::filesystem::path& to,
+                  std::int64_t shard_bytes = Head::kShardBytes);
 
 // Writes a head whose rows come in order: rows_from(i) gives row i and, behind it, as many whole ones as
 // there are at hand.

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -17,16 +18,20 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kTensor = "weight";
+constexpr const char* kExponents = "row_exponents";
 using Metadata = std::map<std::string, std::string>;
 
 fs::path shard_path(const fs::path& folder, std::int64_t index, std::int64_t count) {
     return folder / fmt::format("head-{:05}-of-{:05}.safetensors", index + 1, count);
 }
 
-Metadata format_metadata(DType dtype) {
-    if (dtype == DType::kE3M4)
+Metadata format_metadata(const HeadFormat& format) {
+    if (format.dtype == DType::kU8)
+        return {{"format", "e2m5"}, {"exponent_bits", "2"}, {"mantissa_bits", "5"}, {"bias", "1"}};
+    if (!format.same_numbers(format.dtype)) return {{"format", grid_name(format.grid)}};
+    if (format.dtype == DType::kE3M4)
         return {{"format", "e3m4"}, {"exponent_bits", "3"}, {"mantissa_bits", "4"}, {"bias", "7"}};
-    return {{"format", std::string(name_of(dtype))}};
+    return {{"format", std::string(name_of(format.dtype))}};
 }
 
 // The number of shards that the names in the folder speak of.
@@ -55,27 +60,61 @@ std::int64_t count_shards(const fs::path& folder) {
 
 struct Shard {
     SafeTensors file;
-    DType dtype;
+    HeadFormat format;
     std::int64_t first_row, rows, width;
     const std::byte* data;
+    const std::byte* exponents;  // of the rows; null where the format has none
 };
 
-DType stored_dtype(const SafeTensors& file, const TensorInfo& tensor) {
+HeadFormat stored_format(const SafeTensors& file, const TensorInfo& tensor) {
     if (tensor.dtype == "U8") {
-        for (const auto& [key, value] : format_metadata(DType::kE3M4)) {
+        const auto said = file.metadata().find("format");
+        const bool e2m5 = said != file.metadata().end() && said->second == "e2m5";
+        const HeadFormat format = head_format(e2m5 ? "e2m5" : "e3m4");
+        for (const auto& [key, value] : format_metadata(format)) {
             const auto found = file.metadata().find(key);
             if (found == file.metadata().end() || found->second != value)
                 throw DataError(fmt::format(
                     "{}: 8-bit codes with metadata \"{}\": expected \"{}\", found {}", file.file(), key,
                     value, found == file.metadata().end() ? "nothing" : quoted(found->second)));
         }
-        return DType::kE3M4;
+        return format;
     }
     const auto dtype = dtype_from_safetensors(tensor.dtype);
     if (dtype != DType::kF32 && dtype != DType::kBf16 && dtype != DType::kE4M3 && dtype != DType::kF64)
         throw DataError(fmt::format("{}: tensor '{}': expected F32, BF16, F8_E4M3 or U8, found {}",
                                     file.file(), kTensor, quoted(tensor.dtype)));
-    return *dtype;
+    HeadFormat format = *dtype;
+    const auto name = file.metadata().find("format");
+    if (name == file.metadata().end() || !is_grid_name(name->second)) return format;
+    try {
+        format = head_format(name->second);
+    } catch (const ConfigError& error) {
+        throw DataError(fmt::format("{}: metadata \"format\": {}", file.file(), error.what()));
+    }
+    if (format.dtype != *dtype)
+        throw DataError(fmt::format("{}: weights of {}: expected {}, found {}", file.file(), name->second,
+                                    name_of(format.dtype), name_of(*dtype)));
+    return format;
+}
+
+// The rows' exponents, checked; null where the format has none.
+const std::byte* stored_exponents(const SafeTensors& file, const HeadFormat& format, std::int64_t rows) {
+    if (!format.grid.row_scaled) return nullptr;
+    const TensorInfo& tensor = file.at(kExponents);
+    if (tensor.dtype != "U8" || tensor.num_elements() != rows)
+        throw DataError(fmt::format("{}: tensor '{}': expected {} elements of U8, found {} of {}",
+                                    file.file(), kExponents, rows, tensor.num_elements(),
+                                    quoted(tensor.dtype)));
+    for (std::int64_t i = 0; i < rows; ++i) {
+        const int exponent =
+            decode_row_exponent(static_cast<std::uint8_t>(tensor.data[static_cast<std::size_t>(i)]));
+        if (exponent < -kRowExponentLimit || exponent > kRowExponentLimit)
+            throw DataError(
+                fmt::format("{}: tensor '{}': expected exponents from -{} to {}, found {} at row {}",
+                            file.file(), kExponents, kRowExponentLimit, kRowExponentLimit, exponent, i));
+    }
+    return tensor.data.data();
 }
 
 std::vector<Shard> open_shards(const fs::path& folder) {
@@ -93,14 +132,15 @@ std::vector<Shard> open_shards(const fs::path& folder) {
             throw DataError(fmt::format(
                 "{}: metadata \"first_row\": expected {}, found {}: are all shards of one save?", file.file(),
                 next_row, first == file.metadata().end() ? "nothing" : quoted(first->second)));
-        const DType dtype = stored_dtype(file, tensor);
+        const HeadFormat format = stored_format(file, tensor);
         const std::int64_t rows = tensor.shape[0], width = tensor.shape[1];
         const std::byte* data = tensor.data.data();
-        if (!shards.empty() && (shards.front().dtype != dtype || shards.front().width != width))
+        if (!shards.empty() && (!shards.front().format.same_numbers(format) || shards.front().width != width))
             throw DataError(fmt::format(
                 "{}: expected {} of width {} as in the first shard, found {} of width {}", file.file(),
-                name_of(shards.front().dtype), shards.front().width, name_of(dtype), width));
-        shards.push_back({std::move(file), dtype, next_row, rows, width, data});
+                precision_of(shards.front().format), shards.front().width, precision_of(format), width));
+        const std::byte* exponents = stored_exponents(file, format, rows);
+        shards.push_back({std::move(file), format, next_row, rows, width, data, exponents});
         next_row += rows;
     }
     const auto labels = shards.back().file.metadata().find("labels");
@@ -113,25 +153,26 @@ std::vector<Shard> open_shards(const fs::path& folder) {
 
 // Even shards: their sizes differ by one row at most. write_rows(writer, first, last) fills each.
 template <class WriteRows>
-void write_shards(const fs::path& folder, DType dtype, std::int64_t labels, std::int64_t width,
+void write_shards(const fs::path& folder, const HeadFormat& format, std::int64_t labels, std::int64_t width,
                   std::int64_t shard_bytes, const WriteRows& write_rows) {
-    const std::int64_t most = std::max<std::int64_t>(shard_bytes / (width * size_of(dtype)), 1);
+    const std::int64_t most = std::max<std::int64_t>(shard_bytes / (width * size_of(format.dtype)), 1);
     const std::int64_t count = (labels + most - 1) / most;
     for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t first = labels * i / count, last = labels * (i + 1) / count;
-        Metadata metadata = format_metadata(dtype);
+        Metadata metadata = format_metadata(format);
         metadata["first_row"] = std::to_string(first);
         metadata["labels"] = std::to_string(labels);
-        SafeTensorsWriter writer(shard_path(folder, i, count),
-                                 {{kTensor, std::string(safetensors_dtype(dtype)), {last - first, width}}},
-                                 metadata);
+        std::vector<TensorSpec> tensors = {
+            {kTensor, std::string(safetensors_dtype(format.dtype)), {last - first, width}}};
+        if (format.grid.row_scaled) tensors.push_back({kExponents, "U8", {last - first}});
+        SafeTensorsWriter writer(shard_path(folder, i, count), tensors, metadata);
         write_rows(writer, first, last);
         writer.commit();
     }
 }
 
-// Calls take(i, count, bytes) for runs of `rows` (ascending) that lie behind one another in a shard: rows[i],
-// rows[i + 1] ... rows[i + count - 1].
+// Calls take(i, count, bytes, exponents) for runs of `rows` (ascending) that lie behind one another in a
+// shard: rows[i], rows[i + 1] ... rows[i + count - 1].
 template <class Take>
 void for_each_run(const std::vector<Shard>& shards, const fs::path& folder,
                   std::span<const std::int64_t> rows, const Take& take) {
@@ -139,15 +180,17 @@ void for_each_run(const std::vector<Shard>& shards, const fs::path& folder,
     if (!rows.empty() && (rows.front() < 0 || rows.back() >= stored))
         throw DataError(fmt::format("{}: expected rows of a head of {} labels, found row {}", folder.string(),
                                     stored, rows.front() < 0 ? rows.front() : rows.back()));
-    const std::int64_t row_bytes = shards.front().width * size_of(shards.front().dtype);
+    const std::int64_t row_bytes = shards.front().width * size_of(shards.front().format.dtype);
     std::size_t shard = 0;
     for (std::size_t i = 0; i < rows.size();) {
         while (rows[i] >= shards[shard].first_row + shards[shard].rows) ++shard;
         const std::int64_t last = shards[shard].first_row + shards[shard].rows;
         std::size_t end = i + 1;
         while (end < rows.size() && rows[end] == rows[end - 1] + 1 && rows[end] < last) ++end;
+        const std::int64_t row = rows[i] - shards[shard].first_row;
+        const std::byte* exponents = shards[shard].exponents;
         take(static_cast<std::int64_t>(i), static_cast<std::int64_t>(end - i),
-             shards[shard].data + (rows[i] - shards[shard].first_row) * row_bytes);
+             shards[shard].data + row * row_bytes, exponents == nullptr ? nullptr : exponents + row);
         i = end;
     }
 }
@@ -193,83 +236,121 @@ void encode(DType dtype, float value, std::byte* bytes) {
 void Head::save(const fs::path& folder, std::int64_t shard_bytes) const {
     const View w = pieces_.front().w;
     assert(mapped_.empty());
-    write_shards(folder, dtype_, labels_, width_, shard_bytes,
+    write_shards(folder, format_, labels_, width_, shard_bytes,
                  [&](SafeTensorsWriter& writer, std::int64_t first, std::int64_t last) {
                      write_view(writer, kTensor, backend_, w.slice(first, last));
+                     if (format_.grid.row_scaled)
+                         write_view(writer, kExponents, backend_, row_exponents_.slice(first, last));
                  });
+}
+
+void Head::upload_rows(std::int64_t first, std::int64_t count, const std::byte* weights,
+                       const std::byte* exponents) {
+    backend_.upload(pieces_.front().w.slice(first, first + count), weights);
+    if (format_.grid.row_scaled) backend_.upload(row_exponents_.slice(first, first + count), exponents);
 }
 
 void Head::load(const fs::path& folder) {
     assert(mapped_.empty());
     const std::vector<Shard> shards = open_shards(folder);
     const std::int64_t found = shards.back().first_row + shards.back().rows;
-    if (shards.back().dtype != dtype_ || shards.back().width != width_ || found != labels_)
+    if (!shards.back().format.same_numbers(format_) || shards.back().width != width_ || found != labels_)
         throw DataError(
             fmt::format("{}: expected a head of {} labels, width {}, {}; found {} labels, width {}, {}",
-                        folder.string(), labels_, width_, precision_of(dtype_), found, shards.back().width,
-                        precision_of(shards.back().dtype)));
-    for (const Shard& shard : shards)
-        backend_.upload(pieces_.front().w.slice(shard.first_row, shard.first_row + shard.rows), shard.data);
+                        folder.string(), labels_, width_, precision_of(format_), found, shards.back().width,
+                        precision_of(shards.back().format)));
+    for (const Shard& shard : shards) upload_rows(shard.first_row, shard.rows, shard.data, shard.exponents);
 }
 
 void Head::load_rows(const fs::path& folder, std::span<const std::int64_t> rows) {
     assert(mapped_.empty() && static_cast<std::int64_t>(rows.size()) == labels_);
     const std::vector<Shard> shards = open_shards(folder);
-    if (shards.back().dtype != dtype_ || shards.back().width != width_)
+    if (!shards.back().format.same_numbers(format_) || shards.back().width != width_)
         throw DataError(fmt::format("{}: expected a head of width {}, {}; found width {}, {}",
-                                    folder.string(), width_, precision_of(dtype_), shards.back().width,
-                                    precision_of(shards.back().dtype)));
-    for_each_run(shards, folder, rows, [&](std::int64_t i, std::int64_t count, const std::byte* bytes) {
-        backend_.upload(pieces_.front().w.slice(i, i + count), bytes);
-    });
+                                    folder.string(), width_, precision_of(format_), shards.back().width,
+                                    precision_of(shards.back().format)));
+    for_each_run(shards, folder, rows,
+                 [&](std::int64_t i, std::int64_t count, const std::byte* bytes, const std::byte* exponents) {
+                     upload_rows(i, count, bytes, exponents);
+                 });
 }
 
 void Head::assign(std::span<const float> values_LD) {
     assert(mapped_.empty() && static_cast<std::int64_t>(values_LD.size()) == labels_ * width_);
-    std::vector<std::byte> row(static_cast<std::size_t>(width_ * size_of(dtype_)));
+    const std::int64_t each = size_of(format_.dtype);
+    std::vector<std::byte> row(static_cast<std::size_t>(width_ * each));
     for (std::int64_t l = 0; l < labels_; ++l) {
-        for (std::int64_t d = 0; d < width_; ++d)
-            encode(dtype_, values_LD[static_cast<std::size_t>(l * width_ + d)],
-                   row.data() + d * size_of(dtype_));
-        backend_.upload(pieces_.front().w.slice(l, l + 1), row.data());
+        const auto values =
+            values_LD.subspan(static_cast<std::size_t>(l * width_), static_cast<std::size_t>(width_));
+        float largest = 0;
+        for (const float value : values) largest = std::max(largest, std::abs(value));
+        const int exponent = format_.grid.row_scaled ? row_exponent_for(format_.grid, largest) : 0;
+        const GridRow grid = format_.grid.used() ? grid_row(format_.grid, exponent) : GridRow{};
+        for (std::int64_t d = 0; d < width_; ++d) {
+            std::uint32_t saturated = 0;
+            const float value = values[static_cast<std::size_t>(d)];
+            const float rounded =
+                format_.grid.used() ? round_to_grid(grid, value, true, 0, saturated) : value;
+            if (format_.dtype == DType::kU8)
+                row[static_cast<std::size_t>(d)] = static_cast<std::byte>(encode_grid_code(grid, rounded));
+            else
+                encode(format_.dtype, rounded, row.data() + d * each);
+        }
+        const auto stored = static_cast<std::byte>(encode_row_exponent(exponent));
+        upload_rows(l, 1, row.data(), &stored);
     }
 }
 
-DType stored_head_dtype(const fs::path& folder) {
-    return open_shards(folder).front().dtype;
+HeadFormat stored_head_format(const fs::path& folder) {
+    return open_shards(folder).front().format;
 }
 
 std::vector<float> read_head_rows(const fs::path& folder, std::span<const std::int64_t> rows) {
     const std::vector<Shard> shards = open_shards(folder);
-    const std::int64_t width = shards.front().width, bytes_each = size_of(shards.front().dtype);
+    const HeadFormat format = shards.front().format;
+    const std::int64_t width = shards.front().width, bytes_each = size_of(format.dtype);
     std::vector<float> values(rows.size() * static_cast<std::size_t>(width));
-    for_each_run(shards, folder, rows, [&](std::int64_t i, std::int64_t count, const std::byte* bytes) {
-        for (std::int64_t j = 0; j < count * width; ++j)
-            values[static_cast<std::size_t>(i * width + j)] =
-                decode(shards.front().dtype, bytes + j * bytes_each);
-    });
+    for_each_run(shards, folder, rows,
+                 [&](std::int64_t i, std::int64_t count, const std::byte* bytes, const std::byte* exponents) {
+                     for (std::int64_t j = 0; j < count * width; ++j) {
+                         float& value = values[static_cast<std::size_t>(i * width + j)];
+                         if (format.dtype != DType::kU8) {
+                             value = decode(format.dtype, bytes + j * bytes_each);
+                             continue;
+                         }
+                         const auto exponent = static_cast<std::uint8_t>(exponents[j / width]);
+                         value = decode_grid_code(grid_row(format.grid, decode_row_exponent(exponent)),
+                                                  static_cast<std::uint32_t>(bytes[j]));
+                     }
+                 });
     return values;
 }
 
 void rewrite_head(const fs::path& from, std::span<const std::int64_t> kept, Backend& backend, View added,
-                  const fs::path& to, std::int64_t shard_bytes) {
+                  View added_exponents, const fs::path& to, std::int64_t shard_bytes) {
     const std::vector<Shard> shards = open_shards(from);
-    const DType dtype = shards.front().dtype;
+    const HeadFormat format = shards.front().format;
     const std::int64_t width = shards.front().width, old = static_cast<std::int64_t>(kept.size());
-    const std::int64_t more = added.empty() ? 0 : added.rows;
-    assert(more == 0 || (added.dtype == dtype && added.cols == width));
+    const std::int64_t more = added.empty() ? 0 : added.rows, row_bytes = width * size_of(format.dtype);
+    const bool exponents = format.grid.row_scaled;
+    assert(more == 0 || (added.dtype == format.dtype && added.cols == width));
+    assert(more == 0 || !exponents || added_exponents.rows == more);
     write_shards(
-        to, dtype, old + more, width, shard_bytes,
+        to, format, old + more, width, shard_bytes,
         [&](SafeTensorsWriter& writer, std::int64_t first, std::int64_t last) {
             const std::int64_t begin = std::min(first, old), end = std::min(last, old);
-            for_each_run(shards, from, kept.subspan(begin, end - begin),
-                         [&](std::int64_t, std::int64_t count, const std::byte* bytes) {
-                             writer.write(
-                                 kTensor,
-                                 std::span(bytes, static_cast<std::size_t>(count * width * size_of(dtype))));
-                         });
-            if (last > old)
-                write_view(writer, kTensor, backend, added.slice(std::max(first, old) - old, last - old));
+            for_each_run(
+                shards, from, kept.subspan(begin, end - begin),
+                [&](std::int64_t, std::int64_t count, const std::byte* bytes, const std::byte* exponent) {
+                    writer.write(kTensor, std::span(bytes, static_cast<std::size_t>(count * row_bytes)));
+                    if (exponents)
+                        writer.write(kExponents, std::span(exponent, static_cast<std::size_t>(count)));
+                });
+            if (last <= old) return;
+            const std::int64_t first_new = std::max(first, old) - old;
+            write_view(writer, kTensor, backend, added.slice(first_new, last - old));
+            if (exponents)
+                write_view(writer, kExponents, backend, added_exponents.slice(first_new, last - old));
         });
 }
 
@@ -292,17 +373,19 @@ void write_head(const fs::path& folder, DType dtype, std::int64_t labels, std::i
 Head Head::map(const fs::path& folder, Backend& backend) {
     std::vector<Shard> shards = open_shards(folder);
     const Shard& last = shards.back();
-    Head head(last.first_row + last.rows, last.width, last.dtype, 1, backend);
+    Head head(last.first_row + last.rows, last.width, last.format, 1, backend);
     head.pieces_.clear();
     for (Shard& shard : shards) {
-        if (reinterpret_cast<std::uintptr_t>(shard.data) %
-                static_cast<std::uintptr_t>(size_of(shard.dtype)) !=
-            0)
+        const DType dtype = shard.format.dtype;
+        if (reinterpret_cast<std::uintptr_t>(shard.data) % static_cast<std::uintptr_t>(size_of(dtype)) != 0)
             throw DataError(fmt::format("{}: tensor '{}' is not aligned to its elements: save the head again",
                                         shard.file.file(), kTensor));
         // Nobody writes through the view: a mapped head has no step.
         head.pieces_.push_back(
-            {shard.first_row, {const_cast<std::byte*>(shard.data), shard.dtype, shard.rows, shard.width}});
+            {shard.first_row, {const_cast<std::byte*>(shard.data), dtype, shard.rows, shard.width}});
+        if (shard.exponents != nullptr)
+            head.pieces_.back().exponents = {const_cast<std::byte*>(shard.exponents), DType::kU8, shard.rows,
+                                             1};
         head.mapped_.push_back(std::move(shard.file));
     }
     return head;

@@ -75,6 +75,10 @@ BarChart chart_of(std::size_t kind, const std::map<std::int64_t, HeadProbe::Hist
 Study histogram_study(const StudyRequest& request) {
     Config config = request.config;
     if (config.data.empty()) throw ConfigError("data: expected a data set to train on, found none");
+    if (config.precision == "e2m5")
+        throw ConfigError(
+            "precision: expected one whose weights are read without their row, found e2m5; exmy:2,5,row has "
+            "the same weights");
     if (config.weight_dropout > 0)
         throw ConfigError(
             fmt::format("weight_dropout: expected 0, found {}: the histogram looks at the stored weights and "

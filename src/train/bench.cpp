@@ -211,10 +211,12 @@ void bench_head(const Config& config, BenchResult& result) {
     workload.batch = config.batch_size;
     workload.width = width;
     workload.labels = config.labels;
-    workload.head_dtype = head_dtype(config.precision);
+    const HeadFormat format = head_format(config);
+    workload.head_dtype = format.dtype;
+    workload.head_row_exponents = format.grid.row_scaled;
     workload.positives = workload.batch * kPositivesPerText;
     workload.chunks = config.chunks > 0 ? config.chunks : backend->preferred_chunks(workload);
-    Head head(config.labels, width, workload.head_dtype, workload.chunks, *backend,
+    Head head(config.labels, width, format, workload.chunks, *backend,
               {compensated_labels(config, config.labels), static_cast<float>(config.weight_dropout)});
     View x_BD, dx_BD;
     const auto lay_out = [&](Arena& arena) {

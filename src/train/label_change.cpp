@@ -89,6 +89,8 @@ Config with_run_training(const Config& given, const Checkpoint& checkpoint, std:
             set_option(config, key, get_option(checkpoint.config(), key));
     config.precision = checkpoint.config().precision;
     config.head_kahan = "0";  // how frequent a new label is, is not known
+    config.head_rounding = checkpoint.config().head_rounding;
+    config.head_noise = checkpoint.config().head_noise;
     config.max_length = max_length;
     config.test_share = 0;  // every row counts
     config.validation = "0";
@@ -115,11 +117,13 @@ RunState changed_state(const RunState& was, const LabelTable& labels) {
 }
 
 void write_run(RunFolder& folder, const Checkpoint& from, const LabelTable& labels,
-               std::span<const std::int64_t> kept, Backend& backend, View added, const char* action) {
+               std::span<const std::int64_t> kept, Backend& backend, View added, View added_exponents,
+               const char* action) {
     folder.prepare();
-    derive_checkpoint(
-        folder.best(), from, labels, changed_state(from.state(), labels),
-        [&](const std::filesystem::path& to) { rewrite_head(from.folder(), kept, backend, added, to); });
+    derive_checkpoint(folder.best(), from, labels, changed_state(from.state(), labels),
+                      [&](const std::filesystem::path& to) {
+                          rewrite_head(from.folder(), kept, backend, added, added_exponents, to);
+                      });
     JsonLinesWriter(folder.path() / "log.jsonl")
         .write({{"event", "labels"},
                 {"action", action},
@@ -194,7 +198,7 @@ LabelChange add_labels(const std::string& run, const std::string& file, const Co
     if (config.steps > 0) rows.train(change);
     std::vector<std::int64_t> kept(static_cast<std::size_t>(change.labels_before));
     std::iota(kept.begin(), kept.end(), std::int64_t{0});
-    write_run(folder, checkpoint, table, kept, rows.backend(), rows.weights(), "add");
+    write_run(folder, checkpoint, table, kept, rows.backend(), rows.weights(), rows.row_exponents(), "add");
     return change;
 }
 
@@ -213,7 +217,7 @@ LabelChange remove_labels(const std::string& run, const std::string& file, const
         if (!names.empty()) table.names.push_back(names[static_cast<std::size_t>(label)]);
     }
     const auto backend = make_backend(config);
-    write_run(folder, checkpoint, table, kept, *backend, View{}, "remove");
+    write_run(folder, checkpoint, table, kept, *backend, View{}, View{}, "remove");
     LabelChange change;
     change.labels_before = labels;
     change.labels_after = static_cast<std::int64_t>(kept.size());

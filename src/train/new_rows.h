@@ -43,6 +43,7 @@ class NewRows {
 
     Backend& backend() { return session_.backend(); }
     View weights() { return session_.head().weights(); }
+    View row_exponents() { return session_.head().row_exponents(); }
 
   private:
     // w = w_mean + slope (v - v_mean)

@@ -32,7 +32,8 @@ Config with_precision(Config config) {
 std::vector<std::string> explain_precision(const Config& config, const Backend& backend) {
     std::vector<std::string> lines;
     if (backend.has_fp8_products()) return lines;
-    if (!backend.host_memory() && (config.precision == "fp8" || config.precision == "e3m4"))
+    if (!backend.host_memory() &&
+        (config.precision == "fp8" || config.precision == "e3m4" || config.precision == "e2m5"))
         lines.push_back(fmt::format(
             "this card has no 8-bit float instructions: {} weights are decoded on chip to BF16, which holds "
             "them exactly; results and memory are the same as on newer cards",

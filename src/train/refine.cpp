@@ -54,6 +54,8 @@ Config config_of(const Config& run, const Config& given) {
     config.accumulate = 1;
     config.head_kahan = "0";  // a head is refined without them
     config.weight_dropout = 0;
+    config.head_rounding = "stochastic";
+    config.head_noise = "independent";
     return config;
 }
 
@@ -61,7 +63,7 @@ DType refined_dtype(const std::string& precision) {
     if (precision != "bf16" && precision != "fp32")
         throw ConfigError(
             fmt::format("precision: a head is refined in bf16 or fp32, found '{}'", quoted(precision)));
-    return head_dtype(precision);
+    return head_format(precision).dtype;
 }
 
 // Where the rows of a refinement come from: an unfinished one continues its own rows alone.
@@ -181,8 +183,8 @@ RefineResult refine(const std::string& run, const Config& given, const std::atom
     const Checkpoint from(run, given.checkpoint);
     const Config config = config_of(from.config(), given);
     const DType storage = refined_dtype(config.precision);
-    const DType stored = stored_head_dtype(from.folder());
-    if (size_of(stored) > size_of(storage))
+    const HeadFormat stored = stored_head_format(from.folder());
+    if (size_of(stored.dtype) > size_of(storage))
         throw ConfigError(
             fmt::format("precision: the run's head is {}; expected at least that to refine it in, found {}",
                         precision_of(stored), config.precision));

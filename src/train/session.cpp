@@ -45,7 +45,9 @@ Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& 
     workload_.tokens = shape.tokens;
     workload_.longest = shape.longest;
     workload_.labels = shape_.labels;
-    workload_.head_dtype = head_ ? head_->dtype() : head_dtype(config.precision);
+    head_format_ = head_ ? head_->format() : head_format(config);
+    workload_.head_dtype = head_format_.dtype;
+    workload_.head_row_exponents = head_format_.grid.row_scaled;
     workload_.positives = shape.positives;
     workload_.top_k = shape.top_k;
     workload_.training = shape.training;
@@ -103,8 +105,8 @@ void Session::lay_out(Arena& arena) {
 void Session::dry_run(std::int64_t chunks) {
     workload_.chunks = chunks;
     if (!maps_head())
-        head_ = std::make_unique<Head>(shape_.labels, workload_.width, workload_.head_dtype, chunks,
-                                       *backend_, head_extras_);
+        head_ = std::make_unique<Head>(shape_.labels, workload_.width, head_format_, chunks, *backend_,
+                                       head_extras_);
     Arena arena;
     lay_out(arena);
     plan_.segments = arena.segments();

@@ -90,6 +90,7 @@ class Session {
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Encoder> encoder_;
     std::unique_ptr<Head> head_;
+    HeadFormat head_format_;
     HeadExtras head_extras_;
     Workload workload_;
     MemoryReport plan_;

@@ -58,7 +58,7 @@ class UploadingBackend : public Backend {
 
     void fill_normal(const FillNormal& given) override {
         FillNormal op = given;
-        run({&op.w}, [&] { device_->fill_normal(op); });
+        run({&op.w, &op.row_exponents}, [&] { device_->fill_normal(op); });
     }
     void linear_forward(const LinearForward& given) override {
         LinearForward op = given;
@@ -136,14 +136,14 @@ class UploadingBackend : public Backend {
     HeadStepResult head_step(const HeadStep& given) override {
         HeadStep op = given;
         HeadStepResult result;
-        run({&op.x_BD, &op.w_LD, &op.dx_BD, &op.compensation_KD, &op.slots_L},
+        run({&op.x_BD, &op.w_LD, &op.dx_BD, &op.compensation_KD, &op.slots_L, &op.row_exponents_L1},
             [&] { result = device_->head_step(op); });
         return result;
     }
     std::vector<TopK> head_topk(const HeadTopK& given) override {
         HeadTopK op = given;
         std::vector<TopK> result;
-        run({&op.x_BD, &op.w_LD}, [&] { result = device_->head_topk(op); });
+        run({&op.x_BD, &op.w_LD, &op.row_exponents_L1}, [&] { result = device_->head_topk(op); });
         return result;
     }
     void cast(View dst, View src) override {

@@ -1,6 +1,8 @@
 // The head: start, files in shards, mapping, top-k over pieces, refusal of damaged files.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
 #include <functional>
 #include <map>
 
@@ -21,15 +23,17 @@ struct HeadModel {
     Head head;
     std::unique_ptr<Arena> arena;
     View x_BD, dx_BD;
-    explicit HeadModel(DType dtype, const std::string& device = kTestsGpu ? kTestedDevice : "reference",
+    explicit HeadModel(const HeadFormat& format,
+                       const std::string& device = kTestsGpu ? kTestedDevice : "reference",
                        std::int64_t labels = kLabels)
-        : backend(make_backend(device)), head(labels, kWidth, dtype, 1, *backend) {
+        : backend(make_backend(device)), head(labels, kWidth, format, 1, *backend) {
         Workload workload;
         workload.batch = 3;
         workload.width = kWidth;
         workload.labels = labels;
         workload.positives = 3 * labels;
-        workload.head_dtype = dtype;
+        workload.head_dtype = format.dtype;
+        workload.head_row_exponents = format.grid.row_scaled;
         workload.top_k = 50;
         const auto allocate = [&](Arena& in) {
             head.allocate(in);
@@ -46,6 +50,9 @@ struct HeadModel {
         backend->fill_normal({x_BD, 1.0f, {3, 0, 100}, {3, 0, 101}, 0});
     }
     std::string weights() { return bytes_of(*backend, head.weights()); }
+    std::string exponents() {
+        return head.format().grid.row_scaled ? bytes_of(*backend, head.row_exponents()) : std::string();
+    }
 };
 
 std::vector<std::vector<ScoredLabel>> ranking(const std::vector<TopK>& best) {
@@ -67,15 +74,22 @@ void expect_mentions(const std::string& message, const std::vector<std::string>&
     for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
-class HeadFormats : public testing::TestWithParam<DType> {};
+class HeadFormats : public testing::TestWithParam<HeadFormat> {};
 INSTANTIATE_TEST_SUITE_P(Formats, HeadFormats,
-                         testing::Values(DType::kF32, DType::kBf16, DType::kE4M3, DType::kE3M4),
-                         [](const auto& p) { return std::string(name_of(p.param)); });
+                         testing::Values(DType::kF32, DType::kBf16, DType::kE4M3, DType::kE3M4,
+                                         head_format("exmy:2,5,3"), head_format("exmy:0,7,row"),
+                                         head_format("exmy:3,12"), head_format("e2m5")),
+                         [](const auto& p) {
+                             std::string name = precision_of(p.param);
+                             std::ranges::replace_if(
+                                 name, [](char c) { return !std::isalnum(c); }, '_');
+                             return name;
+                         });
 
 TEST_P(HeadFormats, RoundTripInAnyNumberOfShards) {
     HeadModel model(GetParam());
     model.head.step(model.x_BD, {}, 0.1f, 0, 1, 1, false, model.dx_BD);
-    const std::int64_t row_bytes = kWidth * size_of(GetParam());
+    const std::int64_t row_bytes = kWidth * size_of(GetParam().dtype);
     for (const std::int64_t shard_rows : {1, 10, 36, 37, 1000}) {
         const TemporaryFolder folder;
         model.head.save(folder.path, shard_rows * row_bytes);
@@ -88,11 +102,12 @@ TEST_P(HeadFormats, RoundTripInAnyNumberOfShards) {
         EXPECT_NE(other.weights(), model.weights());
         other.head.load(folder.path);
         EXPECT_EQ(other.weights(), model.weights());
+        EXPECT_EQ(other.exponents(), model.exponents());
 
         const Head mapped = Head::map(folder.path, *model.backend);
         EXPECT_EQ(mapped.labels(), kLabels);
         EXPECT_EQ(mapped.width(), kWidth);
-        EXPECT_EQ(mapped.dtype(), GetParam());
+        EXPECT_TRUE(mapped.format().same_numbers(GetParam()));
         EXPECT_EQ(mapped.mapped_bytes(), model.head.weights().bytes());
         EXPECT_EQ(model.head.mapped_bytes(), 0);
         for (const std::int64_t k : {1, 5, 50})
@@ -106,7 +121,7 @@ TEST_P(HeadFormats, RoundTripInAnyNumberOfShards) {
 TEST_P(HeadFormats, RowsAreTakenAndRewrittenByTheirBits) {
     HeadModel model(GetParam()), other(GetParam());
     other.head.initialise(99);
-    const std::int64_t row_bytes = kWidth * size_of(GetParam());
+    const std::int64_t row_bytes = kWidth * size_of(GetParam().dtype);
     const TemporaryFolder folder;
     model.head.save(folder.path, 10 * row_bytes);
     const std::vector<std::int64_t> rows = {0, 1, 2, 9, 10, 11, 25, 36};
@@ -123,7 +138,9 @@ TEST_P(HeadFormats, RowsAreTakenAndRewrittenByTheirBits) {
 
     for (const std::int64_t shard_rows : {1, 4, 100}) {
         const TemporaryFolder changed;
-        rewrite_head(folder.path, rows, *other.backend, other.head.weights().slice(3, 8), changed.path,
+        const View exponents = other.head.row_exponents();
+        rewrite_head(folder.path, rows, *other.backend, other.head.weights().slice(3, 8),
+                     exponents.empty() ? View{} : exponents.slice(3, 8), changed.path,
                      shard_rows * row_bytes);
         HeadModel loaded(GetParam(), "reference", 13);
         loaded.head.load(changed.path);
@@ -131,23 +148,27 @@ TEST_P(HeadFormats, RowsAreTakenAndRewrittenByTheirBits) {
             EXPECT_EQ(row_of(loaded.weights(), i),
                       i < 8 ? row_of(model.weights(), rows[static_cast<std::size_t>(i)])
                             : row_of(other.weights(), 3 + i - 8));
+        for (std::size_t i = 0; i < loaded.exponents().size(); ++i)
+            EXPECT_EQ(loaded.exponents()[i], i < 8 ? model.exponents()[static_cast<std::size_t>(rows[i])]
+                                                   : other.exponents()[i - 5]);
     }
     const std::vector<std::int64_t> beyond = {36, 37};
     EXPECT_THROW(read_head_rows(folder.path, beyond), DataError);
-    HeadModel wide(GetParam() == DType::kF32 ? DType::kBf16 : DType::kF32, "reference", 8);
+    HeadModel wide(GetParam().dtype == DType::kF32 ? DType::kBf16 : DType::kF32, "reference", 8);
     EXPECT_THROW(wide.head.load_rows(folder.path, rows), DataError);
 }
 
 TEST_P(HeadFormats, StartsTheSameOnEveryBackend) {
     HeadModel a(GetParam(), "reference"), b(GetParam(), kTestedDevice);
     EXPECT_EQ(a.weights(), b.weights());
+    EXPECT_EQ(a.exponents(), b.exponents());
 }
 
 TEST_P(HeadFormats, MappedPiecesRankAsOne) {
     HeadModel model(GetParam(), kTestedDevice, 1000);
     if (!model.backend->host_memory()) GTEST_SKIP() << "files are not mapped into the memory of a GPU";
     const TemporaryFolder folder;
-    model.head.save(folder.path, 300 * kWidth * size_of(GetParam()));
+    model.head.save(folder.path, 300 * kWidth * size_of(GetParam().dtype));
     const Head mapped = Head::map(folder.path, *model.backend);
     EXPECT_EQ(ranking(mapped.topk(model.x_BD, 7)), ranking(model.head.topk(model.x_BD, 7)));
 }
@@ -160,6 +181,54 @@ TEST(Head, E3m4SaysItsFormatInTheMetadata) {
     EXPECT_EQ(file.at("weight").dtype, "U8");
     EXPECT_EQ(file.metadata().at("format"), "e3m4");
     EXPECT_EQ(file.metadata().at("bias"), "7");
+}
+
+// A grid is part of the file: what is on another one, or has no exponents, is not taken for it.
+TEST(Head, GridsAreSaidInTheFileAndChecked) {
+    HeadModel model(head_format("exmy:0,7,row")), other(head_format("exmy:2,5,row"));
+    HeadModel plain(DType::kBf16);
+    const TemporaryFolder folder;
+    model.head.save(folder.path);
+    const fs::path path = folder.path / "head-00001-of-00001.safetensors";
+    EXPECT_EQ(SafeTensors::open(path).metadata().at("format"), "exmy:0,7,row");
+    expect_mentions(message_of([&] { other.head.load(folder.path); }), {"exmy:2,5,row", "exmy:0,7,row"});
+    expect_mentions(message_of([&] { plain.head.load(folder.path); }), {"bf16", "exmy:0,7,row"});
+    const auto rewrite = [&](const std::string& format, const std::string& dtype, std::int64_t exponents,
+                             std::byte exponent) {
+        std::vector<TensorSpec> tensors = {{"weight", dtype, {kLabels, kWidth}}};
+        if (exponents > 0) tensors.push_back({"row_exponents", "U8", {exponents}});
+        SafeTensorsWriter writer(path, tensors, {{"first_row", "0"}, {"labels", "37"}, {"format", format}});
+        const std::int64_t bytes = kLabels * kWidth * safetensors_element_bytes(dtype);
+        writer.write("weight",
+                     std::span<const std::byte>(std::vector<std::byte>(static_cast<std::size_t>(bytes))));
+        if (exponents > 0)
+            writer.write("row_exponents", std::span<const std::byte>(std::vector<std::byte>(
+                                              static_cast<std::size_t>(exponents), exponent)));
+        writer.commit();
+        return message_of([&] { Head::map(folder.path, *model.backend); });
+    };
+    EXPECT_EQ(rewrite("exmy:0,7,row", "BF16", kLabels, std::byte{128}), "nothing was thrown");
+    expect_mentions(rewrite("exmy:0,7,row", "BF16", 0, std::byte{}), {"row_exponents"});
+    expect_mentions(rewrite("exmy:0,7,row", "BF16", kLabels - 1, std::byte{128}), {"row_exponents", "36"});
+    expect_mentions(rewrite("exmy:0,7,row", "BF16", kLabels, std::byte{0}), {"row_exponents", "-128"});
+    expect_mentions(rewrite("exmy:0,7,row", "F32", kLabels, std::byte{128}), {"bf16", "f32"});
+    expect_mentions(rewrite("exmy:9,7", "BF16", 0, std::byte{}), {"exponent bits", "9"});
+}
+
+// Rounding to nearest is no other format: BF16's own numbers.
+TEST(Head, NearestBf16IsStoredAsBf16) {
+    Config config;
+    config.head_rounding = "nearest";
+    const HeadFormat format = head_format(config);
+    EXPECT_TRUE(format.grid.nearest);
+    EXPECT_EQ(precision_of(format), "bf16");
+    HeadModel model(format), plain(DType::kBf16);
+    const TemporaryFolder folder;
+    model.head.save(folder.path);
+    plain.head.load(folder.path);
+    EXPECT_EQ(plain.weights(), model.weights());
+    config.precision = "e3m4";
+    EXPECT_THROW(head_format(config), ConfigError);
 }
 
 TEST(Head, DamagedAndForeignShardsAreRefused) {
@@ -204,7 +273,7 @@ TEST(Head, DamagedAndForeignShardsAreRefused) {
     rewrite("weight", "BF16", {rows, kWidth}, {{"first_row", "24"}, {"labels", "37"}});
     EXPECT_EQ(map(), "nothing was thrown");
     rewrite("weight", "F32", {rows, kWidth}, {{"first_row", "24"}, {"labels", "37"}});
-    expect_mentions(map(), {"head-00003", "expected bf16", "found f32"});
+    expect_mentions(map(), {"head-00003", "expected bf16", "found fp32"});
     rewrite("weight", "BF16", {rows, kWidth + 1}, {{"first_row", "24"}, {"labels", "37"}});
     expect_mentions(map(), {"head-00003", "width 12", "width 13"});
     rewrite("weight", "BF16", {rows, kWidth}, {{"first_row", "24"}, {"labels", "38"}});
@@ -226,8 +295,10 @@ TEST(Head, LoadingAHeadOfAnotherShapeIsRefused) {
     expect_mentions(message_of([&] { wide.head.load(folder.path); }), {"fp32", "bf16"});
     expect_mentions(message_of([&] { more.head.load(folder.path); }), {"38 labels", "37 labels"});
     EXPECT_THROW(Head(0, 1, DType::kBf16, 1, *model.backend), ConfigError);
-    EXPECT_THROW(head_dtype("fp4"), ConfigError);
-    for (const char* name : {"fp32", "bf16", "fp8", "e3m4"}) EXPECT_EQ(precision_of(head_dtype(name)), name);
+    EXPECT_THROW(head_format("fp4"), ConfigError);
+    for (const char* name :
+         {"fp32", "bf16", "fp8", "e3m4", "e2m5", "exmy:3,4,8", "exmy:0,7,row", "exmy:2,12,1"})
+        EXPECT_EQ(precision_of(head_format(name)), name);
 }
 
 }  // namespace

@@ -25,14 +25,31 @@ Config resume_config(const TempFolder& temp, const std::string& out) {
     return config;
 }
 
-TEST(Resume, KilledRunEndsWithTheSameBytes) {
+// Codes of 8 bits; weights on a grid, whose rows have exponents that move and whose noise runs over the
+// steps.
+class Resume : public ::testing::TestWithParam<const char*> {
+  protected:
+    static Config config_of(const TempFolder& temp, const std::string& out) {
+        Config config = resume_config(temp, out);
+        config.precision = GetParam();
+        if (config.precision != "e3m4") config.head_noise = "steps";
+        return config;
+    }
+};
+INSTANTIATE_TEST_SUITE_P(Formats, Resume, ::testing::Values("e3m4", "exmy:0,4,row"),
+                         [](const auto& p) { return std::string(p.index == 0 ? "e3m4" : "grid"); });
+
+TEST_P(Resume, KilledRunEndsWithTheSameBytes) {
     set_log_level(LogLevel::kQuiet);
     TempFolder temp;
     write_tiny_data(temp / "data");
     const std::atomic<bool> stop{false};
-    train(resume_config(temp, "whole"), stop);
+    const TrainResult whole = train(config_of(temp, "whole"), stop);
+    if (std::string(GetParam()) != "e3m4") {
+        EXPECT_GT(whole.saturations, 0) << "no exponent moved";
+    }
 
-    Config config = resume_config(temp, "killed");
+    Config config = config_of(temp, "killed");
     EXPECT_EQ(train_and_kill_twice(config, temp / "recipe.toml"), 2)
         << "the run ended before it could be killed";
     const std::int64_t step = Checkpoint(config.out, "last").state().step;

@@ -46,6 +46,15 @@ ELMO_CLONES void update_row(const float* w, const float* u, float keep, float lr
     for (std::int64_t i = 0; i < count; ++i) v[i] = w[i] * keep - lr * u[i];
 }
 
+ELMO_CLONES float largest_size(const float* x, std::int64_t count) {
+    float largest = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const float size = x[i] < 0 ? -x[i] : x[i];
+        largest = size > largest ? size : largest;
+    }
+    return largest;
+}
+
 ELMO_CLONES void add_to(float* y, const float* x, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
 }
@@ -83,6 +92,34 @@ StagedBatch stage_batch(const View& x_BD, DType weights, bool bf16, const Bf16* 
     return {x, xt, x16, xt16};
 }
 
+// Rows [begin, begin + count) of W as the products take them: FP32, or BF16 (exact) where those run on it;
+// weights that are BF16 already stay where they are. `buffer` holds count x width floats, `row` one row.
+struct LoadedRows {
+    const float* w = nullptr;
+    const Bf16* w16 = nullptr;
+};
+template <class Op>
+LoadedRows load_rows(const Op& op, std::int64_t begin, std::int64_t count, bool bf16, float* buffer,
+                     float* row) {
+    const View rows = op.w_LD.slice(begin, begin + count);
+    if (bf16 && rows.dtype == DType::kBf16) return {nullptr, rows.template as<Bf16>()};
+    auto* buffer16 = reinterpret_cast<Bf16*>(buffer);
+    if (rows.dtype == DType::kU8) {
+        for (std::int64_t l = 0; l < count; ++l) {
+            const GridRow grid =
+                grid_row(op.grid, decode_row_exponent(op.row_exponents_L1.codes()[begin + l]));
+            float* to = bf16 ? row : buffer + l * rows.cols;
+            decode_row(grid, rows.codes() + l * rows.cols, to, rows.cols);
+            if (bf16) float_to_bf16(row, buffer16 + l * rows.cols, rows.cols);
+        }
+    } else if (bf16) {
+        decode_bf16(format_of(rows.dtype), rows.codes(), buffer16, rows.size());
+    } else {
+        load_floats(rows, 0, buffer, rows.size());
+    }
+    return {bf16 ? nullptr : buffer, bf16 ? buffer16 : nullptr};
+}
+
 // One tile of labels at work.
 class Tile {
   public:
@@ -106,24 +143,15 @@ class Tile {
 
     // Logits, then g, in place of one another. Returns the loss of the tile when wanted.
     double logits_and_gradient() {
-        const View tile = op_.w_LD.slice(begin_, begin_ + labels_);
         const Gemm shape{labels_, samples_, width_, width_, samples_, samples_, false, false, false};
-        if (op_.drops_weights()) {
-            load_dropped(tile);
-            bf16_ ? gemm(shape, w16_, batch_.xt16, z_) : gemm(shape, w_, batch_.xt, z_);
-        } else if (bf16_) {
-            if (tile.dtype == DType::kBf16) {
-                w16_ = tile.as<Bf16>();
-            } else {
-                auto* decoded = reinterpret_cast<Bf16*>(w_);
-                decode_bf16(format_of(tile.dtype), tile.codes(), decoded, tile.size());
-                w16_ = decoded;
-            }
+        if (op_.drops_weights())
+            load_dropped();
+        else
+            w16_ = load_rows(op_, begin_, labels_, bf16_, w_, row_).w16;
+        if (bf16_)
             gemm(shape, w16_, batch_.xt16, z_);
-        } else {
-            load_floats(tile, 0, w_, tile.size());
+        else
             gemm(shape, w_, batch_.xt, z_);
-        }
         const auto by_label = [](const Positive& p, std::int64_t label) { return p.label < label; };
         const auto first = std::lower_bound(op_.positives.begin(), op_.positives.end(), begin_, by_label);
         const auto last = std::lower_bound(first, op_.positives.end(), begin_ + labels_, by_label);
@@ -163,7 +191,7 @@ class Tile {
             float* u = u_ + l * width_;
             const float* before = w_ + l * width_;
             if (op_.drops_weights()) {  // the tile holds the dropped weights
-                load_floats(w, label * width_, row_, width_);
+                load_row(label, row_);
                 before = row_;
                 apply_dropout(op_.weight_dropout, op_.first_label + label, u, noise_, width_);
             } else if (bf16_) {
@@ -175,11 +203,15 @@ class Tile {
                 continue;
             }
             update_row(before, u, keep, op_.lr, u, width_);
+            if (op_.grid.used()) {
+                saturations += store_on_grid(u, label);
+                continue;
+            }
             if (w.dtype == DType::kF32) {
                 store_floats(u, w, label * width_, width_);
                 continue;
             }
-            noise_row(op_.rounding, op_.first_label + label, width_, noise_);
+            rounding_row(op_.noise, op_.rounding, op_.first_label + label, width_, noise_);
             if (w.dtype == DType::kBf16)
                 round_row(u, noise_, w.as<Bf16>() + label * width_, width_);
             else
@@ -193,16 +225,19 @@ class Tile {
         return op_.compensates() ? op_.slots_L.as<std::int32_t>()[label] : -1;
     }
 
+    // The stored weights of a label.
+    void load_row(std::int64_t label, float* to) const { load_rows(op_, label, 1, false, to, nullptr); }
+
     // The tile as logits and dx see it: dropped or scaled, in BF16, held in FP32 where products are.
-    void load_dropped(const View& tile) {
+    void load_dropped() {
         auto* dropped = reinterpret_cast<Bf16*>(w_);
         for (std::int64_t l = 0; l < labels_; ++l) {
             float* row = bf16_ ? row_ : w_ + l * width_;
-            load_floats(tile, l * width_, row, width_);
+            load_row(begin_ + l, row);
             apply_dropout(op_.weight_dropout, op_.first_label + begin_ + l, row, noise_, width_);
             if (bf16_)
                 float_to_bf16(row, dropped + l * width_, width_);
-            else if (tile.dtype != DType::kF32)
+            else if (op_.w_LD.dtype != DType::kF32)
                 round_to_bf16(row, width_);
         }
         w16_ = dropped;
@@ -222,6 +257,31 @@ class Tile {
         const std::int64_t saturations = kahan_row(format, rates, before, u, c, width_);
         std::fill_n(noise_, width_, std::uint16_t{0});  // what is representable stays itself
         round_row(format, u, noise_, w.codes() + label * width_, width_);
+        return saturations;
+    }
+
+    // The row `v` rounded to the label's grid, whose exponent then moves. Returns the saturations.
+    std::int64_t store_on_grid(float* v, std::int64_t label) {
+        std::uint8_t* stored = op_.grid.row_scaled ? op_.row_exponents_L1.codes() + label : nullptr;
+        const int before = stored ? decode_row_exponent(*stored) : 0;
+        if (!op_.grid.nearest) rounding_row(op_.noise, op_.rounding, op_.first_label + label, width_, noise_);
+        GridRow grid = grid_row(op_.grid, before);
+        const std::int64_t saturations = round_row(grid, op_.grid.nearest, noise_, v, width_);
+        if (stored != nullptr) {
+            const float largest = largest_size(v, width_);
+            const int after =
+                moved_row_exponent(op_.grid, before, saturations > 0, largest, op_.rounding.step);
+            *stored = encode_row_exponent(after);
+            grid = grid_row(op_.grid, after);
+            if (after > before) {
+                noise_row(op_.rescaling, op_.first_label + label, width_, noise_);
+                (void)round_row(grid, op_.grid.nearest, noise_, v, width_);
+            }
+        }
+        if (op_.w_LD.dtype == DType::kU8)
+            encode_row(grid, v, op_.w_LD.codes() + label * width_, width_);
+        else
+            store_floats(v, op_.w_LD, label * width_, width_);
         return saturations;
     }
 
@@ -296,19 +356,15 @@ std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
         float* w = cut.take<float>(kLabelTile * width);
         float* z = cut.take<float>(kLabelTile * samples);
         float* zt = cut.take<float>(kLabelTile * samples);
+        float* row = cut.take<float>(width);
         for (std::int64_t t = slice; t < tiles; t += kSlices) {
             const std::int64_t begin = t * kLabelTile, n = std::min(labels, begin + kLabelTile) - begin;
-            const View tile = op.w_LD.slice(begin, begin + n);
             const Gemm shape{n, samples, width, width, samples, samples, false, false, false};
-            if (!bf16) {
-                load_floats(tile, 0, w, tile.size());
-                gemm(shape, w, batch.xt, z);
-            } else if (tile.dtype == DType::kBf16) {
-                gemm(shape, tile.as<Bf16>(), batch.xt16, z);
-            } else {
-                decode_bf16(format_of(tile.dtype), tile.codes(), reinterpret_cast<Bf16*>(w), tile.size());
-                gemm(shape, reinterpret_cast<Bf16*>(w), batch.xt16, z);
-            }
+            const LoadedRows rows = load_rows(op, begin, n, bf16, w, row);
+            if (bf16)
+                gemm(shape, rows.w16, batch.xt16, z);
+            else
+                gemm(shape, rows.w, batch.xt, z);
             transpose(z, zt, n, samples);
             for (std::int64_t b = 0; b < samples; ++b)
                 best[slice][b].offer_block({zt + b * n, static_cast<std::size_t>(n)}, begin);

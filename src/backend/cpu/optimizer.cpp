@@ -122,11 +122,24 @@ void CpuBackend::fill_normal(const FillNormal& op) {
             // The words of a block lie in memory as its 16-bit pieces do: four pieces, one deviate.
             noise_row(op.key, global, 4 * cols, reinterpret_cast<std::uint16_t*>(words.data()));
             normal_row(words.data(), op.sigma, x.data(), cols);
-            if (op.w.dtype == DType::kF32) {
+            if (op.w.dtype == DType::kF32 && !op.grid.used()) {
                 store_floats(x.data(), op.w, row * cols, cols);
                 continue;
             }
             noise_row(op.rounding, global, cols, noise.data());
+            if (op.grid.used()) {
+                float largest = 0;
+                for (const float value : x) largest = std::max(largest, std::abs(value));
+                const int exponent = op.grid.row_scaled ? row_exponent_for(op.grid, largest) : 0;
+                if (op.grid.row_scaled) op.row_exponents.codes()[row] = encode_row_exponent(exponent);
+                const GridRow grid = grid_row(op.grid, exponent);
+                (void)round_row(grid, false, noise.data(), x.data(), cols);
+                if (op.w.dtype == DType::kU8)
+                    encode_row(grid, x.data(), op.w.codes() + row * cols, cols);
+                else
+                    store_floats(x.data(), op.w, row * cols, cols);
+                continue;
+            }
             if (op.w.dtype == DType::kBf16)
                 round_row(x.data(), noise.data(), op.w.as<Bf16>() + row * cols, cols);
             else

@@ -59,6 +59,27 @@ ELMO_CLONES void round_row(const float* x, const std::uint16_t* noise, Bf16* to,
     }
 }
 
+ELMO_CLONES std::int64_t round_row(const GridRow& grid, bool nearest, const std::uint16_t* noise, float* x,
+                                   std::int64_t count) {
+    const GridRow row = grid;
+    std::uint32_t saturated = 0;
+    if (nearest)
+        for (std::int64_t i = 0; i < count; ++i) x[i] = round_to_grid(row, x[i], true, 0, saturated);
+    else
+        for (std::int64_t i = 0; i < count; ++i) x[i] = round_to_grid(row, x[i], false, noise[i], saturated);
+    return saturated;
+}
+
+ELMO_CLONES void decode_row(const GridRow& grid, const std::uint8_t* codes, float* to, std::int64_t count) {
+    const GridRow row = grid;
+    for (std::int64_t i = 0; i < count; ++i) to[i] = decode_grid_code(row, codes[i]);
+}
+
+ELMO_CLONES void encode_row(const GridRow& grid, const float* x, std::uint8_t* codes, std::int64_t count) {
+    const GridRow row = grid;
+    for (std::int64_t i = 0; i < count; ++i) codes[i] = encode_grid_code(row, x[i]);
+}
+
 std::int64_t round_row(const MiniFloat& format, const float* x, const std::uint16_t* noise, std::uint8_t* to,
                        std::int64_t count) {
     return format.mantissa_bits == 3 ? round_row_e4m3(x, noise, to, count)

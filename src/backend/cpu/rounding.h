@@ -5,6 +5,7 @@
 
 #include "base/bf16.h"
 #include "base/minifloat.h"
+#include "base/weight_grid.h"
 
 namespace elmo::cpu {
 
@@ -12,5 +13,11 @@ void round_row(const float* x, const std::uint16_t* noise, Bf16* to, std::int64_
 // Returns how many values were beyond the largest finite number.
 std::int64_t round_row(const MiniFloat& format, const float* x, const std::uint16_t* noise, std::uint8_t* to,
                        std::int64_t count);
+// In place, to a row's grid. Returns the same.
+std::int64_t round_row(const GridRow& grid, bool nearest, const std::uint16_t* noise, float* x,
+                       std::int64_t count);
+// Codes of a row's grid, exact both ways.
+void decode_row(const GridRow& grid, const std::uint8_t* codes, float* to, std::int64_t count);
+void encode_row(const GridRow& grid, const float* x, std::uint8_t* codes, std::int64_t count);
 
 }  // namespace elmo::cpu

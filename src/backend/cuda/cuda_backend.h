@@ -119,7 +119,7 @@ class CudaBackend : public Backend {
     // Whether Hopper's kernels do this step.
     bool on_hopper(const HeadStep& op) const;
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
-    void rank_tiles(const HeadArgs& a, const HeadTopK& op);
+    void rank_tiles(const HeadArgs& staged, const HeadTopK& op);
 
     int device_ = 0;
     std::int64_t free_at_start_ = 0;
@@ -171,6 +171,7 @@ class CudaBackend : public Backend {
         View positive_labels, positive_samples, tile_starts;
         View losses;                          // f64, one a tile
         View report;                          // HeadReport
+        View row_flags;                       // u8 [1, L], where rows have exponents
         View candidates, counts, thresholds;  // top-k
     } head_;
     std::vector<std::int64_t> positive_labels_;

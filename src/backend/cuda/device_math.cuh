@@ -169,6 +169,12 @@ struct E3M4 {
     static constexpr std::uint32_t kTop = 0x7f;
     static constexpr float kMax = 1.9375f;
 };
+// Of rows that have exponents, which bring its numbers to where they belong.
+struct E2M5 {
+    static constexpr int kMantissa = 5;
+    static constexpr std::uint32_t kTop = 0x7f;
+    static constexpr float kMax = 0x1.f8p-4f;
+};
 inline constexpr int kMiniBias = 7;
 
 // base/minifloat.h's round_minifloat: the discarded fraction, taken to 17 bits, plus carry17 carries or not.

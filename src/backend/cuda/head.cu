@@ -9,6 +9,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/head_hopper.h"
+#include "backend/cuda/head_rows.h"
 #include "backend/cuda/head_simple.cuh"
 #include "backend/cuda/head_tiles.cuh"
 #include "elmo/error.h"
@@ -26,11 +27,6 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 
 bool on_tiles(const View& x, const View& w) {
     return x.dtype == DType::kBf16 && w.dtype != DType::kF32 && w.cols % tiles::kStep == 0;
-}
-
-// A step that kernels without dropout and compensation do not serve.
-bool has_extras(const HeadStep& op) {
-    return op.drops_weights() || op.compensates();
 }
 
 // Enough slices that every multiprocessor of a large card has two blocks.
@@ -117,25 +113,40 @@ unsigned grid(std::int64_t n) {
     return static_cast<unsigned>(n);
 }
 
+// Weights on a grid are read as those of their dtype: only the update differs.
+template <class S>
+struct ReadAs {
+    using Storage = S;
+};
+template <>
+struct ReadAs<StorageGrid16> {
+    using Storage = StorageBf16;
+};
+template <>
+struct ReadAs<StorageGrid32> {
+    using Storage = StorageF32;
+};
+
 // The three products of a chunk. Dropout is in all of them, compensation in the update alone.
 template <class S, bool Drop, bool Extras>
 void run_tiles(const HeadArgs& a, cudaStream_t stream) {
+    using R = typename ReadAs<S>::Storage;
     const std::int64_t tiles = a.last_tile - a.first_tile, batches = a.padded_batch / kBatchTile;
     const std::int64_t columns = (a.width + tiles::kTile - 1) / tiles::kTile;
     const dim3 logit_grid(grid(tiles), grid(batches));
-    constexpr int kLogitShared = tiles::kLogitShared<S, Drop>;
+    constexpr int kLogitShared = tiles::kLogitShared<R, Drop>;
     if (a.losses != nullptr) {
-        allow_shared(tiles::gradient_kernel<S, true, Drop>, kLogitShared);
-        tiles::gradient_kernel<S, true, Drop><<<logit_grid, kThreads, kLogitShared, stream>>>(a);
+        allow_shared(tiles::gradient_kernel<R, true, Drop>, kLogitShared);
+        tiles::gradient_kernel<R, true, Drop><<<logit_grid, kThreads, kLogitShared, stream>>>(a);
     } else {
-        allow_shared(tiles::gradient_kernel<S, false, Drop>, kLogitShared);
-        tiles::gradient_kernel<S, false, Drop><<<logit_grid, kThreads, kLogitShared, stream>>>(a);
+        allow_shared(tiles::gradient_kernel<R, false, Drop>, kLogitShared);
+        tiles::gradient_kernel<R, false, Drop><<<logit_grid, kThreads, kLogitShared, stream>>>(a);
     }
     check_launch("head, logits");
     if (a.dx_slices != nullptr) {
-        allow_shared(tiles::input_gradient_kernel<S, Drop>, tiles::kInputShared<S>);
-        tiles::input_gradient_kernel<S, Drop><<<dim3(grid(columns), grid(batches), grid(a.num_slices)),
-                                                kThreads, tiles::kInputShared<S>, stream>>>(a);
+        allow_shared(tiles::input_gradient_kernel<R, Drop>, tiles::kInputShared<R>);
+        tiles::input_gradient_kernel<R, Drop><<<dim3(grid(columns), grid(batches), grid(a.num_slices)),
+                                                kThreads, tiles::kInputShared<R>, stream>>>(a);
         check_launch("head, input gradient");
     }
     allow_shared(tiles::update_kernel<S, Extras>, tiles::kUpdateShared<S>);
@@ -145,18 +156,19 @@ void run_tiles(const HeadArgs& a, cudaStream_t stream) {
 
 template <class S, bool Drop, bool Extras>
 void run_simple(const HeadArgs& a, cudaStream_t stream) {
+    using R = typename ReadAs<S>::Storage;
     constexpr std::int64_t kHalves = kLabelTile / simple::kEdge;
     const std::int64_t rows = (a.last_tile - a.first_tile) * kHalves,
                        batches = a.padded_batch / simple::kEdge;
     const std::int64_t columns = (a.width + simple::kEdge - 1) / simple::kEdge;
     const dim3 logit_grid(grid(rows), grid(batches));
     if (a.losses != nullptr)
-        simple::gradient_kernel<S, true, Drop><<<logit_grid, kThreads, 0, stream>>>(a);
+        simple::gradient_kernel<R, true, Drop><<<logit_grid, kThreads, 0, stream>>>(a);
     else
-        simple::gradient_kernel<S, false, Drop><<<logit_grid, kThreads, 0, stream>>>(a);
+        simple::gradient_kernel<R, false, Drop><<<logit_grid, kThreads, 0, stream>>>(a);
     check_launch("head, logits");
     if (a.dx_slices != nullptr) {
-        simple::input_gradient_kernel<S, Drop>
+        simple::input_gradient_kernel<R, Drop>
             <<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads, 0, stream>>>(a);
         check_launch("head, input gradient");
     }
@@ -167,16 +179,14 @@ void run_simple(const HeadArgs& a, cudaStream_t stream) {
 template <class S>
 void run_chunk(const HeadArgs& a, bool tiled, cudaStream_t stream) {
     const auto run = [&](auto drop, auto extras) {
-        if constexpr (!std::is_same_v<S, StorageF32>)
+        if constexpr (sizeof(typename S::Raw) != 4)
             if (tiled) return run_tiles<S, drop.value, extras.value>(a, stream);
         run_simple<S, drop.value, extras.value>(a, stream);
     };
-    if (a.weight_dropout.threshold > 0)
-        run(std::true_type(), std::true_type());
-    else if (a.slots != nullptr)
-        run(std::false_type(), std::true_type());
-    else
-        run(std::false_type(), std::false_type());
+    if (a.weight_dropout.threshold > 0) return run(std::true_type(), std::true_type());
+    if constexpr (kCompensates<S>)
+        if (a.slots != nullptr) return run(std::false_type(), std::true_type());
+    run(std::false_type(), std::false_type());
 }
 
 template <class S>
@@ -207,9 +217,19 @@ void with_storage(DType dtype, const Body& body) {
             return body(StorageE4M3{});
         case DType::kE3M4:
             return body(StorageE3M4{});
+        case DType::kU8:
+            return body(StorageRowE2M5{});
         default:
             throw DeviceError("head: a GPU holds f32, bf16, e4m3 and e3m4 weights");
     }
+}
+
+// The same with a grid, where the weights lie on one.
+template <class Body>
+void with_storage(DType dtype, const WeightGrid& grid, const Body& body) {
+    if (grid.used() && dtype == DType::kBf16) return body(StorageGrid16{});
+    if (grid.used() && dtype == DType::kF32) return body(StorageGrid32{});
+    with_storage(dtype, body);
 }
 
 }  // namespace
@@ -250,10 +270,12 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
     head_.tile_starts = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
     head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1,
                                   tiles * (padded / kBatchTile) * hopper::kLossParts);
+    if (w.head_row_exponents)
+        head_.row_flags = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
 }
 
 bool CudaBackend::on_hopper(const HeadStep& op) const {
-    return properties_.major == 9 && !has_extras(op) &&
+    return properties_.major == 9 && is_plain(op) &&
            hopper::takes(op.x_BD, op.w_LD, round_up(std::max<std::int64_t>(op.x_BD.rows, 1), kBatchTile));
 }
 
@@ -319,11 +341,20 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     a.rounding = op.rounding;
     a.rounding_keys = philox_keys(op.rounding.seed);
     a.first_label = op.first_label;
-    if (has_extras(op)) {
+    if (op.drops_weights() || op.compensates()) {
         a.weight_dropout = dropout_args(op.weight_dropout);
         a.decay = op.lr * op.weight_decay;
         a.slots = op.compensates() ? op.slots_L.as<std::int32_t>() : nullptr;
         a.compensation = static_cast<std::uint16_t*>(op.compensation_KD.data);
+    }
+    a.noise = op.noise;
+    a.grid = op.grid;
+    if (op.grid.row_scaled) {
+        if (head_.row_flags.size() < labels)
+            throw DeviceError("head: exponents of rows were not planned for");
+        a.row_exponents = op.row_exponents_L1.codes();
+        a.row_flags = head_.row_flags.codes();
+        fill_zero(head_.row_flags);
     }
     const bool tiled = on_tiles(op.x_BD, op.w_LD);
     const std::int64_t room = head_.g.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
@@ -336,8 +367,10 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
             hopper::run_chunk(a, op.w_LD.dtype, properties_.multiProcessorCount, stream_);
             continue;
         }
-        with_storage(op.w_LD.dtype, [&](auto storage) { run_chunk<decltype(storage)>(a, tiled, stream_); });
+        with_storage(op.w_LD.dtype, op.grid,
+                     [&](auto storage) { run_chunk<decltype(storage)>(a, tiled, stream_); });
     }
+    if (op.grid.row_scaled) move_exponents(a, op.w_LD.dtype, op.rescaling, stream_);
     if (const std::int64_t elements = op.dx_BD.size(); a.dx_slices != nullptr) {
         add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, stream_>>>(
             a.dx_slices, std::min(a.num_slices, tiles), elements, op.dx_BD.as<float>(),
@@ -358,7 +391,10 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
             report.non_finite == kNever ? -1 : report.non_finite};
 }
 
-void CudaBackend::rank_tiles(const HeadArgs& a, const HeadTopK& op) {
+void CudaBackend::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {
+    HeadArgs a = staged;
+    a.grid = op.grid;
+    if (op.grid.row_scaled) a.row_exponents = op.row_exponents_L1.codes();
     with_storage(op.w_LD.dtype,
                  [&](auto storage) { run_rank<decltype(storage)>(a, on_tiles(op.x_BD, op.w_LD), stream_); });
 }

@@ -6,6 +6,8 @@
 
 #include "backend/cuda/device_math.cuh"
 #include "base/philox.h"
+#include "base/rounding_noise.h"
+#include "base/weight_grid.h"
 
 namespace elmo::cuda {
 
@@ -43,6 +45,11 @@ struct HeadArgs {
     float decay = 0;                        // lr * weight_decay
     const std::int32_t* slots = nullptr;    // [L] rows of compensation, or -1; null: there is none
     std::uint16_t* compensation = nullptr;  // bf16 [K, D]
+    // How weights are rounded, where it is not by their storage alone.
+    NoiseKind noise = NoiseKind::kIndependent;
+    WeightGrid grid;                        // where the weights lie on one
+    std::uint8_t* row_exponents = nullptr;  // [L], where the grid has them
+    std::uint8_t* row_flags = nullptr;      // [L]: 1 where a weight of the row saturated in this step
     // Ranking.
     std::uint64_t* candidates = nullptr;        // [B, capacity]
     std::int32_t* counts = nullptr;             // [B]

@@ -13,7 +13,7 @@ namespace elmo::cuda {
 template <class S, bool Drop>
 __device__ __forceinline__ float seen_weight(const HeadArgs& a, const typename S::Raw* w, std::int64_t label,
                                              std::int64_t column) {
-    float v[1] = {S::load(w, label * a.width + column)};
+    float v[1] = {load_weight<S>(a, w, label * a.width + column, label)};
     if constexpr (Drop) {
         drop<1>(a.weight_dropout, a.first_label + label, column, v);
         if constexpr (!std::is_same_v<S, StorageF32>) v[0] = __bfloat162float(__float2bfloat16_rn(v[0]));
@@ -42,6 +42,11 @@ __device__ __forceinline__ void drop_tile(const HeadArgs& a, const unsigned char
             reinterpret_cast<const Raw*>(raw + tile_offset<kEights * kBytes>(row, bytes / 16) + bytes % 16),
             v);
         as_they_are<S>(v);
+        if constexpr (kRowCodes<S>) {
+            const float factor = row_factor(a, label + row);
+#pragma unroll
+            for (float& x : v) x *= factor;
+        }
         drop<8>(a.weight_dropout, a.first_label + label + row, column + 8 * eighth, v);
         store8(reinterpret_cast<bf16*>(to + tile_offset<Columns * 2>(row, eighth)), v);
     }

@@ -134,7 +134,7 @@ __global__ void update_kernel(HeadArgs a) {
             float sum[1] = {u};
             drop<1>(a.weight_dropout, a.first_label + label, d, sum);
             u = sum[0];
-            if constexpr (!std::is_same_v<S, StorageF32>)
+            if constexpr (kCompensates<S>)
                 if (bf16* c = compensation_of(a, label)) {
                     float v[1] = {S::load(w, i)}, rest[1] = {load_float(c, d)};
                     compensate<S, 1>(a, sum, v, rest, saturated);
@@ -142,7 +142,7 @@ __global__ void update_kernel(HeadArgs a) {
                     return S::store_exact(w, i, v[0]);
                 }
         }
-        S::store(w, i, S::load(w, i) * a.keep - a.lr * u, a.rounding, a.first_label + label, d, saturated);
+        store_weight<S>(a, w, i, load_weight<S>(a, w, i, label) * a.keep - a.lr * u, label, d, saturated);
     });
     const unsigned total = __reduce_add_sync(0xffffffffu, saturated);
     if (threadIdx.x % 32 == 0 && total > 0)

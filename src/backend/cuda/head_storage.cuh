@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda_fp16.h>
+#include <type_traits>
 
 #include "backend/cuda/device_math.cuh"
 #include "backend/cuda/head_args.h"
@@ -23,10 +24,7 @@ __device__ __forceinline__ float sum_of_squares(const float (&v)[8]) {
 struct StorageF32 {
     using Raw = float;
     static __device__ float load(const Raw* w, std::int64_t i) { return w[i]; }
-    static __device__ void store(Raw* w, std::int64_t i, float x, const NoiseKey&, std::int64_t, std::int64_t,
-                                 std::uint32_t&) {
-        w[i] = x;
-    }
+    static __device__ void store(Raw* w, std::int64_t i, float x, std::uint32_t, std::uint32_t&) { w[i] = x; }
 };
 
 struct StorageBf16 {
@@ -34,9 +32,8 @@ struct StorageBf16 {
     static __device__ float load(const Raw* w, std::int64_t i) {
         return __uint_as_float(static_cast<std::uint32_t>(w[i]) << 16);
     }
-    static __device__ void store(Raw* w, std::int64_t i, float x, const NoiseKey& key, std::int64_t row,
-                                 std::int64_t column, std::uint32_t&) {
-        w[i] = stochastic_bf16(x, noise16(key, row, column));
+    static __device__ void store(Raw* w, std::int64_t i, float x, std::uint32_t noise, std::uint32_t&) {
+        w[i] = stochastic_bf16(x, noise);
     }
     // A number of the storage.
     static __device__ void store_exact(Raw* w, std::int64_t i, float x) { w[i] = stochastic_bf16(x, 0); }
@@ -81,9 +78,9 @@ struct StorageCode {
         decode4<F>(w[i], low, high);
         return __uint_as_float(low << 16);
     }
-    static __device__ void store(Raw* w, std::int64_t i, float x, const NoiseKey& key, std::int64_t row,
-                                 std::int64_t column, std::uint32_t& saturated) {
-        w[i] = static_cast<Raw>(stochastic_code<F>(x, noise16(key, row, column), saturated));
+    static __device__ void store(Raw* w, std::int64_t i, float x, std::uint32_t noise,
+                                 std::uint32_t& saturated) {
+        w[i] = static_cast<Raw>(stochastic_code<F>(x, noise, saturated));
     }
     static __device__ void store_exact(Raw* w, std::int64_t i, float x) {
         std::uint32_t saturated = 0;
@@ -164,6 +161,104 @@ __device__ __forceinline__ void store8(typename S::Raw* w, float (&v)[8], const 
 
 using StorageE4M3 = StorageCode<E4M3>;
 using StorageE3M4 = StorageCode<E3M4>;
+
+// Codes of a row with an exponent: the row's factor times the number of the code.
+template <class F>
+struct StorageRowCode : StorageCode<F> {};
+using StorageRowE2M5 = StorageRowCode<E2M5>;
+template <class S>
+inline constexpr bool kRowCodes = std::is_same_v<S, StorageRowE2M5>;
+
+// 2^n of the row; codes have the bias kMiniBias, the grid its own.
+__device__ __forceinline__ int row_power(const HeadArgs& a, std::int64_t label) {
+    return decode_row_exponent(a.row_exponents[label]) + kMiniBias - a.grid.bias;
+}
+// What the codes of a row are multiplied by; 1 beyond the last label.
+__device__ __forceinline__ float row_factor(const HeadArgs& a, std::int64_t label) {
+    return label < a.labels ? power_of_two(row_power(a, label)) : 1.0f;
+}
+// Weight i of W, of this label.
+template <class S>
+__device__ __forceinline__ float load_weight(const HeadArgs& a, const typename S::Raw* w, std::int64_t i,
+                                             std::int64_t label) {
+    if constexpr (kRowCodes<S>)
+        return S::load(w, i) * row_factor(a, label);
+    else
+        return S::load(w, i);
+}
+
+// Weights on a grid, in BF16 or FP32: read like any, rounded to the grid of their row.
+struct StorageGrid16 : StorageBf16 {
+    static __device__ __forceinline__ Raw encode(float x) {  // exact
+        return static_cast<Raw>(__float_as_uint(x) >> 16);
+    }
+};
+struct StorageGrid32 : StorageF32 {
+    static __device__ __forceinline__ Raw encode(float x) { return x; }
+};
+template <class S>
+inline constexpr bool kOnGrid = std::is_same_v<S, StorageGrid16> || std::is_same_v<S, StorageGrid32>;
+template <class S>  // whether its rows may be compensated
+inline constexpr bool kCompensates = !kOnGrid<S> && !kRowCodes<S> && !std::is_same_v<S, StorageF32>;
+template <class S>  // whether storing counts saturations
+inline constexpr bool kSaturates = kOnGrid<S> || sizeof(typename S::Raw) == 1;
+
+__device__ __forceinline__ GridRow grid_of(const HeadArgs& a, std::int64_t label) {
+    return grid_row(a.grid, a.row_exponents == nullptr ? 0 : decode_row_exponent(a.row_exponents[label]));
+}
+__device__ __forceinline__ void note_saturation(const HeadArgs& a, std::int64_t label, std::uint32_t count,
+                                                std::uint32_t& saturated) {
+    saturated += count;
+    if (count > 0 && a.row_flags != nullptr) a.row_flags[label] = 1;
+}
+
+// The updated weight x of (label, column), element i of W, rounded and stored.
+template <class S>
+__device__ __forceinline__ void store_weight(const HeadArgs& a, typename S::Raw* w, std::int64_t i, float x,
+                                             std::int64_t label, std::int64_t column,
+                                             std::uint32_t& saturated) {
+    if constexpr (kOnGrid<S>) {
+        std::uint32_t count = 0;
+        w[i] = S::encode(round_to_grid(grid_of(a, label), x, a.grid.nearest,
+                                       rounding_noise(a.noise, a.rounding, a.first_label + label, column),
+                                       count));
+        note_saturation(a, label, count, saturated);
+    } else if constexpr (kRowCodes<S>) {
+        std::uint32_t count = 0;
+        S::store(w, i, x * power_of_two(-row_power(a, label)),
+                 rounding_noise(a.noise, a.rounding, a.first_label + label, column), count);
+        note_saturation(a, label, count, saturated);
+    } else {
+        S::store(w, i, x, rounding_noise(a.noise, a.rounding, a.first_label + label, column), saturated);
+    }
+}
+// Eight of them, from a column that is a multiple of eight on; w points to the first.
+template <class S>
+__device__ __forceinline__ void store_weights(const HeadArgs& a, typename S::Raw* w, float (&v)[8],
+                                              std::int64_t label, std::int64_t column,
+                                              std::uint32_t& saturated) {
+    const PhiloxBlock noise = rounding_block(a.noise, a.rounding, a.first_label + label, column >> 3);
+    if constexpr (kOnGrid<S>) {
+        const GridRow row = grid_of(a, label);
+        std::uint32_t count = 0;
+        float rounded[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            rounded[i] = round_to_grid(row, v[i], a.grid.nearest, noise_word(noise, i), count);
+        store8(reinterpret_cast<bf16*>(w), rounded);
+        note_saturation(a, label, count, saturated);
+    } else if constexpr (kRowCodes<S>) {
+        const float inverse = power_of_two(-row_power(a, label));
+        std::uint32_t count = 0;
+        float scaled[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) scaled[i] = v[i] * inverse;
+        store8<S>(w, scaled, noise, count);
+        note_saturation(a, label, count, saturated);
+    } else {
+        store8<S>(w, v, noise, saturated);
+    }
+}
 
 // sigmoid(z) - y, and what the loss adds. By the approximate exponential and reciprocal: relative error below
 // 2^-21 + |z| 2^-23, far below the BF16 that g is rounded to.

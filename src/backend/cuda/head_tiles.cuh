@@ -168,6 +168,27 @@ __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t tile, std
         }
     }
     wait_copies<0>();
+    if constexpr (kRowCodes<S> && !Drop)
+#pragma unroll
+        for (int mi = 0; mi < 2; ++mi)
+#pragma unroll
+            for (int half = 0; half < 2; ++half) {
+                const float factor = row_factor(a, tile * kTile + at.warp_row + 16 * mi + 8 * half + at.g);
+#pragma unroll
+                for (int ni = 0; ni < 8; ++ni) {
+                    acc[mi][ni][2 * half] *= factor;
+                    acc[mi][ni][2 * half + 1] *= factor;
+                }
+            }
+}
+
+// Eight BF16 numbers times a power of two.
+__device__ __forceinline__ void scale_pairs(uint4& pairs, float factor) {
+    const __nv_bfloat162 both = __float2bfloat162_rn(factor);
+    for (std::uint32_t* word : {&pairs.x, &pairs.y, &pairs.z, &pairs.w}) {
+        const __nv_bfloat162 scaled = __hmul2(reinterpret_cast<const __nv_bfloat162&>(*word), both);
+        *word = reinterpret_cast<const std::uint32_t&>(scaled);
+    }
 }
 
 // g of the tile, and its part of the loss. Grid: (tiles of the chunk, batch tiles).
@@ -340,6 +361,13 @@ __global__ void __launch_bounds__(kThreads, 2) input_gradient_kernel(HeadArgs a)
                 decode4<typename S::Format>(c.y, low.z, low.w);
                 decode4<typename S::Format>(c.z, high.x, high.y);
                 decode4<typename S::Format>(c.w, high.z, high.w);
+                if constexpr (kRowCodes<S>) {
+                    constexpr int kParts = kTile / kStep;
+                    const std::int64_t tile = begin + step / kParts * a.num_slices;
+                    const float factor = row_factor(a, tile * kTile + step % kParts * kStep + row);
+                    scale_pairs(low, factor);
+                    scale_pairs(high, factor);
+                }
                 *reinterpret_cast<uint4*>(to + tile_offset<256>(row, 2 * piece)) = low;
                 *reinterpret_cast<uint4*>(to + tile_offset<256>(row, 2 * piece + 1)) = high;
             }
@@ -462,22 +490,27 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
         const std::int64_t label = tile * kTile + row, column = first_column + place;
         if constexpr (Extras) {
             drop<8>(a.weight_dropout, a.first_label + label, column, u);
-            if (bf16* c = compensation_of(a, label)) {
-                float rest[8];
-                load8(c + column, rest);
-                as_they_are<S>(v);
-                compensate<S, 8>(a, u, v, rest, saturated);
-                store8(c + column, rest);
-                S::store8_exact(w + label * a.width + column, v);
-                continue;
-            }
+            if constexpr (kCompensates<S>)
+                if (bf16* c = compensation_of(a, label)) {
+                    float rest[8];
+                    load8(c + column, rest);
+                    as_they_are<S>(v);
+                    compensate<S, 8>(a, u, v, rest, saturated);
+                    store8(c + column, rest);
+                    S::store8_exact(w + label * a.width + column, v);
+                    continue;
+                }
+        }
+        if constexpr (kRowCodes<S>) {
+            const float factor = row_factor(a, label);
+#pragma unroll
+            for (float& weight : v) weight *= factor;
         }
 #pragma unroll
         for (int j = 0; j < 8; ++j) v[j] = fmaf(-a.lr * S::kUnpacked, u[j], v[j] * a.keep);
-        store8<S>(w + label * a.width + column, v,
-                  noise_block(a.rounding, a.first_label + label, column >> 3), saturated);
+        store_weights<S>(a, w + label * a.width + column, v, label, column, saturated);
     }
-    if constexpr (sizeof(Raw) == 1) {
+    if constexpr (kSaturates<S>) {
         const unsigned total = __reduce_add_sync(0xffffffffu, saturated);
         if (at.lane == 0 && total > 0)
             atomicAdd(&a.report->saturations, static_cast<unsigned long long>(total));

@@ -4,6 +4,8 @@
 #include <vector>
 
 #include "backend/ops/common.h"
+#include "base/rounding_noise.h"
+#include "base/weight_grid.h"
 #include "metrics/topk.h"
 
 namespace elmo {
@@ -19,8 +21,14 @@ struct Positive {
 //   g = bf16(sigmoid(z) - y)
 //   dx += g w_l      weights from before the update, FP32 accumulation
 //   w_l = SR(w_l (1 - lr * weight_decay) - lr * sum_b g_b x_b)
-// Rounding noise: key `rounding`, row = first_label + label, column = column. F32 weights are not rounded.
-// Without dx (an empty view) that product is left out: then nothing looks for NaN and Inf either.
+// Rounding noise: key `rounding`, row = first_label + label, column = column, drawn as `noise` says. F32
+// weights are not rounded. Without dx (an empty view) that product is left out: then nothing looks for NaN
+// and Inf either.
+//
+// With a grid (BF16 or F32 weights, which lie on it, or U8, its codes) SR rounds to the grid, or to nearest
+// where the grid says so. With an exponent a row, exponents move after the update as moved_row_exponent says
+// (`step` of the rounding key); weights of a raised row are rounded to the new grid with the noise of
+// `rescaling`, addressed like the rounding noise.
 //
 // Weight dropout: with m = 1 or 0 and s the scale of `weight_dropout` at (first_label + label, column), the
 // logits and dx take m s w, in FP32 rounded to nearest BF16 (F32 weights: FP32 alone), in place of w, and the
@@ -30,13 +38,15 @@ struct Positive {
 // compensation_KD and u = -(lr * weight_decay) w - lr * sum, in FP32 and in this order:
 //   y = u + c;  t = nearest(w + y), to the storage of w;  c = bf16(y - (t - w));  w = t
 // and c = 0 where |w + y| is beyond the largest number of an 8-bit storage, which counts as a saturation.
+// Weights on a grid have no compensation.
+//
 // On the reference, g is not rounded to BF16 when x is F64, and F64 weights are not rounded: with all views
 // F64 the step is the plain gradient step.
 // dx is set, not added to. Its sum order depends on the number of labels and the batch alone: not on
 // chunks or threads. No gradient of w and no [B, L] matrix exists at any time.
 struct HeadStep {
     View x_BD;  // bf16, f32 (f64 on the reference)
-    View w_LD;  // f32, bf16, e4m3, e3m4 (f64 on the reference)
+    View w_LD;  // f32, bf16, e4m3, e3m4 (f64 on the reference); u8: codes of the grid, with row exponents
     std::span<const Positive> positives;
     float lr = 0, weight_decay = 0;
     NoiseKey rounding;
@@ -47,16 +57,26 @@ struct HeadStep {
     View compensation_KD{};        // bf16; empty: no label has one
     View slots_L{};                // i32 [1, L]: a label's row in compensation_KD, or -1
     Dropout weight_dropout{};
+    NoiseKind noise = NoiseKind::kIndependent;
+    WeightGrid grid = {};
+    View row_exponents_L1 = {};  // u8 (encode_row_exponent), where the grid has them
+    NoiseKey rescaling = {};
 
     bool compensates() const { return !compensation_KD.empty(); }
     bool drops_weights() const { return weight_dropout.threshold() > 0; }
 };
 
+// Whether all weights are used as they are and rounded as their dtype says with independent noise: what the
+// fastest kernels know.
+inline bool is_plain(const HeadStep& op) {
+    return !op.grid.used() && op.noise == NoiseKind::kIndependent && !op.drops_weights() && !op.compensates();
+}
+
 // A device backend blocks for the result only where the loss is wanted; otherwise it returns an empty one and
 // keeps its counts for the next step that wants the loss.
 struct HeadStepResult {
     double loss_sum = 0;           // when wanted
-    std::int64_t saturations = 0;  // 8-bit weights that were beyond the largest finite number
+    std::int64_t saturations = 0;  // weights of 8 bits or on a grid that were beyond the largest number
     std::int64_t non_finite = -1;  // the first step (of the key) that gave a NaN or Inf in dx; -1: none
 };
 
@@ -64,6 +84,8 @@ struct HeadStepResult {
 struct HeadTopK {
     View x_BD, w_LD;
     std::int64_t k = 5;
+    WeightGrid grid = {};        // of u8 weights
+    View row_exponents_L1 = {};  // as in HeadStep
 };
 
 }  // namespace elmo

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/ops/common.h"
+#include "base/weight_grid.h"
 
 namespace elmo {
 
@@ -22,12 +23,15 @@ struct AdamWUpdate {
 
 // w = sigma * N(0, 1) by addressed noise (base/normal.h), rounded to the dtype: to nearest for F32 and F64,
 // stochastically (with `rounding`) for BF16 and the 8-bit formats. Row r of w is row `first_row` + r of the
-// tensor.
+// tensor. With a grid: stochastically to the grid (whatever its own rounding); with an exponent a row, the
+// smallest one whose grid holds the row's largest deviate.
 struct FillNormal {
     View w;
     float sigma = 0.02f;
     NoiseKey key, rounding;
     std::int64_t first_row = 0;
+    WeightGrid grid = {};
+    View row_exponents = {};  // u8, where the grid has them
 };
 
 }  // namespace elmo

@@ -25,9 +25,19 @@ double logit(const Matrix& x, std::int64_t b, const std::vector<double>& w) {
     return sum;
 }
 
-std::vector<double> load_row(const View& view, std::int64_t row) {
+// Of HeadStep or HeadTopK: the grid of a label's row.
+template <class Op>
+GridRow row_grid(const Op& op, std::int64_t l) {
+    return grid_row(op.grid, op.grid.row_scaled ? decode_row_exponent(op.row_exponents_L1.codes()[l]) : 0);
+}
+
+template <class Op>
+std::vector<double> load_row(const Op& op, std::int64_t l) {
     std::vector<double> values;
-    for (std::int64_t d = 0; d < view.cols; ++d) values.push_back(load(view, row, d));
+    for (std::int64_t d = 0; d < op.w_LD.cols; ++d)
+        values.push_back(op.w_LD.dtype == DType::kU8
+                             ? decode_grid_code(row_grid(op, l), op.w_LD.codes()[l * op.w_LD.cols + d])
+                             : load(op.w_LD, l, d));
     return values;
 }
 
@@ -74,6 +84,42 @@ double cross_entropy(double z, bool positive) {
     return std::max(z, 0.0) - (positive ? z : 0.0) + std::log1p(std::exp(-std::abs(z)));
 }
 
+// The updated weights of a label, rounded to its grid and stored; then its exponent moves. Returns the
+// saturations.
+std::int64_t store_on_grid(const HeadStep& op, std::int64_t l, const std::vector<double>& values) {
+    std::uint32_t saturated = 0, ignored = 0;
+    std::vector<float> row;
+    float largest = 0;
+    GridRow grid = row_grid(op, l);
+    for (std::int64_t d = 0; d < op.w_LD.cols; ++d) {
+        row.push_back(round_to_grid(grid, static_cast<float>(values[static_cast<std::size_t>(d)]),
+                                    op.grid.nearest,
+                                    rounding_noise(op.noise, op.rounding, op.first_label + l, d), saturated));
+        largest = std::max(largest, std::abs(row.back()));
+    }
+    if (op.grid.row_scaled) {
+        std::uint8_t& stored = op.row_exponents_L1.codes()[l];
+        const int before = decode_row_exponent(stored);
+        const int after = moved_row_exponent(op.grid, before, saturated > 0, largest, op.rounding.step);
+        stored = encode_row_exponent(after);
+        grid = row_grid(op, l);
+        if (after > before)
+            for (std::int64_t d = 0; d < op.w_LD.cols; ++d) {
+                float& w = row[static_cast<std::size_t>(d)];
+                w = round_to_grid(grid, w, op.grid.nearest, noise16(op.rescaling, op.first_label + l, d),
+                                  ignored);
+            }
+    }
+    for (std::int64_t d = 0; d < op.w_LD.cols; ++d) {
+        const float w = row[static_cast<std::size_t>(d)];
+        if (op.w_LD.dtype == DType::kU8)
+            op.w_LD.codes()[l * op.w_LD.cols + d] = encode_grid_code(grid, w);
+        else
+            store(op.w_LD, l, d, w);
+    }
+    return saturated;
+}
+
 }  // namespace
 
 HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
@@ -84,7 +130,7 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
     HeadStepResult result;
     auto next = op.positives.begin();
     for (std::int64_t l = 0; l < op.w_LD.rows; ++l) {
-        const std::vector<double> before = load_row(op.w_LD, l), w = dropped_row(op, l, before);
+        const std::vector<double> before = load_row(op, l), w = dropped_row(op, l, before);
         const std::int64_t slot = op.compensates() ? op.slots_L.as<std::int32_t>()[l] : -1;
         std::vector<double> dw(w.size());
         for (std::int64_t b = 0; b < x.rows; ++b) {
@@ -99,14 +145,23 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
                 dw[static_cast<std::size_t>(d)] += g * x(b, d);
             }
         }
+        std::vector<double> sums = dw, after;
+        for (std::size_t i = 0; i < w.size(); ++i) {
+            sums[i] *= weight_factor(op, l, static_cast<std::int64_t>(i));
+            after.push_back(before[i] * keep - lr * sums[i]);
+        }
+        if (op.grid.used()) {
+            result.saturations += store_on_grid(op, l, after);
+            continue;
+        }
         for (std::int64_t d = 0; d < x.cols; ++d) {
             const auto i = static_cast<std::size_t>(d);
-            const double sum = dw[i] * weight_factor(op, l, d);
             if (slot >= 0)
-                store_compensated(op, slot, l, d, sum, result.saturations);
+                store_compensated(op, slot, l, d, sums[i], result.saturations);
             else
-                store_stochastic(op.w_LD, l, d, before[i] * keep - lr * sum,
-                                 noise16(op.rounding, op.first_label + l, d), &result.saturations);
+                store_stochastic(op.w_LD, l, d, after[i],
+                                 rounding_noise(op.noise, op.rounding, op.first_label + l, d),
+                                 &result.saturations);
         }
     }
     assert(next == op.positives.end());  // sorted and in range
@@ -120,7 +175,7 @@ std::vector<TopK> ReferenceBackend::head_topk(const HeadTopK& op) {
     const Matrix x = logit_input(op.x_BD, op.w_LD.dtype);
     std::vector<TopK> best(static_cast<std::size_t>(x.rows), TopK(op.k));
     for (std::int64_t l = 0; l < op.w_LD.rows; ++l) {
-        const std::vector<double> w = load_row(op.w_LD, l);
+        const std::vector<double> w = load_row(op, l);
         for (std::int64_t b = 0; b < x.rows; ++b)
             best[static_cast<std::size_t>(b)].offer(static_cast<float>(logit(x, b, w)), l);
     }

@@ -1,4 +1,7 @@
 // AdamW and the filling of weights.
+#include <algorithm>
+#include <vector>
+
 #include "backend/reference/reference_backend.h"
 #include "backend/reference/scalar.h"
 #include "base/normal.h"
@@ -43,12 +46,32 @@ void ReferenceBackend::adamw(std::span<const AdamWUpdate> ops) {
 }
 
 void ReferenceBackend::fill_normal(const FillNormal& op) {
-    for (std::int64_t r = 0; r < op.w.rows; ++r)
+    for (std::int64_t r = 0; r < op.w.rows; ++r) {
+        const std::int64_t row = op.first_row + r;
+        std::vector<float> values;
+        float largest = 0;
         for (std::int64_t c = 0; c < op.w.cols; ++c) {
-            const std::int64_t row = op.first_row + r;
-            const float x = noise_normal(op.key, row, c) * op.sigma;
-            store_stochastic(op.w, r, c, x, noise16(op.rounding, row, c));
+            values.push_back(noise_normal(op.key, row, c) * op.sigma);
+            largest = std::max(largest, std::abs(values.back()));
         }
+        const int exponent = op.grid.row_scaled ? row_exponent_for(op.grid, largest) : 0;
+        if (op.grid.row_scaled) op.row_exponents.codes()[r] = encode_row_exponent(exponent);
+        for (std::int64_t c = 0; c < op.w.cols; ++c) {
+            const float x = values[static_cast<std::size_t>(c)];
+            const std::uint16_t noise = noise16(op.rounding, row, c);
+            if (!op.grid.used()) {
+                store_stochastic(op.w, r, c, x, noise);
+                continue;
+            }
+            std::uint32_t ignored = 0;
+            const GridRow grid = grid_row(op.grid, exponent);
+            const float w = round_to_grid(grid, x, false, noise, ignored);
+            if (op.w.dtype == DType::kU8)
+                op.w.codes()[r * op.w.cols + c] = encode_grid_code(grid, w);
+            else
+                store(op.w, r, c, w);
+        }
+    }
 }
 
 }  // namespace elmo

@@ -1,0 +1,17 @@
+// Weights on a grid, whole rows at a time: their start, and the exponents of rows that move.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "backend/cuda/head_args.h"
+#include "backend/ops/optimizer.h"
+
+namespace elmo::cuda {
+
+// The exponents of all rows after an update (see HeadStep), the weights of
+// raised rows rounded to their new grid, all flags cleared.
+void move_exponents(const HeadArgs& args, DType dtype, const NoiseKey& rescaling, cudaStream_t stream);
+
+void fill_normal_on_grid(const FillNormal& op, cudaStream_t stream);
+
+}  // namespace elmo::cuda
