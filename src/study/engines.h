@@ -9,6 +9,7 @@ namespace elmo {
 Study memory_study(const StudyRequest& request);
 Study chunks_study(const StudyRequest& request);
 Study histogram_study(const StudyRequest& request);
+Study bits_study(const StudyRequest& request);
 
 // The setting of this name, or "".
 std::string setting(const StudyRequest& request, const std::string& name);

@@ -1,0 +1,290 @@
+// elmo study bits: scores against the format of the head's weights: exponent bits x mantissa bits, with and
+// without stochastic rounding, or a list of formats; each cell a training run of its own, mean over seeds.
+//
+// A cell's result is kept in OUT/cells/NAME.json, with the recipe it was made by; the run lies in
+// OUT/runs/NAME while it lasts, and is continued where it was interrupted. A finished cell is not run again.
+#include <fmt/format.h>
+
+#include <atomic>
+#include <charconv>
+#include <cmath>
+#include <limits>
+
+#include "base/log.h"
+#include "base/text_util.h"
+#include "elmo/elmo.h"
+#include "elmo/error.h"
+#include "elmo/messages.h"
+#include "io/atomic_file.h"
+#include "io/json_text.h"
+#include "study/engines.h"
+#include "train/checkpoint.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kScores[] = {"P@1", "P@3", "P@5"};
+
+// One format, to be trained with each seed.
+struct Format {
+    std::string precision, rounding = "stochastic", noise = "independent";
+    std::string name() const {
+        std::string text = precision;
+        if (rounding != "stochastic") text += "/" + rounding;
+        if (noise != "independent") text += "/" + noise;
+        return text;
+    }
+};
+
+struct CellResult {
+    double scores[3] = {};
+    double seconds = 0;
+    std::int64_t saturations = 0, steps = 0;
+};
+
+std::vector<std::string> split(const std::string& text, char separator) {
+    std::vector<std::string> parts;
+    for (std::size_t begin = 0; begin <= text.size();) {
+        const std::size_t end = std::min(text.find(separator, begin), text.size());
+        if (end > begin) parts.push_back(text.substr(begin, end - begin));
+        begin = end + 1;
+    }
+    return parts;
+}
+
+std::vector<std::int64_t> numbers_or(const StudyRequest& request, const std::string& name,
+                                     std::vector<std::int64_t> defaults) {
+    const std::string text = setting(request, name);
+    if (text.empty()) return defaults;
+    std::vector<std::int64_t> values;
+    for (const std::string& word : split(text, ',')) {
+        std::int64_t value = 0;
+        const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
+        if (error != std::errc() || stop != word.data() + word.size() || value < 0)
+            throw ConfigError(
+                fmt::format("{}: expected whole numbers separated by commas, for example 2,3,4, found '{}'",
+                            name, quoted(word)));
+        values.push_back(value);
+    }
+    return values;
+}
+
+// "PRECISION[/nearest][/paired|/shared|/steps]", separated by spaces.
+std::vector<Format> listed_formats(const std::string& text) {
+    std::vector<Format> formats;
+    for (const std::string& word : split(text, ' ')) {
+        const std::vector<std::string> parts = split(word, '/');
+        Format format{parts.empty() ? word : parts[0]};
+        for (std::size_t i = 1; i < parts.size(); ++i)
+            (parts[i] == "nearest" ? format.rounding : format.noise) = parts[i];
+        formats.push_back(format);
+    }
+    return formats;
+}
+
+Config cell_config(const StudyRequest& request, const Format& format, std::int64_t seed) {
+    Config config = request.config;
+    config.precision = format.precision;
+    config.head_rounding = format.rounding;
+    config.head_noise = format.noise;
+    config.seed = static_cast<std::uint64_t>(seed);
+    config.resume = config.overwrite = false;
+    validate(config);
+    return config;
+}
+
+CellResult read_cell(const fs::path& path, const std::string& recipe) {
+    const nlohmann::json json = read_json(path);
+    const auto damaged = [&](const char* key) {
+        return DataError(
+            fmt::format("{}: expected a cell of a study with \"{}\"; remove the file to run it again",
+                        path.string(), key));
+    };
+    if (!json.is_object() || !json.contains("recipe") || !json["recipe"].is_string()) throw damaged("recipe");
+    if (json["recipe"].get<std::string>() != recipe)
+        throw ConfigError(
+            fmt::format("out: {} was made with other options; give those, another folder, or "
+                        "--overwrite to run all cells again",
+                        path.string()));
+    CellResult result;
+    const auto number = [&](const char* key) {
+        if (!json.contains(key) || !json[key].is_number()) throw damaged(key);
+        return json[key].get<double>();
+    };
+    for (int i = 0; i < 3; ++i) result.scores[i] = number(kScores[i]);
+    result.seconds = number("seconds");
+    result.saturations = static_cast<std::int64_t>(number("saturations"));
+    result.steps = static_cast<std::int64_t>(number("steps"));
+    return result;
+}
+
+// Trains and scores one cell, or takes what is there.
+CellResult run_cell(const StudyRequest& request, const Format& format, std::int64_t seed) {
+    const fs::path out = request.config.out;
+    Config config = cell_config(request, format, seed);
+    std::string name = fmt::format("{}-seed{}", format.name(), seed);
+    for (char& c : name)
+        if (c == ':' || c == ',' || c == '/') c = '_';
+    const fs::path cell = out / "cells" / (name + ".json"), run = out / "runs" / name;
+    const std::string recipe = stored_recipe(config);
+    if (fs::exists(cell)) return read_cell(cell, recipe);
+    fs::create_directories(out / "cells");
+    fs::create_directories(out / "runs");
+    config.out = run.string();
+    config.resume = fs::exists(run);
+    log_info(fmt::format("{}, seed {}", format.name(), seed));
+    const std::atomic<bool> never{false};
+    const TrainResult trained = train(config, never);
+    Config scoring = config;
+    scoring.resume = false;
+    scoring.out.clear();
+    scoring.save_scores = "none";
+    scoring.bootstrap = 0;
+    scoring.k = "1,3,5";
+    const Evaluation scores = evaluate(run.string(), scoring);
+    CellResult result;
+    for (int i = 0; i < 3; ++i) result.scores[i] = scores.get(kScores[i]);
+    result.seconds = trained.train_seconds;
+    result.saturations = trained.saturations;
+    result.steps = trained.steps;
+    nlohmann::ordered_json json = {{"format", format.name()},
+                                   {"seed", seed},
+                                   {"seconds", result.seconds},
+                                   {"saturations", result.saturations},
+                                   {"steps", result.steps}};
+    for (int i = 0; i < 3; ++i) json[kScores[i]] = result.scores[i];
+    json["recipe"] = recipe;
+    write_file_atomically(cell, json.dump(1) + "\n");
+    fs::remove_all(run);  // the scores are what is wanted of it
+    return result;
+}
+
+double mean(const std::vector<CellResult>& cells, int score) {
+    double sum = 0;
+    for (const CellResult& cell : cells) sum += cell.scores[score];
+    return sum / static_cast<double>(cells.size());
+}
+
+// Of a single run; 0 where there is but one.
+double deviation(const std::vector<CellResult>& cells, int score) {
+    if (cells.size() < 2) return 0;
+    const double centre = mean(cells, score);
+    double squares = 0;
+    for (const CellResult& cell : cells)
+        squares += (cell.scores[score] - centre) * (cell.scores[score] - centre);
+    return std::sqrt(squares / static_cast<double>(cells.size() - 1));
+}
+
+}  // namespace
+
+Study bits_study(const StudyRequest& request) {
+    if (request.config.data.empty()) throw ConfigError("study bits: expected a data set, found none");
+    if (request.config.overwrite)
+        for (const char* part : {"cells", "runs"}) fs::remove_all(fs::path(request.config.out) / part);
+    const std::vector<std::int64_t> seeds =
+        numbers_or(request, "seeds", {static_cast<std::int64_t>(request.config.seed)});
+    const std::string listed = setting(request, "formats");
+    const std::vector<std::int64_t> exponents = numbers_or(request, "exponents", {2, 3, 4, 5, 8}),
+                                    mantissas = numbers_or(request, "mantissas", {1, 2, 3, 4, 5, 7});
+    if (seeds.empty() || exponents.empty() || mantissas.empty())
+        throw ConfigError(
+            "study bits: expected at least one seed, number of exponent bits and of mantissa bits");
+
+    std::vector<Format> formats = listed_formats(listed);
+    if (formats.empty()) {
+        formats = {{"fp32"}, {"bf16"}};
+        for (const char* rounding : {"stochastic", "nearest"})
+            for (const std::int64_t e : exponents)
+                for (const std::int64_t m : mantissas)
+                    if (e + m > 0) formats.push_back({fmt::format("exmy:{},{}", e, m), rounding});
+    }
+    for (const Format& format : formats) cell_config(request, format, seeds.front());  // before hours of work
+
+    Table cells{"cells",
+                "One line a run.",
+                {{"format", "format"},
+                 {"seed", "seed"},
+                 {"p1", "P@1"},
+                 {"p3", "P@3"},
+                 {"p5", "P@5"},
+                 {"saturations", "saturations"},
+                 {"seconds", "training, s", 1}},
+                {}};
+    Table means{"formats",
+                "Mean over the seeds; deviation of a single run behind it.",
+                {{"format", "format"},
+                 {"p1", "P@1"},
+                 {"p1_deviation", "deviation"},
+                 {"p3", "P@3"},
+                 {"p3_deviation", "deviation"},
+                 {"p5", "P@5"},
+                 {"p5_deviation", "deviation"}},
+                {}};
+    std::map<std::string, std::vector<CellResult>> results;
+    for (const Format& format : formats) {
+        std::vector<CellResult>& found = results[format.name()];
+        for (const std::int64_t seed : seeds) {
+            found.push_back(run_cell(request, format, seed));
+            const CellResult& cell = found.back();
+            cells.rows.push_back({format.name(), seed, cell.scores[0], cell.scores[1], cell.scores[2],
+                                  cell.saturations, cell.seconds});
+        }
+        means.rows.push_back({format.name(), mean(found, 0), deviation(found, 0), mean(found, 1),
+                              deviation(found, 1), mean(found, 2), deviation(found, 2)});
+    }
+
+    Study study;
+    study.name = request.name;
+    study.title = "Scores against the bits of the classifier's weights";
+    study.paragraphs = {
+        "Weights are kept on the grid of a format (sign, exponent bits, mantissa bits, subnormals, every "
+        "code a "
+        "number, exponent bias 2^(E-1) - 1 unless given) and rounded to it after each update; products are "
+        "taken "
+        "in BF16 or FP32. Each cell is a training run of its own, scored on the test set; its weights are "
+        "removed "
+        "once it is scored.",
+        fmt::format("Data {}, encoder {}, seeds {}.", request.config.data, request.config.encoder,
+                    fmt::join(seeds, ", "))};
+    if (listed.empty())
+        for (int score = 0; score < 3; ++score)
+            for (const char* rounding : {"stochastic", "nearest"}) {
+                HeatMap map{fmt::format("{}, rounding {}", kScores[score], rounding),
+                            "",
+                            "mantissa bits",
+                            "exponent bits",
+                            kScores[score],
+                            {},
+                            {},
+                            {}};
+                for (const std::int64_t m : mantissas) map.columns.push_back(std::to_string(m));
+                for (const std::int64_t e : exponents) {
+                    map.rows.push_back(std::to_string(e));
+                    map.values.emplace_back();
+                    for (const std::int64_t m : mantissas) {
+                        const auto cell =
+                            results.find(Format{fmt::format("exmy:{},{}", e, m), rounding}.name());
+                        map.values.back().push_back(cell == results.end()
+                                                        ? std::numeric_limits<double>::quiet_NaN()
+                                                        : mean(cell->second, score));
+                    }
+                }
+                study.charts.push_back(map);
+            }
+    else {
+        BarChart bars{
+            "Scores by format", "Mean over the seeds.", "format", {"percent", false, {}, false}, {}, {}};
+        for (int score = 0; score < 3; ++score) {
+            bars.series.push_back({kScores[score], {}});
+            for (const Format& format : formats)
+                bars.series.back().values.push_back(mean(results[format.name()], score));
+        }
+        for (const Format& format : formats) bars.categories.push_back(format.name());
+        study.charts.push_back(bars);
+    }
+    study.tables = {means, cells};
+    return study;
+}
+
+}  // namespace elmo

@@ -1,0 +1,85 @@
+// elmo study bits on a tiny data set: a run a cell, resumed cell by cell.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "elmo/error.h"
+#include "elmo/messages.h"
+#include "study/engines.h"
+#include "train/tiny_data.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+namespace fs = std::filesystem;
+
+class BitsStudy : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        set_log_level(LogLevel::kQuiet);
+        write_tiny_data(temp / "data");
+        request.name = "bits";
+        request.config = tiny_config(temp);
+        request.config.steps = 30;
+        request.config.out = temp / "study";
+        request.settings = {{"exponents", "2,4"}, {"mantissas", "3"}, {"seeds", "1,2"}};
+    }
+    nlohmann::json run() { return nlohmann::json::parse(run_study(request).content); }
+    std::string cell(const std::string& name) { return (temp / "study/cells/") + name + ".json"; }
+
+    TempFolder temp;
+    StudyRequest request;
+};
+
+TEST_F(BitsStudy, ARunACellAndNoneTwice) {
+    const nlohmann::json first = run();
+    const auto& cells = first["tables"]["cells"];
+    EXPECT_EQ(cells.size(), 12u)
+        << cells.dump();  // fp32, bf16, 2 exponents x (stochastic, nearest), two seeds
+    EXPECT_TRUE(fs::is_empty(temp / "study/runs"));
+    EXPECT_TRUE(fs::exists(cell("exmy_4_3-seed1")));
+    EXPECT_TRUE(fs::exists(cell("exmy_4_3_nearest-seed2")));
+    for (const char* name : {"study.json", "study.csv", "study.html"})
+        EXPECT_TRUE(fs::exists(temp / ("study/" + std::string(name))));
+
+    // What a cell says is taken from it, and only a missing cell is run.
+    nlohmann::json marked = nlohmann::json::parse(read_text(cell("exmy_4_3-seed1")));
+    const double was = marked["P@1"];
+    marked["P@1"] = 12.5;
+    write_text(cell("exmy_4_3-seed1"), marked.dump());
+    const std::string removed = read_text(cell("exmy_2_3-seed2"));
+    fs::remove(cell("exmy_2_3-seed2"));
+    request.config.resume = true;
+    const nlohmann::json second = run();
+    EXPECT_NE(second.dump().find("12.5"), std::string::npos);
+    EXPECT_NE(was, 12.5);
+    nlohmann::json a = nlohmann::json::parse(removed),
+                   b = nlohmann::json::parse(read_text(cell("exmy_2_3-seed2")));
+    a.erase("seconds"), b.erase("seconds");
+    EXPECT_EQ(a, b);  // the same run again
+}
+
+TEST_F(BitsStudy, OtherOptionsAndDamageAreRefused) {
+    request.settings = {{"formats", "bf16 exmy:0,5,row/steps"}};
+    run();
+    request.config.resume = true;
+    request.config.head_lr = 0.5;
+    EXPECT_NE(message_of<ConfigError>([&] { run(); }).find("other options"), std::string::npos);
+    request.config.head_lr = tiny_config(temp).head_lr;
+    write_text(cell("bf16-seed42"), "{}");
+    EXPECT_NE(message_of<DataError>([&] { run(); }).find("bf16-seed42"), std::string::npos);
+    request.config.resume = false;
+    request.config.overwrite = true;
+    EXPECT_EQ(message_of<Error>([&] { run(); }), "");
+
+    for (const auto& [name, value] :
+         {std::pair("formats", "exmy:9,9"), std::pair("formats", "e3m4/nearest"),
+          std::pair("formats", "bf16/loud"), std::pair("seeds", "1,x"), std::pair("exponents", "-1")}) {
+        request.settings = {{name, value}};
+        EXPECT_NE(message_of<ConfigError>([&] { run(); }), "") << value;
+    }
+}
+
+}  // namespace
+}  // namespace elmo
