@@ -66,12 +66,16 @@ Json to_json(const MemoryReport& report) {
     Json segments = Json::array();
     for (const Segment& segment : report.segments)
         segments.push_back({{"name", segment.name}, {"bytes", segment.bytes}, {"at_peak", segment.at_peak}});
+    Json phases = Json::array();
+    for (const MemoryPhase& phase : report.phases)
+        phases.push_back({{"name", phase.name}, {"bytes", phase.bytes}});
     return {{"total_bytes", report.total_bytes()},
             {"arena_bytes", report.arena_bytes},
             {"mapped_bytes", report.mapped_bytes},
             {"program_bytes", report.program_bytes},
             {"chunks", report.chunks},
             {"recompute", report.recompute},
+            {"phases", phases},
             {"segments", segments}};
 }
 

@@ -24,6 +24,7 @@ Json to_json(const TrainResult& result, const Config& config) {
             {"planned_peak_bytes", result.planned.total_bytes()},
             {"measured_peak_bytes", result.measured_peak_bytes},
             {"saturations", result.saturations},
+            {"skipped_steps", result.skipped_steps},
             {"plan", cli::to_json(result.planned)}};
 }
 
@@ -39,6 +40,8 @@ std::string table(const TrainResult& result, const Config& config) {
     facts.push_back({"peak memory, planned", human_bytes(result.planned.total_bytes())});
     facts.push_back({"peak memory, measured", human_bytes(result.measured_peak_bytes)});
     if (result.saturations > 0) facts.push_back({"saturated weights", with_commas(result.saturations)});
+    if (result.skipped_steps > 0)
+        facts.push_back({"skipped steps", with_commas(result.skipped_steps) + " (gradients beyond FP16)"});
     if (result.interrupted) facts.push_back({"stopped early", "continue with --resume"});
     return aligned(facts);
 }

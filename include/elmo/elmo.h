@@ -22,12 +22,20 @@ struct Segment {
     bool at_peak = false;  // alive when the arena is fullest
 };
 
+// A phase of a training step, at its fullest moment.
+struct MemoryPhase {
+    std::string name;  // "start", "encoder forward", "head", "encoder backward"
+    std::int64_t bytes = 0;
+    std::vector<std::size_t> segments;  // alive then: indices into MemoryReport::segments
+};
+
 struct MemoryReport {
-    std::string device;              // whose memory: "cpu", "cuda" (without the CUDA context), "reference"
-    std::vector<Segment> segments;   // in the order of allocation
-    std::int64_t arena_bytes = 0;    // peak of the arena: what elmo allocates for the model and the step
-    std::int64_t mapped_bytes = 0;   // files mapped, not allocated: token cache, head at prediction
-    std::int64_t program_bytes = 0;  // code, libraries and their scratch: measured once, not planned
+    std::string device;               // whose memory: "cpu", "cuda" (without the CUDA context), "reference"
+    std::vector<Segment> segments;    // in the order of allocation
+    std::vector<MemoryPhase> phases;  // in the order of a step; the fullest has arena_bytes
+    std::int64_t arena_bytes = 0;     // peak of the arena: what elmo allocates for the model and the step
+    std::int64_t mapped_bytes = 0;    // files mapped, not allocated: token cache, head at prediction
+    std::int64_t program_bytes = 0;   // code, libraries and their scratch: measured once, not planned
     std::int64_t total_bytes() const { return arena_bytes + mapped_bytes + program_bytes; }
     std::int64_t chunks = 1;         // chosen or given
     std::string recompute = "none";  // of the encoder's layers, chosen or given
@@ -94,6 +102,7 @@ struct TrainResult {
     MemoryReport planned;
     std::int64_t measured_peak_bytes = 0;  // peak resident memory of the process
     std::int64_t saturations = 0;          // weights that met the largest finite number of their format
+    std::int64_t skipped_steps = 0;        // precision renee: gradients beyond FP16
 };
 
 // Trains. `stop`, when set by a signal handler, ends after the running step with everything saved.

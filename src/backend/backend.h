@@ -14,6 +14,8 @@
 #include "backend/ops/linear.h"
 #include "backend/ops/norm.h"
 #include "backend/ops/optimizer.h"
+#include "backend/ops/renee.h"
+#include "elmo/error.h"
 #include "memory/arena.h"
 
 namespace elmo {
@@ -105,6 +107,11 @@ class Backend {
     // All tensors of an encoder in one call.
     virtual void adamw(std::span<const AdamWUpdate> ops) = 0;
     virtual HeadStepResult head_step(const HeadStep& op) = 0;
+    // ConfigError where the backend has none: the baseline is planned anywhere, and trains where it is built.
+    virtual ReneeStepResult renee_step(const ReneeStep&) {
+        throw ConfigError("precision renee trains on a CPU, and is planned anywhere; give --device cpu");
+    }
+    virtual bool has_renee_step() const { return false; }
     virtual std::vector<TopK> head_topk(const HeadTopK& op) = 0;
     // dst = src with another dtype.
     virtual void cast(View dst, View src) = 0;

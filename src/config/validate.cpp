@@ -104,6 +104,20 @@ void check_head_kahan(const Config& c) {
         refuse("head_kahan", "0 with head_rounding nearest, which puts all weights on a grid", found);
 }
 
+// The baseline's step has no mode but its own.
+void check_renee(const Config& c) {
+    if (c.precision != "renee") return;
+    if (parse_share(c.head_kahan) > 0)
+        refuse("head_kahan", "0 with precision renee, whose weights are FP32",
+               fmt::format("'{}'", quoted(c.head_kahan)));
+    if (c.weight_dropout > 0)
+        refuse("weight_dropout", "0 with precision renee, whose step has none",
+               fmt::format("{}", c.weight_dropout));
+    if (c.head_rounding != "stochastic" || c.head_noise != "independent")
+        refuse("head_rounding and head_noise", "their defaults with precision renee, which rounds no weights",
+               fmt::format("{} and {}", c.head_rounding, c.head_noise));
+}
+
 }  // namespace
 
 void validate(const Config& c) {
@@ -135,7 +149,8 @@ void validate(const Config& c) {
     if (is_grid_name(c.precision))
         parse_grid(c.precision);
     else
-        one_of("precision", c.precision, {"auto", "fp32", "bf16", "fp8", "e3m4", "e2m5", "exmy:E,M"});
+        one_of("precision", c.precision,
+               {"auto", "fp32", "bf16", "fp8", "e3m4", "e2m5", "renee", "exmy:E,M"});
     one_of("head_rounding", c.head_rounding, {"stochastic", "nearest"});
     one_of("head_noise", c.head_noise, {"independent", "paired", "shared", "steps"});
     if (c.head_rounding == "nearest" &&
@@ -144,6 +159,7 @@ void validate(const Config& c) {
                "precision bf16 or exmy:E,M (e3m4 is exmy:3,4,7, e2m5 is exmy:2,5,row)", c.precision);
     check_head_kahan(c);
     share("weight_dropout", c.weight_dropout);
+    check_renee(c);
     in_range("labels", c.labels, 0, kMaxLabels);
     in_range("chunks", c.chunks, 0, kMaxLabels);
 
@@ -160,6 +176,11 @@ void validate(const Config& c) {
     one_of("schedule", c.schedule, {"cosine", "linear", "constant"});
     in_range("warmup_steps", c.warmup_steps, -1, kMaxSteps);
     in_range("accumulate", c.accumulate, 1, 1 << 20);
+    share("head_momentum", c.head_momentum);
+    within("loss_scale", c.loss_scale, 0x1p-24, 0x1p62);
+    if (c.precision == "renee" && (c.chunks > 1 || c.accumulate > 1))
+        refuse("chunks and accumulate", "1 (or 0 chunks) with precision renee, which has all labels at once",
+               fmt::format("{} and {}", c.chunks, c.accumulate));
 
     if (c.resume && c.overwrite)
         throw ConfigError(

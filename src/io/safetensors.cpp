@@ -115,6 +115,8 @@ std::string_view safetensors_dtype(DType dtype) {
             return "I32";
         case DType::kI64:
             return "I64";
+        case DType::kF16:
+            return "F16";
     }
     return "U8";
 }

@@ -61,7 +61,21 @@ View Arena::allocate(std::string name, DType dtype, std::int64_t rows, std::int6
         peak_ = used_;
         live_at_peak_ = live_;
     }
+    if (used_ > phase_.bytes) {
+        phase_.bytes = used_;
+        phase_.segments = live_;
+    }
     return view;
+}
+
+void Arena::end_phase(std::string name) {
+    if (phase_.bytes == 0) {  // nothing of its own
+        phase_.bytes = used_;
+        phase_.segments = live_;
+    }
+    phase_.name = std::move(name);
+    phases_.push_back(std::move(phase_));
+    phase_ = {};
 }
 
 std::vector<Segment> Arena::segments() const {

@@ -72,6 +72,10 @@ class Arena {
         std::vector<std::size_t> live_;
     };
 
+    // Ends a phase of the step: what was allocated since the one before, at its fullest, with what it lay on.
+    void end_phase(std::string name);
+    const std::vector<MemoryPhase>& phases() const { return phases_; }
+
     std::int64_t peak_bytes() const { return peak_; }
     // Every segment ever allocated, in order; those alive at the peak are marked.
     std::vector<Segment> segments() const;
@@ -81,6 +85,8 @@ class Arena {
     std::int64_t used_ = 0, peak_ = 0;
     std::vector<Segment> all_;
     std::vector<std::size_t> live_, live_at_peak_;  // indices into all_
+    MemoryPhase phase_;                             // the running one
+    std::vector<MemoryPhase> phases_;
 };
 
 // Memory that this process may still take: the smaller of the system's available memory and the control

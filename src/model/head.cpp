@@ -33,8 +33,9 @@ HeadFormat head_format(const std::string& precision) {
         format.dtype = format.grid.fits_bf16() ? DType::kBf16 : DType::kF32;
         return format;
     }
-    throw ConfigError(
-        fmt::format("precision '{}': expected fp32, bf16, fp8, e3m4, e2m5 or exmy:E,M", quoted(precision)));
+    if (precision == "renee") return DType::kF32;
+    throw ConfigError(fmt::format("precision '{}': expected fp32, bf16, fp8, e3m4, e2m5, renee or exmy:E,M",
+                                  quoted(precision)));
 }
 
 HeadFormat head_format(const Config& config) {

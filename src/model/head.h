@@ -31,7 +31,8 @@ struct HeadFormat {
 
 // Of precision, head_rounding and head_noise. ConfigError where they do not go together.
 HeadFormat head_format(const Config& config);
-// "fp32", "bf16", "fp8", "e3m4", "e2m5", "exmy:..." and back; ConfigError for another name.
+// "fp32", "bf16", "fp8", "e3m4", "e2m5", "exmy:..." and back; "renee" is FP32 too; ConfigError for another
+// name.
 HeadFormat head_format(const std::string& precision);
 std::string precision_of(const HeadFormat& format);
 

@@ -10,7 +10,7 @@
 namespace elmo {
 
 // Colours --s0 ... of the page; more series begin again.
-inline constexpr int kSeriesColours = 8;
+inline constexpr int kSeriesColours = 10;
 
 struct Axis {
     std::string label;

@@ -45,6 +45,7 @@ Study chunks_study(const StudyRequest& request) {
         Config config = request.config;
         config.chunks = chunks;
         log_info(fmt::format("{} {}", chunks, chunks == 1 ? "chunk" : "chunks"));
+        reset_peak_resident();
         const BenchResult result = bench("step", config);
         device = result.device;
         const auto x = static_cast<double>(chunks);

@@ -16,5 +16,8 @@ std::string setting(const StudyRequest& request, const std::string& name);
 // The setting "values", "1,2,8" as whole numbers of at least 1, ascending, without repetition; `defaults`
 // where it is not given. ConfigError names the word that is no number.
 std::vector<std::int64_t> values_or(const StudyRequest& request, std::vector<std::int64_t> defaults);
+// The process's peak of resident memory begins again, so that runs in one process are measured one by one.
+// Where the system refuses, it stays.
+void reset_peak_resident();
 
 }  // namespace elmo

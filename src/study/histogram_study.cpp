@@ -79,6 +79,10 @@ Study histogram_study(const StudyRequest& request) {
         throw ConfigError(
             "precision: expected one whose weights are read without their row, found e2m5; exmy:2,5,row has "
             "the same weights");
+    if (config.precision == "renee")
+        throw ConfigError(
+            "precision: expected a storage of the classifier weights, found renee: the histogram computes "
+            "gradients by the step of the others; fp32 has the same weights");
     if (config.weight_dropout > 0)
         throw ConfigError(
             fmt::format("weight_dropout: expected 0, found {}: the histogram looks at the stored weights and "

@@ -1,19 +1,206 @@
-// elmo study memory: what a step holds, by segment and phase, and how its peak grows with the labels.
+// elmo study memory: what a step holds, by segment and phase, and how its peak grows with the labels. All of
+// it is planned, which needs neither data nor GPU; with --measure a step is run where it fits, and what it
+// took is shown.
 #include <fmt/format.h>
 
-#include "elmo/elmo.h"
+#include <algorithm>
+
+#include "base/log.h"
+#include "elmo/bench.h"
+#include "elmo/error.h"
+#include "elmo/messages.h"
 #include "study/engines.h"
 
 namespace elmo {
+namespace {
 
-Study memory_study(const StudyRequest& request) {
+constexpr double kGiB = 1 << 30;
+
+double gib(std::int64_t bytes) {
+    return static_cast<double>(bytes) / kGiB;
+}
+
+// What is shown as one layer: tensors of the head by their name, of the encoder by what they are for.
+std::string layer_of(const std::string& segment) {
+    const auto starts = [&](const char* prefix) { return segment.rfind(prefix, 0) == 0; };
+    if (starts("head/")) {
+        std::string name = segment.substr(5);
+        std::replace(name.begin(), name.end(), '_', ' ');
+        return "head " + name;
+    }
+    for (const char* kept :
+         {"encoder/weights", "encoder/first_moments", "encoder/second_moments", "encoder/compensation"})
+        if (starts(kept)) return "encoder weights and optimiser";
+    if (starts("encoder/gradients")) return "encoder gradients";
+    if (starts("encoder/backward")) return "encoder backward";
+    if (starts("encoder/")) return "encoder activations";
+    return "scratch";
+}
+
+// Bytes of each layer in each phase.
+struct Timeline {
+    std::vector<std::string> phases, layers;
+    std::vector<std::vector<std::int64_t>> bytes;  // [layer][phase]
+    std::vector<std::int64_t> totals;              // [phase]
+};
+
+Timeline timeline_of(const MemoryReport& plan) {
+    Timeline timeline;
+    // Encoder first, then head, then scratch, each in the order of allocation: what stays lies at the bottom.
+    for (const char* part : {"encoder", "head", "scratch"})
+        for (const Segment& segment : plan.segments) {
+            const std::string layer = layer_of(segment.name);
+            if (layer.rfind(part, 0) == 0 &&
+                std::count(timeline.layers.begin(), timeline.layers.end(), layer) == 0)
+                timeline.layers.push_back(layer);
+        }
+    timeline.bytes.assign(timeline.layers.size(), std::vector<std::int64_t>(plan.phases.size(), 0));
+    for (std::size_t p = 0; p < plan.phases.size(); ++p) {
+        timeline.phases.push_back(plan.phases[p].name);
+        timeline.totals.push_back(plan.phases[p].bytes);
+        for (const std::size_t index : plan.phases[p].segments) {
+            const Segment& segment = plan.segments[index];
+            const auto layer =
+                std::find(timeline.layers.begin(), timeline.layers.end(), layer_of(segment.name));
+            timeline.bytes[static_cast<std::size_t>(layer - timeline.layers.begin())][p] += segment.bytes;
+        }
+    }
+    return timeline;
+}
+
+StackedChart chart_of(const Timeline& timeline, const std::string& mode) {
+    StackedChart chart{fmt::format("One step with {}", mode),
+                       "Planned. Each phase at its fullest moment; program and mapped files left out.",
+                       "",
+                       {"GiB"},
+                       timeline.phases,
+                       {}};
+    for (std::size_t l = 0; l < timeline.layers.size(); ++l) {
+        chart.series.push_back({timeline.layers[l], {}});
+        for (const std::int64_t bytes : timeline.bytes[l]) chart.series.back().values.push_back(gib(bytes));
+    }
+    return chart;
+}
+
+Table table_of(const Timeline& timeline, const std::string& name, const std::string& mode) {
+    Table table{name, fmt::format("One step with {}, GiB, planned.", mode), {{"segment", "segment"}}, {}};
+    for (const std::string& phase : timeline.phases) {
+        std::string key = phase;
+        std::replace(key.begin(), key.end(), ' ', '_');
+        table.columns.push_back({key + "_gib", phase, 3});
+    }
+    for (std::size_t l = 0; l < timeline.layers.size(); ++l) {
+        table.rows.push_back({timeline.layers[l]});
+        for (const std::int64_t bytes : timeline.bytes[l]) table.rows.back().emplace_back(gib(bytes));
+    }
+    table.rows.push_back({std::string("total")});
+    for (const std::int64_t bytes : timeline.totals) table.rows.back().emplace_back(gib(bytes));
+    return table;
+}
+
+struct Mode {
+    const char *name, *precision, *encoder_precision;
+};
+constexpr Mode kModes[] = {
+    {"fp32", "fp32", "fp32"}, {"renee", "renee", ""}, {"bf16", "bf16", ""}, {"8 bits", "e3m4", ""}};
+
+Config with_mode(Config config, const Mode& mode, std::int64_t labels) {
+    config.precision = mode.precision;
+    if (*mode.encoder_precision != '\0') config.encoder_precision = mode.encoder_precision;
+    if (config.precision == "renee") config.chunks = 0;
+    config.labels = labels;
+    config.data.clear();
+    return config;
+}
+
+// What a step took, in bytes; -1 where it cannot be run here, with a word in the log.
+std::int64_t measured_bytes(Config config, const std::string& name) {
+    config.steps = 1;
+    reset_peak_resident();
+    try {
+        log_info(fmt::format("running a step: {}", name));
+        return bench("step", config).measured_peak_bytes;
+    } catch (const OutOfMemory&) {
+        log_info(fmt::format("{}: does not fit this machine, planned only", name));
+    } catch (const ConfigError& error) {
+        log_info(fmt::format("{}: planned only: {}", name, error.what()));
+    }
+    return -1;
+}
+
+// The peak against the number of labels, in each mode.
+void add_peaks(const StudyRequest& request, Study& study) {
+    const bool measure = setting(request, "measure") == "true";
+    Table table{"peaks",
+                "Peak memory of a step against the number of labels. Empty: planned only.",
+                {{"labels", "labels"},
+                 {"mode", "mode"},
+                 {"planned_gib", "planned, GiB", 2},
+                 {"measured_gib", "measured, GiB", 2},
+                 {"bytes_a_label", "bytes a label", 0}},
+                {}};
+    LineChart chart{
+        "Peak against the number of labels",
+        measure ? "Filled: measured. Hollow: planned, where the machine cannot hold it." : "Planned.",
+        {"labels", true},
+        {"GiB", true},
+        {}};
+    const std::vector<std::int64_t> counts =
+        values_or(request, {131'073, 670'091, 1'305'265, 2'812'281, 8'623'847, 18'000'000});
+    for (const Mode& mode : kModes) {
+        chart.series.push_back({mode.name, {}, false});
+        for (const std::int64_t labels : counts) {
+            const Config config = with_mode(request.config, mode, labels);
+            const std::int64_t planned = plan_memory(config).total_bytes();
+            const std::string name = fmt::format("{}, {} labels", mode.name, with_commas(labels));
+            const std::int64_t taken = measure ? measured_bytes(config, name) : -1;
+            table.rows.push_back({labels, std::string(mode.name), gib(planned), Cell{},
+                                  static_cast<double>(planned) / static_cast<double>(labels)});
+            if (taken >= 0) table.rows.back()[3] = gib(taken);
+            chart.series.back().points.push_back(
+                {static_cast<double>(labels), gib(taken >= 0 ? taken : planned),
+                 fmt::format("{}: {:.2f} GiB ({})", name, gib(taken >= 0 ? taken : planned),
+                             taken >= 0 ? "measured" : "planned"),
+                 taken < 0});
+        }
+    }
+    study.charts.push_back(chart);
+    study.tables.push_back(table);
+}
+
+}  // namespace
+
+Study memory_study(const StudyRequest& given) {
+    StudyRequest request = given;
+    Config& config = request.config;
+    if (config.data.empty() && config.labels == 0 && config.shape.empty()) config.shape = "amazon-3m";
+    const MemoryReport plan = plan_memory(config);
+    const Timeline timeline = timeline_of(plan);
     Study study;
     study.name = request.name;
     study.title = "Memory of a training step";
-    const MemoryReport plan = plan_memory(request.config);
-    Table table{"segments", "Segments", {{"segment", "segment"}, {"bytes", "bytes"}}, {}};
-    for (const Segment& segment : plan.segments) table.rows.push_back({segment.name, segment.bytes});
-    study.tables = {table};
+    study.paragraphs = {fmt::format("{} on {}: {:.2f} GiB at the peak, head in {} {}, recompute {}.",
+                                    config.shape.empty() ? "This configuration" : config.shape, plan.device,
+                                    gib(plan.arena_bytes), plan.chunks, plan.chunks == 1 ? "chunk" : "chunks",
+                                    plan.recompute),
+                        "Planned figures are exact: the code that plans is the code that allocates. The "
+                        "baseline renee keeps FP32 "
+                        "weights and momentum, an FP16 copy of the weights, FP16 logits of all labels, and "
+                        "while it updates the "
+                        "gradient of the weights in FP16 and in FP32."};
+    study.charts = {chart_of(timeline, config.precision)};
+    study.tables = {table_of(timeline, "timeline", config.precision)};
+    if (config.precision != "renee") {
+        Config other = config;
+        other.precision = "renee";
+        other.chunks = 0;
+        other.max_memory.clear();
+        const Timeline baseline = timeline_of(plan_memory(other));
+        study.charts.push_back(chart_of(baseline, "renee"));
+        study.tables.push_back(table_of(baseline, "timeline_renee", "renee"));
+    }
+    request.config.max_memory.clear();  // the peaks are what each mode would like
+    add_peaks(request, study);
     return study;
 }
 

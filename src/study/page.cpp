@@ -14,9 +14,9 @@ constexpr int kWide = 720, kNarrow = 328;
 
 constexpr const char* kStyle = R"css(
 :root{color-scheme:light dark;--back:#fff;--text:#1c1e21;--soft:#5b6270;--rule:#e3e6ea;--axis:#9aa1ab;--code:#f4f5f7;
---s0:#2868b0;--s1:#d9720b;--s2:#258a55;--s3:#b03a48;--s4:#7a57b5;--s5:#8a6a3b;--s6:#c2559d;--s7:#6b7280;--strong:#fff}
+--s0:#2868b0;--s1:#d9720b;--s2:#258a55;--s3:#b03a48;--s4:#7a57b5;--s5:#8a6a3b;--s6:#c2559d;--s7:#6b7280;--s8:#12909c;--s9:#9ba02b;--strong:#fff}
 @media(prefers-color-scheme:dark){:root{--back:#16181c;--text:#e6e8eb;--soft:#a2a9b4;--rule:#2c3037;--axis:#666e7a;
---code:#20242a;--s0:#6aa9f0;--s1:#f2a050;--s2:#5cc58c;--s3:#f0808c;--s4:#b59af0;--s5:#cdaa72;--s6:#ee94cf;--s7:#a4abb8;
+--code:#20242a;--s0:#6aa9f0;--s1:#f2a050;--s2:#5cc58c;--s3:#f0808c;--s4:#b59af0;--s5:#cdaa72;--s6:#ee94cf;--s7:#a4abb8;--s8:#5cc8d2;--s9:#ccd061;
 --strong:#10131a}}
 *{box-sizing:border-box}
 body{margin:0;background:var(--back);color:var(--text);font:16px/1.5 system-ui,sans-serif}

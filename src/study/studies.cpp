@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <fstream>
 
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -60,6 +61,10 @@ std::vector<std::int64_t> values_or(const StudyRequest& request, std::vector<std
     std::sort(values.begin(), values.end());
     values.erase(std::unique(values.begin(), values.end()), values.end());
     return values;
+}
+
+void reset_peak_resident() {
+    std::ofstream("/proc/self/clear_refs") << "5";
 }
 
 StudyFiles run_study(const StudyRequest& request) {

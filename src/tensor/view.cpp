@@ -11,6 +11,7 @@ std::int64_t size_of(DType dtype) {
         case DType::kI32:
             return 4;
         case DType::kBf16:
+        case DType::kF16:
             return 2;
         case DType::kE4M3:
         case DType::kE3M4:
@@ -41,6 +42,8 @@ std::string_view name_of(DType dtype) {
             return "i32";
         case DType::kI64:
             return "i64";
+        case DType::kF16:
+            return "f16";
     }
     return "?";
 }

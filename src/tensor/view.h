@@ -10,10 +10,11 @@
 
 namespace elmo {
 
-enum class DType : std::uint8_t { kF64, kF32, kBf16, kE4M3, kE3M4, kE5M2, kU8, kI32, kI64 };
+enum class DType : std::uint8_t { kF64, kF32, kBf16, kE4M3, kE3M4, kE5M2, kU8, kI32, kI64, kF16 };
 
 std::int64_t size_of(DType dtype);
-std::string_view name_of(DType dtype);  // "f64", "f32", "bf16", "e4m3", "e3m4", "e5m2", "u8", "i32", "i64"
+// "f64", "f32", "bf16", "e4m3", "e3m4", "e5m2", "u8", "i32", "i64", "f16"
+std::string_view name_of(DType dtype);
 
 template <class T>
 struct dtype_of;
@@ -28,6 +29,10 @@ struct dtype_of<float> {
 template <>
 struct dtype_of<Bf16> {
     static constexpr DType value = DType::kBf16;
+};
+template <>
+struct dtype_of<Fp16> {
+    static constexpr DType value = DType::kF16;
 };
 template <>
 struct dtype_of<std::int32_t> {

@@ -155,9 +155,9 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
     if (with_head)
         phases.push_back(
             {"head", head_step_cost(shape.labels, spec.width, shape.batch, session.head().dtype()), [&] {
-                 session.head().step(embed_BD, batch.positives, static_cast<float>(config.head_lr),
-                                     static_cast<float>(config.head_weight_decay), config.seed, step, false,
-                                     head_grad_BD);
+                 session.head_step(embed_BD, batch.positives, static_cast<float>(config.head_lr),
+                                   static_cast<float>(config.head_weight_decay), config.seed, step, false,
+                                   head_grad_BD);
                  session.backend().cast(embed_grad_BD, head_grad_BD);
              }});
     phases.push_back({"encoder backward and update",
@@ -205,6 +205,8 @@ void bench_predict(const Config& config, BenchResult& result) {
 void bench_head(const Config& config, BenchResult& result) {
     if (config.labels < 1)
         throw ConfigError("labels: expected the number of labels, found none; give --labels");
+    if (config.precision == "renee")
+        throw ConfigError("precision: renee is measured as a whole, found bench head; use 'elmo bench step'");
     const std::int64_t width = spec_without_data(config).width;
     const auto backend = make_backend(config);
     Workload workload;

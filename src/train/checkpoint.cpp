@@ -95,6 +95,7 @@ void write_files(const fs::path& path, const CheckpointParts& parts, const RunSt
     if (!to_continue) return;
     if (!parts.config.freeze_encoder) parts.encoder.save_state(path / kOptimizer);
     if (parts.head.compensation().rows() > 0) parts.head.compensation().save(path / kHeadCompensationFile);
+    if (parts.renee != nullptr) parts.renee->save(path / kMomentumFile);
 }
 
 // A run's folder has best/ and last/; a checkpoint's folder has a manifest itself.
@@ -155,7 +156,7 @@ void derive_checkpoint(const fs::path& target, const Checkpoint& from, const Lab
     replace_checkpoint(target, [&](const fs::path& folder) {
         for (const std::string& name : from.files())
             if (!is_head(name) && name != kState && name != kNames && name != kCounts && name != kOptimizer &&
-                name != kHeadCompensationFile)
+                name != kHeadCompensationFile && name != kMomentumFile)
                 copy_to(from.folder() / name, folder / name);
         if (!labels.names.empty()) write_names(folder / kNames, labels.names);
         write_counts(folder / kCounts, labels.counts);

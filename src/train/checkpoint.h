@@ -9,6 +9,7 @@
 //   state.json                            where the run stands
 //   optimizer.safetensors                 the encoder's optimiser (last checkpoint only)
 //   head_compensation.safetensors         of the head's compensated rows (last checkpoint only)
+//   momentum.safetensors                  precision renee: the head's optimiser (last checkpoint only)
 //   manifest.json                         sizes and checksums of all of these
 #pragma once
 
@@ -22,6 +23,7 @@
 #include "io/mmap_file.h"
 #include "model/encoder.h"
 #include "model/head.h"
+#include "model/renee_head.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
@@ -59,9 +61,11 @@ struct CheckpointParts {
     const Tokenizer& tokenizer;
     std::int64_t max_length;  // of a text in tokens
     const LabelTable& labels;
+    const ReneeHead* renee = nullptr;  // whose momentum is to be kept
 };
 
 inline constexpr const char* kHeadCompensationFile = "head_compensation.safetensors";
+inline constexpr const char* kMomentumFile = "momentum.safetensors";
 
 // Writes the folder under a temporary name and swaps it in. Whatever fails (DataError names file and reason),
 // the checkpoint that was there stays. `to_continue`: with what only a continued run needs, the state of the

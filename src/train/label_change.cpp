@@ -88,7 +88,8 @@ Config with_run_training(const Config& given, const Checkpoint& checkpoint, std:
         if (get_option(given, key) == get_option(defaults, key))
             set_option(config, key, get_option(checkpoint.config(), key));
     config.precision = checkpoint.config().precision;
-    config.head_kahan = "0";  // how frequent a new label is, is not known
+    if (config.precision == "renee") config.precision = "fp32";  // the storage of its weights
+    config.head_kahan = "0";                                     // how frequent a new label is, is not known
     config.head_rounding = checkpoint.config().head_rounding;
     config.head_noise = checkpoint.config().head_noise;
     config.max_length = max_length;

@@ -30,6 +30,8 @@ void RunLog::step(const StepLog& s) {
                                 {"saturations", s.saturations}};
     if (s.device)
         line.update({{"gpu_idle_percent", s.device->idle_percent}, {"sol_percent", s.device->sol_percent}});
+    if (s.scaling)
+        line.update({{"loss_scale", s.scaling->loss_scale}, {"skipped_steps", s.scaling->skipped_steps}});
     lines_.write(line);
     std::vector<Scalar> scalars = {Scalar{"train/loss", s.loss},
                                    Scalar{"train/lr_encoder", s.encoder_lr},
@@ -42,11 +44,16 @@ void RunLog::step(const StepLog& s) {
         scalars.push_back({"speed/gpu_idle_percent", s.device->idle_percent});
         scalars.push_back({"speed/sol_percent", s.device->sol_percent});
     }
+    if (s.scaling) {
+        scalars.push_back({"train/loss_scale", s.scaling->loss_scale});
+        scalars.push_back({"train/skipped_steps", static_cast<double>(s.scaling->skipped_steps)});
+    }
     board_.add_scalars(s.step, scalars);
     note_ = fmt::format("epoch {:.2f}  loss {:.4g}  {:.0f} texts/s", s.epoch, s.loss, s.texts_per_second);
     if (s.device)
         note_ += fmt::format("  GPU idle {:.1f} %, {:.1f} % of the speed of light", s.device->idle_percent,
                              s.device->sol_percent);
+    if (s.scaling) note_ += fmt::format("  {} steps skipped", s.scaling->skipped_steps);
     progress_.update(s.step, note_);
 }
 

@@ -24,6 +24,11 @@ struct StepLog {
     double step_ms = 0, texts_per_second = 0, tokens_per_second = 0;
     std::int64_t saturations = 0;  // since the start of the run
     std::optional<DeviceUse> device;
+    struct Scaling {
+        double loss_scale = 0;
+        std::int64_t skipped_steps = 0;  // since the start of the run
+    };
+    std::optional<Scaling> scaling;  // precision renee
 };
 
 class RunLog {

@@ -53,17 +53,25 @@ Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& 
     workload_.training = shape.training;
     encoder_->describe_workload(workload_);
 
+    Config baseline = config;
+    if (config.precision == "renee" && shape.training) {
+        renee_ = std::make_unique<ReneeHead>(shape_.labels, workload_.width, shape.batch, *backend_);
+        renee_->set_start(static_cast<float>(config.loss_scale), static_cast<float>(config.head_momentum));
+        baseline.chunks = 1;
+        if (config.recompute == "auto") baseline.recompute = "none";  // it stores what its backward reads
+    }
+
     // The least recomputation with which it fits, or the smallest plan.
     std::vector<Recompute> smallest;
     std::int64_t smallest_bytes = 0;
-    for (const auto& layers : recompute_choices(config, spec, workload_, backend_->host_memory())) {
-        plan_chunks(config, layers);
+    for (const auto& layers : recompute_choices(baseline, spec, workload_, backend_->host_memory())) {
+        plan_chunks(baseline, layers);
         if (max_bytes_ == 0 || plan_.total_bytes() <= max_bytes_) return;
         if (!smallest.empty() && plan_.total_bytes() >= smallest_bytes) continue;
         smallest = layers;
         smallest_bytes = plan_.total_bytes();
     }
-    plan_chunks(config, smallest);
+    plan_chunks(baseline, smallest);
 }
 
 void Session::plan_chunks(const Config& config, const std::vector<Recompute>& layers) {
@@ -82,24 +90,44 @@ void Session::plan_chunks(const Config& config, const std::vector<Recompute>& la
 void Session::lay_out(Arena& arena) {
     encoder_->allocate(arena, workload_);
     if (!maps_head()) head_->allocate(arena);
+    if (renee_) renee_->allocate(arena);
     backend_->reserve(arena, workload_);
+    arena.end_phase("start");
     encoder_->allocate_activations(arena, workload_);
     if (shape_.training)
         embed_grad_BD_ = arena.allocate("step/grad_embed_bf16", DType::kBf16, shape_.batch, workload_.width);
     {
         const Arena::Scope forward_phase(arena);
         encoder_->allocate_forward(arena, workload_);
+        arena.end_phase("encoder forward");
     }
     {
         const Arena::Scope head_phase(arena);
         backend_->reserve_head(arena, workload_);
         if (shape_.training)
             head_grad_BD_ = arena.allocate("step/grad_embed_f32", DType::kF32, shape_.batch, workload_.width);
+        if (renee_)
+            renee_->allocate_step(arena);
+        else
+            arena.end_phase("head");
     }
     if (shape_.training) {
         const Arena::Scope backward_phase(arena);
         encoder_->allocate_backward(arena, workload_);
+        arena.end_phase("encoder backward");
     }
+}
+
+HeadStepResult Session::head_step(View x_BD, std::span<const Positive> positives, float lr,
+                                  float weight_decay, std::uint64_t seed, std::uint64_t step, bool want_loss,
+                                  View dx_BD) {
+    if (!renee_) return head_->step(x_BD, positives, lr, weight_decay, seed, step, want_loss, dx_BD);
+    const ReneeStepResult done =
+        renee_->step(head_->weights(), x_BD, positives, lr, weight_decay, step, want_loss, dx_BD);
+    HeadStepResult result;
+    result.loss_sum = done.loss_sum;
+    result.skipped = done.skipped;
+    return result;
 }
 
 void Session::dry_run(std::int64_t chunks) {
@@ -110,6 +138,7 @@ void Session::dry_run(std::int64_t chunks) {
     Arena arena;
     lay_out(arena);
     plan_.segments = arena.segments();
+    plan_.phases = arena.phases();
     plan_.arena_bytes = arena.peak_bytes();
     plan_.device = std::string(backend_->name());
     if (backend_->host_memory()) {  // a GPU holds the arena and nothing else
@@ -139,6 +168,12 @@ void require_free_memory(const MemoryReport& plan, const Backend& backend) {
 }
 
 void Session::allocate() {
+    if (renee_ && !backend_->has_renee_step())
+        throw ConfigError(
+            fmt::format("precision: renee trains on a CPU and is planned anywhere, found device {}; give "
+                        "--device cpu, or "
+                        "another precision",
+                        backend_->name()));
     if (max_bytes_ > 0)
         require_room(plan_, max_bytes_ - (plan_.total_bytes() - plan_.arena_bytes),
                      fmt::format("max_memory of {} less program and mapped files", human_bytes(max_bytes_)));

@@ -16,6 +16,7 @@
 #include "elmo/elmo.h"
 #include "model/encoder.h"
 #include "model/head.h"
+#include "model/renee_head.h"
 
 namespace elmo {
 
@@ -67,7 +68,13 @@ class Session {
     Encoder& encoder() { return *encoder_; }
     Head& head() { return *head_; }
     const Head& head() const { return *head_; }
+    // What the baseline keeps beside the head, or null for other precisions.
+    ReneeHead* renee() const { return renee_.get(); }
     const Workload& workload() const { return workload_; }
+
+    // One step of the head, as this run's precision has it: see Head::step.
+    HeadStepResult head_step(View x_BD, std::span<const Positive> positives, float lr, float weight_decay,
+                             std::uint64_t seed, std::uint64_t step, bool want_loss, View dx_BD);
 
     // Memory that was really taken: of the device where there is one, else of the process.
     std::int64_t taken_bytes() const { return backend_->taken_bytes(); }
@@ -90,6 +97,7 @@ class Session {
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Encoder> encoder_;
     std::unique_ptr<Head> head_;
+    std::unique_ptr<ReneeHead> renee_;
     HeadFormat head_format_;
     HeadExtras head_extras_;
     Workload workload_;

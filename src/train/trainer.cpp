@@ -69,6 +69,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     session_.head().load(checkpoint.folder());
     HeadCompensation& compensation = session_.head().compensation();
     if (compensation.rows() > 0) compensation.load(checkpoint.folder() / kHeadCompensationFile);
+    if (session_.renee() != nullptr) session_.renee()->load(checkpoint.folder() / kMomentumFile);
     if (config_.freeze_encoder) return;
     if (!checkpoint.has_optimizer())
         throw DataError(
@@ -92,10 +93,10 @@ double Trainer::train_step(const Batch& batch, bool want_loss) {
     if (probe_ != nullptr && probe_->wants(state_.step))
         probe_->look(state_.step, session_.backend(), embed_BD, session_.head().weights(),
                      positives_of(batch));
-    const HeadStepResult head = session_.head().step(embed_BD, positives_of(batch), head_lr, head_decay,
-                                                     config_.seed, step, want_loss, head_grad_BD);
+    const HeadStepResult head = session_.head_step(embed_BD, positives_of(batch), head_lr, head_decay,
+                                                   config_.seed, step, want_loss, head_grad_BD);
     if (head.non_finite >= 0) non_finite(head.non_finite, "the head's gradient of the text vectors has");
-    if (!config_.freeze_encoder) {
+    if (!config_.freeze_encoder && !head.skipped) {
         session_.backend().cast(embed_grad_BD, head_grad_BD);
         const auto check = [&](const Parameter& parameter) { check_gradient(parameter); };
         if (config_.accumulate == 1) {
@@ -163,6 +164,7 @@ void Trainer::log_step(double loss) {
     line.texts_per_second = static_cast<double>(logged_texts_) / seconds;
     line.tokens_per_second = static_cast<double>(logged_tokens_) / seconds;
     line.saturations = state_.saturations;
+    if (const ReneeHead* renee = session_.renee()) line.scaling = {renee->scale(), renee->skipped_steps()};
     if (meter_.on()) line.device = meter_.take();
     log_->step(line);
     logged_seconds_ = seconds_;
@@ -171,10 +173,10 @@ void Trainer::log_step(double loss) {
 }
 
 void Trainer::save(const std::filesystem::path& folder, bool to_continue) {
-    save_checkpoint(
-        folder,
-        {config_, session_.encoder(), session_.head(), data_.tokenizer(), data_.max_length(), labels_},
-        state_, to_continue);
+    save_checkpoint(folder,
+                    {config_, session_.encoder(), session_.head(), data_.tokenizer(), data_.max_length(),
+                     labels_, to_continue ? session_.renee() : nullptr},
+                    state_, to_continue);
     log_->event("checkpoint", state_.step, {{"folder", folder.filename().string()}});
 }
 
@@ -293,8 +295,14 @@ TrainResult Trainer::run() {
                  {"train_seconds", result.train_seconds},
                  {"best_score", result.best_score},
                  {"best_step", result.best_step},
+                 {"skipped_steps", result.skipped_steps},
                  {"measured_peak_bytes", result.measured_peak_bytes}});
     return result;
+}
+
+std::int64_t Trainer::skipped_steps() const {
+    const ReneeHead* renee = session_.renee();
+    return renee == nullptr ? 0 : renee->skipped_steps();
 }
 
 TrainResult Trainer::summary(bool interrupted) const {
@@ -311,6 +319,7 @@ TrainResult Trainer::summary(bool interrupted) const {
     result.planned = session_.plan();
     result.measured_peak_bytes = session_.taken_bytes();
     result.saturations = state_.saturations;
+    result.skipped_steps = skipped_steps();
     return result;
 }
 

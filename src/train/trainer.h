@@ -42,6 +42,7 @@ class Trainer {
 
   private:
     void restore(const Checkpoint& checkpoint);
+    std::int64_t skipped_steps() const;
     void announce() const;
     void loop();
     TrainResult summary(bool interrupted) const;

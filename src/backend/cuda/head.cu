@@ -387,8 +387,11 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     download(&report, head_.report);
     reset_report_kernel<<<1, 1, 0, stream_>>>(a.report);
     check_launch("head, report");
-    return {report.loss_sum, static_cast<std::int64_t>(report.saturations),
-            report.non_finite == kNever ? -1 : report.non_finite};
+    HeadStepResult result;
+    result.loss_sum = report.loss_sum;
+    result.saturations = static_cast<std::int64_t>(report.saturations);
+    if (report.non_finite != kNever) result.non_finite = report.non_finite;
+    return result;
 }
 
 void CudaBackend::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {

@@ -77,6 +77,7 @@ inline bool is_plain(const HeadStep& op) {
 struct HeadStepResult {
     double loss_sum = 0;           // when wanted
     std::int64_t saturations = 0;  // weights of 8 bits or on a grid that were beyond the largest number
+    bool skipped = false;          // precision renee: nothing was changed, and dx is not set
     std::int64_t non_finite = -1;  // the first step (of the key) that gave a NaN or Inf in dx; -1: none
 };
 

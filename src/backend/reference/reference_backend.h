@@ -47,6 +47,8 @@ class ReferenceBackend : public HostBackend {
     void fill_normal(const FillNormal& op) override;
 
     HeadStepResult head_step(const HeadStep& op) override;
+    ReneeStepResult renee_step(const ReneeStep& op) override;
+    bool has_renee_step() const override { return true; }
     std::vector<TopK> head_topk(const HeadTopK& op) override;
 };
 

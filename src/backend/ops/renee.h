@@ -1,0 +1,40 @@
+// The head's step of the baseline `renee`: FP16 and FP32 mixed precision with a loss scale, as the paper
+// describes the program of that name. Everything is there at once: copies, logits and gradients of all
+// labels.
+#pragma once
+
+#include "backend/ops/head.h"
+
+namespace elmo {
+
+// With h() for rounding to FP16 (to nearest; beyond 65504 infinite) and sums in FP32:
+//   w16 = h(w),  x16 = h(x),  z = h(x16 w16)                    for all labels
+//   g16 = h(scale * (sigmoid(z) - y))                           in the place of z
+//   d16 = h(sum_l g16 w16_l)                                    the input's gradient, summed over all labels
+//   dw16 = h(sum_b g16_b x16_b)
+// When d16 or dw16 is not finite anywhere, the step is skipped: w, momentum and dx keep what they have. Else
+//   dw32 = dw16 / scale
+//   momentum = beta * momentum + dw32 + weight_decay * w;  w = w - lr * momentum      (in FP32)
+//   dx = d16 / scale
+// Sums have one order, whatever the number of threads.
+struct ReneeStep {
+    View x_BD;         // bf16, f32
+    View w_LD;         // f32
+    View momentum_LD;  // f32
+    View w16_LD;       // f16, set
+    View g16_LB;       // f16, set
+    View dw16_LD;      // f16, set
+    View dw32_LD;      // f32, set unless skipped
+    std::span<const Positive> positives;
+    float lr = 0, weight_decay = 0, beta = 0.9f;
+    float scale = 1;
+    View dx_BD;  // f32
+    bool want_loss = false;
+};
+
+struct ReneeStepResult {
+    double loss_sum = 0;  // when wanted
+    bool skipped = false;
+};
+
+}  // namespace elmo

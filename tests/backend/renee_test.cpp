@@ -1,0 +1,183 @@
+// The baseline's step, on the backends that have it: each stored number against FP64 with the bounds of its
+// roundings, the update bit for bit, and what a skipped step leaves alone.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "backend/backend.h"
+#include "base/parallel.h"
+
+namespace elmo {
+namespace {
+
+constexpr double kHalf = 0x1p-11, kTiny = 0x1p-25;  // of FP16: unit roundoff, half the least spacing
+constexpr double kFloat = 0x1p-24;
+
+// Everything one step reads and writes, on the heap.
+struct Problem {
+    std::int64_t batch, width, labels;
+    std::vector<float> x, w, momentum, dw32, dx;
+    std::vector<Fp16> w16, g16, dw16;
+    std::vector<Positive> positives;
+    float lr = 0.05f, decay = 0.01f, beta = 0.9f, scale = 256;
+
+    Problem(std::int64_t b, std::int64_t d, std::int64_t l) : batch(b), width(d), labels(l) {
+        std::mt19937 random(7);
+        std::normal_distribution<float> normal;
+        const auto fill = [&](std::vector<float>& values, std::int64_t count, float sigma) {
+            values.resize(static_cast<std::size_t>(count));
+            for (float& value : values) value = sigma * normal(random);
+        };
+        fill(x, b * d, 0.5f);
+        fill(w, l * d, 0.2f);
+        fill(momentum, l * d, 0.1f);
+        dw32.assign(w.size(), 0);
+        dx.assign(x.size(), -7);
+        w16.resize(w.size());
+        dw16.resize(w.size());
+        g16.resize(static_cast<std::size_t>(l * b));
+        for (std::int64_t i = 0; i < l; ++i)
+            for (std::int32_t j = 0; j < b; ++j)
+                if ((i * 5 + j) % 7 == 0) positives.push_back({i, j});
+    }
+
+    ReneeStep op() {
+        return {{x.data(), DType::kF32, batch, width},
+                {w.data(), DType::kF32, labels, width},
+                {momentum.data(), DType::kF32, labels, width},
+                {w16.data(), DType::kF16, labels, width},
+                {g16.data(), DType::kF16, labels, batch},
+                {dw16.data(), DType::kF16, labels, width},
+                {dw32.data(), DType::kF32, labels, width},
+                positives,
+                lr,
+                decay,
+                beta,
+                scale,
+                {dx.data(), DType::kF32, batch, width},
+                true};
+    }
+};
+
+class Renee : public ::testing::TestWithParam<const char*> {
+  protected:
+    ReneeStepResult run(Problem& problem) {
+        const std::unique_ptr<Backend> backend =
+            GetParam() == std::string("cpu") ? make_cpu_backend("auto") : make_reference_backend();
+        Workload workload;
+        workload.batch = problem.batch;
+        workload.width = problem.width;
+        workload.labels = problem.labels;
+        Arena dry;
+        backend->reserve(dry, workload);
+        Arena arena(backend->allocate(dry.peak_bytes()));
+        backend->reserve(arena, workload);
+        return backend->renee_step(problem.op());
+    }
+};
+
+double logistic(double z) {
+    return 1 / (1 + std::exp(-z));
+}
+
+TEST_P(Renee, StepAgainstAPlainEmulation) {
+    for (const auto& [b, d, l] : {std::tuple(1, 1, 1), {3, 5, 7}, {17, 33, 300}}) {
+        Problem p(b, d, l);
+        const Problem before = p;
+        const ReneeStepResult result = run(p);
+        ASSERT_FALSE(result.skipped);
+        std::vector<double> dx(p.x.size()), dx_size(p.x.size());
+        double loss = 0, loss_error = 0;
+        for (std::int64_t i = 0; i < l; ++i) {
+            for (std::int64_t c = 0; c < d; ++c) ASSERT_EQ(p.w16[i * d + c], to_fp16(before.w[i * d + c]));
+            const auto w16 = [&](std::int64_t c) { return double{to_float(p.w16[i * d + c])}; };
+            const auto x16 = [&](std::int64_t s, std::int64_t c) {
+                return double{to_float(to_fp16(before.x[s * d + c]))};
+            };
+            for (std::int64_t s = 0; s < b; ++s) {
+                double z = 0, size = 0;
+                for (std::int64_t c = 0; c < d; ++c) {
+                    z += x16(s, c) * w16(c);
+                    size += std::abs(x16(s, c) * w16(c));
+                }
+                const double error = (d + 1) * kFloat * size + kHalf * std::abs(z) + kTiny;
+                const bool positive = (i * 5 + s) % 7 == 0;
+                // The sigmoid rises, so the true g lies between those of the ends.
+                const auto g_of = [&](double at) { return p.scale * (logistic(at) - (positive ? 1 : 0)); };
+                const double low = g_of(z - error), high = g_of(z + error);
+                const double g = to_float(p.g16[i * b + s]);
+                const double slack = (kHalf + 8 * kFloat) * std::abs(g) + 8 * kFloat * p.scale + kTiny;
+                EXPECT_GE(g, low - slack);
+                EXPECT_LE(g, high + slack);
+                loss += std::max(z, 0.0) - (positive ? z : 0) + std::log1p(std::exp(-std::abs(z)));
+                loss_error += error + 16 * kFloat * (std::abs(z) + 1);
+                for (std::int64_t c = 0; c < d; ++c) {
+                    dx[s * d + c] += g * w16(c);
+                    dx_size[s * d + c] += std::abs(g * w16(c));
+                }
+            }
+            for (std::int64_t c = 0; c < d; ++c) {
+                double sum = 0, size = 0;
+                for (std::int64_t s = 0; s < b; ++s) {
+                    sum += to_float(p.g16[i * b + s]) * x16(s, c);
+                    size += std::abs(to_float(p.g16[i * b + s]) * x16(s, c));
+                }
+                const std::size_t at = i * d + c;
+                const float dw = to_float(p.dw16[at]);
+                EXPECT_NEAR(dw, sum, (b + 1) * kFloat * size + kHalf * std::abs(sum) + kTiny);
+                // From here on bit for bit.
+                const float dw32 = dw / p.scale;
+                const float momentum = p.beta * before.momentum[at] + (dw32 + p.decay * before.w[at]);
+                EXPECT_EQ(p.dw32[at], dw32);
+                EXPECT_EQ(p.momentum[at], momentum);
+                EXPECT_EQ(p.w[at], before.w[at] - p.lr * momentum);
+            }
+        }
+        for (std::size_t i = 0; i < dx.size(); ++i)
+            EXPECT_NEAR(p.dx[i] * p.scale, dx[i],
+                        (l + 1) * kFloat * dx_size[i] + (kHalf + 2 * kFloat) * std::abs(dx[i]) + kTiny);
+        EXPECT_NEAR(result.loss_sum, loss, loss_error);
+    }
+}
+
+TEST_P(Renee, ASkippedStepLeavesWeightsAndMomentumAlone) {
+    Problem p(9, 5, 40);
+    p.scale = 0x1p20f;
+    const Problem before = p;
+    EXPECT_TRUE(run(p).skipped);
+    EXPECT_EQ(p.w, before.w);
+    EXPECT_EQ(p.momentum, before.momentum);
+    EXPECT_EQ(p.dx, before.dx);
+}
+
+// The paper's reason for the baseline's trouble: dx sums over all labels, so it overflows where there are
+// many, while the gradient of a weight does not grow with their number.
+TEST_P(Renee, ManyLabelsOverflowWhereFewDoNot) {
+    for (const auto& [labels, skipped] : {std::pair(1000, false), {6300, false}, {6500, true}}) {
+        Problem p(2, 3, labels);
+        p.positives.clear();
+        p.x.assign(p.x.size(), 0);
+        p.w.assign(p.w.size(), 0x1.48p-6f);  // 0.02
+        p.scale = 1024;                      // g = 512: dx = 10.25 a label, FP16 ends at 65504
+        EXPECT_EQ(run(p).skipped, skipped) << labels;
+        for (const Fp16 dw : p.dw16) ASSERT_EQ(to_float(dw), 0);
+    }
+}
+
+TEST_P(Renee, ThreadsDoNotChangeABit) {
+    Problem one(17, 33, 300), two(17, 33, 300);
+    set_num_threads(1);
+    run(one);
+    set_num_threads(3);
+    run(two);
+    set_num_threads(0);
+    EXPECT_EQ(one.w, two.w);
+    EXPECT_EQ(one.dx, two.dx);
+}
+
+INSTANTIATE_TEST_SUITE_P(Backends, Renee, ::testing::Values("reference", "cpu"),
+                         [](const auto& backend) { return std::string(backend.param); });
+
+}  // namespace
+}  // namespace elmo

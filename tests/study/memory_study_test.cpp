@@ -1,0 +1,121 @@
+// The studies that need no data: their numbers are those of the plan and the bench.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "base/text_util.h"
+#include "elmo/elmo.h"
+#include "elmo/error.h"
+#include "elmo/messages.h"
+#include "elmo/study.h"
+#include "io/temp_folder.h"
+
+namespace elmo {
+namespace {
+
+class Studies : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        set_log_level(LogLevel::kQuiet);
+        request.config.labels = 700;
+        request.config.width = 64;
+        request.config.vocab_size = 100;
+        request.config.batch_size = 8;
+        request.config.max_length = 16;
+        request.config.steps = 2;
+        request.config.out = (folder.path() / "study").string();
+    }
+    nlohmann::json run() { return nlohmann::json::parse(run_study(request).content); }
+
+    TempFolder folder;
+    StudyRequest request;
+};
+
+TEST_F(Studies, TheTimelinesMaximumIsThePlansPeak) {
+    request.name = "memory";
+    request.settings["values"] = "900,700";
+    request.config.precision = "fp8";
+    const auto json = run();
+    EXPECT_EQ(json["study"], "memory");
+    for (const auto& [table, precision] : {std::pair("timeline", "fp8"), {"timeline_renee", "renee"}}) {
+        Config config = request.config;
+        config.precision = precision;
+        const double peak = static_cast<double>(plan_memory(config).arena_bytes) / (1 << 30);
+        double most = 0;
+        std::map<std::string, double> sums;
+        for (const auto& row : json["tables"][table])
+            for (const auto& [column, value] : row.items()) {
+                if (!value.is_number()) continue;
+                if (row["segment"] == "total") {
+                    most = std::max(most, value.get<double>());
+                    EXPECT_NEAR(sums[column], value.get<double>(), 1e-12) << column;
+                } else {
+                    sums[column] += value.get<double>();
+                }
+            }
+        EXPECT_EQ(most, peak) << table;  // whole bytes over a power of two: exact
+    }
+}
+
+TEST_F(Studies, PeaksAreThoseOfThePlanAndMarkedWhereMeasured) {
+    request.name = "memory";
+    request.settings = {{"values", "900,700"}, {"measure", "true"}};
+    const auto json = run();
+    const auto& peaks = json["tables"]["peaks"];
+    ASSERT_EQ(peaks.size(), 8u);  // four modes, two counts
+    for (const auto& row : peaks) {
+        Config config = request.config;
+        const std::string mode = row["mode"];
+        config.precision = mode == "8 bits" ? "e3m4" : mode;
+        if (mode == "fp32") config.encoder_precision = "fp32";
+        config.labels = row["labels"];
+        EXPECT_EQ(row["planned_gib"].get<double>(),
+                  static_cast<double>(plan_memory(config).total_bytes()) / (1 << 30));
+        EXPECT_GT(row["measured_gib"].get<double>(), 0);
+    }
+    request.settings.erase("measure");
+    request.config.overwrite = true;
+    const auto planned = run();
+    for (const auto& row : planned["tables"]["peaks"]) EXPECT_TRUE(row["measured_gib"].is_null());
+}
+
+TEST_F(Studies, ChunksAreMeasuredAsAskedFor) {
+    request.name = "chunks";
+    request.settings["values"] = "3,1,3";
+    const auto json = run();
+    const auto& rows = json["tables"]["chunks"];
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_EQ(rows[0]["chunks"], 1);
+    EXPECT_EQ(rows[1]["chunks"], 3);
+    for (const auto& row : rows) {
+        EXPECT_GT(row["step_ms"].get<double>(), 0);
+        EXPECT_GE(row["step_max_ms"].get<double>(), row["step_min_ms"].get<double>());
+    }
+}
+
+TEST_F(Studies, WhatIsWrongIsNamed) {
+    const auto message = [&] {
+        try {
+            run();
+            return std::string("no error");
+        } catch (const ConfigError& error) {
+            return std::string(error.what());
+        }
+    };
+    request.name = "memori";
+    EXPECT_NE(message().find("did you mean 'memory'"), std::string::npos);
+    request.name = "chunks";
+    request.settings["values"] = "1,two";
+    EXPECT_NE(message().find("found 'two'"), std::string::npos);
+    request.settings["values"] = "1";
+    EXPECT_EQ(message(), "no error");
+    EXPECT_NE(message().find("holds a study already"), std::string::npos);
+    request.config.overwrite = true;
+    EXPECT_EQ(message(), "no error");
+    request.config.out.clear();
+    EXPECT_NE(message().find("--out"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace elmo
