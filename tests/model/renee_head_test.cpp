@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 #include "elmo/error.h"
 #include "io/safetensors_writer.h"
 #include "io/temp_folder.h"
@@ -70,7 +72,7 @@ TEST(ReneeHead, TheScaleDoublesAfterEnoughGoodSteps) {
 
 TEST(ReneeHead, ANaNIsAnErrorAndNotAnEndlessRunOfSkippedSteps) {
     Small small;
-    small.x.as<float>()[0] = std::nanf("");
+    small.x.as<float>()[0] = std::numeric_limits<float>::quiet_NaN();
     EXPECT_THROW(
         {
             for (std::uint64_t i = 1; i < 100; ++i) small.step(i);
