@@ -129,7 +129,7 @@ TEST_F(ReneeRun, LearnsAndReportsItsSkippedSteps) {
               config.steps - result.skipped_steps);  // the encoder's are skipped too
 }
 
-TEST_F(ReneeRun, KilledAndContinuedIsTheSameBitForBit) {
+TEST_F(ReneeRun, KilledRunContinuedIsTheSameBitForBit) {
     config.loss_scale = 0x1p30;
     config.steps = 240;
     config.save_every = 20;
