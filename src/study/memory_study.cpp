@@ -31,8 +31,7 @@ std::string layer_of(const std::string& segment) {
     for (const char* kept :
          {"encoder/weights", "encoder/first_moments", "encoder/second_moments", "encoder/compensation"})
         if (starts(kept)) return "encoder weights and optimiser";
-    if (starts("encoder/gradients")) return "encoder gradients";
-    if (starts("encoder/backward")) return "encoder backward";
+    if (starts("encoder/gradients") || starts("encoder/backward")) return "encoder backward and gradients";
     if (starts("encoder/")) return "encoder activations";
     return "scratch";
 }

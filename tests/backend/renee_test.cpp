@@ -71,8 +71,10 @@ class Renee : public ::testing::TestWithParam<const char*> {
         workload.labels = problem.labels;
         Arena dry;
         backend->reserve(dry, workload);
+        backend->reserve_head(dry, workload);
         Arena arena(backend->allocate(dry.peak_bytes()));
         backend->reserve(arena, workload);
+        backend->reserve_head(arena, workload);
         return backend->renee_step(problem.op());
     }
 };
