@@ -68,7 +68,7 @@ TEST(Usage, MistakesNameTheNearest) {
     expect_failure(run_elmo({"bench", "heat"}), 2, {"found 'heat'", "did you mean 'head'?"});
     expect_failure(run_elmo({"data", "imprt", "d"}), 2, {"found 'imprt'", "did you mean 'import'?"});
     expect_failure(run_elmo({"plan", "--labels", "10", "--precision", "fb8"}), 2,
-                   {"precision: expected one of fp32, bf16, fp8, e3m4", "did you mean 'fp8'?"});
+                   {"precision: expected one of auto, fp32, bf16, fp8, e3m4", "did you mean 'fp8'?"});
 }
 
 TEST(Usage, MissingAndSurplusWords) {

@@ -79,7 +79,7 @@ TEST(Options, AreListedOnceWithTypeDefaultAndFlag) {
     for (const OptionInfo& option : options()) {
         EXPECT_TRUE(keys.insert(option.key).second) << option.key;
         EXPECT_FALSE(option.help.empty());
-        EXPECT_EQ(option.verbs.find_first_not_of("tepmbdikcl"), std::string_view::npos) << option.key;
+        EXPECT_EQ(option.verbs.find_first_not_of("tepmbdikclr"), std::string_view::npos) << option.key;
         EXPECT_EQ(option.default_value, get_option(Config(), option.key));
     }
     EXPECT_EQ(options().size(), option_members().size());
@@ -301,11 +301,40 @@ TEST(Validate, TakesWhatIsMeant) {
     EXPECT_THROW(validate(config), ConfigError);
 }
 
+TEST(Validate, RefusesModesOfTheHeadThatDoNotGoTogether) {
+    using Options = std::vector<std::pair<std::string, std::string>>;
+    const auto with = [](const Options& options) {
+        Config config;
+        for (const auto& [key, value] : options) set_option(config, key, value);
+        return message_of([&] { validate(config); });
+    };
+    for (const char* precision : {"fp32", "e2m5", "exmy:2,5,row", "exmy:3,12,5", "renee"})
+        EXPECT_EQ(with({{"precision", precision}, {"head_kahan", "5%"}}).rfind("head_kahan: expected 0", 0),
+                  0u)
+            << precision;
+    EXPECT_EQ(with({{"head_rounding", "nearest"}, {"head_kahan", "5%"}}).rfind("head_kahan: expected 0", 0),
+              0u);
+    for (const char* precision : {"auto", "fp8", "e3m4", "e2m5"})
+        EXPECT_EQ(with({{"precision", precision}, {"head_rounding", "nearest"}}).rfind("head_rounding", 0),
+                  0u)
+            << precision;
+    EXPECT_EQ(
+        with({{"precision", "renee"}, {"weight_dropout", "0.1"}}).rfind("weight_dropout: expected 0", 0), 0u);
+    EXPECT_EQ(with({{"precision", "renee"}, {"head_rounding", "nearest"}}).rfind("head_rounding", 0), 0u);
+    EXPECT_EQ(with({{"precision", "renee"}, {"head_noise", "steps"}}).rfind("head_rounding", 0), 0u);
+    // What does go together.
+    EXPECT_EQ(with({{"precision", "e2m5"}, {"weight_dropout", "0.1"}, {"head_noise", "steps"}}),
+              "no ConfigError");
+    EXPECT_EQ(with({{"precision", "e3m4"}, {"head_kahan", "5%"}, {"head_noise", "steps"}}), "no ConfigError");
+    EXPECT_EQ(with({{"precision", "renee"}, {"loss_scale", "1024"}}), "no ConfigError");
+}
+
 TEST(Validate, MessageNamesTheNearest) {
     Config config;
     config.precision = "b16";
     EXPECT_EQ(message_of([&] { validate(config); }),
-              "precision: expected one of fp32, bf16, fp8, e3m4, found 'b16' (did you mean 'bf16'?)");
+              "precision: expected one of auto, fp32, bf16, fp8, e3m4, e2m5, renee, exmy:E,M, found 'b16' "
+              "(did you mean 'bf16'?)");
     config = Config();
     config.batch_size = 0;
     EXPECT_EQ(message_of([&] { validate(config); }),
