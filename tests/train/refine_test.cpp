@@ -108,7 +108,7 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
     Backend& backend = session.backend();
     const Split& train = data.dataset().train();
     std::vector<std::vector<Bf16>> vectors;
-    const BatchPlan in_order(train, all_rows(train.rows()), config.batch_size);
+    const BatchPlan in_order(train, all_rows(train.rows()), 1);
     Batch batch;
     for (std::int64_t step = 0; step < in_order.steps_per_epoch(); ++step) {
         in_order.fill(step, batch);
