@@ -29,11 +29,11 @@ bool on_tiles(const View& x, const View& w) {
     return x.dtype == DType::kBf16 && w.dtype != DType::kF32 && w.cols % tiles::kStep == 0;
 }
 
-// Enough slices that every multiprocessor of a large card has two blocks.
+// Enough slices that every multiprocessor of a large card has a block or two.
 std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {
     const std::int64_t blocks = (padded_batch / kBatchTile) * ((width + 127) / 128);
     const std::int64_t tiles = std::max<std::int64_t>((labels + kLabelTile - 1) / kLabelTile, 1);
-    return std::clamp<std::int64_t>(264 / blocks, 1, std::min<std::int64_t>(tiles, kMostSlices));
+    return std::clamp<std::int64_t>(200 / blocks, 1, std::min<std::int64_t>(tiles, kMostSlices));
 }
 
 // x as the products take it, padded with zeros: as it is for the update; through E4M3 for the logits of E4M3
