@@ -45,6 +45,13 @@ constexpr const char* kOtherKeys[] = {"data",
                                       "threads",
                                       "max_memory"};
 
+// Without the modes that a run's head may have trained with: a head is refined by plain steps.
+Config plain(Config config) {
+    for (const char* key : {"head_kahan", "weight_dropout", "head_rounding", "head_noise"})
+        set_option(config, key, get_option(Config(), key));
+    return config;
+}
+
 Config config_of(const Config& run, const Config& given) {
     Config config = run;
     for (const char* key : kResultKeys) set_option(config, key, get_option(given, key));
@@ -52,11 +59,7 @@ Config config_of(const Config& run, const Config& given) {
     if (config.data.empty()) config.data = run.data;
     config.freeze_encoder = true;
     config.accumulate = 1;
-    config.head_kahan = "0";  // a head is refined without them
-    config.weight_dropout = 0;
-    config.head_rounding = "stochastic";
-    config.head_noise = "independent";
-    return config;
+    return plain(config);
 }
 
 DType refined_dtype(const std::string& precision) {
@@ -171,7 +174,7 @@ Config refinement_defaults(const std::string& run, const std::string& checkpoint
     config.precision = "bf16";
     config.epochs = kEpochs;
     config.head_lr = kShareOfHeadLr * of_run.head_lr;
-    return config;
+    return plain(config);
 }
 
 RefineResult refine(const std::string& run, const Config& given, const std::atomic<bool>& stop) {

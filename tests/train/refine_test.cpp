@@ -99,6 +99,8 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
     for (const char* key : {"precision", "steps", "head_lr", "device", "threads"})
         set_option(config, key, get_option(given, key));
     config.freeze_encoder = true;
+    for (const char* key : {"head_kahan", "weight_dropout", "head_rounding", "head_noise"})
+        set_option(config, key, get_option(Config(), key));
     const RunData data(config, &from);
     EncoderSpec spec = read_encoder_spec(from.folder());
     spec.frozen = true;
@@ -284,6 +286,29 @@ TEST_F(Refine, WhatCannotBeIsRefused) {
     down.out = temp / "down";
     EXPECT_NE(message_of<ConfigError>([&] { refine(config.out, down, stop); }).find("fp32"),
               std::string::npos);
+}
+
+// Whatever a head trained with, it is refined by plain steps, and says so.
+TEST_F(Refine, LeavesTheModesOfTheRunBehind) {
+    Config config = tiny_config(temp);
+    config.device = kTestedDevice;
+    config.steps = 10;
+    config.overwrite = true;
+    config.weight_dropout = 0.2;
+    config.head_noise = "steps";
+    for (const char* precision : {"e3m4", "e2m5"}) {
+        config.precision = precision;
+        config.head_kahan = config.precision == "e3m4" ? "20%" : "0";
+        train(config, stop);
+        Config refined = refine_config(precision);
+        refined.precision = "fp32";
+        EXPECT_EQ(refine(run, refined, stop).from_precision, precision);
+        const Config said = Checkpoint(refined.out, "best").config();
+        EXPECT_EQ(said.precision, "fp32");
+        for (const char* key : {"head_kahan", "weight_dropout", "head_rounding", "head_noise"})
+            EXPECT_EQ(get_option(said, key), get_option(Config(), key)) << key;
+        EXPECT_TRUE(head_of(refined.out, kLabels) == emulate(run, refined)) << precision;
+    }
 }
 
 // Enough training that 8 bits answer well, then refined: no worse, and a run like any other.
