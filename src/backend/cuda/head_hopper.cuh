@@ -3,12 +3,10 @@
 // 64 labels.
 //
 // Scratch is kept in the blocks that the instructions read (wgmma.cuh), so copies are plain:
-//   x_logit   [batch tile of 128][block of 64 columns][128 texts][128 bytes], columns of a block permuted so
-//   that
-//             16 bytes of W that a thread loads are its factors of consecutive products
-//   x_update  [block of 64 columns][padded batch][128 bytes], columns of 32 permuted so that a thread's sums
-//   are
-//             those of eight neighbouring columns: one block of noise, one load, one store
+//   x_logit   [batch tile of 128][block of 64 columns][128 texts][128 bytes]; columns of a block are permuted
+//             so that 16 bytes of W that a thread loads are its factors of consecutive products
+//   x_update  [block of 64 columns][padded batch][128 bytes]; columns of 32 are permuted so that a thread's
+//             sums are those of eight neighbours: one block of noise, one load, one store
 //   g         [tile of 64 labels][block of 64 texts][64 labels][128 bytes]
 //
 // A kernel begins while the one before it ends, and waits for it before it touches what that one reads or
@@ -103,7 +101,7 @@ struct WeightStream {
     std::int64_t row_bytes, tile_bytes;
     std::int64_t label, labels, tile_labels;
     std::uint32_t ring;
-    int unit = 0, units, slot = 0;
+    int unit = 0, units;
 
     __device__ WeightStream(const HeadArgs& a, const Thread& at, std::int64_t tile, std::int64_t tile_step,
                             std::uint32_t ring_base)
