@@ -33,9 +33,10 @@ const std::vector<NamedShape>& named_shapes() {
 Config with_shape(Config config) {
     if (config.shape.empty()) return config;
     const NamedShape& shape = find(config.shape);
-    if (config.labels == 0) config.labels = shape.labels;
-    config.batch_size = shape.batch;
-    config.max_length = shape.length;
+    const Config untouched;  // what was given wins
+    if (config.labels == untouched.labels) config.labels = shape.labels;
+    if (config.batch_size == untouched.batch_size) config.batch_size = shape.batch;
+    if (config.max_length == untouched.max_length) config.max_length = shape.length;
     return config;
 }
 

@@ -17,8 +17,8 @@ struct NamedShape {
 };
 const std::vector<NamedShape>& named_shapes();
 
-// config with labels (unless given), batch_size and max_length of config.shape. ConfigError for an unknown
-// name.
+// config with labels, batch_size and max_length of config.shape; one that is not the default stays.
+// ConfigError for an unknown name.
 Config with_shape(Config config);
 // The encoder of config.shape, which is set.
 EncoderSpec shape_encoder(const Config& config);

@@ -8,6 +8,7 @@
 #include "base/text_util.h"
 #include "elmo/elmo.h"
 #include "train/session.h"
+#include "train/shapes.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -181,6 +182,18 @@ TEST_F(PlanRecompute, NothingIsRecomputedWhereNothingIsKept) {
     config.freeze_encoder = false;
     config.encoder = "bag";
     EXPECT_EQ(plan("auto", 1).recompute, "none");
+}
+
+TEST(Plan, SizesGivenBesideANamedShapeStay) {
+    Config config;
+    config.shape = "lf-amazontitles-131k";
+    EXPECT_EQ(with_shape(config).batch_size, 512);
+    EXPECT_EQ(with_shape(config).max_length, 32);
+    config.batch_size = 64;
+    config.labels = 1000;
+    EXPECT_EQ(with_shape(config).batch_size, 64);
+    EXPECT_EQ(with_shape(config).labels, 1000);
+    EXPECT_EQ(with_shape(config).max_length, 32);
 }
 
 // What the five shapes of the field take on a GPU with a classifier of 8 bits.
