@@ -62,7 +62,7 @@ sanitize:
 	@UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build-asan --output-on-failure -j $(JOBS) -E Slow
 
 # The layers that read what comes from outside: a third of the time of all, for continuous integration.
-READERS = text io data
+READERS = base config memory text io metrics data
 sanitize-readers:
 	@tools/install_deps.sh ci
 	@cmake --preset sanitize >/dev/null

@@ -97,7 +97,7 @@ void write_small_data(const TempFolder& folder, const std::string& name) {
 }
 
 Words small_model() {
-    return {"--width",      "32",  "--batch-size", "6", "--epochs",    "10",  "--vocab-size", "100",
+    return {"--width",      "32",  "--batch-size", "6", "--epochs",    "20",  "--vocab-size", "100",
             "--max-length", "16",  "--dropout",    "0", "--head-lr",   "0.1", "--encoder-lr", "0.01",
             "--validation", "0.1", "--threads",    "1", "--log-every", "10",  "--quiet"};
 }

@@ -80,6 +80,16 @@ inline EncoderSpec spec_of(const std::string& family, DType dtype = DType::kBf16
     return spec;
 }
 
+// The memory of what `allocate(arena)` takes: planned first, then taken.
+template <class Allocate>
+std::unique_ptr<Arena> taken_arena(Backend& backend, const Allocate& allocate) {
+    Arena dry;
+    allocate(dry);
+    auto arena = std::make_unique<Arena>(backend.allocate(dry.peak_bytes()));
+    allocate(*arena);
+    return arena;
+}
+
 // An encoder and its memory, planned on a dry arena and then taken.
 struct Model {
     std::unique_ptr<Backend> backend;

@@ -42,10 +42,7 @@ struct HeadModel {
             backend->reserve(in, workload);
             backend->reserve_head(in, workload);
         };
-        Arena dry;
-        allocate(dry);
-        arena = std::make_unique<Arena>(backend->allocate(dry.peak_bytes()));
-        allocate(*arena);
+        arena = taken_arena(*backend, allocate);
         head.initialise(11);
         backend->fill_normal({x_BD, 1.0f, {3, 0, 100}, {3, 0, 101}, 0});
     }
