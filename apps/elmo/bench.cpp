@@ -27,6 +27,7 @@ Json to_json(const BenchResult& result) {
             {"threads", result.threads},
             {"median_ms", result.median_ms},
             {"min_ms", result.min_ms},
+            {"host_ms", result.host_ms},
             {"max_ms", result.max_ms},
             {"items_per_second", result.items_per_second},
             {"flops", result.flops},

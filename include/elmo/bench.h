@@ -21,6 +21,7 @@ struct BenchResult {
     std::string device;
     std::int64_t threads = 0;
     double median_ms = 0, min_ms = 0, max_ms = 0;
+    double host_ms = 0;  // what the host takes to hand one step to a device
     std::vector<BenchPhase> phases;
     double flops = 0, bytes = 0;         // of one step
     double peak_gflops = 0;              // measured product rate of this machine, same arithmetic
