@@ -24,6 +24,10 @@ std::vector<std::vector<Recompute>> recompute_choices(const Config& config, cons
     if (config.recompute == "layers") return {all(Recompute::kLayer)};
     if (config.max_memory.empty()) {
         if (host_memory) return {all(Recompute::kNone)};
+        // What a layer keeps at most: qkv, context, two sums, two outputs; both sides of the gelu.
+        const std::int64_t everything =
+            spec.layers * workload.tokens * (8 * spec.width + 2 * spec.intermediate) * size_of(spec.dtype);
+        if (everything <= kKeptActivations) return {all(Recompute::kNone)};
         const std::int64_t layer_bytes =
             std::max<std::int64_t>(workload.tokens * spec.intermediate * size_of(spec.dtype), 1);
         const std::int64_t wide =

@@ -10,8 +10,11 @@
 
 namespace elmo {
 
-// Pre-activations are kept up to this many bytes where a device's memory is not limited by the user: they are
-// the most memory for the least time to compute again, and small runs keep them all.
+// Where a device's memory is not limited by the user: nothing is computed again while all that the layers'
+// backward reads is within kKeptActivations.
+inline constexpr std::int64_t kKeptActivations = std::int64_t{1} << 30;
+// Else pre-activations are kept up to this many bytes: they are the most memory for the least time to compute
+// again.
 inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
 
 // The choices to try, one entry a layer each, from the least to compute again to the most. One alone where

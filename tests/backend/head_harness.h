@@ -13,15 +13,17 @@ struct HeadShape {
 inline const HeadShape kHeadShapes[] = {{1, 1, 1},     {1, 7, 3},    {3, 2, 255},   {5, 17, 256},
                                         {2, 33, 257},  {17, 64, 31}, {31, 65, 100}, {16, 64, 513},
                                         {3, 129, 521}, {2, 3, 4357}};
-// Widths, batches and labels around the tiles of a GPU's matrix instructions. A CPU takes the first few, and
-// so does a GPU under a tool that makes it slow (ELMO_TEST_FEW).
+// A CPU takes few of the larger shapes, and so does a GPU under a tool that makes it slow (ELMO_TEST_FEW).
+inline bool few_shapes() {
+    return !kTestsGpu || std::getenv("ELMO_TEST_FEW") != nullptr;
+}
+// Widths, batches and labels around the tiles of a GPU's matrix instructions.
 inline const HeadShape kTiledShapes[] = {{7, 64, 127},     {1, 192, 129},  {130, 128, 300}, {1, 64, 1},
                                          {128, 64, 129},   {130, 64, 300}, {7, 128, 1000},  {130, 128, 127},
                                          {128, 192, 1000}, {7, 384, 129},  {128, 384, 300}, {130, 384, 1000},
                                          {300, 128, 700},  {512, 384, 65}, {7, 768, 300},   {129, 256, 1000}};
 inline std::span<const HeadShape> tiled_shapes() {
-    const bool few = !kTestsGpu || std::getenv("ELMO_TEST_FEW") != nullptr;
-    return std::span(kTiledShapes).first(few ? 3 : std::size(kTiledShapes));
+    return std::span(kTiledShapes).first(few_shapes() ? 3 : std::size(kTiledShapes));
 }
 inline constexpr DType kHeadStorages[] = {DType::kF32, DType::kBf16, DType::kE4M3, DType::kE3M4};
 

@@ -82,7 +82,7 @@ TEST(HeadTopK, ScoresAndRankingWithinBounds) {
 // so far; scores that fall; and scores that are all the same. The numbers are whole: exact in BF16, their
 // sums in FP32.
 TEST(HeadTopK, RisingFallingAndEqualScores) {
-    const std::int64_t labels = 32000, last = labels - 1;
+    const std::int64_t labels = few_shapes() ? 3200 : 32000, last = labels - 1;
     for (const DType storage : {DType::kF32, DType::kBf16})
         for (const std::int64_t width : {2, 64}) {
             Tensor x("x", DType::kBf16, 3, width), w("w", storage, labels, width);

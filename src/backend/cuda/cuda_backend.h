@@ -104,10 +104,11 @@ class CudaBackend : public Backend {
     void check_fp8_room(std::int64_t rows, const View& w_NK) const;
     // Column sums of [rows, cols] into a gradient, added to what is there when `accumulate` is set.
     void column_sums(View dy_TN, View dbias_1N, bool accumulate);
-    // A table's gradient from the gradients of its users: a row a token, or a row a text (a bag's mean).
-    enum class TableKind { kToken, kTokenOfText, kPosition };
-    void table_gradient(const DeviceTexts& texts, View rows, TableKind kind, std::int64_t position_base,
-                        View dtable, bool accumulate);
+    // Tables' gradients from those of their users: of tokens from a row a token or, with `per_text`, from a
+    // row a text (a bag's mean); of positions from a row a token.
+    void token_gradient(const DeviceTexts& texts, View rows, bool per_text, View dtable, bool accumulate);
+    void position_gradient(const DeviceTexts& texts, View rows, std::int64_t position_base, View dtable,
+                           bool accumulate);
     // A small table on the device; those that were sent before are found again.
     const void* on_device(const void* table, std::int64_t bytes);
     // The counts that the head keeps from step to step.

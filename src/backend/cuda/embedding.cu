@@ -1,5 +1,7 @@
 // Token embeddings, pooling and the bag of tokens. Gradients of a table are made without atomics: tokens are
 // sorted (stably), and each table row that occurs is summed by one block in a fixed order.
+#include <algorithm>
+#include <bit>
 #include <cub/device/device_radix_sort.cuh>
 
 #include "backend/cuda/cuda_backend.h"
@@ -47,48 +49,51 @@ __global__ void embed_kernel(DeviceTexts texts, const T* word, const T* position
 }
 
 // What is summed into which row of the table: keys[t] = its row, values[t] = t.
-enum class TableRow { kToken, kPosition };
-__global__ void keys_kernel(DeviceTexts texts, TableRow kind, std::int64_t position_base, std::int32_t* keys,
-                            std::int32_t* values) {
+__global__ void keys_kernel(DeviceTexts texts, std::int32_t* keys, std::int32_t* values) {
     const std::int64_t t = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (t >= texts.num_tokens) return;
     values[t] = static_cast<std::int32_t>(t);
-    keys[t] = kind == TableRow::kToken
-                  ? texts.tokens[t]
-                  : static_cast<std::int32_t>(position_base + t -
-                                              texts.offsets[text_of(texts.offsets, texts.num_texts, t)]);
+    keys[t] = texts.tokens[t];
 }
 
-constexpr int kRowGroups = 8;  // groups of a block that share out the tokens of a table row
+constexpr int kRowGroups = 8;  // warps of a block that share out what a table row is the sum of
 
-// Block (entry of the sorted list, column group): works where a run of equal keys begins. The run's tokens
-// are shared out to the groups in turn and the groups' sums added in order. With `per_text` the gradient of a
-// token is that of its text divided by the text's length.
-template <int V, class T, class G>
-__global__ void table_gradient_kernel(DeviceTexts texts, const std::int32_t* keys, const std::int32_t* values,
-                                      const T* rows, bool per_text, G* dtable, std::int64_t cols,
-                                      bool accumulate) {
+// What adds to a row of a table: row `row` (none where it is negative) times `scale`.
+struct Entry {
+    std::int64_t row = -1;
+    float scale = 1;
+};
+
+// dtable[key] = the sum over entries i of [begin, end) of their rows. Entries are shared out to the warps in
+// turn and the warps' sums added in order. A lane looks at one of the next 32 entries, so that the rows of
+// each warp's four are under way together. A list that ends early has no entry after its first gap.
+// Block y: 32 V columns.
+template <int V, class T, class G, class Entries>
+__device__ __forceinline__ void sum_entries(const Entries& entries, std::int64_t begin, std::int64_t end,
+                                            bool ends_early, const T* rows, G* dtable, std::int64_t key,
+                                            std::int64_t cols, bool accumulate) {
+    constexpr unsigned kAll = 0xffffffffu;
+    constexpr int kMine = 32 / kRowGroups;
     __shared__ float sums[kRowGroups][32 * V];
-    const std::int64_t begin = blockIdx.x, count = texts.num_tokens;
-    const std::int32_t key = keys[begin];
-    if (begin > 0 && keys[begin - 1] == key) return;  // the whole block: not the begin of a run
     const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
     const std::int64_t c = (static_cast<std::int64_t>(blockIdx.y) * 32 + lane) * V;
     float sum[V] = {};
-    if (c < cols)
-        for (std::int64_t i = begin + group; i < count && keys[i] == key; i += kRowGroups) {
-            const std::int64_t t = values[i];
-            std::int64_t row = t;
-            float scale = 1;
-            if (per_text) {
-                row = text_of(texts.offsets, texts.num_texts, t);
-                scale = 1.0f / static_cast<float>(texts.offsets[row + 1] - texts.offsets[row]);
-            }
-            float v[V];
-            load_some<V>(rows + row * cols + c, v);
+    for (std::int64_t base = begin; base < end; base += 32) {
+        Entry entry;
+        if (base + lane < end) entry = entries(base + lane);
+        float v[kMine][V] = {}, scale[kMine];
 #pragma unroll
-            for (int j = 0; j < V; ++j) sum[j] += v[j] * scale;
+        for (int k = 0; k < kMine; ++k) {
+            const std::int64_t row = __shfl_sync(kAll, entry.row, k * kRowGroups + group);
+            scale[k] = __shfl_sync(kAll, entry.scale, k * kRowGroups + group);
+            if (row >= 0 && c < cols) load_some<V>(rows + row * cols + c, v[k]);
         }
+#pragma unroll
+        for (int k = 0; k < kMine; ++k)
+#pragma unroll
+            for (int j = 0; j < V; ++j) sum[j] += v[k][j] * scale[k];
+        if (ends_early && __any_sync(kAll, entry.row < 0)) break;
+    }
 #pragma unroll
     for (int j = 0; j < V; ++j) sums[group][lane * V + j] = sum[j];
     __syncthreads();  // all groups' sums are in shared memory
@@ -100,6 +105,42 @@ __global__ void table_gradient_kernel(DeviceTexts texts, const std::int32_t* key
         for (int g = 0; g < kRowGroups; ++g) total += sums[g][lane * V + j];
         store_float(dtable, place, total);
     }
+}
+
+// Block x: an entry of the sorted list; works where a run of equal keys begins. With `per_text` the gradient
+// of a token is that of its text divided by the text's length.
+template <int V, class T, class G>
+__global__ void token_gradient_kernel(DeviceTexts texts, const std::int32_t* keys, const std::int32_t* values,
+                                      const T* rows, bool per_text, G* dtable, std::int64_t cols,
+                                      bool accumulate) {
+    const std::int64_t begin = blockIdx.x;
+    const std::int32_t key = keys[begin];
+    if (begin > 0 && keys[begin - 1] == key) return;  // the whole block: not the begin of a run
+    const auto entries = [&](std::int64_t i) {
+        Entry entry;
+        if (keys[i] != key) return entry;
+        entry.row = values[i];
+        if (per_text) {
+            entry.row = text_of(texts.offsets, texts.num_texts, entry.row);
+            entry.scale = 1.0f / static_cast<float>(texts.offsets[entry.row + 1] - texts.offsets[entry.row]);
+        }
+        return entry;
+    };
+    sum_entries<V>(entries, begin, texts.num_tokens, true, rows, dtable, key, cols, accumulate);
+}
+
+// Block x: a place in the texts.
+template <int V, class T, class G>
+__global__ void position_gradient_kernel(DeviceTexts texts, const T* rows, std::int64_t position_base,
+                                         G* dtable, std::int64_t cols, bool accumulate) {
+    const std::int64_t place = blockIdx.x;
+    const auto entries = [&](std::int64_t b) {
+        Entry entry;
+        const std::int64_t row = texts.offsets[b] + place;
+        if (row < texts.offsets[b + 1]) entry.row = row;
+        return entry;
+    };
+    sum_entries<V>(entries, 0, texts.num_texts, false, rows, dtable, position_base + place, cols, accumulate);
 }
 
 // Block (text, column group): the mean, or the first token, with dropout. Rows come from x or, for a bag,
@@ -155,8 +196,8 @@ std::int64_t sort_temp_bytes(std::int64_t entries) {
     return (std::int64_t{1} << 20) + 16 * entries;
 }
 
-void CudaBackend::table_gradient(const DeviceTexts& texts, View rows, TableKind kind,
-                                 std::int64_t position_base, View dtable, bool accumulate) {
+void CudaBackend::token_gradient(const DeviceTexts& texts, View rows, bool per_text, View dtable,
+                                 bool accumulate) {
     if (!accumulate) fill_zero(dtable);
     const std::int64_t count = texts.num_tokens, cols = dtable.cols;
     if (count == 0) return;
@@ -164,27 +205,44 @@ void CudaBackend::table_gradient(const DeviceTexts& texts, View rows, TableKind 
     std::int32_t* values = keys + sort_in_2T_.cols;
     std::int32_t* sorted_keys = sort_out_2T_.as<std::int32_t>();
     std::int32_t* sorted_values = sorted_keys + sort_out_2T_.cols;
-    keys_kernel<<<blocks_for(count, 256), 256, 0, stream_>>>(
-        texts, kind == TableKind::kPosition ? TableRow::kPosition : TableRow::kToken, position_base, keys,
-        values);
+    keys_kernel<<<blocks_for(count, 256), 256, 0, stream_>>>(texts, keys, values);
     check_launch("table gradient");
     std::size_t temp =
         static_cast<std::size_t>(sort_temp_.bytes());  // cub reports an error where it is too small
+    const int bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(dtable.rows - 1, 1)));
     check(cub::DeviceRadixSort::SortPairs(sort_temp_.data, temp, keys, sorted_keys, values, sorted_values,
-                                          count, 0, 32, stream_),
+                                          count, 0, bits, stream_),
           "sorting tokens");
     with_type(rows, [&](auto* in) {
         using T = std::remove_pointer_t<decltype(in)>;
         with_type(dtable, [&](auto* out) {
             with_width(cols, [&](auto width) {
                 const dim3 grid(static_cast<unsigned>(count), blocks_for(cols, 32 * width()));
-                table_gradient_kernel<width()><<<grid, 32 * kRowGroups, 0, stream_>>>(
-                    texts, sorted_keys, sorted_values, static_cast<const T*>(in),
-                    kind == TableKind::kTokenOfText, out, cols, accumulate);
+                token_gradient_kernel<width()><<<grid, 32 * kRowGroups, 0, stream_>>>(
+                    texts, sorted_keys, sorted_values, static_cast<const T*>(in), per_text, out, cols,
+                    accumulate);
             });
         });
     });
     check_launch("table gradient");
+}
+
+void CudaBackend::position_gradient(const DeviceTexts& texts, View rows, std::int64_t position_base,
+                                    View dtable, bool accumulate) {
+    if (!accumulate) fill_zero(dtable);
+    if (texts.num_tokens == 0) return;
+    const std::int64_t cols = dtable.cols;
+    with_type(rows, [&](auto* in) {
+        using T = std::remove_pointer_t<decltype(in)>;
+        with_type(dtable, [&](auto* out) {
+            with_width(cols, [&](auto width) {
+                const dim3 grid(static_cast<unsigned>(texts.longest), blocks_for(cols, 32 * width()));
+                position_gradient_kernel<width()><<<grid, 32 * kRowGroups, 0, stream_>>>(
+                    texts, static_cast<const T*>(in), position_base, out, cols, accumulate);
+            });
+        });
+    });
+    check_launch("position gradient");
 }
 
 void CudaBackend::embed_forward(const EmbedForward& op) {
@@ -203,10 +261,9 @@ void CudaBackend::embed_forward(const EmbedForward& op) {
 
 void CudaBackend::embed_backward(const EmbedBackward& op) {
     const DeviceTexts batch = texts(op.tokens, op.offsets);
-    table_gradient(batch, op.dout_TD, TableKind::kToken, 0, op.dword_VD, op.accumulate);
+    token_gradient(batch, op.dout_TD, false, op.dword_VD, op.accumulate);
     if (!op.dposition_PD.empty())
-        table_gradient(batch, op.dout_TD, TableKind::kPosition, op.position_base, op.dposition_PD,
-                       op.accumulate);
+        position_gradient(batch, op.dout_TD, op.position_base, op.dposition_PD, op.accumulate);
     if (op.dtype_1D.empty()) return;
     if (batch.num_tokens > 0)
         column_sums(op.dout_TD.first(batch.num_tokens), op.dtype_1D, op.accumulate);
@@ -263,8 +320,7 @@ void CudaBackend::bag_forward(const BagForward& op) {
 }
 
 void CudaBackend::bag_backward(const BagBackward& op) {
-    table_gradient(texts(op.tokens, op.offsets), op.dout_BD, TableKind::kTokenOfText, 0, op.dword_VD,
-                   op.accumulate);
+    token_gradient(texts(op.tokens, op.offsets), op.dout_BD, true, op.dword_VD, op.accumulate);
 }
 
 }  // namespace elmo::cuda

@@ -211,15 +211,14 @@ __global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum
 }
 
 // Adds up two numbers over the `Warps` warps of a row (thread `thread` of them), in order. `places` holds two
-// rows of Warps pairs, used in turn, so that one barrier is enough; `barrier` is the row's own.
+// rows of Warps pairs, used in turn, so that one barrier is enough. Called by the whole block.
 template <int Warps>
 __device__ __forceinline__ float2 row_total(float a, float b, float2 (&places)[2][Warps], int turn,
-                                            int thread, int barrier) {
+                                            int thread) {
     const float2 mine = make_float2(warp_sum(a), warp_sum(b));
     if constexpr (Warps == 1) return mine;
     if (thread % 32 == 0) places[turn][thread / 32] = mine;
-    __syncwarp();  // the barrier wants whole warps
-    asm volatile("bar.sync %0, %1;" ::"r"(barrier), "n"(32 * Warps) : "memory");
+    __syncthreads();  // all warps' sums are in shared memory
     float2 total = places[turn][0];
 #pragma unroll
     for (int w = 1; w < Warps; ++w) {
@@ -254,7 +253,8 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
     if (inside) packed_gamma = load_packed<8>(gamma + column);
     float2 next_stats{};
     const int step = static_cast<int>(gridDim.x) * kSlots;
-    std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * kSlots + slot, at = row * cols + column;
+    std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kSlots;  // row of slot 0
+    std::int64_t row = first + slot, at = row * cols + column;
     const auto fetch = [&](std::int64_t next_row, std::int64_t next_at) {
         if (next_row >= rows) return;
         next_stats = reinterpret_cast<const float2*>(stats)[next_row];
@@ -264,7 +264,8 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
         if (more_dy != nullptr) next_more = load_packed<8>(more_dy + next_at);
     };
     fetch(row, at);
-    for (int turn = 0; row < rows; row += step, at += step * cols, turn ^= 1) {
+    for (int turn = 0; first < rows; first += step, row += step, at += step * cols, turn ^= 1) {
+        const bool here = row < rows;
         float d[8], normal[8];
         unpack(next_d, d);
         if (more_dy != nullptr) {
@@ -281,6 +282,7 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
         unpack(packed_gamma, scale);  // 0 outside
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
+            if (!here) d[j] = normal[j] = 0;  // stale
             normal[j] = (normal[j] - mean) * inverse;
             dgamma[j] = fmaf(d[j], normal[j], dgamma[j]);
             dbeta[j] += d[j];
@@ -288,8 +290,8 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
             sum_d += d[j];
             sum_dn = fmaf(d[j], normal[j], sum_dn);
         }
-        const float2 total = row_total<Warps>(sum_d, sum_dn, totals[slot], turn, thread, slot + 1);
-        if (!inside) continue;
+        const float2 total = row_total<Warps>(sum_d, sum_dn, totals[slot], turn, thread);
+        if (!inside || !here) continue;
         const float mean_d = total.x * share, mean_dn = total.y * share;
 #pragma unroll
         for (int j = 0; j < 8; ++j) d[j] = fmaf(-normal[j], mean_dn, d[j] - mean_d) * inverse;
