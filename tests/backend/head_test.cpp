@@ -152,22 +152,30 @@ TEST(HeadStep, EqualsTheScalarDefinitionWhereArithmeticIsExact) {
                     }
                 exact_dx.fill(
                     [&](auto b, auto d) { return dx_sums[static_cast<std::size_t>(b * s.width + d)]; });
-                for (const float lr : {0x1p-10f, 0x1p-4f, 0x1p3f}) {
+                struct Case {
+                    float lr, decay;
+                    NoiseKind noise;
+                };
+                constexpr NoiseKind kIndependent = NoiseKind::kIndependent, kSteps = NoiseKind::kSteps;
+                for (const auto& [lr, decay, noise] :
+                     {Case{0x1p-10f, 0x1p-4f, kIndependent}, Case{0x1p-4f, 0x1p-4f, kSteps},
+                      Case{0x1p-4f, 0, kSteps}, Case{0x1p3f, 0, kIndependent}}) {
                     Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
                     Tensor expected("expected", storage, s.labels, s.width);
                     w.copy(before);
                     Reserved tested(make_tested_backend(kind), head_workload(s, storage, 1));
                     HeadStep op = head_op(x, w, positives, dx);
                     op.lr = lr;
-                    op.weight_decay = 0x1p-4f / lr;
+                    op.weight_decay = decay / lr;
+                    op.noise = noise;
                     const HeadStepResult result = tested->head_step(op);
                     const double top = storage == DType::kE4M3 ? 448 : 1.9375;
                     std::int64_t saturations = 0;
                     expected.fill([&](auto l, auto d) {
-                        const double value = before(l, d) * (1 - 0x1p-4) -
+                        const double value = before(l, d) * (1 - double{decay}) -
                                              double{lr} * sums[static_cast<std::size_t>(l * s.width + d)];
                         saturations += size_of(storage) == 1 && std::abs(value) > top;
-                        return rounded(storage, value, noise16(op.rounding, l, d));
+                        return rounded(storage, value, rounding_noise(noise, op.rounding, l, d));
                     });
                     expect_same_bits(w, expected);
                     expect_same_bits(dx, exact_dx);

@@ -275,8 +275,8 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
 }
 
 bool CudaBackend::on_hopper(const HeadStep& op) const {
-    return properties_.major == 9 && is_plain(op) &&
-           hopper::takes(op.x_BD, op.w_LD, round_up(std::max<std::int64_t>(op.x_BD.rows, 1), kBatchTile));
+    return properties_.major == 9 &&
+           hopper::takes(op, round_up(std::max<std::int64_t>(op.x_BD.rows, 1), kBatchTile));
 }
 
 HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update, bool on_hopper, bool drop) {

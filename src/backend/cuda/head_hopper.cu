@@ -56,20 +56,30 @@ void run(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     }
     const std::int64_t columns = a.width / kUpdateColumns;
     const bool decays = a.keep != 1.0f;
-    launch(update_blocks(a.padded_batch) == 2
-               ? decays ? update_kernel<S, true, 2> : update_kernel<S, false, 2>
-           : decays ? update_kernel<S, true, 1>
-                    : update_kernel<S, false, 1>,
-           static_cast<unsigned>(columns *
-                                 std::clamp<std::int64_t>(multiprocessors / columns, 1, most(kUpdateGroups))),
-           kUpdateGroups, update_shared(a.padded_batch), stream, a, "head, update");
+    const auto update = [&](auto moves) {
+        constexpr bool kMoves = moves.value;
+        launch(update_blocks(a.padded_batch) == 2
+                   ? decays ? update_kernel<S, true, kMoves, 2> : update_kernel<S, false, kMoves, 2>
+               : decays ? update_kernel<S, true, kMoves, 1>
+                        : update_kernel<S, false, kMoves, 1>,
+               static_cast<unsigned>(
+                   columns * std::clamp<std::int64_t>(multiprocessors / columns, 1, most(kUpdateGroups))),
+               kUpdateGroups, update_shared(a.padded_batch), stream, a, "head, update");
+    };
+    a.noise == NoiseKind::kSteps ? update(std::true_type()) : update(std::false_type());
 }
 
 }  // namespace
 
-bool takes(const View& x, const View& w, std::int64_t padded_batch) {
-    return x.dtype == DType::kBf16 && (w.dtype == DType::kBf16 || size_of(w.dtype) == 1) &&
-           fits(w.cols, padded_batch);
+bool takes(const HeadStep& op, std::int64_t padded_batch) {
+    const DType storage = op.w_LD.dtype;
+    const bool known = storage == DType::kU8
+                           ? op.grid == kE2M5Grid
+                           : !op.grid.used() && (storage == DType::kBf16 || storage == DType::kE4M3 ||
+                                                 storage == DType::kE3M4);
+    return known && (op.noise == NoiseKind::kIndependent || op.noise == NoiseKind::kSteps) &&
+           !op.drops_weights() && !op.compensates() && op.x_BD.dtype == DType::kBf16 &&
+           fits(op.w_LD.cols, padded_batch);
 }
 
 std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {
@@ -89,7 +99,12 @@ void stage(const View& x, DType storage, HeadArgs& a, cudaStream_t stream) {
     check_launch("head, staging");
 }
 
-void run_chunk(const HeadArgs& a, DType storage, int multiprocessors, cudaStream_t stream) {
+void run_chunk(const HeadArgs& args, DType storage, int multiprocessors, cudaStream_t stream) {
+    HeadArgs a = args;
+    if (a.noise == NoiseKind::kSteps) {  // as rounding_block draws it
+        a.noise_move = golden_move(a.rounding.step) << 16;
+        a.rounding.step = 0;
+    }
     switch (storage) {
         case DType::kBf16:
             return run<StorageBf16>(a, multiprocessors, stream);
@@ -97,8 +112,10 @@ void run_chunk(const HeadArgs& a, DType storage, int multiprocessors, cudaStream
             return run<StorageE4M3>(a, multiprocessors, stream);
         case DType::kE3M4:
             return run<StorageE3M4>(a, multiprocessors, stream);
+        case DType::kU8:
+            return run<StorageRowE2M5>(a, multiprocessors, stream);
         default:
-            throw DeviceError("head: Hopper's products take bf16, e4m3 and e3m4 weights");
+            throw DeviceError("head: Hopper's products take bf16, e4m3, e3m4 and e2m5 weights");
     }
 }
 

@@ -1,6 +1,6 @@
 // The head's three products on Hopper's warpgroup instructions, for widths that are multiples of 128 up to
-// 768 and batches up to 512, W in BF16 or 8 bits. The same sums and roundings as head_tiles.cuh, in tiles of
-// 64 labels.
+// 768 and batches up to 512, W in BF16 or 8 bits, also with an exponent a row. The same sums and roundings as
+// head_tiles.cuh, in tiles of 64 labels.
 //
 // Scratch is kept in the blocks that the instructions read (wgmma.cuh), so copies are plain:
 //   x_logit   [batch tile of 128][block of 64 columns][128 texts][128 bytes]; columns of a block are permuted
@@ -30,6 +30,12 @@ constexpr int kWidest = 768, kLargestBatch = 512;
 
 constexpr bool fits(std::int64_t width, std::int64_t padded_batch) {
     return width % 128 == 0 && width <= kWidest && padded_batch <= kLargestBatch;
+}
+
+// The exponent of a label's row as it is stored, loaded before it is wanted; any beyond the last label.
+template <class S>
+__device__ __forceinline__ std::uint8_t stored_exponent(const HeadArgs& a, std::int64_t label) {
+    return kRowCodes<S> && label < a.labels ? a.row_exponents[label] : encode_row_exponent(0);
 }
 
 // ---- staging --------------------------------------------------------------------------------------------
@@ -228,6 +234,8 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
                 commit_products();
             }
         }
+        const std::int64_t label = tile * kRows + at.warp * 16 + at.g;  // of h = 0
+        const std::uint8_t exponent[2] = {stored_exponent<S>(a, label), stored_exponent<S>(a, label + 8)};
         // Which of the thread's sums belong to positives.
         std::uint32_t positive[2] = {0, 0};
         for (std::int32_t i = first_positive; i < last_positive; ++i) {
@@ -249,15 +257,20 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
         waited = true;
         float loss = 0;
         char* const out = to + (tile - first) * text_blocks * kGradientBytes;
+        // What logits of the thread's two labels are multiplied by.
+        float factor[2] = {1, 1};
+        if constexpr (kRowCodes<S>)
+            for (int h = 0; h < 2; ++h) factor[h] = power_of_two(power_of_row(a, exponent[h]));
+        const float to_power[2] = {kToPower * factor[0], kToPower * factor[1]};
         if (plain) {
-            store_gradients(out, at, [&](int i) { return logit_gradient(z[i], false); });
+            store_gradients(out, at, [&](int i) { return logit_gradient(z[i], false, to_power[i / 2 % 2]); });
         } else {
             store_gradients(out, at, [&](int i) {
                 const bool is_positive = (positive[i / 32] >> (i % 32) & 1u) != 0;
                 const bool is_real = at.warp * 16 + i / 2 % 2 * 8 + at.g < valid_rows &&
                                      i / 4 * 8 + 2 * at.q + i % 2 < valid_texts;
-                if (WantLoss && is_real) loss += logit_loss(z[i], is_positive);
-                return is_real ? logit_gradient(z[i], is_positive) : 0.0f;
+                if (WantLoss && is_real) loss += logit_loss(z[i] * factor[i / 2 % 2], is_positive);
+                return is_real ? logit_gradient(z[i], is_positive, to_power[i / 2 % 2]) : 0.0f;
             });
         }
         if constexpr (WantLoss) {
@@ -353,8 +366,15 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
                       g + (tile_of(step) - a.first_tile * 2) * text_blocks * kGradientBytes,
                       2 * kGradientBytes, full + s * 8);
         };
+        std::uint8_t exponent[kTimes];  // of its rows, a step ahead
+        const auto load_exponents = [&](int step) {
+#pragma unroll
+            for (int i = 0; i < kTimes; ++i)
+                exponent[i] = stored_exponent<S>(a, tile_of(step) * kRows + row[i]);
+        };
         constexpr int kAhead = kCodes ? kStages : kStages - 1;
         for (int step = 0; step < kAhead; ++step) fetch(step);
+        load_exponents(0);
         wait_for_previous();
         for (int step = 0; step < steps; ++step) {
             const int s = step % kStages;
@@ -373,6 +393,11 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
                     decode_alternate<typename S::Format>(raw[i].y, low.z, low.w);
                     decode_alternate<typename S::Format>(raw[i].z, high.x, high.y);
                     decode_alternate<typename S::Format>(raw[i].w, high.z, high.w);
+                    if constexpr (kRowCodes<S>) {
+                        const float factor = power_of_two(power_of_row(a, exponent[i]));
+                        scale_pairs(low, factor);
+                        scale_pairs(high, factor);
+                    }
                     const std::uint32_t block = to + piece[i] / 4 * kGradientBytes;
                     store_shared(block + block_offset(row[i], piece[i] % 4 * 2), low);
                     store_shared(block + block_offset(row[i], piece[i] % 4 * 2 + 1), high);
@@ -380,6 +405,7 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
                 publish_shared();
                 arrive(full + s * 8);
                 fetch(step + kAhead);
+                load_exponents(step + 1);
             } else {
                 fetch_g(step);
                 wait_copies<kAhead - 1>();
@@ -448,9 +474,14 @@ constexpr int update_shared(std::int64_t padded_batch) {
 }
 
 // W = SR(W keep - lr g X) of the chunk's labels. A block keeps 128 columns of all texts in shared memory;
-// each warpgroup takes tiles of 64 labels on its own, and fetches the next ones' g while it rounds. Grid: a
-// multiple of width / 128.
-template <class S, bool Decays, int Blocks>
+// each warpgroup takes tiles of 64 labels on its own, and fetches the next ones' g while it rounds. Moves:
+// the noise moves by a.noise_move. Grid: a multiple of width / 128.
+//
+// Rows with exponents are updated in units of their codes: W / f = SR((W / f) keep - (lr / f) g X). A power
+// of two changes no digit of FP32's roundings; where a number leaves the range of normal ones, it lies so far
+// below the 17 digits that rounding to codes looks at, or so far beyond the largest code, that its digits do
+// not matter.
+template <class S, bool Decays, bool Moves, int Blocks>
 __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
     using Raw = typename S::Raw;
@@ -503,6 +534,7 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         const std::int64_t label = tile * kRows + at.warp * 16 + at.g;  // of h = 0
         Raw* const row = mine + label * a.width;
         typename S::Eight old[2][4] = {};
+        const std::uint8_t exponent[2] = {stored_exponent<S>(a, label), stored_exponent<S>(a, label + 8)};
 #pragma unroll
         for (int h = 0; h < 2; ++h)
             if (label + 8 * h < a.labels)
@@ -533,10 +565,13 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         const auto eight = [&](int h, int m, int i) -> float& {
             return u[4 * (4 * m + i / 2) + 2 * h + i % 2];
         };
-        const float lr = -a.lr * S::kUnpacked;
-        float squares = 0;
+        // Whether all are within range, by a sum of squares; by the largest where a row's exponent leaves
+        // little room above its weights.
+        float size = 0;
 #pragma unroll
-        for (int h = 0; h < 2; ++h)
+        for (int h = 0; h < 2; ++h) {
+            float lr = -a.lr * S::kUnpacked;
+            if constexpr (kRowCodes<S>) lr *= power_of_two(-power_of_row(a, exponent[h]));
 #pragma unroll
             for (int m = 0; m < 4; ++m) {
                 float v[8];
@@ -545,10 +580,24 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                 for (int i = 0; i < 8; ++i) {
                     float& x = eight(h, m, i);
                     x = fmaf(lr, x, Decays ? v[i] * a.keep : v[i]);
-                    squares = fmaf(x, x, squares);
+                    size = kRowCodes<S> ? larger_size(size, x) : fmaf(x, x, size);
                 }
             }
-        if (!(squares < S::kSquares)) {
+        }
+        if constexpr (kRowCodes<S>) {
+            if (!(size <= S::kLargest))
+#pragma unroll
+                for (int h = 0; h < 2; ++h) {
+                    if (label + 8 * h >= a.labels) continue;
+                    std::uint32_t count = 0;
+#pragma unroll
+                    for (int i = 0; i < 32; ++i) {
+                        float& x = eight(h, i / 8, i % 8);
+                        x = S::within_range(x, count);
+                    }
+                    note_saturation(a, label + 8 * h, count, saturated);
+                }
+        } else if (!(size < S::kSquares)) {
 #pragma unroll
             for (float& x : u) x = S::within_range(x, saturated);
         }
@@ -561,7 +610,8 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                 for (int i = 0; i < 8; ++i) v[i] = eight(h, m, i);
                 const PhiloxBlock counter = noise_counter(a.rounding, a.first_label + label + 8 * h,
                                                           (first_column + 32 * m + 8 * at.q) >> 3);
-                const typename S::Eight rounded = S::round8(v, philox4x32(counter, a.rounding_keys));
+                const typename S::Eight rounded =
+                    S::round8(v, philox4x32(counter, a.rounding_keys), Moves ? a.noise_move : 0);
                 if (label + 8 * h < a.labels)
                     *reinterpret_cast<typename S::Eight*>(row + 8 * h * a.width + 32 * m) = rounded;
             }

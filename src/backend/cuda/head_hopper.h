@@ -4,12 +4,14 @@
 #include <cuda_runtime_api.h>
 
 #include "backend/cuda/head_args.h"
+#include "backend/ops/head.h"
 #include "tensor/view.h"
 
 namespace elmo::cuda::hopper {
 
-// Whether these kernels can do a step on these (the card apart).
-bool takes(const View& x, const View& w, std::int64_t padded_batch);
+// Whether these kernels can do the step (the card apart): weights used as they are, rounded stochastically
+// with noise that is independent or moves from step to step.
+bool takes(const HeadStep& op, std::int64_t padded_batch);
 // Slices of dx.
 std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width);
 // Fills a.x_logit and a.x_update.

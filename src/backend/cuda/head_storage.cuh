@@ -18,9 +18,16 @@ __device__ __forceinline__ float sum_of_squares(const float (&v)[8]) {
     return sum;
 }
 
+// The larger size; NaN where one of them is.
+__device__ __forceinline__ float larger_size(float size, float x) {
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(size) : "f"(size), "f"(fabsf(x)));
+    return size;
+}
+
 // Storages that take eight at a time unpack them times kUnpacked, and round numbers that are so multiplied.
 // round8 is right for numbers within the format's range; within_range brings a number there, and counts it; a
-// sum of squares below kSquares tells that all are.
+// sum of squares below kSquares tells that all are. What round8 is given as `move`, a multiple of 2^16, moves
+// the noise by its upper half.
 struct StorageF32 {
     using Raw = float;
     static __device__ float load(const Raw* w, std::int64_t i) { return w[i]; }
@@ -59,12 +66,13 @@ struct StorageBf16 {
         if (size > kInfinity) return __uint_as_float(0x7fc00000u);
         return size > kLargest && size < kInfinity ? copysignf(__uint_as_float(kLargest), x) : x;
     }
-    static __device__ __forceinline__ Eight round8(const float (&v)[8], const PhiloxBlock& noise) {
+    static __device__ __forceinline__ Eight round8(const float (&v)[8], const PhiloxBlock& noise,
+                                                   std::uint32_t move = 0) {
         std::uint32_t words[4];
 #pragma unroll
         for (int i = 0; i < 4; ++i)
-            words[i] = __byte_perm(__float_as_uint(v[2 * i]) + (noise[i] & 0xffffu),
-                                   __float_as_uint(v[2 * i + 1]) + (noise[i] >> 16), 0x7632);
+            words[i] = __byte_perm(__float_as_uint(v[2 * i]) + ((noise[i] * 65536u + move) >> 16),
+                                   __float_as_uint(v[2 * i + 1]) + ((noise[i] + move) >> 16), 0x7632);
         return make_uint4(words[0], words[1], words[2], words[3]);
     }
 };
@@ -113,8 +121,10 @@ struct StorageCode {
         ++saturated;
         return copysignf(kLargest, x);
     }
-    static __device__ __forceinline__ Eight round8(const float (&v)[8], const PhiloxBlock& noise) {
-        return make_uint2(four_codes(v, noise[0], noise[1]), four_codes(v + 4, noise[2], noise[3]));
+    static __device__ __forceinline__ Eight round8(const float (&v)[8], const PhiloxBlock& noise,
+                                                   std::uint32_t move = 0) {
+        return make_uint2(four_codes(v, noise[0], noise[1], move),
+                          four_codes(v + 4, noise[2], noise[3], move));
     }
 
   private:
@@ -132,7 +142,7 @@ struct StorageCode {
     // biases (towards zero, which drops only what the 17 bits do not see) a number has its code's bits, also
     // below the smallest normal one, where the product is subnormal as the code is.
     static __device__ __forceinline__ std::uint32_t four_codes(const float* v, std::uint32_t low,
-                                                               std::uint32_t high) {
+                                                               std::uint32_t high, std::uint32_t move) {
         constexpr int kShift = 23 - F::kMantissa - 17;
         constexpr float kBias = 0x1p-120f / kUnpacked;  // 2^(kMiniBias - 127)
         std::uint32_t code[4];                          // in the upper byte
@@ -140,7 +150,8 @@ struct StorageCode {
         for (int i = 0; i < 4; ++i) {
             const std::uint32_t word = i < 2 ? low : high;
             // 16 bits of noise and the half that follows them, at the top.
-            const std::uint32_t noise = i % 2 == 0 ? word * 65536u + 0x8000u : (word & 0xffff0000u) | 0x8000u;
+            const std::uint32_t noise =
+                i % 2 == 0 ? word * 65536u + (move + 0x8000u) : ((word + move) & 0xffff0000u) | 0x8000u;
             const std::uint32_t fixed =
                 __float_as_uint(__fmul_rz(fabsf(v[i]), kBias)) + (noise >> (15 - kShift));
             code[i] = (fixed << (7 - kShift)) | (__float_as_uint(v[i]) & 0x80000000u);
@@ -170,12 +181,23 @@ template <class S>
 inline constexpr bool kRowCodes = std::is_same_v<S, StorageRowE2M5>;
 
 // 2^n of the row; codes have the bias kMiniBias, the grid its own.
+__device__ __forceinline__ int power_of_row(const HeadArgs& a, std::uint8_t stored) {
+    return decode_row_exponent(stored) + kMiniBias - a.grid.bias;
+}
 __device__ __forceinline__ int row_power(const HeadArgs& a, std::int64_t label) {
-    return decode_row_exponent(a.row_exponents[label]) + kMiniBias - a.grid.bias;
+    return power_of_row(a, a.row_exponents[label]);
 }
 // What the codes of a row are multiplied by; 1 beyond the last label.
 __device__ __forceinline__ float row_factor(const HeadArgs& a, std::int64_t label) {
     return label < a.labels ? power_of_two(row_power(a, label)) : 1.0f;
+}
+// Eight BF16 numbers times a power of two.
+__device__ __forceinline__ void scale_pairs(uint4& pairs, float factor) {
+    const __nv_bfloat162 both = __float2bfloat162_rn(factor);
+    for (std::uint32_t* word : {&pairs.x, &pairs.y, &pairs.z, &pairs.w}) {
+        const __nv_bfloat162 scaled = __hmul2(reinterpret_cast<const __nv_bfloat162&>(*word), both);
+        *word = reinterpret_cast<const std::uint32_t&>(scaled);
+    }
 }
 // Weight i of W, of this label.
 template <class S>
@@ -261,10 +283,12 @@ __device__ __forceinline__ void store_weights(const HeadArgs& a, typename S::Raw
 }
 
 // sigmoid(z) - y, and what the loss adds. By the approximate exponential and reciprocal: relative error below
-// 2^-21 + |z| 2^-23, far below the BF16 that g is rounded to.
-__device__ __forceinline__ float logit_gradient(float z, bool positive) {
+// 2^-21 + |z| 2^-23, far below the BF16 that g is rounded to. `to_power`: -log2(e), times the power of two
+// that z still lacks.
+inline constexpr float kToPower = -1.44269504f;
+__device__ __forceinline__ float logit_gradient(float z, bool positive, float to_power = kToPower) {
     float e, p;
-    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(z * -1.44269504f));
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(e) : "f"(z * to_power));
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(p) : "f"(1.0f + e));
     return positive ? p - 1.0f : p;
 }

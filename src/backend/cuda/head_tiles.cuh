@@ -182,15 +182,6 @@ __device__ __forceinline__ void logits(const HeadArgs& a, std::int64_t tile, std
             }
 }
 
-// Eight BF16 numbers times a power of two.
-__device__ __forceinline__ void scale_pairs(uint4& pairs, float factor) {
-    const __nv_bfloat162 both = __float2bfloat162_rn(factor);
-    for (std::uint32_t* word : {&pairs.x, &pairs.y, &pairs.z, &pairs.w}) {
-        const __nv_bfloat162 scaled = __hmul2(reinterpret_cast<const __nv_bfloat162&>(*word), both);
-        *word = reinterpret_cast<const std::uint32_t&>(scaled);
-    }
-}
-
 // g of the tile, and its part of the loss. Grid: (tiles of the chunk, batch tiles).
 template <class S, bool WantLoss, bool Drop>
 __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {

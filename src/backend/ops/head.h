@@ -66,12 +66,6 @@ struct HeadStep {
     bool drops_weights() const { return weight_dropout.threshold() > 0; }
 };
 
-// Whether all weights are used as they are and rounded as their dtype says with independent noise: what the
-// fastest kernels know.
-inline bool is_plain(const HeadStep& op) {
-    return !op.grid.used() && op.noise == NoiseKind::kIndependent && !op.drops_weights() && !op.compensates();
-}
-
 // A device backend blocks for the result only where the loss is wanted; otherwise it returns an empty one and
 // keeps its counts for the next step that wants the loss.
 struct HeadStepResult {
