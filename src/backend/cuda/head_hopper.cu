@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "backend/cuda/check.h"
-#include "backend/cuda/head_hopper.cuh"
+#include "backend/cuda/head_hopper_gradient.cuh"
+#include "backend/cuda/head_hopper_input.cuh"
+#include "backend/cuda/head_hopper_update.cuh"
 #include "elmo/error.h"
 
 namespace elmo::cuda::hopper {

@@ -1,0 +1,169 @@
+// The update of the head on Hopper (head_hopper.cuh): the product g X, and W rounded from its sums.
+#pragma once
+
+#include "backend/cuda/head_hopper.cuh"
+
+namespace elmo::cuda::hopper {
+
+constexpr int kUpdateStages = 2, kUpdateColumns = 128;
+// Blocks of 64 texts that come at a time.
+constexpr int update_blocks(std::int64_t padded_batch) {
+    return padded_batch <= 256 ? 2 : 1;
+}
+constexpr int update_shared(std::int64_t padded_batch) {
+    return static_cast<int>(padded_batch) * kUpdateColumns * 2 +
+           kUpdateGroups * kUpdateStages * (update_blocks(padded_batch) * kGradientBytes + 8) + 8 + kAlign;
+}
+
+// W = SR(W keep - lr g X) of the chunk's labels. A block keeps 128 columns of all texts in shared memory;
+// each warpgroup takes tiles of 64 labels on its own, and fetches the next ones' g while it rounds. Moves:
+// the noise moves by a.noise_move. Grid: a multiple of width / 128.
+//
+// Rows with exponents are updated in units of their codes: W / f = SR((W / f) keep - (lr / f) g X). A power
+// of two changes no digit of FP32's roundings; where a number leaves the range of normal ones, it lies so far
+// below the 17 digits that rounding to codes looks at, or so far beyond the largest code, that its digits do
+// not matter.
+template <class S, bool Decays, bool Moves, int Blocks>
+__global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel(HeadArgs a) {
+#ifdef ELMO_HOPPER
+    using Raw = typename S::Raw;
+    constexpr int kStage = Blocks * kGradientBytes;
+    extern __shared__ unsigned char shared[];
+    const Thread at;
+    const int columns = static_cast<int>(a.width / kUpdateColumns);
+    const std::uint32_t x_block = static_cast<std::uint32_t>(a.padded_batch) * 128;  // bytes of 64 columns
+    const std::uint32_t x = aligned_base(shared), rings = x + 2 * x_block,
+                        ring = rings + at.group * kUpdateStages * kStage;
+    const std::uint32_t arrived = rings + kUpdateGroups * kUpdateStages * kStage;
+    const std::uint32_t full = arrived + 8 + at.group * kUpdateStages * 8;
+    const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) % columns * kUpdateColumns;
+    const std::int64_t tile_step = static_cast<std::int64_t>(gridDim.x) / columns * kUpdateGroups;
+    const std::int64_t first = a.first_tile * 2, last = min(a.last_tile * 2, (a.labels + kRows - 1) / kRows);
+    std::int64_t tile = first + static_cast<std::int64_t>(blockIdx.x) / columns * kUpdateGroups + at.group;
+    const int text_blocks = static_cast<int>(a.padded_batch / kBlock);
+    let_next_begin();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i <= kUpdateGroups * kUpdateStages; ++i) init_barrier(arrived + i * 8, 1);
+        publish_barriers();
+        arrive_expecting(arrived, 2 * x_block);
+        const char* from = static_cast<const char*>(a.x_update) + first_column / kBlock * x_block;
+        for (int i = 0; i < 2; ++i) copy_bulk(x + i * x_block, from + i * x_block, x_block, arrived);
+    }
+    __syncthreads();  // the barriers are there
+    // One thread of the group fetches g, block after block, tile after tile.
+    std::int64_t fetched_tile = tile;
+    int fetched_block = 0, fetched_stage = 0;
+    const auto fetch = [&] {
+        if (threadIdx.x % kGroupThreads != 0 || fetched_tile >= last) return;
+        const char* from = reinterpret_cast<const char*>(a.g_CB) +
+                           ((fetched_tile - first) * text_blocks + fetched_block) * kGradientBytes;
+        arrive_expecting(full + fetched_stage * 8, kStage);
+        copy_bulk(ring + fetched_stage * kStage, from, kStage, full + fetched_stage * 8);
+        fetched_stage = (fetched_stage + 1) % kUpdateStages;
+        fetched_block += Blocks;
+        if (fetched_block < text_blocks) return;
+        fetched_block = 0;
+        fetched_tile += tile_step;
+    };
+    wait_for_previous();
+    for (int i = 0; i < kUpdateStages; ++i) fetch();
+    wait_barrier(arrived, 0);
+    int stage = 0;
+    std::uint32_t parity = 0, saturated = 0;
+    const std::uint64_t texts = operand(x, x_block);
+    Raw* const mine = static_cast<Raw*>(a.w_LD) + first_column + 8 * at.q;
+    for (; tile < last; tile += tile_step) {
+        const std::int64_t label = tile * kRows + at.warp * 16 + at.g;  // of h = 0
+        Raw* const row = mine + label * a.width;
+        typename S::Eight old[2][4] = {};
+        const std::uint8_t exponent[2] = {stored_exponent<S>(a, label), stored_exponent<S>(a, label + 8)};
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+            if (label + 8 * h < a.labels)
+#pragma unroll
+                for (int m = 0; m < 4; ++m)
+                    old[h][m] = *reinterpret_cast<const typename S::Eight*>(row + 8 * h * a.width + 32 * m);
+        Sums<128> u;
+        for (int b = 0; b < text_blocks; b += Blocks) {
+            wait_barrier(full + stage * 8, parity);
+            const std::uint64_t g = operand(ring + stage * kStage);
+            begin_products();
+#pragma unroll
+            for (int s = 0; s < 4 * Blocks; ++s)
+                multiply<0, 1>(u, g + moved(s / 4 * kGradientBytes + s % 4 * 32),
+                               texts + moved((b * kBlock + 16 * s) * 128), b + s > 0);
+            commit_products();
+            if (b > 0) {
+                wait_products<1>();
+                sync_group(1 + at.group);  // all warps are done with the block before
+                fetch();
+            }
+            if (++stage == kUpdateStages) stage = 0, parity ^= 1;
+        }
+        wait_products<0>();
+        sync_group(1 + at.group);  // all warps are done with the last block
+        fetch();
+        // Sums become new weights, in place, eight neighbours of a row after another.
+        const auto eight = [&](int h, int m, int i) -> float& {
+            return u[4 * (4 * m + i / 2) + 2 * h + i % 2];
+        };
+        // Whether all are within range, by a sum of squares; by the largest where a row's exponent leaves
+        // little room above its weights.
+        float size = 0;
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float lr = -a.lr * S::kUnpacked;
+            if constexpr (kRowCodes<S>) lr *= power_of_two(-power_of_row(a, exponent[h]));
+#pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                float v[8];
+                S::unpack(old[h][m], v);
+#pragma unroll
+                for (int i = 0; i < 8; ++i) {
+                    float& x = eight(h, m, i);
+                    x = fmaf(lr, x, Decays ? v[i] * a.keep : v[i]);
+                    size = kRowCodes<S> ? larger_size(size, x) : fmaf(x, x, size);
+                }
+            }
+        }
+        if constexpr (kRowCodes<S>) {
+            if (!(size <= S::kLargest))
+#pragma unroll
+                for (int h = 0; h < 2; ++h) {
+                    if (label + 8 * h >= a.labels) continue;
+                    std::uint32_t count = 0;
+#pragma unroll
+                    for (int i = 0; i < 32; ++i) {
+                        float& x = eight(h, i / 8, i % 8);
+                        x = S::within_range(x, count);
+                    }
+                    note_saturation(a, label + 8 * h, count, saturated);
+                }
+        } else if (!(size < S::kSquares)) {
+#pragma unroll
+            for (float& x : u) x = S::within_range(x, saturated);
+        }
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+#pragma unroll
+            for (int m = 0; m < 4; ++m) {
+                float v[8];
+#pragma unroll
+                for (int i = 0; i < 8; ++i) v[i] = eight(h, m, i);
+                const PhiloxBlock counter = noise_counter(a.rounding, a.first_label + label + 8 * h,
+                                                          (first_column + 32 * m + 8 * at.q) >> 3);
+                const typename S::Eight rounded =
+                    S::round8(v, philox4x32(counter, a.rounding_keys), Moves ? a.noise_move : 0);
+                if (label + 8 * h < a.labels)
+                    *reinterpret_cast<typename S::Eight*>(row + 8 * h * a.width + 32 * m) = rounded;
+            }
+    }
+    if constexpr (sizeof(Raw) == 1) {
+        const unsigned total = __reduce_add_sync(0xffffffffu, saturated);
+        if (at.lane == 0 && total > 0)
+            atomicAdd(&a.report->saturations, static_cast<unsigned long long>(total));
+    }
+#endif
+}
+
+}  // namespace elmo::cuda::hopper
