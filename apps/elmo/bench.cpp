@@ -43,6 +43,7 @@ Json to_json(const BenchResult& result) {
             {"recompute", result.memory.recompute},
             {"chunks", result.memory.chunks},
             {"measured_peak_bytes", result.measured_peak_bytes},
+            {"skipped_steps", result.skipped_steps},
             {"phases", phases},
             {"segments", segments}};
 }
@@ -83,6 +84,8 @@ std::string table(const BenchResult& result) {
         facts.push_back({"peak memory, planned", human_bytes(result.memory.total_bytes())});
     if (result.measured_peak_bytes > 0)
         facts.push_back({"peak memory, measured", human_bytes(result.measured_peak_bytes)});
+    if (result.skipped_steps > 0)
+        facts.push_back({"steps skipped", fmt::format("{}: gradients beyond FP16", result.skipped_steps)});
     return out + aligned(facts);
 }
 

@@ -31,7 +31,8 @@ struct BenchResult {
     double head_ms = 0, encoder_ms = 0;  // medians of their phases
     MemoryReport memory;                 // the plan
     std::int64_t measured_peak_bytes = 0;
-    double items_per_second = 0;  // texts, or bytes of text for tokenize
+    std::int64_t skipped_steps = 0;  // precision renee: gradients beyond FP16; before the timed steps too
+    double items_per_second = 0;     // texts, or bytes of text for tokenize
 };
 
 // what: step, head, encoder, predict or tokenize. Uses labels, batch_size, max_length, width, encoder,

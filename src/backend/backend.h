@@ -35,6 +35,7 @@ struct Workload {
     std::int64_t positives = 0;  // label entries of the largest batch
     DType head_dtype = DType::kBf16;
     bool head_row_exponents = false;  // its grid has an exponent a row
+    bool renee = false;               // the head's step is renee_step
     DType encoder_dtype = DType::kBf16;
     std::int64_t chunks = 1;
     std::int64_t top_k = 0;
@@ -67,8 +68,9 @@ class Backend {
     // Plans or takes the scratch of all ops but what reserve_head takes. Called once on the dry arena and
     // once on the real one.
     virtual void reserve(Arena& arena, const Workload& workload) = 0;
-    // The scratch that only head_step and head_topk use, and not from one call to the next: before each call
-    // it may hold anything, so it can lie over whatever is dead while the head works. Follows reserve.
+    // The scratch that only head_step, renee_step and head_topk use, and not from one call to the next:
+    // before each call it may hold anything, so it can lie over whatever is dead while the head works.
+    // Follows reserve.
     virtual void reserve_head(Arena& /*arena*/, const Workload& /*workload*/) {}
 
     virtual void upload(View to, const void* from) = 0;
@@ -107,11 +109,7 @@ class Backend {
     // All tensors of an encoder in one call.
     virtual void adamw(std::span<const AdamWUpdate> ops) = 0;
     virtual HeadStepResult head_step(const HeadStep& op) = 0;
-    // ConfigError where the backend has none: the baseline is planned anywhere, and trains where it is built.
-    virtual ReneeStepResult renee_step(const ReneeStep&) {
-        throw ConfigError("precision renee trains on a CPU, and is planned anywhere; give --device cpu");
-    }
-    virtual bool has_renee_step() const { return false; }
+    virtual ReneeStepResult renee_step(const ReneeStep& op) = 0;
     virtual std::vector<TopK> head_topk(const HeadTopK& op) = 0;
     // dst = src with another dtype.
     virtual void cast(View dst, View src) = 0;

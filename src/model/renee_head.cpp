@@ -37,7 +37,7 @@ Number number_of(const SafeTensors& file, const char* key) {
 void ReneeHead::allocate(Arena& arena) {
     momentum_LD_ = arena.allocate("head/momentum", DType::kF32, labels_, width_);
     w16_LD_ = arena.allocate("head/weights_fp16", DType::kF16, labels_, width_);
-    g16_LB_ = arena.allocate("head/logits_fp16", DType::kF16, labels_, batch_);
+    g16_LP_ = arena.allocate("head/logits_fp16", DType::kF16, labels_, renee_columns(batch_));
 }
 
 void ReneeHead::allocate_step(Arena& arena) {
@@ -50,10 +50,10 @@ void ReneeHead::allocate_step(Arena& arena) {
 
 ReneeStepResult ReneeHead::step(View w_LD, View x_BD, std::span<const Positive> positives, float lr,
                                 float weight_decay, std::uint64_t step, bool want_loss, View dx_BD) {
-    View g16_LB = g16_LB_;
-    g16_LB.cols = x_BD.rows;  // a smaller batch uses less of it
+    View g16_LP = g16_LP_;
+    g16_LP.cols = renee_columns(x_BD.rows);  // a smaller batch uses less of it
     const ReneeStepResult result =
-        backend_.renee_step({x_BD, w_LD, momentum_LD_, w16_LD_, g16_LB, dw16_LD_, dw32_LD_, positives, lr,
+        backend_.renee_step({x_BD, w_LD, momentum_LD_, w16_LD_, g16_LP, dw16_LD_, dw32_LD_, positives, lr,
                              weight_decay, beta_, scale_, dx_BD, want_loss});
     if (result.skipped) {
         ++skipped_;

@@ -44,7 +44,7 @@ class ReneeHead {
   private:
     std::int64_t labels_, width_, batch_;
     Backend& backend_;
-    View momentum_LD_, w16_LD_, g16_LB_, dw16_LD_, dw32_LD_;
+    View momentum_LD_, w16_LD_, g16_LP_, dw16_LD_, dw32_LD_;
     float scale_ = 65536, beta_ = 0.9f;
     std::int64_t good_steps_ = 0;  // since the scale last changed
     std::int64_t skipped_ = 0;

@@ -47,4 +47,13 @@ Cost head_step_cost(std::int64_t labels, std::int64_t width, std::int64_t batch,
             2 * weights * static_cast<double>(size_of(dtype)) + 6 * inputs};
 }
 
+Cost renee_step_cost(std::int64_t labels, std::int64_t width, std::int64_t batch) {
+    const double weights = static_cast<double>(labels) * static_cast<double>(width);
+    const double logits = static_cast<double>(labels) * static_cast<double>(batch);
+    // A weight: FP32 read twice and written, momentum read and written, the FP16 copy and the FP16 gradient
+    // each written and read twice, the FP32 gradient written. A logit: written, read and written as g, and
+    // read by two products.
+    return {6 * weights * static_cast<double>(batch), 36 * weights + 10 * logits};
+}
+
 }  // namespace elmo

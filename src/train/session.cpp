@@ -56,6 +56,7 @@ Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& 
     Config baseline = config;
     if (config.precision == "renee" && shape.training) {
         renee_ = std::make_unique<ReneeHead>(shape_.labels, workload_.width, shape.batch, *backend_);
+        workload_.renee = true;
         renee_->set_start(static_cast<float>(config.loss_scale), static_cast<float>(config.head_momentum));
         baseline.chunks = 1;
         if (config.recompute == "auto") baseline.recompute = "none";  // it stores what its backward reads
@@ -168,12 +169,6 @@ void require_free_memory(const MemoryReport& plan, const Backend& backend) {
 }
 
 void Session::allocate() {
-    if (renee_ && !backend_->has_renee_step())
-        throw ConfigError(
-            fmt::format("precision: renee trains on a CPU and is planned anywhere, found device {}; give "
-                        "--device cpu, or "
-                        "another precision",
-                        backend_->name()));
     if (max_bytes_ > 0)
         require_room(plan_, max_bytes_ - (plan_.total_bytes() - plan_.arena_bytes),
                      fmt::format("max_memory of {} less program and mapped files", human_bytes(max_bytes_)));

@@ -1,14 +1,9 @@
-// The baseline's step, on the backends that have it: each stored number against FP64 with the bounds of its
-// roundings, the update bit for bit, and what a skipped step leaves alone.
-#include <gtest/gtest.h>
-
-#include <cmath>
-#include <random>
-
-#include "backend/backend.h"
+// The baseline's step on the reference and the tested device: each stored number against FP64 with the bounds
+// of its roundings, the update bit for bit, and what a skipped step leaves alone.
 #include "base/parallel.h"
+#include "op_harness.h"
 
-namespace elmo {
+namespace elmo::testing_ops {
 namespace {
 
 constexpr double kHalf = 0x1p-11, kTiny = 0x1p-25;  // of FP16: unit roundoff, half the least spacing
@@ -16,6 +11,7 @@ constexpr double kFloat = 0x1p-24;
 
 // Everything one step reads and writes, on the heap.
 struct Problem {
+    static constexpr Fp16 kNan{0xffff};
     std::int64_t batch, width, labels;
     std::vector<float> x, w, momentum, dw32, dx;
     std::vector<Fp16> w16, g16, dw16;
@@ -34,9 +30,9 @@ struct Problem {
         fill(momentum, l * d, 0.1f);
         dw32.assign(w.size(), 0);
         dx.assign(x.size(), -7);
-        w16.resize(w.size());
-        dw16.resize(w.size());
-        g16.resize(static_cast<std::size_t>(l * b));
+        w16.assign(w.size(), kNan);
+        dw16.assign(w.size(), kNan);
+        g16.assign(static_cast<std::size_t>(l * renee_columns(b)), kNan);
         for (std::int64_t i = 0; i < l; ++i)
             for (std::int32_t j = 0; j < b; ++j)
                 if ((i * 5 + j) % 7 == 0) positives.push_back({i, j});
@@ -47,7 +43,7 @@ struct Problem {
                 {w.data(), DType::kF32, labels, width},
                 {momentum.data(), DType::kF32, labels, width},
                 {w16.data(), DType::kF16, labels, width},
-                {g16.data(), DType::kF16, labels, batch},
+                {g16.data(), DType::kF16, labels, renee_columns(batch)},
                 {dw16.data(), DType::kF16, labels, width},
                 {dw32.data(), DType::kF32, labels, width},
                 positives,
@@ -63,18 +59,16 @@ struct Problem {
 class Renee : public ::testing::TestWithParam<const char*> {
   protected:
     ReneeStepResult run(Problem& problem) {
-        const std::unique_ptr<Backend> backend =
-            GetParam() == std::string("cpu") ? make_cpu_backend("auto") : make_reference_backend();
         Workload workload;
         workload.batch = problem.batch;
         workload.width = problem.width;
         workload.labels = problem.labels;
-        Arena dry;
-        backend->reserve(dry, workload);
-        backend->reserve_head(dry, workload);
-        Arena arena(backend->allocate(dry.peak_bytes()));
-        backend->reserve(arena, workload);
-        backend->reserve_head(arena, workload);
+        workload.positives = static_cast<std::int64_t>(problem.positives.size());
+        workload.head_dtype = DType::kF32;
+        workload.renee = true;
+        Reserved backend(
+            GetParam() == std::string("reference") ? make_reference_backend() : make_tested_backend("auto"),
+            workload);
         return backend->renee_step(problem.op());
     }
 };
@@ -83,8 +77,15 @@ double logistic(double z) {
     return 1 / (1 + std::exp(-z));
 }
 
+// Widths of whole eights and others: cuBLASLt multiplies these and has no kernel for some of those.
 TEST_P(Renee, StepAgainstAPlainEmulation) {
-    for (const auto& [b, d, l] : {std::tuple(1, 1, 1), {3, 5, 7}, {17, 33, 300}}) {
+    std::vector<std::tuple<int, int, int>> shapes = {{3, 5, 7}, {17, 33, 300}};
+    for (const int batch : {1, 7, 130})
+        for (const int width : {1, 64, 96})
+            for (const int labels : {1, 3, 257}) shapes.emplace_back(batch, width, labels);
+    for (const auto& [b, d, l] : shapes) {
+        SCOPED_TRACE(testing::Message() << "batch " << b << ", width " << d << ", labels " << l);
+        const std::int64_t columns = renee_columns(b);
         Problem p(b, d, l);
         const Problem before = p;
         const ReneeStepResult result = run(p);
@@ -108,7 +109,7 @@ TEST_P(Renee, StepAgainstAPlainEmulation) {
                 // The sigmoid rises, so the true g lies between those of the ends.
                 const auto g_of = [&](double at) { return p.scale * (logistic(at) - (positive ? 1 : 0)); };
                 const double low = g_of(z - error), high = g_of(z + error);
-                const double g = to_float(p.g16[i * b + s]);
+                const double g = to_float(p.g16[i * columns + s]);
                 const double slack = (kHalf + 8 * kFloat) * std::abs(g) + 8 * kFloat * p.scale + kTiny;
                 EXPECT_GE(g, low - slack);
                 EXPECT_LE(g, high + slack);
@@ -119,11 +120,12 @@ TEST_P(Renee, StepAgainstAPlainEmulation) {
                     dx_size[s * d + c] += std::abs(g * w16(c));
                 }
             }
+            for (std::int64_t s = b; s < columns; ++s) ASSERT_EQ(p.g16[i * columns + s], Fp16{});
             for (std::int64_t c = 0; c < d; ++c) {
                 double sum = 0, size = 0;
                 for (std::int64_t s = 0; s < b; ++s) {
-                    sum += to_float(p.g16[i * b + s]) * x16(s, c);
-                    size += std::abs(to_float(p.g16[i * b + s]) * x16(s, c));
+                    sum += to_float(p.g16[i * columns + s]) * x16(s, c);
+                    size += std::abs(to_float(p.g16[i * columns + s]) * x16(s, c));
                 }
                 const std::size_t at = i * d + c;
                 const float dw = to_float(p.dw16[at]);
@@ -144,20 +146,76 @@ TEST_P(Renee, StepAgainstAPlainEmulation) {
 }
 
 TEST_P(Renee, ASkippedStepLeavesWeightsAndMomentumAlone) {
-    Problem p(9, 5, 40);
-    p.scale = 0x1p20f;
-    const Problem before = p;
-    EXPECT_TRUE(run(p).skipped);
-    EXPECT_EQ(p.w, before.w);
-    EXPECT_EQ(p.momentum, before.momentum);
-    EXPECT_EQ(p.dx, before.dx);
+    for (const int width : {5, 64}) {
+        Problem p(9, width, 40);
+        p.scale = 0x1p20f;
+        const Problem before = p;
+        EXPECT_TRUE(run(p).skipped);
+        EXPECT_EQ(p.w, before.w);
+        EXPECT_EQ(p.momentum, before.momentum);
+        EXPECT_EQ(p.dx, before.dx);
+    }
+}
+
+// One weight's gradient beyond FP16, the last of all: of 16 texts with g = 32 and x = 200. The other labels
+// have 8 positives each, so their sums are zero, and dx is zero because the weights are.
+TEST_P(Renee, OneGradientBeyondFp16SkipsTheStep) {
+    for (const int width : {3, 64})
+        for (const bool beyond : {true, false}) {
+            Problem p(16, width, 33);
+            p.w.assign(p.w.size(), 0);
+            p.x.assign(p.x.size(), 0);
+            for (std::int64_t s = 0; s < p.batch; ++s) p.x[(s + 1) * width - 1] = 200;
+            p.positives.clear();
+            for (std::int64_t i = 0; i < p.labels - (beyond ? 1 : 0); ++i)
+                for (std::int32_t s = 0; s < p.batch; s += 2) p.positives.push_back({i, s});
+            p.scale = 64;
+            const Problem before = p;
+            EXPECT_EQ(run(p).skipped, beyond) << width;
+            EXPECT_EQ(p.momentum == before.momentum, beyond) << width;
+            for (std::size_t i = 0; i < p.dw16.size(); ++i)
+                ASSERT_EQ(to_float(p.dw16[i]),
+                          beyond && i + 1 == p.dw16.size() ? std::numeric_limits<float>::infinity() : 0)
+                    << width << " " << i;
+        }
+}
+
+// More labels than one product of a GPU takes: all z are zero, so g = 1 / 128; the weights of the labels
+// behind the first 2^20 are larger, so that dx shows them.
+TEST_P(Renee, EveryPieceOfManyLabelsCounts) {
+    const std::int64_t whole = std::int64_t{1} << 20, labels = whole + 133;
+    Problem p(2, 8, labels);
+    p.positives.clear();
+    p.lr = 1;
+    p.decay = 0;
+    p.beta = 0;
+    p.scale = 0x1p-6f;
+    for (std::size_t i = 0; i < p.x.size(); ++i) p.x[i] = i % 8 == 0 ? 1.0f : 0.0f;
+    for (std::int64_t i = 0; i < labels; ++i)
+        for (std::int64_t c = 0; c < 8; ++c)
+            p.w[static_cast<std::size_t>(i * 8 + c)] = c != 1 ? 0.0f : i < whole ? 0x1p-6f : 1.0f;
+    const std::vector<float> before = p.w;
+    ASSERT_FALSE(run(p).skipped);
+    std::int64_t wrong = 0;
+    for (std::size_t i = 0; i < p.dw16.size(); ++i) {
+        const bool first = i % 8 == 0;  // x = 1: dw = 2 / 128, and in W without the scale 1
+        wrong +=
+            to_float(p.dw16[i]) != (first ? 0x1p-6f : 0.0f) || p.w[i] != before[i] - (first ? 1.0f : 0.0f);
+    }
+    EXPECT_EQ(wrong, 0);
+    const float sum = to_float(to_fp16(static_cast<float>(whole) * 0x1p-13f + 133 * 0x1p-7f));
+    for (std::size_t i = 0; i < p.dx.size(); ++i) EXPECT_EQ(p.dx[i], i % 8 == 1 ? sum * 64 : 0);
 }
 
 // The paper's reason for the baseline's trouble: dx sums over all labels, so it overflows where there are
 // many, while the gradient of a weight does not grow with their number.
 TEST_P(Renee, ManyLabelsOverflowWhereFewDoNot) {
-    for (const auto& [labels, skipped] : {std::pair(1000, false), {6300, false}, {6500, true}}) {
-        Problem p(2, 3, labels);
+    for (const auto& [width, labels, skipped] : {std::tuple(3, 1000, false),
+                                                 {3, 6300, false},
+                                                 {3, 6500, true},
+                                                 {16, 6300, false},
+                                                 {16, 6500, true}}) {
+        Problem p(2, width, labels);
         p.positives.clear();
         p.x.assign(p.x.size(), 0);
         p.w.assign(p.w.size(), 0x1.48p-6f);  // 0.02
@@ -178,8 +236,8 @@ TEST_P(Renee, ThreadsDoNotChangeABit) {
     EXPECT_EQ(one.dx, two.dx);
 }
 
-INSTANTIATE_TEST_SUITE_P(Backends, Renee, ::testing::Values("reference", "cpu"),
+INSTANTIATE_TEST_SUITE_P(Backends, Renee, ::testing::Values("reference", kTestedDevice),
                          [](const auto& backend) { return std::string(backend.param); });
 
 }  // namespace
-}  // namespace elmo
+}  // namespace elmo::testing_ops

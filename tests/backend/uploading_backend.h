@@ -140,6 +140,14 @@ class UploadingBackend : public Backend {
             [&] { result = device_->head_step(op); });
         return result;
     }
+    ReneeStepResult renee_step(const ReneeStep& given) override {
+        ReneeStep op = given;
+        ReneeStepResult result;
+        run({&op.x_BD, &op.w_LD, &op.momentum_LD, &op.w16_LD, &op.g16_LP, &op.dw16_LD, &op.dw32_LD,
+             &op.dx_BD},
+            [&] { result = device_->renee_step(op); });
+        return result;
+    }
     std::vector<TopK> head_topk(const HeadTopK& given) override {
         HeadTopK op = given;
         std::vector<TopK> result;

@@ -1,54 +1,61 @@
 // The loss scale of the baseline: when it falls, when it rises, and that its state is kept.
 #include "model/renee_head.h"
 
-#include <gtest/gtest.h>
-
 #include <limits>
 
 #include "elmo/error.h"
+#include "harness.h"
 #include "io/safetensors_writer.h"
 #include "io/temp_folder.h"
 
 namespace elmo {
 namespace {
 
+using test::set_values, test::values_of;
+
 // A head of 3 labels and width 2 with a batch of 2, in memory of its own.
 struct Small {
-    std::unique_ptr<Backend> backend = make_reference_backend();
+    std::unique_ptr<Backend> backend = make_device_backend();
     ReneeHead head{3, 2, 2, *backend};
     std::unique_ptr<Arena> arena;
     View w, x, dx;
 
     Small() {
-        const auto lay_out = [&](Arena& to) {
+        Workload workload;
+        workload.batch = workload.width = workload.positives = 2;
+        workload.labels = 3;
+        workload.head_dtype = DType::kF32;
+        workload.renee = true;
+        arena = test::taken_arena(*backend, [&](Arena& to) {
             w = to.allocate("w", DType::kF32, 3, 2);
             x = to.allocate("x", DType::kF32, 2, 2);
             dx = to.allocate("dx", DType::kF32, 2, 2);
             head.allocate(to);
+            backend->reserve(to, workload);
+            backend->reserve_head(to, workload);
             head.allocate_step(to);
-        };
-        Arena dry;
-        lay_out(dry);
-        arena = std::make_unique<Arena>(backend->allocate(dry.peak_bytes()));
-        lay_out(*arena);
-        for (int i = 0; i < 6; ++i) w.as<float>()[i] = 0.1f * static_cast<float>(i) - 0.2f;
-        for (int i = 0; i < 4; ++i) x.as<float>()[i] = 0.5f - 0.25f * static_cast<float>(i);
+        });
+        set_values(*backend, w, {-0.2, -0.1, 0, 0.1, 0.2, 0.3});
+        set_values(*backend, x, {0.5, 0.25, 0, -0.25});
     }
     ReneeStepResult step(std::uint64_t number, float lr = 0.01f) {
         const Positive positives[] = {{0, 1}, {2, 0}};
         return head.step(w, x, positives, lr, 0, number, false, dx);
     }
-    std::vector<float> weights() const { return {w.as<float>(), w.as<float>() + 6}; }
+    std::vector<double> weights() const { return values_of(*backend, w); }
+    std::vector<double> momentum() const { return values_of(*backend, head.momentum()); }
 };
 
 TEST(ReneeHead, AnOverflowHalvesTheScaleAndChangesNothingElse) {
     Small small;
     small.head.set_start(0x1p19f, 0.9f);
-    const std::vector<float> before = small.weights();
+    const std::vector<double> before = small.weights();
+    const std::vector<double> none(6);
     std::uint64_t steps = 0;
     float expected = 0x1p19f;
     while (small.step(++steps).skipped) {
         EXPECT_EQ(small.weights(), before);
+        EXPECT_EQ(small.momentum(), none);
         expected /= 2;
         EXPECT_EQ(small.head.scale(), expected);
         EXPECT_EQ(small.head.skipped_steps(), static_cast<std::int64_t>(steps));
@@ -57,6 +64,7 @@ TEST(ReneeHead, AnOverflowHalvesTheScaleAndChangesNothingElse) {
     EXPECT_GT(steps, 2u);
     EXPECT_EQ(small.head.scale(), expected);
     EXPECT_NE(small.weights(), before);
+    EXPECT_NE(small.momentum(), none);
 }
 
 TEST(ReneeHead, TheScaleDoublesAfterEnoughGoodSteps) {
@@ -72,7 +80,7 @@ TEST(ReneeHead, TheScaleDoublesAfterEnoughGoodSteps) {
 
 TEST(ReneeHead, ANaNIsAnErrorAndNotAnEndlessRunOfSkippedSteps) {
     Small small;
-    small.x.as<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+    set_values(*small.backend, small.x, {std::numeric_limits<double>::quiet_NaN(), 0, 0, 0});
     EXPECT_THROW(
         {
             for (std::uint64_t i = 1; i < 100; ++i) small.step(i);
@@ -88,7 +96,7 @@ TEST(ReneeHead, MomentumAndScaleAreSavedAndLoadedExactly) {
     ASSERT_GT(whole.head.skipped_steps(), 0);
     whole.head.save(folder.path() / "momentum.safetensors");
     resumed.head.load(folder.path() / "momentum.safetensors");
-    resumed.backend->upload(resumed.w, whole.w.data);
+    set_values(*resumed.backend, resumed.w, whole.weights());
     EXPECT_EQ(resumed.head.scale(), whole.head.scale());
     EXPECT_EQ(resumed.head.skipped_steps(), whole.head.skipped_steps());
     for (std::uint64_t i = 21; i <= 40; ++i) {

@@ -53,7 +53,6 @@ class CpuBackend : public HostBackend {
     void adamw(std::span<const AdamWUpdate> ops) override;
     HeadStepResult head_step(const HeadStep& op) override;
     ReneeStepResult renee_step(const ReneeStep& op) override;
-    bool has_renee_step() const override { return true; }
     std::vector<TopK> head_topk(const HeadTopK& op) override;
 
   private:

@@ -43,8 +43,10 @@ class Label {
         }
         for (std::int64_t b = 0; b < samples_; ++b) z_[b] = sigmoid(z_[b]);
         for (auto p = first; p != last; ++p) z_[p->sample] -= 1.0f;
-        Fp16* g16 = op_.g16_LB.as<Fp16>() + label_ * samples_;
+        const std::int64_t columns = op_.g16_LP.cols;
+        Fp16* g16 = op_.g16_LP.as<Fp16>() + label_ * columns;
         for (std::int64_t b = 0; b < samples_; ++b) z_[b] = to_float(g16[b] = to_fp16(op_.scale * z_[b]));
+        std::fill(g16 + samples_, g16 + columns, Fp16{});
         return loss;
     }
 

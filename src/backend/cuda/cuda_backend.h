@@ -80,6 +80,7 @@ class CudaBackend : public Backend {
     void bag_backward(const BagBackward& op) override;
     void adamw(std::span<const AdamWUpdate> ops) override;
     HeadStepResult head_step(const HeadStep& op) override;
+    ReneeStepResult renee_step(const ReneeStep& op) override;
     std::vector<TopK> head_topk(const HeadTopK& op) override;
 
   private:
@@ -114,6 +115,10 @@ class CudaBackend : public Backend {
     // The counts that the head keeps from step to step.
     void reserve_head_report(Arena& arena);
     void reserve_ranking(Arena& arena, const Workload& workload);
+    void reserve_positives(Arena& arena, const Workload& workload);
+    // The positives of a batch to the device.
+    void send_positives(std::span<const Positive> positives);
+    void reserve_renee(Arena& arena, const Workload& workload);
     // The batch as the head's products take it, and their common arguments.
     // `drop`: with weight dropout.
     HeadArgs stage_head(const View& x, const View& w, bool for_update, bool on_hopper, bool drop);
@@ -175,6 +180,14 @@ class CudaBackend : public Backend {
         View row_flags;                       // u8 [1, L], where rows have exponents
         View candidates, counts, thresholds;  // top-k
     } head_;
+    // The baseline's, beside the head's positives: see renee.cu.
+    struct ReneeScratch {
+        View x16;         // f16 [P, D]
+        View dx;          // f32 [P, D]: the sum over all labels
+        View positive_z;  // f32, one a positive
+        View losses;      // f64, one a block
+        View report;      // ReneeReport
+    } renee_;
     std::vector<std::int64_t> positive_labels_;
     std::vector<std::int32_t> positive_samples_;
 };

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cuda_bf16.h>
+#include <cuda_fp16.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -13,6 +14,7 @@
 namespace elmo::cuda {
 
 using bf16 = __nv_bfloat16;
+using fp16 = __half;
 
 // Which elements a dropout keeps, as kernels take it.
 struct DropoutArgs {
@@ -32,11 +34,17 @@ __device__ __forceinline__ float load_float(const float* p, std::int64_t i) {
 __device__ __forceinline__ float load_float(const bf16* p, std::int64_t i) {
     return __bfloat162float(p[i]);
 }
+__device__ __forceinline__ float load_float(const fp16* p, std::int64_t i) {
+    return __half2float(p[i]);
+}
 __device__ __forceinline__ void store_float(float* p, std::int64_t i, float x) {
     p[i] = x;
 }
 __device__ __forceinline__ void store_float(bf16* p, std::int64_t i, float x) {
     p[i] = __float2bfloat16_rn(x);
+}
+__device__ __forceinline__ void store_float(fp16* p, std::int64_t i, float x) {
+    p[i] = __float2half_rn(x);
 }
 
 // Eight neighbouring elements as floats. The address must be a multiple of 16 bytes.
@@ -66,6 +74,25 @@ __device__ __forceinline__ void store8(float* p, const float (&v)[8]) {
 __device__ __forceinline__ void store8(bf16* p, const float (&v)[8]) {
     *reinterpret_cast<uint4*>(p) =
         make_uint4(pack2(v[0], v[1]), pack2(v[2], v[3]), pack2(v[4], v[5]), pack2(v[6], v[7]));
+}
+__device__ __forceinline__ void load8(const fp16* p, float (&v)[8]) {
+    const uint4 raw = *reinterpret_cast<const uint4*>(p);
+    const std::uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const float2 pair = __half22float2(reinterpret_cast<const __half2&>(words[i]));
+        v[2 * i] = pair.x;
+        v[2 * i + 1] = pair.y;
+    }
+}
+__device__ __forceinline__ void store8(fp16* p, const float (&v)[8]) {
+    std::uint32_t words[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const __half2 pair = __floats2half2_rn(v[2 * i], v[2 * i + 1]);
+        words[i] = reinterpret_cast<const std::uint32_t&>(pair);
+    }
+    *reinterpret_cast<uint4*>(p) = make_uint4(words[0], words[1], words[2], words[3]);
 }
 
 // V (1 or 8) neighbouring elements as they are stored: loaded early, unpacked where they are wanted.

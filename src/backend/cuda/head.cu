@@ -254,6 +254,8 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
     head_.x_logit = arena.allocate("scratch/head_logit_input", DType::kF32, padded, w.width);
     if (w.top_k > 0) reserve_ranking(arena, w);
     if (!w.training) return;
+    reserve_positives(arena, w);
+    if (w.renee) return reserve_renee(arena, w);
     const std::int64_t tiles = (w.labels + kLabelTile - 1) / kLabelTile;
     const std::int64_t chunks = std::clamp<std::int64_t>(w.chunks, 1, tiles);
     head_.x_update = arena.allocate("scratch/head_update_input", DType::kF32, padded, w.width);
@@ -263,15 +265,32 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
         "scratch/head_input_gradient_slices", DType::kF32,
         std::max(slices_for(w.labels, padded, w.width), hopper::slices_for(w.labels, padded, w.width)),
         std::max<std::int64_t>(w.batch, 1) * w.width);
-    head_.positive_labels =
-        arena.allocate("scratch/positive_labels", DType::kI64, 1, std::max<std::int64_t>(w.positives, 1));
-    head_.positive_samples =
-        arena.allocate("scratch/positive_samples", DType::kI32, 1, std::max<std::int64_t>(w.positives, 1));
     head_.tile_starts = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
     head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1,
                                   tiles * (padded / kBatchTile) * hopper::kLossParts);
     if (w.head_row_exponents)
         head_.row_flags = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
+}
+
+void CudaBackend::reserve_positives(Arena& arena, const Workload& w) {
+    head_.positive_labels =
+        arena.allocate("scratch/positive_labels", DType::kI64, 1, std::max<std::int64_t>(w.positives, 1));
+    head_.positive_samples =
+        arena.allocate("scratch/positive_samples", DType::kI32, 1, std::max<std::int64_t>(w.positives, 1));
+}
+
+void CudaBackend::send_positives(std::span<const Positive> positives) {
+    const auto count = static_cast<std::int64_t>(positives.size());
+    if (count > head_.positive_labels.size())
+        throw DeviceError("head: more positives in a batch than were planned for");
+    positive_labels_.resize(positives.size());
+    positive_samples_.resize(positives.size());
+    for (std::size_t i = 0; i < positives.size(); ++i) {
+        positive_labels_[i] = positives[i].label;
+        positive_samples_[i] = positives[i].sample;
+    }
+    send(head_.positive_labels.data, positive_labels_.data(), count * 8);
+    send(head_.positive_samples.data, positive_samples_.data(), count * 4);
 }
 
 bool CudaBackend::on_hopper(const HeadStep& op) const {
@@ -311,18 +330,9 @@ HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update, 
 HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     const std::int64_t labels = op.w_LD.rows, count = static_cast<std::int64_t>(op.positives.size());
     const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
-    if (count > head_.positive_labels.size())
-        throw DeviceError("head: more positives in a batch than were planned for");
     const bool on_hopper = this->on_hopper(op);
     HeadArgs a = stage_head(op.x_BD, op.w_LD, true, on_hopper, op.drops_weights());
-    positive_labels_.resize(op.positives.size());
-    positive_samples_.resize(op.positives.size());
-    for (std::size_t i = 0; i < op.positives.size(); ++i) {
-        positive_labels_[i] = op.positives[i].label;
-        positive_samples_[i] = op.positives[i].sample;
-    }
-    send(head_.positive_labels.data, positive_labels_.data(), count * 8);
-    send(head_.positive_samples.data, positive_samples_.data(), count * 4);
+    send_positives(op.positives);
     tile_starts_kernel<<<blocks_for(tiles + 1, kThreads), kThreads, 0, stream_>>>(
         head_.positive_labels.as<std::int64_t>(), static_cast<std::int32_t>(count), tiles,
         head_.tile_starts.as<std::int32_t>());

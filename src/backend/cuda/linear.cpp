@@ -18,6 +18,8 @@ cudaDataType_t type_of(DType dtype) {
     switch (dtype) {
         case DType::kBf16:
             return CUDA_R_16BF;
+        case DType::kF16:
+            return CUDA_R_16F;
         case DType::kE4M3:
             return CUDA_R_8F_E4M3;
         case DType::kE5M2:
@@ -54,10 +56,10 @@ std::int64_t in_steps(std::int64_t size) {
 
 bool Products::run(const Product& p, const View& workspace, const char* op) {
     const std::int64_t m = p.c.rows, n = p.c.cols, k = p.transpose_a ? p.a.rows : p.a.cols;
-    // With rows that are not whole pieces of 16 bytes, and when it adds to BF16, cuBLASLt rounds to BF16
+    // With rows that are not whole pieces of 16 bytes, and when it adds to 16 bits, cuBLASLt rounds to them
     // twice.
-    const bool bf16 = p.c.dtype == DType::kBf16;
-    if (bf16 && (p.accumulate || p.a.cols % 8 != 0 || p.b.cols % 8 != 0 || n % 8 != 0)) return false;
+    const bool short_c = size_of(p.c.dtype) == 2;
+    if (short_c && (p.accumulate || p.a.cols % 8 != 0 || p.b.cols % 8 != 0 || n % 8 != 0)) return false;
     const bool fp8 = p.scale_a != nullptr;
     cublasLtMatmulDescOpaque_t desc{};
     check(cublasLtMatmulDescInit(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F), op);
@@ -82,7 +84,8 @@ bool Products::run(const Product& p, const View& workspace, const char* op) {
     const std::int64_t kk = p.tokens == Product::Tokens::kK ? in_steps(k) : k;
     const int kind = biased | p.transpose_a << 2 | p.transpose_b << 3 | p.accumulate << 4 |
                      (p.a.dtype == DType::kBf16) << 5 | (p.c.dtype == DType::kBf16) << 6 | fp8 << 7 |
-                     (p.a.dtype == DType::kE5M2) << 8;
+                     (p.a.dtype == DType::kE5M2) << 8 | (p.a.dtype == DType::kF16) << 9 |
+                     (p.c.dtype == DType::kF16) << 10;
     const auto [place, is_new] = choices_.try_emplace(Key{km, n, kk, kind});
     Choice& choice = place->second;
     if (is_new) {

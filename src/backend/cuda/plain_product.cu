@@ -35,14 +35,20 @@ __global__ void product_kernel(const In* a, const In* b, Out* c, const In* bias,
 void plain_product(const Product& p, cudaStream_t stream, const char* op) {
     const std::int64_t m = p.c.rows, n = p.c.cols, k = p.transpose_a ? p.a.rows : p.a.cols;
     const dim3 grid(blocks_for(n, plain::kEdge), blocks_for(m, plain::kEdge));
-    with_type(p.a, [&](auto* a) {
+    const auto launch = [&](auto* a, auto* c) {
         using In = std::remove_pointer_t<decltype(a)>;
-        with_type(p.c, [&](auto* c) {
-            product_kernel<<<grid, kThreads, 0, stream>>>(
-                static_cast<const In*>(a), static_cast<const In*>(p.b.data), c,
-                static_cast<const In*>(p.bias.data), m, n, k, p.transpose_a, p.transpose_b, p.accumulate);
-        });
-    });
+        product_kernel<<<grid, kThreads, 0, stream>>>(
+            static_cast<const In*>(a), static_cast<const In*>(p.b.data), c,
+            static_cast<const In*>(p.bias.data), m, n, k, p.transpose_a, p.transpose_b, p.accumulate);
+    };
+    if (p.a.dtype == DType::kF16) {
+        if (p.c.dtype == DType::kF16)
+            launch(static_cast<fp16*>(p.a.data), static_cast<fp16*>(p.c.data));
+        else
+            launch(static_cast<fp16*>(p.a.data), p.c.as<float>());
+    } else {
+        with_type(p.a, [&](auto* a) { with_type(p.c, [&](auto* c) { launch(a, c); }); });
+    }
     check_launch(op);
 }
 

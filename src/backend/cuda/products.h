@@ -11,9 +11,9 @@
 
 namespace elmo::cuda {
 
-// c [m, n] = op(a) [m, k] op(b) [k, n] (+ c), row-major. Operands are BF16 or F32 (the same for both), c is
-// BF16 or F32; accumulation in FP32. Or operands are FP8, a E4M3 or E5M2 and b E4M3, b transposed and a not,
-// with a scale each, and sums keep the bits that FP8 instructions keep.
+// c [m, n] = op(a) [m, k] op(b) [k, n] (+ c), row-major. Operands are BF16, F32 (c is BF16 or F32) or F16
+// (c is F16 or F32), the same for both; accumulation in FP32. Or operands are FP8, a E4M3 or E5M2 and b E4M3,
+// b transposed and a not, with a scale each, and sums keep the bits that FP8 instructions keep.
 struct Product {
     View a, b, c;
     bool transpose_a = false, transpose_b = false;

@@ -7,6 +7,11 @@
 
 namespace elmo {
 
+// Columns of the logits of a batch: whole pieces of 16 bytes, as the products of a GPU want their rows.
+inline std::int64_t renee_columns(std::int64_t batch) {
+    return (batch + 7) / 8 * 8;
+}
+
 // With h() for rounding to FP16 (to nearest; beyond 65504 infinite) and sums in FP32:
 //   w16 = h(w),  x16 = h(x),  z = h(x16 w16)                    for all labels
 //   g16 = h(scale * (sigmoid(z) - y))                           in the place of z
@@ -22,7 +27,7 @@ struct ReneeStep {
     View w_LD;         // f32
     View momentum_LD;  // f32
     View w16_LD;       // f16, set
-    View g16_LB;       // f16, set
+    View g16_LP;       // f16, set; P = renee_columns(B), columns from B on are zeros
     View dw16_LD;      // f16, set
     View dw32_LD;      // f32, set unless skipped
     std::span<const Positive> positives;

@@ -48,7 +48,6 @@ class ReferenceBackend : public HostBackend {
 
     HeadStepResult head_step(const HeadStep& op) override;
     ReneeStepResult renee_step(const ReneeStep& op) override;
-    bool has_renee_step() const override { return true; }
     std::vector<TopK> head_topk(const HeadTopK& op) override;
 };
 

@@ -1,4 +1,5 @@
 // The baseline's step: see backend/ops/renee.h.
+#include <algorithm>
 #include <cmath>
 
 #include "backend/reference/reference_backend.h"
@@ -18,7 +19,8 @@ Fp16 half(double x) {
 
 ReneeStepResult ReferenceBackend::renee_step(const ReneeStep& op) {
     const std::int64_t labels = op.w_LD.rows, samples = op.x_BD.rows, width = op.x_BD.cols;
-    Fp16 *w16 = op.w16_LD.as<Fp16>(), *g16 = op.g16_LB.as<Fp16>(), *dw16 = op.dw16_LD.as<Fp16>();
+    const std::int64_t columns = op.g16_LP.cols;
+    Fp16 *w16 = op.w16_LD.as<Fp16>(), *g16 = op.g16_LP.as<Fp16>(), *dw16 = op.dw16_LD.as<Fp16>();
     float *w = op.w_LD.as<float>(), *momentum = op.momentum_LD.as<float>(), *dw32 = op.dw32_LD.as<float>();
     Matrix x(op.x_BD), dx(samples, width);
     for (double& value : x.values) value = to_float(half(value));
@@ -37,12 +39,13 @@ ReneeStepResult ReferenceBackend::renee_step(const ReneeStep& op) {
                 result.loss_sum +=
                     std::max(z, 0.0) - (positive ? z : 0.0) + std::log1p(std::exp(-std::abs(z)));
             const double p = positive ? -1 / (1 + std::exp(z)) : 1 / (1 + std::exp(-z));
-            const double g = to_float(g16[l * samples + b] = half(op.scale * p));
+            const double g = to_float(g16[l * columns + b] = half(op.scale * p));
             for (std::int64_t d = 0; d < width; ++d) {
                 dx(b, d) += g * to_float(w16[l * width + d]);
                 dw[static_cast<std::size_t>(d)] += g * x(b, d);
             }
         }
+        std::fill(g16 + l * columns + samples, g16 + (l + 1) * columns, Fp16{});
         for (std::int64_t d = 0; d < width; ++d) {
             dw16[l * width + d] = half(dw[static_cast<std::size_t>(d)]);
             result.skipped |= !std::isfinite(to_float(dw16[l * width + d]));
