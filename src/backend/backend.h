@@ -36,6 +36,7 @@ struct Workload {
     DType head_dtype = DType::kBf16;
     bool head_row_exponents = false;  // its grid has an exponent a row
     bool renee = false;               // the head's step is renee_step
+    bool head_packed = false;         // its weights are codes of fewer than 8 bits
     DType encoder_dtype = DType::kBf16;
     std::int64_t chunks = 1;
     std::int64_t top_k = 0;

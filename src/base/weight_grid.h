@@ -22,6 +22,9 @@ struct WeightGrid {
     constexpr bool used() const { return exponent_bits + mantissa_bits > 0; }
     // Sign included; without the exponents of rows.
     constexpr int bits() const { return 1 + exponent_bits + mantissa_bits; }
+    // Bytes of a row of that many codes (base/packed_codes.h), and the codes of a row of that many bytes.
+    constexpr std::int64_t packed_bytes(std::int64_t width) const { return width * bits() / 8; }
+    constexpr std::int64_t packed_width(std::int64_t bytes) const { return bytes * 8 / bits(); }
     // Whether BF16 holds every number of the grid; FP32 does always.
     constexpr bool fits_bf16() const {
         return mantissa_bits <= 7 && (row_scaled || 1 - bias - mantissa_bits >= -133);
@@ -32,8 +35,10 @@ struct WeightGrid {
 // All of BF16's finite numbers.
 inline constexpr WeightGrid kBf16Grid{8, 7, 127};
 
-// The grid that 8-bit codes with an exponent a row are stored for: precision e2m5.
+// The grids whose codes are stored, with an exponent a row: precision e2m5, e2m3 and e2m1.
 inline constexpr WeightGrid kE2M5Grid{2, 5, 1, true};
+inline constexpr WeightGrid kE2M3Grid{2, 3, 1, true};
+inline constexpr WeightGrid kE2M1Grid{2, 1, 1, true};
 
 inline constexpr int kRowExponentLimit = 60;  // of either sign
 // A row's exponent as it is stored, in a byte.
@@ -113,8 +118,8 @@ constexpr float round_to_grid(const GridRow& row, float x, bool nearest, std::ui
     return std::bit_cast<float>(std::bit_cast<std::uint32_t>(inside ? size : row.max) | sign);
 }
 
-// The 8-bit codes of a grid of 8 bits: sign, exponent, mantissa. Numbers and codes of a row; encoding takes
-// numbers that are on its grid.
+// The codes of a grid of at most 8 bits: the sign in bit 7, exponent and mantissa at the bottom. Numbers and
+// codes of a row; encoding takes numbers that are on its grid.
 constexpr float decode_grid_code(const GridRow& row, std::uint32_t code) {
     const std::uint32_t size = code & 0x7fu, field = size >> row.mantissa_bits;
     const std::uint32_t digits =

@@ -86,6 +86,11 @@ void check_max_memory(const std::string& value) {
     if (bytes <= 0) refuse("max_memory", "a size above 0 such as 8GiB", fmt::format("'{}'", quoted(value)));
 }
 
+// Codes with an exponent a row.
+bool is_code_name(const std::string& precision) {
+    return precision == "e2m5" || precision == "e2m3" || precision == "e2m1";
+}
+
 void check_head_kahan(const Config& c) {
     double share_of_labels = 0;
     try {
@@ -97,7 +102,7 @@ void check_head_kahan(const Config& c) {
     const std::string found = fmt::format("'{}'", quoted(c.head_kahan));
     if (c.precision == "fp32")
         refuse("head_kahan", "0 with precision fp32, whose updates are not rounded to fewer bits", found);
-    if (is_grid_name(c.precision) || c.precision == "e2m5")
+    if (is_grid_name(c.precision) || is_code_name(c.precision))
         refuse("head_kahan",
                fmt::format("0 with precision {}; bf16, fp8 and e3m4 can be compensated", c.precision), found);
     if (c.head_rounding == "nearest")
@@ -150,11 +155,11 @@ void validate(const Config& c) {
         parse_grid(c.precision);
     else
         one_of("precision", c.precision,
-               {"auto", "fp32", "bf16", "fp8", "e3m4", "e2m5", "renee", "exmy:E,M"});
+               {"auto", "fp32", "bf16", "fp8", "e3m4", "e2m5", "e2m3", "e2m1", "renee", "exmy:E,M"});
     one_of("head_rounding", c.head_rounding, {"stochastic", "nearest"});
     one_of("head_noise", c.head_noise, {"independent", "paired", "shared", "steps"});
     if (c.head_rounding == "nearest" &&
-        (c.precision == "auto" || c.precision == "fp8" || c.precision == "e3m4" || c.precision == "e2m5"))
+        (c.precision == "auto" || c.precision == "fp8" || c.precision == "e3m4" || is_code_name(c.precision)))
         refuse("head_rounding nearest",
                "precision bf16 or exmy:E,M (e3m4 is exmy:3,4,7, e2m5 is exmy:2,5,row)", c.precision);
     check_head_kahan(c);

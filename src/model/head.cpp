@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/packed_codes.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "model/streams.h"
@@ -22,10 +23,10 @@ HeadFormat head_format(const std::string& precision) {
     if (precision == "bf16") return DType::kBf16;
     if (precision == "fp8") return DType::kE4M3;
     if (precision == "e3m4") return DType::kE3M4;
-    if (precision == "e2m5") {
+    for (const WeightGrid& grid : {kE2M5Grid, kE2M3Grid, kE2M1Grid}) {
         HeadFormat format = DType::kU8;
-        format.grid = kE2M5Grid;
-        return format;
+        format.grid = grid;
+        if (precision == precision_of(format)) return format;
     }
     if (is_grid_name(precision)) {
         HeadFormat format;
@@ -34,8 +35,9 @@ HeadFormat head_format(const std::string& precision) {
         return format;
     }
     if (precision == "renee") return DType::kF32;
-    throw ConfigError(fmt::format("precision '{}': expected fp32, bf16, fp8, e3m4, e2m5, renee or exmy:E,M",
-                                  quoted(precision)));
+    throw ConfigError(
+        fmt::format("precision '{}': expected fp32, bf16, fp8, e3m4, e2m5, e2m3, e2m1, renee or exmy:E,M",
+                    quoted(precision)));
 }
 
 HeadFormat head_format(const Config& config) {
@@ -56,7 +58,8 @@ HeadFormat head_format(const Config& config) {
 }
 
 std::string precision_of(const HeadFormat& format) {
-    if (format.dtype == DType::kU8) return "e2m5";
+    if (format.dtype == DType::kU8)
+        return fmt::format("e{}m{}", format.grid.exponent_bits, format.grid.mantissa_bits);
     if (!format.same_numbers(format.dtype)) return grid_name(format.grid);
     switch (format.dtype) {
         case DType::kF32:
@@ -88,7 +91,12 @@ Head::Head(std::int64_t labels, std::int64_t width, const HeadFormat& format, st
         throw ConfigError(
             fmt::format("a head needs labels, width and chunks of at least 1, found {}, {} and {}", labels,
                         width, chunks));
-    pieces_ = {{0, {nullptr, format.dtype, labels, width}}};
+    if (format.is_packed() && width % kCodeGroup != 0)
+        throw ConfigError(fmt::format(
+            "width: expected a multiple of {} with precision {}, whose weights share bytes, found {}; {} has "
+            "the same weights at any width",
+            kCodeGroup, precision_of(format), width, grid_name(format.grid)));
+    pieces_ = {{0, {nullptr, format.dtype, labels, format.stored_columns(width)}}};
 }
 
 std::int64_t Head::mapped_bytes() const {
@@ -99,7 +107,7 @@ std::int64_t Head::mapped_bytes() const {
 }
 
 void Head::allocate(Arena& arena) {
-    pieces_ = {{0, arena.allocate("head/weights", format_.dtype, labels_, width_)}};
+    pieces_ = {{0, arena.allocate("head/weights", format_.dtype, labels_, format_.stored_columns(width_))}};
     if (format_.grid.row_scaled)
         pieces_.front().exponents = row_exponents_ =
             arena.allocate("head/row_exponents", DType::kU8, labels_, 1);

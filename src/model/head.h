@@ -1,8 +1,9 @@
 // The classifier head: W [L, D] in one of the storage formats, its step, its top-k and its files.
 //
 // Files: head-00001-of-000NN.safetensors, each with one tensor "weight", rows [first_row, ...) of W; the
-// metadata says which, and the grid where the weights lie on one; "row_exponents" beside it where that has
-// them. At training W lies in the arena; at prediction the pieces of W are the mapped files.
+// metadata says which, and the grid where the weights lie on one or are its codes; "row_exponents" beside it
+// where that has them. Codes of fewer than 8 bits are packed (base/packed_codes.h): rows are then bytes. At
+// training W lies in the arena; at prediction the pieces of W are the mapped files.
 #pragma once
 
 #include <filesystem>
@@ -25,14 +26,20 @@ struct HeadFormat {
     NoiseKind noise = NoiseKind::kIndependent;
 
     HeadFormat(DType stored = DType::kBf16) : dtype(stored) {}  // NOLINT: a dtype is a format
+    bool is_packed() const { return dtype == DType::kU8 && grid.bits() < 8; }
+    // Elements of the dtype that a row of weights takes.
+    std::int64_t stored_columns(std::int64_t width) const {
+        return is_packed() ? grid.packed_bytes(width) : width;
+    }
+    std::int64_t row_bytes(std::int64_t width) const { return stored_columns(width) * size_of(dtype); }
     // The same numbers, however they are rounded.
     bool same_numbers(const HeadFormat& other) const;
 };
 
 // Of precision, head_rounding and head_noise. ConfigError where they do not go together.
 HeadFormat head_format(const Config& config);
-// "fp32", "bf16", "fp8", "e3m4", "e2m5", "exmy:..." and back; "renee" is FP32 too; ConfigError for another
-// name.
+// "fp32", "bf16", "fp8", "e3m4", "e2m5", "e2m3", "e2m1", "exmy:..." and back; "renee" is FP32 too;
+// ConfigError for another name.
 HeadFormat head_format(const std::string& precision);
 std::string precision_of(const HeadFormat& format);
 
@@ -46,7 +53,8 @@ class Head {
   public:
     static constexpr std::int64_t kShardBytes = std::int64_t{2} << 30;
 
-    // chunks: label chunks of a step; results do not depend on it.
+    // chunks: label chunks of a step; results do not depend on it. ConfigError where the format cannot hold
+    // rows of this width.
     Head(std::int64_t labels, std::int64_t width, const HeadFormat& format, std::int64_t chunks,
          Backend& backend, const HeadExtras& extras = {});
     // For prediction: W stays in the mapped files, nothing is copied. DataError names the file and what is
@@ -114,7 +122,7 @@ HeadFormat stored_head_format(const std::filesystem::path& folder);
 std::vector<float> read_head_rows(const std::filesystem::path& folder, std::span<const std::int64_t> rows);
 
 // Writes to `to` a head of the rows `kept` (ascending) of the one in `from`, bit for bit, followed by those
-// of `added` (empty, or of the same dtype and width; in the backend's memory) with their exponents where the
+// of `added` (empty, or of the same format and width; in the backend's memory) with their exponents where the
 // format has them.
 void rewrite_head(const std::filesystem::path& from, std::span<const std::int64_t> kept, Backend& backend,
                   View added, View added_exponents, const std::filesystem::path& to,

@@ -8,6 +8,7 @@
 #include <map>
 
 #include "base/minifloat.h"
+#include "base/packed_codes.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "model/head.h"
@@ -27,7 +28,10 @@ fs::path shard_path(const fs::path& folder, std::int64_t index, std::int64_t cou
 
 Metadata format_metadata(const HeadFormat& format) {
     if (format.dtype == DType::kU8)
-        return {{"format", "e2m5"}, {"exponent_bits", "2"}, {"mantissa_bits", "5"}, {"bias", "1"}};
+        return {{"format", precision_of(format)},
+                {"exponent_bits", std::to_string(format.grid.exponent_bits)},
+                {"mantissa_bits", std::to_string(format.grid.mantissa_bits)},
+                {"bias", std::to_string(format.grid.bias)}};
     if (!format.same_numbers(format.dtype)) return {{"format", grid_name(format.grid)}};
     if (format.dtype == DType::kE3M4)
         return {{"format", "e3m4"}, {"exponent_bits", "3"}, {"mantissa_bits", "4"}, {"bias", "7"}};
@@ -69,15 +73,21 @@ struct Shard {
 HeadFormat stored_format(const SafeTensors& file, const TensorInfo& tensor) {
     if (tensor.dtype == "U8") {
         const auto said = file.metadata().find("format");
-        const bool e2m5 = said != file.metadata().end() && said->second == "e2m5";
-        const HeadFormat format = head_format(e2m5 ? "e2m5" : "e3m4");
+        HeadFormat format = DType::kE3M4;
+        for (const char* codes : {"e2m5", "e2m3", "e2m1"})
+            if (said != file.metadata().end() && said->second == codes) format = head_format(codes);
         for (const auto& [key, value] : format_metadata(format)) {
             const auto found = file.metadata().find(key);
             if (found == file.metadata().end() || found->second != value)
-                throw DataError(fmt::format(
-                    "{}: 8-bit codes with metadata \"{}\": expected \"{}\", found {}", file.file(), key,
-                    value, found == file.metadata().end() ? "nothing" : quoted(found->second)));
+                throw DataError(
+                    fmt::format("{}: codes with metadata \"{}\": expected \"{}\", found {}", file.file(), key,
+                                value, found == file.metadata().end() ? "nothing" : quoted(found->second)));
         }
+        if (format.is_packed() && tensor.shape[1] % format.grid.bits() != 0)
+            throw DataError(fmt::format(
+                "{}: tensor '{}' of {}: expected rows of a multiple of {} bytes ({} weights each), found {}",
+                file.file(), kTensor, precision_of(format), format.grid.bits(), kCodeGroup,
+                tensor.shape_text()));
         return format;
     }
     const auto dtype = dtype_from_safetensors(tensor.dtype);
@@ -133,7 +143,9 @@ std::vector<Shard> open_shards(const fs::path& folder) {
                 "{}: metadata \"first_row\": expected {}, found {}: are all shards of one save?", file.file(),
                 next_row, first == file.metadata().end() ? "nothing" : quoted(first->second)));
         const HeadFormat format = stored_format(file, tensor);
-        const std::int64_t rows = tensor.shape[0], width = tensor.shape[1];
+        const std::int64_t rows = tensor.shape[0], width = format.is_packed()
+                                                               ? format.grid.packed_width(tensor.shape[1])
+                                                               : tensor.shape[1];
         const std::byte* data = tensor.data.data();
         if (!shards.empty() && (!shards.front().format.same_numbers(format) || shards.front().width != width))
             throw DataError(fmt::format(
@@ -155,15 +167,16 @@ std::vector<Shard> open_shards(const fs::path& folder) {
 template <class WriteRows>
 void write_shards(const fs::path& folder, const HeadFormat& format, std::int64_t labels, std::int64_t width,
                   std::int64_t shard_bytes, const WriteRows& write_rows) {
-    const std::int64_t most = std::max<std::int64_t>(shard_bytes / (width * size_of(format.dtype)), 1);
+    const std::int64_t most = std::max<std::int64_t>(shard_bytes / format.row_bytes(width), 1);
     const std::int64_t count = (labels + most - 1) / most;
     for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t first = labels * i / count, last = labels * (i + 1) / count;
         Metadata metadata = format_metadata(format);
         metadata["first_row"] = std::to_string(first);
         metadata["labels"] = std::to_string(labels);
-        std::vector<TensorSpec> tensors = {
-            {kTensor, std::string(safetensors_dtype(format.dtype)), {last - first, width}}};
+        std::vector<TensorSpec> tensors = {{kTensor,
+                                            std::string(safetensors_dtype(format.dtype)),
+                                            {last - first, format.stored_columns(width)}}};
         if (format.grid.row_scaled) tensors.push_back({kExponents, "U8", {last - first}});
         SafeTensorsWriter writer(shard_path(folder, i, count), tensors, metadata);
         write_rows(writer, first, last);
@@ -180,7 +193,7 @@ void for_each_run(const std::vector<Shard>& shards, const fs::path& folder,
     if (!rows.empty() && (rows.front() < 0 || rows.back() >= stored))
         throw DataError(fmt::format("{}: expected rows of a head of {} labels, found row {}", folder.string(),
                                     stored, rows.front() < 0 ? rows.front() : rows.back()));
-    const std::int64_t row_bytes = shards.front().width * size_of(shards.front().format.dtype);
+    const std::int64_t row_bytes = shards.front().format.row_bytes(shards.front().width);
     std::size_t shard = 0;
     for (std::size_t i = 0; i < rows.size();) {
         while (rows[i] >= shards[shard].first_row + shards[shard].rows) ++shard;
@@ -278,7 +291,7 @@ void Head::load_rows(const fs::path& folder, std::span<const std::int64_t> rows)
 void Head::assign(std::span<const float> values_LD) {
     assert(mapped_.empty() && static_cast<std::int64_t>(values_LD.size()) == labels_ * width_);
     const std::int64_t each = size_of(format_.dtype);
-    std::vector<std::byte> row(static_cast<std::size_t>(width_ * each));
+    std::vector<std::byte> row(static_cast<std::size_t>(format_.row_bytes(width_)));
     for (std::int64_t l = 0; l < labels_; ++l) {
         const auto values =
             values_LD.subspan(static_cast<std::size_t>(l * width_), static_cast<std::size_t>(width_));
@@ -292,7 +305,8 @@ void Head::assign(std::span<const float> values_LD) {
             const float rounded =
                 format_.grid.used() ? round_to_grid(grid, value, true, 0, saturated) : value;
             if (format_.dtype == DType::kU8)
-                row[static_cast<std::size_t>(d)] = static_cast<std::byte>(encode_grid_code(grid, rounded));
+                put_code(reinterpret_cast<std::uint8_t*>(row.data()), format_.grid.bits(), d,
+                         encode_grid_code(grid, rounded));
             else
                 encode(format_.dtype, rounded, row.data() + d * each);
         }
@@ -312,6 +326,7 @@ std::vector<float> read_head_rows(const fs::path& folder, std::span<const std::i
     std::vector<float> values(rows.size() * static_cast<std::size_t>(width));
     for_each_run(shards, folder, rows,
                  [&](std::int64_t i, std::int64_t count, const std::byte* bytes, const std::byte* exponents) {
+                     const auto* codes = reinterpret_cast<const std::uint8_t*>(bytes);
                      for (std::int64_t j = 0; j < count * width; ++j) {
                          float& value = values[static_cast<std::size_t>(i * width + j)];
                          if (format.dtype != DType::kU8) {
@@ -320,7 +335,8 @@ std::vector<float> read_head_rows(const fs::path& folder, std::span<const std::i
                          }
                          const auto exponent = static_cast<std::uint8_t>(exponents[j / width]);
                          value = decode_grid_code(grid_row(format.grid, decode_row_exponent(exponent)),
-                                                  static_cast<std::uint32_t>(bytes[j]));
+                                                  code_at(codes + j / width * format.row_bytes(width),
+                                                          format.grid.bits(), j % width));
                      }
                  });
     return values;
@@ -331,9 +347,9 @@ void rewrite_head(const fs::path& from, std::span<const std::int64_t> kept, Back
     const std::vector<Shard> shards = open_shards(from);
     const HeadFormat format = shards.front().format;
     const std::int64_t width = shards.front().width, old = static_cast<std::int64_t>(kept.size());
-    const std::int64_t more = added.empty() ? 0 : added.rows, row_bytes = width * size_of(format.dtype);
+    const std::int64_t more = added.empty() ? 0 : added.rows, row_bytes = format.row_bytes(width);
     const bool exponents = format.grid.row_scaled;
-    assert(more == 0 || (added.dtype == format.dtype && added.cols == width));
+    assert(more == 0 || (added.dtype == format.dtype && added.cols == format.stored_columns(width)));
     assert(more == 0 || !exponents || added_exponents.rows == more);
     write_shards(
         to, format, old + more, width, shard_bytes,
@@ -381,8 +397,9 @@ Head Head::map(const fs::path& folder, Backend& backend) {
             throw DataError(fmt::format("{}: tensor '{}' is not aligned to its elements: save the head again",
                                         shard.file.file(), kTensor));
         // Nobody writes through the view: a mapped head has no step.
-        head.pieces_.push_back(
-            {shard.first_row, {const_cast<std::byte*>(shard.data), dtype, shard.rows, shard.width}});
+        head.pieces_.push_back({shard.first_row,
+                                {const_cast<std::byte*>(shard.data), dtype, shard.rows,
+                                 shard.format.stored_columns(shard.width)}});
         if (shard.exponents != nullptr)
             head.pieces_.back().exponents = {const_cast<std::byte*>(shard.exponents), DType::kU8, shard.rows,
                                              1};

@@ -75,10 +75,11 @@ BarChart chart_of(std::size_t kind, const std::map<std::int64_t, HeadProbe::Hist
 Study histogram_study(const StudyRequest& request) {
     Config config = request.config;
     if (config.data.empty()) throw ConfigError("data: expected a data set to train on, found none");
-    if (config.precision == "e2m5")
+    if (config.precision == "e2m5" || config.precision == "e2m3" || config.precision == "e2m1")
         throw ConfigError(
-            "precision: expected one whose weights are read without their row, found e2m5; exmy:2,5,row has "
-            "the same weights");
+            fmt::format("precision: expected one whose weights are read without their row, found {}; "
+                        "exmy:2,{},row has the same weights",
+                        config.precision, config.precision.back()));
     if (config.precision == "renee")
         throw ConfigError(
             "precision: expected a storage of the classifier weights, found renee: the histogram computes "

@@ -179,7 +179,7 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
         phases.push_back({"head",
                           session.renee() != nullptr
                               ? renee_step_cost(shape.labels, spec.width, shape.batch)
-                              : head_step_cost(shape.labels, spec.width, shape.batch, session.head().dtype()),
+                              : head_step_cost(session.head(), shape.batch),
                           [&] { head_step(); }});
     phases.push_back({"encoder backward and update",
                       encoder_backward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
@@ -208,7 +208,7 @@ void bench_predict(const Config& config, BenchResult& result) {
     const RandomBatch batch(shape.batch, shape.longest, spec.vocab, 0);
     const TextBatch texts{batch.tokens, batch.offsets};
     View embed_BD;
-    Cost ranking = head_step_cost(shape.labels, spec.width, shape.batch, session.head().dtype());
+    Cost ranking = head_step_cost(session.head(), shape.batch);
     ranking.flops /= 3;
     ranking.bytes = static_cast<double>(session.head().weights().bytes());
     measure(session.backend(),
@@ -238,6 +238,7 @@ void bench_head(const Config& config, BenchResult& result) {
     const HeadFormat format = head_format(config);
     workload.head_dtype = format.dtype;
     workload.head_row_exponents = format.grid.row_scaled;
+    workload.head_packed = format.is_packed();
     workload.positives = workload.batch * kPositivesPerText;
     workload.chunks = config.chunks > 0 ? config.chunks : backend->preferred_chunks(workload);
     Head head(config.labels, width, format, workload.chunks, *backend,
@@ -270,7 +271,7 @@ void bench_head(const Config& config, BenchResult& result) {
     const RandomBatch batch(workload.batch, 1, 2, config.labels);
     std::uint64_t step = 0;
     measure(*backend,
-            {{"head", head_step_cost(config.labels, width, workload.batch, head.dtype()),
+            {{"head", head_step_cost(head, workload.batch),
               [&] {
                   head.step(x_BD, batch.positives, static_cast<float>(config.head_lr),
                             static_cast<float>(config.head_weight_decay), config.seed, ++step, false, dx_BD);

@@ -40,11 +40,11 @@ Cost encoder_backward_cost(const Encoder& encoder, std::int64_t batch, std::int6
     return {2 * forward.flops, forward.bytes + update};
 }
 
-Cost head_step_cost(std::int64_t labels, std::int64_t width, std::int64_t batch, DType dtype) {
-    const double weights = static_cast<double>(labels) * static_cast<double>(width);
-    const double inputs = static_cast<double>(batch) * static_cast<double>(width);
-    return {6 * weights * static_cast<double>(batch),
-            2 * weights * static_cast<double>(size_of(dtype)) + 6 * inputs};
+Cost head_step_cost(const Head& head, std::int64_t batch) {
+    const auto labels = static_cast<double>(head.labels()), width = static_cast<double>(head.width());
+    const auto texts = static_cast<double>(batch);
+    return {6 * labels * width * texts,
+            2 * labels * static_cast<double>(head.format().row_bytes(head.width())) + 6 * texts * width};
 }
 
 Cost renee_step_cost(std::int64_t labels, std::int64_t width, std::int64_t batch) {

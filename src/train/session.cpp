@@ -48,6 +48,7 @@ Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& 
     head_format_ = head_ ? head_->format() : head_format(config);
     workload_.head_dtype = head_format_.dtype;
     workload_.head_row_exponents = head_format_.grid.row_scaled;
+    workload_.head_packed = head_format_.is_packed();
     workload_.positives = shape.positives;
     workload_.top_k = shape.top_k;
     workload_.training = shape.training;

@@ -173,18 +173,19 @@ TEST(Grid, RowExponentsMoveWhereTheyMust) {
     EXPECT_EQ(decode_row_exponent(encode_row_exponent(-60)), -60);
 }
 
-TEST(Grid, CodesOfEightBits) {
-    for (const Case& c :
-         {Case{kE2M5Grid, 0}, Case{kE2M5Grid, -9}, Case{{3, 4, 7}}, Case{{0, 7, 0, true}, 3}}) {
+TEST(Grid, CodesOfAtMostEightBits) {
+    for (const Case& c : {Case{kE2M5Grid, 0}, Case{kE2M5Grid, -9}, Case{{3, 4, 7}}, Case{{0, 7, 0, true}, 3},
+                          Case{kE2M3Grid, -4}, Case{kE2M1Grid, 2}, Case{{0, 3, 0, true}, -1}}) {
         const std::vector<double> values = numbers(c);
         const GridRow row = grid_row(c.grid, c.row_exponent);
-        ASSERT_EQ(values.size(), 128u);
-        for (std::uint32_t code = 0; code < 256; ++code) {
-            const float x = decode_grid_code(row, code);
-            EXPECT_EQ(std::abs(x), values[code & 127]) << code;
-            EXPECT_EQ(std::signbit(x), code > 127) << code;
-            EXPECT_EQ(encode_grid_code(row, x), code);
-        }
+        ASSERT_EQ(values.size(), 1u << (c.grid.bits() - 1));
+        for (std::uint32_t size = 0; size < values.size(); ++size)
+            for (const std::uint32_t code : {size, size | 128u}) {
+                const float x = decode_grid_code(row, code);
+                EXPECT_EQ(std::abs(x), values[size]) << code;
+                EXPECT_EQ(std::signbit(x), code > 127) << code;
+                EXPECT_EQ(encode_grid_code(row, x), code);
+            }
     }
 }
 

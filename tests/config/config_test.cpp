@@ -308,13 +308,13 @@ TEST(Validate, RefusesModesOfTheHeadThatDoNotGoTogether) {
         for (const auto& [key, value] : options) set_option(config, key, value);
         return message_of([&] { validate(config); });
     };
-    for (const char* precision : {"fp32", "e2m5", "exmy:2,5,row", "exmy:3,12,5", "renee"})
+    for (const char* precision : {"fp32", "e2m5", "e2m3", "e2m1", "exmy:2,5,row", "exmy:3,12,5", "renee"})
         EXPECT_EQ(with({{"precision", precision}, {"head_kahan", "5%"}}).rfind("head_kahan: expected 0", 0),
                   0u)
             << precision;
     EXPECT_EQ(with({{"head_rounding", "nearest"}, {"head_kahan", "5%"}}).rfind("head_kahan: expected 0", 0),
               0u);
-    for (const char* precision : {"auto", "fp8", "e3m4", "e2m5"})
+    for (const char* precision : {"auto", "fp8", "e3m4", "e2m5", "e2m3", "e2m1"})
         EXPECT_EQ(with({{"precision", precision}, {"head_rounding", "nearest"}}).rfind("head_rounding", 0),
                   0u)
             << precision;
@@ -333,7 +333,8 @@ TEST(Validate, MessageNamesTheNearest) {
     Config config;
     config.precision = "b16";
     EXPECT_EQ(message_of([&] { validate(config); }),
-              "precision: expected one of auto, fp32, bf16, fp8, e3m4, e2m5, renee, exmy:E,M, found 'b16' "
+              "precision: expected one of auto, fp32, bf16, fp8, e3m4, e2m5, e2m3, e2m1, renee, exmy:E,M, "
+              "found 'b16' "
               "(did you mean 'bf16'?)");
     config = Config();
     config.batch_size = 0;

@@ -105,7 +105,7 @@ class Labels : public ::testing::Test {
 };
 
 TEST_F(Labels, AddedFromTheirTextTheOthersKeepEveryBit) {
-    for (const char* precision : {"fp32", "bf16", "fp8", "e3m4"}) {
+    for (const char* precision : {"fp32", "bf16", "fp8", "e3m4", "e2m3"}) {
         train_run(precision);
         const LabelChange change = add_labels(run(), temp / "new.txt", change_config());
         EXPECT_EQ(change.labels_before, kOld);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 
 #include "base/text_util.h"
 #include "elmo/elmo.h"
@@ -48,6 +49,37 @@ TEST(Plan, CountsTheWeightsOfTheHeadOnceInTheirFormat) {
         for (const Segment& segment : plan_memory(config).segments)
             if (segment.name.rfind("head/", 0) == 0) head += segment.bytes;
         EXPECT_EQ(head, 64000 * bytes) << precision;
+    }
+}
+
+// Packed codes and a byte a row, on any device; a GPU has a bounded piece of them in BF16 besides.
+TEST(Plan, PackedWeightsTakeTheirBits) {
+    Config config;
+    config.labels = 1024 * 1024;
+    config.width = 64;
+    config.vocab_size = 100;
+    config.batch_size = 8;
+    const auto check = [&](const char* precision, std::int64_t bits) {
+        config.precision = precision;
+        std::map<std::string, std::int64_t> bytes;
+        for (const Segment& segment : plan_memory(config).segments) bytes[segment.name] = segment.bytes;
+        EXPECT_EQ(bytes["head/weights"], config.labels * 8 * bits) << precision;
+        EXPECT_EQ(bytes["head/row_exponents"], config.labels);
+        EXPECT_EQ(bytes["scratch/head_expanded_weights"] > 0, config.device == "cuda" && bits < 8);
+        EXPECT_LE(bytes["scratch/head_expanded_weights"], std::int64_t{32} << 20);
+    };
+    for (const auto& [precision, bits] : {std::pair("e2m5", 8), std::pair("e2m3", 6), std::pair("e2m1", 4)})
+        check(precision, bits);
+    config.width = 20;
+    EXPECT_NE(message_of<ConfigError>([&] { plan_memory(config); }).find("multiple of 8"), std::string::npos);
+    config.width = 64;
+    config.device = "cuda";
+    try {
+        for (const auto& [precision, bits] :
+             {std::pair("e2m5", 8), std::pair("e2m3", 6), std::pair("e2m1", 4)})
+            check(precision, bits);
+    } catch (const ConfigError& error) {
+        GTEST_SKIP() << error.what();  // a build without CUDA
     }
 }
 

@@ -296,7 +296,7 @@ TEST_F(Refine, LeavesTheModesOfTheRunBehind) {
     config.overwrite = true;
     config.weight_dropout = 0.2;
     config.head_noise = "steps";
-    for (const char* precision : {"e3m4", "e2m5"}) {
+    for (const char* precision : {"e3m4", "e2m5", "e2m3"}) {
         config.precision = precision;
         config.head_kahan = config.precision == "e3m4" ? "20%" : "0";
         train(config, stop);

@@ -26,7 +26,7 @@ Config resume_config(const TempFolder& temp, const std::string& out) {
 }
 
 // Codes of 8 bits; weights on a grid, whose rows have exponents that move and whose noise runs over the
-// steps.
+// steps; such weights, packed.
 class Resume : public ::testing::TestWithParam<const char*> {
   protected:
     static Config config_of(const TempFolder& temp, const std::string& out) {
@@ -36,8 +36,8 @@ class Resume : public ::testing::TestWithParam<const char*> {
         return config;
     }
 };
-INSTANTIATE_TEST_SUITE_P(Formats, Resume, ::testing::Values("e3m4", "exmy:0,4,row"),
-                         [](const auto& p) { return std::string(p.index == 0 ? "e3m4" : "grid"); });
+INSTANTIATE_TEST_SUITE_P(Formats, Resume, ::testing::Values("e3m4", "exmy:0,4,row", "e2m3"),
+                         [](const auto& p) { return std::string(p.index == 1 ? "grid" : p.param); });
 
 TEST_P(Resume, KilledRunEndsWithTheSameBytes) {
     set_log_level(LogLevel::kQuiet);

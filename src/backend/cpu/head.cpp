@@ -102,15 +102,16 @@ template <class Op>
 LoadedRows load_rows(const Op& op, std::int64_t begin, std::int64_t count, bool bf16, float* buffer,
                      float* row) {
     const View rows = op.w_LD.slice(begin, begin + count);
+    const std::int64_t width = op.x_BD.cols;
     if (bf16 && rows.dtype == DType::kBf16) return {nullptr, rows.template as<Bf16>()};
     auto* buffer16 = reinterpret_cast<Bf16*>(buffer);
     if (rows.dtype == DType::kU8) {
         for (std::int64_t l = 0; l < count; ++l) {
             const GridRow grid =
                 grid_row(op.grid, decode_row_exponent(op.row_exponents_L1.codes()[begin + l]));
-            float* to = bf16 ? row : buffer + l * rows.cols;
-            decode_row(grid, rows.codes() + l * rows.cols, to, rows.cols);
-            if (bf16) float_to_bf16(row, buffer16 + l * rows.cols, rows.cols);
+            float* to = bf16 ? row : buffer + l * width;
+            decode_row(grid, op.grid.bits(), rows.codes() + l * rows.cols, to, width);
+            if (bf16) float_to_bf16(row, buffer16 + l * width, width);
         }
     } else if (bf16) {
         decode_bf16(format_of(rows.dtype), rows.codes(), buffer16, rows.size());
@@ -279,7 +280,7 @@ class Tile {
             }
         }
         if (op_.w_LD.dtype == DType::kU8)
-            encode_row(grid, v, op_.w_LD.codes() + label * width_, width_);
+            encode_row(grid, op_.grid.bits(), v, op_.w_LD.codes() + label * op_.w_LD.cols, width_);
         else
             store_floats(v, op_.w_LD, label * width_, width_);
         return saturations;

@@ -112,7 +112,7 @@ void CpuBackend::update_tensor(const AdamWUpdate& op) {
 }
 
 void CpuBackend::fill_normal(const FillNormal& op) {
-    const std::int64_t cols = op.w.cols;
+    const std::int64_t cols = op.width();
     parallel_ranges(op.w.rows, 64, [&](std::int64_t begin, std::int64_t end) {
         std::vector<std::uint16_t> noise(static_cast<std::size_t>(noise_row_capacity(cols)));
         std::vector<std::uint32_t> words(static_cast<std::size_t>(noise_row_capacity(4 * cols) / 2));
@@ -135,7 +135,7 @@ void CpuBackend::fill_normal(const FillNormal& op) {
                 const GridRow grid = grid_row(op.grid, exponent);
                 (void)round_row(grid, false, noise.data(), x.data(), cols);
                 if (op.w.dtype == DType::kU8)
-                    encode_row(grid, x.data(), op.w.codes() + row * cols, cols);
+                    encode_row(grid, op.grid.bits(), x.data(), op.w.codes() + row * op.w.cols, cols);
                 else
                     store_floats(x.data(), op.w, row * cols, cols);
                 continue;

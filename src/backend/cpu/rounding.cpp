@@ -1,8 +1,10 @@
 #include "backend/cpu/rounding.h"
 
+#include <algorithm>
 #include <bit>
 
 #include "backend/cpu/clones.h"
+#include "base/packed_codes.h"
 
 namespace elmo::cpu {
 namespace {
@@ -70,14 +72,49 @@ ELMO_CLONES std::int64_t round_row(const GridRow& grid, bool nearest, const std:
     return saturated;
 }
 
-ELMO_CLONES void decode_row(const GridRow& grid, const std::uint8_t* codes, float* to, std::int64_t count) {
+namespace {
+
+ELMO_CLONES void decode_codes(const GridRow& grid, const std::uint8_t* codes, float* to, std::int64_t count) {
     const GridRow row = grid;
     for (std::int64_t i = 0; i < count; ++i) to[i] = decode_grid_code(row, codes[i]);
 }
 
-ELMO_CLONES void encode_row(const GridRow& grid, const float* x, std::uint8_t* codes, std::int64_t count) {
+ELMO_CLONES void encode_codes(const GridRow& grid, const float* x, std::uint8_t* codes, std::int64_t count) {
     const GridRow row = grid;
     for (std::int64_t i = 0; i < count; ++i) codes[i] = encode_grid_code(row, x[i]);
+}
+
+constexpr std::int64_t kPiece = 32 * kCodeGroup;  // codes unpacked at a time
+
+}  // namespace
+
+void decode_row(const GridRow& grid, int bits, const std::uint8_t* row, float* to, std::int64_t count) {
+    if (bits == 8) return decode_codes(grid, row, to, count);
+    std::uint8_t codes[kPiece];
+    for (std::int64_t first = 0; first < count; first += kPiece) {
+        const std::int64_t n = std::min(kPiece, count - first);
+        for (std::int64_t i = 0; i < n; i += kCodeGroup, row += bits) {
+            std::uint64_t group = 0;
+            for (int byte = 0; byte < bits; ++byte) group |= std::uint64_t{row[byte]} << (8 * byte);
+            for (int j = 0; j < kCodeGroup; ++j) codes[i + j] = code_of_group(group, bits, j);
+        }
+        decode_codes(grid, codes, to + first, n);
+    }
+}
+
+void encode_row(const GridRow& grid, int bits, const float* x, std::uint8_t* row, std::int64_t count) {
+    if (bits == 8) return encode_codes(grid, x, row, count);
+    std::uint8_t codes[kPiece];
+    for (std::int64_t first = 0; first < count; first += kPiece) {
+        const std::int64_t n = std::min(kPiece, count - first);
+        encode_codes(grid, x + first, codes, n);
+        for (std::int64_t i = 0; i < n; i += kCodeGroup, row += bits) {
+            std::uint64_t group = 0;
+            for (int j = 0; j < kCodeGroup; ++j) group |= group_of_code(codes[i + j], bits, j);
+            for (int byte = 0; byte < bits; ++byte)
+                row[byte] = static_cast<std::uint8_t>(group >> (8 * byte));
+        }
+    }
 }
 
 std::int64_t round_row(const MiniFloat& format, const float* x, const std::uint16_t* noise, std::uint8_t* to,

@@ -16,8 +16,9 @@ std::int64_t round_row(const MiniFloat& format, const float* x, const std::uint1
 // In place, to a row's grid. Returns the same.
 std::int64_t round_row(const GridRow& grid, bool nearest, const std::uint16_t* noise, float* x,
                        std::int64_t count);
-// Codes of a row's grid, exact both ways.
-void decode_row(const GridRow& grid, const std::uint8_t* codes, float* to, std::int64_t count);
-void encode_row(const GridRow& grid, const float* x, std::uint8_t* codes, std::int64_t count);
+// Codes of a row's grid, exact both ways; packed where they have fewer than 8 bits, `count` being whole
+// groups.
+void decode_row(const GridRow& grid, int bits, const std::uint8_t* row, float* to, std::int64_t count);
+void encode_row(const GridRow& grid, int bits, const float* x, std::uint8_t* row, std::int64_t count);
 
 }  // namespace elmo::cpu

@@ -124,6 +124,11 @@ class CudaBackend : public Backend {
     HeadArgs stage_head(const View& x, const View& w, bool for_update, bool on_hopper, bool drop);
     // Whether Hopper's kernels do this step.
     bool on_hopper(const HeadStep& op) const;
+    // The rows of a.first_tile .. a.last_tile, which are packed, as BF16; a.w_LD becomes what leads to them.
+    View expand_chunk(const View& w, const View& exponents, const WeightGrid& grid, HeadArgs& a);
+    // Tiles that may be expanded at once. DeviceError where that was not planned.
+    std::int64_t expanded_tiles(std::int64_t width) const;
+    void fill_packed(const FillNormal& op);
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
     void rank_tiles(const HeadArgs& staged, const HeadTopK& op);
 
@@ -178,6 +183,7 @@ class CudaBackend : public Backend {
         View losses;                          // f64, one a tile
         View report;                          // HeadReport
         View row_flags;                       // u8 [1, L], where rows have exponents
+        View expanded;                        // bf16 [labels, D], where weights are packed
         View candidates, counts, thresholds;  // top-k
     } head_;
     // The baseline's, beside the head's positives: see renee.cu.

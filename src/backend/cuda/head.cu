@@ -9,6 +9,7 @@
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/head_hopper.h"
+#include "backend/cuda/head_packed.h"
 #include "backend/cuda/head_rows.h"
 #include "backend/cuda/head_simple.cuh"
 #include "backend/cuda/head_tiles.cuh"
@@ -235,9 +236,10 @@ void with_storage(DType dtype, const WeightGrid& grid, const Body& body) {
 }  // namespace
 
 std::int64_t CudaBackend::preferred_chunks(const Workload& w) const {
-    const std::int64_t labels = std::max<std::int64_t>(
+    std::int64_t labels = std::max<std::int64_t>(
         round_up(kChunkBytes / (2 * round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile)), kLabelTile),
         kLabelTile);
+    if (w.head_packed) labels = std::min(labels, expanded_labels(w.width));
     return std::max<std::int64_t>((w.labels + labels - 1) / labels, 1);
 }
 
@@ -251,13 +253,17 @@ void CudaBackend::reserve_head_report(Arena& arena) {
 void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
     if (w.labels == 0) return;
     const std::int64_t padded = round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile);
+    const std::int64_t tiles = (w.labels + kLabelTile - 1) / kLabelTile;
+    const std::int64_t chunks = std::clamp<std::int64_t>(w.chunks, 1, tiles);
     head_.x_logit = arena.allocate("scratch/head_logit_input", DType::kF32, padded, w.width);
+    if (w.head_packed)
+        head_.expanded = arena.allocate(
+            "scratch/head_expanded_weights", DType::kBf16,
+            std::min((tiles + chunks - 1) / chunks * kLabelTile, expanded_labels(w.width)), w.width);
     if (w.top_k > 0) reserve_ranking(arena, w);
     if (!w.training) return;
     reserve_positives(arena, w);
     if (w.renee) return reserve_renee(arena, w);
-    const std::int64_t tiles = (w.labels + kLabelTile - 1) / kLabelTile;
-    const std::int64_t chunks = std::clamp<std::int64_t>(w.chunks, 1, tiles);
     head_.x_update = arena.allocate("scratch/head_update_input", DType::kF32, padded, w.width);
     head_.g = arena.allocate("scratch/head_logit_gradient", DType::kBf16,
                              (tiles + chunks - 1) / chunks * kLabelTile, padded);
@@ -327,11 +333,42 @@ HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update, 
     return a;
 }
 
+std::int64_t CudaBackend::expanded_tiles(std::int64_t width) const {
+    const std::int64_t tiles = head_.expanded.size() / width / kLabelTile;
+    if (tiles == 0) throw DeviceError("head: packed weights were not planned for");
+    return tiles;
+}
+
+View CudaBackend::expand_chunk(const View& w, const View& exponents, const WeightGrid& grid, HeadArgs& a) {
+    const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
+    const View expanded{head_.expanded.data, DType::kBf16, last - first, a.width};
+    expand_rows(w.slice(first, last), exponents.slice(first, last), grid, expanded, stream_);
+    // Kernels find the row of a label by its number, counted from w_LD.
+    a.w_LD = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(expanded.data) -
+                                     static_cast<std::uintptr_t>(first * a.width * 2));
+    return expanded;
+}
+
+void CudaBackend::fill_packed(const FillNormal& op) {
+    const std::int64_t rows = expanded_tiles(op.width()) * kLabelTile;
+    for (std::int64_t first = 0; first < op.w.rows; first += rows) {
+        const std::int64_t last = std::min(op.w.rows, first + rows);
+        FillNormal part = op;
+        part.w = {head_.expanded.data, DType::kBf16, last - first, op.width()};
+        part.first_row = op.first_row + first;
+        part.row_exponents = op.row_exponents.slice(first, last);
+        fill_normal_on_grid(part, stream_);
+        pack_rows(part.w, part.row_exponents, op.grid, op.w.slice(first, last), stream_);
+    }
+}
+
 HeadStepResult CudaBackend::head_step(const HeadStep& op) {
+    const View w = weights_of(op);
+    const bool packed = is_packed(op);
     const std::int64_t labels = op.w_LD.rows, count = static_cast<std::int64_t>(op.positives.size());
     const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
     const bool on_hopper = this->on_hopper(op);
-    HeadArgs a = stage_head(op.x_BD, op.w_LD, true, on_hopper, op.drops_weights());
+    HeadArgs a = stage_head(op.x_BD, w, true, on_hopper, op.drops_weights());
     send_positives(op.positives);
     tile_starts_kernel<<<blocks_for(tiles + 1, kThreads), kThreads, 0, stream_>>>(
         head_.positive_labels.as<std::int64_t>(), static_cast<std::int32_t>(count), tiles,
@@ -366,21 +403,26 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
         a.row_flags = head_.row_flags.codes();
         fill_zero(head_.row_flags);
     }
-    const bool tiled = on_tiles(op.x_BD, op.w_LD);
-    const std::int64_t room = head_.g.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
+    const bool tiled = on_tiles(op.x_BD, w);
+    std::int64_t room = head_.g.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
+    if (packed) room = std::min(room, expanded_tiles(a.width));
     std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
     if (tiles > 0) chunks = std::max(chunks, (tiles + room - 1) / room);
     for (std::int64_t chunk = 0; chunk < chunks && tiles > 0; ++chunk) {
         a.first_tile = tiles * chunk / chunks;
         a.last_tile = tiles * (chunk + 1) / chunks;
-        if (on_hopper) {
-            hopper::run_chunk(a, op.w_LD.dtype, properties_.multiProcessorCount, stream_);
-            continue;
-        }
-        with_storage(op.w_LD.dtype, op.grid,
-                     [&](auto storage) { run_chunk<decltype(storage)>(a, tiled, stream_); });
+        const View expanded = packed ? expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a) : View{};
+        if (on_hopper)
+            hopper::run_chunk(a, w.dtype, properties_.multiProcessorCount, stream_);
+        else
+            with_storage(w.dtype, op.grid,
+                         [&](auto storage) { run_chunk<decltype(storage)>(a, tiled, stream_); });
+        if (op.grid.row_scaled) move_exponents(a, w.dtype, op.rescaling, stream_);
+        if (!packed) continue;
+        const std::int64_t first = a.first_tile * kLabelTile, last = first + expanded.rows;
+        pack_rows(expanded, op.row_exponents_L1.slice(first, last), op.grid, op.w_LD.slice(first, last),
+                  stream_);
     }
-    if (op.grid.row_scaled) move_exponents(a, op.w_LD.dtype, op.rescaling, stream_);
     if (const std::int64_t elements = op.dx_BD.size(); a.dx_slices != nullptr) {
         add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, stream_>>>(
             a.dx_slices, std::min(a.num_slices, tiles), elements, op.dx_BD.as<float>(),
@@ -408,8 +450,18 @@ void CudaBackend::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {
     HeadArgs a = staged;
     a.grid = op.grid;
     if (op.grid.row_scaled) a.row_exponents = op.row_exponents_L1.codes();
-    with_storage(op.w_LD.dtype,
-                 [&](auto storage) { run_rank<decltype(storage)>(a, on_tiles(op.x_BD, op.w_LD), stream_); });
+    const View w = weights_of(op);
+    const auto rank = [&] {
+        with_storage(w.dtype,
+                     [&](auto storage) { run_rank<decltype(storage)>(a, on_tiles(op.x_BD, w), stream_); });
+    };
+    if (!is_packed(op)) return rank();
+    const std::int64_t room = expanded_tiles(a.width);
+    for (a.first_tile = staged.first_tile; a.first_tile < staged.last_tile; a.first_tile = a.last_tile) {
+        a.last_tile = std::min(staged.last_tile, a.first_tile + room);
+        expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a);
+        rank();
+    }
 }
 
 }  // namespace elmo::cuda

@@ -40,9 +40,10 @@ struct RowOf {
 
 template <class S>
 __global__ void move_exponents_kernel(HeadArgs a, NoiseKey rescaling) {
-    const std::int64_t label = static_cast<std::int64_t>(blockIdx.x) * kRowsAtOnce + threadIdx.x / 32;
+    const std::int64_t label =
+        a.first_tile * kLabelTile + static_cast<std::int64_t>(blockIdx.x) * kRowsAtOnce + threadIdx.x / 32;
     const int lane = threadIdx.x % 32;
-    if (label >= a.labels) return;
+    if (label >= a.labels || label >= a.last_tile * kLabelTile) return;
     const bool saturated = a.row_flags[label] != 0;
     if (!saturated && a.rounding.step % kLoweringSteps != 0) return;
     const int before = decode_row_exponent(a.row_exponents[label]);
@@ -102,10 +103,11 @@ void with_grid_storage(DType dtype, const Body& body) {
 }  // namespace
 
 void move_exponents(const HeadArgs& args, DType dtype, const NoiseKey& rescaling, cudaStream_t stream) {
-    if (args.labels == 0) return;
+    const std::int64_t rows = (args.last_tile - args.first_tile) * kLabelTile;
+    if (rows == 0) return;
     with_grid_storage(dtype, [&](auto storage) {
         move_exponents_kernel<decltype(storage)>
-            <<<blocks_for(args.labels, kRowsAtOnce), kThreads, 0, stream>>>(args, rescaling);
+            <<<blocks_for(rows, kRowsAtOnce), kThreads, 0, stream>>>(args, rescaling);
     });
     check_launch("head, exponents of rows");
 }

@@ -8,8 +8,8 @@
 
 namespace elmo::cuda {
 
-// The exponents of all rows after an update (see HeadStep), the weights of
-// raised rows rounded to their new grid, all flags cleared.
+// The exponents of the rows of args.first_tile .. args.last_tile after their update (see HeadStep), the
+// weights of raised rows rounded to their new grid, flags cleared.
 void move_exponents(const HeadArgs& args, DType dtype, const NoiseKey& rescaling, cudaStream_t stream);
 
 void fill_normal_on_grid(const FillNormal& op, cudaStream_t stream);

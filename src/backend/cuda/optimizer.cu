@@ -198,6 +198,7 @@ const void* CudaBackend::on_device(const void* table, std::int64_t bytes) {
 
 void CudaBackend::fill_normal(const FillNormal& op) {
     if (op.w.empty()) return;
+    if (op.width() != op.w.cols) return fill_packed(op);
     if (op.grid.used()) return fill_normal_on_grid(op, stream_);
     const unsigned blocks = blocks_for(op.w.rows * ((op.w.cols + 7) / 8), kThreads);
     const auto launch = [&](auto store) { fill_normal_kernel<<<blocks, kThreads, 0, stream_>>>(op, store); };

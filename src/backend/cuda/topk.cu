@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/head_packed.h"
 #include "backend/cuda/launch.cuh"
 #include "elmo/error.h"
 
@@ -86,7 +87,7 @@ std::vector<TopK> CudaBackend::head_topk(const HeadTopK& op) {
             "fewer, or use --device cpu");
     if (labels > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
         throw ConfigError("a GPU ranks at most 2^32 labels");
-    HeadArgs a = stage_head(op.x_BD, op.w_LD, false, false, false);
+    HeadArgs a = stage_head(op.x_BD, weights_of(op), false, false, false);
     a.candidates = static_cast<std::uint64_t*>(head_.candidates.data);
     a.counts = head_.counts.as<std::int32_t>();
     a.thresholds = static_cast<const std::uint64_t*>(head_.thresholds.data);

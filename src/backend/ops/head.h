@@ -25,8 +25,9 @@ struct Positive {
 // weights are not rounded. Without dx (an empty view) that product is left out: then nothing looks for NaN
 // and Inf either.
 //
-// With a grid (BF16 or F32 weights, which lie on it, or U8, its codes) SR rounds to the grid, or to nearest
-// where the grid says so. With an exponent a row, exponents move after the update as moved_row_exponent says
+// With a grid (BF16 or F32 weights, which lie on it, or U8, its codes, packed as base/packed_codes.h says:
+// the row of w is then bytes, and x tells the width) SR rounds to the grid, or to nearest where the grid says
+// so. With an exponent a row, exponents move after the update as moved_row_exponent says
 // (`step` of the rounding key); weights of a raised row are rounded to the new grid with the noise of
 // `rescaling`, addressed like the rounding noise.
 //
@@ -65,6 +66,13 @@ struct HeadStep {
     bool compensates() const { return !compensation_KD.empty(); }
     bool drops_weights() const { return weight_dropout.threshold() > 0; }
 };
+
+// Of HeadStep or HeadTopK: whether its weights are codes of fewer than 8 bits. Widths are then multiples of
+// kCodeGroup.
+template <class Op>
+bool is_packed(const Op& op) {
+    return op.w_LD.dtype == DType::kU8 && op.grid.bits() < 8;
+}
 
 // A device backend blocks for the result only where the loss is wanted; otherwise it returns an empty one and
 // keeps its counts for the next step that wants the loss.

@@ -32,6 +32,9 @@ struct FillNormal {
     std::int64_t first_row = 0;
     WeightGrid grid = {};
     View row_exponents = {};  // u8, where the grid has them
+
+    // Columns of w: u8 weights are the grid's codes, packed.
+    std::int64_t width() const { return w.dtype == DType::kU8 ? grid.packed_width(w.cols) : w.cols; }
 };
 
 }  // namespace elmo

@@ -4,6 +4,7 @@
 
 #include "backend/reference/reference_backend.h"
 #include "backend/reference/scalar.h"
+#include "base/packed_codes.h"
 
 namespace elmo {
 
@@ -34,9 +35,10 @@ GridRow row_grid(const Op& op, std::int64_t l) {
 template <class Op>
 std::vector<double> load_row(const Op& op, std::int64_t l) {
     std::vector<double> values;
-    for (std::int64_t d = 0; d < op.w_LD.cols; ++d)
+    for (std::int64_t d = 0; d < op.x_BD.cols; ++d)
         values.push_back(op.w_LD.dtype == DType::kU8
-                             ? decode_grid_code(row_grid(op, l), op.w_LD.codes()[l * op.w_LD.cols + d])
+                             ? decode_grid_code(row_grid(op, l), code_at(op.w_LD.codes() + l * op.w_LD.cols,
+                                                                         op.grid.bits(), d))
                              : load(op.w_LD, l, d));
     return values;
 }
@@ -91,7 +93,7 @@ std::int64_t store_on_grid(const HeadStep& op, std::int64_t l, const std::vector
     std::vector<float> row;
     float largest = 0;
     GridRow grid = row_grid(op, l);
-    for (std::int64_t d = 0; d < op.w_LD.cols; ++d) {
+    for (std::int64_t d = 0; d < op.x_BD.cols; ++d) {
         row.push_back(round_to_grid(grid, static_cast<float>(values[static_cast<std::size_t>(d)]),
                                     op.grid.nearest,
                                     rounding_noise(op.noise, op.rounding, op.first_label + l, d), saturated));
@@ -104,16 +106,16 @@ std::int64_t store_on_grid(const HeadStep& op, std::int64_t l, const std::vector
         stored = encode_row_exponent(after);
         grid = row_grid(op, l);
         if (after > before)
-            for (std::int64_t d = 0; d < op.w_LD.cols; ++d) {
+            for (std::int64_t d = 0; d < op.x_BD.cols; ++d) {
                 float& w = row[static_cast<std::size_t>(d)];
                 w = round_to_grid(grid, w, op.grid.nearest, noise16(op.rescaling, op.first_label + l, d),
                                   ignored);
             }
     }
-    for (std::int64_t d = 0; d < op.w_LD.cols; ++d) {
+    for (std::int64_t d = 0; d < op.x_BD.cols; ++d) {
         const float w = row[static_cast<std::size_t>(d)];
         if (op.w_LD.dtype == DType::kU8)
-            op.w_LD.codes()[l * op.w_LD.cols + d] = encode_grid_code(grid, w);
+            put_code(op.w_LD.codes() + l * op.w_LD.cols, op.grid.bits(), d, encode_grid_code(grid, w));
         else
             store(op.w_LD, l, d, w);
     }

@@ -5,6 +5,7 @@
 #include "backend/reference/reference_backend.h"
 #include "backend/reference/scalar.h"
 #include "base/normal.h"
+#include "base/packed_codes.h"
 
 namespace elmo {
 
@@ -50,13 +51,13 @@ void ReferenceBackend::fill_normal(const FillNormal& op) {
         const std::int64_t row = op.first_row + r;
         std::vector<float> values;
         float largest = 0;
-        for (std::int64_t c = 0; c < op.w.cols; ++c) {
+        for (std::int64_t c = 0; c < op.width(); ++c) {
             values.push_back(noise_normal(op.key, row, c) * op.sigma);
             largest = std::max(largest, std::abs(values.back()));
         }
         const int exponent = op.grid.row_scaled ? row_exponent_for(op.grid, largest) : 0;
         if (op.grid.row_scaled) op.row_exponents.codes()[r] = encode_row_exponent(exponent);
-        for (std::int64_t c = 0; c < op.w.cols; ++c) {
+        for (std::int64_t c = 0; c < op.width(); ++c) {
             const float x = values[static_cast<std::size_t>(c)];
             const std::uint16_t noise = noise16(op.rounding, row, c);
             if (!op.grid.used()) {
@@ -67,7 +68,7 @@ void ReferenceBackend::fill_normal(const FillNormal& op) {
             const GridRow grid = grid_row(op.grid, exponent);
             const float w = round_to_grid(grid, x, false, noise, ignored);
             if (op.w.dtype == DType::kU8)
-                op.w.codes()[r * op.w.cols + c] = encode_grid_code(grid, w);
+                put_code(op.w.codes() + r * op.w.cols, op.grid.bits(), c, encode_grid_code(grid, w));
             else
                 store(op.w, r, c, w);
         }

@@ -1,0 +1,29 @@
+// Weights of fewer than 8 bits: the rows of a chunk are expanded to BF16, which holds them exactly, the
+// kernels of weights on a grid do their work on that, and the chunk is packed again.
+#pragma once
+
+#include <cuda_runtime.h>
+
+#include "backend/ops/head.h"
+
+namespace elmo::cuda {
+
+// Of the expanded rows: small enough to stay in a large card's L2 cache between the kernels of a chunk.
+inline constexpr std::int64_t kExpandedBytes = std::int64_t{32} << 20;
+// Labels that this holds: whole tiles, at least one.
+std::int64_t expanded_labels(std::int64_t width);
+
+// Of HeadStep or HeadTopK: W in the type and shape in which kernels meet it. Where it is packed there is no
+// memory behind it: each chunk has its own.
+template <class Op>
+View weights_of(const Op& op) {
+    return is_packed(op) ? View{nullptr, DType::kBf16, op.w_LD.rows, op.x_BD.cols} : op.w_LD;
+}
+
+// Packed rows with their exponents, and as many rows of BF16 on the grid: one from the other, every bit.
+void expand_rows(const View& packed, const View& exponents, const WeightGrid& grid, const View& expanded,
+                 cudaStream_t stream);
+void pack_rows(const View& expanded, const View& exponents, const WeightGrid& grid, const View& packed,
+               cudaStream_t stream);
+
+}  // namespace elmo::cuda

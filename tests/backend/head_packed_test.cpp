@@ -1,0 +1,183 @@
+// Weights of 6 and 4 bits, packed: the step, the ranking and the start are those of the same numbers kept in
+// BF16 on the same backend, every bit, in any chunks; and the reference's packed weights are theirs too.
+#include <cstring>
+
+#include "base/packed_codes.h"
+#include "head_harness.h"
+
+namespace elmo::testing_ops {
+namespace {
+
+constexpr WeightGrid kGrids[] = {kE2M3Grid, kE2M1Grid};
+
+// The same weights twice: numbers of the grid in BF16, and packed codes.
+struct Twice {
+    WeightGrid grid;
+    Tensor wide, packed, wide_exponents, packed_exponents;
+
+    Twice(const WeightGrid& of, std::int64_t labels, std::int64_t width)
+        : grid(of),
+          wide("wide", DType::kBf16, labels, width),
+          packed("packed", DType::kU8, labels, of.packed_bytes(width)),
+          wide_exponents("exponents", DType::kU8, labels, 1),
+          packed_exponents("packed exponents", DType::kU8, labels, 1) {}
+
+    FillNormal fill(bool codes) {
+        const View w = codes ? packed.view() : wide.view();
+        return {
+            w, 0.05f, {3, 0, 2}, {3, 0, 3}, 7, grid, codes ? packed_exponents.view() : wide_exponents.view()};
+    }
+    HeadStep step(const Tensor& x, std::span<const Positive> positives, Tensor& dx, std::uint64_t number,
+                  bool codes) {
+        HeadStep op = head_op(x, wide, positives, dx);
+        op.w_LD = codes ? packed.view() : wide.view();
+        op.lr = 0.02f;
+        op.rounding.step = number;
+        op.rescaling = {op.rounding.seed, number, 9};
+        op.noise = NoiseKind::kSteps;
+        op.grid = grid;
+        op.row_exponents_L1 = codes ? packed_exponents.view() : wide_exponents.view();
+        return op;
+    }
+    void expect_same_weights() const {
+        ASSERT_EQ(packed_exponents.bytes(), wide_exponents.bytes());
+        for (std::int64_t l = 0; l < wide.rows(); ++l) {
+            const GridRow row = grid_row(grid, decode_row_exponent(packed_exponents.view().codes()[l]));
+            for (std::int64_t d = 0; d < wide.cols(); ++d) {
+                const float value =
+                    decode_grid_code(row, code_at(packed.view().codes() + l * packed.cols(), grid.bits(), d));
+                ASSERT_EQ(to_bf16(value).bits, wide.view().as<Bf16>()[l * wide.cols() + d].bits)
+                    << "label " << l << ", column " << d;
+            }
+        }
+    }
+};
+
+Workload workload_of(const HeadShape& shape, DType storage, std::int64_t chunks) {
+    Workload work = head_workload(shape, storage, chunks);
+    work.head_row_exponents = true;
+    work.head_packed = storage == DType::kU8;
+    work.top_k = 7;
+    return work;
+}
+
+std::string describe(const WeightGrid& grid, const HeadShape& s, const std::string& kind) {
+    return grid_name(grid) + ", " + std::to_string(s.batch) + " x " + std::to_string(s.width) + " x " +
+           std::to_string(s.labels) + ", products " + kind;
+}
+
+// Widths of one group, of tiles of a GPU and of neither; steps that lower exponents (128) and raise them.
+TEST(HeadPacked, StepsAndRankingAreThoseOfTheNumbersInBf16) {
+    Rng rng(71);
+    int raised = 0, lowered = 0;
+    for (const std::string& kind : head_products())
+        for (const WeightGrid& grid : kGrids)
+            for (const HeadShape& shape :
+                 {HeadShape{3, 8, 5}, HeadShape{7, 40, 300}, HeadShape{5, 64, 700}, HeadShape{130, 192, 129}})
+                for (const DType inputs : {DType::kBf16, DType::kF32}) {
+                    SCOPED_TRACE(describe(grid, shape, kind));
+                    const auto x = make_input("x", inputs, shape.batch, shape.width, rng);
+                    const auto positives = random_positives(shape, 0.05, rng);
+                    Twice w(grid, shape.labels, shape.width);
+                    Tensor dx("dx", DType::kF32, shape.batch, shape.width);
+                    Tensor dx_packed("packed dx", DType::kF32, shape.batch, shape.width);
+                    Reserved wide(make_tested_backend(kind), workload_of(shape, DType::kBf16, 1));
+                    Reserved packed(make_tested_backend(kind), workload_of(shape, DType::kU8, 3));
+                    wide->fill_normal(w.fill(false));
+                    packed->fill_normal(w.fill(true));
+                    w.expect_same_weights();
+                    for (const auto& [number, dropout] :
+                         {std::pair{126, 0.0f}, std::pair{127, 0.3f}, std::pair{128, 0.0f}}) {
+                        const auto before = w.wide_exponents.bytes();
+                        HeadStep plain = w.step(*x, positives, dx, static_cast<std::uint64_t>(number), false);
+                        HeadStep coded =
+                            w.step(*x, positives, dx_packed, static_cast<std::uint64_t>(number), true);
+                        plain.weight_dropout = coded.weight_dropout = {dropout, {77, 5, 6}};
+                        coded.num_chunks = 3;
+                        const HeadStepResult a = wide->head_step(plain), b = packed->head_step(coded);
+                        EXPECT_EQ(a.loss_sum, b.loss_sum);
+                        EXPECT_EQ(a.saturations, b.saturations);
+                        expect_same_bits(dx_packed, dx);
+                        w.expect_same_weights();
+                        if (testing::Test::HasFatalFailure()) return;
+                        for (std::size_t l = 0; l < before.size(); ++l) {
+                            raised += w.wide_exponents.bytes()[l] > before[l];
+                            lowered += w.wide_exponents.bytes()[l] < before[l];
+                        }
+                    }
+                    const auto a = wide->head_topk({x->view(), w.wide.view(), 7});
+                    const auto b =
+                        packed->head_topk({x->view(), w.packed.view(), 7, grid, w.packed_exponents.view()});
+                    for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].sorted(), b[i].sorted());
+                }
+    EXPECT_GT(raised, 0);
+    EXPECT_GT(lowered, 0);
+}
+
+TEST(HeadPacked, TheReferenceHasTheSameBytes) {
+    for (const WeightGrid& grid : kGrids) {
+        const HeadShape shape{3, 24, 140};
+        SCOPED_TRACE(describe(grid, shape, "auto"));
+        Twice mine(grid, shape.labels, shape.width), truth(grid, shape.labels, shape.width);
+        Reserved tested(make_tested_backend("auto"), workload_of(shape, DType::kU8, 2));
+        const auto reference = make_reference_backend();
+        tested->fill_normal(mine.fill(true));
+        reference->fill_normal(truth.fill(true));
+        EXPECT_EQ(mine.packed.bytes(), truth.packed.bytes());
+        EXPECT_EQ(mine.packed_exponents.bytes(), truth.packed_exponents.bytes());
+        // One factor a text: the logits are exact. No texts that teach: decay alone moves the weights.
+        Tensor x("x", DType::kBf16, shape.batch, shape.width), none("none", DType::kBf16, 1, shape.width);
+        Tensor dx("dx", DType::kF32, 1, shape.width), dx_truth("dx", DType::kF32, 1, shape.width);
+        x.fill([&](auto b, auto d) { return d == 9 * b ? 1 : 0; });
+        none.fill([](auto, auto) { return 0; });
+        for (std::uint64_t number = 126; number <= 128; ++number) {
+            HeadStep a = mine.step(none, {}, dx, number, true);
+            HeadStep b = truth.step(none, {}, dx_truth, number, true);
+            a.lr = b.lr = 0.125f;
+            a.weight_decay = b.weight_decay = 0.5f;
+            tested->head_step(a);
+            reference->head_step(b);
+            ASSERT_EQ(mine.packed.bytes(), truth.packed.bytes());
+            ASSERT_EQ(mine.packed_exponents.bytes(), truth.packed_exponents.bytes());
+        }
+        const auto a =
+            tested->head_topk({x.view(), mine.packed.view(), 7, grid, mine.packed_exponents.view()});
+        const auto b =
+            reference->head_topk({x.view(), truth.packed.view(), 7, grid, truth.packed_exponents.view()});
+        for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(a[i].sorted(), b[i].sorted());
+    }
+}
+
+// A part of the labels, whose rows begin anywhere, is a part of the whole.
+TEST(HeadPacked, PartsOfTheLabelsEqualTheWhole) {
+    for (const WeightGrid& grid : kGrids) {
+        Rng rng(72);
+        const HeadShape shape{3, 40, 600};
+        SCOPED_TRACE(describe(grid, shape, "auto"));
+        Twice whole(grid, shape.labels, shape.width), parts(grid, shape.labels, shape.width);
+        Reserved tested(make_tested_backend("auto"), workload_of(shape, DType::kU8, 1));
+        const auto x = make_input("x", DType::kBf16, shape.batch, shape.width, rng);
+        const auto positives = random_positives(shape, 0.1, rng);
+        Tensor dx("dx", DType::kF32, shape.batch, shape.width);
+        tested->fill_normal(whole.fill(true));
+        tested->fill_normal(parts.fill(true));
+        HeadStep op = whole.step(*x, positives, dx, 5, true);
+        tested->head_step(op);
+        for (const auto& [first, last] : {std::pair<std::int64_t, std::int64_t>{0, 256}, {256, 600}}) {
+            std::vector<Positive> mine;
+            for (const Positive& p : positives)
+                if (p.label >= first && p.label < last) mine.push_back({p.label - first, p.sample});
+            op.w_LD = parts.packed.view().slice(first, last);
+            op.row_exponents_L1 = parts.packed_exponents.view().slice(first, last);
+            op.positives = mine;
+            op.first_label = first;
+            op.dx_BD = {};
+            tested->head_step(op);
+        }
+        EXPECT_EQ(whole.packed.bytes(), parts.packed.bytes());
+        EXPECT_EQ(whole.packed_exponents.bytes(), parts.packed_exponents.bytes());
+    }
+}
+
+}  // namespace
+}  // namespace elmo::testing_ops

@@ -1,0 +1,65 @@
+// A run with weights of 6 or 4 bits is the run that simulates them: the same encoder, the same weights, the
+// same answers, in a head of the size that was promised.
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "elmo/elmo.h"
+#include "elmo/labels.h"
+#include "elmo/messages.h"
+#include "io/safetensors.h"
+#include "model/head.h"
+#include "tested_device.h"
+#include "train/tiny_data.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+
+TEST(Packed, ARunEqualsTheSimulatedOne) {
+    set_log_level(LogLevel::kQuiet);
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    const std::atomic<bool> stop{false};
+    for (const auto& [precision, simulated, bits] :
+         {std::tuple("e2m3", "exmy:2,3,row", 6), std::tuple("e2m1", "exmy:2,1,row", 4)}) {
+        SCOPED_TRACE(precision);
+        Config config = tiny_config(temp);
+        config.device = kTestedDevice;
+        config.head_noise = "steps";
+        config.steps = 140;  // rows may go down at step 128
+        config.out = temp / precision;
+        config.precision = precision;
+        const TrainResult packed = train(config, stop);
+        Config wide = config;
+        wide.out = temp / (std::string(precision) + "-simulated");
+        wide.precision = simulated;
+        wide.chunks = 1;
+        const TrainResult expected = train(wide, stop);
+        EXPECT_EQ(packed.saturations, expected.saturations);
+        EXPECT_GT(packed.saturations, 0) << "no exponent moved";
+        EXPECT_EQ(packed.best_score, expected.best_score);
+
+        const std::string head = "/last/head-00001-of-00001.safetensors";
+        const SafeTensors a = SafeTensors::open(config.out + head), b = SafeTensors::open(wide.out + head);
+        const std::int64_t labels = b.at("weight").shape[0];
+        EXPECT_EQ(static_cast<std::int64_t>(a.at("weight").data.size()), labels * config.width * bits / 8);
+        EXPECT_TRUE(std::ranges::equal(a.at("row_exponents").data, b.at("row_exponents").data));
+        std::vector<std::int64_t> rows(static_cast<std::size_t>(labels));
+        std::iota(rows.begin(), rows.end(), 0);
+        const auto w = read_head_rows(config.out + "/last", rows),
+                   v = read_head_rows(wide.out + "/last", rows);
+        ASSERT_EQ(w.size(), v.size());
+        EXPECT_EQ(std::memcmp(w.data(), v.data(), w.size() * sizeof(float)), 0);
+        for (const auto& [name, content] : files_of(wide.out + "/last"))
+            if (name.rfind("encoder", 0) == 0 || name.rfind("optimizer", 0) == 0) {
+                EXPECT_EQ(read_text(config.out + "/last/" + name), content) << name;
+            }
+        const Evaluation scores = evaluate(config.out, config), others = evaluate(wide.out, wide);
+        for (const char* score : {"P@1", "P@3", "P@5"}) EXPECT_EQ(scores.get(score), others.get(score));
+    }
+}
+
+}  // namespace
+}  // namespace elmo
