@@ -14,11 +14,13 @@ SHAPES = ["lf-amazontitles-131k", "amazontitles-670k", "lf-amazontitles-1.3m", "
 def commands():
     """(kind, shape, further options, note)"""
     for shape in SHAPES:
-        for precision in ("fp8", "e3m4", "bf16"):
+        for precision in ("fp8", "e3m4", "e2m5", "bf16"):
             yield "step", shape, ["--precision", precision], ""
     for shape in ("lf-amazontitles-131k", "lf-amazontitles-1.3m", "amazon-3m"):
-        for precision in ("fp8", "e3m4", "bf16"):
+        for precision in ("fp8", "e3m4", "e2m5", "bf16"):
             yield "head", shape, ["--precision", precision], ""
+    for shape in ("lf-amazontitles-131k", "amazon-3m", "lf-paper2keywords-8.6m"):
+        yield "step", shape, ["--precision", "renee"], "the baseline"
     yield "step", "amazon-3m", ["--precision", "fp8", "--recompute", "layers"], "recompute layers"
     yield "step", "amazon-3m", ["--precision", "fp8", "--recompute", "cheap"], "recompute cheap"
     yield "encoder", "amazon-3m", ["--precision", "fp8"], ""

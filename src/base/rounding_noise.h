@@ -15,9 +15,18 @@ enum class NoiseKind : std::uint8_t {
     kShared,       // all rows of a column take the same
     kSteps,        // a weight's noise moves by the golden ratio from step to step: of n steps that would each
                    // round up with probability f, n f do so, nearly, instead of a binomial number
+    kSharedSteps,  // both: all rows of a column take the same, which moves from step to step
 };
 
-// How far kSteps has moved by a step, in the 16 bits of a noise: multiples of the golden ratio modulo 1.
+constexpr bool is_shared(NoiseKind kind) {
+    return kind == NoiseKind::kShared || kind == NoiseKind::kSharedSteps;
+}
+constexpr bool moves_by_step(NoiseKind kind) {
+    return kind == NoiseKind::kSteps || kind == NoiseKind::kSharedSteps;
+}
+
+// How far noise that moves has moved by a step, in the 16 bits of a noise: multiples of the golden ratio
+// modulo 1.
 constexpr std::uint32_t golden_move(std::uint64_t step) {
     return (static_cast<std::uint32_t>(step) * 0x9e3779b9u) >> 16;
 }
@@ -25,9 +34,9 @@ constexpr std::uint32_t golden_move(std::uint64_t step) {
 // The noise of columns [8 block, 8 block + 8), as noise_block gives it.
 constexpr PhiloxBlock rounding_block(NoiseKind kind, const NoiseKey& key, std::int64_t row,
                                      std::int64_t block) {
-    const bool steps = kind == NoiseKind::kSteps;
-    const PhiloxBlock words = noise_block({key.seed, steps ? 0 : key.step, key.stream},
-                                          kind == NoiseKind::kShared ? 0 : row, block);
+    const bool steps = moves_by_step(kind);
+    const PhiloxBlock words =
+        noise_block({key.seed, steps ? 0 : key.step, key.stream}, is_shared(kind) ? 0 : row, block);
     // The first column of a word is its lower half.
     const std::uint32_t move = steps ? golden_move(key.step) : 0;
     const std::uint32_t flip = kind == NoiseKind::kPaired ? 0xffff0000u : 0;

@@ -118,7 +118,7 @@ void check_renee(const Config& c) {
     if (c.weight_dropout > 0)
         refuse("weight_dropout", "0 with precision renee, whose step has none",
                fmt::format("{}", c.weight_dropout));
-    if (c.head_rounding != "stochastic" || c.head_noise != "independent")
+    if (c.head_rounding != "stochastic" || (c.head_noise != "auto" && c.head_noise != "independent"))
         refuse("head_rounding and head_noise", "their defaults with precision renee, which rounds no weights",
                fmt::format("{} and {}", c.head_rounding, c.head_noise));
 }
@@ -157,7 +157,7 @@ void validate(const Config& c) {
         one_of("precision", c.precision,
                {"auto", "fp32", "bf16", "fp8", "e3m4", "e2m5", "e2m3", "e2m1", "renee", "exmy:E,M"});
     one_of("head_rounding", c.head_rounding, {"stochastic", "nearest"});
-    one_of("head_noise", c.head_noise, {"independent", "paired", "shared", "steps"});
+    one_of("head_noise", c.head_noise, {"auto", "independent", "paired", "shared", "steps", "shared-steps"});
     if (c.head_rounding == "nearest" &&
         (c.precision == "auto" || c.precision == "fp8" || c.precision == "e3m4" || is_code_name(c.precision)))
         refuse("head_rounding nearest",

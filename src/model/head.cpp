@@ -54,6 +54,8 @@ HeadFormat head_format(const Config& config) {
     if (config.head_noise == "paired") format.noise = NoiseKind::kPaired;
     if (config.head_noise == "shared") format.noise = NoiseKind::kShared;
     if (config.head_noise == "steps") format.noise = NoiseKind::kSteps;
+    if (config.head_noise == "shared-steps" || (config.head_noise == "auto" && format.grid.row_scaled))
+        format.noise = NoiseKind::kSharedSteps;
     return format;
 }
 

@@ -28,11 +28,11 @@ constexpr const char* kScores[] = {"P@1", "P@3", "P@5"};
 
 // One format, to be trained with each seed.
 struct Format {
-    std::string precision, rounding = "stochastic", noise = "independent";
+    std::string precision, rounding = "stochastic", noise = "auto";
     std::string name() const {
         std::string text = precision;
         if (rounding != "stochastic") text += "/" + rounding;
-        if (noise != "independent") text += "/" + noise;
+        if (noise != "auto") text += "/" + noise;
         return text;
     }
 };
@@ -70,7 +70,7 @@ std::vector<std::int64_t> numbers_or(const StudyRequest& request, const std::str
     return values;
 }
 
-// "PRECISION[/nearest][/paired|/shared|/steps]", separated by spaces.
+// "PRECISION[/nearest][/NOISE]", separated by spaces; NOISE as --head-noise takes it.
 std::vector<Format> listed_formats(const std::string& text) {
     std::vector<Format> formats;
     for (const std::string& word : split(text, ' ')) {

@@ -10,8 +10,8 @@
 
 namespace elmo {
 
-// The 8-bit storage that auto picks. E3M4: of the 8-bit formats the one nearest to BF16 (docs/precision.md).
-inline constexpr const char* kAuto8Bit = "e3m4";
+// The 8-bit storage that auto picks: of the 8-bit formats the one nearest to BF16 (docs/precision.md).
+inline constexpr const char* kAuto8Bit = "e2m5";
 
 struct PrecisionChoice {
     std::string precision;

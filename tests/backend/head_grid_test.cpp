@@ -202,7 +202,8 @@ TEST(HeadGrid, ChunksAndThreadsDoNotMatter) {
 // The kinds of noise serve every storage that is rounded.
 TEST(HeadGrid, NoiseOfPlainStorages) {
     for (const DType storage : {DType::kBf16, DType::kE4M3, DType::kE3M4})
-        for (const NoiseKind noise : {NoiseKind::kPaired, NoiseKind::kShared, NoiseKind::kSteps})
+        for (const NoiseKind noise :
+             {NoiseKind::kPaired, NoiseKind::kShared, NoiseKind::kSteps, NoiseKind::kSharedSteps})
             for (const auto& [batch, width] : {std::pair<std::int64_t, std::int64_t>{1, 33},
                                                {1, 64},
                                                {7, 128},
@@ -271,8 +272,8 @@ TEST(HeadGrid, CodesAreTheSameWeights) {
         for (const HeadShape& shape : shapes)
             for (const auto& [lr, decay, step, dropout, noise] :
                  {Case{0x1p-10f, 0x1p-4f, 5, 0, kSteps}, Case{0x1p-2f, 0x1p-4f, 6, 0, kIndependent},
-                  Case{0x1p-2f, 0, 7, 0, kSteps}, Case{0x1p-2f, 0x1p-4f, 8, 0.3f, kSteps},
-                  Case{0x1p-12f, 0, 128, 0, kIndependent}}) {
+                  Case{0x1p-2f, 0, 7, 0, kSteps}, Case{0x1p-4f, 0, 9, 0, NoiseKind::kSharedSteps},
+                  Case{0x1p-2f, 0x1p-4f, 8, 0.3f, kSteps}, Case{0x1p-12f, 0, 128, 0, kIndependent}}) {
                 const std::int64_t labels = shape.labels, width = shape.width;
                 ExactStep s(shape, {kE2M5Grid, noise}, lr, static_cast<std::uint64_t>(step), rng, decay);
                 SCOPED_TRACE(describe(s) + ", dropout " + std::to_string(dropout));
@@ -399,7 +400,8 @@ TEST(HeadGrid, CodesWithinBounds) {
     for (const std::string& kind : head_products())
         for (const HeadShape& s : tiled_shapes())
             for (const auto& [decay, noise] :
-                 {std::pair{0.3f, NoiseKind::kSteps}, std::pair{0.0f, NoiseKind::kIndependent}}) {
+                 {std::pair{0.3f, NoiseKind::kSteps}, std::pair{0.0f, NoiseKind::kIndependent},
+                  std::pair{0.1f, NoiseKind::kSharedSteps}}) {
                 SCOPED_TRACE(kind + " products, " + std::to_string(s.batch) + " x " +
                              std::to_string(s.width) + " x " + std::to_string(s.labels));
                 check_codes(s, kind, decay, noise, rng);
@@ -412,7 +414,7 @@ TEST(HeadGrid, CodesWithinBounds) {
 TEST(HeadGrid, OneWeightRaisesItsRow) {
     for (const HeadShape& s : {HeadShape{1, 33, 140}, HeadShape{1, 64, 300}, HeadShape{7, 128, 300},
                                HeadShape{7, 384, 700}, HeadShape{300, 384, 130}, HeadShape{1, 768, 700}})
-        for (const NoiseKind noise : {NoiseKind::kIndependent, NoiseKind::kSteps}) {
+        for (const NoiseKind noise : {NoiseKind::kIndependent, NoiseKind::kSteps, NoiseKind::kSharedSteps}) {
             SCOPED_TRACE(std::to_string(s.batch) + " x " + std::to_string(s.width) + " x " +
                          std::to_string(s.labels));
             Tensor x("x", DType::kBf16, s.batch, s.width), dx("dx", DType::kF32, s.batch, s.width);

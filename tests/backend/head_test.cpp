@@ -159,7 +159,8 @@ TEST(HeadStep, EqualsTheScalarDefinitionWhereArithmeticIsExact) {
                 constexpr NoiseKind kIndependent = NoiseKind::kIndependent, kSteps = NoiseKind::kSteps;
                 for (const auto& [lr, decay, noise] :
                      {Case{0x1p-10f, 0x1p-4f, kIndependent}, Case{0x1p-4f, 0x1p-4f, kSteps},
-                      Case{0x1p-4f, 0, kSteps}, Case{0x1p3f, 0, kIndependent}}) {
+                      Case{0x1p-4f, 0, kSteps}, Case{0x1p-6f, 0, NoiseKind::kSharedSteps},
+                      Case{0x1p3f, 0, kIndependent}}) {
                     Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
                     Tensor expected("expected", storage, s.labels, s.width);
                     w.copy(before);

@@ -36,6 +36,15 @@ TEST(RoundingNoise, SharedIsOneForAllRows) {
     EXPECT_NE(rounding_block(NoiseKind::kShared, next, 0, 0), rounding_block(NoiseKind::kShared, kKey, 0, 0));
 }
 
+TEST(RoundingNoise, SharedStepsAreTheStepsOfOneRow) {
+    NoiseKey key = kKey;
+    for (key.step = 1; key.step < 50; ++key.step)
+        for (std::int64_t column = 0; column < 33; ++column)
+            for (const std::int64_t row : {0, 1, 77})
+                EXPECT_EQ(rounding_noise(NoiseKind::kSharedSteps, key, row, column),
+                          rounding_noise(NoiseKind::kSteps, key, 0, column));
+}
+
 // Over 65536 steps every 256th part of the noises comes 256 times, but for the few at the ends, whatever the
 // address: each rounding is unbiased. And any n steps are covered evenly: roundings up of probability f
 // number n f within 4, where independent ones have a spread of sqrt(n f).

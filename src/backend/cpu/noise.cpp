@@ -122,8 +122,8 @@ void noise_row(const NoiseKey& key, std::int64_t row, std::int64_t count, std::u
 
 void rounding_row(NoiseKind kind, const NoiseKey& key, std::int64_t row, std::int64_t count,
                   std::uint16_t* out) {
-    const bool steps = kind == NoiseKind::kSteps;
-    noise_row({key.seed, steps ? 0 : key.step, key.stream}, kind == NoiseKind::kShared ? 0 : row, count, out);
+    const bool steps = moves_by_step(kind);
+    noise_row({key.seed, steps ? 0 : key.step, key.stream}, is_shared(kind) ? 0 : row, count, out);
     const auto move = static_cast<std::uint16_t>(golden_move(key.step));
     if (steps)
         for (std::int64_t i = 0; i < count; ++i) out[i] = static_cast<std::uint16_t>(out[i] + move);

@@ -133,7 +133,7 @@ class CudaBackend : public Backend {
     void rank_tiles(const HeadArgs& staged, const HeadTopK& op);
 
     int device_ = 0;
-    std::int64_t free_at_start_ = 0;
+    std::int64_t free_at_start_ = 0, allocated_ = 0;
     cudaDeviceProp properties_{};
     cudaStream_t stream_ = nullptr;
     cublasLtHandle_t lt_ = nullptr;

@@ -123,7 +123,9 @@ bool CudaBackend::has_fp8_products() const {
 
 std::unique_ptr<MemoryBlock> CudaBackend::allocate(std::int64_t bytes) {
     start();
-    return std::make_unique<DeviceBlock>(bytes);
+    auto block = std::make_unique<DeviceBlock>(bytes);
+    allocated_ += bytes;
+    return block;
 }
 
 std::int64_t CudaBackend::free_bytes() const {
@@ -134,7 +136,8 @@ std::int64_t CudaBackend::free_bytes() const {
 }
 
 std::int64_t CudaBackend::taken_bytes() const {
-    return free_at_start_ - free_bytes();
+    // Other programs move what is free: never less than was allocated here.
+    return std::max(free_at_start_ - free_bytes(), allocated_);
 }
 
 void CudaBackend::reserve(Arena& arena, const Workload& w) {

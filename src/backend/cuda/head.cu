@@ -267,10 +267,10 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
     head_.x_update = arena.allocate("scratch/head_update_input", DType::kF32, padded, w.width);
     head_.g = arena.allocate("scratch/head_logit_gradient", DType::kBf16,
                              (tiles + chunks - 1) / chunks * kLabelTile, padded);
-    head_.dx_slices = arena.allocate(
-        "scratch/head_input_gradient_slices", DType::kF32,
-        std::max(slices_for(w.labels, padded, w.width), hopper::slices_for(w.labels, padded, w.width)),
-        std::max<std::int64_t>(w.batch, 1) * w.width);
+    head_.dx_slices = arena.allocate("scratch/head_input_gradient_slices", DType::kF32,
+                                     std::max(slices_for(w.labels, padded, w.width),
+                                              hopper::slices_for(w.head_dtype, w.labels, padded, w.width)),
+                                     std::max<std::int64_t>(w.batch, 1) * w.width);
     head_.tile_starts = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
     head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1,
                                   tiles * (padded / kBatchTile) * hopper::kLossParts);
@@ -376,7 +376,7 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     check_launch("head, positives");
     a.g_CB = static_cast<std::uint16_t*>(head_.g.data);
     a.dx_slices = op.dx_BD.empty() ? nullptr : head_.dx_slices.as<float>();
-    a.num_slices = on_hopper ? hopper::slices_for(labels, a.padded_batch, a.width)
+    a.num_slices = on_hopper ? hopper::slices_for(op.w_LD.dtype, labels, a.padded_batch, a.width)
                              : slices_for(labels, a.padded_batch, a.width);
     a.positive_labels = head_.positive_labels.as<std::int64_t>();
     a.positive_samples = head_.positive_samples.as<std::int32_t>();

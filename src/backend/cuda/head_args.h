@@ -39,7 +39,7 @@ struct HeadArgs {
     float lr = 0, keep = 1;
     NoiseKey rounding;
     PhiloxKeys rounding_keys{};    // of rounding.seed
-    std::uint32_t noise_move = 0;  // Hopper's kernels: how far kSteps has moved, in the upper 16 bits
+    std::uint32_t noise_move = 0;  // Hopper's kernels: how far noise has moved, in the upper 16 bits
     std::int64_t first_label = 0;  // noise row of label 0
     // What only a step with extras has.
     DropoutArgs weight_dropout;

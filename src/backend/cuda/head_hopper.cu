@@ -5,6 +5,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/head_hopper_gradient.cuh"
 #include "backend/cuda/head_hopper_input.cuh"
+#include "backend/cuda/head_hopper_joined.cuh"
 #include "backend/cuda/head_hopper_update.cuh"
 #include "elmo/error.h"
 
@@ -36,6 +37,19 @@ void run_input_gradient(const HeadArgs& a, cudaStream_t stream) {
            kInputGroups, kInputShared<S, N>, stream, a, "head, input gradient");
 }
 
+// body(the kind as a constant)
+template <class Body>
+void with_noise(NoiseKind kind, const Body& body) {
+    switch (kind) {
+        case NoiseKind::kSteps:
+            return body(std::integral_constant<Noise, Noise::kMoved>());
+        case NoiseKind::kSharedSteps:
+            return body(std::integral_constant<Noise, Noise::kCommon>());
+        default:
+            return body(std::integral_constant<Noise, Noise::kOwn>());
+    }
+}
+
 template <class S>
 void run(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     const std::int64_t batches = a.padded_batch / kBatchTile, tiles = (a.last_tile - a.first_tile) * 2;
@@ -50,6 +64,14 @@ void run(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     else
         launch(gradient_kernel<S, false>, logit_grid, kLogitGroups, logit_shared(a.width), stream, a,
                "head, logits");
+    const bool decays = a.keep != 1.0f;
+    if constexpr (std::is_same_v<S, StorageBf16>)
+        if (a.dx_slices != nullptr && joins(a.width, a.padded_batch))
+            return with_noise(a.noise, [&](auto kind) {
+                launch(decays ? joined_kernel<true, kind.value> : joined_kernel<false, kind.value>,
+                       static_cast<unsigned>(a.num_slices * (a.width / kJoinedColumns)), kJoinedGroups,
+                       kJoinedShared, stream, a, "head, input gradient and update");
+            });
     if (a.dx_slices != nullptr) {
         if (a.width % 192 == 0)
             run_input_gradient<S, 192>(a, stream);
@@ -57,18 +79,16 @@ void run(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
             run_input_gradient<S, 128>(a, stream);
     }
     const std::int64_t columns = a.width / kUpdateColumns;
-    const bool decays = a.keep != 1.0f;
-    const auto update = [&](auto moves) {
-        constexpr bool kMoves = moves.value;
+    with_noise(a.noise, [&](auto kind) {
+        constexpr Noise kKind = kind.value;
         launch(update_blocks(a.padded_batch) == 2
-                   ? decays ? update_kernel<S, true, kMoves, 2> : update_kernel<S, false, kMoves, 2>
-               : decays ? update_kernel<S, true, kMoves, 1>
-                        : update_kernel<S, false, kMoves, 1>,
+                   ? decays ? update_kernel<S, true, kKind, 2> : update_kernel<S, false, kKind, 2>
+               : decays ? update_kernel<S, true, kKind, 1>
+                        : update_kernel<S, false, kKind, 1>,
                static_cast<unsigned>(
                    columns * std::clamp<std::int64_t>(multiprocessors / columns, 1, most(kUpdateGroups))),
                kUpdateGroups, update_shared(a.padded_batch), stream, a, "head, update");
-    };
-    a.noise == NoiseKind::kSteps ? update(std::true_type()) : update(std::false_type());
+    });
 }
 
 }  // namespace
@@ -79,15 +99,17 @@ bool takes(const HeadStep& op, std::int64_t padded_batch) {
                            ? op.grid == kE2M5Grid
                            : !op.grid.used() && (storage == DType::kBf16 || storage == DType::kE4M3 ||
                                                  storage == DType::kE3M4);
-    return known && (op.noise == NoiseKind::kIndependent || op.noise == NoiseKind::kSteps) &&
-           !op.drops_weights() && !op.compensates() && op.x_BD.dtype == DType::kBf16 &&
-           fits(op.w_LD.cols, padded_batch);
+    return known && (op.noise == NoiseKind::kIndependent || moves_by_step(op.noise)) && !op.drops_weights() &&
+           !op.compensates() && op.x_BD.dtype == DType::kBf16 && fits(op.w_LD.cols, padded_batch);
 }
 
-std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {
+std::int64_t slices_for(DType storage, std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {
     constexpr std::int64_t kMultiprocessors =
         132;  // of the large Hopper cards: sums are the same on all of them
-    const std::int64_t blocks = padded_batch / kBatchTile * (width / (width % 192 == 0 ? 192 : 128));
+    const std::int64_t columns = storage == DType::kBf16 && joins(width, padded_batch) ? kJoinedColumns
+                                 : width % 192 == 0                                    ? 192
+                                                                                       : 128;
+    const std::int64_t blocks = padded_batch / kBatchTile * (width / columns);
     const std::int64_t tiles = std::max<std::int64_t>((labels + kLabelTile - 1) / kLabelTile, 1);
     return std::clamp<std::int64_t>(kMultiprocessors / std::max<std::int64_t>(blocks, 1), 1,
                                     std::min<std::int64_t>(tiles, kMostSlices));
@@ -103,7 +125,7 @@ void stage(const View& x, DType storage, HeadArgs& a, cudaStream_t stream) {
 
 void run_chunk(const HeadArgs& args, DType storage, int multiprocessors, cudaStream_t stream) {
     HeadArgs a = args;
-    if (a.noise == NoiseKind::kSteps) {  // as rounding_block draws it
+    if (moves_by_step(a.noise)) {  // as rounding_block draws it
         a.noise_move = golden_move(a.rounding.step) << 16;
         a.rounding.step = 0;
     }

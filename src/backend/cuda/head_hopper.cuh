@@ -1,14 +1,16 @@
 // The head's three products on Hopper's warpgroup instructions, for widths that are multiples of 128 up to
 // 768 and batches up to 512, W in BF16 or 8 bits, also with an exponent a row. The same sums and roundings as
 // head_tiles.cuh, in tiles of 64 labels. Here: what the kernels share, and how they are fed; the kernels are
-// in head_hopper_gradient.cuh, head_hopper_input.cuh and head_hopper_update.cuh.
+// in head_hopper_gradient.cuh, head_hopper_input.cuh, head_hopper_update.cuh and head_hopper_joined.cuh.
 //
 // Scratch is kept in the blocks that the instructions read (wgmma.cuh), so copies are plain:
 //   x_logit   [batch tile of 128][block of 64 columns][128 texts][128 bytes]; columns of a block are permuted
 //             so that 16 bytes of W that a thread loads are its factors of consecutive products
 //   x_update  [block of 64 columns][padded batch][128 bytes]; columns of 32 are permuted so that a thread's
 //             sums are those of eight neighbours: one block of noise, one load, one store
-//   g         [tile of 64 labels][block of 64 texts][64 labels][128 bytes]
+//   g         [tile of 64 labels][block of 64 texts][64 labels][128 bytes]; times the row's factor f where
+//             rows have exponents: dx is then the product with plain codes, and a row's update in units of
+//             its codes is that of g / f^2. Powers of two change no digit
 //
 // A kernel begins while the one before it ends, and waits for it before it touches what that one reads or
 // writes: g, dx, and W where it is written.

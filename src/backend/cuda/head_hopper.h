@@ -13,7 +13,7 @@ namespace elmo::cuda::hopper {
 // with noise that is independent or moves from step to step.
 bool takes(const HeadStep& op, std::int64_t padded_batch);
 // Slices of dx.
-std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width);
+std::int64_t slices_for(DType storage, std::int64_t labels, std::int64_t padded_batch, std::int64_t width);
 // Fills a.x_logit and a.x_update.
 void stage(const View& x, DType storage, HeadArgs& a, cudaStream_t stream);
 // g, dx and the update of labels [first_tile, last_tile).

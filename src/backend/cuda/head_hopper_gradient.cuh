@@ -173,20 +173,23 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
         waited = true;
         float loss = 0;
         char* const out = to + (tile - first) * text_blocks * kGradientBytes;
-        // What logits of the thread's two labels are multiplied by.
+        // What logits and gradients of the thread's two labels are multiplied by.
         float factor[2] = {1, 1};
         if constexpr (kRowCodes<S>)
             for (int h = 0; h < 2; ++h) factor[h] = power_of_two(power_of_row(a, exponent[h]));
         const float to_power[2] = {kToPower * factor[0], kToPower * factor[1]};
         if (plain) {
-            store_gradients(out, at, [&](int i) { return logit_gradient(z[i], false, to_power[i / 2 % 2]); });
+            store_gradients(out, at, [&](int i) {
+                return logit_gradient(z[i], false, to_power[i / 2 % 2]) * factor[i / 2 % 2];
+            });
         } else {
             store_gradients(out, at, [&](int i) {
                 const bool is_positive = (positive[i / 32] >> (i % 32) & 1u) != 0;
                 const bool is_real = at.warp * 16 + i / 2 % 2 * 8 + at.g < valid_rows &&
                                      i / 4 * 8 + 2 * at.q + i % 2 < valid_texts;
                 if (WantLoss && is_real) loss += logit_loss(z[i] * factor[i / 2 % 2], is_positive);
-                return is_real ? logit_gradient(z[i], is_positive, to_power[i / 2 % 2]) : 0.0f;
+                return is_real ? logit_gradient(z[i], is_positive, to_power[i / 2 % 2]) * factor[i / 2 % 2]
+                               : 0.0f;
             });
         }
         if constexpr (WantLoss) {

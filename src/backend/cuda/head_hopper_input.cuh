@@ -89,15 +89,8 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
                       g + (tile_of(step) - a.first_tile * 2) * text_blocks * kGradientBytes,
                       2 * kGradientBytes, full + s * 8);
         };
-        std::uint8_t exponent[kTimes];  // of its rows, a step ahead
-        const auto load_exponents = [&](int step) {
-#pragma unroll
-            for (int i = 0; i < kTimes; ++i)
-                exponent[i] = stored_exponent<S>(a, tile_of(step) * kRows + row[i]);
-        };
         constexpr int kAhead = kCodes ? kStages : kStages - 1;
         for (int step = 0; step < kAhead; ++step) fetch(step);
-        load_exponents(0);
         wait_for_previous();
         for (int step = 0; step < steps; ++step) {
             const int s = step % kStages;
@@ -116,11 +109,6 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
                     decode_alternate<typename S::Format>(raw[i].y, low.z, low.w);
                     decode_alternate<typename S::Format>(raw[i].z, high.x, high.y);
                     decode_alternate<typename S::Format>(raw[i].w, high.z, high.w);
-                    if constexpr (kRowCodes<S>) {
-                        const float factor = power_of_two(power_of_row(a, exponent[i]));
-                        scale_pairs(low, factor);
-                        scale_pairs(high, factor);
-                    }
                     const std::uint32_t block = to + piece[i] / 4 * kGradientBytes;
                     store_shared(block + block_offset(row[i], piece[i] % 4 * 2), low);
                     store_shared(block + block_offset(row[i], piece[i] % 4 * 2 + 1), high);
@@ -128,7 +116,6 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
                 publish_shared();
                 arrive(full + s * 8);
                 fetch(step + kAhead);
-                load_exponents(step + 1);
             } else {
                 fetch_g(step);
                 wait_copies<kAhead - 1>();

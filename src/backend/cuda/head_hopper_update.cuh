@@ -6,6 +6,7 @@
 namespace elmo::cuda::hopper {
 
 constexpr int kUpdateStages = 2, kUpdateColumns = 128;
+constexpr int kFarPower = 40;  // 2^-2n times a learning rate is a normal FP32 number for |n| up to here
 // Blocks of 64 texts that come at a time.
 constexpr int update_blocks(std::int64_t padded_batch) {
     return padded_batch <= 256 ? 2 : 1;
@@ -15,20 +16,115 @@ constexpr int update_shared(std::int64_t padded_batch) {
            kUpdateGroups * kUpdateStages * (update_blocks(padded_batch) * kGradientBytes + 8) + 8 + kAlign;
 }
 
-// W = SR(W keep - lr g X) of the chunk's labels. A block keeps 128 columns of all texts in shared memory;
-// each warpgroup takes tiles of 64 labels on its own, and fetches the next ones' g while it rounds. Moves:
-// the noise moves by a.noise_move. Grid: a multiple of width / 128.
+// Noise of the rounding: a weight's own, new in every step; its own, moved by a.noise_move; or a column's,
+// moved.
+enum class Noise { kOwn, kMoved, kCommon };
+
+// Of eight columns from `column` on, before it is moved.
+__device__ __forceinline__ PhiloxBlock own_noise(const HeadArgs& a, std::int64_t label, std::int64_t column) {
+    return philox4x32(noise_counter(a.rounding, a.first_label + label, column >> 3), a.rounding_keys);
+}
+// The same of a column, moved.
+__device__ __forceinline__ PhiloxBlock common_noise(const HeadArgs& a, std::int64_t column) {
+    PhiloxBlock words = philox4x32(noise_counter(a.rounding, 0, column >> 3), a.rounding_keys);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        words[i] = ((words[i] + (a.noise_move >> 16)) & 0xffffu) | ((words[i] & 0xffff0000u) + a.noise_move);
+    return words;
+}
+
+// Sums of 64 labels and 32 M columns become new weights: the thread's two rows, of label `label` and of the
+// eighth after it, eight neighbours and those 32 columns further. old(h, m, v) gives what eight of them were,
+// times kUnpacked, noise(h, m) their noise, still to be moved by `move`. `row`: where the first is stored.
 //
-// Rows with exponents are updated in units of their codes: W / f = SR((W / f) keep - (lr / f) g X). A power
-// of two changes no digit of FP32's roundings; where a number leaves the range of normal ones, it lies so far
-// below the 17 digits that rounding to codes looks at, or so far beyond the largest code, that its digits do
-// not matter.
-template <class S, bool Decays, bool Moves, int Blocks>
+// Rows with exponents are updated in units of their codes, from the sums of f g: W / f = SR((W / f) keep -
+// (lr / f^2) (f g) X). A power of two changes no digit of FP32's roundings; where a number leaves the range
+// of normal ones, it lies so far below the 17 digits that rounding to codes looks at, or so far beyond the
+// largest code, that its digits do not matter.
+template <class S, bool Decays, int M, class Old, class DrawNoise>
+__device__ __forceinline__ void update_weights(const HeadArgs& a, float (&u)[16 * M], const Old& old,
+                                               const DrawNoise& noise, std::uint32_t move,
+                                               const std::uint8_t (&exponent)[2], std::int64_t label,
+                                               typename S::Raw* row, std::uint32_t& saturated) {
+    const auto eight = [&](int h, int m, int i) -> float& { return u[4 * (4 * m + i / 2) + 2 * h + i % 2]; };
+    // Whether all are within range: by a sum of squares, or by the largest.
+    float size = 0;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        float lr = -a.lr * S::kUnpacked;
+        if constexpr (kRowCodes<S>) {
+            const int power = power_of_row(a, exponent[h]);
+            const float inverse = power_of_two(-power);
+            lr *= inverse;
+            if (power <= kFarPower && power >= -kFarPower)
+                lr *= inverse;
+            else
+#pragma unroll
+                for (int i = 0; i < 8 * M; ++i) eight(h, i / 8, i % 8) *= inverse;
+        }
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+            float v[8];
+            old(h, m, v);
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                float& x = eight(h, m, i);
+                x = fmaf(lr, x, Decays ? v[i] * a.keep : v[i]);
+                size = S::kWide ? fmaf(x, x, size) : larger_size(size, x);
+            }
+        }
+    }
+    if constexpr (S::kWide) {
+        if (!(size < S::kSquares))
+#pragma unroll
+            for (float& x : u) x = S::within_range(x, saturated);
+    } else if (!(size <= S::kLargest)) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            if (label + 8 * h >= a.labels) continue;
+            std::uint32_t count = 0;
+#pragma unroll
+            for (int i = 0; i < 8 * M; ++i) {
+                float& x = eight(h, i / 8, i % 8);
+                x = S::within_range(x, count);
+            }
+            note_saturation(a, label + 8 * h, count, saturated);
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float v[8];
+#pragma unroll
+            for (int i = 0; i < 8; ++i) v[i] = eight(h, m, i);
+            const typename S::Eight rounded = S::round8(v, noise(h, m), move);
+            if (label + 8 * h < a.labels)
+                *reinterpret_cast<typename S::Eight*>(row + 8 * h * a.width + 32 * m) = rounded;
+        }
+}
+
+// What a thread counted, to the step's report.
+template <class S>
+__device__ __forceinline__ void add_saturations(const HeadArgs& a, const Thread& at,
+                                                std::uint32_t saturated) {
+    if constexpr (sizeof(typename S::Raw) == 1) {
+        const unsigned total = __reduce_add_sync(0xffffffffu, saturated);
+        if (at.lane == 0 && total > 0)
+            atomicAdd(&a.report->saturations, static_cast<unsigned long long>(total));
+    }
+}
+
+// W = SR(W keep - lr g X) of the chunk's labels. A block keeps 128 columns of all texts in shared memory;
+// each warpgroup takes tiles of 64 labels on its own, and fetches the next ones' g while it rounds. Grid: a
+// multiple of width / 128.
+template <class S, bool Decays, Noise Kind, int Blocks>
 __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
     using Raw = typename S::Raw;
     constexpr int kStage = Blocks * kGradientBytes;
     extern __shared__ unsigned char shared[];
+    __shared__ PhiloxBlock table[kUpdateColumns / 8];  // a column's noise
     const Thread at;
     const int columns = static_cast<int>(a.width / kUpdateColumns);
     const std::uint32_t x_block = static_cast<std::uint32_t>(a.padded_batch) * 128;  // bytes of 64 columns
@@ -49,7 +145,10 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         const char* from = static_cast<const char*>(a.x_update) + first_column / kBlock * x_block;
         for (int i = 0; i < 2; ++i) copy_bulk(x + i * x_block, from + i * x_block, x_block, arrived);
     }
-    __syncthreads();  // the barriers are there
+    if constexpr (Kind == Noise::kCommon)
+        if (threadIdx.x < kUpdateColumns / 8)
+            table[threadIdx.x] = common_noise(a, first_column + 8 * threadIdx.x);
+    __syncthreads();  // the barriers and the noise are there
     // One thread of the group fetches g, block after block, tile after tile.
     std::int64_t fetched_tile = tile;
     int fetched_block = 0, fetched_stage = 0;
@@ -103,66 +202,17 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         wait_products<0>();
         sync_group(1 + at.group);  // all warps are done with the last block
         fetch();
-        // Sums become new weights, in place, eight neighbours of a row after another.
-        const auto eight = [&](int h, int m, int i) -> float& {
-            return u[4 * (4 * m + i / 2) + 2 * h + i % 2];
+        const auto old_weights = [&](int h, int m, float(&v)[8]) { S::unpack(old[h][m], v); };
+        const auto noise = [&](int h, int m) {
+            if constexpr (Kind == Noise::kCommon)
+                return table[4 * m + at.q];
+            else
+                return own_noise(a, label + 8 * h, first_column + 32 * m + 8 * at.q);
         };
-        // Whether all are within range, by a sum of squares; by the largest where a row's exponent leaves
-        // little room above its weights.
-        float size = 0;
-#pragma unroll
-        for (int h = 0; h < 2; ++h) {
-            float lr = -a.lr * S::kUnpacked;
-            if constexpr (kRowCodes<S>) lr *= power_of_two(-power_of_row(a, exponent[h]));
-#pragma unroll
-            for (int m = 0; m < 4; ++m) {
-                float v[8];
-                S::unpack(old[h][m], v);
-#pragma unroll
-                for (int i = 0; i < 8; ++i) {
-                    float& x = eight(h, m, i);
-                    x = fmaf(lr, x, Decays ? v[i] * a.keep : v[i]);
-                    size = kRowCodes<S> ? larger_size(size, x) : fmaf(x, x, size);
-                }
-            }
-        }
-        if constexpr (kRowCodes<S>) {
-            if (!(size <= S::kLargest))
-#pragma unroll
-                for (int h = 0; h < 2; ++h) {
-                    if (label + 8 * h >= a.labels) continue;
-                    std::uint32_t count = 0;
-#pragma unroll
-                    for (int i = 0; i < 32; ++i) {
-                        float& x = eight(h, i / 8, i % 8);
-                        x = S::within_range(x, count);
-                    }
-                    note_saturation(a, label + 8 * h, count, saturated);
-                }
-        } else if (!(size < S::kSquares)) {
-#pragma unroll
-            for (float& x : u) x = S::within_range(x, saturated);
-        }
-#pragma unroll
-        for (int h = 0; h < 2; ++h)
-#pragma unroll
-            for (int m = 0; m < 4; ++m) {
-                float v[8];
-#pragma unroll
-                for (int i = 0; i < 8; ++i) v[i] = eight(h, m, i);
-                const PhiloxBlock counter = noise_counter(a.rounding, a.first_label + label + 8 * h,
-                                                          (first_column + 32 * m + 8 * at.q) >> 3);
-                const typename S::Eight rounded =
-                    S::round8(v, philox4x32(counter, a.rounding_keys), Moves ? a.noise_move : 0);
-                if (label + 8 * h < a.labels)
-                    *reinterpret_cast<typename S::Eight*>(row + 8 * h * a.width + 32 * m) = rounded;
-            }
+        update_weights<S, Decays, 4>(a, u, old_weights, noise, Kind == Noise::kMoved ? a.noise_move : 0,
+                                     exponent, label, row, saturated);
     }
-    if constexpr (sizeof(Raw) == 1) {
-        const unsigned total = __reduce_add_sync(0xffffffffu, saturated);
-        if (at.lane == 0 && total > 0)
-            atomicAdd(&a.report->saturations, static_cast<unsigned long long>(total));
-    }
+    add_saturations<S>(a, at, saturated);
 #endif
 }
 

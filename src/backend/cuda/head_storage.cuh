@@ -26,8 +26,8 @@ __device__ __forceinline__ float larger_size(float size, float x) {
 
 // Storages that take eight at a time unpack them times kUnpacked, and round numbers that are so multiplied.
 // round8 is right for numbers within the format's range; within_range brings a number there, and counts it; a
-// sum of squares below kSquares tells that all are. What round8 is given as `move`, a multiple of 2^16, moves
-// the noise by its upper half.
+// sum of squares below kSquares tells that all are, where the range is so wide (kWide) that this is the rule.
+// What round8 is given as `move`, a multiple of 2^16, moves the noise by its upper half.
 struct StorageF32 {
     using Raw = float;
     static __device__ float load(const Raw* w, std::int64_t i) { return w[i]; }
@@ -58,6 +58,7 @@ struct StorageBf16 {
     static __device__ __forceinline__ void load8(const Raw* w, float (&v)[8]) {
         unpack(*reinterpret_cast<const Eight*>(w), v);
     }
+    static constexpr bool kWide = true;
     static constexpr float kSquares = 1e37f;
     // What noise would carry to infinity becomes the largest number; infinity stays, NaN stays NaN.
     static __device__ __forceinline__ float within_range(float x, std::uint32_t&) {
@@ -113,6 +114,7 @@ struct StorageCode {
         unpack4(codes.x, v);
         unpack4(codes.y, v + 4);
     }
+    static constexpr bool kWide = F::kMax > 16;
     static constexpr float kLargest = F::kMax * kUnpacked;
     static constexpr float kSquares =
         kLargest * kLargest * (1.0f - 0x1p-16f);  // with room for the sum's rounding

@@ -119,6 +119,19 @@ using Sums = float[N / 2];
 
 // d = a b, or d += a b, asynchronously. Both operands in shared memory, each by rows or transposed.
 template <int TransposedA, int TransposedB>
+__device__ __forceinline__ void multiply(Sums<64>& d, std::uint64_t a, std::uint64_t b, bool add) {
+#ifdef ELMO_HOPPER
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.b32 add, %34, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15,"
+        " %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
+        "%32, %33, add, 1, 1, %35, %36;\n}\n"
+        : ELMO_SUMS32(d, 0)
+        : "l"(a), "l"(b), "r"(static_cast<int>(add)), "n"(TransposedA), "n"(TransposedB));
+#endif
+}
+template <int TransposedA, int TransposedB>
 __device__ __forceinline__ void multiply(Sums<128>& d, std::uint64_t a, std::uint64_t b, bool add) {
 #ifdef ELMO_HOPPER
     asm volatile(
