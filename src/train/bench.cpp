@@ -177,9 +177,8 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
          }});
     if (with_head)
         phases.push_back({"head",
-                          session.renee() != nullptr
-                              ? renee_step_cost(shape.labels, spec.width, shape.batch)
-                              : head_step_cost(session.head(), shape.batch),
+                          session.renee() != nullptr ? renee_step_cost(shape.labels, spec.width, shape.batch)
+                                                     : head_step_cost(session.head(), shape.batch),
                           [&] { head_step(); }});
     phases.push_back({"encoder backward and update",
                       encoder_backward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
