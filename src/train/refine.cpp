@@ -107,7 +107,10 @@ class Work {
     fs::path log() const { return out_ / "log.jsonl"; }
 
     void prepare(const Config& config) {
-        if (resume_) return;
+        if (resume_) {
+            lock_.emplace(out_);
+            return;
+        }
         folder_->prepare();
         std::error_code error;
         fs::create_directories(path(), error);
@@ -126,6 +129,7 @@ class Work {
     fs::path out_;
     bool resume_;
     std::optional<RunFolder> folder_;
+    std::optional<FolderLock> lock_;  // of a refinement that is continued
 };
 
 // The training rows without their tokens, in the run's batches.

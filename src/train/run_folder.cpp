@@ -126,6 +126,7 @@ void RunFolder::prepare() {
     std::error_code error;
     fs::create_directories(path_, error);
     if (error) throw DataError(fmt::format("{}: cannot be created: {}", path_.string(), error.message()));
+    lock_.emplace(path_);
     if (!overwrite_) return;
     for (const std::string_view name : kOwn) {
         fs::remove_all(path_ / name, error);

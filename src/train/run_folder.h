@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "elmo/config.h"
+#include "io/folder_lock.h"
 #include "train/checkpoint.h"
 
 namespace elmo {
@@ -30,13 +31,15 @@ class RunFolder {
     // The checkpoint to continue from; null for a new run (also when the run stopped before it saved one).
     const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
 
-    // Creates the folder; with overwrite, removes the files of the run that was there.
+    // Creates the folder and locks it for as long as this lives (ConfigError when another process writes it);
+    // with overwrite, removes the files of the run that was there.
     void prepare();
 
   private:
     std::filesystem::path path_;
     bool overwrite_ = false;
     std::optional<Checkpoint> checkpoint_;
+    std::optional<FolderLock> lock_;
 };
 
 // The configuration of a continued run: the stored one, and from `given` the keys that do not change the

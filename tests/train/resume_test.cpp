@@ -5,6 +5,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "io/folder_lock.h"
 #include "train/checkpoint.h"
 #include "train/killed_run.h"
 #include "train/tiny_data.h"
@@ -181,6 +182,19 @@ TEST_F(RunRules, AFullDiskLeavesTheCheckpoint) {
     EXPECT_NE(message.find("/last"), std::string::npos) << message;
     EXPECT_TRUE(files_of(config.out + "/last") == before);
     EXPECT_EQ(train(config, stop).steps, 20);
+}
+
+TEST_F(RunRules, OneTrainerAFolder) {
+    train(config, stop);
+    const auto before = files_of(config.out + "/last");
+    config.overwrite = true;
+    {
+        const FolderLock another(config.out);
+        EXPECT_NE(message_of<ConfigError>([&] { train(config, stop); }).find("another process"),
+                  std::string::npos);
+    }
+    EXPECT_TRUE(files_of(config.out + "/last") == before);
+    EXPECT_GT(train(config, stop).steps, 0);
 }
 
 TEST_F(RunRules, DamageIsFoundAndNamed) {
