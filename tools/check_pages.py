@@ -56,7 +56,8 @@ class Browser:
     def __init__(self, program):
         to_read, self.to_write = os.pipe()
         self.from_read, from_write = os.pipe()
-        self.profile = tempfile.TemporaryDirectory()
+        # Processes of the browser that outlive it by a moment may still write to its profile.
+        self.profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
 
         def connect():  # the browser reads descriptor 3 and writes descriptor 4
             copies = os.dup(to_read), os.dup(from_write)

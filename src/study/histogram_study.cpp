@@ -7,6 +7,7 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "model/head.h"
 #include "study/engines.h"
 #include "study/head_probe.h"
 #include "train/encoder_folder.h"
@@ -75,11 +76,13 @@ BarChart chart_of(std::size_t kind, const std::map<std::int64_t, HeadProbe::Hist
 Study histogram_study(const StudyRequest& request) {
     Config config = request.config;
     if (config.data.empty()) throw ConfigError("data: expected a data set to train on, found none");
-    if (config.precision == "e2m5" || config.precision == "e2m3" || config.precision == "e2m1")
+    config.encoder = encoder_folder(config.encoder);
+    config = with_precision(config);
+    if (const HeadFormat format = head_format(config.precision); format.dtype == DType::kU8)
         throw ConfigError(
             fmt::format("precision: expected one whose weights are read without their row, found {}; "
-                        "exmy:2,{},row has the same weights",
-                        config.precision, config.precision.back()));
+                        "{} has the same weights",
+                        config.precision, grid_name(format.grid)));
     if (config.precision == "renee")
         throw ConfigError(
             "precision: expected a storage of the classifier weights, found renee: the histogram computes "
@@ -92,8 +95,6 @@ Study histogram_study(const StudyRequest& request) {
     config.out = request.config.out + "/run";
     config.overwrite = std::filesystem::exists(config.out);
     config.resume = false;
-    config.encoder = encoder_folder(config.encoder);
-    config = with_precision(config);
     program_start_bytes();
     set_num_threads(static_cast<int>(config.threads));
     RunFolder folder(config);

@@ -175,11 +175,7 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
              session.backend().begin_batch(texts.tokens, texts.offsets);
              embed_BD = encoder.forward(texts, true, config.seed, ++step);
          }});
-    if (with_head)
-        phases.push_back({"head",
-                          session.renee() != nullptr ? renee_step_cost(shape.labels, spec.width, shape.batch)
-                                                     : head_step_cost(session.head(), shape.batch),
-                          [&] { head_step(); }});
+    if (with_head) phases.push_back({"head", head_step_cost(session, shape.batch), [&] { head_step(); }});
     phases.push_back({"encoder backward and update",
                       encoder_backward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
                           ++adamw.t;

@@ -47,9 +47,11 @@ Cost head_step_cost(const Head& head, std::int64_t batch) {
             2 * labels * static_cast<double>(head.format().row_bytes(head.width())) + 6 * texts * width};
 }
 
-Cost renee_step_cost(std::int64_t labels, std::int64_t width, std::int64_t batch) {
-    const double weights = static_cast<double>(labels) * static_cast<double>(width);
-    const double logits = static_cast<double>(labels) * static_cast<double>(batch);
+Cost head_step_cost(const Session& session, std::int64_t batch) {
+    const Head& head = session.head();
+    if (session.renee() == nullptr) return head_step_cost(head, batch);
+    const double weights = static_cast<double>(head.labels()) * static_cast<double>(head.width());
+    const double logits = static_cast<double>(head.labels()) * static_cast<double>(batch);
     // A weight: FP32 read twice and written, momentum read and written, the FP16 copy and the FP16 gradient
     // each written and read twice, the FP32 gradient written. A logit: written, read and written as g, and
     // read by two products.

@@ -20,7 +20,8 @@ Cost encoder_backward_cost(const Encoder& encoder, std::int64_t batch, std::int6
                            std::int64_t longest);
 // Three products; the weights read once and written once, the batch read, its gradient written.
 Cost head_step_cost(const Head& head, std::int64_t batch);
-// The baseline's: three products, and its passes over whole matrices of weights and logits.
-Cost renee_step_cost(std::int64_t labels, std::int64_t width, std::int64_t batch);
+// The same of the step that the session trains its head by: the baseline's has passes over whole matrices of
+// weights and logits between its products.
+Cost head_step_cost(const Session& session, std::int64_t batch);
 
 }  // namespace elmo

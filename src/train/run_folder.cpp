@@ -94,6 +94,7 @@ RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(confi
     if (!fs::is_directory(path_, error))
         throw ConfigError(fmt::format("out: expected a folder, found the file {}", path_.string()));
     if (config.resume) {
+        lock_.emplace(path_);  // before anything is read that its writer may replace
         recover_folder(last());
         if (fs::exists(path_ / kRefineWork, error))
             throw ConfigError(fmt::format(
@@ -126,7 +127,7 @@ void RunFolder::prepare() {
     std::error_code error;
     fs::create_directories(path_, error);
     if (error) throw DataError(fmt::format("{}: cannot be created: {}", path_.string(), error.message()));
-    lock_.emplace(path_);
+    if (!lock_) lock_.emplace(path_);
     if (!overwrite_) return;
     for (const std::string_view name : kOwn) {
         fs::remove_all(path_ / name, error);

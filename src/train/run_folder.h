@@ -21,8 +21,9 @@ void require_other_folder(const std::string& run, const std::string& out);
 
 class RunFolder {
   public:
-    // Looks at config.out and changes nothing. ConfigError when it holds something and neither resume nor
-    // overwrite is set, or when overwrite would delete what is not a run.
+    // Looks at config.out; with resume, locks it and puts back a checkpoint whose exchange was interrupted.
+    // ConfigError when it holds something and neither resume nor overwrite is set, when overwrite would
+    // delete what is not a run, or when the run to be continued is being written.
     explicit RunFolder(const Config& config);
 
     const std::filesystem::path& path() const { return path_; }
@@ -31,8 +32,8 @@ class RunFolder {
     // The checkpoint to continue from; null for a new run (also when the run stopped before it saved one).
     const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
 
-    // Creates the folder and locks it for as long as this lives (ConfigError when another process writes it);
-    // with overwrite, removes the files of the run that was there.
+    // Creates the folder and locks it for as long as this lives (ConfigError when another writes it); with
+    // overwrite, removes the files of the run that was there.
     void prepare();
 
   private:

@@ -28,8 +28,7 @@ void StepMeter::end_step(const Batch& batch) {
     }
     const std::int64_t length = squares / std::max<std::int64_t>(tokens, 1);
     const Encoder& encoder = session_.encoder();
-    const Head& head = session_.head();
-    Cost cost = head_step_cost(head, batch.size());
+    Cost cost = head_step_cost(session_, batch.size());
     const auto add = [&](const Cost& other) {
         cost.flops += other.flops;
         cost.bytes += other.bytes;

@@ -157,5 +157,24 @@ TEST(HistogramStudy, TrainsAndAddsUp) {
     EXPECT_THROW(run_study(request), ConfigError);
 }
 
+// Codes are no numbers without their row's exponent, whoever chose them.
+TEST(HistogramStudy, RefusesCodesWithExponents) {
+    const test::TempFolder temp;
+    test::write_tiny_data(temp / "data");
+    StudyRequest request{"histogram", test::tiny_config(temp), {{"values", "1"}}, "elmo study histogram"};
+    request.config.out = temp / "study";
+    request.config.device = "cuda";  // where auto takes 8 bits; nothing is started yet
+    for (const char* precision : {"e2m5", "e2m1", "auto"}) {
+        request.config.precision = precision;
+        try {
+            run_study(request);
+            ADD_FAILURE() << precision;
+        } catch (const ConfigError& error) {
+            EXPECT_NE(std::string(error.what()).find("has the same weights"), std::string::npos)
+                << error.what();
+        }
+    }
+}
+
 }  // namespace
 }  // namespace elmo

@@ -187,11 +187,14 @@ TEST_F(RunRules, AFullDiskLeavesTheCheckpoint) {
 TEST_F(RunRules, OneTrainerAFolder) {
     train(config, stop);
     const auto before = files_of(config.out + "/last");
-    config.overwrite = true;
     {
         const FolderLock another(config.out);
-        EXPECT_NE(message_of<ConfigError>([&] { train(config, stop); }).find("another process"),
-                  std::string::npos);
+        for (const bool resume : {true, false}) {
+            config.resume = resume;
+            config.overwrite = !resume;
+            EXPECT_NE(message_of<ConfigError>([&] { train(config, stop); }).find("another process"),
+                      std::string::npos);
+        }
     }
     EXPECT_TRUE(files_of(config.out + "/last") == before);
     EXPECT_GT(train(config, stop).steps, 0);
