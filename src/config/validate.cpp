@@ -92,29 +92,23 @@ bool is_code_name(const std::string& precision) {
 }
 
 void check_head_kahan(const Config& c) {
+    if (c.head_kahan == "auto") return;
     double share_of_labels = 0;
     try {
         share_of_labels = parse_share(c.head_kahan);
     } catch (const ConfigError& error) {
         throw ConfigError(fmt::format("head_kahan: {}", error.what()));
     }
-    if (share_of_labels == 0) return;
-    const std::string found = fmt::format("'{}'", quoted(c.head_kahan));
-    if (c.precision == "fp32")
-        refuse("head_kahan", "0 with precision fp32, whose updates are not rounded to fewer bits", found);
-    if (is_grid_name(c.precision) || is_code_name(c.precision))
+    if (share_of_labels > 0 && (c.precision == "fp32" || c.precision == "renee"))
         refuse("head_kahan",
-               fmt::format("0 with precision {}; bf16, fp8 and e3m4 can be compensated", c.precision), found);
-    if (c.head_rounding == "nearest")
-        refuse("head_kahan", "0 with head_rounding nearest, which puts all weights on a grid", found);
+               fmt::format("0 or auto with precision {}, whose updates are not rounded to fewer bits",
+                           c.precision),
+               fmt::format("'{}'", quoted(c.head_kahan)));
 }
 
 // The baseline's step has no mode but its own.
 void check_renee(const Config& c) {
     if (c.precision != "renee") return;
-    if (parse_share(c.head_kahan) > 0)
-        refuse("head_kahan", "0 with precision renee, whose weights are FP32",
-               fmt::format("'{}'", quoted(c.head_kahan)));
     if (c.weight_dropout > 0)
         refuse("weight_dropout", "0 with precision renee, whose step has none",
                fmt::format("{}", c.weight_dropout));

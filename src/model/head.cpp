@@ -141,7 +141,7 @@ HeadStepResult Head::step(View x_BD, std::span<const Positive> positives, float 
     op.dx_BD = dx_BD;
     op.want_loss = want_loss;
     op.compensation_KD = compensation_.values();
-    op.slots_L = compensation_.slots();
+    op.compensated_R2 = compensation_.marks();
     op.weight_dropout = {weight_dropout_, {seed, step, streams::kWeightDropout}};
     op.noise = format_.noise;
     op.grid = format_.grid;

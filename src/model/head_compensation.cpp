@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/row_marks.h"
 #include "elmo/error.h"
 #include "model/tensor_transfer.h"
 
@@ -25,14 +26,11 @@ HeadCompensation::HeadCompensation(std::int64_t labels, std::int64_t width, std:
 void HeadCompensation::allocate(Arena& arena) {
     if (rows_ == 0) return;
     values_KD_ = arena.allocate("head/compensation", DType::kBf16, rows_, width_);
-    slots_L_ = arena.allocate("head/compensation_slots", DType::kI32, 1, labels_);
+    marks_R2_ = arena.allocate("head/compensation_marks", DType::kI32, mark_words(labels_), 2);
 }
 
 void HeadCompensation::choose(std::span<const std::int64_t> labels) {
-    std::vector<std::int32_t> slots(static_cast<std::size_t>(labels_), -1);
-    std::int32_t next = 0;
-    for (const std::int64_t label : labels) slots[static_cast<std::size_t>(label)] = next++;
-    backend_.upload(slots_L_, slots.data());
+    backend_.upload(marks_R2_, mark_rows(labels_, labels).data());
     chosen_.assign(labels.begin(), labels.end());
 }
 

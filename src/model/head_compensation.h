@@ -1,6 +1,6 @@
 // The compensation of some of the head's rows, which are updated by Kahan summation instead of stochastic
-// rounding: BF16 [K, D] and, for each label, its row there. It is state of training: saved beside the head
-// for a run that is to be continued, never needed to predict.
+// rounding: BF16 [K, D], and marks of these labels among all (base/row_marks.h). It is state of training:
+// saved beside the head for a run that is to be continued, never needed to predict.
 //
 // File: one safetensors with "labels" (I64 [K], ascending) and "compensation" (BF16 [K, D], in their order).
 #pragma once
@@ -27,7 +27,7 @@ class HeadCompensation {
 
     // For HeadStep; empty while no label has one.
     View values() const { return chosen_.empty() ? View{} : values_KD_; }
-    View slots() const { return chosen_.empty() ? View{} : slots_L_; }
+    View marks() const { return chosen_.empty() ? View{} : marks_R2_; }
 
     void save(const std::filesystem::path& file) const;
     // DataError, naming the file, for another shape and for labels that do not ascend or are beyond the head.
@@ -39,7 +39,7 @@ class HeadCompensation {
     std::int64_t labels_, width_, rows_;
     Backend& backend_;
     std::vector<std::int64_t> chosen_;
-    View values_KD_, slots_L_;
+    View values_KD_, marks_R2_;
 };
 
 }  // namespace elmo

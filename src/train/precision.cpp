@@ -13,17 +13,20 @@ PrecisionChoice choose_precision(const Config& config) {
     const auto chosen = [](const char* precision, const std::string& why) {
         return PrecisionChoice{precision, fmt::format("precision auto: {}, {}", precision, why)};
     };
-    // Rows with exponents cannot be compensated.
-    const char* const eight_bits = parse_share(config.head_kahan) > 0 ? "e3m4" : kAuto8Bit;
     if (config.device == "cuda")
-        return chosen(eight_bits, "8 bits a weight: half the memory of bf16 and about its quality");
+        return chosen(kAuto8Bit, "8 bits a weight: half the memory of bf16 and about its quality");
     if (config.max_memory.empty()) return chosen("bf16", "as no max_memory asks for less");
     Config wide = config;
     wide.precision = "bf16";
     const std::int64_t needs = plan_memory(wide).total_bytes(), has = parse_bytes(config.max_memory);
     if (needs <= has) return chosen("bf16", "which fits in max_memory");
-    return chosen(eight_bits, fmt::format("as bf16 would need {}, more than max_memory of {}",
-                                          human_bytes(needs), human_bytes(has)));
+    return chosen(kAuto8Bit, fmt::format("as bf16 would need {}, more than max_memory of {}",
+                                         human_bytes(needs), human_bytes(has)));
+}
+
+double head_kahan_share(const Config& config) {
+    if (config.head_kahan == "auto") return config.precision == "e2m5" ? kAutoKahanShare : 0;
+    return parse_share(config.head_kahan);
 }
 
 Config with_precision(Config config) {

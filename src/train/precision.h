@@ -13,6 +13,12 @@ namespace elmo {
 // The 8-bit storage that auto picks: of the 8-bit formats the one nearest to BF16 (docs/precision.md).
 inline constexpr const char* kAuto8Bit = "e2m5";
 
+// The share of labels that are compensated: what head_kahan says, or what `auto` means with the precision. Of
+// e2m5 as many as 8.1 bits a weight have room for at a width of 384: a weight takes 8, its row's exponent and
+// marks 10 / 384, compensation 16 of a compensated one.
+inline constexpr double kAutoKahanShare = 0.0045;
+double head_kahan_share(const Config& config);
+
 struct PrecisionChoice {
     std::string precision;
     std::string why;  // a line for people; "" where nothing was to be chosen

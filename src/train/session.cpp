@@ -7,12 +7,13 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "train/precision.h"
 #include "train/recompute.h"
 
 namespace elmo {
 
 std::int64_t compensated_labels(const Config& config, std::int64_t labels) {
-    const double share = parse_share(config.head_kahan);
+    const double share = head_kahan_share(config);
     if (share == 0) return 0;
     return std::clamp<std::int64_t>(std::llround(share * static_cast<double>(labels)), 1, labels);
 }

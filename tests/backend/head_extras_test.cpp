@@ -8,38 +8,6 @@ namespace {
 
 constexpr DType kSmallStorages[] = {DType::kBf16, DType::kE4M3, DType::kE3M4};
 
-// Compensation for every label that `has` names: its rows in an order that is not that of the labels.
-struct Compensation {
-    Tensor values, slots;
-
-    template <class Has>
-    Compensation(std::int64_t labels, std::int64_t width, const Has& has)
-        : values("compensation", DType::kBf16, count(labels, has), width),
-          slots("slots", DType::kI32, 1, labels) {
-        auto next = static_cast<std::int32_t>(values.rows());
-        for (std::int64_t l = 0; l < labels; ++l) slots.view().as<std::int32_t>()[l] = has(l) ? --next : -1;
-        values.fill([](auto, auto) { return 0.0; });
-        slots.freeze();
-    }
-    std::int64_t slot(std::int64_t label) const { return slots.view().as<std::int32_t>()[label]; }
-    void give_to(HeadStep& op) const {
-        op.compensation_KD = values.view();
-        op.slots_L = slots.view();
-    }
-
-  private:
-    template <class Has>
-    static std::int64_t count(std::int64_t labels, const Has& has) {
-        std::int64_t rows = 0;
-        for (std::int64_t l = 0; l < labels; ++l) rows += has(l);
-        return rows;
-    }
-};
-
-bool every_third(std::int64_t label) {
-    return label % 3 == 1;
-}
-
 Dropout dropout_of(float p) {
     return {p, {77, 5, 6}};
 }
@@ -66,7 +34,7 @@ void check_step(Backend& tested, const Tensor& x, const Tensor& before, float p,
     const double top = storage == DType::kE4M3 ? 448 : storage == DType::kE3M4 ? 1.9375 : HUGE_VAL;
     for (std::int64_t l = 0; l < s.labels; ++l)
         for (std::int64_t d = 0; d < s.width; ++d) {
-            const std::int64_t slot = op.compensates() ? compensation.slot(l) : -1;
+            const std::int64_t slot = op.compensates() ? compensation.row(l) : -1;
             double low, high;
             if (slot >= 0) {
                 const double was = before(l, d);
@@ -325,17 +293,17 @@ TEST(HeadExtras, OtherRowsKeepTheirBits) {
                 }
 }
 
-// A step whose extras are there but do nothing is the plain step, bit for bit: no label has a slot.
-TEST(HeadExtras, NoSlotsAreThePlainStep) {
+// A step whose extras are there but do nothing is the plain step, bit for bit: no label is marked.
+TEST(HeadExtras, NoMarksAreThePlainStep) {
     Rng rng(89);
     for (const HeadShape& s : {HeadShape{5, 13, 300}, HeadShape{5, 64, 300}})
         for (const DType storage : kSmallStorages) {
             const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
             const auto start = make_input("w", storage, s.labels, s.width, rng, 0.3);
-            Tensor c("c", DType::kBf16, 1, s.width), slots("slots", DType::kI32, 1, s.labels);
+            Compensation none(s.labels, s.width, [](auto) { return false; });
+            Tensor c("c", DType::kBf16, 1, s.width);
             c.fill([](auto, auto) { return 7.0; });
-            std::fill_n(slots.view().as<std::int32_t>(), s.labels, -1);
-            c.freeze(), slots.freeze();
+            c.freeze();
             Reserved tested(make_tested_backend("auto"), head_workload(s, storage, 1));
             Tensor w1("w1", storage, s.labels, s.width), w2("w2", storage, s.labels, s.width);
             Tensor dx1("dx1", DType::kF32, s.batch, s.width), dx2("dx2", DType::kF32, s.batch, s.width);
@@ -343,7 +311,7 @@ TEST(HeadExtras, NoSlotsAreThePlainStep) {
             tested->head_step(head_op(*x, w1, {}, dx1));
             HeadStep op = head_op(*x, w2, {}, dx2);
             op.compensation_KD = c.view();
-            op.slots_L = slots.view();
+            op.compensated_R2 = none.marks.view();
             tested->head_step(op);
             expect_same_bits(w1, w2);
             expect_same_bits(dx1, dx2);
@@ -368,7 +336,7 @@ TEST(HeadExtras, CompensatedSaturationsAreCountedAndForgotten) {
                 for (std::int64_t d = 0; d < 3; ++d) {
                     ASSERT_EQ(w(l, d), d == 0 ? -top : d == 1 ? top : 0.0);
                     if (every_third(l)) {
-                        ASSERT_EQ(compensation.values(compensation.slot(l), d), 0.0);
+                        ASSERT_EQ(compensation.values(compensation.row(l), d), 0.0);
                     }
                 }
         }

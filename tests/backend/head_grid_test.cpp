@@ -12,8 +12,9 @@ namespace {
 struct GridCase {
     WeightGrid grid;
     NoiseKind noise = NoiseKind::kIndependent;
+    bool compensated = false;  // every third label
 };
-constexpr bool kNearest = true;
+constexpr bool kNearest = true, kCompensated = true;
 const GridCase kCases[] = {{{3, 4, 7}},
                            {{4, 3, 7, false, kNearest}},
                            {{2, 5, 2}, NoiseKind::kSteps},
@@ -22,7 +23,11 @@ const GridCase kCases[] = {{{3, 4, 7}},
                            {{0, 3, 0, true, kNearest}},
                            {{8, 7, 127}, NoiseKind::kPaired},
                            {{3, 12, 5}, NoiseKind::kShared},
-                           {{2, 9, 1, false, kNearest}}};
+                           {{2, 9, 1, false, kNearest}},
+                           {{3, 4, 7}, NoiseKind::kIndependent, kCompensated},
+                           {{0, 3, 0, true, kNearest}, NoiseKind::kIndependent, kCompensated},
+                           {kE2M5Grid, NoiseKind::kSharedSteps, kCompensated},
+                           {{2, 9, 1}, NoiseKind::kSteps, kCompensated}};
 
 DType storage_of(const WeightGrid& grid) {
     return grid.fits_bf16() ? DType::kBf16 : DType::kF32;
@@ -34,14 +39,16 @@ struct ExactStep {
     HeadShape shape;
     GridCase mode;
     std::unique_ptr<Tensor> x, w, before, dx, exponents;
+    Compensation compensation;
     std::vector<Positive> positives;
     HeadStep op;
 
     ExactStep(const HeadShape& s, const GridCase& given, float lr, std::uint64_t step, Rng& rng,
               float decay = 0x1p-4f)
-        : shape(s), mode(given) {
+        : shape(s), mode(given), compensation(s.labels, s.width, every_third) {
         const WeightGrid& grid = mode.grid;
         std::uniform_int_distribution<int> pick(-7, 7);
+        compensation.values.fill([&](auto, auto) { return pick(rng) * 0x1p-12; });
         x = std::make_unique<Tensor>("x", DType::kBf16, s.batch, s.width);
         before = std::make_unique<Tensor>("before", storage_of(grid), s.labels, s.width);
         w = std::make_unique<Tensor>("w", storage_of(grid), s.labels, s.width);
@@ -76,6 +83,7 @@ struct ExactStep {
         op.noise = mode.noise;
         op.grid = grid;
         if (grid.row_scaled) op.row_exponents_L1 = exponents->view();
+        if (mode.compensated) compensation.give_to(op);
     }
     Workload workload(std::int64_t chunks) const {
         Workload work = head_workload(shape, w->dtype(), chunks);
@@ -88,7 +96,7 @@ std::string describe(const ExactStep& s) {
     return grid_name(s.mode.grid) + (s.mode.grid.nearest ? " nearest, " : " stochastic, ") + "noise " +
            std::to_string(static_cast<int>(s.mode.noise)) + ", " + std::to_string(s.shape.batch) + " x " +
            std::to_string(s.shape.width) + " x " + std::to_string(s.shape.labels) + ", lr " +
-           std::to_string(s.op.lr);
+           std::to_string(s.op.lr) + (s.mode.compensated ? ", compensated" : "");
 }
 
 void check_exact(const HeadShape& shape, const GridCase& mode, float lr, std::uint64_t step,
@@ -105,21 +113,33 @@ void check_exact(const HeadShape& shape, const GridCase& mode, float lr, std::ui
                 sums[static_cast<std::size_t>(l * shape.width + d)] += (positive ? -0.5 : 0.5) * (*s.x)(b, d);
         }
     Tensor expected("expected", s.w->dtype(), shape.labels, shape.width);
+    Tensor rest("rest", DType::kBf16, s.compensation.values.rows(), shape.width);
+    rest.copy(s.compensation.values);
     std::vector<std::uint8_t> exponents;
     std::int64_t saturations = 0;
     int raised = 0, lowered = 0;
     for (std::int64_t l = 0; l < shape.labels; ++l) {
         const int exponent = mode.grid.row_scaled ? static_cast<int>(l % 5) - 4 : 0;
+        const GridRow row = grid_row(mode.grid, exponent);
+        const std::int64_t c = mode.compensated ? s.compensation.row(l) : -1;
         std::uint32_t saturated = 0, ignored = 0;
         float largest = 0;
         for (std::int64_t d = 0; d < shape.width; ++d) {
-            const double value = (*s.before)(l, d) * (1 - 0x1p-4) -
-                                 double{lr} * sums[static_cast<std::size_t>(l * shape.width + d)];
-            const float y =
-                round_to_grid(grid_row(mode.grid, exponent), static_cast<float>(value), mode.grid.nearest,
-                              rounding_noise(mode.noise, s.op.rounding, l, d), saturated);
-            expected.set(l, d, y);
-            largest = std::max(largest, std::abs(y));
+            const double before = (*s.before)(l, d),
+                         descent = double{lr} * sums[static_cast<std::size_t>(l * shape.width + d)];
+            float t;
+            if (c < 0) {
+                t = round_to_grid(row, static_cast<float>(before * (1 - 0x1p-4) - descent), mode.grid.nearest,
+                                  rounding_noise(mode.noise, s.op.rounding, l, d), saturated);
+            } else {
+                std::uint32_t beyond = 0;
+                const auto y = static_cast<float>(-0x1p-4 * before - descent + rest(c, d));
+                t = round_to_grid(row, static_cast<float>(before + y), true, 0, beyond);
+                rest.set(c, d, beyond > 0 && !mode.grid.row_scaled ? 0 : y - (t - before));
+                saturated += beyond;
+            }
+            expected.set(l, d, t);
+            largest = std::max(largest, std::abs(t));
         }
         saturations += saturated;
         if (!mode.grid.row_scaled) continue;
@@ -127,14 +147,18 @@ void check_exact(const HeadShape& shape, const GridCase& mode, float lr, std::ui
         exponents.push_back(encode_row_exponent(after));
         raised += after > exponent, lowered += after < exponent;
         if (after > exponent)
-            for (std::int64_t d = 0; d < shape.width; ++d)
-                expected.set(l, d,
-                             round_to_grid(grid_row(mode.grid, after), static_cast<float>(expected(l, d)),
-                                           mode.grid.nearest, noise16(s.op.rescaling, l, d), ignored));
+            for (std::int64_t d = 0; d < shape.width; ++d) {
+                const auto w = static_cast<float>(expected(l, d));
+                const float t = round_to_grid(grid_row(mode.grid, after), w, mode.grid.nearest || c >= 0,
+                                              noise16(s.op.rescaling, l, d), ignored);
+                expected.set(l, d, t);
+                if (c >= 0) rest.set(c, d, rest(c, d) + (w - t));
+            }
     }
     Reserved tested(make_tested_backend(kind), s.workload(1));
     const HeadStepResult result = tested->head_step(s.op);
     expect_same_bits(*s.w, expected);
+    expect_same_bits(s.compensation.values, rest);
     EXPECT_EQ(result.saturations, saturations);
     if (!mode.grid.row_scaled) return;
     for (std::int64_t l = 0; l < shape.labels; ++l)
@@ -175,6 +199,7 @@ TEST(HeadGrid, ReferenceIsTheSame) {
             tested->head_step(a.op);
             make_reference_backend()->head_step(b.op);
             expect_same_bits(*a.w, *b.w);
+            expect_same_bits(a.compensation.values, b.compensation.values);
             EXPECT_EQ(a.exponents->bytes(), b.exponents->bytes());
         }
 }
@@ -190,7 +215,7 @@ TEST(HeadGrid, ChunksAndThreadsDoNotMatter) {
             Reserved tested(make_tested_backend("auto"), s.workload(chunks));
             tested->head_step(s.op);
             auto bytes = s.w->bytes();
-            for (const auto& more : {s.exponents->bytes(), s.dx->bytes()})
+            for (const auto& more : {s.exponents->bytes(), s.dx->bytes(), s.compensation.values.bytes()})
                 bytes.insert(bytes.end(), more.begin(), more.end());
             outcomes.push_back(bytes);
         }
@@ -266,16 +291,20 @@ TEST(HeadGrid, CodesAreTheSameWeights) {
         int step;
         float dropout;
         NoiseKind noise;
+        bool compensated = false;
     };
     constexpr NoiseKind kIndependent = NoiseKind::kIndependent, kSteps = NoiseKind::kSteps;
     for (const std::string& kind : head_products())
         for (const HeadShape& shape : shapes)
-            for (const auto& [lr, decay, step, dropout, noise] :
+            for (const auto& [lr, decay, step, dropout, noise, compensated] :
                  {Case{0x1p-10f, 0x1p-4f, 5, 0, kSteps}, Case{0x1p-2f, 0x1p-4f, 6, 0, kIndependent},
                   Case{0x1p-2f, 0, 7, 0, kSteps}, Case{0x1p-4f, 0, 9, 0, NoiseKind::kSharedSteps},
-                  Case{0x1p-2f, 0x1p-4f, 8, 0.3f, kSteps}, Case{0x1p-12f, 0, 128, 0, kIndependent}}) {
+                  Case{0x1p-2f, 0x1p-4f, 8, 0.3f, kSteps}, Case{0x1p-12f, 0, 128, 0, kIndependent},
+                  Case{0x1p-2f, 0x1p-4f, 11, 0, NoiseKind::kSharedSteps, kCompensated},
+                  Case{0x1p-4f, 0, 12, 0.3f, kSteps, kCompensated}}) {
                 const std::int64_t labels = shape.labels, width = shape.width;
-                ExactStep s(shape, {kE2M5Grid, noise}, lr, static_cast<std::uint64_t>(step), rng, decay);
+                ExactStep s(shape, {kE2M5Grid, noise, compensated}, lr, static_cast<std::uint64_t>(step), rng,
+                            decay);
                 SCOPED_TRACE(describe(s) + ", dropout " + std::to_string(dropout));
                 s.op.weight_dropout = {dropout, {77, 5, 6}};
                 Codes codes(labels, width);
@@ -286,6 +315,9 @@ TEST(HeadGrid, CodesAreTheSameWeights) {
                     for (std::int64_t d = 0; d < width; ++d) codes.set(l, d, (*s.before)(l, d));
                 HeadStep packed = codes.step(s.op);
                 packed.dx_BD = dx.view();
+                Compensation compensation(labels, width, every_third);
+                compensation.values.copy(s.compensation.values);
+                if (compensated) compensation.give_to(packed);
                 packed.num_chunks = 3;
                 const auto before = s.exponents->bytes();
                 Workload workload = s.workload(1);
@@ -297,6 +329,7 @@ TEST(HeadGrid, CodesAreTheSameWeights) {
                 EXPECT_NEAR(result.loss_sum, expected.loss_sum,
                             kTestsGpu ? 2 * sum_error(64 + 5) * expected.loss_sum : 0);
                 expect_same_bits(dx, *s.dx);
+                expect_same_bits(compensation.values, s.compensation.values);
                 ASSERT_EQ(codes.exponents.bytes(), s.exponents->bytes());
                 for (std::size_t l = 0; l < before.size(); ++l) {
                     raised += codes.exponents.bytes()[l] > before[l];
@@ -319,6 +352,42 @@ TEST(HeadGrid, CodesAreTheSameWeights) {
             }
     EXPECT_GT(raised, 0);
     EXPECT_GT(lowered, 0);
+}
+
+// Weights that drift by less than their spacing: weight and compensation together are the exact sum at every
+// step, whatever exponents their row has had.
+TEST(HeadGrid, CompensationCarriesARowThroughItsExponents) {
+    constexpr double kUpdate = 0x1p-7, kInput = 0x1p-17;
+    for (const HeadShape& s : {HeadShape{1, 8, 3}, HeadShape{1, 128, 130}}) {
+        Tensor x("x", DType::kBf16, 1, s.width), dx("dx", DType::kF32, 1, s.width);
+        x.fill([&](auto, auto) { return kInput; });  // logits stay below 2^-8: g is one half
+        x.freeze();
+        Codes w(s.labels, s.width);
+        for (std::int64_t l = 0; l < s.labels; ++l) {
+            w.set_exponent(l, -6);
+            for (std::int64_t d = 0; d < s.width; ++d) w.set(l, d, 0);
+        }
+        Compensation compensation(s.labels, s.width, every_third);
+        Workload workload = head_workload(s, DType::kU8, 1);
+        workload.head_row_exponents = true;
+        Reserved tested(make_tested_backend("auto"), workload);
+        for (int i = 1; i <= 300; ++i) {
+            HeadStep op = w.step(head_op(x, w.codes, {}, dx));
+            op.lr = static_cast<float>(2 * kUpdate / kInput);
+            op.weight_decay = 0;
+            op.rounding.step = op.rescaling.step = static_cast<std::uint64_t>(i);
+            op.noise = NoiseKind::kSharedSteps;
+            compensation.give_to(op);
+            tested->head_step(op);
+            for (std::int64_t l = 1; l < s.labels; l += 3)
+                for (std::int64_t d = 0; d < s.width; ++d) {
+                    const double c = compensation.values(compensation.row(l), d);
+                    ASSERT_EQ(w(l, d) + c, -i * kUpdate) << "after step " << i;
+                    ASSERT_LE(std::abs(c), 0x1p-4) << "after step " << i;
+                }
+        }
+        EXPECT_GE(w.exponent(1), -1);  // 2.34 is beyond 1.97
+    }
 }
 
 // Logits of rows with exponents of their own, and what follows from them. Every seventh row has an exponent
@@ -475,7 +544,15 @@ TEST(HeadGrid, PartsOfTheLabelsEqualTheWhole) {
                 op.positives = mine;
                 op.first_label = first;
                 op.dx_BD = {};
+                Compensation own(last - first, shape.width, [&](auto l) { return every_third(first + l); });
+                const std::int64_t rows_before = (first + 1) / 3;
+                own.values.fill(
+                    [&](auto r, auto d) { return parts.compensation.values(rows_before + r, d); });
+                if (mode.compensated) own.give_to(op);
                 tested->head_step(op);
+                for (std::int64_t r = 0; mode.compensated && r < own.values.rows(); ++r)
+                    for (std::int64_t d = 0; d < shape.width; ++d)
+                        ASSERT_EQ(own.values(r, d), whole.compensation.values(rows_before + r, d));
             }
             expect_same_bits(*whole.w, *parts.w);
             EXPECT_EQ(whole.exponents->bytes(), parts.exponents->bytes());

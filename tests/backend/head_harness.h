@@ -25,6 +25,44 @@ inline const HeadShape kTiledShapes[] = {
 inline std::span<const HeadShape> tiled_shapes() {
     return std::span(kTiledShapes).first(few_shapes() ? 3 : std::size(kTiledShapes));
 }
+
+// Compensation for every label that `has` names.
+struct Compensation {
+    Tensor values, marks;
+
+    template <class Has>
+    Compensation(std::int64_t labels, std::int64_t width, const Has& has)
+        : Compensation(labels, width, those(labels, has)) {}
+    Compensation(std::int64_t labels, std::int64_t width, const std::vector<std::int64_t>& which)
+        : values("compensation", DType::kBf16, static_cast<std::int64_t>(which.size()), width),
+          marks("marks", DType::kI32, mark_words(labels), 2) {
+        std::memcpy(marks.view().data, mark_rows(labels, which).data(),
+                    static_cast<std::size_t>(marks.view().bytes()));
+        values.fill([](auto, auto) { return 0.0; });
+        marks.freeze();
+    }
+    // The label's row of `values`, or -1.
+    std::int64_t row(std::int64_t label) const {
+        return marked_number(static_cast<const std::uint32_t*>(marks.view().data), label);
+    }
+    void give_to(HeadStep& op) const {
+        op.compensation_KD = values.view();
+        op.compensated_R2 = marks.view();
+    }
+
+  private:
+    template <class Has>
+    static std::vector<std::int64_t> those(std::int64_t labels, const Has& has) {
+        std::vector<std::int64_t> which;
+        for (std::int64_t l = 0; l < labels; ++l)
+            if (has(l)) which.push_back(l);
+        return which;
+    }
+};
+inline bool every_third(std::int64_t label) {
+    return label % 3 == 1;
+}
+
 inline constexpr DType kHeadStorages[] = {DType::kF32, DType::kBf16, DType::kE4M3, DType::kE3M4};
 
 inline Workload head_workload(const HeadShape& s, DType storage, std::int64_t chunks) {

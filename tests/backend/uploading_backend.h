@@ -136,7 +136,7 @@ class UploadingBackend : public Backend {
     HeadStepResult head_step(const HeadStep& given) override {
         HeadStep op = given;
         HeadStepResult result;
-        run({&op.x_BD, &op.w_LD, &op.dx_BD, &op.compensation_KD, &op.slots_L, &op.row_exponents_L1},
+        run({&op.x_BD, &op.w_LD, &op.dx_BD, &op.compensation_KD, &op.compensated_R2, &op.row_exponents_L1},
             [&] { result = device_->head_step(op); });
         return result;
     }

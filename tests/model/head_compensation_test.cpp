@@ -55,8 +55,8 @@ TEST(HeadCompensation, RoundTripContinuesTheRun) {
     other.head.compensation().load(folder.path / "c.safetensors");
     other.steps = model.steps;
     EXPECT_EQ(other.values(), model.values());
-    EXPECT_EQ(bytes_of(*other.backend, other.head.compensation().slots()),
-              bytes_of(*model.backend, model.head.compensation().slots()));
+    EXPECT_EQ(bytes_of(*other.backend, other.head.compensation().marks()),
+              bytes_of(*model.backend, model.head.compensation().marks()));
     for (int i = 0; i < 3; ++i) model.step(), other.step();
     EXPECT_EQ(other.weights(), model.weights());
     EXPECT_EQ(other.values(), model.values());

@@ -108,7 +108,7 @@ TEST(Plan, ShowsTheCompensation) {
             config.head_kahan = share;
             EXPECT_EQ(head_bytes(), (Bytes{weights,
                                            {"head/compensation", planned(200 * 64 * 2)},
-                                           {"head/compensation_slots", planned(1001 * 4)}}));
+                                           {"head/compensation_marks", planned(32 * 8)}}));
         }
     }
     config.head_kahan = "0.0001%";  // one label at least

@@ -199,15 +199,15 @@ class Tile {
                 bf16_to_float(w16_ + l * width_, row_, width_);
                 before = row_;
             }
-            if (const std::int64_t slot = slot_of(label); slot >= 0) {
+            if (op_.grid.used()) {
+                saturations += update_on_grid(before, u, keep, label);
+                continue;
+            }
+            if (const std::int64_t slot = op_.compensated_row(label); slot >= 0) {
                 saturations += update_compensated(before, u, label, slot);
                 continue;
             }
             update_row(before, u, keep, op_.lr, u, width_);
-            if (op_.grid.used()) {
-                saturations += store_on_grid(u, label);
-                continue;
-            }
             if (w.dtype == DType::kF32) {
                 store_floats(u, w, label * width_, width_);
                 continue;
@@ -222,10 +222,6 @@ class Tile {
     }
 
   private:
-    std::int64_t slot_of(std::int64_t label) const {
-        return op_.compensates() ? op_.slots_L.as<std::int32_t>()[label] : -1;
-    }
-
     // The stored weights of a label.
     void load_row(std::int64_t label, float* to) const { load_rows(op_, label, 1, false, to, nullptr); }
 
@@ -244,11 +240,16 @@ class Tile {
         w16_ = dropped;
     }
 
+    KahanRates kahan_rates() const { return {op_.lr, op_.lr * op_.weight_decay}; }
+    Bf16* compensation(std::int64_t slot) const {
+        return slot < 0 ? nullptr : op_.compensation_KD.as<Bf16>() + slot * width_;
+    }
+
     // A row by Kahan; u, the sums, is overwritten. Returns the saturations.
     std::int64_t update_compensated(const float* before, float* u, std::int64_t label, std::int64_t slot) {
         const View& w = op_.w_LD;
-        const KahanRates rates{op_.lr, op_.lr * op_.weight_decay};
-        Bf16* c = op_.compensation_KD.as<Bf16>() + slot * width_;
+        const KahanRates rates = kahan_rates();
+        Bf16* c = compensation(slot);
         if (w.dtype == DType::kBf16) {
             kahan_row(rates, before, u, c, width_);
             float_to_bf16(u, w.as<Bf16>() + label * width_, width_);
@@ -261,20 +262,31 @@ class Tile {
         return saturations;
     }
 
-    // The row `v` rounded to the label's grid, whose exponent then moves. Returns the saturations.
-    std::int64_t store_on_grid(float* v, std::int64_t label) {
+    // A row on the label's grid, whose exponent then moves; v, the sums, is overwritten. Returns the
+    // saturations.
+    std::int64_t update_on_grid(const float* weights, float* v, float keep, std::int64_t label) {
+        Bf16* const c = compensation(op_.compensated_row(label));
         std::uint8_t* stored = op_.grid.row_scaled ? op_.row_exponents_L1.codes() + label : nullptr;
         const int before = stored ? decode_row_exponent(*stored) : 0;
-        if (!op_.grid.nearest) rounding_row(op_.noise, op_.rounding, op_.first_label + label, width_, noise_);
         GridRow grid = grid_row(op_.grid, before);
-        const std::int64_t saturations = round_row(grid, op_.grid.nearest, noise_, v, width_);
+        std::int64_t saturations = 0;
+        if (c != nullptr) {
+            saturations = kahan_row(grid, op_.grid.row_scaled, kahan_rates(), weights, v, c, width_);
+        } else {
+            update_row(weights, v, keep, op_.lr, v, width_);
+            if (!op_.grid.nearest)
+                rounding_row(op_.noise, op_.rounding, op_.first_label + label, width_, noise_);
+            saturations = round_row(grid, op_.grid.nearest, noise_, v, width_);
+        }
         if (stored != nullptr) {
             const float largest = largest_size(v, width_);
             const int after =
                 moved_row_exponent(op_.grid, before, saturations > 0, largest, op_.rounding.step);
             *stored = encode_row_exponent(after);
             grid = grid_row(op_.grid, after);
-            if (after > before) {
+            if (after > before && c != nullptr) {
+                move_compensated(grid, v, c, width_);
+            } else if (after > before) {
                 noise_row(op_.rescaling, op_.first_label + label, width_, noise_);
                 (void)round_row(grid, op_.grid.nearest, noise_, v, width_);
             }

@@ -54,4 +54,32 @@ std::int64_t kahan_row(const MiniFloat& format, const KahanRates& rates, const f
                       static_cast<std::uint32_t>(23 - format.mantissa_bits) << 23, w, u, c, count);
 }
 
+ELMO_CLONES std::int64_t kahan_row(const GridRow& grid, bool keep_rest, const KahanRates& rates,
+                                   const float* __restrict w, float* __restrict u, Bf16* __restrict c,
+                                   std::int64_t count) {
+    const float lr = rates.lr, decay = rates.decay;
+    const GridRow row = grid;
+    std::uint32_t saturated = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const float y = (-(decay * w[i]) - lr * u[i]) + to_float(c[i]);
+        std::uint32_t beyond = 0;
+        const float t = round_to_grid(row, w[i] + y, true, 0, beyond);
+        c[i] = nearest_bf16(beyond > 0 && !keep_rest ? 0.0f : y - (t - w[i]));
+        u[i] = t;
+        saturated += beyond;
+    }
+    return saturated;
+}
+
+ELMO_CLONES void move_compensated(const GridRow& grid, float* __restrict w, Bf16* __restrict c,
+                                  std::int64_t count) {
+    const GridRow row = grid;
+    for (std::int64_t i = 0; i < count; ++i) {
+        std::uint32_t ignored = 0;
+        const float t = round_to_grid(row, w[i], true, 0, ignored);
+        c[i] = nearest_bf16(to_float(c[i]) + (w[i] - t));
+        w[i] = t;
+    }
+}
+
 }  // namespace elmo::cpu

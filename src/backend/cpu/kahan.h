@@ -5,6 +5,7 @@
 
 #include "base/bf16.h"
 #include "base/minifloat.h"
+#include "base/weight_grid.h"
 
 namespace elmo::cpu {
 
@@ -13,10 +14,15 @@ struct KahanRates {
 };
 
 // `u` holds the sums g^T x and receives the new weights, rounded to nearest BF16 or to the format; `c` is the
-// compensation, before and after. The second returns how many were beyond the format's largest number: they
-// become that number and their compensation 0.
+// compensation, before and after. The others return how many were beyond the largest number of the format or
+// grid: they become that number and their compensation 0, or the rest where `keep_rest`.
 void kahan_row(const KahanRates& rates, const float* w, float* u, Bf16* c, std::int64_t count);
 std::int64_t kahan_row(const MiniFloat& format, const KahanRates& rates, const float* w, float* u, Bf16* c,
                        std::int64_t count);
+std::int64_t kahan_row(const GridRow& grid, bool keep_rest, const KahanRates& rates, const float* w, float* u,
+                       Bf16* c, std::int64_t count);
+
+// Weights that move to a coarser grid: what rounding to nearest takes from them goes to their compensation.
+void move_compensated(const GridRow& grid, float* w, Bf16* c, std::int64_t count);
 
 }  // namespace elmo::cpu

@@ -186,7 +186,7 @@ void run_chunk(const HeadArgs& a, bool tiled, cudaStream_t stream) {
     };
     if (a.weight_dropout.threshold > 0) return run(std::true_type(), std::true_type());
     if constexpr (kCompensates<S>)
-        if (a.slots != nullptr) return run(std::false_type(), std::true_type());
+        if (a.marks != nullptr) return run(std::false_type(), std::true_type());
     run(std::false_type(), std::false_type());
 }
 
@@ -391,7 +391,7 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     if (op.drops_weights() || op.compensates()) {
         a.weight_dropout = dropout_args(op.weight_dropout);
         a.decay = op.lr * op.weight_decay;
-        a.slots = op.compensates() ? op.slots_L.as<std::int32_t>() : nullptr;
+        a.marks = static_cast<const std::uint32_t*>(op.compensated_R2.data);
         a.compensation = static_cast<std::uint16_t*>(op.compensation_KD.data);
     }
     a.noise = op.noise;

@@ -7,6 +7,7 @@
 #include "backend/cuda/device_math.cuh"
 #include "base/philox.h"
 #include "base/rounding_noise.h"
+#include "base/row_marks.h"
 #include "base/weight_grid.h"
 
 namespace elmo::cuda {
@@ -44,7 +45,7 @@ struct HeadArgs {
     // What only a step with extras has.
     DropoutArgs weight_dropout;
     float decay = 0;                        // lr * weight_decay
-    const std::int32_t* slots = nullptr;    // [L] rows of compensation, or -1; null: there is none
+    const std::uint32_t* marks = nullptr;   // of labels that have a row of compensation; null: none has
     std::uint16_t* compensation = nullptr;  // bf16 [K, D]
     // How weights are rounded, where it is not by their storage alone.
     NoiseKind noise = NoiseKind::kIndependent;

@@ -42,35 +42,21 @@ __device__ __forceinline__ void drop_tile(const HeadArgs& a, const unsigned char
             reinterpret_cast<const Raw*>(raw + tile_offset<kEights * kBytes>(row, bytes / 16) + bytes % 16),
             v);
         as_they_are<S>(v);
-        if constexpr (kRowCodes<S>) {
-            const float factor = row_factor(a, label + row);
-#pragma unroll
-            for (float& x : v) x *= factor;
-        }
+        scale_row<S>(a, label + row, v);
         drop<8>(a.weight_dropout, a.first_label + label + row, column + 8 * eighth, v);
         store8(reinterpret_cast<bf16*>(to + tile_offset<Columns * 2>(row, eighth)), v);
     }
 }
 
-// Where a label's compensation begins; null where it has none.
-__device__ __forceinline__ bf16* compensation_of(const HeadArgs& a, std::int64_t label) {
-    const std::int32_t slot = a.slots == nullptr ? -1 : a.slots[label];
-    return slot < 0 ? nullptr : reinterpret_cast<bf16*>(a.compensation) + slot * a.width;
-}
-
-// The compensated update of V weights: w becomes the new ones (numbers of the storage), c their compensation.
+// The compensated update of V weights of a label's row: w becomes the new ones, c their compensation.
 template <class S, int V>
-__device__ __forceinline__ void compensate(const HeadArgs& a, const float (&sum)[V], float (&w)[V],
-                                           float (&c)[V], std::uint32_t& saturated) {
+__device__ __forceinline__ void compensate(const HeadArgs& a, std::int64_t label, const float (&sum)[V],
+                                           float (&w)[V], float (&c)[V], std::uint32_t& saturated) {
+    const NearestOf<S> nearest(a, label);
+    std::uint32_t count = 0;
 #pragma unroll
-    for (int i = 0; i < V; ++i) {
-        const float y = (-(a.decay * w[i]) - a.lr * sum[i]) + c[i];
-        bool beyond;
-        const float t = S::nearest(w[i] + y, beyond);
-        c[i] = beyond ? 0.0f : y - (t - w[i]);
-        w[i] = t;
-        saturated += beyond;
-    }
+    for (int i = 0; i < V; ++i) compensate(a, nearest, sum[i], w[i], c[i], count);
+    note_saturation(a, label, count, saturated);
 }
 
 }  // namespace elmo::cuda

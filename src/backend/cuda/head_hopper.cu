@@ -79,15 +79,23 @@ void run(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
             run_input_gradient<S, 128>(a, stream);
     }
     const std::int64_t columns = a.width / kUpdateColumns;
-    with_noise(a.noise, [&](auto kind) {
-        constexpr Noise kKind = kind.value;
-        launch(update_blocks(a.padded_batch) == 2
-                   ? decays ? update_kernel<S, true, kKind, 2> : update_kernel<S, false, kKind, 2>
-               : decays ? update_kernel<S, true, kKind, 1>
-                        : update_kernel<S, false, kKind, 1>,
+    const auto update = [&](auto* two_blocks, auto* one_block) {
+        launch(update_blocks(a.padded_batch) == 2 ? two_blocks : one_block,
                static_cast<unsigned>(
                    columns * std::clamp<std::int64_t>(multiprocessors / columns, 1, most(kUpdateGroups))),
                kUpdateGroups, update_shared(a.padded_batch), stream, a, "head, update");
+    };
+    if constexpr (sizeof(typename S::Raw) == 1)
+        if (a.marks != nullptr) {
+            constexpr Noise kKind = kRowCodes<S> ? Noise::kCommon : Noise::kOwn;
+            return update(update_kernel<S, true, kKind, 2, true>, update_kernel<S, true, kKind, 1, true>);
+        }
+    with_noise(a.noise, [&](auto kind) {
+        constexpr Noise kKind = kind.value;
+        if (decays)
+            update(update_kernel<S, true, kKind, 2>, update_kernel<S, true, kKind, 1>);
+        else
+            update(update_kernel<S, false, kKind, 2>, update_kernel<S, false, kKind, 1>);
     });
 }
 
@@ -99,8 +107,11 @@ bool takes(const HeadStep& op, std::int64_t padded_batch) {
                            ? op.grid == kE2M5Grid
                            : !op.grid.used() && (storage == DType::kBf16 || storage == DType::kE4M3 ||
                                                  storage == DType::kE3M4);
-    return known && (op.noise == NoiseKind::kIndependent || moves_by_step(op.noise)) && !op.drops_weights() &&
-           !op.compensates() && op.x_BD.dtype == DType::kBf16 && fits(op.w_LD.cols, padded_batch);
+    const NoiseKind usual = storage == DType::kU8 ? NoiseKind::kSharedSteps : NoiseKind::kIndependent;
+    const bool rounds = op.compensates() ? storage != DType::kBf16 && op.noise == usual
+                                         : op.noise == NoiseKind::kIndependent || moves_by_step(op.noise);
+    return known && rounds && !op.drops_weights() && op.x_BD.dtype == DType::kBf16 &&
+           fits(op.w_LD.cols, padded_batch);
 }
 
 std::int64_t slices_for(DType storage, std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {

@@ -10,7 +10,8 @@
 namespace elmo::cuda::hopper {
 
 // Whether these kernels can do the step (the card apart): weights used as they are, rounded stochastically
-// with noise that is independent or moves from step to step.
+// with noise that is independent or moves from step to step. Of compensated steps those of 8-bit weights with
+// the noise that is usual for them.
 bool takes(const HeadStep& op, std::int64_t padded_batch);
 // Slices of dx.
 std::int64_t slices_for(DType storage, std::int64_t labels, std::int64_t padded_batch, std::int64_t width);

@@ -156,8 +156,8 @@ __global__ void __launch_bounds__(kJoinedGroups* kGroupThreads, 1) joined_kernel
                 else
                     return own_noise(a, label + 8 * h, first_column + 32 * m + 8 * at.q);
             };
-            update_weights<S, Decays, 2>(a, u, old, noise, Kind == Noise::kMoved ? a.noise_move : 0, {},
-                                         label, row, saturated);
+            update_weights<S, Decays, 2>(a, u, old, noise, Kind == Noise::kMoved ? a.noise_move : 0,
+                                         {a.keep, a.keep}, {}, label, row, saturated);
             wait_products<0>();
             label += further;
             row += further * a.width;

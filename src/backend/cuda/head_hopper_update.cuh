@@ -33,9 +33,43 @@ __device__ __forceinline__ PhiloxBlock common_noise(const HeadArgs& a, std::int6
     return words;
 }
 
+// The sum of a thread that belongs to element i of the eight of row h and part m of the columns.
+template <int N>
+__device__ __forceinline__ float& sum_of_eight(float (&u)[N], int h, int m, int i) {
+    return u[4 * (4 * m + i / 2) + 2 * h + i % 2];
+}
+
+// Row h of a thread's two by Kahan, where its label has a compensation `c` (at the thread's first column):
+// `old` becomes the new weights and their sums 0, which update_weights then leaves as they are.
+template <class S, int M>
+__device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t label, int h, bf16* c,
+                                               typename S::Eight (&old)[M], float (&u)[16 * M],
+                                               std::uint32_t& saturated) {
+    const NearestOf<S> nearest(a, label);
+    std::uint32_t count = 0;
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+        float v[8], rest[8];
+        S::unpack(old[m], v);
+        load8(c + 32 * m, rest);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            float& sum = sum_of_eight(u, h, m, i);
+            v[i] *= nearest.factor * (1.0f / S::kUnpacked);
+            compensate(a, nearest, sum * nearest.inverse, v[i], rest[i], count);
+            v[i] *= nearest.inverse * S::kUnpacked;
+            sum = 0;
+        }
+        store8(c + 32 * m, rest);
+        old[m] = S::round8(v, PhiloxBlock{});  // exact: no noise moves it
+    }
+    note_saturation(a, label, count, saturated);
+}
+
 // Sums of 64 labels and 32 M columns become new weights: the thread's two rows, of label `label` and of the
 // eighth after it, eight neighbours and those 32 columns further. old(h, m, v) gives what eight of them were,
-// times kUnpacked, noise(h, m) their noise, still to be moved by `move`. `row`: where the first is stored.
+// times kUnpacked, noise(h, m) their noise, still to be moved by `move`; keep[h] is what decay leaves of a
+// row. `row`: where the first is stored.
 //
 // Rows with exponents are updated in units of their codes, from the sums of f g: W / f = SR((W / f) keep -
 // (lr / f^2) (f g) X). A power of two changes no digit of FP32's roundings; where a number leaves the range
@@ -44,9 +78,10 @@ __device__ __forceinline__ PhiloxBlock common_noise(const HeadArgs& a, std::int6
 template <class S, bool Decays, int M, class Old, class DrawNoise>
 __device__ __forceinline__ void update_weights(const HeadArgs& a, float (&u)[16 * M], const Old& old,
                                                const DrawNoise& noise, std::uint32_t move,
-                                               const std::uint8_t (&exponent)[2], std::int64_t label,
-                                               typename S::Raw* row, std::uint32_t& saturated) {
-    const auto eight = [&](int h, int m, int i) -> float& { return u[4 * (4 * m + i / 2) + 2 * h + i % 2]; };
+                                               const float (&keep)[2], const std::uint8_t (&exponent)[2],
+                                               std::int64_t label, typename S::Raw* row,
+                                               std::uint32_t& saturated) {
+    const auto eight = [&](int h, int m, int i) -> float& { return sum_of_eight(u, h, m, i); };
     // Whether all are within range: by a sum of squares, or by the largest.
     float size = 0;
 #pragma unroll
@@ -69,7 +104,7 @@ __device__ __forceinline__ void update_weights(const HeadArgs& a, float (&u)[16 
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 float& x = eight(h, m, i);
-                x = fmaf(lr, x, Decays ? v[i] * a.keep : v[i]);
+                x = fmaf(lr, x, Decays ? v[i] * keep[h] : v[i]);
                 size = S::kWide ? fmaf(x, x, size) : larger_size(size, x);
             }
         }
@@ -118,7 +153,7 @@ __device__ __forceinline__ void add_saturations(const HeadArgs& a, const Thread&
 // W = SR(W keep - lr g X) of the chunk's labels. A block keeps 128 columns of all texts in shared memory;
 // each warpgroup takes tiles of 64 labels on its own, and fetches the next ones' g while it rounds. Grid: a
 // multiple of width / 128.
-template <class S, bool Decays, Noise Kind, int Blocks>
+template <class S, bool Decays, Noise Kind, int Blocks, bool Compensates = false>
 __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
     using Raw = typename S::Raw;
@@ -202,6 +237,16 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         wait_products<0>();
         sync_group(1 + at.group);  // all warps are done with the last block
         fetch();
+        float keep[2] = {a.keep, a.keep};
+        if constexpr (Compensates)
+#pragma unroll
+            for (int h = 0; h < 2; ++h)
+                if (label + 8 * h < a.labels)
+                    if (bf16* c = compensation_of(a, label + 8 * h)) {
+                        keep[h] = 1;
+                        compensate_row<S, 4>(a, label + 8 * h, h, c + first_column + 8 * at.q, old[h], u,
+                                             saturated);
+                    }
         const auto old_weights = [&](int h, int m, float(&v)[8]) { S::unpack(old[h][m], v); };
         const auto noise = [&](int h, int m) {
             if constexpr (Kind == Noise::kCommon)
@@ -209,7 +254,7 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
             else
                 return own_noise(a, label + 8 * h, first_column + 32 * m + 8 * at.q);
         };
-        update_weights<S, Decays, 4>(a, u, old_weights, noise, Kind == Noise::kMoved ? a.noise_move : 0,
+        update_weights<S, Decays, 4>(a, u, old_weights, noise, Kind == Noise::kMoved ? a.noise_move : 0, keep,
                                      exponent, label, row, saturated);
     }
     add_saturations<S>(a, at, saturated);

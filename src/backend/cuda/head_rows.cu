@@ -60,10 +60,14 @@ __global__ void move_exponents_kernel(HeadArgs a, NoiseKey rescaling) {
     if (after == before || (after < before && !kRowCodes<S>)) return;
     const GridRow row = grid_row(a.grid, after);
     const RowOf<S> now(first, a.grid, after);
+    bf16* const c = after > before ? compensation_of(a, label) : nullptr;
     for (std::int64_t d = lane; d < a.width; d += 32) {  // a lowered row has the same weights, other codes
         std::uint32_t count = 0;
-        now.store(d, round_to_grid(row, was.load(d), a.grid.nearest,
-                                   noise16(rescaling, a.first_label + label, d), count));
+        const float w = was.load(d);
+        const float t = round_to_grid(row, w, a.grid.nearest || c != nullptr,
+                                      noise16(rescaling, a.first_label + label, d), count);
+        if (c != nullptr) c[d] = __float2bfloat16_rn(__bfloat162float(c[d]) + (w - t));
+        now.store(d, t);
     }
 }
 

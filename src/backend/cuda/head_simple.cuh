@@ -136,10 +136,10 @@ __global__ void update_kernel(HeadArgs a) {
             u = sum[0];
             if constexpr (kCompensates<S>)
                 if (bf16* c = compensation_of(a, label)) {
-                    float v[1] = {S::load(w, i)}, rest[1] = {load_float(c, d)};
-                    compensate<S, 1>(a, sum, v, rest, saturated);
+                    float v[1] = {load_weight<S>(a, w, i, label)}, rest[1] = {load_float(c, d)};
+                    compensate<S, 1>(a, label, sum, v, rest, saturated);
                     c[d] = __float2bfloat16_rn(rest[0]);
-                    return S::store_exact(w, i, v[0]);
+                    return store_exact<S>(a, w, i, v[0], label);
                 }
         }
         store_weight<S>(a, w, i, load_weight<S>(a, w, i, label) * a.keep - a.lr * u, label, d, saturated);

@@ -201,6 +201,15 @@ __device__ __forceinline__ void scale_pairs(uint4& pairs, float factor) {
         *word = reinterpret_cast<const std::uint32_t&>(scaled);
     }
 }
+// Eight codes of a row, unpacked, times its factor.
+template <class S>
+__device__ __forceinline__ void scale_row(const HeadArgs& a, std::int64_t label, float (&v)[8]) {
+    if constexpr (kRowCodes<S>) {
+        const float factor = row_factor(a, label);
+#pragma unroll
+        for (float& x : v) x *= factor;
+    }
+}
 // Weight i of W, of this label.
 template <class S>
 __device__ __forceinline__ float load_weight(const HeadArgs& a, const typename S::Raw* w, std::int64_t i,
@@ -223,7 +232,7 @@ struct StorageGrid32 : StorageF32 {
 template <class S>
 inline constexpr bool kOnGrid = std::is_same_v<S, StorageGrid16> || std::is_same_v<S, StorageGrid32>;
 template <class S>  // whether its rows may be compensated
-inline constexpr bool kCompensates = !kOnGrid<S> && !kRowCodes<S> && !std::is_same_v<S, StorageF32>;
+inline constexpr bool kCompensates = !std::is_same_v<S, StorageF32>;
 template <class S>  // whether storing counts saturations
 inline constexpr bool kSaturates = kOnGrid<S> || sizeof(typename S::Raw) == 1;
 
@@ -234,6 +243,73 @@ __device__ __forceinline__ void note_saturation(const HeadArgs& a, std::int64_t 
                                                 std::uint32_t& saturated) {
     saturated += count;
     if (count > 0 && a.row_flags != nullptr) a.row_flags[label] = 1;
+}
+
+// Where a label's compensation begins; null where it has none.
+__device__ __forceinline__ bf16* compensation_of(const HeadArgs& a, std::int64_t label) {
+    const std::int64_t row = a.marks == nullptr ? -1 : marked_number(a.marks, label);
+    return row < 0 ? nullptr : reinterpret_cast<bf16*>(a.compensation) + row * a.width;
+}
+
+// Numbers rounded to nearest, to those that the storage has in a label's row.
+template <class S>
+struct NearestOf {
+    GridRow grid;                   // kOnGrid
+    float factor = 1, inverse = 1;  // kRowCodes
+    __device__ __forceinline__ NearestOf(const HeadArgs& a, std::int64_t label) {
+        if constexpr (kOnGrid<S>) grid = grid_of(a, label);
+        if constexpr (kRowCodes<S>) {
+            factor = row_factor(a, label);
+            inverse = power_of_two(-row_power(a, label));
+        }
+    }
+    __device__ __forceinline__ float operator()(float x, bool& beyond) const {
+        if constexpr (kOnGrid<S>) {
+            std::uint32_t count = 0;
+            const float t = round_to_grid(grid, x, true, 0, count);
+            beyond = count > 0;
+            return t;
+        } else if constexpr (kRowCodes<S>) {
+            return S::nearest(x * inverse, beyond) * factor;
+        } else {
+            return S::nearest(x, beyond);
+        }
+    }
+};
+
+// The compensated update of one weight by the sum g X: w becomes the new one, c its compensation.
+template <class Nearest>
+__device__ __forceinline__ void compensate(const HeadArgs& a, const Nearest& nearest, float sum, float& w,
+                                           float& c, std::uint32_t& saturated) {
+    const float y = (-(a.decay * w) - a.lr * sum) + c;
+    bool beyond;
+    const float t = nearest(w + y, beyond);
+    c = beyond && a.row_exponents == nullptr ? 0.0f : y - (t - w);
+    w = t;
+    saturated += beyond;
+}
+
+// A weight that its row has, as it is stored.
+template <class S>
+__device__ __forceinline__ void store_exact(const HeadArgs& a, typename S::Raw* w, std::int64_t i, float x,
+                                            std::int64_t label) {
+    if constexpr (kOnGrid<S>)
+        w[i] = S::encode(x);
+    else
+        S::store_exact(w, i, kRowCodes<S> ? x * power_of_two(-row_power(a, label)) : x);
+}
+template <class S>
+__device__ __forceinline__ void store8_exact(const HeadArgs& a, typename S::Raw* w, float (&v)[8],
+                                             std::int64_t label) {
+    if constexpr (kRowCodes<S>) {
+        const float inverse = power_of_two(-row_power(a, label));
+#pragma unroll
+        for (float& x : v) x *= inverse;
+    }
+    if constexpr (kOnGrid<S>)
+        store8(reinterpret_cast<bf16*>(w), v);
+    else
+        S::store8_exact(w, v);
 }
 
 // The updated weight x of (label, column), element i of W, rounded and stored.

@@ -486,17 +486,14 @@ __global__ void __launch_bounds__(kThreads, 2) update_kernel(HeadArgs a) {
                     float rest[8];
                     load8(c + column, rest);
                     as_they_are<S>(v);
-                    compensate<S, 8>(a, u, v, rest, saturated);
+                    scale_row<S>(a, label, v);
+                    compensate<S, 8>(a, label, u, v, rest, saturated);
                     store8(c + column, rest);
-                    S::store8_exact(w + label * a.width + column, v);
+                    store8_exact<S>(a, w + label * a.width + column, v, label);
                     continue;
                 }
         }
-        if constexpr (kRowCodes<S>) {
-            const float factor = row_factor(a, label);
-#pragma unroll
-            for (float& weight : v) weight *= factor;
-        }
+        scale_row<S>(a, label, v);
 #pragma unroll
         for (int j = 0; j < 8; ++j) v[j] = fmaf(-a.lr * S::kUnpacked, u[j], v[j] * a.keep);
         store_weights<S>(a, w + label * a.width + column, v, label, column, saturated);

@@ -5,6 +5,7 @@
 
 #include "backend/ops/common.h"
 #include "base/rounding_noise.h"
+#include "base/row_marks.h"
 #include "base/weight_grid.h"
 #include "metrics/topk.h"
 
@@ -35,11 +36,12 @@ struct Positive {
 // logits and dx take m s w, in FP32 rounded to nearest BF16 (F32 weights: FP32 alone), in place of w, and the
 // update takes m s sum_b g_b x_b in place of the sum.
 //
-// Compensation: label l whose slots_L[l] is not -1 is not rounded stochastically. With c that row of
-// compensation_KD and u = -(lr * weight_decay) w - lr * sum, in FP32 and in this order:
-//   y = u + c;  t = nearest(w + y), to the storage of w;  c = bf16(y - (t - w));  w = t
-// and c = 0 where |w + y| is beyond the largest number of an 8-bit storage, which counts as a saturation.
-// Weights on a grid have no compensation.
+// Compensation: a label that compensated_R2 marks (base/row_marks.h) is not rounded stochastically. With c
+// its row of compensation_KD and u = -(lr * weight_decay) w - lr * sum, in FP32 and in this order:
+//   y = u + c;  t = nearest(w + y), to the storage or the grid of w;  c = bf16(y - (t - w));  w = t
+// Where |w + y| is beyond the largest number of an 8-bit storage or of the grid, which counts as a
+// saturation, c = 0; but with an exponent a row c keeps the rest, and what the raised row then rounds (to
+// nearest too) goes there as well: t = nearest(w), c = bf16(c + (w - t)).
 //
 // On the reference, g is not rounded to BF16 when x is F64, and F64 weights are not rounded: with all views
 // F64 the step is the plain gradient step.
@@ -56,7 +58,7 @@ struct HeadStep {
     bool want_loss = false;        // the sum of BCE over samples and labels, in the same pass
     std::int64_t first_label = 0;  // of the rows of w among all labels of the run, where they are a part
     View compensation_KD{};        // bf16; empty: no label has one
-    View slots_L{};                // i32 [1, L]: a label's row in compensation_KD, or -1
+    View compensated_R2{};         // i32: marks of the labels that have a row in compensation_KD, in order
     Dropout weight_dropout{};
     NoiseKind noise = NoiseKind::kIndependent;
     WeightGrid grid = {};
@@ -64,6 +66,11 @@ struct HeadStep {
     NoiseKey rescaling = {};
 
     bool compensates() const { return !compensation_KD.empty(); }
+    // A label's row in compensation_KD, or -1; where the views are the host's.
+    std::int64_t compensated_row(std::int64_t label) const {
+        return compensates() ? marked_number(static_cast<const std::uint32_t*>(compensated_R2.data), label)
+                             : -1;
+    }
     bool drops_weights() const { return weight_dropout.threshold() > 0; }
 };
 

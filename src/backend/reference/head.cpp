@@ -61,19 +61,33 @@ std::vector<double> dropped_row(const HeadStep& op, std::int64_t label, std::vec
     return w;
 }
 
-// The compensated update of one weight, `sum` being g^T x: FP32 throughout.
+// The compensated update of one weight, `sum` being g^T x: FP32 throughout. `nearest` rounds, and says
+// whether the number was beyond the largest. Returns the new weight.
+template <class Nearest>
+float compensate(const HeadStep& op, std::int64_t slot, std::int64_t column, double before, double sum,
+                 const Nearest& nearest, std::uint32_t& saturations) {
+    const auto w = static_cast<float>(before), c = static_cast<float>(load(op.compensation_KD, slot, column));
+    const float decay = op.lr * op.weight_decay;
+    const float y = (-(decay * w) - op.lr * static_cast<float>(sum)) + c;
+    std::uint32_t beyond = 0;
+    const float t = nearest(w + y, beyond);
+    store(op.compensation_KD, slot, column, beyond > 0 && !op.grid.row_scaled ? 0.0f : y - (t - w));
+    saturations += beyond;
+    return t;
+}
 void store_compensated(const HeadStep& op, std::int64_t slot, std::int64_t label, std::int64_t column,
                        double sum, std::int64_t& saturations) {
-    const auto w = static_cast<float>(load(op.w_LD, label, column));
-    const auto c = static_cast<float>(load(op.compensation_KD, slot, column));
-    const float decay = op.lr * op.weight_decay;
-    const float y = (-(decay * w) - op.lr * static_cast<float>(sum)) + c, target = w + y;
-    store(op.w_LD, label, column, target);
-    const bool saturates =
-        size_of(op.w_LD.dtype) == 1 && !(std::abs(target) <= format_of(op.w_LD.dtype).max_value());
-    saturations += saturates;
-    const auto t = static_cast<float>(load(op.w_LD, label, column));
-    store(op.compensation_KD, slot, column, saturates ? 0.0f : y - (t - w));
+    std::uint32_t saturated = 0;
+    compensate(
+        op, slot, column, load(op.w_LD, label, column), sum,
+        [&](float target, std::uint32_t& beyond) {
+            store(op.w_LD, label, column, target);
+            beyond =
+                size_of(op.w_LD.dtype) == 1 && !(std::abs(target) <= format_of(op.w_LD.dtype).max_value());
+            return static_cast<float>(load(op.w_LD, label, column));
+        },
+        saturated);
+    saturations += saturated;
 }
 
 // sigmoid(z) - y without cancellation: sigmoid(z) - 1 = -sigmoid(-z).
@@ -86,30 +100,43 @@ double cross_entropy(double z, bool positive) {
     return std::max(z, 0.0) - (positive ? z : 0.0) + std::log1p(std::exp(-std::abs(z)));
 }
 
-// The updated weights of a label, rounded to its grid and stored; then its exponent moves. Returns the
-// saturations.
-std::int64_t store_on_grid(const HeadStep& op, std::int64_t l, const std::vector<double>& values) {
+// The updated weights of a label, from those before and the sums g^T x, rounded to its grid and stored; then
+// its exponent moves. Returns the saturations.
+std::int64_t store_on_grid(const HeadStep& op, std::int64_t l, const std::vector<double>& before,
+                           const std::vector<double>& sums) {
+    const double lr = op.lr, keep = 1.0 - lr * static_cast<double>(op.weight_decay);
+    const std::int64_t slot = op.compensated_row(l);
     std::uint32_t saturated = 0, ignored = 0;
     std::vector<float> row;
     float largest = 0;
     GridRow grid = row_grid(op, l);
     for (std::int64_t d = 0; d < op.x_BD.cols; ++d) {
-        row.push_back(round_to_grid(grid, static_cast<float>(values[static_cast<std::size_t>(d)]),
-                                    op.grid.nearest,
-                                    rounding_noise(op.noise, op.rounding, op.first_label + l, d), saturated));
+        const auto i = static_cast<std::size_t>(d);
+        const auto nearest = [&](float x, std::uint32_t& beyond) {
+            return round_to_grid(grid, x, true, 0, beyond);
+        };
+        row.push_back(
+            slot >= 0
+                ? compensate(op, slot, d, before[i], sums[i], nearest, saturated)
+                : round_to_grid(grid, static_cast<float>(before[i] * keep - lr * sums[i]), op.grid.nearest,
+                                rounding_noise(op.noise, op.rounding, op.first_label + l, d), saturated));
         largest = std::max(largest, std::abs(row.back()));
     }
     if (op.grid.row_scaled) {
         std::uint8_t& stored = op.row_exponents_L1.codes()[l];
-        const int before = decode_row_exponent(stored);
-        const int after = moved_row_exponent(op.grid, before, saturated > 0, largest, op.rounding.step);
-        stored = encode_row_exponent(after);
+        const int was = decode_row_exponent(stored);
+        const int now = moved_row_exponent(op.grid, was, saturated > 0, largest, op.rounding.step);
+        stored = encode_row_exponent(now);
         grid = row_grid(op, l);
-        if (after > before)
+        if (now > was)
             for (std::int64_t d = 0; d < op.x_BD.cols; ++d) {
                 float& w = row[static_cast<std::size_t>(d)];
-                w = round_to_grid(grid, w, op.grid.nearest, noise16(op.rescaling, op.first_label + l, d),
-                                  ignored);
+                const float t = round_to_grid(grid, w, op.grid.nearest || slot >= 0,
+                                              noise16(op.rescaling, op.first_label + l, d), ignored);
+                if (slot >= 0)
+                    store(op.compensation_KD, slot, d,
+                          static_cast<float>(load(op.compensation_KD, slot, d)) + (w - t));
+                w = t;
             }
     }
     for (std::int64_t d = 0; d < op.x_BD.cols; ++d) {
@@ -133,7 +160,6 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
     auto next = op.positives.begin();
     for (std::int64_t l = 0; l < op.w_LD.rows; ++l) {
         const std::vector<double> before = load_row(op, l), w = dropped_row(op, l, before);
-        const std::int64_t slot = op.compensates() ? op.slots_L.as<std::int32_t>()[l] : -1;
         std::vector<double> dw(w.size());
         for (std::int64_t b = 0; b < x.rows; ++b) {
             const bool positive = next != op.positives.end() && next->label == l && next->sample == b;
@@ -147,21 +173,19 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
                 dw[static_cast<std::size_t>(d)] += g * x(b, d);
             }
         }
-        std::vector<double> sums = dw, after;
-        for (std::size_t i = 0; i < w.size(); ++i) {
+        std::vector<double> sums = dw;
+        for (std::size_t i = 0; i < w.size(); ++i)
             sums[i] *= weight_factor(op, l, static_cast<std::int64_t>(i));
-            after.push_back(before[i] * keep - lr * sums[i]);
-        }
         if (op.grid.used()) {
-            result.saturations += store_on_grid(op, l, after);
+            result.saturations += store_on_grid(op, l, before, sums);
             continue;
         }
         for (std::int64_t d = 0; d < x.cols; ++d) {
             const auto i = static_cast<std::size_t>(d);
-            if (slot >= 0)
+            if (const std::int64_t slot = op.compensated_row(l); slot >= 0)
                 store_compensated(op, slot, l, d, sums[i], result.saturations);
             else
-                store_stochastic(op.w_LD, l, d, after[i],
+                store_stochastic(op.w_LD, l, d, before[i] * keep - lr * sums[i],
                                  rounding_noise(op.noise, op.rounding, op.first_label + l, d),
                                  &result.saturations);
         }
