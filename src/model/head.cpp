@@ -86,9 +86,9 @@ Head::Head(std::int64_t labels, std::int64_t width, const HeadFormat& format, st
       backend_(backend),
       weight_dropout_(extras.weight_dropout),
       compensation_(labels, width, extras.compensated_rows, backend) {
-    if (extras.compensated_rows > 0 && (format.dtype == DType::kF32 || format.grid.used()))
-        throw ConfigError(
-            fmt::format("a compensation needs weights in bf16, fp8 or e3m4, found {}", precision_of(format)));
+    if (extras.compensated_rows > 0 && format.dtype == DType::kF32 && !format.grid.used())
+        throw ConfigError(fmt::format("a compensation needs weights of fewer bits than FP32, found {}",
+                                      precision_of(format)));
     if (labels < 1 || width < 1 || chunks < 1)
         throw ConfigError(
             fmt::format("a head needs labels, width and chunks of at least 1, found {}, {} and {}", labels,

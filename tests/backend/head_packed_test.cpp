@@ -81,6 +81,8 @@ TEST(HeadPacked, StepsAndRankingAreThoseOfTheNumbersInBf16) {
                     Twice w(grid, shape.labels, shape.width);
                     Tensor dx("dx", DType::kF32, shape.batch, shape.width);
                     Tensor dx_packed("packed dx", DType::kF32, shape.batch, shape.width);
+                    const Compensation c(shape.labels, shape.width, every_third),
+                        c_packed(shape.labels, shape.width, every_third);
                     Reserved wide(make_tested_backend(kind), workload_of(shape, DType::kBf16, 1));
                     Reserved packed(make_tested_backend(kind), workload_of(shape, DType::kU8, 3));
                     wide->fill_normal(w.fill(false));
@@ -94,10 +96,12 @@ TEST(HeadPacked, StepsAndRankingAreThoseOfTheNumbersInBf16) {
                             w.step(*x, positives, dx_packed, static_cast<std::uint64_t>(number), true);
                         plain.weight_dropout = coded.weight_dropout = {dropout, {77, 5, 6}};
                         coded.num_chunks = 3;
+                        c.give_to(plain), c_packed.give_to(coded);
                         const HeadStepResult a = wide->head_step(plain), b = packed->head_step(coded);
                         EXPECT_EQ(a.loss_sum, b.loss_sum);
                         EXPECT_EQ(a.saturations, b.saturations);
                         expect_same_bits(dx_packed, dx);
+                        expect_same_bits(c_packed.values, c.values);
                         w.expect_same_weights();
                         if (testing::Test::HasFatalFailure()) return;
                         for (std::size_t l = 0; l < before.size(); ++l) {

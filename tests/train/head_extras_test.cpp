@@ -68,6 +68,25 @@ TEST_F(RunExtras, KilledRunEndsWithTheSameBytes) {
     for (const char* which : {"/last", "/best"}) expect_same_files(whole + which, config.out + which);
 }
 
+TEST_F(RunExtras, RowsWithExponentsResumeWithTheirs) {
+    for (const auto& [precision, share, rows] :
+         {std::tuple("e2m5", "auto", 1u), std::tuple("e2m5", "20%", 7u), std::tuple("e2m1", "20%", 7u)}) {
+        SCOPED_TRACE(fmt::format("{}, {}", precision, share));
+        config.precision = precision;
+        config.head_kahan = share;
+        config.resume = false;
+        config.overwrite = true;
+        const std::string whole = train_to("whole");
+        EXPECT_EQ(compensated(whole).size(), rows);
+        config.out = temp / "continued";
+        EXPECT_TRUE(train(config, std::atomic<bool>{true}).interrupted);
+        config.resume = true;
+        config.overwrite = false;
+        EXPECT_FALSE(train(config, stop).interrupted);
+        expect_same_files(whole + "/last", config.out + "/last");
+    }
+}
+
 TEST_F(RunExtras, EachChangesTheWeights) {
     const auto head = [&](const std::string& run) {
         return read_text(run + "/last/head-00001-of-00001.safetensors");

@@ -113,6 +113,18 @@ TEST(Plan, ShowsTheCompensation) {
     }
     config.head_kahan = "0.0001%";  // one label at least
     EXPECT_EQ(head_bytes()[1].second, planned(64 * 2));
+    config.head_kahan = "auto";
+    EXPECT_EQ(head_bytes().size(), 1u);
+    // All of e2m5's head within 8.1 bits a weight.
+    config.labels = 1000000;
+    config.width = 384;
+    config.precision = "e2m5";
+    const Bytes bytes = head_bytes();
+    ASSERT_EQ(bytes.size(), 4u);
+    EXPECT_EQ(bytes[2], (std::pair<std::string, std::int64_t>("head/compensation", 4500 * 384 * 2)));
+    std::int64_t all = 0;
+    for (const auto& [name, size] : bytes) all += size;
+    EXPECT_LT(8.0 * static_cast<double>(all) / (1e6 * 384), 8.1);
 }
 
 TEST(Plan, NothingOfTheHeadsStepIsAliveInTheBackward) {
