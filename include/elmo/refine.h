@@ -32,9 +32,9 @@ Config refinement_defaults(const std::string& run, const std::string& checkpoint
 // texts are computed once into OUT/refine, then the head is trained on them, as many labels at a time as
 // config.max_memory and the machine have room for: the result does not depend on how many. A call that was
 // interrupted or killed is continued by the same call with config.resume. Options used: how data is read,
-// checkpoint, precision (bf16 or fp32), epochs, steps, batch_size, head_lr, head_weight_decay, schedule,
-// warmup_steps, chunks, out, resume, overwrite, device, threads, cpu_products, max_memory; all others are the
-// run's. `stop`, when set, ends after the running step; finished subsets are kept.
+// checkpoint, precision (bf16 or fp32), epochs, steps, batch_size, head_lr, head_weight_decay, dropout,
+// schedule, warmup_steps, chunks, out, resume, overwrite, device, threads, cpu_products, max_memory; all
+// others are the run's. `stop`, when set, ends after the running step; finished subsets are kept.
 RefineResult refine(const std::string& run, const Config& config, const std::atomic<bool>& stop);
 
 }  // namespace elmo

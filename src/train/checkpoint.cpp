@@ -107,10 +107,14 @@ fs::path find_checkpoint(const fs::path& run, const std::string& which) {
     if (fs::exists(run / "manifest.json", error)) return run;
     const fs::path folder = run / which;
     recover_folder(folder);
-    if (!fs::is_directory(folder, error))
-        throw DataError(fmt::format("{}: expected a checkpoint '{}', found none; has this run saved one yet?",
-                                    run.string(), which));
-    return folder;
+    if (fs::is_directory(folder, error)) return folder;
+    for (const char* other : {"best", "last"})
+        if (fs::is_directory(run / other, error))
+            throw DataError(fmt::format(
+                "{}: expected a checkpoint '{}', found none; this run has {}: give --checkpoint {}",
+                run.string(), quoted(which), other, other));
+    throw DataError(fmt::format("{}: expected a checkpoint '{}', found none; has this run saved one yet?",
+                                run.string(), quoted(which)));
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ constexpr double kEpochs = 2, kShareOfHeadLr = 0.1;
 
 // What the caller says; every other key is the run's. The first ones decide the result.
 constexpr const char* kResultKeys[] = {
-    "precision",         "epochs",   "steps",        "batch_size", "head_lr",
+    "precision",         "epochs",   "steps",        "batch_size", "head_lr",     "dropout",
     "head_weight_decay", "schedule", "warmup_steps", "device",     "cpu_products"};
 constexpr const char* kOtherKeys[] = {"data",
                                       "format",
@@ -243,6 +243,7 @@ RefineResult refine(const std::string& run, const Config& given, const std::atom
          {"labels", result.labels},
          {"steps", result.steps},
          {"head_lr", config.head_lr},
+         {"dropout", config.dropout},
          {"subset_labels", result.subset_labels},
          {"labels_done", result.labels_resumed},
          {"planned_bytes", std::max(result.encoding_plan.total_bytes(), result.head_plan.total_bytes())}});

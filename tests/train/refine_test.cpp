@@ -1,5 +1,4 @@
-// A refined head: equal to plain training of all its rows on fixed vectors, whatever the subsets, killed or
-// not.
+// A refined head: equal to plain training with a frozen encoder, whatever the subsets, killed or not.
 #include "elmo/refine.h"
 
 #include <gtest/gtest.h>
@@ -92,11 +91,12 @@ class Refine : public ::testing::Test {
     const std::atomic<bool> stop{false};
 };
 
-// Text vectors row by row, then plain steps over all labels at once.
+// Plain training with a frozen encoder: the training forward of each batch, then a step over all labels at
+// once.
 std::vector<float> emulate(const std::string& run, const Config& given) {
     const Checkpoint from(run, "best");
     Config config = from.config();
-    for (const char* key : {"precision", "steps", "head_lr", "device", "threads"})
+    for (const char* key : {"precision", "steps", "head_lr", "dropout", "device", "threads"})
         set_option(config, key, get_option(given, key));
     config.freeze_encoder = true;
     for (const char* key : {"head_kahan", "weight_dropout", "head_rounding", "head_noise"})
@@ -104,41 +104,26 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
     const RunData data(config, &from);
     EncoderSpec spec = read_encoder_spec(from.folder());
     spec.frozen = true;
+    spec.pooled_dropout = static_cast<float>(config.dropout);
     Session session(config, spec, data.shape(5));
     session.allocate();
     session.encoder().initialise(0);
     Backend& backend = session.backend();
-    const Split& train = data.dataset().train();
-    std::vector<std::vector<Bf16>> vectors;
-    const BatchPlan in_order(train, all_rows(train.rows()), 1);
-    Batch batch;
-    for (std::int64_t step = 0; step < in_order.steps_per_epoch(); ++step) {
-        in_order.fill(step, batch);
-        const View x = session.encoder().forward({batch.tokens, batch.offsets}, false, 0, 0);
-        std::vector<Bf16> values(static_cast<std::size_t>(x.size()));
-        backend.download(values.data(), x);
-        for (std::int64_t b = 0; b < batch.size(); ++b)
-            vectors.emplace_back(values.begin() + b * x.cols, values.begin() + (b + 1) * x.cols);
-    }
-    const std::int64_t labels = data.dataset().num_labels();
-    session.head().assign(head_of(run, labels));
+    session.head().assign(head_of(run, data.dataset().num_labels()));
     const Schedule schedule = make_schedule(config, config.steps);
+    Batch batch;
     SortedPositives sorted;
     std::vector<Positive> positives;
     for (std::int64_t step = 1; step <= config.steps; ++step) {
         data.train().fill(step - 1, batch);
-        std::vector<Bf16> x;
-        for (const std::int64_t row : batch.rows)
-            x.insert(x.end(), vectors[static_cast<std::size_t>(row)].begin(),
-                     vectors[static_cast<std::size_t>(row)].end());
-        const View x_BD = session.embed_grad(batch.size());
-        backend.upload(x_BD, x.data());
         sort_positives(batch, sorted);
         positives.clear();
         for (std::size_t i = 0; i < sorted.labels.size(); ++i)
             positives.push_back({sorted.labels[i], sorted.samples[i]});
+        backend.begin_batch(batch.tokens, batch.offsets);
         HeadStep op;
-        op.x_BD = x_BD;
+        op.x_BD = session.encoder().forward({batch.tokens, batch.offsets}, true, config.seed,
+                                            static_cast<std::uint64_t>(step));
         op.w_LD = session.head().weights();
         op.positives = positives;
         op.lr = static_cast<float>(config.head_lr * schedule.factor(step));
@@ -159,19 +144,45 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
     return result;
 }
 
-TEST_F(Refine, EqualsPlainTrainingOfAllRowsOnFixedVectors) {
+// With the run's dropout (0.1), with another, and with none.
+TEST_F(Refine, EqualsPlainTrainingWithAFrozenEncoder) {
     if (kTestsGpu) GTEST_SKIP() << "on a GPU the last bits of a text's vector depend on the texts beside it";
-    for (const char* precision : {"bf16", "fp32"}) {
-        Config config = refine_config(precision);
-        config.precision = precision;
-        const RefineResult result = refine(run, config, stop);
-        EXPECT_EQ(result.subsets, 1);
-        EXPECT_EQ(result.labels_done, kLabels);
-        EXPECT_LT(result.last_loss, result.first_loss);
-        const auto refined = head_of(config.out, kLabels);
-        EXPECT_TRUE(refined == emulate(run, config)) << precision;
-        EXPECT_FALSE(refined == head_of(run, kLabels));
-    }
+    std::vector<std::vector<float>> heads;
+    for (const char* precision : {"bf16", "fp32"})
+        for (const double dropout : {-1.0, 0.5, 0.0}) {
+            Config config = refine_config(fmt::format("{} {}", precision, dropout));
+            config.precision = precision;
+            if (dropout >= 0) config.dropout = dropout;
+            const RefineResult result = refine(run, config, stop);
+            EXPECT_EQ(result.subsets, 1);
+            EXPECT_EQ(result.labels_done, kLabels);
+            EXPECT_LT(result.last_loss, result.first_loss);
+            heads.push_back(head_of(config.out, kLabels));
+            EXPECT_TRUE(heads.back() == emulate(run, config)) << precision << ", dropout " << config.dropout;
+            EXPECT_FALSE(heads.back() == head_of(run, kLabels));
+            const double said = Checkpoint(config.out, "best").config().dropout;
+            EXPECT_EQ(said, dropout < 0 ? tiny_config(temp).dropout : dropout);
+        }
+    for (std::size_t i = 0; i < heads.size(); ++i)
+        for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(heads[i] == heads[j]) << i << " and " << j;
+}
+
+// The mean over tokens is stored in BF16 before elements of it are dropped; training drops first. With half
+// of them dropped the others are doubled, which is exact: bits are the same.
+TEST_F(Refine, EqualsPlainTrainingWithAMeanOverTokens) {
+    if (kTestsGpu) GTEST_SKIP() << "on a GPU the last bits of a text's vector depend on the texts beside it";
+    write_tiny_bert(temp / "bert", 1);
+    Config config = tiny_config(temp);
+    config.encoder = temp / "bert";
+    config.max_length = 8;
+    config.precision = "fp8";
+    config.dropout = 0.5;
+    config.overwrite = true;
+    train(config, stop);
+    const Config refined = refine_config("refined");
+    EXPECT_EQ(refined.dropout, 0.5);
+    refine(run, refined, stop);
+    EXPECT_TRUE(head_of(refined.out, kLabels) == emulate(run, refined));
 }
 
 TEST_F(Refine, SubsetsDoNotChangeABit) {
@@ -230,6 +241,9 @@ TEST_F(Refine, KilledRunContinuesToTheSameBytes) {
     Config other = killed;
     other.head_lr = 0.5;
     EXPECT_NE(refusal<ConfigError>(other).find("head_lr"), std::string::npos);
+    other = killed;
+    other.dropout = 0.3;
+    EXPECT_NE(refusal<ConfigError>(other).find("dropout = 0.1, found 0.3"), std::string::npos);
 
     // Damage is found and named.
     for (const char* name : {"vectors", "rows"}) {
@@ -339,6 +353,10 @@ TEST_F(Refine, ARefinedRunAnswersNoWorse) {
     config.out = refined.out;
     config.resume = true;
     EXPECT_NE(message_of<ConfigError>([&] { train(config, stop); }).find("is finished"), std::string::npos);
+    config.checkpoint = "last";
+    const std::string none = message_of<DataError>([&] { evaluate(refined.out, config); });
+    EXPECT_NE(none.find("'last', found none; this run has best: give --checkpoint best"), std::string::npos)
+        << none;
 }
 
 }  // namespace

@@ -200,6 +200,24 @@ TEST_F(RunRules, OneTrainerAFolder) {
     EXPECT_GT(train(config, stop).steps, 0);
 }
 
+TEST_F(RunRules, AMissingCheckpointIsSaidBesideTheOneThereIs) {
+    start();
+    for (const char* which : {"best", "last"}) {
+        const std::string other = which == std::string("best") ? "last" : "best";
+        const std::string folder = config.out + "/" + which, aside = temp / "aside";
+        std::filesystem::rename(folder, aside);
+        const auto message = [&] { return message_of<DataError>([&] { Checkpoint(config.out, which); }); };
+        EXPECT_NE(message().find(fmt::format("'{}', found none; this run has {}: give --checkpoint {}", which,
+                                             other, other)),
+                  std::string::npos)
+            << message();
+        std::filesystem::rename(config.out + "/" + other, temp / "other");
+        EXPECT_NE(message().find("has this run saved one yet?"), std::string::npos) << message();
+        std::filesystem::rename(temp / "other", config.out + "/" + other);
+        std::filesystem::rename(aside, folder);
+    }
+}
+
 TEST_F(RunRules, DamageIsFoundAndNamed) {
     train(config, stop);
     const auto files = files_of(config.out + "/best");
