@@ -19,6 +19,12 @@ def commands():
     for shape in ("lf-amazontitles-131k", "lf-amazontitles-1.3m", "amazon-3m"):
         for precision in ("fp8", "e2m5", "bf16"):
             yield "head", shape, ["--precision", precision], ""
+    for shape in ("lf-amazontitles-1.3m", "amazon-3m"):
+        yield "head", shape, ["--precision", "e2m5", "--head-kahan", "0"], "head-Kahan, none"
+        yield "head", shape, ["--precision", "fp8", "--head-kahan", "20%"], "head-Kahan, 20 %"
+        yield "step", shape, ["--precision", "fp8", "--head-kahan", "20%"], "head-Kahan, 20 %"
+    for precision in ("e2m3", "e2m1"):
+        yield "step", "amazon-3m", ["--precision", precision], "fewer bits"
     for shape in ("lf-amazontitles-131k", "amazon-3m", "lf-paper2keywords-8.6m"):
         yield "step", shape, ["--precision", "renee"], "the baseline"
     yield "step", "amazon-3m", ["--precision", "fp8", "--recompute", "layers"], "recompute layers"
