@@ -231,15 +231,20 @@ __device__ __forceinline__ std::uint32_t stochastic_code(float x, std::uint32_t 
     return sign | (code > F::kTop ? F::kTop : code);
 }
 
+// A size up to the format's largest number, rounded to nearest even: adding and taking away a number whose
+// last bit is the spacing rounds to a multiple of it.
+template <class F>
+__device__ __forceinline__ float nearest_size(float size) {
+    const std::uint32_t exponent = __float_as_uint(fmaxf(size, 0x1p-6f)) & 0x7f800000u;
+    const float shift = __uint_as_float(exponent + ((23u - F::kMantissa) << 23));
+    return (size + shift) - shift;
+}
 // x rounded to the format (nearest even, saturating), as a float.
 template <class F>
 __device__ __forceinline__ float nearest_code(float x) {
     const float magnitude = fabsf(x);
     if (!(magnitude < F::kMax)) return x != x ? x : copysignf(F::kMax, x);
-    // Adding and taking away a number whose last bit is the spacing rounds to a multiple of it.
-    const std::uint32_t exponent = __float_as_uint(fmaxf(magnitude, 0x1p-6f)) & 0x7f800000u;
-    const float shift = __uint_as_float(exponent + ((23u - F::kMantissa) << 23));
-    return copysignf((magnitude + shift) - shift, x);
+    return copysignf(nearest_size<F>(magnitude), x);
 }
 // What the logits of E4M3 weights see of x.
 __device__ __forceinline__ float nearest_e4m3(float x) {

@@ -33,6 +33,10 @@ __device__ __forceinline__ PhiloxBlock common_noise(const HeadArgs& a, std::int6
     return words;
 }
 
+__device__ __forceinline__ void prefetch_l2(const void* address) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
 // The sum of a thread that belongs to element i of the eight of row h and part m of the columns.
 template <int N>
 __device__ __forceinline__ float& sum_of_eight(float (&u)[N], int h, int m, int i) {
@@ -47,11 +51,15 @@ __device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t l
                                                std::uint32_t& saturated) {
     const NearestOf<S> nearest(a, label);
     std::uint32_t count = 0;
+    uint4 kept[2];
 #pragma unroll
     for (int m = 0; m < M; ++m) {
         float v[8], rest[8];
+        if (m % 2 == 0)  // two loads at a time: stores below are in the way of later ones
+#pragma unroll
+            for (int i = 0; i < 2; ++i) kept[i] = *reinterpret_cast<const uint4*>(c + 32 * (m + i));
         S::unpack(old[m], v);
-        load8(c + 32 * m, rest);
+        unpack8(kept[m % 2], rest);
 #pragma unroll
         for (int i = 0; i < 8; ++i) {
             float& sum = sum_of_eight(u, h, m, i);
@@ -217,6 +225,18 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
 #pragma unroll
                 for (int m = 0; m < 4; ++m)
                     old[h][m] = *reinterpret_cast<const typename S::Eight*>(row + 8 * h * a.width + 32 * m);
+        std::int32_t compensated[2] = {-1, -1};  // their compensation is on its way to the L2 cache
+        const auto compensation = [&](int h) {
+            return compensation_at(a, compensated[h]) + first_column + 8 * at.q;
+        };
+        if constexpr (Compensates)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                compensated[h] = compensated_row(a, label + 8 * h);
+                if (compensated[h] >= 0)
+#pragma unroll
+                    for (int m = 0; m < 4; ++m) prefetch_l2(compensation(h) + 32 * m);
+            }
         Sums<128> u;
         for (int b = 0; b < text_blocks; b += Blocks) {
             wait_barrier(full + stage * 8, parity);
@@ -241,12 +261,10 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
         if constexpr (Compensates)
 #pragma unroll
             for (int h = 0; h < 2; ++h)
-                if (label + 8 * h < a.labels)
-                    if (bf16* c = compensation_of(a, label + 8 * h)) {
-                        keep[h] = 1;
-                        compensate_row<S, 4>(a, label + 8 * h, h, c + first_column + 8 * at.q, old[h], u,
-                                             saturated);
-                    }
+                if (compensated[h] >= 0) {
+                    keep[h] = 1;
+                    compensate_row<S, 4>(a, label + 8 * h, h, compensation(h), old[h], u, saturated);
+                }
         const auto old_weights = [&](int h, int m, float(&v)[8]) { S::unpack(old[h][m], v); };
         const auto noise = [&](int h, int m) {
             if constexpr (Kind == Noise::kCommon)

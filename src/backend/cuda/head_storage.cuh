@@ -103,7 +103,7 @@ struct StorageCode {
     }
     static __device__ __forceinline__ float nearest(float x, bool& beyond) {
         beyond = !(fabsf(x) <= F::kMax);
-        return beyond ? copysignf(F::kMax, x) : nearest_code<F>(x);
+        return copysignf(nearest_size<F>(fminf(fabsf(x), F::kMax)), x);  // of NaN the largest
     }
     using Eight = uint2;  // eight weights
     static __device__ __forceinline__ void load8(const Raw* w, float (&v)[8]) {
@@ -245,10 +245,17 @@ __device__ __forceinline__ void note_saturation(const HeadArgs& a, std::int64_t 
     if (count > 0 && a.row_flags != nullptr) a.row_flags[label] = 1;
 }
 
-// Where a label's compensation begins; null where it has none.
-__device__ __forceinline__ bf16* compensation_of(const HeadArgs& a, std::int64_t label) {
-    const std::int64_t row = a.marks == nullptr ? -1 : marked_number(a.marks, label);
+// The number of a row of compensation: -1 where the label has none, and beyond the last label.
+__device__ __forceinline__ std::int32_t compensated_row(const HeadArgs& a, std::int64_t label) {
+    if (a.marks == nullptr || label >= a.labels) return -1;
+    return static_cast<std::int32_t>(marked_number(a.marks, label));
+}
+// Where a row of compensation begins; null where there is none.
+__device__ __forceinline__ bf16* compensation_at(const HeadArgs& a, std::int32_t row) {
     return row < 0 ? nullptr : reinterpret_cast<bf16*>(a.compensation) + row * a.width;
+}
+__device__ __forceinline__ bf16* compensation_of(const HeadArgs& a, std::int64_t label) {
+    return compensation_at(a, compensated_row(a, label));
 }
 
 // Numbers rounded to nearest, to those that the storage has in a label's row.
@@ -256,8 +263,12 @@ template <class S>
 struct NearestOf {
     GridRow grid;                   // kOnGrid
     float factor = 1, inverse = 1;  // kRowCodes
+    bool rises = kRowCodes<S>;      // the row, where a number is beyond its largest
     __device__ __forceinline__ NearestOf(const HeadArgs& a, std::int64_t label) {
-        if constexpr (kOnGrid<S>) grid = grid_of(a, label);
+        if constexpr (kOnGrid<S>) {
+            grid = grid_of(a, label);
+            rises = a.row_exponents != nullptr;
+        }
         if constexpr (kRowCodes<S>) {
             factor = row_factor(a, label);
             inverse = power_of_two(-row_power(a, label));
@@ -284,7 +295,7 @@ __device__ __forceinline__ void compensate(const HeadArgs& a, const Nearest& nea
     const float y = (-(a.decay * w) - a.lr * sum) + c;
     bool beyond;
     const float t = nearest(w + y, beyond);
-    c = beyond && a.row_exponents == nullptr ? 0.0f : y - (t - w);
+    c = beyond && !nearest.rises ? 0.0f : y - (t - w);
     w = t;
     saturated += beyond;
 }
