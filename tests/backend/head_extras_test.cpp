@@ -69,11 +69,12 @@ void check_step(Backend& tested, const Tensor& x, const Tensor& before, float p,
 
 void check_steps(std::span<const HeadShape> shapes, bool coarse) {
     Rng rng(71);
+    std::size_t turn = coarse ? 1 : 0;  // the third of the tiled shapes takes no dropout: Hopper compensates
     for (const std::string& kind : head_products())
         for (const DType storage : kHeadStorages)
             for (const HeadShape& s : shapes)
-                for (const float p : {0.0f, 0.3f, 0.5f}) {
-                    if (repeats(kind, storage)) continue;
+                for (const float p : in_turn({0.0f, 0.3f, 0.5f}, turn)) {
+                    if (repeats(kind, storage) || (coarse && skips_tiles(storage))) continue;
                     SCOPED_TRACE(std::string(name_of(storage)) + ", " + kind + ", dropout " +
                                  std::to_string(p) + ", " + std::to_string(s.batch) + " x " +
                                  std::to_string(s.width) + " x " + std::to_string(s.labels));
@@ -90,7 +91,7 @@ void check_steps(std::span<const HeadShape> shapes, bool coarse) {
 }
 
 TEST(HeadExtras, WithinBounds) {
-    check_steps(kHeadShapes, false);
+    check_steps(head_shapes(), false);
 }
 
 TEST(HeadExtras, WithinBoundsInTiles) {
@@ -257,13 +258,16 @@ Outcome run_steps(const HeadShape& s, DType storage, const std::string& kind, st
 
 // 5003 labels make 20 tiles: more than the slices dx is summed in.
 TEST(HeadExtras, ChunksAndThreadsDoNotMatter) {
-    for (const HeadShape& s : {HeadShape{9, 11, 5003}, HeadShape{9, 64, 1500}})
-        for (const std::string& kind : head_products())
-            for (const DType storage : kSmallStorages) {
+    const bool few = under_sanitizer();
+    std::size_t turn = 0;
+    for (const std::string& kind : head_products())
+        for (const DType storage : kSmallStorages)
+            for (const HeadShape& s :
+                 in_turn({HeadShape{9, 11, few ? 700 : 5003}, HeadShape{9, 64, few ? 300 : 1500}}, turn)) {
                 SCOPED_TRACE(std::string(name_of(storage)) + ", " + kind + " products");
                 const Outcome expected = run_steps(s, storage, kind, 1, 1, 0.25f, true);
                 const std::pair<std::int64_t, int> cuts[] = {{1, 2}, {3, 1}, {3, 2}, {8, 1}, {8, 3}};
-                for (const auto& [chunks, threads] : cuts)
+                for (const auto& [chunks, threads] : std::span(cuts).last(few ? 1 : std::size(cuts)))
                     EXPECT_TRUE(run_steps(s, storage, kind, chunks, threads, 0.25f, true) == expected)
                         << chunks << " chunks, " << threads << " threads";
             }
@@ -271,10 +275,11 @@ TEST(HeadExtras, ChunksAndThreadsDoNotMatter) {
 
 // Labels do not meet in a step: rows without compensation keep the bits of the plain one.
 TEST(HeadExtras, OtherRowsKeepTheirBits) {
+    std::size_t turn = 0;
     for (const HeadShape& s : {HeadShape{5, 13, 300}, HeadShape{5, 64, 300}})
         for (const std::string& kind : head_products())
             for (const DType storage : kSmallStorages)
-                for (const float p : {0.0f, 0.25f}) {
+                for (const float p : in_turn({0.0f, 0.25f}, turn)) {
                     SCOPED_TRACE(std::string(name_of(storage)) + ", " + kind + " products");
                     const Outcome plain = run_steps(s, storage, kind, 1, 1, p, false);
                     const Outcome some = run_steps(s, storage, kind, 1, 1, p, true);

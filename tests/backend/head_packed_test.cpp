@@ -70,11 +70,13 @@ std::string describe(const WeightGrid& grid, const HeadShape& s, const std::stri
 TEST(HeadPacked, StepsAndRankingAreThoseOfTheNumbersInBf16) {
     Rng rng(71);
     int raised = 0, lowered = 0;
+    std::vector<HeadShape> shapes = {{3, 8, 5}, {7, 40, 300}, {5, 64, 700}, {130, 192, 129}};
+    if (under_sanitizer()) shapes = {{3, 8, 5}, {7, 40, 300}, {130, 64, 129}};
+    std::size_t turn = 0;
     for (const std::string& kind : head_products())
         for (const WeightGrid& grid : kGrids)
-            for (const HeadShape& shape :
-                 {HeadShape{3, 8, 5}, HeadShape{7, 40, 300}, HeadShape{5, 64, 700}, HeadShape{130, 192, 129}})
-                for (const DType inputs : {DType::kBf16, DType::kF32}) {
+            for (const HeadShape& shape : shapes)
+                for (const DType inputs : in_turn({DType::kBf16, DType::kF32}, turn)) {
                     SCOPED_TRACE(describe(grid, shape, kind));
                     const auto x = make_input("x", inputs, shape.batch, shape.width, rng);
                     const auto positives = random_positives(shape, 0.05, rng);

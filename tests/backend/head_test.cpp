@@ -44,10 +44,11 @@ void check_step(const Tensor& x, const Tensor& before, double share, const std::
 }
 
 void check_random_steps(DType input, Rng& rng) {
+    std::size_t turn = 0;
     for (const std::string& kind : head_products())
         for (const DType storage : kHeadStorages)
-            for (const HeadShape& s : kHeadShapes)
-                for (const double share : {0.0, 0.2}) {
+            for (const HeadShape& s : head_shapes())
+                for (const double share : in_turn({0.0, 0.2}, turn)) {
                     if (repeats(kind, storage)) continue;
                     SCOPED_TRACE(describe(s, storage, kind));
                     const auto x = make_input("x", input, s.batch, s.width, rng);
@@ -74,7 +75,7 @@ TEST(HeadStep, WithinBoundsInTiles) {
     for (const std::string& kind : head_products())
         for (const DType storage : kHeadStorages)
             for (const HeadShape& s : tiled_shapes()) {
-                if (repeats(kind, storage)) continue;
+                if (repeats(kind, storage) || skips_tiles(storage)) continue;
                 SCOPED_TRACE(describe(s, storage, kind));
                 const DType input = storage == DType::kF32 ? DType::kF32 : DType::kBf16;
                 const auto x = make_coarse_input("x", input, s.batch, s.width, rng);
@@ -382,14 +383,16 @@ void check_parts(Backend& backend, const HeadShape& s, DType storage, float drop
 
 TEST(HeadStep, PartsOfTheLabelsEqualTheWhole) {
     Rng rng(62);
+    std::size_t turn = 0;
     for (const std::string& kind : head_products())
         for (const DType storage : kHeadStorages)
             for (const std::int64_t width : {64, 33, 128}) {
-                if (repeats(kind, storage)) continue;
-                const HeadShape s{7, width, 1000};
+                if (repeats(kind, storage) || (skips_tiles(storage) && width != 33)) continue;
+                const HeadShape s{7, width, under_sanitizer() ? 800 : 1000};
                 SCOPED_TRACE(describe(s, storage, kind));
                 Reserved tested(make_tested_backend(kind), head_workload(s, storage, 1));
-                for (const float dropout : {0.0f, 0.3f}) check_parts(*tested, s, storage, dropout, rng);
+                for (const float dropout : in_turn({0.0f, 0.3f}, turn))
+                    check_parts(*tested, s, storage, dropout, rng);
             }
     const auto truth = make_reference_backend();
     for (const DType storage : kHeadStorages)

@@ -83,6 +83,7 @@ TEST(HeadTopK, ScoresAndRankingWithinBounds) {
 // sums in FP32.
 TEST(HeadTopK, RisingFallingAndEqualScores) {
     const std::int64_t labels = few_shapes() ? 3200 : 32000, last = labels - 1;
+    std::size_t turn = 0;
     for (const DType storage : {DType::kF32, DType::kBf16})
         for (const std::int64_t width : {2, 64}) {
             Tensor x("x", DType::kBf16, 3, width), w("w", storage, labels, width);
@@ -91,7 +92,7 @@ TEST(HeadTopK, RisingFallingAndEqualScores) {
                 return static_cast<double>(d == 0 ? l / 128 * 128 : d == 1 ? l % 128 : 1);
             });
             x.freeze(), w.freeze();
-            for (const std::int64_t k : {1, 5, 100}) {
+            for (const std::int64_t k : in_turn({1, 5, 100}, turn)) {
                 Workload workload = head_workload({3, width, labels}, storage, 1);
                 workload.training = false;
                 workload.top_k = k;
@@ -108,11 +109,12 @@ TEST(HeadTopK, RisingFallingAndEqualScores) {
 
 TEST(HeadTopK, TiesByLowerLabelAcrossTiles) {
     const HeadShape s{2, 3, 1030};
+    std::size_t turn = 0;
     for (const DType storage : kHeadStorages) {
         Tensor x("x", DType::kBf16, 2, 3), w("w", storage, s.labels, 3);
         x.fill([](auto b, auto) { return b == 0 ? 1.0 : -1.0; });
         w.fill([](auto l, auto) { return l % 256 == 7 ? 0.5 : 0.25; });
-        for (const int threads : {1, 2, 3}) {
+        for (const int threads : in_turn({1, 2, 3}, turn)) {
             set_num_threads(threads);
             Workload workload = head_workload(s, storage, 1);
             workload.top_k = 6;

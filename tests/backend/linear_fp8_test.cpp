@@ -37,7 +37,7 @@ template <class Body>
 void for_each_case(const Body& body) {
     Rng rng(11);
     for (const Mode& mode : fp8_modes())
-        for (const Shape& shape : kShapes) {
+        for (const Shape& shape : thinned(kShapes, 3)) {
             SCOPED_TRACE(describe(mode) + ", " + std::to_string(shape.tokens) + " x " +
                          std::to_string(shape.k) + " x " + std::to_string(shape.n));
             Reserved tested(make_tested_backend(mode.products), workload_of(shape));
@@ -244,6 +244,7 @@ TEST(LinearFp8, GeluSeesTheRoundedSum) {
 
 // One operand scaled by a power of two scales the results, however far from 1 it is; zeros give zeros.
 TEST(LinearFp8, ScalesTakeAnyMagnitude) {
+    std::size_t turn = 0;
     for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
         const Inputs in(s, rng);
         const auto times = [](const Tensor& t, double factor) {
@@ -260,7 +261,7 @@ TEST(LinearFp8, ScalesTakeAnyMagnitude) {
             scaled.fill([&](auto r, auto c) { return expected(r, c) * factor; });
             expect_same_bits(found, scaled);
         };
-        for (const double factor : {0x1p100, 0x1p-70}) {
+        for (const double factor : in_turn({0x1p100, 0x1p-70}, turn)) {
             SCOPED_TRACE(factor);
             const auto x = times(*in.x, factor), w = times(*in.w, factor), dy = times(*in.dy, factor);
             Layer found(DType::kBf16, s);
@@ -285,11 +286,13 @@ TEST(LinearFp8, ScalesTakeAnyMagnitude) {
 
 // A device may guess a scale from what amax held before: no result depends on it.
 TEST(LinearFp8, WhatAmaxHeldBeforeChangesNothing) {
+    std::size_t turn = 0;
     for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
         const Inputs in(s, rng);
         Layer first(DType::kBf16, s);  // amax begins as NaN
         first.run(tested, *in.x, *in.w, *in.bias, *in.dy);
-        for (const double guess : {0.0, 1e-30, 1.0, 1e30, -1.0, std::numeric_limits<double>::infinity()}) {
+        for (const double guess :
+             in_turn({0.0, 1e-30, 1.0, 1e30, -1.0, std::numeric_limits<double>::infinity()}, turn)) {
             SCOPED_TRACE(guess);
             Layer other(DType::kBf16, s);
             other.amax.fill([&](auto, auto) { return guess; });
@@ -307,11 +310,13 @@ TEST(LinearFp8, WhatAmaxHeldBeforeChangesNothing) {
 
 // What is not finite reaches every result that it is a term of, and no other.
 TEST(LinearFp8, WhatIsNotFiniteStaysSo) {
+    std::size_t turn = 0;
     for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
         if (s.tokens == 0) return;
         for (const double bad :
-             {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
-              -std::numeric_limits<double>::infinity()}) {
+             in_turn({std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                      -std::numeric_limits<double>::infinity()},
+                     turn)) {
             const Inputs in(s, rng);
             const std::int64_t row = s.tokens - 1;
             const auto spoiled = [&](const Tensor& t, std::int64_t r, std::int64_t c) {

@@ -24,10 +24,11 @@ Workload workload_of(const Shape& shape) {
 template <class Body>
 void for_each_case(const Body& body) {
     Rng rng(11);
+    std::size_t turn = 0;
     for (const Mode& mode : tested_modes()) {
         if (mode.products == "bf16") continue;  // no products here
         for (const Shape& shape : kShapes)
-            for (const float p : {0.0f, 0.3f}) {
+            for (const float p : in_turn({0.0f, 0.3f}, turn)) {
                 SCOPED_TRACE(describe(mode) + ", " + std::to_string(shape.tokens) + " x " +
                              std::to_string(shape.width) + ", dropout " + std::to_string(p));
                 Reserved tested(make_tested_backend(mode.products), workload_of(shape));

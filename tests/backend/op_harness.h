@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -86,6 +88,25 @@ class Tensor {
 };
 
 using Rng = std::mt19937;
+
+// Under a tool that makes a GPU hundreds of times slower (tools/gpu_test.sh sets ELMO_TEST_FEW) every kernel
+// is met on awkward shapes, but not in every combination of what it is given.
+inline bool under_sanitizer() {
+    return std::getenv("ELMO_TEST_FEW") != nullptr;
+}
+// All values, each case; under a sanitizer the next one alone: cases take them in turn.
+template <class T>
+std::vector<T> in_turn(std::initializer_list<T> all, std::size_t& turn) {
+    if (!under_sanitizer()) return all;
+    return {all.begin()[turn++ % all.size()]};
+}
+// All cases; under a sanitizer every n-th, from the first.
+template <class T, std::size_t N>
+std::vector<T> thinned(const T (&all)[N], std::size_t n) {
+    std::vector<T> cases;
+    for (std::size_t i = 0; i < N; i += under_sanitizer() ? n : 1) cases.push_back(all[i]);
+    return cases;
+}
 
 // Normal deviates times scale, rounded to the dtype: an input.
 inline std::unique_ptr<Tensor> make_input(std::string name, DType dtype, std::int64_t rows, std::int64_t cols,

@@ -56,9 +56,10 @@ AdamWUpdate op_of(State& state, const Tensor& grad, std::int64_t t) {
 
 TEST(AdamW, MatchesTheFormulaWithinItsRoundings) {
     Rng rng(29);
+    std::size_t turn = 0;
     for (const DType dtype : {DType::kF32, DType::kBf16})
         for (const Shape& s : kShapes)
-            for (const std::int64_t t : {1, 2, 1000}) {
+            for (const std::int64_t t : in_turn({1, 2, 1000}, turn)) {
                 SCOPED_TRACE(std::string(name_of(dtype)) + ", " + std::to_string(s.rows) + " x " +
                              std::to_string(s.cols) + ", update " + std::to_string(t));
                 Reserved tested(make_tested_backend("fp32"), workload_of(s));
