@@ -313,6 +313,7 @@ TEST(HeadGrid, CodesAreTheSameWeights) {
                                              {0x1p-2f, 0x1p-4f, 8, 0.3f, kSteps},
                                              {0x1p-12f, 0, 128, 0, kIndependent},
                                              {0x1p-2f, 0x1p-4f, 11, 0, NoiseKind::kSharedSteps, kCompensated},
+                                             {0x1p-3f, 0, 13, 0, NoiseKind::kSharedSteps, kCompensated},
                                              {0x1p-4f, 0, 12, 0.3f, kSteps, kCompensated}};
     // Hopper has a kernel for each decay and noise: one of its shapes takes all cases. The first shape, for
     // which there are plain loops, begins with the last: dropout and compensation.

@@ -88,7 +88,9 @@ void run(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     if constexpr (sizeof(typename S::Raw) == 1)
         if (a.marks != nullptr) {
             constexpr Noise kKind = kRowCodes<S> ? Noise::kCommon : Noise::kOwn;
-            return update(update_kernel<S, true, kKind, 2, true>, update_kernel<S, true, kKind, 1, true>);
+            if (decays)
+                return update(update_kernel<S, true, kKind, 2, true>, update_kernel<S, true, kKind, 1, true>);
+            return update(update_kernel<S, false, kKind, 2, true>, update_kernel<S, false, kKind, 1, true>);
         }
     with_noise(a.noise, [&](auto kind) {
         constexpr Noise kKind = kind.value;
