@@ -12,6 +12,7 @@ inline constexpr std::uint32_t kEmbeddingDropout = 5;
 inline constexpr std::uint32_t kWeightDropout = 6;
 inline constexpr std::uint32_t kHeadRescaling = 7;
 inline constexpr std::uint32_t kRefineRounding = 0x10;
+inline constexpr std::uint32_t kRefineDropout = 0x11;
 inline constexpr std::uint32_t kEncoderInit = 0x1000;    // + 2 * parameter, +1 its rounding
 inline constexpr std::uint32_t kEncoderUpdate = 0x3000;  // + 2 * parameter: first moment, +1 second
 inline constexpr std::uint32_t kLayerDropout =

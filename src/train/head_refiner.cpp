@@ -151,9 +151,11 @@ bool HeadRefiner::refine_next(const std::filesystem::path& from, const RowStore&
         for (std::int64_t i = begin; i < end; ++i)
             positives.push_back({sorted.labels[i] - first, sorted.samples[i]});
         op.x_BD = gather(vectors, *batch);
+        // Noise of its own: batches are those of training's first epochs, and with its masks too the head
+        // would be fitted to the same numbers again.
         backend_->dropout({op.x_BD,
                            {static_cast<float>(config_.dropout),
-                            {config_.seed, static_cast<std::uint64_t>(step), streams::kPooledDropout}}});
+                            {config_.seed, static_cast<std::uint64_t>(step), streams::kRefineDropout}}});
         op.positives = positives;
         op.lr = static_cast<float>(config_.head_lr * schedule_.factor(step));
         op.rounding = {config_.seed, static_cast<std::uint64_t>(step), streams::kRefineRounding};

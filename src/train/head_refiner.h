@@ -1,7 +1,7 @@
 // The second stage of a refinement: the head in higher precision, a subset of its labels in memory at a time.
 // The gradient of a label's row depends on no other label once the text vectors are fixed, and noise is
 // addressed by the label's number: results do not depend on the subsets. The vectors are stored as at
-// prediction; each step drops elements of its batch by the noise of training, the same for every subset.
+// prediction; each step drops elements of its batch, the same for every subset.
 #pragma once
 
 #include <atomic>

@@ -91,8 +91,8 @@ class Refine : public ::testing::Test {
     const std::atomic<bool> stop{false};
 };
 
-// Plain training with a frozen encoder: the training forward of each batch, then a step over all labels at
-// once.
+// Plain training with a frozen encoder: the training forward of each batch, dropout, then a step over all
+// labels at once.
 std::vector<float> emulate(const std::string& run, const Config& given) {
     const Checkpoint from(run, "best");
     Config config = from.config();
@@ -104,7 +104,7 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
     const RunData data(config, &from);
     EncoderSpec spec = read_encoder_spec(from.folder());
     spec.frozen = true;
-    spec.pooled_dropout = static_cast<float>(config.dropout);
+    spec.pooled_dropout = 0;  // refinement has noise of its own
     Session session(config, spec, data.shape(5));
     session.allocate();
     session.encoder().initialise(0);
@@ -124,6 +124,9 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
         HeadStep op;
         op.x_BD = session.encoder().forward({batch.tokens, batch.offsets}, true, config.seed,
                                             static_cast<std::uint64_t>(step));
+        backend.dropout({op.x_BD,
+                         {static_cast<float>(config.dropout),
+                          {config.seed, static_cast<std::uint64_t>(step), streams::kRefineDropout}}});
         op.w_LD = session.head().weights();
         op.positives = positives;
         op.lr = static_cast<float>(config.head_lr * schedule.factor(step));
@@ -156,7 +159,9 @@ TEST_F(Refine, EqualsPlainTrainingWithAFrozenEncoder) {
             const RefineResult result = refine(run, config, stop);
             EXPECT_EQ(result.subsets, 1);
             EXPECT_EQ(result.labels_done, kLabels);
-            EXPECT_LT(result.last_loss, result.first_loss);
+            if (dropout == 0) {  // else the loss follows the masks more than the steps
+                EXPECT_LT(result.last_loss, result.first_loss);
+            }
             heads.push_back(head_of(config.out, kLabels));
             EXPECT_TRUE(heads.back() == emulate(run, config)) << precision << ", dropout " << config.dropout;
             EXPECT_FALSE(heads.back() == head_of(run, kLabels));
@@ -167,20 +172,17 @@ TEST_F(Refine, EqualsPlainTrainingWithAFrozenEncoder) {
         for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(heads[i] == heads[j]) << i << " and " << j;
 }
 
-// The mean over tokens is stored in BF16 before elements of it are dropped; training drops first. With half
-// of them dropped the others are doubled, which is exact: bits are the same.
-TEST_F(Refine, EqualsPlainTrainingWithAMeanOverTokens) {
+// The dropout inside a transformer stays out, as in training with a frozen encoder.
+TEST_F(Refine, EqualsPlainTrainingWithAFrozenTransformer) {
     if (kTestsGpu) GTEST_SKIP() << "on a GPU the last bits of a text's vector depend on the texts beside it";
     write_tiny_bert(temp / "bert", 1);
     Config config = tiny_config(temp);
     config.encoder = temp / "bert";
     config.max_length = 8;
     config.precision = "fp8";
-    config.dropout = 0.5;
     config.overwrite = true;
     train(config, stop);
     const Config refined = refine_config("refined");
-    EXPECT_EQ(refined.dropout, 0.5);
     refine(run, refined, stop);
     EXPECT_TRUE(head_of(refined.out, kLabels) == emulate(run, refined));
 }
@@ -339,7 +341,6 @@ TEST_F(Refine, ARefinedRunAnswersNoWorse) {
     refined.out = temp / "refined";
     refined.epochs = 20;
     const RefineResult result = refine(run, refined, stop);
-    EXPECT_LT(result.last_loss, result.first_loss);
     config.overwrite = false;
     const Evaluation before = evaluate(run, config), after = evaluate(refined.out, config);
     EXPECT_GE(after.get("P@1"), before.get("P@1"));
