@@ -7,6 +7,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "io/folder_lock.h"
 #include "study/engines.h"
 
 namespace elmo {
@@ -83,6 +84,8 @@ StudyFiles run_study(const StudyRequest& request) {
             throw ConfigError(
                 fmt::format("out: {} holds a study already; give --overwrite, --resume or another folder",
                             folder.string()));
+        fs::create_directories(folder);
+        const FolderLock lock(folder);
         return write_study(entry.run(request), provenance_now(request.command), folder);
     }
     throw ConfigError(fmt::format("study: expected {}, found '{}'{}", fmt::join(names, ", "),

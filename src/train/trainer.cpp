@@ -256,8 +256,8 @@ void Trainer::announce() const {
     if (!precision_note_.empty()) log_info(precision_note_);
     for (const std::string& line : explain_precision(config_, session_.backend())) log_info(line);
     if (const std::int64_t rows = session_.head().compensation().rows(); rows > 0)
-        log_info(fmt::format("the {} most frequent labels are updated with compensation (head_kahan {})",
-                             with_commas(rows), config_.head_kahan));
+        log_info(fmt::format("compensated labels: {} of {}, the most frequent (head_kahan {})",
+                             with_commas(rows), with_commas(state_.labels), config_.head_kahan));
     log_info(fmt::format("{}; {} of memory planned", session_.backend().describe(),
                          human_bytes(session_.plan().total_bytes())));
 }

@@ -9,6 +9,7 @@
 #include "elmo/error.h"
 #include "elmo/messages.h"
 #include "elmo/study.h"
+#include "io/folder_lock.h"
 #include "io/temp_folder.h"
 
 namespace elmo {
@@ -112,6 +113,10 @@ TEST_F(Studies, WhatIsWrongIsNamed) {
     EXPECT_EQ(message(), "no error");
     EXPECT_NE(message().find("holds a study already"), std::string::npos);
     request.config.overwrite = true;
+    {
+        const FolderLock writer(request.config.out);
+        EXPECT_NE(message().find("another process is writing"), std::string::npos);
+    }
     EXPECT_EQ(message(), "no error");
     request.config.out.clear();
     EXPECT_NE(message().find("--out"), std::string::npos);
