@@ -97,7 +97,7 @@ void check_head_kahan(const Config& c) {
     try {
         share_of_labels = parse_share(c.head_kahan);
     } catch (const ConfigError& error) {
-        throw ConfigError(fmt::format("head_kahan: {}", error.what()));
+        throw ConfigError(fmt::format("head_kahan: {}; or auto", error.what()));
     }
     if (share_of_labels > 0 && (c.precision == "fp32" || c.precision == "renee"))
         refuse("head_kahan",

@@ -88,6 +88,7 @@ Config cell_config(const StudyRequest& request, const Format& format, std::int64
     config.precision = format.precision;
     config.head_rounding = format.rounding;
     config.head_noise = format.noise;
+    if (config.head_kahan == "auto") config.head_kahan = "0";  // formats are compared, not their company
     config.seed = static_cast<std::uint64_t>(seed);
     config.resume = config.overwrite = false;
     validate(config);

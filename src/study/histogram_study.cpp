@@ -81,8 +81,8 @@ Study histogram_study(const StudyRequest& request) {
     if (const HeadFormat format = head_format(config.precision); format.dtype == DType::kU8)
         throw ConfigError(
             fmt::format("precision: expected one whose weights are read without their row, found {}; "
-                        "{} has the same weights",
-                        config.precision, grid_name(format.grid)));
+                        "{} with head_kahan {} has the same weights",
+                        config.precision, grid_name(format.grid), config.head_kahan));
     if (config.precision == "renee")
         throw ConfigError(
             "precision: expected a storage of the classifier weights, found renee: the histogram computes "

@@ -42,9 +42,11 @@ Cost encoder_backward_cost(const Encoder& encoder, std::int64_t batch, std::int6
 
 Cost head_step_cost(const Head& head, std::int64_t batch) {
     const auto labels = static_cast<double>(head.labels()), width = static_cast<double>(head.width());
-    const auto texts = static_cast<double>(batch);
+    const auto texts = static_cast<double>(batch),
+               compensated = static_cast<double>(head.compensation().rows());
     return {6 * labels * width * texts,
-            2 * labels * static_cast<double>(head.format().row_bytes(head.width())) + 6 * texts * width};
+            2 * labels * static_cast<double>(head.format().row_bytes(head.width())) + 6 * texts * width +
+                4 * compensated * width};
 }
 
 Cost head_step_cost(const Session& session, std::int64_t batch) {

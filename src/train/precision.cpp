@@ -24,13 +24,15 @@ PrecisionChoice choose_precision(const Config& config) {
                                          human_bytes(needs), human_bytes(has)));
 }
 
-double head_kahan_share(const Config& config) {
-    if (config.head_kahan == "auto") return config.precision == "e2m5" ? kAutoKahanShare : 0;
-    return parse_share(config.head_kahan);
+std::string choose_head_kahan(const Config& config) {
+    if (config.head_kahan != "auto") return config.head_kahan;
+    const bool usual_noise = config.head_noise == "auto" || config.head_noise == "shared-steps";
+    return config.precision == "e2m5" && usual_noise ? kAutoHeadKahan : "0";
 }
 
 Config with_precision(Config config) {
     config.precision = choose_precision(config).precision;
+    config.head_kahan = choose_head_kahan(config);
     return config;
 }
 

@@ -13,11 +13,11 @@ namespace elmo {
 // The 8-bit storage that auto picks: of the 8-bit formats the one nearest to BF16 (docs/precision.md).
 inline constexpr const char* kAuto8Bit = "e2m5";
 
-// The share of labels that are compensated: what head_kahan says, or what `auto` means with the precision. Of
-// e2m5 as many as 8.1 bits a weight have room for at a width of 384: a weight takes 8, its row's exponent and
-// marks 10 / 384, compensation 16 of a compensated one.
-inline constexpr double kAutoKahanShare = 0.0045;
-double head_kahan_share(const Config& config);
+// What head_kahan's `auto` stands for with the precision chosen; any other value is itself. For e2m5, with
+// the noise whose kernels compensate, as many labels as 8.1 bits a weight have room for at a width of 384: a
+// weight takes 8, its row's exponent and marks 10 / 384, compensation 16 of a compensated one.
+inline constexpr const char* kAutoHeadKahan = "0.45%";
+std::string choose_head_kahan(const Config& config);
 
 struct PrecisionChoice {
     std::string precision;
@@ -26,7 +26,7 @@ struct PrecisionChoice {
 // What `auto` stands for: 8 bits on a GPU; on a CPU bf16, or 8 bits where that does not fit in max_memory.
 // Any other precision is itself.
 PrecisionChoice choose_precision(const Config& config);
-// The configuration with its precision chosen.
+// The configuration with both chosen.
 Config with_precision(Config config);
 
 // What the device does in place of instructions it does not have, a line each.

@@ -13,7 +13,7 @@
 namespace elmo {
 
 std::int64_t compensated_labels(const Config& config, std::int64_t labels) {
-    const double share = head_kahan_share(config);
+    const double share = parse_share(choose_head_kahan(config));
     if (share == 0) return 0;
     return std::clamp<std::int64_t>(std::llround(share * static_cast<double>(labels)), 1, labels);
 }

@@ -333,13 +333,16 @@ TrainResult train(const Config& given, const std::atomic<bool>& stop) {
     if (folder.checkpoint() == nullptr || given.encoder != Config{}.encoder)
         config.encoder = encoder_folder(given.encoder);
     if (folder.checkpoint() != nullptr) {
-        if (config.precision == "auto") config.precision = folder.checkpoint()->config().precision;
+        for (const char* key : {"precision", "head_kahan"})
+            if (get_option(config, key) == "auto")
+                set_option(config, key, get_option(folder.checkpoint()->config(), key));
         config = resumed_config(folder.checkpoint()->config(), config);
         log_info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
                              folder.checkpoint()->state().step, folder.checkpoint()->state().total_steps));
     }
     const PrecisionChoice choice = choose_precision(config);
     config.precision = choice.precision;
+    config.head_kahan = choose_head_kahan(config);
     Trainer trainer(folder, config, stop);
     trainer.set_precision_note(choice.why);
     return trainer.run();

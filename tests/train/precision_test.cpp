@@ -43,6 +43,21 @@ TEST(AutoPrecision, PicksByDeviceAndBudget) {
     EXPECT_EQ(choose_precision(config).why, "");
 }
 
+TEST(AutoPrecision, CompensatesOnlyWhatIsBestCompensated) {
+    Config config;
+    for (const auto& [precision, noise, share] :
+         {std::tuple("e2m5", "auto", kAutoHeadKahan), std::tuple("e2m5", "shared-steps", kAutoHeadKahan),
+          std::tuple("e2m5", "steps", "0"), std::tuple("fp8", "auto", "0"),
+          std::tuple("fp32", "auto", "0")}) {
+        config.precision = precision;
+        config.head_noise = noise;
+        config.head_kahan = "auto";
+        EXPECT_EQ(choose_head_kahan(config), share) << precision << ", " << noise;
+        config.head_kahan = "3%";
+        EXPECT_EQ(choose_head_kahan(config), "3%");
+    }
+}
+
 TEST(AutoPrecision, ARunSaysItKeepsItAndResumes) {
     set_log_level(LogLevel::kQuiet);
     TempFolder temp;
@@ -51,6 +66,7 @@ TEST(AutoPrecision, ARunSaysItKeepsItAndResumes) {
     config.precision = "auto";
     EXPECT_TRUE(train(config, std::atomic<bool>{true}).interrupted);
     EXPECT_EQ(Checkpoint(config.out, "last").config().precision, "bf16");
+    EXPECT_EQ(Checkpoint(config.out, "last").config().head_kahan, "0");
     EXPECT_NE(read_text(config.out + "/log.jsonl").find("precision auto: bf16"), std::string::npos);
     config.resume = true;
     EXPECT_EQ(train(config, std::atomic<bool>{false}).steps, config.steps);
