@@ -54,9 +54,8 @@ if ((sanitize)); then
         case $tool in
             memcheck) run+=(--leak-check no) ;;
             # Follows every access to shared memory, by far the slowest. A million labels are for those that
-            # watch addresses; and with thousands cuBLAS takes a kernel of its own (nvjet_sm90_hss_64x32_64x16_*
-            # _splitK_NTT) that racecheck reports hazards in: not ours to mend.
-            racecheck) parts=8 filter+=':*Renee.EveryPiece*:*Renee.ManyLabels*' ;;
+            # watch addresses.
+            racecheck) parts=8 filter+=':*Renee.EveryPiece*' ;;
         esac
         for ((part = 0; part < parts; ++part)); do
             check "$tool, ops $((part + 1)) of $parts" env GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part \

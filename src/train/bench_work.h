@@ -18,7 +18,8 @@ Cost encoder_forward_cost(const Encoder& encoder, std::int64_t batch, std::int64
                           std::int64_t longest);
 Cost encoder_backward_cost(const Encoder& encoder, std::int64_t batch, std::int64_t tokens,
                            std::int64_t longest);
-// Three products; the weights read once and written once, the batch read, its gradient written.
+// Three products; the weights and their compensation read once and written once, the batch read, its gradient
+// written.
 Cost head_step_cost(const Head& head, std::int64_t batch);
 // The same of the step that the session trains its head by: the baseline's has passes over whole matrices of
 // weights and logits between its products.
