@@ -18,17 +18,34 @@ sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-san
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
+# Whether the tests of a log passed and all that racecheck reported lies inside cuBLAS's kernels named nvjet. It
+# reports one wherever such a kernel's ring of tiles goes round (a product over more than about 1,000 elements),
+# also in a program that calls cuBLASLt and nothing else. Those of CUDA 13.0 keep a word with each tile; 128
+# threads read it, meet at a barrier, and one of them arrives at the mbarrier for which the writer waits: in
+# order, but racecheck does not follow the order of all 128 through the arrival of one. Leaving these kernels
+# out by --kernel-name-exclude ends in an error inside the tool.
+hazards_of_cublas_alone() {
+    local others
+    others=$(grep -E '^========= +(Error|Warning|Internal|Program|Target|and)\b' "$1" | grep -v ' access at nvjet_')
+    [[ -z $others ]] && grep -q '^========= RACECHECK SUMMARY' "$1" && grep -q '^\[  PASSED  \]' "$1" &&
+        ! grep -q '^\[  FAILED  \]' "$1"
+}
+
 # check NAME COMMAND...: in the background, its line of the table to a file; what failed prints its end.
 check() {
     local name=$1
     shift
     {
-        local start=$SECONDS log=$results/$name.log status=good tests
+        local start=$SECONDS log=$results/$name.log status=good tests hazards=''
         "$@" >"$log" 2>&1 || status=FAILED
         tests=$(grep -oE '[0-9]+ tests? from [0-9]+ test suites? ran' "$log" | tail -1)
         [[ -n $tests ]] || status=FAILED
+        if [[ $status == FAILED ]] && hazards_of_cublas_alone "$log"; then
+            status=good
+            hazards=", hazards in $(grep -oE 'access at nvjet_\w+' "$log" | sort -u | wc -l) of cuBLAS's kernels"
+        fi
         [[ $status == good ]] || { echo "== $name: $*"; tail -n 100 "$log"; }
-        printf '%-24s %-7s %4d s  %s\n' "$name" "$status" $((SECONDS - start)) "${tests:-no test ran}" \
+        printf '%-24s %-7s %4d s  %s\n' "$name" "$status" $((SECONDS - start)) "${tests:-no test ran}$hazards" \
             >"$results/$name.line"
     } &
 }
@@ -49,7 +66,7 @@ if ((sanitize)); then
     step='Device/GoldenStep.*:*EmptyTexts*'
     export ELMO_TEST_FEW=1
     for tool in memcheck racecheck initcheck; do
-        run=(timeout 450 "$sanitizer" --tool "$tool" --error-exitcode 3 --print-limit 20)
+        run=(timeout 450 "$sanitizer" --tool "$tool" --error-exitcode 3 --print-limit 10000)
         parts=2 filter=$ops
         case $tool in
             memcheck) run+=(--leak-check no) ;;
