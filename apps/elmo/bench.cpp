@@ -83,7 +83,8 @@ std::string table(const BenchResult& result) {
     if (result.memory.total_bytes() > 0)
         facts.push_back({"peak memory, planned", human_bytes(result.memory.total_bytes())});
     if (result.measured_peak_bytes > 0)
-        facts.push_back({"peak memory, measured", human_bytes(result.measured_peak_bytes)});
+        facts.push_back(
+            {"peak memory, measured", measured_memory(result.measured_peak_bytes, result.memory)});
     if (result.skipped_steps > 0)
         facts.push_back({"steps skipped", fmt::format("{}: gradients beyond FP16", result.skipped_steps)});
     return out + aligned(facts);

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "elmo/messages.h"
+
 namespace elmo::cli {
 namespace {
 
@@ -60,6 +62,11 @@ std::string duration_text(double seconds) {
     const auto s = static_cast<std::int64_t>(seconds + 0.5);
     return s >= 3600 ? fmt::format("{}:{:02}:{:02}", s / 3600, s / 60 % 60, s % 60)
                      : fmt::format("{}:{:02}", s / 60, s % 60);
+}
+
+std::string measured_memory(std::int64_t bytes, const MemoryReport& planned) {
+    const bool shared = planned.device == "cuda" && bytes > planned.total_bytes() / 10 * 11;
+    return human_bytes(bytes) + (shared ? ", other programs on this GPU included" : "");
 }
 
 Json to_json(const MemoryReport& report) {

@@ -31,5 +31,7 @@ std::string aligned(const Facts& facts);
 std::string duration_text(double seconds);
 
 Json to_json(const MemoryReport& report);
+// Measured memory, and where it is far above the plan on a GPU, why: it is counted by what the card has free.
+std::string measured_memory(std::int64_t bytes, const MemoryReport& planned);
 
 }  // namespace elmo::cli

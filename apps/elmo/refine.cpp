@@ -37,6 +37,8 @@ Json to_json(const RefineResult& result, const Config& config) {
 }
 
 std::string table(const RefineResult& result, const Config& config) {
+    const bool encoding = result.encoding_plan.total_bytes() > result.head_plan.total_bytes();
+    const MemoryReport& planned = encoding ? result.encoding_plan : result.head_plan;
     Facts facts = {
         {"run", config.out},
         {"head", fmt::format("{}, was {}", result.precision, result.from_precision)},
@@ -49,9 +51,8 @@ std::string table(const RefineResult& result, const Config& config) {
         {config.dropout > 0 ? "loss of a text, with dropout" : "loss of a text",
          fmt::format("{:.4f} to {:.4f}", result.first_loss, result.last_loss)},
         {"time", duration_text(result.seconds)},
-        {"peak memory, planned",
-         human_bytes(std::max(result.encoding_plan.total_bytes(), result.head_plan.total_bytes()))},
-        {"peak memory, measured", human_bytes(result.measured_peak_bytes)}};
+        {"peak memory, planned", human_bytes(planned.total_bytes())},
+        {"peak memory, measured", measured_memory(result.measured_peak_bytes, planned)}};
     if (result.interrupted) facts.push_back({"stopped early", "continue with --resume"});
     return aligned(facts);
 }

@@ -38,7 +38,7 @@ std::string table(const TrainResult& result, const Config& config) {
         facts.push_back({fmt::format("best {} on validation", result.select),
                          fmt::format("{:.2f} (step {})", result.best_score, with_commas(result.best_step))});
     facts.push_back({"peak memory, planned", human_bytes(result.planned.total_bytes())});
-    facts.push_back({"peak memory, measured", human_bytes(result.measured_peak_bytes)});
+    facts.push_back({"peak memory, measured", measured_memory(result.measured_peak_bytes, result.planned)});
     if (result.saturations > 0) facts.push_back({"saturated weights", with_commas(result.saturations)});
     if (result.skipped_steps > 0)
         facts.push_back({"skipped steps", with_commas(result.skipped_steps) + " (gradients beyond FP16)"});

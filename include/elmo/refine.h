@@ -16,12 +16,12 @@ struct RefineResult {
     std::int64_t labels_done = 0;                 // now; all of them unless interrupted
     std::int64_t labels_resumed = 0;              // of them there before
     bool interrupted = false;
-    // Of a text, over the labels refined in this call: the batch of the first step and of the last.
+    // Of a text, over the labels refined in this call: means over the first and the last 32 steps, or halves.
     double first_loss = 0, last_loss = 0;
     double seconds = 0;
     std::int64_t vector_bytes = 0;          // of the text vectors, on the disk while it works
     MemoryReport encoding_plan, head_plan;  // the two stages, one after the other
-    std::int64_t measured_peak_bytes = 0;
+    std::int64_t measured_peak_bytes = 0;   // of the larger stage
 };
 
 // The configuration that a refinement of this run starts from: the run's own recipe, bf16, two epochs, a

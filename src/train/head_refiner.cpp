@@ -133,6 +133,7 @@ bool HeadRefiner::refine_next(const std::filesystem::path& from, const RowStore&
 
     const std::int64_t window = std::max<std::int64_t>(
         1, kVectorWindowBytes / (batches_.batch_size() * (kBytesAroundRow + vectors.row_bytes())));
+    const std::int64_t loss_steps = std::clamp<std::int64_t>(total_steps_ / 2, 1, kLossSteps);
     Progress progress("refining", labels_, "labels");
     SortedPositives sorted;
     std::vector<Positive> positives;
@@ -159,11 +160,12 @@ bool HeadRefiner::refine_next(const std::filesystem::path& from, const RowStore&
         op.positives = positives;
         op.lr = static_cast<float>(config_.head_lr * schedule_.factor(step));
         op.rounding = {config_.seed, static_cast<std::uint64_t>(step), streams::kRefineRounding};
-        op.want_loss = step == 1 || step == total_steps_;
+        const bool early = step <= loss_steps, late = step > total_steps_ - loss_steps;
+        op.want_loss = early || late;
         const HeadStepResult result = backend_->head_step(op);
-        const double loss = result.loss_sum / static_cast<double>(batch->size());
-        if (step == 1) done.first_loss = loss;
-        if (step == total_steps_) done.last_loss = loss;
+        const double loss = result.loss_sum / static_cast<double>(batch->size() * loss_steps);
+        if (early) done.first_loss += loss;
+        if (late) done.last_loss += loss;
         if (step % window == 0) vectors.release_pages();
         progress.update(first + (last - first) * step / total_steps_,
                         fmt::format("labels {} to {}, step {} of {}", first, last - 1, step, total_steps_));

@@ -21,6 +21,8 @@ class HeadRefiner {
   public:
     // Labels are taken in multiples of this: every backend's tiles are cut there, whatever the subset.
     static constexpr std::int64_t kLabelUnit = 256;
+    // One batch's loss says little: batches differ by more than the steps change.
+    static constexpr std::int64_t kLossSteps = 32;
 
     // `batches`: the training rows, whose numbers are rows of `vectors` (with or without tokens). `storage`
     // is the precision to refine in. Plans the largest subset within max_memory and what is free, and of
@@ -34,8 +36,8 @@ class HeadRefiner {
 
     struct Subset {
         std::int64_t first = 0, last = 0;  // labels
-        double first_loss = 0,
-               last_loss = 0;  // of a text, summed over these labels, at the first and last step
+        // Of a text, summed over these labels: means over the first and the last steps, up to kLossSteps.
+        double first_loss = 0, last_loss = 0;
     };
     // Refines labels [rows.rows_done(), + subset_labels()) of the head in `from`, and appends them to `rows`.
     // False when `stop` was set first: then nothing is appended. NumericError.

@@ -248,6 +248,7 @@ RefineResult refine(const std::string& run, const Config& given, const std::atom
          {"labels_done", result.labels_resumed},
          {"planned_bytes", std::max(result.encoding_plan.total_bytes(), result.head_plan.total_bytes())}});
     result.interrupted = !encoding.write(vectors, stop);
+    result.measured_peak_bytes = encoding.taken_bytes();
     encoding.release();
     while (!result.interrupted && !rows.complete()) {
         HeadRefiner::Subset done;
@@ -263,7 +264,7 @@ RefineResult refine(const std::string& run, const Config& given, const std::atom
                    {"last_loss", done.last_loss}});
     }
     result.labels_done = rows.rows_done();
-    result.measured_peak_bytes = refiner->taken_bytes();
+    result.measured_peak_bytes = std::max(result.measured_peak_bytes, refiner->taken_bytes());
     refiner.reset();
     if (result.interrupted) {
         log_info(fmt::format("stopped with {} of {} labels refined; --resume continues",

@@ -20,6 +20,7 @@ class TextVectors {
 
     std::int64_t width() const { return encoder_->spec().width; }
     const MemoryReport& plan() const { return plan_; }
+    std::int64_t taken_bytes() const { return backend_->taken_bytes(); }
     // Takes the memory and encodes what `store` does not have yet: BF16, row i the vector of text i. Pieces
     // of about piece_bytes are kept as they are done. False when `stop` was set first.
     bool write(RowStore& store, const std::atomic<bool>& stop,

@@ -197,6 +197,8 @@ TEST_F(Refine, SubsetsDoNotChangeABit) {
         EXPECT_EQ(result.subsets, subsets);
         EXPECT_LT(result.head_plan.total_bytes(), needs);
         EXPECT_EQ(result.subset_labels % 256, 0);
+        EXPECT_GE(result.measured_peak_bytes,
+                  std::max(result.encoding_plan.arena_bytes, result.head_plan.arena_bytes));
         needs = result.head_plan.total_bytes();
         auto expected = files_of(config.out + "/best"), found = files_of(less.out + "/best");
         ASSERT_EQ(expected.size(), found.size());

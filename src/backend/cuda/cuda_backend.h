@@ -133,7 +133,9 @@ class CudaBackend : public Backend {
     void rank_tiles(const HeadArgs& staged, const HeadTopK& op);
 
     int device_ = 0;
-    std::int64_t free_at_start_ = 0, allocated_ = 0;
+    std::int64_t free_at_start_ = 0, most_held_ = 0;
+    // Bytes of the blocks that live, which may live longer than this.
+    std::shared_ptr<std::int64_t> held_ = std::make_shared<std::int64_t>(0);
     cudaDeviceProp properties_{};
     cudaStream_t stream_ = nullptr;
     cublasLtHandle_t lt_ = nullptr;

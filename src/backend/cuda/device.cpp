@@ -15,7 +15,9 @@ namespace {
 
 class DeviceBlock : public MemoryBlock {
   public:
-    explicit DeviceBlock(std::int64_t bytes) : bytes_(std::max<std::int64_t>(bytes, 1)) {
+    // Adds itself to `held` while it lives.
+    DeviceBlock(std::int64_t bytes, std::shared_ptr<std::int64_t> held)
+        : bytes_(std::max<std::int64_t>(bytes, 1)), held_(std::move(held)) {
         const cudaError_t status = cudaMalloc(&data_, static_cast<std::size_t>(bytes_));
         if (status != cudaSuccess) {
             (void)cudaGetLastError();
@@ -28,8 +30,12 @@ class DeviceBlock : public MemoryBlock {
         }
         check(cudaMemset(data_, 0, static_cast<std::size_t>(bytes_)), "clearing the arena");
         check(cudaDeviceSynchronize(), "clearing the arena");
+        *held_ += bytes_;
     }
-    ~DeviceBlock() override { (void)cudaFree(data_); }
+    ~DeviceBlock() override {
+        (void)cudaFree(data_);
+        *held_ -= bytes_;
+    }
     DeviceBlock(const DeviceBlock&) = delete;
     DeviceBlock& operator=(const DeviceBlock&) = delete;
     void* data() override { return data_; }
@@ -38,6 +44,7 @@ class DeviceBlock : public MemoryBlock {
   private:
     void* data_ = nullptr;
     std::int64_t bytes_;
+    std::shared_ptr<std::int64_t> held_;
 };
 
 // DeviceError that says why, where there is no GPU to use.
@@ -123,8 +130,8 @@ bool CudaBackend::has_fp8_products() const {
 
 std::unique_ptr<MemoryBlock> CudaBackend::allocate(std::int64_t bytes) {
     start();
-    auto block = std::make_unique<DeviceBlock>(bytes);
-    allocated_ += bytes;
+    auto block = std::make_unique<DeviceBlock>(bytes, held_);
+    most_held_ = std::max(most_held_, *held_);
     return block;
 }
 
@@ -137,7 +144,7 @@ std::int64_t CudaBackend::free_bytes() const {
 
 std::int64_t CudaBackend::taken_bytes() const {
     // Other programs move what is free: never less than was allocated here.
-    return std::max(free_at_start_ - free_bytes(), allocated_);
+    return std::max(free_at_start_ - free_bytes(), most_held_);
 }
 
 void CudaBackend::reserve(Arena& arena, const Workload& w) {
