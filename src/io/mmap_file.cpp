@@ -5,23 +5,20 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cassert>
 #include <utility>
 
 #include "io/file_error.h"
 
 namespace elmo {
 
-MappedFile::MappedFile(std::filesystem::path path, Mode mode) : path_(std::move(path)), mode_(mode) {
+MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
     const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) throw_file_error(path_, "open");
     struct stat info {};
     int error = ::fstat(fd, &info) != 0 ? errno : 0;
     const bool regular = error == 0 && S_ISREG(info.st_mode);
     if (regular && info.st_size > 0) {
-        const int protection = mode == Mode::kCopyOnWrite ? PROT_READ | PROT_WRITE : PROT_READ;
-        const int sharing = mode == Mode::kCopyOnWrite ? MAP_PRIVATE : MAP_SHARED;
-        void* address = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), protection, sharing, fd, 0);
+        void* address = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, fd, 0);
         if (address == MAP_FAILED) {
             error = errno;
         } else {
@@ -41,21 +38,14 @@ MappedFile::~MappedFile() {
 MappedFile::MappedFile(MappedFile&& other) noexcept
     : path_(std::move(other.path_)),
       data_(std::exchange(other.data_, nullptr)),
-      size_(std::exchange(other.size_, 0)),
-      mode_(other.mode_) {}
+      size_(std::exchange(other.size_, 0)) {}
 
 MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
     MappedFile taken(std::move(other));
     std::swap(path_, taken.path_);
     std::swap(data_, taken.data_);
     std::swap(size_, taken.size_);
-    std::swap(mode_, taken.mode_);
     return *this;
-}
-
-std::span<std::byte> MappedFile::writable_bytes() {
-    assert(mode_ == Mode::kCopyOnWrite);
-    return {data_, static_cast<std::size_t>(size_)};
 }
 
 void MappedFile::advise(Access access) const {
@@ -64,7 +54,7 @@ void MappedFile::advise(Access access) const {
     if (access == Access::kSequential) advice = MADV_SEQUENTIAL;
     if (access == Access::kRandom) advice = MADV_RANDOM;
     if (access == Access::kSoon) advice = MADV_WILLNEED;
-    if (access == Access::kDone && mode_ == Mode::kReadOnly) advice = MADV_DONTNEED;
+    if (access == Access::kDone) advice = MADV_DONTNEED;
     ::madvise(data_, static_cast<std::size_t>(size_), advice);
 }
 

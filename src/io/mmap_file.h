@@ -14,15 +14,13 @@ namespace elmo {
 // shortens them.
 class MappedFile {
   public:
-    // kCopyOnWrite: pages may be written, each written page becomes private memory, the file never changes.
-    enum class Mode { kReadOnly, kCopyOnWrite };
-    // kDone: the pages leave this process's memory until they are touched again. kReadOnly only.
+    // kDone: the pages leave this process's memory until they are touched again.
     enum class Access { kNormal, kSequential, kRandom, kSoon, kDone };
 
     MappedFile() = default;
     // DataError when the file is missing, unreadable or not a regular file. An empty file maps to an empty
     // span.
-    explicit MappedFile(std::filesystem::path path, Mode mode = Mode::kReadOnly);
+    explicit MappedFile(std::filesystem::path path);
     ~MappedFile();
     MappedFile(MappedFile&& other) noexcept;
     MappedFile& operator=(MappedFile&& other) noexcept;
@@ -30,8 +28,6 @@ class MappedFile {
     const std::filesystem::path& path() const { return path_; }
     std::int64_t size() const { return size_; }
     std::span<const std::byte> bytes() const { return {data_, static_cast<std::size_t>(size_)}; }
-    // Mode::kCopyOnWrite only.
-    std::span<std::byte> writable_bytes();
 
     // A hint to the kernel about what comes next; never fails.
     void advise(Access access) const;
@@ -40,7 +36,6 @@ class MappedFile {
     std::filesystem::path path_;
     std::byte* data_ = nullptr;
     std::int64_t size_ = 0;
-    Mode mode_ = Mode::kReadOnly;
 };
 
 }  // namespace elmo

@@ -136,10 +136,10 @@ std::string TensorInfo::shape_text() const {
     return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
-SafeTensors SafeTensors::open(const std::filesystem::path& path, MappedFile::Mode mode) {
+SafeTensors SafeTensors::open(const std::filesystem::path& path) {
     SafeTensors result;
     result.file_ = path.string();
-    result.mapping_ = MappedFile(path, mode);
+    result.mapping_ = MappedFile(path);
     result.read_header(result.mapping_.bytes());
     return result;
 }

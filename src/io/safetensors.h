@@ -43,8 +43,7 @@ std::optional<DType> dtype_from_safetensors(std::string_view dtype);
 class SafeTensors {
   public:
     // Maps the file. DataError names the file and what is wrong with it.
-    static SafeTensors open(const std::filesystem::path& path,
-                            MappedFile::Mode mode = MappedFile::Mode::kReadOnly);
+    static SafeTensors open(const std::filesystem::path& path);
     // The same checks on bytes in memory, which must outlive the result; `name` opens messages.
     static SafeTensors parse(std::span<const std::byte> bytes, std::string name);
 

@@ -126,11 +126,6 @@ void TensorBoardWriter::add_scalars(std::int64_t step, std::span<const Scalar> s
     write_record(scalar_event(wall_time_now(), step, scalars));
 }
 
-void TensorBoardWriter::add_scalar(std::string_view tag, double value, std::int64_t step) {
-    const Scalar scalar{tag, value};
-    add_scalars(step, {&scalar, 1});
-}
-
 void TensorBoardWriter::write_record(std::string_view payload) {
     file_.write(tfrecord_frame(payload));
     file_.flush();

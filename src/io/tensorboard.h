@@ -28,7 +28,6 @@ class TensorBoardWriter {
     explicit TensorBoardWriter(const std::filesystem::path& folder, std::int64_t first_step = 0);
 
     void add_scalars(std::int64_t step, std::span<const Scalar> scalars);
-    void add_scalar(std::string_view tag, double value, std::int64_t step);
     const std::filesystem::path& path() const { return file_.path(); }
 
   private:

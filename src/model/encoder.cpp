@@ -24,12 +24,6 @@ std::unique_ptr<Encoder> make_encoder(const EncoderSpec& spec, Backend& backend)
     return std::make_unique<BertEncoder>(spec, backend);
 }
 
-std::int64_t Encoder::num_weights() const {
-    std::int64_t count = 0;
-    for (const Parameter& p : parameters_) count += p.w.size();
-    return count;
-}
-
 std::size_t Encoder::add_matrix(std::string name, std::int64_t rows, std::int64_t cols, float sigma) {
     Parameter p;
     p.name = name;

@@ -56,7 +56,6 @@ class Encoder {
     const EncoderSpec& spec() const { return spec_; }
     std::vector<Parameter>& parameters() { return parameters_; }
     const std::vector<Parameter>& parameters() const { return parameters_; }
-    std::int64_t num_weights() const;
 
     // Adds what it needs to the workload (widest linear, largest weight, heads).
     void describe_workload(Workload& workload) const;

@@ -1,4 +1,5 @@
-// The noise streams of a run (see base/philox.h): one number for each tensor and purpose, never reused.
+// The noise streams of a run (see base/philox.h): one number for each tensor and purpose, never reused. Those
+// of the data are in data/streams.h.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +18,5 @@ inline constexpr std::uint32_t kEncoderInit = 0x1000;    // + 2 * parameter, +1 
 inline constexpr std::uint32_t kEncoderUpdate = 0x3000;  // + 2 * parameter: first moment, +1 second
 inline constexpr std::uint32_t kLayerDropout =
     0x5000;  // + 4 * layer + place (attention, after attention, after MLP)
-inline constexpr std::uint32_t kShuffle = 0x8000;
-inline constexpr std::uint32_t kValidation = 0x8001;
 
 }  // namespace elmo::streams

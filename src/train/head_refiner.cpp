@@ -64,9 +64,8 @@ void HeadRefiner::choose_subset() {
         return plan_.arena_bytes <= arena_room(plan_, config_.max_memory, *backend_);
     };
     const std::int64_t all = round_up(labels_, kLabelUnit) / kLabelUnit;
-    std::int64_t most = 0, too_many = all + 1;  // units that fit, and that do not
     if (fits(all)) return;
-    too_many = all;
+    std::int64_t most = 0, too_many = all;  // units that fit, and that do not
     while (too_many - most > 1) {
         const std::int64_t middle = most + (too_many - most) / 2;
         (fits(middle) ? most : too_many) = middle;

@@ -73,11 +73,6 @@ RunData::RunData(Config config, const Checkpoint* checkpoint) : config_(std::mov
     total_steps_ = steps_of(config_, train_->steps_per_epoch());
 }
 
-std::string RunData::validation_filter() const {
-    return dataset_->filter_description(validation_split_ == &dataset_->train() ? SplitName::kTrain
-                                                                                : SplitName::kValidation);
-}
-
 RunShape RunData::shape(std::int64_t largest_k) const {
     BatchLimits limits = train_->limits(0, total_steps_);
     RunShape shape;

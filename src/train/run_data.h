@@ -44,7 +44,6 @@ class RunData {
     bool has_validation() const { return validation_.has_value(); }
     const BatchPlan& validation() const { return *validation_; }
     const Split& validation_split() const { return *validation_split_; }
-    std::string validation_filter() const;
 
     std::int64_t total_steps() const { return total_steps_; }
     // Room for every batch of the run and of its validations, with that many labels ranked.

@@ -29,15 +29,6 @@ TEST(MappedFile, ShowsTheBytes) {
     EXPECT_EQ(text_of(assigned), "hello");
 }
 
-TEST(MappedFile, CopyOnWriteLeavesTheFile) {
-    TempFolder folder;
-    spill(folder / "a", "hello");
-    MappedFile file(folder / "a", MappedFile::Mode::kCopyOnWrite);
-    file.writable_bytes()[0] = std::byte{'j'};
-    EXPECT_EQ(text_of(file), "jello");
-    EXPECT_EQ(slurp(folder / "a"), "hello");
-}
-
 TEST(MappedFile, EmptyFileAndErrors) {
     TempFolder folder;
     spill(folder / "empty", "");

@@ -56,17 +56,18 @@ TEST(TensorBoard, EveryWriteIsInTheFileAtOnce) {
     auto records = records_of(slurp(writer.path()));
     ASSERT_EQ(records.size(), 1u);
     EXPECT_CONTAINS(records[0], "brain.Event:2");
-    writer.add_scalar("loss", 1.0, 7);
+    const Scalar loss{"loss", 1.0};
+    writer.add_scalars(7, {&loss, 1});
     records = records_of(slurp(writer.path()));
     ASSERT_EQ(records.size(), 2u);
-    const Scalar loss{"loss", 1.0};
     EXPECT_EQ(records[1].substr(9), scalar_event(0, 7, {&loss, 1}).substr(9));
 }
 
 TEST(TensorBoard, AResumeIsANewFileThatSaysWhereItStarts) {
     TempFolder folder;
     TensorBoardWriter first(folder.path());
-    first.add_scalar("loss", 1.0, 7);
+    const Scalar loss{"loss", 1.0};
+    first.add_scalars(7, {&loss, 1});
     const std::string before = slurp(first.path());
     TensorBoardWriter second(folder.path(), 5);
     EXPECT_NE(first.path(), second.path());
