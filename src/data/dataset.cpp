@@ -67,6 +67,8 @@ void Dataset::Impl::open_labels(const Config& config) {
     if (train_is_empty())
         throw DataError(fmt::format("{}: expected training rows, found none", layout.train.labels.string()));
     if (labels.train.labels) counts = labels.train.labels->section<std::int64_t>("counts");
+    if (labels.train.labels && std::ssize(counts) != num_labels)
+        throw DataError(fmt::format("{}: the cache is inconsistent; delete it", folder.string()));
     if (labels.names) {
         names = read_ragged<char>(*labels.names, "names");
         if (names.rows() != num_labels)

@@ -185,9 +185,10 @@ NpzMatrix::NpzMatrix(const std::filesystem::path& file) : file_(file), zip_(file
     if (shape.count() != 2) shape.fail("two sizes", fmt::format("{}", shape.count()));
     header_.rows = shape.next_integer();
     header_.columns = shape.next_integer();
-    if (header_.rows < 0 || header_.columns < 0 ||
+    if (header_.rows < 0 || header_.rows == std::numeric_limits<std::int64_t>::max() || header_.columns < 0 ||
         header_.columns > std::numeric_limits<std::uint32_t>::max())
-        fail("a shape within 2^32 columns", fmt::format("{} x {}", header_.rows, header_.columns));
+        fail("a shape within 2^63 - 2 rows and 2^32 - 1 columns",
+             fmt::format("{} x {}", header_.rows, header_.columns));
     NpyStream bounds(zip_, member_of(zip_, "indptr.npy", file), file);
     if (bounds.count() - 1 != header_.rows)
         bounds.fail(fmt::format("{} row bounds, one more than rows", header_.rows + 1),

@@ -73,8 +73,8 @@ bool TokenParts::read_journal() {
             const File& file = found.files.back();
             if (json.at("keys").at(f).get<std::string>() != hash_text(hash64(keys_[f].text())) ||
                 found.records < 0 || file.rows < 0 || file.ids < 0 ||
-                static_cast<std::int64_t>(fs::file_size(part(f, "ids"))) < 4 * file.ids ||
-                static_cast<std::int64_t>(fs::file_size(part(f, "lengths"))) < 8 * file.rows)
+                static_cast<std::int64_t>(fs::file_size(part(f, "ids")) / 4) < file.ids ||
+                static_cast<std::int64_t>(fs::file_size(part(f, "lengths")) / 8) < file.rows)
                 return false;
         }
     } catch (const std::exception&) {

@@ -1,6 +1,9 @@
 // An import that was interrupted continues and ends in the same file.
 #include "data/token_parts.h"
 
+#include <fstream>
+#include <nlohmann/json.hpp>
+
 #include "data/ragged_writer.h"
 #include "data/test_folder.h"
 #include "data/token_import.h"
@@ -77,6 +80,23 @@ TEST_F(TokenPartsTest, OtherSourcesAndDamagedPartsBeginAnew) {
     for (const auto& entry : std::filesystem::directory_iterator(folder_))
         if (entry.path().string().ends_with(".0.ids")) std::filesystem::resize_file(entry.path(), 100);
     EXPECT_EQ(TokenParts(folder_, keys()).records(), 0);
+}
+
+TEST_F(TokenPartsTest, AJournalOfMoreThanAnyFileHoldsBeginsAnew) {
+    const std::int64_t large = TokenParts::kJournalBytes / 12 + 1;
+    const TokenBlock rows = block(0, large), none;
+    for (const char* key : {"ids", "rows"}) {
+        { TokenParts(folder_, keys()).add(large, {&rows, &none}); }
+        for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+            if (entry.path().extension() != ".json") continue;
+            nlohmann::json journal = nlohmann::json::parse(std::ifstream(entry.path()));
+            journal["files"][0][key] = std::int64_t{1} << 62;  // four or eight times that is 0 in 64 bits
+            std::ofstream(entry.path()) << journal;
+        }
+        TokenParts parts(folder_, keys());
+        EXPECT_EQ(parts.records(), 0) << key;
+        parts.finish();
+    }
 }
 
 TEST_F(TokenPartsTest, EmptyPasses) {
