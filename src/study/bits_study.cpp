@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include <atomic>
-#include <charconv>
 #include <cmath>
 #include <limits>
 
@@ -53,23 +52,6 @@ std::vector<std::string> split(const std::string& text, char separator) {
     return parts;
 }
 
-std::vector<std::int64_t> numbers_or(const StudyRequest& request, const std::string& name,
-                                     std::vector<std::int64_t> defaults) {
-    const std::string text = setting(request, name);
-    if (text.empty()) return defaults;
-    std::vector<std::int64_t> values;
-    for (const std::string& word : split(text, ',')) {
-        std::int64_t value = 0;
-        const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-        if (error != std::errc() || stop != word.data() + word.size() || value < 0)
-            throw ConfigError(
-                fmt::format("{}: expected whole numbers separated by commas, for example 2,3,4, found '{}'",
-                            name, quoted(word)));
-        values.push_back(value);
-    }
-    return values;
-}
-
 // "PRECISION[/nearest][/NOISE]", separated by spaces; NOISE as --head-noise takes it.
 std::vector<Format> listed_formats(const std::string& text) {
     std::vector<Format> formats;
@@ -88,7 +70,8 @@ Config cell_config(const StudyRequest& request, const Format& format, std::int64
     config.precision = format.precision;
     config.head_rounding = format.rounding;
     config.head_noise = format.noise;
-    if (config.head_kahan == "auto") config.head_kahan = "0";  // formats are compared, not their company
+    // Formats are compared, not their company, unless that was asked for; fp32 has nothing to compensate.
+    if (config.head_kahan == "auto" || format.precision == "fp32") config.head_kahan = "0";
     config.seed = static_cast<std::uint64_t>(seed);
     config.resume = config.overwrite = false;
     validate(config);
@@ -184,13 +167,10 @@ Study bits_study(const StudyRequest& request) {
     if (request.config.overwrite)
         for (const char* part : {"cells", "runs"}) fs::remove_all(fs::path(request.config.out) / part);
     const std::vector<std::int64_t> seeds =
-        numbers_or(request, "seeds", {static_cast<std::int64_t>(request.config.seed)});
+        numbers_or(request, "seeds", 0, {static_cast<std::int64_t>(request.config.seed)});
     const std::string listed = setting(request, "formats");
-    const std::vector<std::int64_t> exponents = numbers_or(request, "exponents", {2, 3, 4, 5, 8}),
-                                    mantissas = numbers_or(request, "mantissas", {1, 2, 3, 4, 5, 7});
-    if (seeds.empty() || exponents.empty() || mantissas.empty())
-        throw ConfigError(
-            "study bits: expected at least one seed, number of exponent bits and of mantissa bits");
+    const std::vector<std::int64_t> exponents = numbers_or(request, "exponents", 0, {2, 3, 4, 5, 8}),
+                                    mantissas = numbers_or(request, "mantissas", 0, {1, 2, 3, 4, 5, 7});
 
     std::vector<Format> formats = listed_formats(listed);
     if (formats.empty()) {

@@ -64,8 +64,7 @@ Study chunks_study(const StudyRequest& request) {
     table.caption = fmt::format("Measured on {}.", device);
     study.paragraphs = {
         "The head works on its labels a chunk at a time. More chunks mean less memory for logits and "
-        "gradients "
-        "and more launches; the weights after a step are the same bit for bit.",
+        "gradients and more launches; the weights after a step are the same bit for bit.",
         fmt::format("Precision {}, encoder {}.", request.config.precision, request.config.encoder_precision)};
     study.charts = {time, memory};
     study.tables = {table};

@@ -13,8 +13,11 @@ Study bits_study(const StudyRequest& request);
 
 // The setting of this name, or "".
 std::string setting(const StudyRequest& request, const std::string& name);
-// The setting "values", "1,2,8" as whole numbers of at least 1, ascending, without repetition; `defaults`
-// where it is not given. ConfigError names the word that is no number.
+// The setting of this name, "2,3,4" as whole numbers of at least `least`; `defaults` where it is not given.
+// ConfigError names the word that is no such number.
+std::vector<std::int64_t> numbers_or(const StudyRequest& request, const std::string& name, std::int64_t least,
+                                     std::vector<std::int64_t> defaults);
+// The setting "values" so, of at least 1, ascending and without repetition.
 std::vector<std::int64_t> values_or(const StudyRequest& request, std::vector<std::int64_t> defaults);
 // The process's peak of resident memory begins again, so that runs in one process are measured one by one.
 // Where the system refuses, it stays.

@@ -156,8 +156,8 @@ Study histogram_study(const StudyRequest& request) {
             trainer.total_steps(), config.precision, fmt::join(steps, ", "),
             with_commas(HeadProbe::kSampledLabels)),
         "Logit gradients are sigmoid(z) - y rounded to BF16, as the step uses them; weight gradients are "
-        "their sums with "
-        "the inputs over the batch, before the learning rate, which never exist in memory when training."};
+        "their sums with the inputs over the batch, before the learning rate, which never exist in memory "
+        "when training."};
     for (std::size_t kind = 0; kind < std::size(HeadProbe::kNames); ++kind)
         study.charts.emplace_back(chart_of(kind, probe.seen()));
     study.tables = {fates, counts};

@@ -10,6 +10,7 @@
 #include "elmo/error.h"
 #include "elmo/messages.h"
 #include "study/engines.h"
+#include "train/precision.h"
 
 namespace elmo {
 namespace {
@@ -103,7 +104,9 @@ struct Mode {
 constexpr Mode kModes[] = {
     {"fp32", "fp32", "fp32"}, {"renee", "renee", ""}, {"bf16", "bf16", ""}, {"8 bits", "e3m4", ""}};
 
-Config with_mode(Config config, const Mode& mode, std::int64_t labels) {
+// Each mode as it is by itself: what the study's own precision was asked to do besides is refused by others.
+Config with_mode(const Config& asked, const Mode& mode, std::int64_t labels) {
+    Config config = with_plain_head(asked);
     config.precision = mode.precision;
     if (*mode.encoder_precision != '\0') config.encoder_precision = mode.encoder_precision;
     if (config.precision == "renee") config.chunks = 0;
@@ -173,6 +176,7 @@ Study memory_study(const StudyRequest& given) {
     StudyRequest request = given;
     Config& config = request.config;
     if (config.data.empty() && config.labels == 0 && config.shape.empty()) config.shape = "amazon-3m";
+    config = with_precision(config);
     const MemoryReport plan = plan_memory(config);
     const Timeline timeline = timeline_of(plan);
     Study study;
@@ -183,14 +187,13 @@ Study memory_study(const StudyRequest& given) {
                                     gib(plan.arena_bytes), plan.chunks, plan.chunks == 1 ? "chunk" : "chunks",
                                     plan.recompute),
                         "Planned figures are exact: the code that plans is the code that allocates. The "
-                        "baseline renee keeps FP32 "
-                        "weights and momentum, an FP16 copy of the weights, FP16 logits of all labels, and "
-                        "while it updates the "
-                        "gradient of the weights in FP16 and in FP32."};
+                        "baseline renee keeps FP32 weights and momentum, an FP16 copy of the weights, FP16 "
+                        "logits of all labels, and while it updates the gradient of the weights in FP16 and "
+                        "in FP32."};
     study.charts = {chart_of(timeline, config.precision)};
     study.tables = {table_of(timeline, "timeline", config.precision)};
     if (config.precision != "renee") {
-        Config other = config;
+        Config other = with_plain_head(config);
         other.precision = "renee";
         other.chunks = 0;
         other.max_memory.clear();

@@ -43,8 +43,9 @@ std::string setting(const StudyRequest& request, const std::string& name) {
     return found == request.settings.end() ? "" : found->second;
 }
 
-std::vector<std::int64_t> values_or(const StudyRequest& request, std::vector<std::int64_t> defaults) {
-    const std::string text = setting(request, "values");
+std::vector<std::int64_t> numbers_or(const StudyRequest& request, const std::string& name, std::int64_t least,
+                                     std::vector<std::int64_t> defaults) {
+    const std::string text = setting(request, name);
     if (text.empty()) return defaults;
     std::vector<std::int64_t> values;
     for (std::size_t begin = 0; begin <= text.size();) {
@@ -52,13 +53,18 @@ std::vector<std::int64_t> values_or(const StudyRequest& request, std::vector<std
         const std::string word = text.substr(begin, end - begin);
         std::int64_t value = 0;
         const auto [stop, error] = std::from_chars(word.data(), word.data() + word.size(), value);
-        if (error != std::errc() || stop != word.data() + word.size() || value < 1)
+        if (error != std::errc() || stop != word.data() + word.size() || value < least)
             throw ConfigError(
-                fmt::format("values: expected whole numbers of at least 1 separated by commas, found '{}'",
-                            quoted(word)));
+                fmt::format("{}: expected whole numbers of at least {} separated by commas, found '{}'", name,
+                            least, quoted(word)));
         values.push_back(value);
         begin = end + 1;
     }
+    return values;
+}
+
+std::vector<std::int64_t> values_or(const StudyRequest& request, std::vector<std::int64_t> defaults) {
+    std::vector<std::int64_t> values = numbers_or(request, "values", 1, std::move(defaults));
     std::sort(values.begin(), values.end());
     values.erase(std::unique(values.begin(), values.end()), values.end());
     return values;

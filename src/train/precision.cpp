@@ -36,6 +36,12 @@ Config with_precision(Config config) {
     return config;
 }
 
+Config with_plain_head(Config config) {
+    for (const char* key : {"head_kahan", "weight_dropout", "head_rounding", "head_noise"})
+        set_option(config, key, get_option(Config(), key));
+    return config;
+}
+
 std::vector<std::string> explain_precision(const Config& config, const Backend& backend) {
     std::vector<std::string> lines;
     if (backend.has_fp8_products()) return lines;
@@ -47,9 +53,8 @@ std::vector<std::string> explain_precision(const Config& config, const Backend& 
             config.precision));
     if (config.encoder_precision == "fp8")
         lines.push_back(
-            "this device has no FP8 products: the encoder's are simulated, rounded to FP8 and multiplied in "
-            "a "
-            "wider format; that studies FP8 and is not faster");
+            "this device has no FP8 products: the encoder's are simulated, rounded to FP8 and multiplied "
+            "in a wider format; that studies FP8 and is not faster");
     return lines;
 }
 

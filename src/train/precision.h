@@ -28,6 +28,9 @@ struct PrecisionChoice {
 PrecisionChoice choose_precision(const Config& config);
 // The configuration with both chosen.
 Config with_precision(Config config);
+// The configuration without the modes that a head's step may have besides its precision: compensation, weight
+// dropout, another rounding or noise.
+Config with_plain_head(Config config);
 
 // What the device does in place of instructions it does not have, a line each.
 std::vector<std::string> explain_precision(const Config& config, const Backend& backend);

@@ -14,6 +14,7 @@
 #include "io/checksum.h"
 #include "io/json_lines.h"
 #include "train/head_refiner.h"
+#include "train/precision.h"
 #include "train/run_data.h"
 #include "train/run_folder.h"
 #include "train/text_vectors.h"
@@ -45,13 +46,6 @@ constexpr const char* kOtherKeys[] = {"data",
                                       "threads",
                                       "max_memory"};
 
-// Without the modes that a run's head may have trained with: a head is refined by plain steps.
-Config plain(Config config) {
-    for (const char* key : {"head_kahan", "weight_dropout", "head_rounding", "head_noise"})
-        set_option(config, key, get_option(Config(), key));
-    return config;
-}
-
 Config config_of(const Config& run, const Config& given) {
     Config config = run;
     for (const char* key : kResultKeys) set_option(config, key, get_option(given, key));
@@ -59,7 +53,7 @@ Config config_of(const Config& run, const Config& given) {
     if (config.data.empty()) config.data = run.data;
     config.freeze_encoder = true;
     config.accumulate = 1;
-    return plain(config);
+    return with_plain_head(config);
 }
 
 DType refined_dtype(const std::string& precision) {
@@ -178,7 +172,7 @@ Config refinement_defaults(const std::string& run, const std::string& checkpoint
     config.precision = "bf16";
     config.epochs = kEpochs;
     config.head_lr = kShareOfHeadLr * of_run.head_lr;
-    return plain(config);
+    return with_plain_head(config);
 }
 
 RefineResult refine(const std::string& run, const Config& given, const std::atomic<bool>& stop) {

@@ -60,6 +60,17 @@ TEST_F(BitsStudy, ARunACellAndNoneTwice) {
     EXPECT_EQ(a, b);  // the same run again
 }
 
+TEST_F(BitsStudy, CompensatesWhereAskedAndSomethingIsRounded) {
+    request.settings = {{"formats", "fp32 e3m4"}};
+    request.config.head_kahan = "20%";
+    run();
+    const auto recipe = [&](const char* name) {
+        return nlohmann::json::parse(std::ifstream(cell(name)))["recipe"].get<std::string>();
+    };
+    EXPECT_NE(recipe("fp32-seed42").find("head_kahan = \"0\""), std::string::npos);
+    EXPECT_NE(recipe("e3m4-seed42").find("head_kahan = \"20%\""), std::string::npos);
+}
+
 TEST_F(BitsStudy, OtherOptionsAndDamageAreRefused) {
     request.settings = {{"formats", "bf16 exmy:0,5,row/steps"}};
     run();

@@ -59,6 +59,31 @@ TEST_F(Studies, TheTimelinesMaximumIsThePlansPeak) {
     }
 }
 
+// The baseline and the modes of the peaks stand beside a head that does more than they can.
+TEST_F(Studies, OtherModesAreWithoutWhatTheirHeadsRefuse) {
+    request.name = "memory";
+    request.settings["values"] = "700";
+    request.config.overwrite = true;
+    const Config plain = request.config;
+    const std::vector<std::vector<std::pair<const char*, const char*>>> asked = {
+        {{"precision", "fp8"}, {"head_kahan", "20%"}},
+        {{"precision", "fp8"}, {"weight_dropout", "0.3"}},
+        {{"precision", "bf16"}, {"head_rounding", "nearest"}},
+        {{"precision", "bf16"}, {"head_noise", "steps"}}};
+    nlohmann::json peaks;
+    for (const auto& options : asked) {
+        request.config = plain;
+        for (const auto& [key, value] : options) set_option(request.config, key, value);
+        const auto json = run();
+        double most = 0;
+        for (const auto& [column, value] : json["tables"]["timeline"].back().items())
+            if (value.is_number()) most = std::max(most, value.get<double>());
+        EXPECT_EQ(most, static_cast<double>(plan_memory(request.config).arena_bytes) / (1 << 30));
+        if (peaks.is_null()) peaks = json["tables"]["peaks"];
+        EXPECT_EQ(json["tables"]["peaks"], peaks) << options[1].first;
+    }
+}
+
 TEST_F(Studies, PeaksAreThoseOfThePlanAndMarkedWhereMeasured) {
     request.name = "memory";
     request.settings = {{"values", "900,700"}, {"measure", "true"}};
