@@ -7,9 +7,12 @@ Runs alternate between the two (elmo, PyTorch, elmo, PyTorch, ...) so that a noi
 ratio printed is between the medians of all runs. Needs a Python with torch and transformers.
 """
 import argparse
+import datetime
 import json
 import os
 import pathlib
+import platform
+import shlex
 import statistics
 import subprocess
 import sys
@@ -22,6 +25,13 @@ def run(command, env=None):
     if result.returncode != 0:
         sys.exit(f"failed ({result.returncode}): {' '.join(map(str, command))}\n{result.stderr[-2000:]}")
     return json.loads(result.stdout.strip().splitlines()[-1] if "\n{" not in result.stdout else result.stdout)
+
+
+def processor():
+    for line in open("/proc/cpuinfo"):
+        if line.startswith("model name"):
+            return line.split(":", 1)[1].strip()
+    return platform.machine()
 
 
 def compare(name, elmo_arguments, torch_arguments, a):
@@ -68,7 +78,7 @@ def main():
     p.add_argument("--rounds", type=int, default=3)
     p.add_argument("--head-labels", type=int, default=500_000)
     p.add_argument("--torch-isa", default="", help="ONEDNN_MAX_CPU_ISA for PyTorch, where its own choice crashes")
-    p.add_argument("--out", help="also write the rows as JSON")
+    p.add_argument("--out", help="also write the rows as JSON, with machine, date, commit and command")
     a = p.parse_args()
     rows = []
     shape = ["--batch-size", "64", "--max-length", "32", "--labels", "100000", "--encoder", a.encoder]
@@ -86,7 +96,15 @@ def main():
             )
         )
     if a.out:
-        pathlib.Path(a.out).write_text(json.dumps(rows, indent=1) + "\n")
+        commit = subprocess.run(["git", "-C", HERE, "rev-parse", "--short", "HEAD"], capture_output=True, text=True)
+        document = {
+            "machine": f"{processor()}, {os.cpu_count()} cores; {platform.platform()}",
+            "date": datetime.date.today().isoformat(),
+            "commit": commit.stdout.strip() or "unknown",
+            "command": shlex.join(["bench/compare_pytorch.py", *sys.argv[1:]]),
+            "runs": rows,
+        }
+        pathlib.Path(a.out).write_text(json.dumps(document, indent=1) + "\n")
 
 
 if __name__ == "__main__":

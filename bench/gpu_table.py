@@ -7,6 +7,7 @@ import argparse
 import datetime
 import json
 import subprocess
+import sys
 
 SHAPES = ["lf-amazontitles-131k", "amazontitles-670k", "lf-amazontitles-1.3m", "amazon-3m", "lf-paper2keywords-8.6m"]
 
@@ -42,12 +43,13 @@ def main():
     parser.add_argument("--commit", required=True)
     parser.add_argument("--out", required=True)
     given = parser.parse_args()
-    runs = []
+    runs, failed = [], 0
     for kind, shape, options, note in commands():
         command = [given.elmo, "bench", kind, "--device", "cuda", "--shape", shape, *options, "--json"]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode != 0:
             print(" ".join(command), "failed:", done.stderr.strip()[-300:], flush=True)
+            failed += 1
             continue
         run = json.loads(done.stdout)
         segments = {}
@@ -65,6 +67,8 @@ def main():
     card = runs[0]["device"].split(" (")[0] if runs else ""
     document = {"card": card, "date": datetime.date.today().isoformat(), "commit": given.commit, "runs": runs}
     json.dump(document, open(given.out, "w"), indent=1)
+    if failed:
+        sys.exit(f"{failed} commands failed and are missing in {given.out}")
 
 
 if __name__ == "__main__":
