@@ -217,7 +217,7 @@ RefineResult refine(const std::string& run, const Config& given, const std::atom
                          with_commas(result.texts), human_bytes(result.encoding_plan.total_bytes()),
                          human_bytes(result.vector_bytes), work.path().string()));
     log_info(fmt::format(
-        "then the head from {} to {}: {} labels, {} at a time ({} subsets), {} steps each, {} of memory "
+        "then the head from {} to {}: {} labels, {} at a time (subsets: {}), {} steps each, {} of memory "
         "planned",
         result.from_precision, result.precision, with_commas(state.labels), with_commas(result.subset_labels),
         (state.labels + result.subset_labels - 1) / result.subset_labels, with_commas(state.total_steps),

@@ -113,6 +113,19 @@ std::vector<double> on_grid(const MiniFloat& format, const Tensor& t) {
     return values;
 }
 
+// A sum in FP64, and how far another order of it may be: each of the two is off by at most the unit roundoff
+// of all sizes a term. Products of FP8 numbers are exact.
+struct Sum {
+    double value = 0, size = 0;
+    int terms = 0;
+    void add(double term) {
+        value += term;
+        size += std::abs(term);
+        ++terms;
+    }
+    double error() const { return 2 * terms * 0x1p-53 * size; }
+};
+
 TEST(LinearFp8, TheReferenceIsTheContract) {
     const auto truth = make_reference_backend();
     Rng rng(3);
@@ -130,25 +143,26 @@ TEST(LinearFp8, TheReferenceIsTheContract) {
         EXPECT_EQ(layer.amax(0, 0), amax);
         for (std::int64_t t = 0; t < s.tokens; ++t)
             for (std::int64_t n = 0; n < s.n; ++n) {
-                double sum = (*in.bias)(0, n);
-                for (std::int64_t k = 0; k < s.k; ++k) sum += at(x, s.k, t, k) * at(w, s.k, n, k);
-                EXPECT_NEAR(layer.y(t, n), sum, 1e-13);
+                Sum sum;
+                sum.add((*in.bias)(0, n));
+                for (std::int64_t k = 0; k < s.k; ++k) sum.add(at(x, s.k, t, k) * at(w, s.k, n, k));
+                EXPECT_NEAR(layer.y(t, n), sum.value, sum.error());
             }
         for (std::int64_t t = 0; t < s.tokens; ++t)
             for (std::int64_t k = 0; k < s.k; ++k) {
-                double sum = 0;
-                for (std::int64_t n = 0; n < s.n; ++n) sum += at(dy, s.n, t, n) * at(w, s.k, n, k);
-                EXPECT_NEAR(layer.dx(t, k), sum, 1e-16);
+                Sum sum;
+                for (std::int64_t n = 0; n < s.n; ++n) sum.add(at(dy, s.n, t, n) * at(w, s.k, n, k));
+                EXPECT_NEAR(layer.dx(t, k), sum.value, sum.error());
             }
         for (std::int64_t n = 0; n < s.n; ++n) {
             for (std::int64_t k = 0; k < s.k; ++k) {
-                double sum = 0;
-                for (std::int64_t t = 0; t < s.tokens; ++t) sum += at(dy, s.n, t, n) * at(x, s.k, t, k);
-                EXPECT_NEAR(layer.dw(n, k), sum, 1e-15);
+                Sum sum;
+                for (std::int64_t t = 0; t < s.tokens; ++t) sum.add(at(dy, s.n, t, n) * at(x, s.k, t, k));
+                EXPECT_NEAR(layer.dw(n, k), sum.value, sum.error());
             }
-            double sum = 0;
-            for (std::int64_t t = 0; t < s.tokens; ++t) sum += (*in.dy)(t, n);
-            EXPECT_NEAR(layer.dbias(0, n), sum, 1e-16);
+            Sum sum;
+            for (std::int64_t t = 0; t < s.tokens; ++t) sum.add((*in.dy)(t, n));
+            EXPECT_NEAR(layer.dbias(0, n), sum.value, sum.error());
         }
     }
 }
