@@ -4,6 +4,7 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <type_traits>
 
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -56,6 +57,12 @@ RunState read_state(const fs::path& file) {
     const nlohmann::json json = read_json(file);
     RunState state;
     visit_state(state, [&](const char* key, auto& value) {
+        // All of them are counts; a step below 0 or far beyond the run would be a batch that is not there.
+        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>)
+            if (json.contains(key) &&
+                (!json[key].is_number_unsigned() || json[key].get<std::uint64_t>() >> 62 != 0))
+                throw DataError(fmt::format("{}: expected a whole number from 0 to 2^62 for '{}', found {}",
+                                            file.string(), key, quoted(json[key].dump(-1, ' ', true))));
         try {
             json.at(key).get_to(value);
         } catch (const nlohmann::json::exception&) {
@@ -63,6 +70,9 @@ RunState read_state(const fs::path& file) {
                 fmt::format("{}: expected a value for '{}', found none of its type", file.string(), key));
         }
     });
+    if (state.step > state.total_steps)
+        throw DataError(fmt::format("{}: expected a step of {} at most, found {}", file.string(),
+                                    state.total_steps, state.step));
     return state;
 }
 

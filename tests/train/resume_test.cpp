@@ -3,11 +3,14 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <nlohmann/json.hpp>
+
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "io/folder_lock.h"
 #include "train/checkpoint.h"
 #include "train/killed_run.h"
+#include "train/manifest.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -248,6 +251,30 @@ TEST_F(RunRules, DamageIsFoundAndNamed) {
     other.data = temp / "other";
     EXPECT_NE(message_of<DataError>([&] { evaluate(config.out, other); }).find("not the labels"),
               std::string::npos);
+}
+
+// A checkpoint may come from anywhere, with a manifest that fits it.
+TEST(ResumeState, StepsThatCannotBeAreRefused) {
+    set_log_level(LogLevel::kQuiet);
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    Config config = tiny_config(temp);
+    config.out = temp / "run";
+    config.steps = 4;
+    const std::atomic<bool> stop{false};
+    train(config, stop);
+    config.resume = true;
+    const std::filesystem::path last = std::filesystem::path(config.out) / "last";
+    const nlohmann::json good = nlohmann::json::parse(read_text((last / "state.json").string()));
+    for (const auto& [key, value] : std::initializer_list<std::pair<const char*, nlohmann::json>>{
+             {"step", -5}, {"step", 5}, {"step", 1.5}, {"step", std::uint64_t{1} << 63}, {"updates", -1}}) {
+        nlohmann::json bad = good;
+        bad[key] = value;
+        write_text((last / "state.json").string(), bad.dump());
+        write_manifest(last);
+        const std::string message = message_of<DataError>([&] { train(config, stop); });
+        EXPECT_NE(message.find("state.json: expected"), std::string::npos) << key << " " << value << message;
+    }
 }
 
 }  // namespace
