@@ -167,12 +167,15 @@ CacheFile CacheFile::read_back(const std::filesystem::path& folder, const CacheK
     return std::move(*file);
 }
 
-std::span<const std::byte> CacheFile::section_bytes(std::string_view name, std::int64_t element_bytes) const {
+std::span<const std::byte> CacheFile::section_bytes(std::string_view name, std::int64_t element_bytes,
+                                                    std::int64_t count) const {
     for (const CacheSection& section : sections_)
-        if (section.name == name && section.element_bytes == element_bytes)
+        if (section.name == name && section.element_bytes == element_bytes &&
+            (count < 0 || section.count == count))
             return file_.bytes().subspan(section.offset, section.count * section.element_bytes);
-    throw DataError(fmt::format("{}: expected an array '{}' of {}-byte elements, found none; delete the file",
-                                file_.path().string(), name, element_bytes));
+    throw DataError(
+        fmt::format("{}: expected an array '{}' of {}{}-byte elements, found none; delete the file",
+                    file_.path().string(), name, count < 0 ? "" : fmt::format("{} ", count), element_bytes));
 }
 
 }  // namespace elmo

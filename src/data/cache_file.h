@@ -96,10 +96,17 @@ class CacheFile {
         const auto bytes = section_bytes(name, sizeof(T));
         return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
     }
+    // The one element of such a section; DataError also where it has another number of them.
+    template <class T>
+    const T& record(std::string_view name) const {
+        return *reinterpret_cast<const T*>(section_bytes(name, sizeof(T), 1).data());
+    }
     std::int64_t bytes() const { return file_.size(); }
 
   private:
-    std::span<const std::byte> section_bytes(std::string_view name, std::int64_t element_bytes) const;
+    // `count` below zero: any number of elements.
+    std::span<const std::byte> section_bytes(std::string_view name, std::int64_t element_bytes,
+                                             std::int64_t count = -1) const;
     bool read_footer(const std::string& key, std::string& why);
 
     MappedFile file_;

@@ -49,7 +49,7 @@ void Dataset::Impl::open_labels(const Config& config) {
         view.present = true;
         view.labels = read_ragged<std::uint32_t>(*of_split.labels, "labels");
         if (of_split.filter) view.filter = read_ragged<std::uint32_t>(*of_split.filter, "filter");
-        const std::int64_t columns = of_split.labels->section<LabelStats>("stats")[0].num_labels;
+        const std::int64_t columns = of_split.labels->record<LabelStats>("stats").num_labels;
         const std::string file = layout.files(name).labels.string();
         if (num_labels >= 0 && columns != num_labels)
             throw DataError(
@@ -121,15 +121,15 @@ void Dataset::Impl::summarize(DataSummary& summary) const {
         token_rows > 0 ? static_cast<double>(num_tokens) / static_cast<double>(token_rows) : 0;
     for (const auto* file : {&tokens.train, &tokens.test, &tokens.validation}) {
         if (!*file) continue;
-        const TokenStats& stats = (*file)->section<TokenStats>("stats")[0];
+        const TokenStats& stats = (*file)->record<TokenStats>("stats");
         summary.replaced_utf8 += stats.replaced_utf8;
         summary.cut_rows += stats.cut_rows;
     }
     for (const auto* of_split : {&labels.train, &labels.test, &labels.validation})
         if (of_split->labels)
-            summary.merged_labels += of_split->labels->section<LabelStats>("stats")[0].merged_labels;
+            summary.merged_labels += of_split->labels->record<LabelStats>("stats").merged_labels;
     if (labels.test.labels)
-        summary.labels_unseen_in_train = labels.test.labels->section<LabelStats>("stats")[0].unknown_labels;
+        summary.labels_unseen_in_train = labels.test.labels->record<LabelStats>("stats").unknown_labels;
     if (!counts.empty()) {
         std::vector<bool> unseen(num_labels);
         for (const std::uint32_t label : test.labels.values)
@@ -154,7 +154,7 @@ void Dataset::Impl::warn() const {
                                                       : labels.validation.labels;
         const fs::path& source = layout.files(name).labels;
         if (!file || labels.reused) continue;
-        const LabelStats& stats = file->section<LabelStats>("stats")[0];
+        const LabelStats& stats = file->record<LabelStats>("stats");
         say(stats.merged_labels, source, "repeated labels were merged");
         say(stats.unsorted_rows, source, "rows had labels out of order; they were sorted");
         say(stats.unknown_labels, source,
@@ -164,7 +164,7 @@ void Dataset::Impl::warn() const {
          {std::pair(&tokens.train, SplitName::kTrain), std::pair(&tokens.test, SplitName::kTest),
           std::pair(&tokens.validation, SplitName::kValidation)})
         if (*file && !tokens.reused)
-            say((*file)->section<TokenStats>("stats")[0].replaced_utf8, layout.files(name).text,
+            say((*file)->record<TokenStats>("stats").replaced_utf8, layout.files(name).text,
                 "texts held invalid UTF-8, now U+FFFD");
 }
 

@@ -247,7 +247,7 @@ LabelCache open_label_cache(const Config& config, const Layout& layout, const fs
         LabelCache::OfSplit& of_split = cache.of(split);
         if (file.empty() || !of_split.labels) continue;
         const std::int64_t rows = read_ragged<std::uint32_t>(*of_split.labels, "labels").rows();
-        const std::int64_t num_labels = of_split.labels->section<LabelStats>("stats")[0].num_labels;
+        const std::int64_t num_labels = of_split.labels->record<LabelStats>("stats").num_labels;
         CacheKey key(layout.data, fmt::format("{}.filter", name_of(split)));
         key.add_file(file);
         key.add("rows", fmt::format("{}", rows));

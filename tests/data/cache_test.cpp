@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "base/parallel.h"
+#include "data/cache_file.h"
 #include "data/test_folder.h"
+#include "elmo/error.h"
 
 namespace elmo {
 namespace {
@@ -135,6 +137,18 @@ TEST_F(Cache, DamageOfAnyByteIsNoticed) {
             EXPECT_EQ(files(folder_ / "set/.elmo-cache"), good);
         }
     }
+}
+
+TEST_F(Cache, ARecordIsOneElement) {
+    const CacheKey key(folder_, "records");
+    CacheWriter writer(folder_, key);
+    writer.section("one", std::vector<std::int64_t>{7});
+    writer.section("none", std::vector<std::int64_t>{});
+    writer.section("two", std::vector<std::int64_t>{7, 8});
+    writer.commit();
+    const CacheFile file = CacheFile::read_back(folder_, key);
+    EXPECT_EQ(file.record<std::int64_t>("one"), 7);
+    for (const char* name : {"none", "two"}) EXPECT_THROW(file.record<std::int64_t>(name), DataError) << name;
 }
 
 TEST_F(Cache, BytesDoNotDependOnThreads) {
