@@ -222,6 +222,13 @@ TEST_F(Workflow, PredictWritesFilesAndCanGoOn) {
     const Outcome again = run_elmo({"predict", run(), texts, "--out", out, "--resume", "--json"});
     expect_success(again);
     EXPECT_EQ(Json::parse(again.out)["resumed"], 3);
+    const std::string deep = folder_->text("not/there/yet/answers.jsonl");
+    expect_success(run_elmo({"predict", run(), texts, "--out", deep}));
+    EXPECT_TRUE(std::filesystem::exists(deep));
+    // A table's lines are no texts.
+    const std::string table = folder_->write("many.csv", "text,labels\nthe trout runs,kind of trout\n");
+    expect_failure(run_elmo({"predict", run(), table}), 2, {"many.csv", "--input text"});
+    expect_success(run_elmo({"predict", run(), table, "--input", "text"}));
     expect_failure(run_elmo({"predict", run(), texts, texts}), 2, {"--out"});
     expect_failure(run_elmo({"predict", run(), "--out", out}), 2, {"FILE"});
     expect_failure(run_elmo({"predict", run(), texts, "--resume"}), 2, {"--out"});
