@@ -121,6 +121,7 @@ TEST(Usage, RecipesThatAreWrong) {
                    {"c.toml:1: not valid TOML"});
     expect_failure(run_elmo({"plan", "--recipe", folder.text("missing.toml")}), 1,
                    {"missing.toml", "No such file"});
+    expect_failure(run_elmo({"plan", "--recipe", "mine"}), 1, {"mine", "built in", "amazon-3m-fp8"});
 }
 
 TEST(Output, AFullDiskIsAnErrorAndAClosedPipeIsNot) {
