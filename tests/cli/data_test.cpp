@@ -59,7 +59,8 @@ TEST(Data, ConvertRefusals) {
     const Words convert = {"data", "convert", folder.text("data")};
     expect_failure(run_elmo(convert + Words{"--out", folder.text("x")}), 2, {"--to"});
     expect_failure(run_elmo(convert + Words{"--to", "xmc"}), 2, {"--out"});
-    expect_failure(run_elmo(convert + Words{"--to", "xcm", "--out", folder.text("x")}), 2, {"xcm", "xmc"});
+    expect_failure(run_elmo(convert + Words{"--to", "xcm", "--out", folder.text("x")}), 2,
+                   {"to: expected", "xcm", "xmc"});
     expect_failure(run_elmo(convert + Words{"--to", "csv", "--out", folder.text("data")}), 2,
                    {"another folder"});
     expect_failure(run_elmo({"data", "convrt", folder.text("data")}), 2, {"convert"});

@@ -371,6 +371,19 @@ TEST_F(Workflow, AStoppedRunSaysHowFarItCame) {
     EXPECT_FALSE(contains(outcome.err, "1,000,000/1,000,000")) << outcome.err;
     EXPECT_TRUE(contains(outcome.out, "stopped early")) << outcome.out;
     EXPECT_FALSE(contains(outcome.out, "best P@1")) << outcome.out;
+    const auto last_step = [&] {
+        return Json::parse(run_elmo({"inspect", out, "--checkpoint", "last", "--json"}).out)["step"]
+            .get<int>();
+    };
+    const int stopped_at = last_step();
+    // It knows its data.
+    const Outcome resumed =
+        run_shell("\"$ELMO\" train --out " + out +
+                  " --resume --quiet & child=$!; for i in $(seq 100); do sleep 0.1; grep -q "
+                  "'\"resume\"' " +
+                  out + "/log.jsonl && break; done; sleep 0.3; kill -TERM $child; wait $child");
+    EXPECT_EQ(resumed.status, 0) << resumed.err;
+    EXPECT_GT(last_step(), stopped_at);
     // What is made of it has nothing to continue from, and must not be trained over from the beginning.
     const std::string more = folder_->text("more_of_stopped");
     const std::string names = folder_->write("name.txt", "kind of whale\n");
