@@ -120,6 +120,21 @@ void usage_error(const Verb& verb, std::string_view message) {
     throw ConfigError(fmt::format("{}; see 'elmo {} --help'", message, verb.name));
 }
 
+void require_data(const Verb& verb, const std::string& run, const Config& config) {
+    std::error_code error;
+    if (!config.data.empty()) {
+        if (!std::filesystem::exists(config.data, error))
+            throw DataError(
+                fmt::format("{}: no such file or folder; give the data set as DATA (left out, it is the one "
+                            "that the run names, from where the run was trained)",
+                            config.data));
+        return;
+    }
+    if (!std::filesystem::exists(run, error))
+        throw DataError(fmt::format("{}: expected the folder of a run, found nothing", run));
+    usage_error(verb, fmt::format("DATA is missing; usage: elmo {} RUN DATA", verb.name));
+}
+
 bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     CLI::App app;
     Parsed parsed;

@@ -59,6 +59,10 @@ bool has_option(const Verb& verb, const OptionInfo& option);
 // Takes an error to mean that the command line is wrong: ConfigError that ends in a pointer to --help.
 [[noreturn]] void usage_error(const Verb& verb, std::string_view message);
 
+// The data set to score a run on is there: given, or the one that the run's recipe names. Else an error that
+// says which of the two is missing, the run or its data.
+void require_data(const Verb& verb, const std::string& run, const Config& config);
+
 // Reads the arguments after the verb. Returns false when help was asked for, and printed.
 // ConfigError for anything unknown, malformed or out of range.
 bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation);

@@ -86,7 +86,9 @@ void run_eval(Invocation& call) {
     if (!stored && call.words.empty()) usage_error(eval_verb(), "RUN is missing; usage: elmo eval RUN DATA");
     const std::string run = stored ? "" : call.words[0];
     if (stored == (call.words.size() == 1)) call.config.data = call.words.back();
-    if (call.config.data.empty()) usage_error(eval_verb(), "DATA is missing; usage: elmo eval RUN DATA");
+    if (stored && call.config.data.empty())
+        usage_error(eval_verb(), "DATA is missing; usage: elmo eval --predictions FILE DATA");
+    if (!stored && call.words.size() == 1) require_data(eval_verb(), run, call.config);
     const Evaluation evaluation = evaluate(run, call.config);
     if (call.json)
         write_stdout(to_json(evaluation) + "\n");

@@ -1,5 +1,9 @@
 // elmo plan: the memory of a training run by named segment, without running it.
+#include <fmt/format.h>
+
 #include "elmo/elmo.h"
+#include "elmo/error.h"
+#include "elmo/messages.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -15,6 +19,11 @@ void run_plan(Invocation& call) {
         write_json(to_json(report));
     else
         write_stdout(report.describe());
+    if (!report.fits())
+        throw OutOfMemory(fmt::format(
+            "the plan needs {}, more than max_memory of {}, and training would stop; lower batch_size, "
+            "max_length or width, or store the head in fewer bits (precision)",
+            human_bytes(report.total_bytes()), human_bytes(report.max_bytes)));
 }
 
 }  // namespace
@@ -33,7 +42,7 @@ Verb plan_verb() {
               "Three million labels, 8-bit head"},
              {"elmo plan data/wordnet --recipe recipes/demo.toml --max-memory 1GiB",
               "Chunks chosen to fit a budget"}},
-            "",
+            "With --max-memory the status is 1 where nothing fits.",
             run_plan};
 }
 

@@ -48,7 +48,7 @@ std::string table(const TrainResult& result, const Config& config) {
 
 void run_train(Invocation& call) {
     if (!call.words.empty()) call.config.data = call.words[0];
-    if (call.config.data.empty())
+    if (call.config.data.empty() && !call.config.resume)  // a continued run knows its data
         usage_error(train_verb(), "DATA is missing; usage: elmo train DATA --out RUN");
     if (call.config.out.empty())
         usage_error(train_verb(), "--out is missing: the folder to write the run to");
@@ -62,27 +62,28 @@ void run_train(Invocation& call) {
 }  // namespace
 
 Verb train_verb() {
-    return {"train",
-            't',
-            "Train a classifier on a data set",
-            "DATA --out RUN [options]",
-            {{"DATA", "Folder or file of the data set (also --data)"}},
-            0,
-            1,
-            false,
-            {},
-            {{"elmo train data/wordnet --out runs/first", "Bag encoder, BF16 head, defaults for the rest"},
-             {"elmo train data/wordnet --out runs/first --resume", "Continue where it stopped, bit for bit"},
-             {"elmo train tickets.tsv --out runs/tickets --precision e3m4 --epochs 20",
-              "One plain file of text<TAB>label,label lines; 8-bit weights"},
-             {"elmo train data/wordnet --out runs/minilm --encoder models/all-MiniLM-L6-v2 --max-memory 8GiB",
-              "Fine-tune a Hugging Face encoder within a memory budget"}},
-            "Imports the data (or reuses the cache), trains, validates, and keeps the best and the last "
-            "checkpoint in "
-            "RUN beside the run log. Ctrl-C or SIGTERM finishes the step, saves and ends with status 0; a "
-            "second one "
-            "ends at once.",
-            run_train};
+    return {
+        "train",
+        't',
+        "Train a classifier on a data set",
+        "DATA --out RUN [options]",
+        {{"DATA", "Folder or file of the data set (also --data; with --resume the run's own when left out)"}},
+        0,
+        1,
+        false,
+        {},
+        {{"elmo train data/wordnet --out runs/first", "Bag encoder, BF16 head, defaults for the rest"},
+         {"elmo train --out runs/first --resume", "Continue where it stopped, bit for bit"},
+         {"elmo train tickets.tsv --out runs/tickets --precision e3m4 --epochs 20",
+          "One plain file of text<TAB>label,label lines; 8-bit weights"},
+         {"elmo train data/wordnet --out runs/minilm --encoder models/all-MiniLM-L6-v2 --max-memory 8GiB",
+          "Fine-tune a Hugging Face encoder within a memory budget"}},
+        "Imports the data (or reuses the cache), trains, validates, and keeps the best and the last "
+        "checkpoint in "
+        "RUN beside the run log. Ctrl-C or SIGTERM finishes the step, saves and ends with status 0; a "
+        "second one "
+        "ends at once.",
+        run_train};
 }
 
 }  // namespace elmo::cli

@@ -37,6 +37,8 @@ struct MemoryReport {
     std::int64_t mapped_bytes = 0;    // files mapped, not allocated: token cache, head at prediction
     std::int64_t program_bytes = 0;   // code, libraries and their scratch: measured once, not planned
     std::int64_t total_bytes() const { return arena_bytes + mapped_bytes + program_bytes; }
+    std::int64_t max_bytes = 0;  // max_memory, 0 where none is given
+    bool fits() const { return max_bytes == 0 || total_bytes() <= max_bytes; }
     std::int64_t chunks = 1;         // chosen or given
     std::string recompute = "none";  // of the encoder's layers, chosen or given
     std::string describe() const;    // a table for people

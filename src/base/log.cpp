@@ -64,6 +64,10 @@ Progress::~Progress() {
     g_bar_open = false;
 }
 
+void Progress::begin_at(std::int64_t done) {
+    first_ = done_ = done;
+}
+
 void Progress::update(std::int64_t done, std::string_view note) {
     done_ = done;
     const auto now = std::chrono::steady_clock::now();
@@ -74,16 +78,20 @@ void Progress::update(std::int64_t done, std::string_view note) {
 }
 
 void Progress::finish(std::string_view note) {
+    if (total_ > 0 && !finished_) done_ = total_;
+    stop(note);
+}
+
+void Progress::stop(std::string_view note) {
     if (finished_) return;
     finished_ = true;
-    if (total_ > 0) done_ = total_;
     draw(note, true);
 }
 
 void Progress::draw(std::string_view note, bool last) {
     if (g_level.load() < LogLevel::kInfo) return;
     const double elapsed = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-    const double rate = elapsed > 0 ? static_cast<double>(done_) / elapsed : 0;
+    const double rate = elapsed > 0 ? static_cast<double>(done_ - first_) / elapsed : 0;
     std::string line = title_;
     if (total_ > 0) {
         const double share = static_cast<double>(done_) / static_cast<double>(total_);
@@ -95,7 +103,7 @@ void Progress::draw(std::string_view note, bool last) {
         }
         line +=
             fmt::format(" {:3.0f}% {}/{} {}", share * 100, with_commas(done_), with_commas(total_), unit_);
-        if (!last && rate > 0 && done_ > 0)
+        if (!last && rate > 0)
             line += fmt::format(", {} left", clock_time(static_cast<double>(total_ - done_) / rate));
     } else {
         line += fmt::format(" {} {}", with_commas(done_), unit_);

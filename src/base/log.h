@@ -25,10 +25,14 @@ class Progress {
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
 
+    // This much was done before, by a run that is continued: what is left is told by the rest.
+    void begin_at(std::int64_t done);
     // `note` follows the bar: the loss, a rate, whatever helps.
     void update(std::int64_t done, std::string_view note = {});
-    // Draws the final state and ends the line.
+    // All is done: draws the final state and ends the line.
     void finish(std::string_view note = {});
+    // The work ends here, done or not: draws how far it came and ends the line.
+    void stop(std::string_view note = {});
 
   private:
     void draw(std::string_view note, bool last);
@@ -36,7 +40,7 @@ class Progress {
     std::string title_;
     std::int64_t total_;
     std::string unit_;
-    std::int64_t done_ = 0;
+    std::int64_t first_ = 0, done_ = 0;
     bool finished_ = false;
     std::chrono::steady_clock::time_point start_, last_;
 };

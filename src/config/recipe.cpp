@@ -1,5 +1,6 @@
 // Recipes: TOML files of flat keys, the same keys as the flags.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <toml++/toml.h>
 #include <cerrno>
@@ -43,10 +44,11 @@ std::string find_recipe(const std::filesystem::path& path) {
         if (recipe.name == name) return std::string(recipe.text);
         names.emplace_back(recipe.name);
     }
-    if (const std::string near = nearest(name, names);
-        !near.empty() && !std::filesystem::exists(path, ignored))
-        throw DataError(
-            fmt::format("{}: neither a file nor a built-in recipe{}", name, did_you_mean(name, names)));
+    const std::string near = did_you_mean(name, names);
+    if (!std::filesystem::exists(path, ignored) && (!near.empty() || !path.has_extension()))
+        throw DataError(fmt::format(
+            "{}: neither a file nor a built-in recipe{}", name,
+            near.empty() ? fmt::format("; these are built in: {}", fmt::join(names, ", ")) : near));
     return read_recipe(path);  // says why not
 }
 

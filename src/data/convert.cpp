@@ -366,7 +366,7 @@ class Converter {
 }  // namespace
 
 Conversion convert_data(const Config& config, const std::string& to) {
-    const DataFormat format = format_named(to);
+    const DataFormat format = format_named(to, "to");
     Conversion result = Converter(config, format).run();
     if (result.changed_texts > 0)
         log_warning(fmt::format("{} texts held line ends or tabs, which {} cannot carry: now spaces",

@@ -40,7 +40,9 @@ struct JsonRows::Impl {
             fail(record, "a JSON object",
                  fmt::format("'{}' ({})", quoted(record.bytes), simdjson::error_message(error)));
         dom::object object;
-        if (root.get(object) != simdjson::SUCCESS) fail(record, "a JSON object", show(root));
+        if (root.get(object) != simdjson::SUCCESS)
+            fail(record, "a JSON object", show(root),
+                 root.is_array() ? "write the array's objects one a line, as 'jq -c .[]' does" : "");
         return object;
     }
 

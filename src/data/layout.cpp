@@ -180,14 +180,15 @@ std::string name_of(DataFormat format) {
     throw Error("unknown format");
 }
 
-DataFormat format_named(const std::string& name) {
+DataFormat format_named(const std::string& name, std::string_view option) {
     std::vector<std::string> names;
     for (const auto& [known, format] : kFormats) {
         if (known == name) return format;
         names.emplace_back(known);
     }
-    throw ConfigError(fmt::format("format: expected auto, {}, found '{}'{}", fmt::join(names, ", "),
-                                  quoted(name), did_you_mean(name, names)));
+    throw ConfigError(fmt::format("{}: expected {}{}, found '{}'{}", option,
+                                  option == "format" ? "auto, " : "", fmt::join(names, ", "), quoted(name),
+                                  did_you_mean(name, names)));
 }
 
 std::string Layout::describe() const {

@@ -24,7 +24,7 @@ enum class DataFormat {
 };
 // "xmc", as --format takes it, and back; ConfigError for another name.
 std::string name_of(DataFormat format);
-DataFormat format_named(const std::string& name);
+DataFormat format_named(const std::string& name, std::string_view option = "format");
 
 struct SplitFiles {
     std::filesystem::path text;    // "" where the split has none

@@ -48,10 +48,12 @@ class TableParser : public RowParser {
     void split(const Record& record) {
         shape_.split(record, fields_);
         if (fields_.size() == shape_.num_fields) return;
-        fail(record,
-             shape_.has_header ? fmt::format("{} fields, as the header has", shape_.num_fields)
-                               : std::string("'text<TAB>label,label'"),
-             fmt::format("{} in '{}'", fields_.size(), quoted(record.bytes)));
+        const std::string expected = shape_.has_header
+                                         ? fmt::format("{} fields, as the header has", shape_.num_fields)
+                                         : std::string("'text<TAB>label,label'");
+        if (record.bytes.empty()) fail(record, expected, "an empty line", "remove it");
+        fail(record, expected, fmt::format("{} in '{}'", fields_.size(), quoted(record.bytes)),
+             shape_.csv && fields_.size() > shape_.num_fields ? "put fields that hold commas in quotes" : "");
     }
 
     const TableShape& shape_;
@@ -101,9 +103,16 @@ class TableFile : public RowSource {
                  fmt::format("{}a header with the columns '{}' and '{}'",
                              shape_.csv ? "" : "'text<TAB>label,label' or ",
                              fmt::join(layout.text_columns, "', '"), layout.label_column),
-                 fmt::format("'{}'", quoted(record.bytes)),
-                 "name the columns with --text-column and --label-column");
+                 fmt::format("'{}'", quoted(record.bytes)), header_advice(record.bytes, names.size()));
         }
+    }
+
+    // What is most likely wrong with a first line that lacks the columns.
+    std::string_view header_advice(std::string_view line, std::size_t num_names) const {
+        if (line.find('\0') != line.npos) return "it looks like UTF-16: convert the file to UTF-8";
+        if (shape_.csv && num_names == 1 && line.find(';') != line.npos)
+            return "columns are separated by commas or tabs, not by semicolons: save the file so";
+        return "name the columns with --text-column and --label-column";
     }
 
     std::filesystem::path file_;

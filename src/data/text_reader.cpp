@@ -1,17 +1,28 @@
 #include "elmo/text_reader.h"
 
+#include <fmt/format.h>
+
+#include "data/detect.h"
 #include "data/json_rows.h"
 #include "data/label_fields.h"
 #include "data/record.h"
+#include "elmo/error.h"
 #include "io/line_reader.h"
 
 namespace elmo {
 namespace {
 
 bool is_json_name(std::string_view name) {
-    if (name.ends_with(".gz")) name.remove_suffix(3);
-    if (name.ends_with(".zst")) name.remove_suffix(4);
-    return name.ends_with(".jsonl") || name.ends_with(".json");
+    return name.ends_with(".jsonl") || name.ends_with(".json") || name.ends_with(".ndjson");
+}
+
+// A table's lines are no texts: its header, its labels and half of a quoted field would be answered too.
+void refuse_table(const std::string& path, std::string_view name) {
+    if (name.ends_with(".csv") || name.ends_with(".tsv"))
+        throw ConfigError(fmt::format(
+            "{}: expected texts, one a line, or JSON lines, found a table by its name; write its "
+            "texts one a line or as JSON objects (each line as it is: --input text, or standard input)",
+            path));
 }
 
 }  // namespace
@@ -31,8 +42,10 @@ struct TextReader::Impl {
         : lines(path.empty() ? "-" : path),
           keys(split_columns(config.text_column)),
           encoding(encoding_of(config)) {
+        const std::string name = plain_name(path);
+        if (config.input == "auto") refuse_table(path, name);
         if (config.input == "text") form = Form::kText;
-        if (config.input == "jsonl" || (config.input == "auto" && is_json_name(path))) form = Form::kJson;
+        if (config.input == "jsonl" || (config.input == "auto" && is_json_name(name))) form = Form::kJson;
     }
 
     std::string text_of(std::string_view line) {

@@ -24,16 +24,17 @@ Spread spread_of(std::vector<T> values) {
     std::sort(values.begin(), values.end());
     double sum = 0;
     for (const T value : values) sum += static_cast<double>(value);
-    const auto at = [&](double share) {
-        return static_cast<std::int64_t>(
-            values[static_cast<std::size_t>(share * static_cast<double>(values.size() - 1))]);
+    // The least value that `percent` of all do not exceed.
+    const auto at = [&](std::size_t percent) {
+        const std::size_t rank = (values.size() * percent + 99) / 100;
+        return static_cast<std::int64_t>(values[std::max<std::size_t>(rank, 1) - 1]);
     };
     spread.mean = sum / static_cast<double>(values.size());
     spread.least = at(0);
-    spread.median = at(0.5);
-    spread.p90 = at(0.9);
-    spread.p99 = at(0.99);
-    spread.most = at(1);
+    spread.median = at(50);
+    spread.p90 = at(90);
+    spread.p99 = at(99);
+    spread.most = at(100);
     return spread;
 }
 

@@ -106,6 +106,8 @@ struct Target {
                                     "or another file",
                                     file.string()));
         fs::remove(partial, error);
+        if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
+        if (error) throw_file_error(out.parent_path(), "create", error.value());
         write_file_atomically(call, wanted.dump(2) + "\n");
         return 0;
     }
@@ -147,7 +149,8 @@ PredictedFiles predict_files(const std::string& run, const std::vector<std::stri
     const Target target(config);
     std::error_code error;
     if (config.resume && fs::exists(target.out, error) && !fs::exists(target.partial, error)) {
-        log_info(fmt::format("{} is complete already", config.out));
+        log_info(
+            fmt::format("{} is complete already and stays as it is; --overwrite answers anew", config.out));
         result.texts = result.resumed = count_lines(target.out);
         return result;
     }

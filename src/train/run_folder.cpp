@@ -67,9 +67,11 @@ std::string foreign_entry(const fs::path& folder) {
     return "";
 }
 
+// Whether training will not write it again: the last step's, or made of another run ('elmo labels' leaves no
+// best step), where a run that died after its first validation has that step.
 bool is_finished(const fs::path& checkpoint) {
     const RunState state = Checkpoint(checkpoint, "best", Checkpoint::Check::kAllButHead).state();
-    return state.step == state.total_steps;
+    return state.step == state.total_steps || state.best_step == 0;
 }
 
 }  // namespace
@@ -105,7 +107,7 @@ RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(confi
         else if (fs::exists(best(), error) && is_finished(best()))
             throw ConfigError(
                 fmt::format("resume: {} is finished: it has a best checkpoint and none to continue from, as "
-                            "'elmo refine' leaves it; train a new run, or refine this one once more",
+                            "'elmo refine' and 'elmo labels' leave it; train a new run, or refine this one",
                             path_.string()));
         else
             log_info(fmt::format("{} has no checkpoint yet: starting from the beginning", path_.string()));

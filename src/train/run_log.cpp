@@ -9,7 +9,9 @@ namespace elmo {
 RunLog::RunLog(const std::filesystem::path& run, std::int64_t first_step, std::int64_t total_steps)
     : lines_(run / "log.jsonl"),
       board_(run / "tensorboard", first_step > 0 ? first_step + 1 : 0),
-      progress_("training", total_steps, "steps") {}
+      progress_("training", total_steps, "steps") {
+    progress_.begin_at(first_step);
+}
 
 void RunLog::event(const std::string& kind, std::int64_t step, nlohmann::ordered_json fields) {
     nlohmann::ordered_json line = {{"event", kind}, {"step", step}};
@@ -75,7 +77,7 @@ void RunLog::tick(std::int64_t step) {
     progress_.update(step, note_);
 }
 void RunLog::finish() {
-    progress_.finish(note_);
+    progress_.stop(note_);
 }
 
 }  // namespace elmo

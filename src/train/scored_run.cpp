@@ -55,7 +55,11 @@ ScoredRows choose_rows(const Config& config, const Dataset& dataset) {
     if (config.split != "validation" || chosen.name == SplitName::kValidation)
         chosen.rows = all_rows(chosen.split->rows());
     if (chosen.rows.empty())
-        throw DataError(fmt::format("{}: expected {} rows to score, found none", config.data, config.split));
+        throw DataError(fmt::format("{}: expected {} rows to score, found none; {}", config.data,
+                                    config.split,
+                                    config.split == "validation"
+                                        ? "train with --validation above 0, or give rows as --validation FILE"
+                                        : "give data that has them, or score others with --split"));
     return chosen;
 }
 

@@ -143,6 +143,7 @@ void Session::dry_run(std::int64_t chunks) {
     plan_.segments = arena.segments();
     plan_.phases = arena.phases();
     plan_.arena_bytes = arena.peak_bytes();
+    plan_.max_bytes = max_bytes_;
     plan_.device = std::string(backend_->name());
     if (backend_->host_memory()) {  // a GPU holds the arena and nothing else
         plan_.mapped_bytes = shape_.mapped_bytes;

@@ -313,7 +313,7 @@ TrainResult Trainer::summary(bool interrupted) const {
     result.train_seconds = seconds_;
     result.texts_per_second = seconds_ > 0 ? static_cast<double>(texts_) / seconds_ : 0;
     result.last_loss = state_.last_loss;
-    result.select = data_.has_validation() ? config_.select : "last";
+    result.select = state_.best_step > 0 ? config_.select : "last";
     result.best_score = std::max(state_.best_score, 0.0);
     result.best_step = state_.best_step > 0 ? state_.best_step : state_.step;
     result.planned = session_.plan();

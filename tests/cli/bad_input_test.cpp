@@ -135,6 +135,17 @@ TEST(BadData, PlainFiles) {
     expect_refused(folder, "d.csv", {"d.csv", "text"});
     folder.write("e.csv", "text,labels\n\"never closed,b\n");
     expect_refused(folder, "e.csv", {"e.csv:2"});
+    folder.write("f.csv", "text;labels\na;b\n");
+    expect_refused(folder, "f.csv", {"f.csv:1", "semicolons"});
+    using namespace std::string_literals;
+    folder.write("g.csv", "\xff\xfet\0e\0x\0t\0,\0l\0\n\0"s);
+    expect_refused(folder, "g.csv", {"g.csv:1", "UTF-16"});
+    folder.write("h.csv", "text,labels\na,b\n\nc,d\n");
+    expect_refused(folder, "h.csv", {"h.csv:3", "an empty line"});
+    folder.write("i.csv", "text,labels\na, and more,b\n");
+    expect_refused(folder, "i.csv", {"i.csv:2", "found 3", "in quotes"});
+    folder.write("j.json", "[{\"text\": \"a\", \"labels\": [\"x\"]}]\n");
+    expect_refused(folder, "j.json", {"j.json:1", "one a line"});
 }
 
 TEST(BadData, FilterFiles) {

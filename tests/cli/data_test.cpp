@@ -28,6 +28,13 @@ TEST(Data, InspectCountsAndPlans) {
     EXPECT_EQ(json["histogram"].back()["labels"], 6);
     EXPECT_EQ(json["plan"]["steps_per_epoch"], 1);
     EXPECT_GT(json["plan"]["total_bytes"], 0);
+    // One row in five has three labels: ninety in a hundred rows reach up to it, half of them do not.
+    const std::string few = folder.write("few.tsv", "a\tx\nb\tx\nc\tx\nd\tx\ne\tx,y,z\n");
+    const Json spread = Json::parse(
+        run_elmo({"data", "inspect", few, "--test-share", "0", "--vocab-size", "100", "--json", "--quiet"})
+            .out)["splits"]["train"]["labels_per_row"];
+    EXPECT_EQ(spread["median"], 1) << spread;
+    EXPECT_EQ(spread["p90"], 3) << spread;
     const Outcome table =
         run_elmo({"data", "inspect", folder.text("data"), "--vocab-size", "100", "--quiet"});
     expect_success(table);
@@ -52,7 +59,8 @@ TEST(Data, ConvertRefusals) {
     const Words convert = {"data", "convert", folder.text("data")};
     expect_failure(run_elmo(convert + Words{"--out", folder.text("x")}), 2, {"--to"});
     expect_failure(run_elmo(convert + Words{"--to", "xmc"}), 2, {"--out"});
-    expect_failure(run_elmo(convert + Words{"--to", "xcm", "--out", folder.text("x")}), 2, {"xcm", "xmc"});
+    expect_failure(run_elmo(convert + Words{"--to", "xcm", "--out", folder.text("x")}), 2,
+                   {"to: expected", "xcm", "xmc"});
     expect_failure(run_elmo(convert + Words{"--to", "csv", "--out", folder.text("data")}), 2,
                    {"another folder"});
     expect_failure(run_elmo({"data", "convrt", folder.text("data")}), 2, {"convert"});

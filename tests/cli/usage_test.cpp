@@ -77,6 +77,10 @@ TEST(Usage, MissingAndSurplusWords) {
     expect_failure(run_elmo({"train", "d", "e", "--out", "o"}), 2, {"unexpected argument 'e'"});
     expect_failure(run_elmo({"train", "d", "--out"}), 2, {"--out", "missing"});
     expect_failure(run_elmo({"eval"}), 2, {"RUN is missing"});
+    for (const char* verb : {"eval", "calibrate"})
+        expect_failure(run_elmo({verb, "no_such_run"}), 1, {"no_such_run: expected the folder of a run"});
+    expect_failure(run_elmo({"train", "--out", "no_such_run", "--resume"}), 2,
+                   {"no_such_run does not exist"});
     expect_failure(run_elmo({"eval", "--predictions", "f"}), 2, {"DATA is missing"});
     expect_failure(run_elmo({"eval", "--predictions", "f", "a", "b"}), 2, {"DATA alone"});
     expect_failure(run_elmo({"predict"}), 2, {"RUN is missing"});
@@ -121,6 +125,7 @@ TEST(Usage, RecipesThatAreWrong) {
                    {"c.toml:1: not valid TOML"});
     expect_failure(run_elmo({"plan", "--recipe", folder.text("missing.toml")}), 1,
                    {"missing.toml", "No such file"});
+    expect_failure(run_elmo({"plan", "--recipe", "mine"}), 1, {"mine", "built in", "amazon-3m-fp8"});
 }
 
 TEST(Output, AFullDiskIsAnErrorAndAClosedPipeIsNot) {

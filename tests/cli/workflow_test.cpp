@@ -222,6 +222,13 @@ TEST_F(Workflow, PredictWritesFilesAndCanGoOn) {
     const Outcome again = run_elmo({"predict", run(), texts, "--out", out, "--resume", "--json"});
     expect_success(again);
     EXPECT_EQ(Json::parse(again.out)["resumed"], 3);
+    const std::string deep = folder_->text("not/there/yet/answers.jsonl");
+    expect_success(run_elmo({"predict", run(), texts, "--out", deep}));
+    EXPECT_TRUE(std::filesystem::exists(deep));
+    // A table's lines are no texts.
+    const std::string table = folder_->write("many.csv", "text,labels\nthe trout runs,kind of trout\n");
+    expect_failure(run_elmo({"predict", run(), table}), 2, {"many.csv", "--input text"});
+    expect_success(run_elmo({"predict", run(), table, "--input", "text"}));
     expect_failure(run_elmo({"predict", run(), texts, texts}), 2, {"--out"});
     expect_failure(run_elmo({"predict", run(), "--out", out}), 2, {"FILE"});
     expect_failure(run_elmo({"predict", run(), texts, "--resume"}), 2, {"--out"});
@@ -313,6 +320,15 @@ TEST_F(Workflow, PlanNamesSegmentsAndGrowsWithLabels) {
     EXPECT_NE(run_elmo({"plan", "--labels", "1000"}).out.find("head"), std::string::npos);
 }
 
+TEST_F(Workflow, APlanThatDoesNotFitSaysSo) {
+    const Words plan = {"plan", "--labels", "1000000", "--width", "64", "--batch-size", "8", "--json"};
+    const Outcome tight = run_elmo(plan + Words{"--max-memory", "100MiB"});
+    EXPECT_EQ(tight.status, 1);
+    EXPECT_GT(Json::parse(tight.out)["total_bytes"], 100 << 20);  // the smallest plan is shown all the same
+    EXPECT_TRUE(contains(tight.err, "max_memory of 100.0 MiB")) << tight.err;
+    expect_success(run_elmo(plan + Words{"--max-memory", "100GiB"}));
+}
+
 TEST_F(Workflow, TrainingIsNotOverwrittenUnlessAsked) {
     const Words again = Words{"train", data(), "--out", run()} + small_model();
     expect_failure(run_elmo(again), 2, {run(), "--resume", "--overwrite"});
@@ -340,6 +356,40 @@ TEST_F(Workflow, ASignalSavesAndEndsWell) {
     EXPECT_GT(result["steps"], 0);
     EXPECT_EQ(Json::parse(run_elmo({"inspect", out, "--checkpoint", "last", "--json"}).out)["step"],
               result["steps"]);
+    EXPECT_EQ(result["select"], "last");  // nothing was validated
+}
+
+TEST_F(Workflow, AStoppedRunSaysHowFarItCame) {
+    const std::string out = folder_->text("stopped_loudly");
+    const Outcome outcome =
+        run_shell("\"$ELMO\" train " + data() + " --out " + out +
+                  " --width 16 --vocab-size 100 --steps 1000000 --batch-size 6"
+                  " --threads 1 --eval-every 1000000 & child=$!; for i in $(seq 100); do "
+                  "sleep 0.1; [ -s " +
+                  out + "/log.jsonl ] && break; done; sleep 0.3; kill -TERM $child; wait $child");
+    EXPECT_TRUE(contains(outcome.err, "/1,000,000 steps")) << outcome.err;
+    EXPECT_FALSE(contains(outcome.err, "1,000,000/1,000,000")) << outcome.err;
+    EXPECT_TRUE(contains(outcome.out, "stopped early")) << outcome.out;
+    EXPECT_FALSE(contains(outcome.out, "best P@1")) << outcome.out;
+    const auto last_step = [&] {
+        return Json::parse(run_elmo({"inspect", out, "--checkpoint", "last", "--json"}).out)["step"]
+            .get<int>();
+    };
+    const int stopped_at = last_step();
+    // It knows its data.
+    const Outcome resumed =
+        run_shell("\"$ELMO\" train --out " + out +
+                  " --resume --quiet & child=$!; for i in $(seq 100); do sleep 0.1; grep -q "
+                  "'\"resume\"' " +
+                  out + "/log.jsonl && break; done; sleep 0.3; kill -TERM $child; wait $child");
+    EXPECT_EQ(resumed.status, 0) << resumed.err;
+    EXPECT_GT(last_step(), stopped_at);
+    // What is made of it has nothing to continue from, and must not be trained over from the beginning.
+    const std::string more = folder_->text("more_of_stopped");
+    const std::string names = folder_->write("name.txt", "kind of whale\n");
+    expect_success(run_elmo({"labels", "add", out, names, "--out", more, "--quiet"}));
+    expect_failure(run_elmo(Words{"train", data(), "--out", more, "--resume"} + small_model()), 2,
+                   {more, "elmo labels"});
 }
 
 }  // namespace

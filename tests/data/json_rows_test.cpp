@@ -69,7 +69,11 @@ TEST(JsonRows, NamesWhatIsWrong) {
     EXPECT_EQ(error([] { text(R"({"title": 4})", {"title"}); }),
               "file:3: expected a string at 'title', found '4'");
     EXPECT_EQ(error([] { text("", {"title"}); }), "file:3: expected a JSON object, found an empty line");
-    EXPECT_EQ(error([] { text("[1]", {"title"}); }), "file:3: expected a JSON object, found '[1]'");
+    EXPECT_EQ(
+        error([] { text("[1]", {"title"}); }),
+        "file:3: expected a JSON object, found '[1]'; write the array's objects one a line, as 'jq -c .[]' "
+        "does");
+    EXPECT_EQ(error([] { text("1", {"title"}); }), "file:3: expected a JSON object, found '1'");
     for (const char* bad :
          {"{", "{\"title\": \"a\"", "{\"title\": \"a\"} x", "nul", "{\"title\": \"\\ud800\"}"})
         EXPECT_TRUE(contains(error([&] { text(bad, {"title"}); }), "file:3: expected a JSON object, found '"))

@@ -247,7 +247,8 @@ TEST_F(Readers, PlainFormatsAgree) {
 
 TEST_F(Readers, PlainErrors) {
     write("a.tsv", "one\ttwo\n\nthree\tfour\n");
-    EXPECT_TRUE(contains(error("a.tsv"), "a.tsv:2: expected 'text<TAB>label,label', found 1 in ''"));
+    EXPECT_TRUE(
+        contains(error("a.tsv"), "a.tsv:2: expected 'text<TAB>label,label', found an empty line; remove it"));
     write("a.tsv", "one\ttwo\textra\n");
     EXPECT_TRUE(
         contains(error("a.tsv"), "a.tsv:1: expected 'text<TAB>label,label' or a header with the columns"));

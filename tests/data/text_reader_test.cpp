@@ -52,6 +52,14 @@ TEST_F(TextReaderTest, LinesStandAsTheyAreEmptyOnesToo) {
     EXPECT_EQ(all(file("empty.txt", "")), Texts{});
 }
 
+TEST_F(TextReaderTest, TablesAreNoTextsUnlessAskedFor) {
+    for (const char* name : {"a.csv", "A.TSV", "a.csv.gz"})
+        EXPECT_THROW(all(file(name, "text,labels\none,x\n")), ConfigError) << name;
+    Config config;
+    config.input = "text";
+    EXPECT_EQ(all(file("a.csv", "one, two\n"), config), (Texts{"one, two"}));
+}
+
 TEST_F(TextReaderTest, JsonLinesByNameByContentAndByOption) {
     const std::string body = "{\"text\": \"a\", \"more\": \"b\"}\n{\"text\": \"c\"}\n";
     EXPECT_EQ(all(file("a.jsonl", body)), (Texts{"a", "c"}));
