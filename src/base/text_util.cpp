@@ -22,26 +22,36 @@ std::string read_file(const std::filesystem::path& path) {
     return content;
 }
 
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
-    std::string best;
-    std::size_t best_distance = std::max<std::size_t>(2, word.size() / 2);
-    for (const auto& candidate : candidates) {
-        std::vector<std::size_t> row(candidate.size() + 1);
-        for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
-        for (std::size_t i = 1; i <= word.size(); ++i) {
-            std::size_t diagonal = row[0];
-            row[0] = i;
-            for (std::size_t j = 1; j < row.size(); ++j) {
-                const std::size_t substitute = diagonal + (word[i - 1] == candidate[j - 1] ? 0 : 1);
-                diagonal = row[j];
-                row[j] = std::min({row[j] + 1, row[j - 1] + 1, substitute});
-            }
-        }
-        if (row.back() < best_distance) {
-            best_distance = row.back();
-            best = candidate;
+namespace {
+
+// Letters added, left out, exchanged for another, or with the next one.
+std::size_t edits(std::string_view from, std::string_view to) {
+    std::vector<std::size_t> before(to.size() + 1), last(to.size() + 1), row(to.size() + 1);
+    for (std::size_t j = 0; j < row.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= from.size(); ++i) {
+        before.swap(last);
+        last.swap(row);
+        row[0] = i;
+        for (std::size_t j = 1; j < row.size(); ++j) {
+            const bool same = from[i - 1] == to[j - 1];
+            row[j] = std::min({last[j] + 1, row[j - 1] + 1, last[j - 1] + (same ? 0 : 1)});
+            if (i > 1 && j > 1 && from[i - 1] == to[j - 2] && from[i - 2] == to[j - 1])
+                row[j] = std::min(row[j], before[j - 2] + 1);
         }
     }
+    return row.back();
+}
+
+}  // namespace
+
+std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+    std::string best;
+    std::size_t least = std::max<std::size_t>(2, word.size() / 2);
+    for (const auto& candidate : candidates)
+        if (const std::size_t distance = edits(word, candidate); distance < least) {
+            least = distance;
+            best = candidate;
+        }
     return best;
 }
 
@@ -75,6 +85,10 @@ std::int64_t parse_bytes(std::string_view text) {
     if (unit == "M" || unit == "MiB") factor = std::int64_t{1} << 20;
     if (unit == "G" || unit == "GiB") factor = std::int64_t{1} << 30;
     if (unit == "T" || unit == "TiB") factor = std::int64_t{1} << 40;
+    if (unit == "KB") factor = 1'000;
+    if (unit == "MB") factor = 1'000'000;
+    if (unit == "GB") factor = 1'000'000'000;
+    if (unit == "TB") factor = 1'000'000'000'000;
     const double bytes = number * static_cast<double>(factor);
     if (status != std::errc() || factor == 0 || !(bytes >= 0) || bytes > 9e18)
         throw ConfigError(fmt::format("expected a size such as 512MiB or 2GiB, found '{}'", quoted(text)));

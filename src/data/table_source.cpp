@@ -95,6 +95,13 @@ class TableFile : public RowSource {
                                                        [&](std::size_t at) { return at < names.size(); });
         if (all) {
             shape_.has_header = true;
+            for (std::size_t i = 0; i < names.size(); ++i)
+                if (const std::size_t first = column(names[i]);
+                    first < i && (first == shape_.label || std::find(shape_.text.begin(), shape_.text.end(),
+                                                                     first) != shape_.text.end()))
+                    fail(record, "each column once",
+                         fmt::format("'{}' in columns {} and {}", quoted(names[i]), first + 1, i + 1),
+                         "rename one of them");
         } else if (!shape_.csv && names.size() == 2) {
             shape_.text = {0};
             shape_.label = 1;

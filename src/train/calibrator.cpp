@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/log.h"
 #include "base/parallel.h"
 #include "elmo/elmo.h"
 #include "metrics/platt.h"
@@ -14,6 +15,7 @@ namespace {
 
 // Labels of each text that are judged: enough that whatever is shown lies among them.
 constexpr std::int64_t kJudgedLabels = 20;
+constexpr std::int64_t kFewRows = 100;
 
 }  // namespace
 
@@ -42,6 +44,11 @@ Calibration calibrate(const std::string& run, const Config& given) {
         ++result.rows;
     });
     result.pairs = static_cast<std::int64_t>(all.size());
+    if (result.rows < kFewRows)
+        log_warning(
+            fmt::format("{} validation texts are few to fit probabilities to: do not trust them much; "
+                        "train with a larger --validation",
+                        result.rows));
     const Platt fitted = fit_platt(all);
     result.a = fitted.a;
     result.b = fitted.b;

@@ -115,10 +115,10 @@ RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(confi
     }
     if (fs::is_empty(path_, error)) return;
     if (!overwrite_)
-        throw ConfigError(
-            fmt::format("out: {} is not empty; give --resume to continue that run, --overwrite to replace "
-                        "it, or another folder",
-                        path_.string()));
+        throw ConfigError(fmt::format(
+            "out: {} is not empty; give --overwrite to replace it, another folder, or --resume to "
+            "continue it (train, refine)",
+            path_.string()));
     if (const std::string name = foreign_entry(path_); !name.empty())
         throw ConfigError(
             fmt::format("overwrite: {} holds '{}', which is not part of a run; give another folder",

@@ -192,7 +192,7 @@ void Trainer::validate_and_save() {
         const Evaluation scores = scorer.result();
         const double score = scores.get(config_.select);
         log_->validation(state_.step, epoch(), scores);
-        const bool better = score > state_.best_score;
+        const bool better = score >= state_.best_score;  // equal: the one that has learnt longer
         log_info(
             fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {} validation texts{}",
                         epoch(), state_.step, scores.get("P@1"), scores.get("P@3"), scores.get("P@5"),

@@ -20,6 +20,8 @@ TEST(ParseBytes, NumbersAndUnits) {
     EXPECT_EQ(parse_bytes("2GiB"), std::int64_t{2} << 30);
     EXPECT_EQ(parse_bytes("1.5G"), std::int64_t{3} << 29);
     EXPECT_EQ(parse_bytes("2T"), std::int64_t{2} << 40);
+    EXPECT_EQ(parse_bytes("8GB"), 8'000'000'000);
+    EXPECT_EQ(parse_bytes("1.5MB"), 1'500'000);
 }
 
 TEST(ParseBytes, RefusesWhatIsNoSize) {
@@ -56,7 +58,9 @@ TEST(WithCommas, GroupsOfThree) {
 TEST(Nearest, SuggestsOnlyWhatIsNear) {
     const std::vector<std::string> keys = {"batch", "epochs", "head_lr", "encoder_lr", "out"};
     EXPECT_EQ(nearest("epoch", keys), "epochs");
-    EXPECT_EQ(nearest("bacth", keys), "");  // a transposition counts two: too far for five letters
+    EXPECT_EQ(nearest("bacth", keys), "batch");  // exchanged neighbours are one edit
+    EXPECT_EQ(nearest("btach", keys), "batch");
+    EXPECT_EQ(nearest("thcab", keys), "");
     EXPECT_EQ(nearest("encodr_lr", keys), "encoder_lr");
     EXPECT_EQ(nearest("zzzzzzzz", keys), "");
     EXPECT_EQ(nearest("", keys), "");

@@ -263,6 +263,11 @@ TEST_F(Readers, PlainErrors) {
                          "a.csv:1: expected a header with the columns 'text' and 'labels', found 'x,y'"));
     write("a.csv", "text,labels\n1,2,3\n");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv:2: expected 2 fields, as the header has, found 3"));
+    write("a.csv", "text,text,labels\n1,2,3\n");
+    EXPECT_TRUE(
+        contains(error("a.csv"), "a.csv:1: expected each column once, found 'text' in columns 1 and 2"));
+    write("a.csv", "text,other,other,labels\n1,2,3,4\n");
+    EXPECT_EQ(open("a.csv").num_labels(), 1);
     write("a.dat", "x");
     EXPECT_TRUE(
         contains(message<ConfigError>([&] { open("a.dat"); }), "the format cannot be told from the content"));
