@@ -56,24 +56,44 @@ Json describe_call(const fs::path& checkpoint, const std::vector<std::string>& f
     return json;
 }
 
-// Complete lines in the file; what follows the last of them is cut off.
-std::int64_t count_lines(const fs::path& file) {
+// The lines of one JSON object each at the front of the file. `end` is where they end: before a torn last
+// line, or where a crash left something else in the disk's blocks.
+std::int64_t count_answers(const fs::path& file, std::uintmax_t& end) {
     std::ifstream in(file, std::ios::binary);
     std::vector<char> buffer(std::size_t{1} << 20);
-    std::int64_t lines = 0;
-    std::uintmax_t offset = 0, end = 0;
+    std::int64_t answers = 0, length = 0;
+    std::uintmax_t offset = 0;
+    char first = 0, last = 0;
+    bool is_text = true;
+    end = 0;
     while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), in.gcount() > 0) {
-        for (std::streamsize i = 0; i < in.gcount(); ++i)
-            if (buffer[static_cast<std::size_t>(i)] == '\n') {
-                ++lines;
-                end = offset + static_cast<std::uintmax_t>(i) + 1;
+        for (std::streamsize i = 0; i < in.gcount(); ++i) {
+            const char c = buffer[static_cast<std::size_t>(i)];
+            if (c != '\n') {
+                if (length++ == 0) first = c;
+                last = c;
+                is_text = is_text && static_cast<unsigned char>(c) >= 0x20;
+                continue;
             }
+            if (length < 2 || first != '{' || last != '}' || !is_text) return answers;
+            ++answers;
+            length = 0;
+            end = offset + static_cast<std::uintmax_t>(i) + 1;
+        }
         offset += static_cast<std::uintmax_t>(in.gcount());
     }
+    if (in.bad()) throw_file_error(file, "read");
+    return answers;
+}
+
+// Cuts off what is no answer; how many there are.
+std::int64_t keep_answers(const fs::path& file) {
+    std::uintmax_t end = 0;
+    const std::int64_t answers = count_answers(file, end);
     std::error_code error;
-    if (end != offset) fs::resize_file(file, end, error);
-    if (error) throw_file_error(file, "cut the torn last line off", error.value());
-    return lines;
+    if (fs::file_size(file, error) != end && !error) fs::resize_file(file, end, error);
+    if (error) throw_file_error(file, "cut off what follows the last answer", error.value());
+    return answers;
 }
 
 // The files of one call.
@@ -96,7 +116,7 @@ struct Target {
                         "start again with --overwrite",
                         partial.string(), key,
                         was.is_object() && was.contains(key) ? was[key].dump() : "nothing", value.dump()));
-            return count_lines(partial);
+            return keep_answers(partial);
         }
         if (!config.overwrite && !config.resume)
             for (const fs::path& file : {out, partial})
@@ -139,16 +159,23 @@ PredictedFiles predict_files(const std::string& run, const std::vector<std::stri
     validate(config);
     if (config.out.empty()) throw ConfigError("out: expected a file for the answers, found none");
     if (files.empty()) throw ConfigError("predict: expected files of texts, found none");
-    for (const std::string& file : files)
+    for (const std::string& file : files) {
         if (file == "-")
             throw ConfigError(
                 "predict: standard input cannot be continued; give files with --out, or leave --out out");
+        if (find_invalid_utf8(file) != std::string::npos)
+            throw ConfigError(
+                fmt::format("predict: expected file names of valid UTF-8 with --out, whose JSON names them, "
+                            "found '{}'; rename the file",
+                            quoted(file)));
+    }
     PredictedFiles result;
     const Target target(config);
     std::error_code error;
     if (config.resume && fs::exists(target.out, error) && !fs::exists(target.partial, error)) {
         log_info(fmt::format("{} is complete already", config.out));
-        result.texts = result.resumed = count_lines(target.out);
+        std::uintmax_t end = 0;
+        result.texts = result.resumed = count_answers(target.out, end);
         return result;
     }
     Predictor predictor(run, config, scope);
@@ -180,6 +207,10 @@ PredictedFiles predict_files(const std::string& run, const std::vector<std::stri
         result.replaced_utf8 += reader.replaced_utf8();
     }
     progress.finish(fmt::format("{} texts", with_commas(result.resumed + answered)));
+    if (to_skip > 0)
+        throw DataError(
+            fmt::format("{}: expected at most {} answers, one a text, found {}; start again with --overwrite",
+                        target.partial.string(), result.resumed - to_skip, result.resumed));
     out.sync();
     out.close();
     target.finish();

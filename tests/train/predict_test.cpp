@@ -261,6 +261,40 @@ TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
     EXPECT_EQ(read_text(other.out), whole);
 }
 
+// What a crash of the machine may leave between answers is done again; more answers than texts are refused.
+TEST_F(PredictFiles, OnlyWholeAnswersOfADamagedPartialFileAreKept) {
+    const std::string good = lines[20];
+    write_inputs();
+    Config reference = config;
+    reference.out = temp / "whole.jsonl";
+    predict_files(run(), files, {}, reference);
+    const std::string whole = read_text(reference.out);
+    lines[20][4] = '\xff';
+    write_inputs();
+    EXPECT_THROW(predict_files(run(), files, {}, config), DataError);
+    lines[20] = good;
+    write_inputs();
+    config.resume = true;
+    const std::string partial = read_text(config.out + ".partial"),
+                      call = read_text(config.out + ".partial.json");
+    std::size_t third = 0;  // the end of the third line
+    for (int i = 0; i < 3; ++i) third = partial.find('\n', third) + 1;
+    const std::string front = partial.substr(0, third), back = partial.substr(third);
+    for (const std::string& hole : {std::string(100, '\0'), std::string(100, '\0') + "\n", std::string("\n"),
+                                    std::string("{\"line\": 4, \"la\n"), std::string("}\n")}) {
+        write_text(config.out + ".partial", front + hole + back);
+        write_text(config.out + ".partial.json", call);
+        EXPECT_EQ(predict_files(run(), files, {}, config).resumed, 3);
+        EXPECT_EQ(read_text(config.out), whole);
+        std::filesystem::remove(config.out);
+    }
+    write_text(config.out + ".partial", whole + front);
+    write_text(config.out + ".partial.json", call);
+    const std::string message = message_of<DataError>([&] { predict_files(run(), files, {}, config); });
+    EXPECT_NE(message.find(".partial: expected at most 30 answers"), std::string::npos) << message;
+    EXPECT_FALSE(std::filesystem::exists(config.out));
+}
+
 TEST_F(PredictFiles, OverwriteStartsAgainAndWrongCallsAreRefused) {
     write_inputs();
     write_text(config.out, "old\n");
