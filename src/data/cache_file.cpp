@@ -125,6 +125,8 @@ bool CacheFile::read_footer(const std::string& key, std::string& why) {
         return false;
     }
     for (const auto& s : footer.at("sections")) {
+        for (const char* number : {"element_bytes", "offset", "count", "hash"})
+            if (!s.at(number).is_number_integer()) return false;
         CacheSection section{s.at("name"), s.at("element_bytes"), s.at("offset"), s.at("count"),
                              s.at("hash")};
         if (section.element_bytes < 1 || section.offset < 0 || section.offset > trailer.footer_offset ||
@@ -165,6 +167,11 @@ CacheFile CacheFile::read_back(const std::filesystem::path& folder, const CacheK
         throw DataError(fmt::format("{}: the cache just written cannot be read back: {}",
                                     (folder / key.file_name()).string(), why));
     return std::move(*file);
+}
+
+void CacheFile::inconsistent(std::string_view name) const {
+    throw DataError(
+        fmt::format("{}: the cache is inconsistent in '{}'; delete the file", file_.path().string(), name));
 }
 
 std::span<const std::byte> CacheFile::section_bytes(std::string_view name, std::int64_t element_bytes) const {

@@ -96,6 +96,15 @@ class CacheFile {
         const auto bytes = section_bytes(name, sizeof(T));
         return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
     }
+    // A section of one element; DataError when it has another number of them.
+    template <class T>
+    const T& value(std::string_view name) const {
+        const auto values = section<T>(name);
+        if (values.size() != 1) inconsistent(name);
+        return values[0];
+    }
+    // DataError: what the section holds cannot be, though its checksum is right.
+    [[noreturn]] void inconsistent(std::string_view name) const;
     std::int64_t bytes() const { return file_.size(); }
 
   private:
