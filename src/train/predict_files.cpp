@@ -104,9 +104,10 @@ struct Target {
     // How many lines are there already; 0 for a fresh start.
     std::int64_t open(const Config& config, const Json& wanted) const {
         std::error_code error;
-        if (fs::is_directory(out, error))
-            throw ConfigError(
-                fmt::format("out: expected a file for the answers, found the folder {}", out.string()));
+        if (fs::exists(out, error) && !fs::is_regular_file(out, error))
+            throw ConfigError(fmt::format("out: expected a file for the answers, found the {} {}",
+                                          fs::is_directory(out, error) ? "folder" : "pipe or device",
+                                          out.string()));
         if (config.resume && fs::exists(partial, error) && fs::exists(call, error)) {
             const nlohmann::json was = read_json(call), now = wanted;
             for (const auto& [key, value] : now.items())

@@ -1,5 +1,6 @@
 // Prediction among and without labels, calibrated probabilities, and files into files.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -307,6 +308,10 @@ TEST_F(PredictFiles, OverwriteStartsAgainAndWrongCallsAreRefused) {
     EXPECT_THROW(predict_files(run(), {temp / "absent"}, {}, config), DataError);
     config.out = temp / "data";
     EXPECT_THROW(predict_files(run(), files, {}, config), ConfigError);
+    config.out = temp / "pipe";  // the finished file would take its place
+    ASSERT_EQ(mkfifo(config.out.c_str(), 0600), 0);
+    EXPECT_THROW(predict_files(run(), files, {}, config), ConfigError);
+    EXPECT_TRUE(std::filesystem::is_fifo(config.out));
 }
 
 }  // namespace
