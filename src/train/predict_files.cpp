@@ -9,6 +9,7 @@
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/log.h"
 #include "base/text_util.h"
@@ -17,6 +18,7 @@
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/file_error.h"
+#include "io/folder_lock.h"
 #include "io/json_text.h"
 #include "io/output_file.h"
 #include "train/calibration.h"
@@ -102,13 +104,22 @@ struct Target {
         : out(config.out), partial(config.out + ".partial"), call(config.out + ".partial.json") {}
 
     // How many lines are there already; 0 for a fresh start.
-    std::int64_t open(const Config& config, const Json& wanted) const {
+    std::int64_t open(const Config& config, const Json& wanted) {
         std::error_code error;
         if (fs::exists(out, error) && !fs::is_regular_file(out, error))
             throw ConfigError(fmt::format("out: expected a file for the answers, found the {} {}",
                                           fs::is_directory(out, error) ? "folder" : "pipe or device",
                                           out.string()));
-        if (config.resume && fs::exists(partial, error) && fs::exists(call, error)) {
+        const bool begun = fs::exists(partial, error) && fs::exists(call, error);
+        if (!config.overwrite && !config.resume)
+            for (const fs::path& file : {out, partial})
+                if (fs::exists(file, error))
+                    throw ConfigError(
+                        fmt::format("out: {} exists; give --resume to continue, --overwrite to replace it, "
+                                    "or another file",
+                                    file.string()));
+        lock.emplace(partial);
+        if (config.resume && begun) {
             const nlohmann::json was = read_json(call), now = wanted;
             for (const auto& [key, value] : now.items())
                 if (!was.is_object() || !was.contains(key) || was[key] != value)
@@ -119,14 +130,8 @@ struct Target {
                         was.is_object() && was.contains(key) ? was[key].dump() : "nothing", value.dump()));
             return keep_answers(partial);
         }
-        if (!config.overwrite && !config.resume)
-            for (const fs::path& file : {out, partial})
-                if (fs::exists(file, error))
-                    throw ConfigError(
-                        fmt::format("out: {} exists; give --resume to continue, --overwrite to replace it, "
-                                    "or another file",
-                                    file.string()));
-        fs::remove(partial, error);
+        fs::resize_file(partial, 0, error);
+        if (error) throw_file_error(partial, "begin again", error.value());
         write_file_atomically(call, wanted.dump(2) + "\n");
         return 0;
     }
@@ -140,6 +145,7 @@ struct Target {
     }
 
     fs::path out, partial, call;
+    std::optional<FileLock> lock;  // of the partial file: two writers would mix their answers
 };
 
 // Reads past `count` texts; how many there were.
@@ -171,7 +177,7 @@ PredictedFiles predict_files(const std::string& run, const std::vector<std::stri
                             quoted(file)));
     }
     PredictedFiles result;
-    const Target target(config);
+    Target target(config);
     std::error_code error;
     if (config.resume && fs::exists(target.out, error) && !fs::exists(target.partial, error)) {
         log_info(fmt::format("{} is complete already", config.out));

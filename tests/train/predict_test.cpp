@@ -7,6 +7,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "io/folder_lock.h"
 #include "train/calibration.h"
 #include "train/label_list.h"
 #include "train/tiny_data.h"
@@ -298,6 +299,17 @@ TEST_F(PredictFiles, OnlyWholeAnswersOfADamagedPartialFileAreKept) {
 
 TEST_F(PredictFiles, OverwriteStartsAgainAndWrongCallsAreRefused) {
     write_inputs();
+    {
+        const FileLock other(config.out + ".partial");  // as a second process would hold it
+        for (const bool resume : {false, true}) {
+            Config second = config;
+            (resume ? second.resume : second.overwrite) = true;
+            EXPECT_NE(message_of<ConfigError>([&] {
+                          predict_files(run(), files, {}, second);
+                      }).find("another process is writing"),
+                      std::string::npos);
+        }
+    }
     write_text(config.out, "old\n");
     config.overwrite = true;
     EXPECT_EQ(predict_files(run(), {files[0]}, {}, config).texts, 11);
