@@ -79,6 +79,8 @@ void apply_setting(Config& config, const Verb& verb, const std::string& setting)
 void apply_run_recipe(Config& config, const std::filesystem::path& run, bool with_propensities) {
     for (const auto& folder : {run, run / "best", run / "last"}) {
         Config of_run;
+        std::error_code error;
+        if (!std::filesystem::is_regular_file(folder / "recipe.toml", error)) continue;  // a pipe would hang
         try {
             load_recipe(of_run, folder / "recipe.toml");
         } catch (const Error&) {

@@ -13,11 +13,17 @@
 namespace elmo {
 
 std::string read_file(const std::filesystem::path& path) {
-    if (std::filesystem::is_directory(path))
-        throw DataError(fmt::format("{}: expected a file, found a folder", path.string()));
+    // A pipe may never answer, and a device may never end.
+    std::error_code error;
+    if (std::filesystem::exists(path, error) && !std::filesystem::is_regular_file(path, error))
+        throw DataError(
+            fmt::format("{}: expected a file, found {}", path.string(),
+                        std::filesystem::is_directory(path, error) ? "a folder" : "a pipe or a device"));
     std::ifstream in(path, std::ios::binary);
     if (!in) throw DataError(fmt::format("{}: cannot open: {}", path.string(), std::strerror(errno)));
-    std::string content((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+    std::string content, piece(std::size_t{1} << 16, '\0');
+    while (in.read(piece.data(), static_cast<std::streamsize>(piece.size())), in.gcount() > 0)
+        content.append(piece, 0, static_cast<std::size_t>(in.gcount()));
     if (in.bad()) throw DataError(fmt::format("{}: cannot read: {}", path.string(), std::strerror(errno)));
     return content;
 }

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <toml++/toml.h>
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <fstream>
@@ -17,6 +18,9 @@ namespace elmo {
 namespace {
 
 constexpr std::size_t kMaxRecipeBytes = 1 << 20;
+// Each point of a dotted key is one more level of tables, which the TOML library frees by recursion; it
+// bounds brackets itself. Flat keys need points for fractions and in paths alone.
+constexpr std::ptrdiff_t kMaxPoints = 10000;
 
 std::string read_recipe(const std::filesystem::path& path) {
     if (std::filesystem::is_directory(path))
@@ -25,6 +29,7 @@ std::string read_recipe(const std::filesystem::path& path) {
     if (!in) throw DataError(fmt::format("{}: cannot open: {}", path.string(), std::strerror(errno)));
     std::string text(kMaxRecipeBytes + 1, '\0');
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
+    if (in.bad()) throw DataError(fmt::format("{}: cannot read: {}", path.string(), std::strerror(errno)));
     text.resize(static_cast<std::size_t>(in.gcount()));
     if (text.size() > kMaxRecipeBytes)
         throw DataError(
@@ -133,6 +138,10 @@ void load_recipe(Config& config, const std::filesystem::path& path) {
     const std::string text = find_recipe(path);
     if (find_invalid_utf8(text) != std::string::npos)
         throw ConfigError(fmt::format("{}: expected UTF-8, found other bytes", name));
+    if (const auto points = std::count(text.begin(), text.end(), '.'); points > kMaxPoints)
+        throw ConfigError(
+            fmt::format("{}: expected flat keys, at most {} points in all, found {}; is this a recipe?", name,
+                        kMaxPoints, points));
     Config result = config;  // all of the recipe or nothing
     try {
         const toml::table table = toml::parse(text, name);

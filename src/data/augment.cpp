@@ -190,7 +190,7 @@ Augmentation Augmentation::open(const Config& config, const Dataset& dataset, co
 }
 
 std::int64_t Augmentation::cut_rows() const {
-    return file_ ? file_->record<TokenStats>("stats").cut_rows : 0;
+    return file_ ? file_->value<TokenStats>("stats").cut_rows : 0;
 }
 
 }  // namespace elmo

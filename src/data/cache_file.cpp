@@ -125,6 +125,8 @@ bool CacheFile::read_footer(const std::string& key, std::string& why) {
         return false;
     }
     for (const auto& s : footer.at("sections")) {
+        for (const char* number : {"element_bytes", "offset", "count", "hash"})
+            if (!s.at(number).is_number_integer()) return false;
         CacheSection section{s.at("name"), s.at("element_bytes"), s.at("offset"), s.at("count"),
                              s.at("hash")};
         if (section.element_bytes < 1 || section.offset < 0 || section.offset > trailer.footer_offset ||
@@ -167,15 +169,17 @@ CacheFile CacheFile::read_back(const std::filesystem::path& folder, const CacheK
     return std::move(*file);
 }
 
-std::span<const std::byte> CacheFile::section_bytes(std::string_view name, std::int64_t element_bytes,
-                                                    std::int64_t count) const {
-    for (const CacheSection& section : sections_)
-        if (section.name == name && section.element_bytes == element_bytes &&
-            (count < 0 || section.count == count))
-            return file_.bytes().subspan(section.offset, section.count * section.element_bytes);
+void CacheFile::inconsistent(std::string_view name) const {
     throw DataError(
-        fmt::format("{}: expected an array '{}' of {}{}-byte elements, found none; delete the file",
-                    file_.path().string(), name, count < 0 ? "" : fmt::format("{} ", count), element_bytes));
+        fmt::format("{}: the cache is inconsistent in '{}'; delete the file", file_.path().string(), name));
+}
+
+std::span<const std::byte> CacheFile::section_bytes(std::string_view name, std::int64_t element_bytes) const {
+    for (const CacheSection& section : sections_)
+        if (section.name == name && section.element_bytes == element_bytes)
+            return file_.bytes().subspan(section.offset, section.count * section.element_bytes);
+    throw DataError(fmt::format("{}: expected an array '{}' of {}-byte elements, found none; delete the file",
+                                file_.path().string(), name, element_bytes));
 }
 
 }  // namespace elmo

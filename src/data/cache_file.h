@@ -96,17 +96,19 @@ class CacheFile {
         const auto bytes = section_bytes(name, sizeof(T));
         return {reinterpret_cast<const T*>(bytes.data()), bytes.size() / sizeof(T)};
     }
-    // The one element of such a section; DataError also where it has another number of them.
+    // A section of one element; DataError when it has another number of them.
     template <class T>
-    const T& record(std::string_view name) const {
-        return *reinterpret_cast<const T*>(section_bytes(name, sizeof(T), 1).data());
+    const T& value(std::string_view name) const {
+        const auto values = section<T>(name);
+        if (values.size() != 1) inconsistent(name);
+        return values[0];
     }
+    // DataError: what the section holds cannot be, though its checksum is right.
+    [[noreturn]] void inconsistent(std::string_view name) const;
     std::int64_t bytes() const { return file_.size(); }
 
   private:
-    // `count` below zero: any number of elements.
-    std::span<const std::byte> section_bytes(std::string_view name, std::int64_t element_bytes,
-                                             std::int64_t count = -1) const;
+    std::span<const std::byte> section_bytes(std::string_view name, std::int64_t element_bytes) const;
     bool read_footer(const std::string& key, std::string& why);
 
     MappedFile file_;

@@ -36,6 +36,33 @@ struct Dataset::Impl {
     void warn() const;
 };
 
+namespace {
+
+// Labels of a cache file, whose rows ascend and stay below num_labels.
+LabelMatrix read_labels(const CacheFile& file, const std::string& name, std::int64_t num_labels) {
+    const auto rows = read_ragged<std::uint32_t>(file, name);
+    for (std::int64_t row = 0; row < rows.rows(); ++row) {
+        std::int64_t before = -1;
+        for (const std::uint32_t label : rows.row(row)) {
+            if (label <= before || label >= num_labels) file.inconsistent(name);
+            before = label;
+        }
+    }
+    return rows;
+}
+
+// Rows of each label.
+std::span<const std::int64_t> read_counts(const CacheFile& file, std::int64_t num_labels,
+                                          std::int64_t num_rows) {
+    const auto counts = file.section<std::int64_t>("counts");
+    if (static_cast<std::int64_t>(counts.size()) != num_labels ||
+        std::any_of(counts.begin(), counts.end(), [&](auto n) { return n < 0 || n > num_rows; }))
+        file.inconsistent("counts");
+    return counts;
+}
+
+}  // namespace
+
 void Dataset::Impl::open_labels(const Config& config) {
     layout = find_layout(config);
     folder = cache_folder(config.cache, layout.data);
@@ -47,18 +74,18 @@ void Dataset::Impl::open_labels(const Config& config) {
         if (!of_split.labels) continue;
         Split& view = split(name);
         view.present = true;
-        view.labels = read_ragged<std::uint32_t>(*of_split.labels, "labels");
-        if (of_split.filter) view.filter = read_ragged<std::uint32_t>(*of_split.filter, "filter");
-        const std::int64_t columns = of_split.labels->record<LabelStats>("stats").num_labels;
+        const std::int64_t columns = of_split.labels->value<LabelStats>("stats").num_labels;
+        view.labels = read_labels(*of_split.labels, "labels", columns);
+        const auto counts_here = read_counts(*of_split.labels, columns, view.rows());
+        if (name == SplitName::kTrain) counts = counts_here;
+        if (of_split.filter) view.filter = read_labels(*of_split.filter, "filter", columns);
+        if (of_split.filter && view.filter.rows() != view.rows()) of_split.filter->inconsistent("filter");
         const std::string file = layout.files(name).labels.string();
         if (num_labels >= 0 && columns != num_labels)
             throw DataError(
                 fmt::format("{}: expected {} labels, as {} has, found {}", file, num_labels, first, columns));
         num_labels = columns;
         first = file;
-        const auto ids = view.labels.values;
-        if (!ids.empty() && *std::max_element(ids.begin(), ids.end()) >= num_labels)
-            throw DataError(fmt::format("{}: the cache is inconsistent; delete it", folder.string()));
     }
     if (num_labels < 0)
         throw DataError(
@@ -66,9 +93,6 @@ void Dataset::Impl::open_labels(const Config& config) {
     if (num_labels == 0) throw DataError(fmt::format("{}: expected at least one label, found none", first));
     if (train_is_empty())
         throw DataError(fmt::format("{}: expected training rows, found none", layout.train.labels.string()));
-    if (labels.train.labels) counts = labels.train.labels->section<std::int64_t>("counts");
-    if (labels.train.labels && std::ssize(counts) != num_labels)
-        throw DataError(fmt::format("{}: the cache is inconsistent; delete it", folder.string()));
     if (labels.names) {
         names = read_ragged<char>(*labels.names, "names");
         if (names.rows() != num_labels)
@@ -121,15 +145,15 @@ void Dataset::Impl::summarize(DataSummary& summary) const {
         token_rows > 0 ? static_cast<double>(num_tokens) / static_cast<double>(token_rows) : 0;
     for (const auto* file : {&tokens.train, &tokens.test, &tokens.validation}) {
         if (!*file) continue;
-        const TokenStats& stats = (*file)->record<TokenStats>("stats");
+        const TokenStats& stats = (*file)->value<TokenStats>("stats");
         summary.replaced_utf8 += stats.replaced_utf8;
         summary.cut_rows += stats.cut_rows;
     }
     for (const auto* of_split : {&labels.train, &labels.test, &labels.validation})
         if (of_split->labels)
-            summary.merged_labels += of_split->labels->record<LabelStats>("stats").merged_labels;
+            summary.merged_labels += of_split->labels->value<LabelStats>("stats").merged_labels;
     if (labels.test.labels)
-        summary.labels_unseen_in_train = labels.test.labels->record<LabelStats>("stats").unknown_labels;
+        summary.labels_unseen_in_train = labels.test.labels->value<LabelStats>("stats").unknown_labels;
     if (!counts.empty()) {
         std::vector<bool> unseen(num_labels);
         for (const std::uint32_t label : test.labels.values)
@@ -154,7 +178,7 @@ void Dataset::Impl::warn() const {
                                                       : labels.validation.labels;
         const fs::path& source = layout.files(name).labels;
         if (!file || labels.reused) continue;
-        const LabelStats& stats = file->record<LabelStats>("stats");
+        const LabelStats& stats = file->value<LabelStats>("stats");
         say(stats.merged_labels, source, "repeated labels were merged");
         say(stats.unsorted_rows, source, "rows had labels out of order; they were sorted");
         say(stats.unknown_labels, source,
@@ -164,7 +188,7 @@ void Dataset::Impl::warn() const {
          {std::pair(&tokens.train, SplitName::kTrain), std::pair(&tokens.test, SplitName::kTest),
           std::pair(&tokens.validation, SplitName::kValidation)})
         if (*file && !tokens.reused)
-            say((*file)->record<TokenStats>("stats").replaced_utf8, layout.files(name).text,
+            say((*file)->value<TokenStats>("stats").replaced_utf8, layout.files(name).text,
                 "texts held invalid UTF-8, now U+FFFD");
 }
 

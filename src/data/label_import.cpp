@@ -166,10 +166,24 @@ CacheFile import_filter(const fs::path& folder, const CacheKey& key, const fs::p
     return CacheFile::read_back(folder, key);
 }
 
+// A header is believed about labels that no row has, and each takes memory: not beyond what can be meant.
+constexpr std::int64_t kMaxLabels = std::int64_t{1} << 28;
+
+// Before anything as large as the number of labels is allocated. `names` is -1 where labels have none.
+void check_num_labels(const fs::path& file, std::int64_t num_labels, const fs::path& names_file,
+                      std::int64_t names) {
+    if (names >= 0 && names != num_labels)
+        throw DataError(fmt::format("{}: expected {} lines, one a label of {}, found {}", names_file.string(),
+                                    num_labels, file.string(), names));
+    if (num_labels > kMaxLabels)
+        throw DataError(fmt::format("{}: expected at most {} labels, found {}", file.string(),
+                                    with_commas(kMaxLabels), with_commas(num_labels)));
+}
+
 // Label matrices with numbers.
 void open_numbered(const Config& config, const Layout& layout, const fs::path& folder, LabelCache& cache) {
     const bool is_json = layout.format == DataFormat::kJsonFolder;
-    std::int64_t num_labels = -1;
+    std::int64_t num_labels = -1, num_names = -1;
     SparseFileShape shape;
     const std::vector<fs::path> all = {layout.train.labels, layout.test.labels, layout.validation.labels};
     if (layout.format == DataFormat::kSparse) {
@@ -189,11 +203,11 @@ void open_numbered(const Config& config, const Layout& layout, const fs::path& f
                                         : open_text_lines(layout.label_names);
             cache.names = import_names(folder, key, *source, encoding_of(config));
         }
-        const std::int64_t names = read_ragged<char>(*cache.names, "names").rows();
-        if (is_json && names == 0)
+        num_names = read_ragged<char>(*cache.names, "names").rows();
+        if (is_json && num_names == 0)
             throw DataError(
                 fmt::format("{}: expected a label a line, found an empty file", layout.label_names.string()));
-        if (is_json) num_labels = names;
+        if (is_json) num_labels = num_names;
     }
     for (const SplitName split : kAllSplits) {
         const fs::path& file = layout.files(split).labels;
@@ -209,12 +223,16 @@ void open_numbered(const Config& config, const Layout& layout, const fs::path& f
         key.add("allow_repeated_labels", config.allow_repeated_labels ? "1" : "0");
         auto& labels = cache.of(split).labels;
         labels = CacheFile::open(folder, key);
-        if (labels) continue;
+        if (labels) {
+            if (num_labels < 0) num_labels = labels->value<LabelStats>("stats").num_labels;
+            continue;
+        }
         cache.reused = false;
         if (is_json) {
             const auto source = open_json_folder_file(file, layout, num_labels, config.allow_repeated_labels);
             labels = import_numbered(folder, key, *source, true, num_labels, config);
         } else if (layout.format == DataFormat::kSparse) {
+            check_num_labels(file, num_labels, layout.label_names, num_names);
             const auto source = open_sparse_labels(file, shape, config.allow_repeated_labels);
             labels = import_numbered(folder, key, *source, false, num_labels, config);
         } else if (ZipFile::is_zip(file)) {
@@ -225,10 +243,12 @@ void open_numbered(const Config& config, const Layout& layout, const fs::path& f
                                 "found {}",
                                 file.string(), num_labels, matrix.columns()));
             num_labels = matrix.columns();
+            check_num_labels(file, num_labels, layout.label_names, num_names);
             labels = import_npz(folder, key, matrix, config.allow_repeated_labels);
         } else {
             const auto source = open_label_matrix(file, num_labels, config.allow_repeated_labels);
             num_labels = source->num_labels();
+            check_num_labels(file, num_labels, layout.label_names, num_names);
             labels = import_numbered(folder, key, *source, false, num_labels, config);
         }
     }
@@ -247,7 +267,7 @@ LabelCache open_label_cache(const Config& config, const Layout& layout, const fs
         LabelCache::OfSplit& of_split = cache.of(split);
         if (file.empty() || !of_split.labels) continue;
         const std::int64_t rows = read_ragged<std::uint32_t>(*of_split.labels, "labels").rows();
-        const std::int64_t num_labels = of_split.labels->record<LabelStats>("stats").num_labels;
+        const std::int64_t num_labels = of_split.labels->value<LabelStats>("stats").num_labels;
         CacheKey key(layout.data, fmt::format("{}.filter", name_of(split)));
         key.add_file(file);
         key.add("rows", fmt::format("{}", rows));

@@ -291,6 +291,11 @@ Layout find_layout(const Config& config) {
     layout.data = config.data;
     if (!fs::exists(layout.data)) throw DataError(fmt::format("{}: no such file or folder", config.data));
     const bool is_folder = fs::is_directory(layout.data);
+    if (!is_folder && !is_file(layout.data))
+        throw DataError(fmt::format(
+            "{}: expected a folder or a file, found a pipe or a device; data is read more than once: save it "
+            "to a file first",
+            config.data));
     if (config.format != "auto")
         layout.format = format_named(config.format);
     else

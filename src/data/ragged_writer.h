@@ -7,7 +7,6 @@
 
 #include "data/cache_file.h"
 #include "data/rows.h"
-#include "elmo/error.h"
 
 namespace elmo {
 
@@ -40,8 +39,8 @@ RaggedRows<T> read_ragged(const CacheFile& file, const std::string& name) {
                              file.section<T>(name + ".values")};
     bool sound = !rows.offsets.empty() && rows.offsets.front() == 0 &&
                  rows.offsets.back() == static_cast<std::int64_t>(rows.values.size());
-    for (std::int64_t i = 0; sound && i < rows.rows(); ++i) sound = rows.length(i) >= 0;
-    if (!sound) throw DataError("the cache is inconsistent in '" + name + "'; delete it");
+    for (std::int64_t i = 0; sound && i < rows.rows(); ++i) sound = rows.offsets[i] <= rows.offsets[i + 1];
+    if (!sound) file.inconsistent(name);
     return rows;
 }
 

@@ -19,6 +19,25 @@
 
 namespace elmo {
 namespace fs = std::filesystem;
+namespace {
+
+std::int64_t count_at(const nlohmann::json& json, const char* key) {
+    const nlohmann::json& value = json.at(key);
+    if (!value.is_number_integer() || value.get<std::int64_t>() < 0)
+        throw DataError(fmt::format("journal: expected a count '{}'", key));
+    return value.get<std::int64_t>();
+}
+
+// Whether the first `count` elements of a part are those that the journal speaks of.
+bool hash_part(const fs::path& path, std::int64_t count, std::int64_t element_bytes,
+               const std::string& expected, Hash64& hash) {
+    const MappedFile file(path);
+    if (count > file.size() / element_bytes) return false;
+    hash.update(file.bytes().first(static_cast<std::size_t>(count * element_bytes)));
+    return hash_text(hash.digest()) == expected;
+}
+
+}  // namespace
 
 TokenParts::TokenParts(fs::path folder, std::vector<CacheKey> keys)
     : folder_(std::move(folder)), keys_(std::move(keys)) {
@@ -61,21 +80,26 @@ fs::path TokenParts::part(std::size_t file, const char* what) const {
     return folder_ / fmt::format("{}.{}.{}", name_, file, what);
 }
 
-// False, with an empty state, when there is none or the parts are shorter than it says.
+// False, with an empty state, when there is none, or it or the parts are damaged.
 bool TokenParts::read_journal() {
     State found;
     try {
-        const auto json = nlohmann::json::parse(read_file(folder_ / (name_ + ".json")));
-        found.records = json.at("records");
+        const auto file_json = nlohmann::json::parse(read_file(folder_ / (name_ + ".json")));
+        const auto& json = file_json.at("journal");
+        if (file_json.at("xxh64") != hash_text(hash64(json.dump()))) return false;
+        found.records = count_at(json, "records");
         for (std::size_t f = 0; f < keys_.size(); ++f) {
             const auto& entry = json.at("files").at(f);
-            found.files.push_back({entry.at("rows"), entry.at("ids"), entry.at("replaced"), entry.at("cut")});
-            const File& file = found.files.back();
+            File file;
+            file.rows = count_at(entry, "rows");
+            file.ids = count_at(entry, "ids");
+            file.replaced = count_at(entry, "replaced");
+            file.cut = count_at(entry, "cut");
             if (json.at("keys").at(f).get<std::string>() != hash_text(hash64(keys_[f].text())) ||
-                found.records < 0 || file.rows < 0 || file.ids < 0 ||
-                static_cast<std::int64_t>(fs::file_size(part(f, "ids")) / 4) < file.ids ||
-                static_cast<std::int64_t>(fs::file_size(part(f, "lengths")) / 8) < file.rows)
+                !hash_part(part(f, "ids"), file.ids, 4, entry.at("ids_xxh64"), file.ids_hash) ||
+                !hash_part(part(f, "lengths"), file.rows, 8, entry.at("lengths_xxh64"), file.lengths_hash))
                 return false;
+            found.files.push_back(file);
         }
     } catch (const std::exception&) {
         return false;
@@ -91,10 +115,15 @@ void TokenParts::write_journal() {
         lengths_[f].sync();
         const File& file = state_.files[f];
         json["keys"].push_back(hash_text(hash64(keys_[f].text())));
-        json["files"].push_back(
-            {{"rows", file.rows}, {"ids", file.ids}, {"replaced", file.replaced}, {"cut", file.cut}});
+        json["files"].push_back({{"rows", file.rows},
+                                 {"ids", file.ids},
+                                 {"replaced", file.replaced},
+                                 {"cut", file.cut},
+                                 {"ids_xxh64", hash_text(file.ids_hash.digest())},
+                                 {"lengths_xxh64", hash_text(file.lengths_hash.digest())}});
     }
-    write_file_atomically(folder_ / (name_ + ".json"), json.dump());
+    const nlohmann::json whole{{"xxh64", hash_text(hash64(json.dump()))}, {"journal", json}};
+    write_file_atomically(folder_ / (name_ + ".json"), whole.dump());
     since_journal_ = 0;
 }
 
@@ -104,6 +133,8 @@ void TokenParts::add(std::int64_t records, const std::vector<const TokenBlock*>&
         ids_[f].write(std::as_bytes(std::span(block.ids)));
         lengths_[f].write(std::as_bytes(std::span(block.lengths)));
         File& file = state_.files[f];
+        file.ids_hash.update(std::as_bytes(std::span(block.ids)));
+        file.lengths_hash.update(std::as_bytes(std::span(block.lengths)));
         file.rows += static_cast<std::int64_t>(block.lengths.size());
         file.ids += static_cast<std::int64_t>(block.ids.size());
         file.replaced += block.replaced;

@@ -1,6 +1,7 @@
 // Tokens on their way into the cache, in a form that an interrupted import continues: the ids and lengths of
-// finished rows in files of their own beside the cache, and a journal that says how much of them counts. The
-// cache file is put together from them at the end.
+// finished rows in files of their own beside the cache, and a journal that says how much of them counts, with
+// their checksums: the cache is never made of damaged parts. The cache file is put together from them at the
+// end.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,7 @@ class TokenParts {
   private:
     struct File {
         std::int64_t rows = 0, ids = 0, replaced = 0, cut = 0;
+        Hash64 ids_hash, lengths_hash;  // of the parts so far
     };
     struct State {
         std::int64_t records = 0;

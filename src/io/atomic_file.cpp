@@ -9,8 +9,13 @@
 namespace elmo {
 
 AtomicFile::AtomicFile(const std::filesystem::path& target) : target_(resolve_target(target)) {
-    if (std::filesystem::is_directory(target_))
-        throw DataError(fmt::format("{}: expected a file to write, found a folder", target.string()));
+    // What is there is replaced: a device or a pipe would be gone.
+    std::error_code error;
+    const auto there = std::filesystem::status(target_, error);
+    if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))
+        throw DataError(
+            fmt::format("{}: expected a file to write, found {}", target.string(),
+                        std::filesystem::is_directory(there) ? "a folder" : "a pipe or a device"));
     remove_abandoned(target_);
     do {
         file_ = OutputFile(temporary_name(target_, "tmp"), OutputFile::Open::kExclusive);

@@ -1,4 +1,4 @@
-// One writer of a folder at a time, among all processes of a machine.
+// One writer of a folder, or of a file, at a time, among all processes of a machine.
 #pragma once
 
 #include <filesystem>
@@ -13,6 +13,18 @@ class FolderLock {
     ~FolderLock();
     FolderLock(const FolderLock&) = delete;
     FolderLock& operator=(const FolderLock&) = delete;
+
+  private:
+    int descriptor_ = -1;
+};
+
+// The same for a file, which is made where there is none and may be renamed while it is held.
+class FileLock {
+  public:
+    explicit FileLock(const std::filesystem::path& file);
+    ~FileLock();
+    FileLock(const FileLock&) = delete;
+    FileLock& operator=(const FileLock&) = delete;
 
   private:
     int descriptor_ = -1;

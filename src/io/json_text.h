@@ -3,9 +3,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
 namespace elmo {
 
@@ -15,6 +17,23 @@ nlohmann::json parse_json(std::string_view text, const std::string& name, int ma
 // The same for a file, of at most max_bytes.
 nlohmann::json read_json(const std::filesystem::path& path, std::int64_t max_bytes = std::int64_t{32} << 20,
                          int max_depth = 32);
+
+// The value, where it is of that type: a fraction or a number beyond int64 is no integer. False, and `out`
+// untouched, where it is not.
+template <class T>
+bool get_exact(const nlohmann::json& value, T& out) {
+    bool fits = false;
+    if constexpr (std::is_same_v<T, std::string>)
+        fits = value.is_string();
+    else if constexpr (std::is_floating_point_v<T>)
+        fits = value.is_number();
+    else
+        fits = value.is_number_integer() &&
+               (!value.is_number_unsigned() ||
+                value.get<std::uint64_t>() <= std::uint64_t{std::numeric_limits<std::int64_t>::max()});
+    if (fits) value.get_to(out);
+    return fits;
+}
 
 // What a parser exception says, without its own numbering: "line 1, column 9: ...".
 std::string json_reason(const nlohmann::json::exception& error);

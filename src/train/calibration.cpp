@@ -61,17 +61,22 @@ std::optional<Calibration> read_calibration(const fs::path& folder) {
     const nlohmann::json json = read_json(file);
     Calibration calibration;
     std::string manifest;
+    bool sound = true;
     try {
         if (json.at("method") != kMethod)
             throw DataError(fmt::format("{}: expected method {}, found another; calibrate again",
                                         file.string(), kMethod));
         json.at("manifest_xxh64").get_to(manifest);
-        visit_calibration(calibration, [&](const char* key, auto& value) { json.at(key).get_to(value); });
+        visit_calibration(calibration, [&](const char* key, auto& value) {
+            sound = sound && get_exact(json.at(key), value);
+        });
     } catch (const nlohmann::json::exception&) {
+        sound = false;
+    }
+    if (!sound)
         throw DataError(
             fmt::format("{}: expected what 'elmo calibrate' writes, found something else; calibrate again",
                         file.string()));
-    }
     if (!std::isfinite(calibration.a) || !std::isfinite(calibration.b) || calibration.a <= 0)
         throw DataError(fmt::format("{}: expected a > 0 and a finite b, found {} and {}; calibrate again",
                                     file.string(), calibration.a, calibration.b));

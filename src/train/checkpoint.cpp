@@ -70,6 +70,8 @@ RunState read_state(const fs::path& file) {
                 fmt::format("{}: expected a value for '{}', found none of its type", file.string(), key));
         }
     });
+    if (state.labels < 1)
+        throw DataError(fmt::format("{}: expected labels from 1, found {}", file.string(), state.labels));
     if (state.step > state.total_steps)
         throw DataError(fmt::format("{}: expected a step of {} at most, found {}", file.string(),
                                     state.total_steps, state.step));

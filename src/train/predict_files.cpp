@@ -9,6 +9,7 @@
 #include <chrono>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/log.h"
 #include "base/text_util.h"
@@ -17,6 +18,7 @@
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/file_error.h"
+#include "io/folder_lock.h"
 #include "io/json_text.h"
 #include "io/output_file.h"
 #include "train/calibration.h"
@@ -56,24 +58,44 @@ Json describe_call(const fs::path& checkpoint, const std::vector<std::string>& f
     return json;
 }
 
-// Complete lines in the file; what follows the last of them is cut off.
-std::int64_t count_lines(const fs::path& file) {
+// The lines of one JSON object each at the front of the file. `end` is where they end: before a torn last
+// line, or where a crash left something else in the disk's blocks.
+std::int64_t count_answers(const fs::path& file, std::uintmax_t& end) {
     std::ifstream in(file, std::ios::binary);
     std::vector<char> buffer(std::size_t{1} << 20);
-    std::int64_t lines = 0;
-    std::uintmax_t offset = 0, end = 0;
+    std::int64_t answers = 0, length = 0;
+    std::uintmax_t offset = 0;
+    char first = 0, last = 0;
+    bool is_text = true;
+    end = 0;
     while (in.read(buffer.data(), static_cast<std::streamsize>(buffer.size())), in.gcount() > 0) {
-        for (std::streamsize i = 0; i < in.gcount(); ++i)
-            if (buffer[static_cast<std::size_t>(i)] == '\n') {
-                ++lines;
-                end = offset + static_cast<std::uintmax_t>(i) + 1;
+        for (std::streamsize i = 0; i < in.gcount(); ++i) {
+            const char c = buffer[static_cast<std::size_t>(i)];
+            if (c != '\n') {
+                if (length++ == 0) first = c;
+                last = c;
+                is_text = is_text && static_cast<unsigned char>(c) >= 0x20;
+                continue;
             }
+            if (length < 2 || first != '{' || last != '}' || !is_text) return answers;
+            ++answers;
+            length = 0;
+            end = offset + static_cast<std::uintmax_t>(i) + 1;
+        }
         offset += static_cast<std::uintmax_t>(in.gcount());
     }
+    if (in.bad()) throw_file_error(file, "read");
+    return answers;
+}
+
+// Cuts off what is no answer; how many there are.
+std::int64_t keep_answers(const fs::path& file) {
+    std::uintmax_t end = 0;
+    const std::int64_t answers = count_answers(file, end);
     std::error_code error;
-    if (end != offset) fs::resize_file(file, end, error);
-    if (error) throw_file_error(file, "cut the torn last line off", error.value());
-    return lines;
+    if (fs::file_size(file, error) != end && !error) fs::resize_file(file, end, error);
+    if (error) throw_file_error(file, "cut off what follows the last answer", error.value());
+    return answers;
 }
 
 // The files of one call.
@@ -82,12 +104,24 @@ struct Target {
         : out(config.out), partial(config.out + ".partial"), call(config.out + ".partial.json") {}
 
     // How many lines are there already; 0 for a fresh start.
-    std::int64_t open(const Config& config, const Json& wanted) const {
+    std::int64_t open(const Config& config, const Json& wanted) {
         std::error_code error;
-        if (fs::is_directory(out, error))
-            throw ConfigError(
-                fmt::format("out: expected a file for the answers, found the folder {}", out.string()));
-        if (config.resume && fs::exists(partial, error) && fs::exists(call, error)) {
+        if (fs::exists(out, error) && !fs::is_regular_file(out, error))
+            throw ConfigError(fmt::format("out: expected a file for the answers, found the {} {}",
+                                          fs::is_directory(out, error) ? "folder" : "pipe or device",
+                                          out.string()));
+        const bool begun = fs::exists(partial, error) && fs::exists(call, error);
+        if (!config.overwrite && !config.resume)
+            for (const fs::path& file : {out, partial})
+                if (fs::exists(file, error))
+                    throw ConfigError(
+                        fmt::format("out: {} exists; give --resume to continue, --overwrite to replace it, "
+                                    "or another file",
+                                    file.string()));
+        if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
+        if (error) throw_file_error(out.parent_path(), "create", error.value());
+        lock.emplace(partial);
+        if (config.resume && begun) {
             const nlohmann::json was = read_json(call), now = wanted;
             for (const auto& [key, value] : now.items())
                 if (!was.is_object() || !was.contains(key) || was[key] != value)
@@ -96,18 +130,10 @@ struct Target {
                         "start again with --overwrite",
                         partial.string(), key,
                         was.is_object() && was.contains(key) ? was[key].dump() : "nothing", value.dump()));
-            return count_lines(partial);
+            return keep_answers(partial);
         }
-        if (!config.overwrite && !config.resume)
-            for (const fs::path& file : {out, partial})
-                if (fs::exists(file, error))
-                    throw ConfigError(
-                        fmt::format("out: {} exists; give --resume to continue, --overwrite to replace it, "
-                                    "or another file",
-                                    file.string()));
-        fs::remove(partial, error);
-        if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
-        if (error) throw_file_error(out.parent_path(), "create", error.value());
+        fs::resize_file(partial, 0, error);
+        if (error) throw_file_error(partial, "begin again", error.value());
         write_file_atomically(call, wanted.dump(2) + "\n");
         return 0;
     }
@@ -121,6 +147,7 @@ struct Target {
     }
 
     fs::path out, partial, call;
+    std::optional<FileLock> lock;  // of the partial file: two writers would mix their answers
 };
 
 // Reads past `count` texts; how many there were.
@@ -141,17 +168,24 @@ PredictedFiles predict_files(const std::string& run, const std::vector<std::stri
     validate(config);
     if (config.out.empty()) throw ConfigError("out: expected a file for the answers, found none");
     if (files.empty()) throw ConfigError("predict: expected files of texts, found none");
-    for (const std::string& file : files)
+    for (const std::string& file : files) {
         if (file == "-")
             throw ConfigError(
                 "predict: standard input cannot be continued; give files with --out, or leave --out out");
+        if (find_invalid_utf8(file) != std::string::npos)
+            throw ConfigError(
+                fmt::format("predict: expected file names of valid UTF-8 with --out, whose JSON names them, "
+                            "found '{}'; rename the file",
+                            quoted(file)));
+    }
     PredictedFiles result;
-    const Target target(config);
+    Target target(config);
     std::error_code error;
     if (config.resume && fs::exists(target.out, error) && !fs::exists(target.partial, error)) {
         log_info(
             fmt::format("{} is complete already and stays as it is; --overwrite answers anew", config.out));
-        result.texts = result.resumed = count_lines(target.out);
+        std::uintmax_t end = 0;
+        result.texts = result.resumed = count_answers(target.out, end);
         return result;
     }
     Predictor predictor(run, config, scope);
@@ -183,6 +217,10 @@ PredictedFiles predict_files(const std::string& run, const std::vector<std::stri
         result.replaced_utf8 += reader.replaced_utf8();
     }
     progress.finish(fmt::format("{} texts", with_commas(result.resumed + answered)));
+    if (to_skip > 0)
+        throw DataError(
+            fmt::format("{}: expected at most {} answers, one a text, found {}; start again with --overwrite",
+                        target.partial.string(), result.resumed - to_skip, result.resumed));
     out.sync();
     out.close();
     target.finish();

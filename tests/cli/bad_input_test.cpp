@@ -1,5 +1,6 @@
 // Inputs that are wrong: each ends in one clear line and a status, and nothing that existed is lost.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
@@ -51,6 +52,28 @@ TEST(BadData, WhatIsNotThere) {
     }
 }
 
+// What can be read once, or for ever, or not at all is told apart before it is read.
+TEST(BadData, WhatIsNoFile) {
+    const TempFolder folder;
+    ASSERT_EQ(mkfifo(folder.path("pipe.tsv").c_str(), 0600), 0);
+    expect_refused(folder, "pipe.tsv", {"pipe.tsv", "pipe"});
+    expect_failure(run_elmo({"data", "/dev/zero"}), 1, {"/dev/zero", "device"});
+    const auto tokenizer = [&](const char* target) {
+        fs::create_directories(folder.path("a"));
+        fs::remove(folder.path("a/tokenizer.json"));
+        fs::create_symlink(target, folder.path("a/tokenizer.json"));
+        return run_elmo({"tokenize", "--tokenizer", folder.text("a/tokenizer.json")}, "a\n");
+    };
+    expect_failure(tokenizer("/dev/zero"), 1, {"tokenizer.json"});
+    expect_failure(tokenizer("/proc/self/mem"), 1, {"tokenizer.json"});  // opens, and cannot be read
+    expect_failure(run_elmo({"plan", "--labels", "9", "--recipe", "/proc/self/mem"}), 1, {"/proc/self/mem"});
+    // An encoder's folder whose config.json never ends.
+    fs::create_directories(folder.path("encoder"));
+    fs::create_symlink("/dev/zero", folder.path("encoder/config.json"));
+    const Outcome outcome = run_elmo({"plan", "--labels", "9", "--encoder", folder.text("encoder")});
+    expect_failure(outcome, outcome.status == 2 ? 2 : 1, {"encoder"});
+}
+
 TEST(BadData, EmptyFiles) {
     const TempFolder folder;
     expect_refused(folder, spoiled(folder, "trn_X.txt", ""), {"trn_X"});
@@ -75,6 +98,11 @@ TEST(BadData, HeadersThatDisagree) {
     expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "9999999999999999999999 6\n" + rows),
                    {"trn_X_Y.txt:1"});
     expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "-1 6\n" + rows), {"trn_X_Y.txt:1"});
+    // A header alone takes no memory: 2^32 - 1 labels would be 32 GiB of counts.
+    expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "60 4294967295\n" + rows), {"Y.txt", "4294967295"});
+    const std::string nameless = spoiled(folder, "trn_X_Y.txt", "60 4294967295\n" + rows);
+    fs::remove(folder.path(nameless + "/Y.txt"));
+    expect_refused(folder, nameless, {"trn_X_Y.txt", "4,294,967,295", "268,435,456"});
 }
 
 TEST(BadData, LabelsThatCannotBe) {
@@ -254,6 +282,18 @@ TEST_F(BadRun, TruncatedAndCorruptedFiles) {
     }
 }
 
+// `timeout` ends what waits for a writer that never comes.
+TEST_F(BadRun, APipeInARunIsNotWaitedFor) {
+    for (const std::string& file : files()) {
+        SCOPED_TRACE(file);
+        const std::string run = with(file, "");
+        fs::remove(fs::path(run) / "best" / file);
+        ASSERT_EQ(mkfifo((fs::path(run) / "best" / file).c_str(), 0600), 0);
+        expect_failure(run_shell("echo a | timeout -k 1 60 \"$ELMO\" predict " + run), 1, {run});
+        fs::remove_all(run);
+    }
+}
+
 TEST_F(BadRun, ResumeFromADamagedCheckpointStops) {
     const std::string run = folder_->text("to_resume");
     fs::copy(folder_->path("run"), run, fs::copy_options::recursive);
@@ -269,6 +309,8 @@ TEST_F(BadRun, TextsThatAreNotUtf8) {
     expect_failure(run_elmo({"predict", run, "--quiet", folder_->write("t.txt", "\xff\n")}), 1,
                    {"t.txt:1", "UTF-8"});
     expect_success(run_elmo({"predict", run, "--allow-invalid-utf8"}, "\xff\n"));
+    expect_failure(run_elmo({"predict", run, folder_->write("\xff.txt", "a\n"), "--out", folder_->text("a")}),
+                   2, {"\\xff.txt", "UTF-8"});
     const Outcome partly =
         run_elmo({"predict", run, "--json", "--input", "jsonl"}, "{\"text\": \"a\"}\nno json\n");
     EXPECT_EQ(partly.status, 1);

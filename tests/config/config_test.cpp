@@ -201,6 +201,20 @@ TEST(Recipe, MissingFolderAndHugeFilesAreErrors) {
     EXPECT_THROW(load_recipe(config, "/nonexistent/recipe.toml"), DataError);
     EXPECT_THROW(load_recipe(config, "/tmp"), DataError);
     EXPECT_THROW(load_recipe(config, "/dev/zero"), DataError);
+    EXPECT_THROW(load_recipe(config, "/proc/self/mem"), DataError);  // opens, and cannot be read
+}
+
+TEST(Recipe, KeysOfManyPartsAreRefusedAndNotFollowed) {
+    const std::filesystem::path file =
+        std::filesystem::temp_directory_path() / ("elmo_deep_" + std::to_string(getpid()) + ".toml");
+    std::string key;
+    for (int i = 0; i < 400000; ++i) key += "a.";  // freed by recursion, this would be the end of the stack
+    for (const std::string& text : {"[" + key + "a]\n", key + "a = 1\n"}) {
+        std::ofstream(file) << text;
+        Config config;
+        EXPECT_THROW(load_recipe(config, file), ConfigError);
+    }
+    std::filesystem::remove(file);
 }
 
 TEST(Validate, DefaultsAreValid) {

@@ -3,13 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <cstring>
+#include <limits>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/parallel.h"
-#include "data/cache_file.h"
 #include "data/test_folder.h"
-#include "elmo/error.h"
+#include "io/checksum.h"
 
 namespace elmo {
 namespace {
@@ -139,16 +141,57 @@ TEST_F(Cache, DamageOfAnyByteIsNoticed) {
     }
 }
 
-TEST_F(Cache, ARecordIsOneElement) {
-    const CacheKey key(folder_, "records");
-    CacheWriter writer(folder_, key);
-    writer.section("one", std::vector<std::int64_t>{7});
-    writer.section("none", std::vector<std::int64_t>{});
-    writer.section("two", std::vector<std::int64_t>{7, 8});
-    writer.commit();
-    const CacheFile file = CacheFile::read_back(folder_, key);
-    EXPECT_EQ(file.record<std::int64_t>("one"), 7);
-    for (const char* name : {"none", "two"}) EXPECT_THROW(file.record<std::int64_t>(name), DataError) << name;
+// Checksums right, content not: what a cache that was made to harm would hold.
+TEST_F(Cache, WhatCannotBeIsRefused) {
+    const auto tokenizer = testing_data::small_tokenizer();
+    import(options(), *tokenizer);
+    const fs::path folder = folder_ / "set/.elmo-cache";
+    const auto forge = [&](const std::string& part, const std::string& section, std::int64_t index, int bytes,
+                           std::int64_t value) {
+        SCOPED_TRACE(part + " " + section);
+        fs::path file;
+        for (const auto& entry : fs::directory_iterator(folder))
+            if (entry.path().string().ends_with("." + part)) file = entry.path();
+        const std::string good = read(file);
+        std::int64_t offset = 0, length = 0;
+        std::memcpy(&offset, good.data() + good.size() - 24, 8);
+        std::memcpy(&length, good.data() + good.size() - 16, 8);
+        auto footer = nlohmann::json::parse(good.substr(offset, length));
+        std::string bad = good.substr(0, offset);
+        for (auto& s : footer["sections"]) {
+            const std::int64_t from = s["offset"],
+                               size = s["count"].get<std::int64_t>() * s["element_bytes"].get<std::int64_t>();
+            if (s["name"] == section && bytes > 0)
+                std::memcpy(bad.data() + from + index * bytes, &value, bytes);
+            if (s["name"] == section && bytes == 0) s["count"] = value;
+            const std::int64_t kept =
+                s["name"] == section && bytes == 0 ? value * s["element_bytes"].get<std::int64_t>() : size;
+            s["hash"] = hash64(std::string_view(bad).substr(from, kept));
+        }
+        const std::string text = footer.dump();
+        const std::int64_t text_bytes = static_cast<std::int64_t>(text.size());
+        const std::uint64_t hash = hash64(text);
+        bad += text + "elmo.cac";
+        for (const void* number : {static_cast<const void*>(&offset), static_cast<const void*>(&text_bytes),
+                                   static_cast<const void*>(&hash)})
+            bad.append(static_cast<const char*>(number), 8);
+        std::ofstream(file, std::ios::binary) << bad;
+        const std::string said = message([&] { import(options(), *tokenizer); });
+        EXPECT_TRUE(contains(said, file.string())) << said;
+        EXPECT_TRUE(contains(said, "delete")) << said;
+        std::ofstream(file, std::ios::binary) << good;
+        EXPECT_EQ(message([&] { import(options(), *tokenizer); }), "");
+    };
+    constexpr auto kLeast = std::numeric_limits<std::int64_t>::min();
+    forge("train.labels", "labels.values", 0, 4, 11);       // beyond the labels
+    forge("test.labels", "labels.values", 1, 4, 0);         // does not ascend
+    forge("train.labels", "labels.offsets", 2, 8, kLeast);  // falls, and a length overflows
+    forge("train.labels", "counts", 3, 8, std::int64_t{1} << 62);
+    forge("train.labels", "counts", 0, 0, 10);                    // fewer than labels
+    forge("train.labels", "stats", 0, 0, 0);                      // none
+    forge("train.labels", "stats", 0, 8, std::int64_t{1} << 60);  // labels without end
+    forge("train.tokens", "stats", 0, 0, 0);
+    forge("train.tokens", "tokens.offsets", 7, 8, -1);
 }
 
 TEST_F(Cache, BytesDoNotDependOnThreads) {

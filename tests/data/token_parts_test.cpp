@@ -90,12 +90,35 @@ TEST_F(TokenPartsTest, AJournalOfMoreThanAnyFileHoldsBeginsAnew) {
         for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
             if (entry.path().extension() != ".json") continue;
             nlohmann::json journal = nlohmann::json::parse(std::ifstream(entry.path()));
-            journal["files"][0][key] = std::int64_t{1} << 62;  // four or eight times that is 0 in 64 bits
+            journal["journal"]["files"][0][key] = std::int64_t{1}
+                                                  << 62;  // four or eight times that is 0 in 64 bits
+            journal["xxh64"] = hash_text(hash64(journal["journal"].dump()));
             std::ofstream(entry.path()) << journal;
         }
         TokenParts parts(folder_, keys());
         EXPECT_EQ(parts.records(), 0) << key;
         parts.finish();
+    }
+}
+
+// One bit of any part, or of the journal, and nothing of them goes into a cache.
+TEST_F(TokenPartsTest, AFlippedBitBeginsAnew) {
+    const std::int64_t large = TokenParts::kJournalBytes / 12 + 1;
+    const TokenBlock rows = block(0, large), test = block(0, 5);
+    for (const char* which : {".0.ids", ".0.lengths", ".1.ids", ".part.json"}) {
+        SCOPED_TRACE(which);
+        { TokenParts(folder_, keys()).add(large + 5, {&rows, &test}); }
+        EXPECT_EQ(TokenParts(folder_, keys()).records(), large + 5);
+        for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
+            if (!entry.path().string().ends_with(which)) continue;
+            std::fstream file(entry.path(), std::ios::binary | std::ios::in | std::ios::out);
+            const auto middle = static_cast<std::streamoff>(entry.file_size() / 2);
+            file.seekg(middle);
+            const int byte = file.get();
+            file.seekp(middle);
+            file.put(static_cast<char>(byte ^ 1));
+        }
+        EXPECT_EQ(TokenParts(folder_, keys()).records(), 0);
     }
 }
 

@@ -64,6 +64,17 @@ TEST(AtomicFile, KeepsModeAndFollowsLinks) {
     EXPECT_EQ(static_cast<int>(fs::status(folder / "real/a").permissions()), 0640);
 }
 
+// A commit would put a file in their place.
+TEST(AtomicFile, PipesAndDevicesAreNotReplaced) {
+    const TempFolder temp;
+    const fs::path pipe = temp / "pipe";
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    fs::create_symlink(pipe, temp / "link");
+    EXPECT_THROW(AtomicFile{pipe}, DataError);
+    EXPECT_THROW(AtomicFile(temp / "link"), DataError);
+    EXPECT_TRUE(fs::is_fifo(pipe));
+}
+
 TEST(AtomicFile, ErrorsNameTheTarget) {
     TempFolder folder;
     EXPECT_CONTAINS(data_error_of([&] { AtomicFile file(folder / "none/a"); }),

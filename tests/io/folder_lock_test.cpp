@@ -21,6 +21,18 @@ TEST(FolderLock, HasOneHolder) {
     EXPECT_NO_THROW(FolderLock(temp.path()));
 }
 
+TEST(FileLock, HasOneHolderAlsoUnderANewName) {
+    TempFolder temp;
+    std::optional<FileLock> held(std::in_place, temp / "a");
+    EXPECT_THROW(FileLock(temp / "a"), ConfigError);
+    std::filesystem::rename(temp / "a", temp / "b");
+    EXPECT_NO_THROW(FileLock(temp / "a"));  // another file by now
+    EXPECT_THROW(FileLock(temp / "b"), ConfigError);
+    held.reset();
+    EXPECT_NO_THROW(FileLock(temp / "b"));
+    EXPECT_THROW(FileLock(temp / "none/a"), DataError);
+}
+
 // A killed holder leaves nothing behind.
 TEST(FolderLock, EndsWithItsProcess) {
     TempFolder temp;

@@ -1,11 +1,13 @@
 // Prediction among and without labels, calibrated probabilities, and files into files.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "io/folder_lock.h"
 #include "train/calibration.h"
 #include "train/label_list.h"
 #include "train/tiny_data.h"
@@ -261,8 +263,53 @@ TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
     EXPECT_EQ(read_text(other.out), whole);
 }
 
+// What a crash of the machine may leave between answers is done again; more answers than texts are refused.
+TEST_F(PredictFiles, OnlyWholeAnswersOfADamagedPartialFileAreKept) {
+    const std::string good = lines[20];
+    write_inputs();
+    Config reference = config;
+    reference.out = temp / "whole.jsonl";
+    predict_files(run(), files, {}, reference);
+    const std::string whole = read_text(reference.out);
+    lines[20][4] = '\xff';
+    write_inputs();
+    EXPECT_THROW(predict_files(run(), files, {}, config), DataError);
+    lines[20] = good;
+    write_inputs();
+    config.resume = true;
+    const std::string partial = read_text(config.out + ".partial"),
+                      call = read_text(config.out + ".partial.json");
+    std::size_t third = 0;  // the end of the third line
+    for (int i = 0; i < 3; ++i) third = partial.find('\n', third) + 1;
+    const std::string front = partial.substr(0, third), back = partial.substr(third);
+    for (const std::string& hole : {std::string(100, '\0'), std::string(100, '\0') + "\n", std::string("\n"),
+                                    std::string("{\"line\": 4, \"la\n"), std::string("}\n")}) {
+        write_text(config.out + ".partial", front + hole + back);
+        write_text(config.out + ".partial.json", call);
+        EXPECT_EQ(predict_files(run(), files, {}, config).resumed, 3);
+        EXPECT_EQ(read_text(config.out), whole);
+        std::filesystem::remove(config.out);
+    }
+    write_text(config.out + ".partial", whole + front);
+    write_text(config.out + ".partial.json", call);
+    const std::string message = message_of<DataError>([&] { predict_files(run(), files, {}, config); });
+    EXPECT_NE(message.find(".partial: expected at most 30 answers"), std::string::npos) << message;
+    EXPECT_FALSE(std::filesystem::exists(config.out));
+}
+
 TEST_F(PredictFiles, OverwriteStartsAgainAndWrongCallsAreRefused) {
     write_inputs();
+    {
+        const FileLock other(config.out + ".partial");  // as a second process would hold it
+        for (const bool resume : {false, true}) {
+            Config second = config;
+            (resume ? second.resume : second.overwrite) = true;
+            EXPECT_NE(message_of<ConfigError>([&] {
+                          predict_files(run(), files, {}, second);
+                      }).find("another process is writing"),
+                      std::string::npos);
+        }
+    }
     write_text(config.out, "old\n");
     config.overwrite = true;
     EXPECT_EQ(predict_files(run(), {files[0]}, {}, config).texts, 11);
@@ -273,6 +320,10 @@ TEST_F(PredictFiles, OverwriteStartsAgainAndWrongCallsAreRefused) {
     EXPECT_THROW(predict_files(run(), {temp / "absent"}, {}, config), DataError);
     config.out = temp / "data";
     EXPECT_THROW(predict_files(run(), files, {}, config), ConfigError);
+    config.out = temp / "pipe";  // the finished file would take its place
+    ASSERT_EQ(mkfifo(config.out.c_str(), 0600), 0);
+    EXPECT_THROW(predict_files(run(), files, {}, config), ConfigError);
+    EXPECT_TRUE(std::filesystem::is_fifo(config.out));
 }
 
 }  // namespace

@@ -39,8 +39,9 @@ void expect_the_papers_figures(const MemoryReport& plan) {
                                     {"head/logits_fp16", 687.0 / 1024},
                                     {"head/gradient_fp16", 4.0},
                                     {"head/gradient_fp32", 8.0}}) {
-        const auto found = std::find_if(plan.segments.begin(), plan.segments.end(),
-                                        [&](const Segment& segment) { return segment.name == name; });
+        const auto found =
+            std::find_if(plan.segments.begin(), plan.segments.end(),
+                         [name = name](const Segment& segment) { return segment.name == name; });
         ASSERT_NE(found, plan.segments.end()) << name;
         EXPECT_NEAR(static_cast<double>(found->bytes) / kGiB, gib, 0.01 * gib) << name;
         EXPECT_TRUE(found->at_peak) << name;

@@ -221,6 +221,32 @@ TEST_F(RunRules, AMissingCheckpointIsSaidBesideTheOneThereIs) {
     }
 }
 
+// Its checksum right, its numbers not: what was edited by hand, or made to harm.
+TEST_F(RunRules, AStateThatCannotBeIsRefused) {
+    start();
+    const std::string file = config.out + "/last/state.json", good = read_text(file);
+    config.resume = true;
+    for (const char* change :
+         {"step -1", "step 21", "step 1e308", "step 0.5", "step 18446744073709551615", "step \"0\"",
+          "updates -1", "updates 9223372036854775807", "saturations 9223372036854775807", "labels 0",
+          "train_rows -5", "total_steps 1e300", "best_score []", "data_hash 7"}) {
+        SCOPED_TRACE(change);
+        const std::string key = std::string(change).substr(0, std::string(change).find(' '));
+        const std::size_t at = good.find("\"" + key + "\": ");
+        ASSERT_NE(at, std::string::npos);
+        const std::size_t value = at + key.size() + 4;
+        write_text(file, good.substr(0, value) + (change + key.size() + 1) +
+                             good.substr(good.find_first_of(",\n", value)));
+        write_manifest(config.out + "/last");
+        const std::string message = refusal<DataError>();
+        EXPECT_NE(message.find("state.json"), std::string::npos) << message;
+        EXPECT_NE(message.find(key), std::string::npos) << message;
+    }
+    write_text(file, good);
+    write_manifest(config.out + "/last");
+    EXPECT_EQ(refusal<Error>(), "");
+}
+
 TEST_F(RunRules, DamageIsFoundAndNamed) {
     train(config, stop);
     const auto files = files_of(config.out + "/best");
