@@ -25,7 +25,8 @@ struct RefineResult {
 };
 
 // The configuration that a refinement of this run starts from: the run's own recipe, bf16, two epochs, a
-// tenth of the run's head_lr. What a caller changes is set on it. DataError.
+// tenth of the run's head_lr, no dropout where the encoder is a transformer. What a caller changes is set on
+// it. DataError.
 Config refinement_defaults(const std::string& run, const std::string& checkpoint = "best");
 
 // Writes to config.out the run in `run` with its head refined on config.data. The vectors of all training

@@ -162,7 +162,8 @@ void check_data(const Checkpoint& from, const RunState& data, const std::string&
 }  // namespace
 
 Config refinement_defaults(const std::string& run, const std::string& checkpoint) {
-    const Config of_run = Checkpoint(run, checkpoint, Checkpoint::Check::kAllButHead).config();
+    const Checkpoint from(run, checkpoint, Checkpoint::Check::kAllButHead);
+    const Config& of_run = from.config();
     const Config defaults;
     Config config = of_run;
     for (const char* key : {"out", "resume", "overwrite", "threads", "max_memory", "device", "cpu_products",
@@ -172,6 +173,7 @@ Config refinement_defaults(const std::string& run, const std::string& checkpoint
     config.precision = "bf16";
     config.epochs = kEpochs;
     config.head_lr = kShareOfHeadLr * of_run.head_lr;
+    if (!read_encoder_spec(from.folder()).is_bag()) config.dropout = 0;  // measured: docs/paper.md
     return with_plain_head(config);
 }
 

@@ -182,7 +182,9 @@ TEST_F(Refine, EqualsPlainTrainingWithAFrozenTransformer) {
     config.precision = "fp8";
     config.overwrite = true;
     train(config, stop);
-    const Config refined = refine_config("refined");
+    Config refined = refine_config("refined");
+    EXPECT_EQ(refined.dropout, 0);
+    refined.dropout = 0.3;
     refine(run, refined, stop);
     EXPECT_TRUE(head_of(refined.out, kLabels) == emulate(run, refined));
 }
