@@ -59,6 +59,7 @@ std::string table(const RefineResult& result, const Config& config) {
 
 void run_refine(Invocation& call) {
     if (call.words.size() > 1) call.config.data = call.words[1];
+    if (call.words.size() == 1) require_data(refine_verb(), call.words[0], call.config);
     if (call.config.out.empty())
         usage_error(refine_verb(), "--out is missing: the folder to write the refined run to");
     const RefineResult result = refine(call.words[0], call.config, stop_on_signal());

@@ -94,8 +94,7 @@ Evaluation evaluate_run(const std::string& run, const Config& given) {
     const Split& split = *scored.rows().split;
     const RunState& state = scored.checkpoint().state();
     const auto num_rows = static_cast<std::int64_t>(scored.rows().rows.size());
-    auto counts = scored.checkpoint().read_label_counts();
-    counts.resize(static_cast<std::size_t>(scored.num_labels()));  // 0 for what the run does not have
+    const auto counts = scored.label_counts();
     if (!scored.matched().empty() && !config.save_predictions.empty())
         throw ConfigError(
             "save_predictions: the data's labels are not the run's, so stored numbers would mean others");

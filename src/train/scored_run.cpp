@@ -93,12 +93,23 @@ void ScoredRun::match(const std::string& run) {
                     match.unknown, labels, match.missing, run_names.size());
     log_warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
     unknown_ = match.unknown;
+    unknown_counts_.resize(static_cast<std::size_t>(unknown_));
+    const auto counts = dataset_.label_counts();
+    for (std::size_t label = 0; label < counts.size(); ++label)
+        if (const std::int64_t number = match.number[label] - checkpoint_.state().labels; number >= 0)
+            unknown_counts_[static_cast<std::size_t>(number)] = counts[label];
     renumbered_ = *rows_.split;
     labels_ = renumber(rows_.split->labels, match);
     filter_ = renumber(rows_.split->filter, match);
     renumbered_.labels.values = labels_;
     renumbered_.filter.values = filter_;
     rows_.split = &renumbered_;
+}
+
+std::vector<std::int64_t> ScoredRun::label_counts() const {
+    std::vector<std::int64_t> counts = checkpoint_.read_label_counts();
+    counts.insert(counts.end(), unknown_counts_.begin(), unknown_counts_.end());
+    return counts;
 }
 
 void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked& take) const {

@@ -40,6 +40,9 @@ class ScoredRun {
     const ScoredRows& rows() const { return rows_; }
     // Labels that occur: the run's, then those of the data that it does not have.
     std::int64_t num_labels() const { return checkpoint_.state().labels + unknown_; }
+    // Training rows of each of them: as the run counted them, and as the data set does for those that the run
+    // does not have.
+    std::vector<std::int64_t> label_counts() const;
     // How labels were matched; "" where they are the run's.
     const std::string& matched() const { return matched_; }
 
@@ -54,6 +57,7 @@ class ScoredRun {
     Dataset dataset_;
     ScoredRows rows_;
     std::int64_t unknown_ = 0;
+    std::vector<std::int64_t> unknown_counts_;
     std::string matched_;
     Split renumbered_;  // what rows_ points to when labels were matched, over these values
     std::vector<std::uint32_t> labels_, filter_;

@@ -218,6 +218,7 @@ TEST_F(Labels, AChangedRunIsScoredOnAnyDataByName) {
     EXPECT_EQ(before.get("P@1"), 100);
     EXPECT_NEAR(less.get("P@1"), 100.0 * (kOld - 1) / kOld, 1e-9);
     EXPECT_NEAR(less.get("R@2"), 100.0 * (kOld - 1) / kOld, 1e-9);
+    EXPECT_NEAR(less.get("PSP@1"), less.get("P@1"), 1e-9);  // all are equally frequent, also what is gone
     // Labels added, data in another order and with names of its own numbering.
     Config add = change_config();
     add.data = temp / "all.tsv";
