@@ -1,4 +1,4 @@
-// Texts to predict or to tokenize, from a file (plain or gzip) or standard input.
+// Texts to predict or to tokenize, from a file (plain, gzip or zstd) or standard input.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,8 @@ namespace elmo {
 
 class TextReader {
   public:
-    // `path` "" or "-" is standard input. Options used: input, text_column, allow_invalid_utf8.
+    // `path` "" or "-" is standard input. A file named .csv or .tsv is a table whose text_column is read,
+    // unless `input` says otherwise. Options used: input, text_column, encoding, allow_invalid_utf8.
     TextReader(const std::string& path, const Config& config);
     ~TextReader();
     TextReader(const TextReader&) = delete;

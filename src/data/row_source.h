@@ -51,6 +51,7 @@ std::unique_ptr<RowSource> open_json_folder_file(const std::filesystem::path& fi
                                                  std::int64_t num_labels, bool merge);
 // Texts and named labels of a plain file.
 std::unique_ptr<RowSource> open_plain_json(const std::filesystem::path& file, const Layout& layout);
+// A table; without a label_column in the layout its texts alone.
 std::unique_ptr<RowSource> open_table(const std::filesystem::path& file, const Layout& layout);
 std::unique_ptr<RowSource> open_fasttext(const std::filesystem::path& file);
 // The two files of a raw pair.

@@ -90,15 +90,17 @@ class TableFile : public RowSource {
         };
         for (const std::string& name : layout.text_columns) shape_.text.push_back(column(name));
         shape_.label = column(layout.label_column);
-        const bool all =
-            shape_.label < names.size() && std::all_of(shape_.text.begin(), shape_.text.end(),
-                                                       [&](std::size_t at) { return at < names.size(); });
+        const bool labelled = !layout.label_column.empty();
+        const bool all = (!labelled || shape_.label < names.size()) &&
+                         std::all_of(shape_.text.begin(), shape_.text.end(),
+                                     [&](std::size_t at) { return at < names.size(); });
         if (all) {
             shape_.has_header = true;
             for (std::size_t i = 0; i < names.size(); ++i)
                 if (const std::size_t first = column(names[i]);
-                    first < i && (first == shape_.label || std::find(shape_.text.begin(), shape_.text.end(),
-                                                                     first) != shape_.text.end()))
+                    first < i &&
+                    ((labelled && first == shape_.label) ||
+                     std::find(shape_.text.begin(), shape_.text.end(), first) != shape_.text.end()))
                     fail(record, "each column once",
                          fmt::format("'{}' in columns {} and {}", quoted(names[i]), first + 1, i + 1),
                          "rename one of them");
@@ -106,20 +108,24 @@ class TableFile : public RowSource {
             shape_.text = {0};
             shape_.label = 1;
         } else {
+            std::vector<std::string> wanted = layout.text_columns;
+            if (labelled) wanted.push_back(layout.label_column);
             fail(record,
-                 fmt::format("{}a header with the columns '{}' and '{}'",
-                             shape_.csv ? "" : "'text<TAB>label,label' or ",
-                             fmt::join(layout.text_columns, "', '"), layout.label_column),
-                 fmt::format("'{}'", quoted(record.bytes)), header_advice(record.bytes, names.size()));
+                 fmt::format("{}a header with the column{} '{}'",
+                             shape_.csv ? "" : "'text<TAB>label,label' or ", wanted.size() == 1 ? "" : "s",
+                             fmt::join(wanted, "' and '")),
+                 fmt::format("'{}'", quoted(record.bytes)),
+                 header_advice(record.bytes, names.size(), labelled));
         }
     }
 
     // What is most likely wrong with a first line that lacks the columns.
-    std::string_view header_advice(std::string_view line, std::size_t num_names) const {
+    std::string_view header_advice(std::string_view line, std::size_t num_names, bool labelled) const {
         if (line.find('\0') != line.npos) return "it looks like UTF-16: convert the file to UTF-8";
         if (shape_.csv && num_names == 1 && line.find(';') != line.npos)
             return "columns are separated by commas or tabs, not by semicolons: save the file so";
-        return "name the columns with --text-column and --label-column";
+        return labelled ? "name the columns with --text-column and --label-column"
+                        : "name the column with --text-column";
     }
 
     std::filesystem::path file_;

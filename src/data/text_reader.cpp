@@ -1,12 +1,12 @@
 #include "elmo/text_reader.h"
 
-#include <fmt/format.h>
+#include <filesystem>
+#include <optional>
 
 #include "data/detect.h"
 #include "data/json_rows.h"
 #include "data/label_fields.h"
-#include "data/record.h"
-#include "elmo/error.h"
+#include "data/row_source.h"
 #include "io/line_reader.h"
 
 namespace elmo {
@@ -16,21 +16,37 @@ bool is_json_name(std::string_view name) {
     return name.ends_with(".jsonl") || name.ends_with(".json") || name.ends_with(".ndjson");
 }
 
-// A table's lines are no texts: its header, its labels and half of a quoted field would be answered too.
-void refuse_table(const std::string& path, std::string_view name) {
-    if (name.ends_with(".csv") || name.ends_with(".tsv"))
-        throw ConfigError(fmt::format(
-            "{}: expected texts, one a line, or JSON lines, found a table by its name; write its "
-            "texts one a line or as JSON objects (each line as it is: --input text, or standard input)",
-            path));
+bool is_table_name(std::string_view name) {
+    return name.ends_with(".csv") || name.ends_with(".tsv");
 }
+
+// The texts of a table, whose header and other columns are none.
+class TableTexts {
+  public:
+    TableTexts(const std::string& path, bool csv, std::vector<std::string> columns) {
+        Layout layout;
+        layout.format = csv ? DataFormat::kCsv : DataFormat::kTsv;
+        layout.text_columns = std::move(columns);
+        source_ = open_table(path, layout);
+        parser_ = source_->parser();
+        records_ = source_->open();
+    }
+    RecordReader& records() { return *records_; }
+    RowParser& parser() { return *parser_; }
+
+  private:
+    std::unique_ptr<RowSource> source_;
+    std::unique_ptr<RowParser> parser_;
+    std::unique_ptr<RecordReader> records_;
+};
 
 }  // namespace
 
 struct TextReader::Impl {
     enum class Form { kUndecided, kText, kJson };
 
-    LineReader lines;
+    std::optional<TableTexts> table;
+    std::optional<LineReader> lines;  // where there is no table
     Form form = Form::kUndecided;
     std::vector<std::string> keys;
     Encoding encoding;
@@ -39,24 +55,41 @@ struct TextReader::Impl {
     std::string storage;
 
     Impl(const std::string& path, const Config& config)
-        : lines(path.empty() ? "-" : path),
-          keys(split_columns(config.text_column)),
-          encoding(encoding_of(config)) {
+        : keys(split_columns(config.text_column)), encoding(encoding_of(config)) {
         const std::string name = plain_name(path);
-        if (config.input == "auto") refuse_table(path, name);
+        std::error_code error;
+        if (config.input == "auto" && is_table_name(name) && std::filesystem::is_regular_file(path, error))
+            table.emplace(path, name.ends_with(".csv"), keys);
+        else
+            lines.emplace(path.empty() ? "-" : path);
         if (config.input == "text") form = Form::kText;
         if (config.input == "jsonl" || (config.input == "auto" && is_json_name(name))) form = Form::kJson;
     }
 
-    std::string text_of(std::string_view line) {
-        Record record{line, lines.line_number(), lines.name()};
+    std::string text_of(Record record) {
         record.bytes = valid_utf8(record, encoding, storage, counts);
-        if (form == Form::kUndecided)
-            form = line.starts_with('{') && line.ends_with('}') ? Form::kJson : Form::kText;
-        if (form == Form::kText) return std::string(record.bytes);
         std::string text;
+        if (table) {
+            table->parser().text(record, text);
+            return text;
+        }
+        if (form == Form::kUndecided)
+            form = record.bytes.starts_with('{') && record.bytes.ends_with('}') ? Form::kJson : Form::kText;
+        if (form == Form::kText) return std::string(record.bytes);
         json.text(record, keys, text);
         return text;
+    }
+
+    // False at the end.
+    bool next(std::string& text) {
+        if (table) {
+            const auto record = table->records().next();
+            if (record) text = text_of(*record);
+            return record.has_value();
+        }
+        const auto line = lines->next_line();
+        if (line) text = text_of({*line, lines->line_number(), lines->name()});
+        return line.has_value();
     }
 };
 
@@ -66,19 +99,18 @@ TextReader::~TextReader() = default;
 
 std::vector<std::string> TextReader::next(std::int64_t limit) {
     std::vector<std::string> texts;
-    while (static_cast<std::int64_t>(texts.size()) < limit && (texts.empty() || impl_->lines.ready())) {
-        const auto line = impl_->lines.next_line();
-        if (!line) break;
-        texts.push_back(impl_->text_of(*line));
-    }
+    std::string text;
+    while (static_cast<std::int64_t>(texts.size()) < limit &&
+           (texts.empty() || !impl_->lines || impl_->lines->ready()) && impl_->next(text))
+        texts.push_back(std::move(text));
     return texts;
 }
 
 std::int64_t TextReader::bytes_read() const {
-    return impl_->lines.bytes_read();
+    return impl_->table ? impl_->table->records().bytes_read() : impl_->lines->bytes_read();
 }
 std::int64_t TextReader::total_bytes() const {
-    return impl_->lines.total_bytes();
+    return impl_->table ? impl_->table->records().total_bytes() : impl_->lines->total_bytes();
 }
 
 std::int64_t TextReader::replaced_utf8() const {

@@ -226,10 +226,14 @@ TEST_F(Workflow, PredictWritesFilesAndCanGoOn) {
     const std::string deep = folder_->text("not/there/yet/answers.jsonl");
     expect_success(run_elmo({"predict", run(), texts, "--out", deep}));
     EXPECT_TRUE(std::filesystem::exists(deep));
-    // A table's lines are no texts.
-    const std::string table = folder_->write("many.csv", "text,labels\nthe trout runs,kind of trout\n");
-    expect_failure(run_elmo({"predict", run(), table}), 2, {"many.csv", "--input text"});
-    expect_success(run_elmo({"predict", run(), table, "--input", "text"}));
+    // Of a table its text column, unless lines are asked for.
+    const std::string table = folder_->write("many.csv", "text,labels\n\"the, trout\",kind of trout\n");
+    const Outcome rows = run_elmo({"predict", run(), table}),
+                  lines = run_elmo({"predict", run(), table, "--input", "text"});
+    expect_success(rows);
+    EXPECT_TRUE(rows.out.starts_with("the, trout\n")) << rows.out;
+    expect_success(lines);
+    EXPECT_TRUE(lines.out.starts_with("text,labels\n")) << lines.out;
     expect_failure(run_elmo({"predict", run(), texts, texts}), 2, {"--out"});
     expect_failure(run_elmo({"predict", run(), "--out", out}), 2, {"FILE"});
     expect_failure(run_elmo({"predict", run(), texts, "--resume"}), 2, {"--out"});

@@ -52,10 +52,23 @@ TEST_F(TextReaderTest, LinesStandAsTheyAreEmptyOnesToo) {
     EXPECT_EQ(all(file("empty.txt", "")), Texts{});
 }
 
-TEST_F(TextReaderTest, TablesAreNoTextsUnlessAskedFor) {
-    for (const char* name : {"a.csv", "A.TSV", "a.csv.gz"})
-        EXPECT_THROW(all(file(name, "text,labels\none,x\n")), ConfigError) << name;
+TEST_F(TextReaderTest, TablesByTheirColumn) {
+    const std::string csv = "id,text,labels\n1,\"one, \"\"two\"\"\nthree\",x\n2,,y\n3,four,\n";
+    const Texts texts = {"one, \"two\"\nthree", "", "four"};
+    EXPECT_EQ(all(file("a.csv", csv)), texts);
+    EXPECT_EQ(all(file("B.CSV", csv)), texts);
+    EXPECT_EQ(all(file("a.tsv", "labels\ttext\nx\tone, \"two\"\n\tfour\n")), (Texts{"one, \"two\"", "four"}));
+    EXPECT_EQ(all(file("plain.tsv", "one\tx\ntwo\ty\n")), (Texts{"one", "two"}));  // no header: text, labels
     Config config;
+    config.text_column = "title+body";
+    EXPECT_EQ(all(file("c.csv", "body,title\nb,t\n,u\n"), config), (Texts{"t b", "u"}));
+    EXPECT_EQ(error(file("d.csv", "title\nx\n")),
+              (folder_ / "d.csv").string() +
+                  ":1: expected a header with the column 'text', found 'title'; name the column with "
+                  "--text-column");
+    EXPECT_NE(error(file("e.csv", "text,x\na,b,c\n")).find("e.csv:2: expected 2 fields"), std::string::npos);
+    EXPECT_NE(error(file("f.csv", "text\n\xff\n")).find("f.csv:2: expected UTF-8"), std::string::npos);
+    config = {};
     config.input = "text";
     EXPECT_EQ(all(file("a.csv", "one, two\n"), config), (Texts{"one, two"}));
 }
