@@ -34,7 +34,6 @@ std::vector<std::vector<std::string>> grid(const std::string& title, const std::
 std::string group_table(const std::vector<LabelGroup>& groups) {
     std::vector<std::vector<std::string>> rows;
     for (const LabelGroup& group : groups) {
-        if (group.labels == 0) continue;  // few labels make fewer groups
         auto of_group = grid("", group.scores);
         if (rows.empty()) rows.push_back(of_group[0]);
         for (std::size_t i = 1; i < of_group.size(); ++i) {
@@ -44,11 +43,10 @@ std::string group_table(const std::vector<LabelGroup>& groups) {
     }
     Facts meaning;
     for (const LabelGroup& group : groups)
-        if (group.labels > 0)
-            meaning.push_back(
-                {group.name, fmt::format("{} labels with {} to {} training rows; {} positives scored",
-                                         with_commas(group.labels), with_commas(group.least),
-                                         with_commas(group.most), with_commas(group.positives))});
+        meaning.push_back(
+            {group.name, fmt::format("{} labels with {} to {} training rows; {} positives scored",
+                                     with_commas(group.labels), with_commas(group.least),
+                                     with_commas(group.most), with_commas(group.positives))});
     return aligned(rows) + "\n" + aligned(meaning);
 }
 

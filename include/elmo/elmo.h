@@ -55,7 +55,8 @@ struct Score {
     double low = 0, high = 0;  // confidence interval; both 0 where none was computed
 };
 
-// Labels by how often they occur in training: each group holds about a third of the training positives.
+// Labels by how often they occur in training: each group holds about a third of the training positives. Where
+// many are equally frequent there are fewer than three.
 struct LabelGroup {
     std::string name;  // "head", "torso", "tail"
     std::int64_t labels = 0;

@@ -21,23 +21,19 @@ bool is_table_name(std::string_view name) {
 }
 
 // The texts of a table, whose header and other columns are none.
-class TableTexts {
-  public:
+struct TableTexts {
+    std::unique_ptr<RowSource> source;
+    std::unique_ptr<RowParser> parser;
+    std::unique_ptr<RecordReader> records;
+
     TableTexts(const std::string& path, bool csv, std::vector<std::string> columns) {
         Layout layout;
         layout.format = csv ? DataFormat::kCsv : DataFormat::kTsv;
         layout.text_columns = std::move(columns);
-        source_ = open_table(path, layout);
-        parser_ = source_->parser();
-        records_ = source_->open();
+        source = open_table(path, layout);
+        parser = source->parser();
+        records = source->open();
     }
-    RecordReader& records() { return *records_; }
-    RowParser& parser() { return *parser_; }
-
-  private:
-    std::unique_ptr<RowSource> source_;
-    std::unique_ptr<RowParser> parser_;
-    std::unique_ptr<RecordReader> records_;
 };
 
 }  // namespace
@@ -70,7 +66,7 @@ struct TextReader::Impl {
         record.bytes = valid_utf8(record, encoding, storage, counts);
         std::string text;
         if (table) {
-            table->parser().text(record, text);
+            table->parser->text(record, text);
             return text;
         }
         if (form == Form::kUndecided)
@@ -83,7 +79,7 @@ struct TextReader::Impl {
     // False at the end.
     bool next(std::string& text) {
         if (table) {
-            const auto record = table->records().next();
+            const auto record = table->records->next();
             if (record) text = text_of(*record);
             return record.has_value();
         }
@@ -107,10 +103,10 @@ std::vector<std::string> TextReader::next(std::int64_t limit) {
 }
 
 std::int64_t TextReader::bytes_read() const {
-    return impl_->table ? impl_->table->records().bytes_read() : impl_->lines->bytes_read();
+    return impl_->table ? impl_->table->records->bytes_read() : impl_->lines->bytes_read();
 }
 std::int64_t TextReader::total_bytes() const {
-    return impl_->table ? impl_->table->records().total_bytes() : impl_->lines->total_bytes();
+    return impl_->table ? impl_->table->records->total_bytes() : impl_->lines->total_bytes();
 }
 
 std::int64_t TextReader::replaced_utf8() const {

@@ -57,18 +57,15 @@ RunState read_state(const fs::path& file) {
     const nlohmann::json json = read_json(file);
     RunState state;
     visit_state(state, [&](const char* key, auto& value) {
-        // All of them are counts; a step below 0 or far beyond the run would be a batch that is not there.
-        if constexpr (std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>)
-            if (json.contains(key) &&
-                (!json[key].is_number_unsigned() || json[key].get<std::uint64_t>() >> 62 != 0))
-                throw DataError(fmt::format("{}: expected a whole number from 0 to 2^62 for '{}', found {}",
-                                            file.string(), key, quoted(json[key].dump(-1, ' ', true))));
-        try {
-            json.at(key).get_to(value);
-        } catch (const nlohmann::json::exception&) {
-            throw DataError(
-                fmt::format("{}: expected a value for '{}', found none of its type", file.string(), key));
-        }
+        constexpr bool kCount = std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>;
+        bool sound = json.contains(key) && get_exact(json[key], value);
+        // A step below 0 or far beyond the run would be a batch that is not there.
+        if constexpr (kCount) sound = sound && value >= 0 && value >> 62 == 0;
+        if (!sound)
+            throw DataError(fmt::format(
+                "{}: expected {} for '{}', found {}", file.string(),
+                kCount ? "a whole number from 0 to 2^62" : "a value of its type", key,
+                json.contains(key) ? quoted(json[key].dump(-1, ' ', true)) : std::string("none")));
     });
     if (state.labels < 1)
         throw DataError(fmt::format("{}: expected labels from 1, found {}", file.string(), state.labels));

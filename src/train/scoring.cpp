@@ -127,6 +127,7 @@ Evaluation Scorer::result() const {
     const auto& ks = metrics_.ks();
     if (groups_)
         for (const GroupMetrics::Group& group : groups_->groups()) {
+            if (group.labels == 0) continue;
             LabelGroup& out = result.groups.emplace_back();
             out = {group.name, group.labels, group.least, group.most, group.positives, {}};
             for (std::size_t j = 0; j < ks.size(); ++j)
