@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "elmo/error.h"
-#include "io/json_array.h"
+#include "formats/json_array.h"
 
 namespace {
 

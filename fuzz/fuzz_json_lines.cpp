@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/text_util.h"
-#include "data/json_rows.h"
 #include "elmo/error.h"
+#include "sources/json_rows.h"
 
 namespace {
 

@@ -4,10 +4,10 @@
 #include <cstdlib>
 
 #include "base/text_util.h"
-#include "data/detect.h"
-#include "data/row_source.h"
 #include "elmo/error.h"
 #include "memory_file.h"
+#include "sources/detect.h"
+#include "sources/row_source.h"
 
 namespace {
 

@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "data/sparse_source.h"
 #include "elmo/error.h"
 #include "memory_file.h"
+#include "sources/sparse_source.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const elmo::fuzz::MemoryFile file(data, size);

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "data/sparse_matrix.h"
 #include "elmo/error.h"
+#include "sources/sparse_matrix.h"
 
 namespace {
 

@@ -2,8 +2,10 @@
 """Checks the layer rule: which folder may include which.
 
 The rule is written once, in CMakeLists.txt: elmo_layer(name links...). A folder of src includes itself and
-the layers that it links, directly or through others; the backends never include each other; the program
-includes the public headers alone; the public headers hold no CUDA, no JSON and no conditional compilation.
+the layers that it links, directly or through others; the backends never include each other. A public header
+belongs to the layer that defines its functions (elmo_public(layer headers...)) and may be included wherever
+that layer may. elmo/elmo.h, which holds them all, is for programs. The program includes only public headers.
+Public headers hold no CUDA, no JSON and no conditional compilation.
 
     tools/check_layers.py [REPOSITORY]
 """
@@ -37,6 +39,15 @@ def read_layers(cmake):
     return visible
 
 
+def read_owners(cmake):
+    """Public header -> the layer that defines its functions."""
+    owners = {}
+    for name, headers in re.findall(r"^elmo_public\((\S+)\s+([^)]*)\)", cmake, re.MULTILINE):
+        for header in headers.split():
+            owners["elmo/" + header] = name
+    return owners
+
+
 def layer_of(path, layers):
     """The layer with the longest name that the path lies in, or None."""
     found = [name for name in layers if str(path).startswith(name + "/")]
@@ -50,20 +61,23 @@ def lines_of(folder):
                 yield path, number, line
 
 
-def check_source(root, layers):
+def check_source(root, layers, owners):
     for path, number, line in lines_of(root / "src"):
         match = INCLUDE.match(line)
-        if not match or match[1] == "<" or match[2].startswith("elmo/"):
+        if not match or match[1] == "<":
             continue
         here = layer_of(path.relative_to(root / "src"), layers)
-        there = layer_of(match[2], layers)
         where = f"{path.relative_to(root)}:{number}"
+        if match[2].startswith("elmo/") and match[2] not in owners:
+            yield f"{where}: {match[2]} belongs to no layer; include the header of the noun that is needed"
+            continue
+        there = owners.get(match[2]) or layer_of(match[2], layers)
         if here is None:
             yield f"{where}: this folder is no layer of CMakeLists.txt"
         elif there is None:
             yield f'{where}: expected an include of the form "layer/file.h", found "{match[2]}"'
         elif there not in layers[here]:
-            yield f"{where}: layer {here} may not include layer {there}"
+            yield f"{where}: layer {here} may not include {match[2]} of layer {there}"
         elif there != here and there.startswith("backend/") and here.startswith("backend/"):
             yield f"{where}: backends never include each other"
 
@@ -75,7 +89,10 @@ def check_program(root):
             yield f'{path.relative_to(root)}:{number}: the program includes elmo/*.h alone, found "{match[2]}"'
 
 
-def check_public(root):
+def check_public(root, owners):
+    for path in sorted((root / "include" / "elmo").iterdir()):
+        if path.name != "elmo.h" and "elmo/" + path.name not in owners:
+            yield f"{path.relative_to(root)}: no elmo_public() of CMakeLists.txt names it"
     for path, number, line in lines_of(root / "include"):
         where = f"{path.relative_to(root)}:{number}"
         match = INCLUDE.match(line)
@@ -87,8 +104,9 @@ def check_public(root):
 
 def main():
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
-    layers = read_layers((root / "CMakeLists.txt").read_text(encoding="utf-8"))
-    problems = [*check_source(root, layers), *check_program(root), *check_public(root)]
+    cmake = (root / "CMakeLists.txt").read_text(encoding="utf-8")
+    layers, owners = read_layers(cmake), read_owners(cmake)
+    problems = [*check_source(root, layers, owners), *check_program(root), *check_public(root, owners)]
     for problem in problems:
         print(problem, file=sys.stderr)
     print(f"Layers: {len(layers)} folders, {len(problems)} problems")

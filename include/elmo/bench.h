@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "elmo/elmo.h"
+#include "elmo/config.h"
+#include "elmo/memory.h"
 
 namespace elmo {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "elmo/config.h"
-#include "elmo/error.h"
+#include "elmo/dataset.h"
 
 namespace elmo {
 
@@ -77,6 +77,9 @@ struct FilterResult {
 // the row's own text (own), and, with `reciprocal`, pairs of a test row and a label whose text is a training
 // row that has the test row's own label.
 FilterResult make_filters(const Config& config, bool own, bool reciprocal);
+
+// Writes the WordNet hypernym data set (XMC repository text layout) from a WordNet dict folder.
+DataSummary make_wordnet(const std::string& wordnet_folder, const Config& config);
 
 struct PaperKeywords {
     std::int64_t papers = 0;                                            // elements of the dump

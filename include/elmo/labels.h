@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <string>
 
-#include "elmo/elmo.h"
+#include "elmo/config.h"
 
 namespace elmo {
 

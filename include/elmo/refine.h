@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "elmo/elmo.h"
+#include "elmo/config.h"
+#include "elmo/memory.h"
 
 namespace elmo {
 

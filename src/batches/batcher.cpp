@@ -1,4 +1,4 @@
-#include "data/batcher.h"
+#include "batches/batcher.h"
 
 #include <fmt/format.h>
 
@@ -7,11 +7,11 @@
 #include <numeric>
 
 #include "base/parallel.h"
-#include "base/philox.h"
-#include "data/permutation.h"
-#include "data/share.h"
-#include "data/streams.h"
+#include "batches/permutation.h"
+#include "batches/share.h"
+#include "batches/streams.h"
 #include "elmo/error.h"
+#include "numerics/philox.h"
 
 namespace elmo {
 

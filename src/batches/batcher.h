@@ -9,7 +9,7 @@
 #include <thread>
 #include <vector>
 
-#include "data/rows.h"
+#include "sources/rows.h"
 
 namespace elmo {
 

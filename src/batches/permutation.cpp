@@ -1,9 +1,9 @@
-#include "data/permutation.h"
+#include "batches/permutation.h"
 
 #include <bit>
 
-#include "base/philox.h"
-#include "data/streams.h"
+#include "batches/streams.h"
+#include "numerics/philox.h"
 
 namespace elmo {
 namespace {

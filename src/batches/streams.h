@@ -1,4 +1,4 @@
-// Streams of addressed noise (base/philox.h) that the data layer takes: 0xda00 to 0xdaff.
+// Streams of addressed noise (numerics/philox.h) that the data layer takes: 0xda00 to 0xdaff.
 #pragma once
 
 #include <cstdint>

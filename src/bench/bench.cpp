@@ -10,14 +10,15 @@
 #include <limits>
 
 #include "base/parallel.h"
-#include "base/philox.h"
 #include "base/text_util.h"
+#include "data/tokenizer_files.h"
+#include "engine/full_length.h"
+#include "engine/precision.h"
+#include "engine/shapes.h"
+#include "engine/step_cost.h"
+#include "numerics/philox.h"
+#include "run/precision_choice.h"
 #include "text/spec.h"
-#include "train/bench_work.h"
-#include "train/plan.h"
-#include "train/precision.h"
-#include "train/shapes.h"
-#include "train/tokenizer_files.h"
 
 namespace elmo {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/cache_file.h"
+#include "cache/cache_file.h"
 
 #include <fmt/format.h>
 #include <sys/stat.h>

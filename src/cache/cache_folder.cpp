@@ -5,7 +5,7 @@
 
 #include <cstdlib>
 
-#include "data/cache_file.h"
+#include "cache/cache_file.h"
 #include "elmo/error.h"
 
 namespace elmo {

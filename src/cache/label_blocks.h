@@ -5,9 +5,9 @@
 #include <filesystem>
 #include <vector>
 
-#include "data/cache_file.h"
-#include "data/ragged_writer.h"
-#include "data/record.h"
+#include "cache/cache_file.h"
+#include "cache/ragged_writer.h"
+#include "sources/record.h"
 
 namespace elmo {
 

@@ -1,4 +1,4 @@
-#include "data/name_table.h"
+#include "cache/name_table.h"
 
 #include <algorithm>
 #include <limits>

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "data/cache_file.h"
-#include "data/rows.h"
+#include "cache/cache_file.h"
+#include "sources/rows.h"
 
 namespace elmo {
 

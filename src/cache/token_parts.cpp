@@ -1,4 +1,4 @@
-#include "data/token_parts.h"
+#include "cache/token_parts.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -11,8 +11,7 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
-#include "data/ragged_writer.h"
-#include "data/token_import.h"
+#include "cache/ragged_writer.h"
 #include "io/atomic_file.h"
 #include "io/file_error.h"
 #include "io/mmap_file.h"

@@ -9,10 +9,16 @@
 #include <string>
 #include <vector>
 
-#include "data/cache_file.h"
+#include "cache/cache_file.h"
 #include "io/output_file.h"
 
 namespace elmo {
+
+// The statistics that a tokens file of the cache carries, section "stats".
+struct TokenStats {
+    std::int64_t replaced_utf8 = 0;
+    std::int64_t cut_rows = 0;  // longer than max_length
+};
 
 struct TokenBlock {
     std::vector<std::int32_t> ids;

@@ -8,9 +8,9 @@
 #include <initializer_list>
 
 #include "base/text_util.h"
-#include "base/weight_grid.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
+#include "numerics/weight_grid.h"
 
 namespace elmo {
 namespace {

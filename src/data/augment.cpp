@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/parallel.h"
-#include "data/ragged_writer.h"
+#include "cache/ragged_writer.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
 

@@ -8,7 +8,7 @@
 
 #include <optional>
 
-#include "data/cache_file.h"
+#include "cache/cache_file.h"
 #include "data/dataset.h"
 #include "elmo/config.h"
 #include "text/tokenizer.h"

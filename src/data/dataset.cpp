@@ -6,14 +6,14 @@
 #include <chrono>
 
 #include "base/log.h"
-#include "base/philox.h"
 #include "base/text_util.h"
+#include "batches/share.h"
+#include "batches/streams.h"
+#include "cache/ragged_writer.h"
 #include "data/label_import.h"
-#include "data/ragged_writer.h"
-#include "data/share.h"
-#include "data/streams.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
+#include "numerics/philox.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

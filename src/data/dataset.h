@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
-#include "data/rows.h"
 #include "elmo/config.h"
-#include "elmo/elmo.h"
+#include "elmo/dataset.h"
+#include "sources/rows.h"
 #include "text/tokenizer.h"
 
 namespace elmo {

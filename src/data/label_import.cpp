@@ -7,14 +7,14 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
-#include "data/block_pipeline.h"
-#include "data/label_blocks.h"
+#include "cache/label_blocks.h"
+#include "cache/ragged_writer.h"
 #include "data/named_labels.h"
-#include "data/npz_matrix.h"
-#include "data/ragged_writer.h"
-#include "data/row_source.h"
-#include "data/sparse_source.h"
 #include "elmo/error.h"
+#include "sources/block_pipeline.h"
+#include "sources/npz_matrix.h"
+#include "sources/row_source.h"
+#include "sources/sparse_source.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
-#include "data/cache_file.h"
-#include "data/layout.h"
+#include "cache/cache_file.h"
 #include "elmo/config.h"
+#include "sources/layout.h"
 
 namespace elmo {
 

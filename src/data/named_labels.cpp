@@ -10,12 +10,12 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
-#include "data/block_pipeline.h"
-#include "data/label_blocks.h"
-#include "data/name_table.h"
-#include "data/row_source.h"
-#include "data/share.h"
+#include "batches/share.h"
+#include "cache/label_blocks.h"
+#include "cache/name_table.h"
 #include "elmo/error.h"
+#include "sources/block_pipeline.h"
+#include "sources/row_source.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -4,10 +4,10 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
-#include "data/block_pipeline.h"
 #include "data/named_labels.h"
-#include "data/row_source.h"
 #include "io/checksum.h"
+#include "sources/block_pipeline.h"
+#include "sources/row_source.h"
 
 namespace elmo {
 

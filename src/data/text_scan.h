@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "data/layout.h"
+#include "sources/layout.h"
 #include "text/tokenizer.h"
 
 namespace elmo {

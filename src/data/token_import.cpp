@@ -9,12 +9,12 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
-#include "data/block_pipeline.h"
+#include "cache/token_parts.h"
 #include "data/named_labels.h"
-#include "data/row_source.h"
-#include "data/sparse_source.h"
-#include "data/token_parts.h"
 #include "elmo/error.h"
+#include "sources/block_pipeline.h"
+#include "sources/row_source.h"
+#include "sources/sparse_source.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

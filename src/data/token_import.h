@@ -8,18 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "data/cache_file.h"
-#include "data/layout.h"
+#include "cache/cache_file.h"
+#include "cache/token_parts.h"
 #include "elmo/config.h"
+#include "sources/layout.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
-
-// The statistics that a tokens file of the cache carries, section "stats".
-struct TokenStats {
-    std::int64_t replaced_utf8 = 0;
-    std::int64_t cut_rows = 0;  // longer than max_length
-};
 
 struct TokenCache {
     std::optional<CacheFile> train, test, validation;  // ragged "tokens" of int32, "stats"

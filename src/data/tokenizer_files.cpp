@@ -1,4 +1,4 @@
-#include "train/tokenizer_files.h"
+#include "data/tokenizer_files.h"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,14 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
-#include "data/cache_file.h"
-#include "data/layout.h"
-#include "data/share.h"
-#include "data/sparse_source.h"
+#include "batches/share.h"
+#include "cache/cache_file.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
+#include "sources/layout.h"
+#include "sources/sparse_source.h"
 #include "text/spec.h"
 
 namespace elmo {

@@ -8,14 +8,14 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
+#include "cache/name_table.h"
 #include "data/dataset.h"
-#include "data/name_table.h"
-#include "data/sparse_source.h"
 #include "data/token_import.h"
 #include "elmo/data.h"
+#include "formats/zip_writer.h"
 #include "io/atomic_folder.h"
 #include "io/output_file.h"
-#include "io/zip_writer.h"
+#include "sources/sparse_source.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

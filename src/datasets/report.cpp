@@ -5,14 +5,16 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "cache/name_table.h"
 #include "data/dataset.h"
-#include "data/name_table.h"
 #include "data/text_scan.h"
+#include "data/tokenizer_files.h"
 #include "elmo/data.h"
-#include "elmo/elmo.h"
+#include "elmo/dataset.h"
+#include "elmo/plan.h"
+#include "engine/precision.h"
 #include "io/checksum.h"
-#include "train/precision.h"
-#include "train/tokenizer_files.h"
+#include "run/precision_choice.h"
 
 namespace elmo {
 namespace {

@@ -1,4 +1,4 @@
-#include "data/wordnet.h"
+#include "datasets/wordnet.h"
 
 #include <fmt/format.h>
 
@@ -13,12 +13,13 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
-#include "data/record.h"
-#include "data/share.h"
+#include "batches/share.h"
+#include "elmo/data.h"
 #include "elmo/error.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/line_reader.h"
+#include "sources/record.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -241,6 +242,14 @@ DataSummary write_wordnet(const fs::path& dict_folder, const fs::path& out_folde
                          with_commas(summary.train_rows), with_commas(summary.test_rows),
                          with_commas(summary.labels), summary.labels_per_row));
     return summary;
+}
+
+DataSummary make_wordnet(const std::string& wordnet_folder, const Config& config) {
+    if (config.out.empty())
+        throw ConfigError("out: expected a folder for the data set, found none; give --out FOLDER");
+    WordnetOptions options;
+    options.overwrite = config.overwrite;
+    return write_wordnet(wordnet_folder, config.out, options);
 }
 
 }  // namespace elmo

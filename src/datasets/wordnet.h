@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 
-#include "elmo/elmo.h"
+#include "elmo/dataset.h"
 
 namespace elmo {
 

@@ -1,16 +1,11 @@
-// elmo plan: the memory of a training run without running it.
+#include "engine/full_length.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <limits>
 
-#include "base/parallel.h"
-#include "elmo/elmo.h"
-#include "train/encoder_folder.h"
-#include "train/plan.h"
-#include "train/precision.h"
-#include "train/run_data.h"
-#include "train/shapes.h"
+#include "engine/shapes.h"
 
 namespace elmo {
 
@@ -35,20 +30,6 @@ RunShape full_length_shape(const Config& config, const EncoderSpec& spec) {
     shape.top_k = std::min(kRankedInTraining, shape.labels);
     shape.table_bytes = 16 * shape.labels;
     return shape;
-}
-
-MemoryReport plan_memory(const Config& given) {
-    program_start_bytes();
-    validate(given);
-    Config config = with_precision(with_shape(given));
-    config.encoder = encoder_folder(config.encoder);
-    set_num_threads(static_cast<int>(config.threads));
-    if (!config.data.empty()) {
-        const RunData data(config, nullptr);
-        return Session(config, data.encoder_spec(), data.shape(kRankedInTraining)).plan();
-    }
-    const EncoderSpec spec = spec_without_data(config);
-    return Session(config, spec, full_length_shape(config, spec)).plan();
 }
 
 }  // namespace elmo

@@ -1,8 +1,8 @@
 // The shape of a run that has no data set: what plan and bench assume.
 #pragma once
 
+#include "engine/session.h"
 #include "model/encoder_spec.h"
-#include "train/session.h"
 
 namespace elmo {
 

@@ -1,39 +1,16 @@
-#include "train/precision.h"
+#include "engine/precision.h"
 
 #include <fmt/format.h>
 
 #include "base/text_util.h"
-#include "elmo/elmo.h"
 #include "model/head.h"
 
 namespace elmo {
-
-PrecisionChoice choose_precision(const Config& config) {
-    if (config.precision != "auto") return {config.precision, ""};
-    const auto chosen = [](const char* precision, const std::string& why) {
-        return PrecisionChoice{precision, fmt::format("precision auto: {}, {}", precision, why)};
-    };
-    if (config.device == "cuda")
-        return chosen(kAuto8Bit, "8 bits a weight: half the memory of bf16 and about its quality");
-    if (config.max_memory.empty()) return chosen("bf16", "as no max_memory asks for less");
-    Config wide = config;
-    wide.precision = "bf16";
-    const std::int64_t needs = plan_memory(wide).total_bytes(), has = parse_bytes(config.max_memory);
-    if (needs <= has) return chosen("bf16", "which fits in max_memory");
-    return chosen(kAuto8Bit, fmt::format("as bf16 would need {}, more than max_memory of {}",
-                                         human_bytes(needs), human_bytes(has)));
-}
 
 std::string choose_head_kahan(const Config& config) {
     if (config.head_kahan != "auto") return config.head_kahan;
     const bool usual_noise = config.head_noise == "auto" || config.head_noise == "shared-steps";
     return config.precision == "e2m5" && usual_noise ? kAutoHeadKahan : "0";
-}
-
-Config with_precision(Config config) {
-    config.precision = choose_precision(config).precision;
-    config.head_kahan = choose_head_kahan(config);
-    return config;
 }
 
 Config with_plain_head(Config config) {

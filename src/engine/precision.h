@@ -1,4 +1,4 @@
-// --precision auto: which storage of the head a machine gets, and what is said about precisions that a
+// What follows from the precision of the head: its compensation, and what is said about precisions that a
 // machine has no instructions for.
 #pragma once
 
@@ -19,15 +19,6 @@ inline constexpr const char* kAuto8Bit = "e2m5";
 inline constexpr const char* kAutoHeadKahan = "0.45%";
 std::string choose_head_kahan(const Config& config);
 
-struct PrecisionChoice {
-    std::string precision;
-    std::string why;  // a line for people; "" where nothing was to be chosen
-};
-// What `auto` stands for: 8 bits on a GPU; on a CPU bf16, or 8 bits where that does not fit in max_memory.
-// Any other precision is itself.
-PrecisionChoice choose_precision(const Config& config);
-// The configuration with both chosen.
-Config with_precision(Config config);
 // The configuration without the modes that a head's step may have besides its precision: compensation, weight
 // dropout, another rounding or noise.
 Config with_plain_head(Config config);

@@ -1,4 +1,4 @@
-#include "train/recompute.h"
+#include "engine/recompute.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/session.h"
+#include "engine/session.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "train/precision.h"
-#include "train/recompute.h"
+#include "engine/precision.h"
+#include "engine/recompute.h"
 
 namespace elmo {
 

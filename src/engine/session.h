@@ -13,7 +13,8 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "elmo/elmo.h"
+#include "elmo/config.h"
+#include "elmo/memory.h"
 #include "model/encoder.h"
 #include "model/head.h"
 #include "model/renee_head.h"

@@ -1,4 +1,4 @@
-#include "train/shapes.h"
+#include "engine/shapes.h"
 
 #include <fmt/format.h>
 

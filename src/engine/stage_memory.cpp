@@ -1,11 +1,11 @@
-#include "train/stage_memory.h"
+#include "engine/stage_memory.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "base/text_util.h"
-#include "train/session.h"
+#include "engine/session.h"
 
 namespace elmo {
 namespace {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "elmo/elmo.h"
+#include "elmo/memory.h"
 
 namespace elmo {
 

@@ -1,4 +1,4 @@
-#include "train/bench_work.h"
+#include "engine/step_cost.h"
 
 namespace elmo {
 namespace {

@@ -1,8 +1,8 @@
 // What a step costs: products and bytes, counted from shapes. The floors of `elmo bench` are made of these.
 #pragma once
 
+#include "engine/session.h"
 #include "model/encoder.h"
-#include "train/session.h"
 
 namespace elmo {
 

@@ -1,4 +1,4 @@
-#include "io/json_array.h"
+#include "formats/json_array.h"
 
 #include <fmt/format.h>
 

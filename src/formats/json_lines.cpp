@@ -1,4 +1,4 @@
-#include "io/json_lines.h"
+#include "formats/json_lines.h"
 
 #include "base/text_util.h"
 #include "io/file_error.h"

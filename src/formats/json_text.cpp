@@ -1,4 +1,4 @@
-#include "io/json_text.h"
+#include "formats/json_text.h"
 
 #include "base/text_util.h"
 #include "io/file_error.h"

@@ -1,4 +1,4 @@
-#include "io/row_store.h"
+#include "formats/row_store.h"
 
 #include <fmt/format.h>
 
@@ -6,8 +6,8 @@
 #include <cassert>
 
 #include "elmo/error.h"
+#include "formats/safetensors_writer.h"
 #include "io/checksum.h"
-#include "io/safetensors_writer.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 #include "tensor/view.h"
 
 namespace elmo {

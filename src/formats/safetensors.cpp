@@ -1,4 +1,4 @@
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 
 #include <algorithm>
 #include <bit>
@@ -8,9 +8,9 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "formats/json_text.h"
+#include "formats/safetensors_header.h"
 #include "io/file_error.h"
-#include "io/json_text.h"
-#include "io/safetensors_header.h"
 
 namespace elmo {
 namespace {

@@ -13,8 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "base/bf16.h"
 #include "io/mmap_file.h"
+#include "numerics/bf16.h"
 #include "tensor/view.h"
 
 namespace elmo {

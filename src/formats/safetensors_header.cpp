@@ -1,11 +1,11 @@
-#include "io/safetensors_header.h"
+#include "formats/safetensors_header.h"
 
 #include <limits>
 #include <nlohmann/json.hpp>
 
 #include "base/text_util.h"
+#include "formats/json_text.h"
 #include "io/file_error.h"
-#include "io/json_text.h"
 
 namespace elmo {
 namespace {

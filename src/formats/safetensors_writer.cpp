@@ -1,13 +1,13 @@
-#include "io/safetensors_writer.h"
+#include "formats/safetensors_writer.h"
 
 #include <algorithm>
 #include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "base/text_util.h"
+#include "formats/json_text.h"
+#include "formats/safetensors.h"
 #include "io/file_error.h"
-#include "io/json_text.h"
-#include "io/safetensors.h"
 
 namespace elmo {
 namespace {

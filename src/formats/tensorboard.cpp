@@ -1,4 +1,4 @@
-#include "io/tensorboard.h"
+#include "formats/tensorboard.h"
 
 #include <unistd.h>
 

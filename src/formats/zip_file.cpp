@@ -1,4 +1,4 @@
-#include "io/zip_file.h"
+#include "formats/zip_file.h"
 
 #include <fmt/format.h>
 #include <zlib.h>

@@ -1,4 +1,4 @@
-#include "io/zip_writer.h"
+#include "formats/zip_writer.h"
 
 #include <zlib.h>
 

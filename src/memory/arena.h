@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "elmo/elmo.h"
+#include "elmo/memory.h"
 #include "tensor/view.h"
 
 namespace elmo {

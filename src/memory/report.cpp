@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/text_util.h"
-#include "elmo/elmo.h"
+#include "elmo/memory.h"
 
 namespace elmo {
 namespace {

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "base/philox.h"
+#include "numerics/philox.h"
 
 namespace elmo {
 namespace {

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "metrics/topk.h"
+#include "tensor/topk.h"
 
 namespace elmo {
 

@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-#include "metrics/topk.h"
+#include "tensor/topk.h"
 
 namespace elmo {
 

@@ -1,4 +1,4 @@
-#include "train/encoder_folder.h"
+#include "model/encoder_folder.h"
 
 #include <fmt/format.h>
 

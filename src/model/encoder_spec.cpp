@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "model/hf_config.h"
@@ -66,6 +67,14 @@ EncoderSpec read_encoder_spec(const fs::path& folder) {
     EncoderSpec spec = parse_model_config(read_file(folder / "config.json"), folder / "config.json");
     spec.weights_folder = folder;
     return spec;
+}
+
+std::int64_t cut_length(const Config& config, const EncoderSpec& spec) {
+    const std::int64_t positions = spec.longest_text();
+    if (positions <= 0 || config.max_length <= positions) return config.max_length;
+    log_info(fmt::format("texts are cut at {} tokens, the encoder's positions, not at max_length {}",
+                         positions, config.max_length));
+    return positions;
 }
 
 }  // namespace elmo

@@ -47,4 +47,7 @@ EncoderSpec make_encoder_spec(const Config& config, std::int64_t vocab);
 // From a saved checkpoint's config.json: shape, pooling and dtype as saved, weights from the folder.
 EncoderSpec read_encoder_spec(const std::filesystem::path& folder);
 
+// max_length cut to what the encoder has positions for, and a line in the log when it is.
+std::int64_t cut_length(const Config& config, const EncoderSpec& spec);
+
 }  // namespace elmo

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include "base/packed_codes.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "model/streams.h"
+#include "numerics/packed_codes.h"
 
 namespace elmo {
 

@@ -14,7 +14,7 @@
 
 #include "backend/backend.h"
 #include "elmo/config.h"
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 #include "model/head_compensation.h"
 
 namespace elmo {

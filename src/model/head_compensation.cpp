@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-#include "base/row_marks.h"
 #include "elmo/error.h"
 #include "model/tensor_transfer.h"
+#include "numerics/row_marks.h"
 
 namespace elmo {
 namespace {

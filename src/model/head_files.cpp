@@ -7,12 +7,12 @@
 #include <cstring>
 #include <map>
 
-#include "base/minifloat.h"
-#include "base/packed_codes.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "model/head.h"
 #include "model/tensor_transfer.h"
+#include "numerics/minifloat.h"
+#include "numerics/packed_codes.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

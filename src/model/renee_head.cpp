@@ -7,8 +7,8 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "io/safetensors.h"
-#include "io/safetensors_writer.h"
+#include "formats/safetensors.h"
+#include "formats/safetensors_writer.h"
 #include "model/tensor_transfer.h"
 
 namespace elmo {

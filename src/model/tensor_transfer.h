@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "backend/backend.h"
-#include "io/safetensors.h"
-#include "io/safetensors_writer.h"
+#include "formats/safetensors.h"
+#include "formats/safetensors_writer.h"
 
 namespace elmo {
 

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "base/bf16.h"
+#include "numerics/bf16.h"
 
 namespace elmo {
 

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "base/philox.h"
+#include "numerics/philox.h"
 
 namespace elmo {
 

@@ -1,5 +1,5 @@
 // Codes of fewer than 8 bits in rows of bytes: code d of a row takes the bits from d * bits on, the lowest
-// bit of a byte first. Unpacked, a code is as base/weight_grid.h has it: the sign in bit 7, exponent and
+// bit of a byte first. Unpacked, a code is as numerics/weight_grid.h has it: the sign in bit 7, exponent and
 // mantissa at the bottom; packed, the sign follows them. Eight codes, a group, are `bits` whole bytes.
 //
 // All of it is constexpr, which lets device code call it too; `bits` is 2 to 8.

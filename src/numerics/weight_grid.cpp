@@ -1,4 +1,4 @@
-#include "base/weight_grid.h"
+#include "numerics/weight_grid.h"
 
 #include <fmt/format.h>
 

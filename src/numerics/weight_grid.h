@@ -92,7 +92,7 @@ constexpr int moved_row_exponent(const WeightGrid& grid, int exponent, bool satu
 }
 
 // x rounded to the grid. Stochastic: the discarded fraction of a unit, taken to 17 bits, plus 2 noise + 1
-// carries or not, as in base/minifloat.h. What lies beyond the largest number (NaN too) becomes it and is
+// carries or not, as in numerics/minifloat.h. What lies beyond the largest number (NaN too) becomes it and is
 // counted.
 constexpr float round_to_grid(const GridRow& row, float x, bool nearest, std::uint32_t noise,
                               std::uint32_t& saturated) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "study/svg.h"
+#include "page/svg.h"
 
 namespace elmo {
 namespace {

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "study/svg.h"
+#include "page/svg.h"
 
 namespace elmo {
 

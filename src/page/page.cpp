@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "study/study.h"
-#include "study/svg.h"
+#include "page/study.h"
+#include "page/svg.h"
 
 namespace elmo {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "study/svg.h"
+#include "page/svg.h"
 
 namespace elmo {
 

@@ -2,13 +2,12 @@
 // study.csv with every digit and to the page rounded; charts are drawn from the same numbers.
 #pragma once
 
-#include <filesystem>
+#include <cstdint>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "elmo/study.h"
-#include "study/chart.h"
+#include "page/chart.h"
 
 namespace elmo {
 
@@ -40,7 +39,6 @@ struct Study {
 struct Provenance {
     std::string command, date, machine, version;
 };
-Provenance provenance_now(const std::string& command);
 
 // A cell with every digit, as JSON, CSV and the page's data-value attributes hold it; "" for nothing.
 std::string exact_text(const Cell& cell);
@@ -52,9 +50,5 @@ std::string table_csv(const Table& table);
 std::string study_page(const Study& study, const Provenance& provenance);
 // The tables in columns, for a terminal.
 std::string study_text(const Study& study);
-
-// Writes study.json, study.csv (further tables: study.NAME.csv) and study.html, each whole or not at all.
-// The folder is created where it is missing.
-StudyFiles write_study(const Study& study, const Provenance& provenance, const std::filesystem::path& folder);
 
 }  // namespace elmo

@@ -1,4 +1,4 @@
-#include "study/svg.h"
+#include "page/svg.h"
 
 #include <fmt/format.h>
 

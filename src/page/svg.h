@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "study/chart.h"
+#include "page/chart.h"
 
 namespace elmo {
 

@@ -5,10 +5,10 @@
 
 #include "base/log.h"
 #include "base/parallel.h"
-#include "elmo/elmo.h"
+#include "elmo/calibrate.h"
 #include "metrics/platt.h"
-#include "train/calibration.h"
-#include "train/scored_run.h"
+#include "rank/scored_run.h"
+#include "run/calibration_file.h"
 
 namespace elmo {
 namespace {

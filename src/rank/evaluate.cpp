@@ -8,13 +8,13 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "data/dataset.h"
-#include "elmo/elmo.h"
+#include "elmo/evaluation.h"
+#include "formats/json_lines.h"
 #include "io/checksum.h"
-#include "io/json_lines.h"
-#include "train/checkpoint.h"
-#include "train/predictions_file.h"
-#include "train/scored_run.h"
-#include "train/scoring.h"
+#include "rank/predictions_file.h"
+#include "rank/scored_run.h"
+#include "rank/scoring.h"
+#include "run/checkpoint.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

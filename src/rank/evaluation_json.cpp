@@ -1,7 +1,7 @@
 // An evaluation as one line of JSON: what `elmo eval --json` prints and what RUN/scores.jsonl keeps.
 #include <nlohmann/json.hpp>
 
-#include "elmo/elmo.h"
+#include "elmo/evaluation.h"
 
 namespace elmo {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/label_list.h"
+#include "rank/label_list.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "train/label_match.h"
+#include "rank/label_match.h"
 
 #include <algorithm>
 #include <numeric>

@@ -13,16 +13,16 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
-#include "elmo/elmo.h"
+#include "elmo/predictor.h"
 #include "elmo/text_reader.h"
+#include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/file_error.h"
 #include "io/folder_lock.h"
-#include "io/json_text.h"
 #include "io/output_file.h"
-#include "train/calibration.h"
-#include "train/checkpoint.h"
+#include "run/calibration_file.h"
+#include "run/checkpoint.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

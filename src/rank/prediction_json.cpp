@@ -2,7 +2,7 @@
 #include <charconv>
 #include <nlohmann/json.hpp>
 
-#include "elmo/elmo.h"
+#include "elmo/predictor.h"
 
 namespace elmo {
 namespace {

@@ -1,12 +1,12 @@
-#include "train/predictions_file.h"
+#include "rank/predictions_file.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "data/record_reader.h"
-#include "data/sparse_matrix.h"
 #include "elmo/error.h"
+#include "sources/record_reader.h"
+#include "sources/sparse_matrix.h"
 
 namespace elmo {
 

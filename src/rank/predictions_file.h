@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "io/atomic_file.h"
-#include "metrics/topk.h"
+#include "tensor/topk.h"
 
 namespace elmo {
 

@@ -9,14 +9,14 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
-#include "elmo/elmo.h"
+#include "elmo/predictor.h"
+#include "engine/session.h"
 #include "metrics/metrics.h"
 #include "metrics/platt.h"
-#include "train/calibration.h"
-#include "train/checkpoint.h"
-#include "train/label_list.h"
-#include "train/run_data.h"
-#include "train/session.h"
+#include "rank/label_list.h"
+#include "run/calibration_file.h"
+#include "run/checkpoint.h"
+#include "run/run_data.h"
 
 namespace elmo {
 namespace {

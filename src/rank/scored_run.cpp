@@ -1,4 +1,4 @@
-#include "train/scored_run.h"
+#include "rank/scored_run.h"
 
 #include <fmt/format.h>
 
@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "train/run_data.h"
+#include "run/run_data.h"
 
 namespace elmo {
 namespace {

@@ -9,10 +9,10 @@
 #include "data/dataset.h"
 #include "elmo/config.h"
 #include "model/encoder_spec.h"
+#include "rank/label_match.h"
+#include "rank/scoring.h"
+#include "run/checkpoint.h"
 #include "text/tokenizer.h"
-#include "train/checkpoint.h"
-#include "train/label_match.h"
-#include "train/scoring.h"
 
 namespace elmo {
 

@@ -1,4 +1,4 @@
-#include "train/scoring.h"
+#include "rank/scoring.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "data/batcher.h"
-#include "elmo/elmo.h"
+#include "batches/batcher.h"
+#include "elmo/evaluation.h"
+#include "engine/session.h"
 #include "metrics/bootstrap.h"
 #include "metrics/conventions.h"
 #include "metrics/frequency_groups.h"
 #include "metrics/metrics.h"
-#include "train/session.h"
 
 namespace elmo {
 

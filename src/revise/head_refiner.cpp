@@ -1,4 +1,4 @@
-#include "train/head_refiner.h"
+#include "revise/head_refiner.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 
 #include "base/log.h"
 #include "elmo/error.h"
+#include "engine/session.h"
 #include "model/head.h"
 #include "model/streams.h"
-#include "train/session.h"
 
 namespace elmo {
 namespace {

@@ -9,11 +9,11 @@
 #include <memory>
 #include <vector>
 
-#include "data/batcher.h"
+#include "batches/batcher.h"
 #include "elmo/config.h"
-#include "io/row_store.h"
+#include "engine/stage_memory.h"
+#include "formats/row_store.h"
 #include "train/schedule.h"
-#include "train/stage_memory.h"
 
 namespace elmo {
 

@@ -10,13 +10,13 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/labels.h"
-#include "io/json_lines.h"
+#include "formats/json_lines.h"
 #include "io/line_reader.h"
-#include "train/label_list.h"
-#include "train/label_match.h"
-#include "train/new_rows.h"
-#include "train/run_data.h"
-#include "train/run_folder.h"
+#include "rank/label_list.h"
+#include "rank/label_match.h"
+#include "revise/new_rows.h"
+#include "run/run_data.h"
+#include "run/run_folder.h"
 
 namespace elmo {
 namespace {

@@ -1,4 +1,4 @@
-#include "train/new_rows.h"
+#include "revise/new_rows.h"
 
 #include <fmt/format.h>
 
@@ -6,7 +6,7 @@
 #include <cmath>
 
 #include "base/log.h"
-#include "data/batcher.h"
+#include "batches/batcher.h"
 #include "train/schedule.h"
 
 namespace elmo {

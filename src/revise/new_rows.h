@@ -16,9 +16,9 @@
 
 #include "data/dataset.h"
 #include "elmo/labels.h"
+#include "engine/session.h"
+#include "run/checkpoint.h"
 #include "text/tokenizer.h"
-#include "train/checkpoint.h"
-#include "train/session.h"
 
 namespace elmo {
 

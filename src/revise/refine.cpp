@@ -10,14 +10,14 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "engine/precision.h"
+#include "formats/json_lines.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
-#include "io/json_lines.h"
-#include "train/head_refiner.h"
-#include "train/precision.h"
-#include "train/run_data.h"
-#include "train/run_folder.h"
-#include "train/text_vectors.h"
+#include "revise/head_refiner.h"
+#include "revise/text_vectors.h"
+#include "run/run_data.h"
+#include "run/run_folder.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

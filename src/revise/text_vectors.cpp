@@ -1,9 +1,9 @@
-#include "train/text_vectors.h"
+#include "revise/text_vectors.h"
 
 #include <algorithm>
 
 #include "base/log.h"
-#include "train/session.h"
+#include "engine/session.h"
 
 namespace elmo {
 

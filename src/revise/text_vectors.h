@@ -5,11 +5,11 @@
 #include <atomic>
 #include <memory>
 
-#include "data/batcher.h"
+#include "batches/batcher.h"
 #include "elmo/config.h"
-#include "io/row_store.h"
+#include "engine/stage_memory.h"
+#include "formats/row_store.h"
 #include "model/encoder.h"
-#include "train/stage_memory.h"
 
 namespace elmo {
 

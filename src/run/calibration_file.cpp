@@ -1,4 +1,4 @@
-#include "train/calibration.h"
+#include "run/calibration_file.h"
 
 #include <fmt/format.h>
 
@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
-#include "io/json_text.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "elmo/elmo.h"
+#include "elmo/run.h"
 
 namespace elmo {
 

@@ -1,4 +1,4 @@
-#include "train/checkpoint.h"
+#include "run/checkpoint.h"
 
 #include <fmt/format.h>
 
@@ -7,14 +7,14 @@
 #include <type_traits>
 
 #include "base/text_util.h"
+#include "data/tokenizer_files.h"
 #include "elmo/error.h"
+#include "formats/json_text.h"
+#include "formats/safetensors.h"
+#include "formats/safetensors_writer.h"
 #include "io/atomic_file.h"
 #include "io/atomic_folder.h"
-#include "io/json_text.h"
-#include "io/safetensors.h"
-#include "io/safetensors_writer.h"
-#include "train/manifest.h"
-#include "train/tokenizer_files.h"
+#include "run/manifest.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -2,10 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #include "data/dataset.h"
-#include "elmo/elmo.h"
+#include "elmo/run.h"
 #include "model/encoder_spec.h"
-#include "train/calibration.h"
-#include "train/checkpoint.h"
+#include "run/calibration_file.h"
+#include "run/checkpoint.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

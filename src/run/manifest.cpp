@@ -1,4 +1,4 @@
-#include "train/manifest.h"
+#include "run/manifest.h"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text_util.h"
-#include "elmo/elmo.h"
+#include "elmo/version.h"
+#include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
-#include "io/json_text.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

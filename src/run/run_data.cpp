@@ -1,4 +1,4 @@
-#include "train/run_data.h"
+#include "run/run_data.h"
 
 #include <fmt/format.h>
 
@@ -8,9 +8,9 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
+#include "data/tokenizer_files.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
-#include "train/tokenizer_files.h"
 
 namespace elmo {
 namespace {
@@ -28,14 +28,6 @@ std::int64_t steps_of(const Config& config, std::int64_t steps_per_epoch) {
 }
 
 }  // namespace
-
-std::int64_t cut_length(const Config& config, const EncoderSpec& spec) {
-    const std::int64_t positions = spec.longest_text();
-    if (positions <= 0 || config.max_length <= positions) return config.max_length;
-    log_info(fmt::format("texts are cut at {} tokens, the encoder's positions, not at max_length {}",
-                         positions, config.max_length));
-    return positions;
-}
 
 RunData::RunData(Config config, const Checkpoint* checkpoint) : config_(std::move(config)) {
     if (config_.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");

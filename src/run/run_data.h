@@ -6,20 +6,16 @@
 #include <optional>
 #include <string>
 
+#include "batches/batcher.h"
 #include "data/augment.h"
-#include "data/batcher.h"
 #include "data/dataset.h"
 #include "elmo/config.h"
+#include "engine/session.h"
 #include "model/encoder_spec.h"
+#include "run/checkpoint.h"
 #include "text/tokenizer.h"
-#include "train/checkpoint.h"
-#include "train/scoring.h"
-#include "train/session.h"
 
 namespace elmo {
-
-// max_length cut to what the encoder has positions for, said once when it is.
-std::int64_t cut_length(const Config& config, const EncoderSpec& spec);
 
 // Of the label names in order; "" where there are none.
 std::string names_hash(const Dataset& dataset);

@@ -8,7 +8,7 @@
 
 #include "elmo/config.h"
 #include "io/folder_lock.h"
-#include "train/checkpoint.h"
+#include "run/checkpoint.h"
 
 namespace elmo {
 

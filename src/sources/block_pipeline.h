@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "base/parallel.h"
-#include "data/record_reader.h"
+#include "sources/record_reader.h"
 
 namespace elmo {
 

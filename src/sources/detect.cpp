@@ -1,4 +1,4 @@
-#include "data/detect.h"
+#include "sources/detect.h"
 
 #include <fmt/format.h>
 

@@ -3,7 +3,7 @@
 
 #include <filesystem>
 
-#include "data/layout.h"
+#include "sources/layout.h"
 
 namespace elmo {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "data/record.h"
+#include "sources/record.h"
 
 namespace elmo {
 

@@ -1,4 +1,4 @@
-#include "data/label_fields.h"
+#include "sources/label_fields.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "data/record.h"
+#include "sources/record.h"
 
 namespace elmo {
 

@@ -1,4 +1,4 @@
-#include "data/layout.h"
+#include "sources/layout.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "base/text_util.h"
-#include "data/detect.h"
-#include "data/label_fields.h"
 #include "elmo/error.h"
+#include "sources/detect.h"
+#include "sources/label_fields.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

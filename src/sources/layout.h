@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "data/rows.h"
 #include "elmo/config.h"
+#include "sources/rows.h"
 
 namespace elmo {
 

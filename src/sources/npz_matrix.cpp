@@ -1,4 +1,4 @@
-#include "data/npz_matrix.h"
+#include "sources/npz_matrix.h"
 
 #include <fmt/format.h>
 

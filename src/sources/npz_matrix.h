@@ -8,9 +8,9 @@
 #include <functional>
 #include <string>
 
-#include "data/record.h"
-#include "data/sparse_matrix.h"
-#include "io/zip_file.h"
+#include "formats/zip_file.h"
+#include "sources/record.h"
+#include "sources/sparse_matrix.h"
 
 namespace elmo {
 

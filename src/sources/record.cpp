@@ -1,4 +1,4 @@
-#include "data/record.h"
+#include "sources/record.h"
 
 #include <fmt/format.h>
 #include <simdjson.h>

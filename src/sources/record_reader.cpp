@@ -1,4 +1,4 @@
-#include "data/record_reader.h"
+#include "sources/record_reader.h"
 
 #include <fmt/format.h>
 

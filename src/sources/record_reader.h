@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "data/record.h"
 #include "io/line_reader.h"
+#include "sources/record.h"
 
 namespace elmo {
 

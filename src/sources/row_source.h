@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "data/layout.h"
-#include "data/record_reader.h"
+#include "sources/layout.h"
+#include "sources/record_reader.h"
 
 namespace elmo {
 

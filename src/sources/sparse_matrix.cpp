@@ -1,4 +1,4 @@
-#include "data/sparse_matrix.h"
+#include "sources/sparse_matrix.h"
 
 #include <fmt/format.h>
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "data/record.h"
+#include "sources/record.h"
 
 namespace elmo {
 

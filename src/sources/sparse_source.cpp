@@ -1,4 +1,4 @@
-#include "data/sparse_source.h"
+#include "sources/sparse_source.h"
 
 #include <fmt/format.h>
 
@@ -9,9 +9,9 @@
 #include <numeric>
 
 #include "base/text_util.h"
-#include "data/block_pipeline.h"
-#include "data/detect.h"
 #include "elmo/error.h"
+#include "sources/block_pipeline.h"
+#include "sources/detect.h"
 
 namespace elmo {
 namespace {

@@ -11,8 +11,8 @@
 #include <filesystem>
 #include <vector>
 
-#include "data/row_source.h"
-#include "data/sparse_matrix.h"
+#include "sources/row_source.h"
+#include "sources/sparse_matrix.h"
 
 namespace elmo {
 

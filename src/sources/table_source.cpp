@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "base/text_util.h"
-#include "data/label_fields.h"
-#include "data/row_source.h"
 #include "elmo/error.h"
+#include "sources/label_fields.h"
+#include "sources/row_source.h"
 
 namespace elmo {
 namespace {

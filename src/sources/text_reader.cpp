@@ -3,11 +3,11 @@
 #include <filesystem>
 #include <optional>
 
-#include "data/detect.h"
-#include "data/json_rows.h"
-#include "data/label_fields.h"
-#include "data/row_source.h"
 #include "io/line_reader.h"
+#include "sources/detect.h"
+#include "sources/json_rows.h"
+#include "sources/label_fields.h"
+#include "sources/row_source.h"
 
 namespace elmo {
 namespace {

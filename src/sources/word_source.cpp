@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string_view>
 
-#include "data/label_fields.h"
-#include "data/row_source.h"
 #include "elmo/error.h"
+#include "sources/label_fields.h"
+#include "sources/row_source.h"
 
 namespace elmo {
 namespace {

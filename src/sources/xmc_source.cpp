@@ -1,9 +1,9 @@
 // The XMC repository text layout: texts a line each, labels in a sparse matrix beside them.
 #include <fmt/format.h>
 
-#include "data/row_source.h"
-#include "data/sparse_matrix.h"
 #include "elmo/error.h"
+#include "sources/row_source.h"
+#include "sources/sparse_matrix.h"
 
 namespace elmo {
 namespace {

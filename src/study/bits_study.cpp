@@ -11,13 +11,14 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
-#include "elmo/elmo.h"
 #include "elmo/error.h"
+#include "elmo/evaluation.h"
 #include "elmo/messages.h"
+#include "elmo/train.h"
+#include "formats/json_text.h"
 #include "io/atomic_file.h"
-#include "io/json_text.h"
+#include "run/checkpoint.h"
 #include "study/engines.h"
-#include "train/checkpoint.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -2,7 +2,8 @@
 // It may keep its own files (runs of its cells) in request.config.out, and returns what is to be shown.
 #pragma once
 
-#include "study/study.h"
+#include "elmo/study.h"
+#include "page/study.h"
 
 namespace elmo {
 

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/bf16.h"
-#include "base/minifloat.h"
 #include "elmo/error.h"
+#include "numerics/bf16.h"
+#include "numerics/minifloat.h"
 
 namespace elmo {
 namespace {

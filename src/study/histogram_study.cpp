@@ -7,11 +7,12 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "engine/precision.h"
+#include "model/encoder_folder.h"
 #include "model/head.h"
+#include "run/precision_choice.h"
 #include "study/engines.h"
 #include "study/head_probe.h"
-#include "train/encoder_folder.h"
-#include "train/precision.h"
 
 namespace elmo {
 namespace {

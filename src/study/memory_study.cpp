@@ -9,8 +9,9 @@
 #include "elmo/bench.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
+#include "engine/precision.h"
+#include "run/precision_choice.h"
 #include "study/engines.h"
-#include "train/precision.h"
 
 namespace elmo {
 namespace {

@@ -6,8 +6,8 @@
 #include <fstream>
 #include <thread>
 
-#include "elmo/elmo.h"
-#include "study/study.h"
+#include "elmo/version.h"
+#include "study/study_files.h"
 
 namespace elmo {
 namespace {

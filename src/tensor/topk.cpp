@@ -1,4 +1,4 @@
-#include "metrics/topk.h"
+#include "tensor/topk.h"
 
 #include <algorithm>
 

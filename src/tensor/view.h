@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "base/bf16.h"
+#include "numerics/bf16.h"
 
 namespace elmo {
 

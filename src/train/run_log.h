@@ -8,9 +8,9 @@
 #include <string>
 
 #include "base/log.h"
-#include "elmo/elmo.h"
-#include "io/json_lines.h"
-#include "io/tensorboard.h"
+#include "elmo/evaluation.h"
+#include "formats/json_lines.h"
+#include "formats/tensorboard.h"
 #include "train/step_meter.h"
 
 namespace elmo {

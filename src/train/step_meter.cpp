@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "train/bench_work.h"
+#include "engine/step_cost.h"
 
 namespace elmo {
 

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "data/batcher.h"
-#include "train/session.h"
+#include "batches/batcher.h"
+#include "engine/session.h"
 
 namespace elmo {
 

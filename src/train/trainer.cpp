@@ -9,10 +9,11 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
-#include "train/encoder_folder.h"
-#include "train/plan.h"
-#include "train/precision.h"
-#include "train/scoring.h"
+#include "engine/full_length.h"
+#include "engine/precision.h"
+#include "model/encoder_folder.h"
+#include "rank/scoring.h"
+#include "run/precision_choice.h"
 
 namespace elmo {
 namespace {

@@ -8,13 +8,13 @@
 #include <string>
 #include <vector>
 
-#include "elmo/elmo.h"
-#include "train/checkpoint.h"
-#include "train/run_data.h"
-#include "train/run_folder.h"
+#include "elmo/train.h"
+#include "engine/session.h"
+#include "run/checkpoint.h"
+#include "run/run_data.h"
+#include "run/run_folder.h"
 #include "train/run_log.h"
 #include "train/schedule.h"
-#include "train/session.h"
 #include "train/step_meter.h"
 
 namespace elmo {

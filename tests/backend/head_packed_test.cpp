@@ -2,8 +2,8 @@
 // BF16 on the same backend, every bit, in any chunks; and the reference's packed weights are theirs too.
 #include <cstring>
 
-#include "base/packed_codes.h"
 #include "head_harness.h"
+#include "numerics/packed_codes.h"
 
 namespace elmo::testing_ops {
 namespace {

@@ -1,7 +1,7 @@
 // Copies, casts and first weights of the tested backend.
 #include <limits>
 
-#include "base/normal.h"
+#include "numerics/normal.h"
 #include "op_harness.h"
 
 namespace elmo::testing_ops {

@@ -167,7 +167,8 @@ TEST_F(Layers, EveryBreachIsSeen) {
     const TempFolder folder;
     folder.write("CMakeLists.txt",
                  "elmo_layer(base fmt::fmt)\nelmo_layer(io elmo_base)\nelmo_layer(backend elmo_base)\n"
-                 "elmo_layer(backend/cpu elmo_backend)\nelmo_layer(backend/reference elmo_backend)\n");
+                 "elmo_layer(backend/cpu elmo_backend)\nelmo_layer(backend/reference elmo_backend)\n"
+                 "elmo_public(base error.h x.h)\nelmo_public(io file.h)\n");
     folder.write("src/io/a.cpp", "#include \"base/b.h\"\n#include \"io/a.h\"\n#include \"elmo/error.h\"\n");
     folder.write("src/backend/cpu/a.cpp", "#include \"backend/ops/head.h\"\n#include <vector>\n");
     folder.write("apps/elmo/main.cpp", "#include \"elmo/elmo.h\"\n#include \"help.h\"\n");
@@ -175,7 +176,12 @@ TEST_F(Layers, EveryBreachIsSeen) {
     folder.write("include/elmo/elmo.h", "#pragma once\n#include <string>\n");
     EXPECT_EQ(check(folder.text()).status, 0) << check(folder.text()).err;
     const std::vector<std::tuple<std::string, std::string, std::string>> breaches = {
-        {"src/base/x.h", "#include \"io/a.h\"\n", "src/base/x.h:1: layer base may not include layer io"},
+        {"src/base/x.h", "#include \"io/a.h\"\n",
+         "src/base/x.h:1: layer base may not include io/a.h of layer io"},
+        {"src/base/x.h", "#include \"elmo/file.h\"\n",
+         "src/base/x.h:1: layer base may not include elmo/file.h of layer io"},
+        {"src/io/x.h", "#include \"elmo/elmo.h\"\n", "src/io/x.h:1: elmo/elmo.h belongs to no layer"},
+        {"include/elmo/other.h", "#pragma once\n", "include/elmo/other.h: no elmo_public()"},
         {"src/backend/cpu/x.h", "\n#include \"backend/reference/a.h\"\n",
          "src/backend/cpu/x.h:2: layer backend/cpu may"},
         {"src/io/x.h", "#include \"a.h\"\n", "src/io/x.h:1: expected an include of the form"},

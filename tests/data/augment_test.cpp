@@ -3,7 +3,7 @@
 
 #include <set>
 
-#include "data/batcher.h"
+#include "batches/batcher.h"
 #include "data/test_folder.h"
 
 namespace elmo {

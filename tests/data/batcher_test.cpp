@@ -1,5 +1,5 @@
 // Batches: content, order, limits, sorted positives, prefetching.
-#include "data/batcher.h"
+#include "batches/batcher.h"
 
 #include <gtest/gtest.h>
 

@@ -2,12 +2,12 @@
 #include <gtest/gtest.h>
 #include <zstd.h>
 
-#include "data/detect.h"
-#include "data/npz_matrix.h"
-#include "data/sparse_source.h"
 #include "data/test_folder.h"
 #include "data/test_zip.h"
 #include "data/token_import.h"
+#include "sources/detect.h"
+#include "sources/npz_matrix.h"
+#include "sources/sparse_source.h"
 
 namespace elmo {
 namespace {

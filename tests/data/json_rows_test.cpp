@@ -1,5 +1,5 @@
 // JSON lines: keys, joined texts, labels by number and by name, and bad lines.
-#include "data/json_rows.h"
+#include "sources/json_rows.h"
 
 #include <gtest/gtest.h>
 

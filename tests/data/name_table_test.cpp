@@ -1,5 +1,5 @@
 // Names and numbers: many, long, empty, and in order.
-#include "data/name_table.h"
+#include "cache/name_table.h"
 
 #include <gtest/gtest.h>
 

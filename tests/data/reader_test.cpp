@@ -1,10 +1,10 @@
 // Records, fields and layouts: awkward files of every format, read through the whole label import.
 #include <gtest/gtest.h>
 
-#include "data/label_fields.h"
-#include "data/record_reader.h"
 #include "data/test_folder.h"
 #include "data/token_import.h"
+#include "sources/label_fields.h"
+#include "sources/record_reader.h"
 
 namespace elmo {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "data/test_folder.h"
 #include "data/token_import.h"
-#include "data/wordnet.h"
+#include "datasets/wordnet.h"
 
 namespace elmo {
 namespace {

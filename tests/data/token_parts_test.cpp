@@ -1,10 +1,10 @@
 // An import that was interrupted continues and ends in the same file.
-#include "data/token_parts.h"
+#include "cache/token_parts.h"
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "data/ragged_writer.h"
+#include "cache/ragged_writer.h"
 #include "data/test_folder.h"
 #include "data/token_import.h"
 

@@ -1,6 +1,6 @@
 // A small dictionary with every trait of WordNet's files that matters: hypernym instances, two parents, a
 // cycle, examples in the gloss, other pointers.
-#include "data/wordnet.h"
+#include "datasets/wordnet.h"
 
 #include <gtest/gtest.h>
 

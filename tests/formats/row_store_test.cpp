@@ -1,5 +1,5 @@
 // Rows that are written in pieces, found again after an interruption, and refused when they are not whole.
-#include "io/row_store.h"
+#include "formats/row_store.h"
 
 #include <gtest/gtest.h>
 

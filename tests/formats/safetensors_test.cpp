@@ -1,12 +1,12 @@
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <vector>
 
-#include "io/safetensors_writer.h"
-#include "temp_folder.h"
+#include "formats/safetensors_writer.h"
+#include "io/temp_folder.h"
 
 namespace elmo {
 namespace {

@@ -1,9 +1,9 @@
-#include "io/tensorboard.h"
+#include "formats/tensorboard.h"
 
 #include <cstring>
 #include <vector>
 
-#include "temp_folder.h"
+#include "io/temp_folder.h"
 
 namespace elmo {
 namespace {

@@ -11,11 +11,11 @@
 #include <functional>
 #include <random>
 
+#include "formats/json_lines.h"
 #include "io/atomic_file.h"
 #include "io/atomic_folder.h"
-#include "io/json_lines.h"
+#include "io/temp_folder.h"
 #include "io/temporary.h"
-#include "temp_folder.h"
 
 namespace elmo {
 namespace {

@@ -1,6 +1,6 @@
 #include "io/checksum.h"
 
-#include "temp_folder.h"
+#include "io/temp_folder.h"
 
 namespace elmo {
 namespace {

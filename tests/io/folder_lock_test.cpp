@@ -8,7 +8,7 @@
 #include <optional>
 
 #include "elmo/error.h"
-#include "temp_folder.h"
+#include "io/temp_folder.h"
 
 namespace elmo {
 namespace {

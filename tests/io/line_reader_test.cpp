@@ -5,7 +5,7 @@
 
 #include <vector>
 
-#include "temp_folder.h"
+#include "io/temp_folder.h"
 
 namespace elmo {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "temp_folder.h"
+#include "io/temp_folder.h"
 
 namespace elmo {
 namespace {

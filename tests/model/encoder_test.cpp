@@ -4,8 +4,8 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "formats/safetensors_writer.h"
 #include "harness.h"
-#include "io/safetensors_writer.h"
 
 namespace elmo {
 namespace {

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 #include "model/encoder.h"
 #include "model/head.h"
 #include "tested_device.h"

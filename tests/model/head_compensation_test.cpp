@@ -1,7 +1,7 @@
 // The head's compensation: its file, what is refused, and that a head steps with what was loaded.
 #include "elmo/error.h"
+#include "formats/safetensors_writer.h"
 #include "harness.h"
-#include "io/safetensors_writer.h"
 
 namespace elmo {
 namespace {

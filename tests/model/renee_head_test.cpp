@@ -4,8 +4,8 @@
 #include <limits>
 
 #include "elmo/error.h"
+#include "formats/safetensors_writer.h"
 #include "harness.h"
-#include "io/safetensors_writer.h"
 #include "io/temp_folder.h"
 
 namespace elmo {

@@ -1,5 +1,5 @@
 // The storage formats: tables from an independent formula, rounding to nearest and stochastically.
-#include "base/minifloat.h"
+#include "numerics/minifloat.h"
 
 #include <gtest/gtest.h>
 
@@ -10,7 +10,7 @@
 #include <random>
 #include <vector>
 
-#include "base/philox.h"
+#include "numerics/philox.h"
 
 namespace elmo {
 namespace {

@@ -1,5 +1,5 @@
 // Packed codes: where each bit lies, that all codes come back, and that neighbours stay.
-#include "base/packed_codes.h"
+#include "numerics/packed_codes.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Addressed noise: Random123's known answers, the layout of an address, and the normal deviates made of it.
-#include "base/philox.h"
+#include "numerics/philox.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "base/normal.h"
+#include "numerics/normal.h"
 
 namespace elmo {
 namespace {

@@ -1,5 +1,5 @@
 // The kinds of rounding noise: each uniform at every address, and hanging together as it says.
-#include "base/rounding_noise.h"
+#include "numerics/rounding_noise.h"
 
 #include <gtest/gtest.h>
 

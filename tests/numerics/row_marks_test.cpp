@@ -1,5 +1,5 @@
 // Marks of rows against a list of them.
-#include "base/row_marks.h"
+#include "numerics/row_marks.h"
 
 #include <gtest/gtest.h>
 

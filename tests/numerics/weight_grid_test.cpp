@@ -1,5 +1,5 @@
 // Grids of any format against their numbers listed one by one, and against the 8-bit formats and BF16.
-#include "base/weight_grid.h"
+#include "numerics/weight_grid.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <random>
 #include <vector>
 
-#include "base/bf16.h"
-#include "base/minifloat.h"
 #include "elmo/error.h"
+#include "numerics/bf16.h"
+#include "numerics/minifloat.h"
 
 namespace elmo {
 namespace {

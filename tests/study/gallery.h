@@ -4,7 +4,7 @@
 #include <cmath>
 #include <limits>
 
-#include "study/study.h"
+#include "page/study.h"
 
 namespace elmo {
 

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "base/minifloat.h"
 #include "elmo/messages.h"
 #include "elmo/study.h"
+#include "numerics/minifloat.h"
 #include "study/head_probe.h"
 #include "train/tiny_data.h"
 

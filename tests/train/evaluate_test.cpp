@@ -8,7 +8,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
-#include "train/scoring.h"
+#include "rank/scoring.h"
 #include "train/tiny_data.h"
 
 namespace elmo {

@@ -8,9 +8,9 @@
 #include "elmo/elmo.h"
 #include "elmo/labels.h"
 #include "elmo/messages.h"
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
+#include "run/checkpoint.h"
 #include "tested_device.h"
-#include "train/checkpoint.h"
 #include "train/killed_run.h"
 #include "train/tiny_data.h"
 

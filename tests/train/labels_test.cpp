@@ -9,7 +9,7 @@
 #include "elmo/labels.h"
 #include "elmo/messages.h"
 #include "model/head.h"
-#include "train/label_match.h"
+#include "rank/label_match.h"
 #include "train/tiny_data.h"
 
 namespace elmo {

@@ -8,8 +8,8 @@
 
 #include "base/text_util.h"
 #include "elmo/elmo.h"
-#include "train/session.h"
-#include "train/shapes.h"
+#include "engine/session.h"
+#include "engine/shapes.h"
 #include "train/tiny_data.h"
 
 namespace elmo {

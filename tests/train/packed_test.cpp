@@ -9,7 +9,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
-#include "io/safetensors.h"
+#include "formats/safetensors.h"
 #include "model/head.h"
 #include "tested_device.h"
 #include "train/tiny_data.h"

@@ -1,11 +1,11 @@
 // --precision auto: what is picked, that it is said, and that the run keeps it.
-#include "train/precision.h"
+#include "engine/precision.h"
 
 #include <gtest/gtest.h>
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
-#include "train/checkpoint.h"
+#include "run/checkpoint.h"
 #include "train/tiny_data.h"
 
 namespace elmo {

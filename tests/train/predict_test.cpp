@@ -8,8 +8,8 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "io/folder_lock.h"
-#include "train/calibration.h"
-#include "train/label_list.h"
+#include "rank/label_list.h"
+#include "run/calibration_file.h"
 #include "train/tiny_data.h"
 
 namespace elmo {

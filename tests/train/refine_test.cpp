@@ -6,14 +6,14 @@
 #include <cstring>
 #include <numeric>
 
-#include "data/batcher.h"
+#include "batches/batcher.h"
 #include "elmo/messages.h"
+#include "engine/session.h"
 #include "model/streams.h"
+#include "run/run_data.h"
 #include "tested_device.h"
 #include "train/killed_run.h"
-#include "train/run_data.h"
 #include "train/schedule.h"
-#include "train/session.h"
 #include "train/tiny_data.h"
 
 namespace elmo {

@@ -8,8 +8,8 @@
 #include "elmo/bench.h"
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "run/checkpoint.h"
 #include "tested_device.h"
-#include "train/checkpoint.h"
 #include "train/killed_run.h"
 #include "train/tiny_data.h"
 

@@ -8,9 +8,9 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "io/folder_lock.h"
-#include "train/checkpoint.h"
+#include "run/checkpoint.h"
+#include "run/manifest.h"
 #include "train/killed_run.h"
-#include "train/manifest.h"
 #include "train/tiny_data.h"
 
 namespace elmo {

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "base/bf16.h"
-#include "base/minifloat.h"
+#include "numerics/bf16.h"
+#include "numerics/minifloat.h"
 #include "tensor/view.h"
 
 namespace elmo::cpu {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "base/bf16.h"
+#include "numerics/bf16.h"
 
 namespace elmo::cpu {
 

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "base/bf16.h"
-#include "base/minifloat.h"
-#include "base/weight_grid.h"
+#include "numerics/bf16.h"
+#include "numerics/minifloat.h"
+#include "numerics/weight_grid.h"
 
 namespace elmo::cpu {
 

@@ -1,10 +1,10 @@
-// Addressed noise a row at a time, vectorised; bit for bit the scalar definition of base/philox.h.
+// Addressed noise a row at a time, vectorised; bit for bit the scalar definition of numerics/philox.h.
 #pragma once
 
 #include <cstdint>
 
-#include "base/philox.h"
-#include "base/rounding_noise.h"
+#include "numerics/philox.h"
+#include "numerics/rounding_noise.h"
 
 namespace elmo::cpu {
 

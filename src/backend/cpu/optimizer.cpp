@@ -9,8 +9,8 @@
 #include "backend/cpu/noise.h"
 #include "backend/cpu/rounding.h"
 #include "backend/cpu/scratch.h"
-#include "base/normal.h"
 #include "base/parallel.h"
+#include "numerics/normal.h"
 
 namespace elmo::cpu {
 namespace {

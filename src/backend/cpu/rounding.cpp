@@ -4,7 +4,7 @@
 #include <bit>
 
 #include "backend/cpu/clones.h"
-#include "base/packed_codes.h"
+#include "numerics/packed_codes.h"
 
 namespace elmo::cpu {
 namespace {

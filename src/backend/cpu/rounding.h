@@ -1,11 +1,11 @@
-// Stochastic rounding of whole rows, vectorised; bit for bit the scalar definitions of base/minifloat.h.
+// Stochastic rounding of whole rows, vectorised; bit for bit the scalar definitions of numerics/minifloat.h.
 #pragma once
 
 #include <cstdint>
 
-#include "base/bf16.h"
-#include "base/minifloat.h"
-#include "base/weight_grid.h"
+#include "numerics/bf16.h"
+#include "numerics/minifloat.h"
+#include "numerics/weight_grid.h"
 
 namespace elmo::cpu {
 

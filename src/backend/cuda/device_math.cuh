@@ -1,5 +1,5 @@
 // Device-side arithmetic that the contracts fix to the bit: loads and stores of the storage formats,
-// stochastic rounding, addressed noise. Functions here equal their host twins in src/base/.
+// stochastic rounding, addressed noise. Functions here equal their host twins in src/numerics/.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "backend/ops/common.h"
-#include "base/philox.h"
+#include "numerics/philox.h"
 
 namespace elmo::cuda {
 
@@ -204,8 +204,8 @@ struct E2M5 {
 };
 inline constexpr int kMiniBias = 7;
 
-// base/minifloat.h's round_minifloat: the discarded fraction, taken to 17 bits, plus carry17 carries or not.
-// In units of 2^-17 of the spacing the number is its FP32 bits shifted (normal) or a fixed-point number
+// numerics/minifloat.h's round_minifloat: the discarded fraction, taken to 17 bits, plus carry17 carries or
+// not. In units of 2^-17 of the spacing the number is its FP32 bits shifted (normal) or a fixed-point number
 // (subnormal); both count on from one another, as the codes do.
 template <class F>
 __device__ __forceinline__ std::uint32_t stochastic_code(float x, std::uint32_t noise,

@@ -5,7 +5,7 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/fp8_cast.h"
 #include "backend/cuda/launch.cuh"
-#include "base/minifloat.h"
+#include "numerics/minifloat.h"
 
 namespace elmo::cuda {
 namespace {

@@ -5,10 +5,10 @@
 #include <cstdint>
 
 #include "backend/cuda/device_math.cuh"
-#include "base/philox.h"
-#include "base/rounding_noise.h"
-#include "base/row_marks.h"
-#include "base/weight_grid.h"
+#include "numerics/philox.h"
+#include "numerics/rounding_noise.h"
+#include "numerics/row_marks.h"
+#include "numerics/weight_grid.h"
 
 namespace elmo::cuda {
 

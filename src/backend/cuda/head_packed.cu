@@ -6,7 +6,7 @@
 #include "backend/cuda/device_math.cuh"
 #include "backend/cuda/head_args.h"
 #include "backend/cuda/launch.cuh"
-#include "base/packed_codes.h"
+#include "numerics/packed_codes.h"
 
 namespace elmo::cuda {
 namespace {

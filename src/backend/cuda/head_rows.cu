@@ -3,8 +3,8 @@
 #include "backend/cuda/check.h"
 #include "backend/cuda/head_storage.cuh"
 #include "backend/cuda/launch.cuh"
-#include "base/normal.h"
 #include "elmo/error.h"
+#include "numerics/normal.h"
 
 namespace elmo::cuda {
 namespace {

@@ -6,8 +6,8 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/head_rows.h"
 #include "backend/cuda/launch.cuh"
-#include "base/normal.h"
 #include "elmo/error.h"
+#include "numerics/normal.h"
 
 namespace elmo::cuda {
 namespace {

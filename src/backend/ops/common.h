@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "base/philox.h"
+#include "numerics/philox.h"
 #include "tensor/view.h"
 
 namespace elmo {

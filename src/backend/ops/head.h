@@ -4,10 +4,10 @@
 #include <vector>
 
 #include "backend/ops/common.h"
-#include "base/rounding_noise.h"
-#include "base/row_marks.h"
-#include "base/weight_grid.h"
-#include "metrics/topk.h"
+#include "numerics/rounding_noise.h"
+#include "numerics/row_marks.h"
+#include "numerics/weight_grid.h"
+#include "tensor/topk.h"
 
 namespace elmo {
 

@@ -13,10 +13,11 @@ enum class Activation { kNone, kGelu };  // exact GELU (erf)
 //
 // FP8 products, where amax is given: each operand of a product is rounded to an 8-bit grid before it, x and w
 // to E4M3 and dy to E5M2 (nearest even), after multiplication by 2^scale_exponent(format, largest magnitude
-// of that tensor) (base/minifloat.h), which is taken out again; NaN and infinities become NaN. Operands are
-// BF16. On a GPU the sums of a product keep the bits that its FP8 instructions keep, elsewhere FP32's. amax
-// holds the largest |x|, |w| and |dy|: the forward writes the first two, the backward reads those and writes
-// the third. Kept from step to step, it lets a device guess scales; what was there before changes no result.
+// of that tensor) (numerics/minifloat.h), which is taken out again; NaN and infinities become NaN. Operands
+// are BF16. On a GPU the sums of a product keep the bits that its FP8 instructions keep, elsewhere FP32's.
+// amax holds the largest |x|, |w| and |dy|: the forward writes the first two, the backward reads those and
+// writes the third. Kept from step to step, it lets a device guess scales; what was there before changes no
+// result.
 struct LinearForward {
     View x_TK, w_NK, bias_1N;  // bias may be empty
     View y_TN;

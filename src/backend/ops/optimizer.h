@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/ops/common.h"
-#include "base/weight_grid.h"
+#include "numerics/weight_grid.h"
 
 namespace elmo {
 

@@ -4,7 +4,7 @@
 
 #include "backend/reference/reference_backend.h"
 #include "backend/reference/scalar.h"
-#include "base/packed_codes.h"
+#include "numerics/packed_codes.h"
 
 namespace elmo {
 

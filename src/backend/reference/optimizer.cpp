@@ -4,8 +4,8 @@
 
 #include "backend/reference/reference_backend.h"
 #include "backend/reference/scalar.h"
-#include "base/normal.h"
-#include "base/packed_codes.h"
+#include "numerics/normal.h"
+#include "numerics/packed_codes.h"
 
 namespace elmo {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "backend/ops/common.h"
-#include "base/bf16.h"
-#include "base/minifloat.h"
+#include "numerics/bf16.h"
+#include "numerics/minifloat.h"
 
 namespace elmo::reference {
 

@@ -7,10 +7,10 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
-#include "train/checkpoint.h"
+#include "engine/full_length.h"
+#include "engine/session.h"
+#include "run/checkpoint.h"
 #include "train/killed_run.h"
-#include "train/plan.h"
-#include "train/session.h"
 #include "train/tiny_data.h"
 
 namespace elmo {

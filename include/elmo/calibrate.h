@@ -1,0 +1,15 @@
+// `elmo calibrate`: probabilities fitted on the validation rows.
+#pragma once
+
+#include <string>
+
+#include "elmo/config.h"
+#include "elmo/run.h"
+
+namespace elmo {
+
+// Fits on the validation rows of the run's data and keeps the result beside the checkpoint, where prediction
+// finds it.
+Calibration calibrate(const std::string& run, const Config& config);
+
+}  // namespace elmo

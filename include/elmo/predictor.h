@@ -1,0 +1,66 @@
+// `elmo predict`: the best labels of texts.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "elmo/config.h"
+#include "elmo/memory.h"
+
+namespace elmo {
+
+struct Prediction {
+    std::int64_t label = 0;
+    std::string_view name;  // of the predictor; "" where the data set had no label names
+    float score = 0;        // logit
+    float probability = 0;
+};
+
+// One line of JSON; `file` is left out when empty.
+std::string to_json(const std::string& file, std::int64_t line, const std::vector<Prediction>& predictions);
+
+// Which labels may be answered: files of a label a line, by name or number; "" for no restriction.
+struct LabelScope {
+    std::string labels = {};   // these alone: only their weights are read
+    std::string without = {};  // all but these
+};
+
+class Predictor {
+  public:
+    // Maps the checkpoint. Options used: checkpoint, device, threads, top, threshold, probabilities,
+    // batch_size, max_memory.
+    Predictor(const std::string& run, const Config& config, const LabelScope& scope = {});
+    ~Predictor();
+    Predictor(const Predictor&) = delete;
+    Predictor& operator=(const Predictor&) = delete;
+
+    // Best labels of each text, best first, ties by lower number. At most batch_size texts a call.
+    std::vector<std::vector<Prediction>> predict(const std::vector<std::string>& texts);
+    std::int64_t num_labels() const;   // of the run
+    std::int64_t num_answers() const;  // labels that may be answered
+    bool calibrated() const;           // probabilities are
+    std::string checkpoint_folder() const;
+    const MemoryReport& plan() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+struct PredictedFiles {
+    std::int64_t texts = 0;    // in config.out now
+    std::int64_t resumed = 0;  // of them there before
+    std::int64_t replaced_utf8 = 0;
+    double seconds = 0;
+};
+
+// Answers every text of the files into config.out, a line of JSON each, with progress. Until all are done the
+// lines are in OUT.partial, which config.resume continues. ConfigError when OUT exists and neither resume nor
+// overwrite is set, or when what is to be continued was another call.
+PredictedFiles predict_files(const std::string& run, const std::vector<std::string>& files,
+                             const LabelScope& scope, const Config& config);
+
+}  // namespace elmo

@@ -1,0 +1,25 @@
+// `elmo tokenize`: the ids of a text.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+#include "elmo/config.h"
+
+namespace elmo {
+
+// Ids of one text, special tokens included; loads config.tokenizer once.
+class TextEncoder {
+  public:
+    explicit TextEncoder(const Config& config);
+    ~TextEncoder();
+    std::vector<std::int32_t> encode(std::string_view text) const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace elmo

@@ -1,0 +1,27 @@
+// elmo tokenize: the ids of one text at a time.
+#include "data/tokenizer_files.h"
+#include "elmo/error.h"
+#include "elmo/tokenizer.h"
+
+namespace elmo {
+
+struct TextEncoder::Impl {
+    std::unique_ptr<Tokenizer> tokenizer;
+    std::int64_t max_length = 0;
+};
+
+TextEncoder::TextEncoder(const Config& config) : impl_(std::make_unique<Impl>()) {
+    if (config.tokenizer == "auto")
+        throw ConfigError("tokenizer: expected a folder or a tokenizer.json, found none");
+    impl_->tokenizer = load_tokenizer(config.tokenizer);
+    impl_->max_length = config.max_length;
+}
+TextEncoder::~TextEncoder() = default;
+
+std::vector<std::int32_t> TextEncoder::encode(std::string_view text) const {
+    std::vector<std::int32_t> ids;
+    impl_->tokenizer->encode(text, impl_->max_length, ids);
+    return ids;
+}
+
+}  // namespace elmo
