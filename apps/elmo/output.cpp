@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstring>
 
+#include "elmo/error.h"
 #include "elmo/messages.h"
 
 namespace elmo::cli {

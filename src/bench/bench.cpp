@@ -12,6 +12,7 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "data/tokenizer_files.h"
+#include "elmo/error.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
 #include "engine/shapes.h"

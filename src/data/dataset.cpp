@@ -290,4 +290,11 @@ RowLists split_validation(const Config& config, std::int64_t train_rows) {
     return lists;
 }
 
+std::int64_t longest_filter(const Split& split) {
+    std::int64_t longest = 0;
+    for (std::int64_t row = 0; row < split.filter.rows(); ++row)
+        longest = std::max(longest, split.filter.length(row));
+    return longest;
+}
+
 }  // namespace elmo

@@ -68,4 +68,7 @@ struct RowLists {
 };
 RowLists split_validation(const Config& config, std::int64_t train_rows);
 
+// The most labels that a filter removes from one row.
+std::int64_t longest_filter(const Split& split);
+
 }  // namespace elmo

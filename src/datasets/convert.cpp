@@ -12,6 +12,7 @@
 #include "data/dataset.h"
 #include "data/token_import.h"
 #include "elmo/data.h"
+#include "elmo/error.h"
 #include "formats/zip_writer.h"
 #include "io/atomic_folder.h"
 #include "io/output_file.h"

@@ -14,6 +14,7 @@
 #include "data/dataset.h"
 #include "data/token_import.h"
 #include "elmo/data.h"
+#include "elmo/error.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 

@@ -21,6 +21,7 @@
 #include "batches/share.h"
 #include "cache/name_table.h"
 #include "elmo/data.h"
+#include "elmo/error.h"
 #include "formats/json_array.h"
 #include "formats/zip_file.h"
 #include "io/atomic_folder.h"

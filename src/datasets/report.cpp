@@ -11,6 +11,7 @@
 #include "data/tokenizer_files.h"
 #include "elmo/data.h"
 #include "elmo/dataset.h"
+#include "elmo/error.h"
 #include "elmo/plan.h"
 #include "engine/precision.h"
 #include "io/checksum.h"

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "elmo/error.h"
 #include "engine/shapes.h"
 
 namespace elmo {

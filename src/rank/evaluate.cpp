@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "data/dataset.h"
+#include "elmo/error.h"
 #include "elmo/evaluation.h"
 #include "formats/json_lines.h"
 #include "io/checksum.h"

@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 
 #include "elmo/evaluation.h"
+#include "elmo/version.h"
 
 namespace elmo {
 namespace {

@@ -13,6 +13,7 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
+#include "elmo/error.h"
 #include "elmo/predictor.h"
 #include "elmo/text_reader.h"
 #include "formats/json_text.h"

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "elmo/error.h"
 #include "elmo/predictor.h"
 #include "engine/session.h"
 #include "metrics/metrics.h"

@@ -30,13 +30,6 @@ std::vector<std::int64_t> parse_ks(const std::string& text) {
     }
 }
 
-std::int64_t longest_filter(const Split& split) {
-    std::int64_t longest = 0;
-    for (std::int64_t row = 0; row < split.filter.rows(); ++row)
-        longest = std::max(longest, split.filter.length(row));
-    return longest;
-}
-
 void rank_rows(Session& session, const BatchPlan& plan, const Split& split, std::int64_t k,
                const std::string& title, const TakeRanked& take) {
     const bool filtered = split.filter.rows() > 0;

@@ -21,9 +21,6 @@ namespace elmo {
 // "1,3,5" -> {1, 3, 5}. ConfigError.
 std::vector<std::int64_t> parse_ks(const std::string& text);
 
-// The most labels that a filter removes from one row.
-std::int64_t longest_filter(const Split& split);
-
 // Calls take(row, ranked) for every row of the plan in order: at least k of its best labels where there are
 // as many, filter pairs removed. The session was planned for k + longest_filter labels.
 using TakeRanked = std::function<void(std::int64_t row, std::vector<ScoredLabel>& ranked)>;

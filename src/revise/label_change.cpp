@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "elmo/error.h"
 #include "elmo/labels.h"
 #include "formats/json_lines.h"
 #include "io/line_reader.h"

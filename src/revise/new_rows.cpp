@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "batches/batcher.h"
+#include "elmo/error.h"
 #include "train/schedule.h"
 
 namespace elmo {

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "elmo/error.h"
 #include "engine/precision.h"
 #include "formats/json_lines.h"
 #include "io/atomic_file.h"

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/log.h"
+#include "elmo/error.h"
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"

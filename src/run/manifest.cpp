@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text_util.h"
+#include "elmo/error.h"
 #include "elmo/version.h"
 #include "formats/json_text.h"
 #include "io/atomic_file.h"

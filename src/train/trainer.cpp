@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "elmo/error.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
 #include "model/encoder_folder.h"

@@ -11,6 +11,7 @@
 
 #include "base/parallel.h"
 #include "data/test_folder.h"
+#include "elmo/error.h"
 #include "io/checksum.h"
 
 namespace elmo {

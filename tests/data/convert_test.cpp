@@ -4,6 +4,7 @@
 #include "data/test_folder.h"
 #include "data/token_import.h"
 #include "elmo/data.h"
+#include "elmo/error.h"
 
 namespace elmo {
 namespace {

@@ -5,6 +5,7 @@
 #include "data/test_folder.h"
 #include "data/test_zip.h"
 #include "data/token_import.h"
+#include "elmo/error.h"
 #include "sources/detect.h"
 #include "sources/npz_matrix.h"
 #include "sources/sparse_source.h"

@@ -3,6 +3,7 @@
 
 #include "data/test_folder.h"
 #include "data/token_import.h"
+#include "elmo/error.h"
 #include "sources/label_fields.h"
 #include "sources/record_reader.h"
 

@@ -6,6 +6,7 @@
 #include "data/test_folder.h"
 #include "data/token_import.h"
 #include "datasets/wordnet.h"
+#include "elmo/error.h"
 
 namespace elmo {
 namespace {

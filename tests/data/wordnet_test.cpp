@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "data/test_folder.h"
+#include "elmo/error.h"
 
 namespace elmo {
 namespace {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <vector>
 
+#include "elmo/error.h"
 #include "formats/safetensors_writer.h"
 #include "io/temp_folder.h"
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "elmo/error.h"
 #include "elmo/messages.h"
 #include "elmo/study.h"
 #include "numerics/minifloat.h"

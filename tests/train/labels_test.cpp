@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "elmo/error.h"
 #include "elmo/labels.h"
 #include "elmo/messages.h"
 #include "model/head.h"

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "batches/batcher.h"
+#include "elmo/error.h"
 #include "elmo/messages.h"
 #include "engine/session.h"
 #include "model/streams.h"
