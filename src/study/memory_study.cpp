@@ -9,6 +9,7 @@
 #include "elmo/bench.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
+#include "elmo/plan.h"
 #include "engine/precision.h"
 #include "run/precision_choice.h"
 #include "study/engines.h"

@@ -9,6 +9,7 @@
 #include "elmo/error.h"
 #include "io/folder_lock.h"
 #include "study/engines.h"
+#include "study/study_files.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
