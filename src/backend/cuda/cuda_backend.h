@@ -10,12 +10,12 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cuda/check.h"
-#include "backend/cuda/head_args.h"
+#include "backend/cuda/device/check.h"
+#include "backend/cuda/head/args.h"
 
 namespace elmo::cuda {
 
-class Products;  // linear.cpp: chosen cuBLASLt algorithms
+class Products;  // linear/products.h: chosen cuBLASLt algorithms
 struct Product;
 
 // The texts of a batch on the device.
@@ -31,7 +31,7 @@ inline constexpr std::int64_t kColumnPartials = 264;
 // Room for the table of 4,096 tensors.
 inline constexpr std::int64_t kOptimizerTableBytes = 4096 * 80;
 
-std::int64_t sort_temp_bytes(std::int64_t entries);  // embedding.cu
+std::int64_t sort_temp_bytes(std::int64_t entries);  // embedding/embedding.cu
 
 class CudaBackend : public Backend {
   public:
@@ -95,7 +95,7 @@ class CudaBackend : public Backend {
     void send_texts(std::span<const std::int32_t> tokens, Offsets offsets);
     // By cuBLASLt or, where it has no kernel, plainly.
     void multiply(const Product& product, const char* op);
-    // Linear layers with FP8 products (linear_fp8.cpp): y without its activation; dx and dw.
+    // Linear layers with FP8 products (linear/fp8.cpp): y without its activation; dx and dw.
     void reserve_fp8(Arena& arena, std::int64_t rows, const Workload& workload);
     void product_forward_fp8(const LinearForward& op, const View& y_TN);
     void product_backward_fp8(const LinearBackward& op);
@@ -176,7 +176,7 @@ class CudaBackend : public Backend {
     Offsets batch_offsets_;
     DeviceTexts batch_;
 
-    // The head's scratch: see head.cu and topk.cu.
+    // The head's scratch: see head/step.cu and head/topk.cu.
     struct HeadScratch {
         View x_update, x_logit;  // room for f32 [Bp, D]; bf16 on tiles
         View g;                  // bf16 [labels of a chunk, Bp]
@@ -188,7 +188,7 @@ class CudaBackend : public Backend {
         View expanded;                        // bf16 [labels, D], where weights are packed
         View candidates, counts, thresholds;  // top-k
     } head_;
-    // The baseline's, beside the head's positives: see renee.cu.
+    // The baseline's, beside the head's positives: see head/renee.cu.
     struct ReneeScratch {
         View x16;         // f16 [P, D]
         View dx;          // f32 [P, D]: the sum over all labels

@@ -1,0 +1,58 @@
+// How kernels are launched: sizes, and the choice of types and widths.
+#pragma once
+
+#include <cstdint>
+#include <stdexcept>
+
+#include "backend/cuda/device/math.cuh"
+#include "tensor/view.h"
+
+namespace elmo::cuda {
+
+inline constexpr int kThreads = 256;
+
+inline unsigned blocks_for(std::int64_t count, std::int64_t each, std::int64_t most = 1 << 30) {
+    const std::int64_t blocks = (count + each - 1) / each;
+    return static_cast<unsigned>(blocks < 1 ? 1 : blocks > most ? most : blocks);
+}
+
+// body(pointer) with the pointer typed as the view is: float or bf16.
+template <class Body>
+void with_type(const View& view, const Body& body) {
+    if (view.dtype == DType::kBf16)
+        body(static_cast<bf16*>(view.data));
+    else if (view.dtype == DType::kF32)
+        body(static_cast<float*>(view.data));
+    else
+        throw std::logic_error("cuda: expected an f32 or bf16 view");
+}
+
+// body(std::integral_constant<int, V>) with V = 8 where rows of `cols` may be read in eights, else 1.
+template <class Body>
+void with_width(std::int64_t cols, const Body& body) {
+    if (cols % 8 == 0)
+        body(std::integral_constant<int, 8>{});
+    else
+        body(std::integral_constant<int, 1>{});
+}
+
+#ifdef __CUDACC__
+
+__device__ __forceinline__ float warp_sum(float x) {
+#pragma unroll
+    for (int offset = 16; offset > 0; offset /= 2) x += __shfl_xor_sync(0xffffffffu, x, offset);
+    return x;
+}
+
+// body(i) for the elements of a grid-wide loop, V at a time.
+template <int V, class Body>
+__device__ __forceinline__ void for_each(std::int64_t count, const Body& body) {
+    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * V;
+    for (std::int64_t i = (static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x) * V; i < count;
+         i += stride)
+        body(i);
+}
+
+#endif
+
+}  // namespace elmo::cuda
