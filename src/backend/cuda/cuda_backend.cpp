@@ -2,11 +2,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <limits>
 
 #include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/architectures.h"
+#include "backend/cuda/head/hopper.h"
 #include "backend/cuda/linear/products.h"
+#include "base/log.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 
@@ -69,6 +73,8 @@ void require_gpu() {
 
 }  // namespace
 
+CudaBackend::CudaBackend(BackendLog& log) : log_(log) {}
+
 void CudaBackend::start() {
     if (stream_ != nullptr) return;
     require_gpu();
@@ -81,13 +87,30 @@ void CudaBackend::start() {
                         "cpu",
                         properties_.name, properties_.major, properties_.minor));
     check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "making a stream");
+    report_kernels();
     check(cublasLtCreate(&lt_), "starting cuBLASLt");
-    products_ = std::make_unique<Products>(lt_, stream_);
+    products_ = std::make_unique<Products>(lt_, stream_, log_);
     marks_.resize(kMarks);
     for (cudaEvent_t& event : marks_) check(cudaEventCreate(&event), "making an event");
     free_at_start_ = free_bytes();
     for (Pinned& piece : pinned_)
         check(cudaEventCreateWithFlags(&piece.sent, cudaEventDisableTiming), "making an event");
+}
+
+void CudaBackend::report_kernels() {
+    static std::atomic<bool> reported = false;  // once, however many backends there are
+    const bool first = !reported.exchange(true), hopper = properties_.major == 9;
+    if (first && !has_machine_code(ELMO_CUDA_ARCHITECTURES, properties_.major, properties_.minor))
+        log_.info(fmt::format(
+            "compiling kernels for this card: compute {}.{} is not among those of this elmo ({}); this takes "
+            "minutes once, the driver keeps the result",
+            properties_.major, properties_.minor, ELMO_CUDA_ARCHITECTURES));
+    has_hopper_code_ = hopper && hopper::has_code(stream_);
+    if (first && hopper && !has_hopper_code_)
+        log_.warning(fmt::format(
+            "GPU: this elmo has no code for sm_90a ({}): the head takes the kernels of other cards, at about "
+            "half the speed; build it with CMAKE_CUDA_ARCHITECTURES=90a-real",
+            ELMO_CUDA_ARCHITECTURES));
 }
 
 CudaBackend::~CudaBackend() {
@@ -143,6 +166,7 @@ void CudaBackend::reserve(Arena& arena, const Workload& w) {
     if (w.training) {
         sort_in_2T_ = arena.allocate("scratch/sort_in", DType::kI32, 2, entries);
         sort_out_2T_ = arena.allocate("scratch/sort_out", DType::kI32, 2, entries);
+        if (!arena.dry()) check_sort_temp(entries);
         sort_temp_ = arena.allocate("scratch/sort_temp", DType::kU8, 1, sort_temp_bytes(entries));
         const std::int64_t columns = std::max({3 * w.width, w.widest, std::int64_t{8}});
         column_partials_ =
@@ -256,9 +280,19 @@ DeviceTexts CudaBackend::texts(std::span<const std::int32_t> tokens, Offsets off
 }  // namespace elmo::cuda
 
 namespace elmo {
+namespace {
+
+class ProgramLog : public BackendLog {
+  public:
+    void info(std::string_view line) override { log_info(line); }
+    void warning(std::string_view line) override { log_warning(line); }
+};
+
+}  // namespace
 
 std::unique_ptr<Backend> make_cuda_backend() {
-    return std::make_unique<cuda::CudaBackend>();
+    static ProgramLog log;
+    return std::make_unique<cuda::CudaBackend>(log);
 }
 
 }  // namespace elmo

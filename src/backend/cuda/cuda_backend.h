@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "backend/backend_log.h"
 #include "backend/cuda/device/check.h"
 #include "backend/cuda/head/args.h"
 
@@ -31,13 +32,16 @@ inline constexpr std::int64_t kColumnPartials = 264;
 // Room for the table of 4,096 tensors.
 inline constexpr std::int64_t kOptimizerTableBytes = 4096 * 80;
 
-std::int64_t sort_temp_bytes(std::int64_t entries);  // embedding/embedding.cu
+// Of sorting this many tokens (embedding/embedding.cu): a bound, for a plan; and that it holds, where there
+// is a GPU to ask. DeviceError where it does not.
+std::int64_t sort_temp_bytes(std::int64_t entries);
+void check_sort_temp(std::int64_t entries);
 
 class CudaBackend : public Backend {
   public:
     // Asks for no GPU yet: a run can be planned where there is none. allocate() starts the device, and throws
     // a DeviceError where there is no usable one; nothing else may be called before.
-    CudaBackend() = default;
+    explicit CudaBackend(BackendLog& log);
     ~CudaBackend() override;
 
     std::string_view name() const override { return "cuda"; }
@@ -85,6 +89,8 @@ class CudaBackend : public Backend {
 
   private:
     void start();
+    // Says what the card means for the kernels, before the first of them is loaded.
+    void report_kernels();
     // Copies from a host buffer that may be reused at once: through pinned memory, in stream order.
     void send(void* to, const void* from, std::int64_t bytes);
     // Zeroes, in stream order.
@@ -132,7 +138,9 @@ class CudaBackend : public Backend {
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
     void rank_tiles(const HeadArgs& staged, const HeadTopK& op);
 
+    BackendLog& log_;
     int device_ = 0;
+    bool has_hopper_code_ = false;  // and the card is one
     std::int64_t free_at_start_ = 0, most_held_ = 0;
     // Bytes of the blocks that live, which may live longer than this.
     std::shared_ptr<std::int64_t> held_ = std::make_shared<std::int64_t>(0);

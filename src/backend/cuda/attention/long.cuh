@@ -339,8 +339,8 @@ __global__ void __launch_bounds__(32 * Warps, 12 / Warps) attention_dkv_mma(cons
         for (int i = static_cast<int>(threadIdx.x); i < kTile; i += kThreads) {
             const bool there = i < valid;
             const std::int64_t at = (block.begin + first + (there ? i : 0)) * shape.heads + block.head;
-            copy4(shared_address(query_lse + stage * kTile + i), args.lse + at, there);
-            copy4(shared_address(query_delta + stage * kTile + i), args.delta + at, there);
+            copy4(shared_address(query_lse + stage * kTile + i), in_global(args.lse + at), there);
+            copy4(shared_address(query_delta + stage * kTile + i), in_global(args.delta + at), there);
         }
         commit_copies();
     };

@@ -69,7 +69,7 @@ struct SharedRows {
 #pragma unroll 1
         for (int row = static_cast<int>(threadIdx.x) / kPieces; row < rows; row += Threads / kPieces) {
             const bool there = row < valid;
-            copy16(to + at(row, piece), from + (there ? row : 0) * stride, there);
+            copy16(to + at(row, piece), in_global(from + (there ? row : 0) * stride), there);
         }
     }
 };

@@ -53,7 +53,7 @@ bool CudaBackend::has_non_finite(View view) {
     if (view.empty()) return false;
     clear(flags_.data, 4, "finite check");
     with_type(view, [&](auto* x) {
-        non_finite_kernel<<<blocks_for(view.size(), kThreads * 8, 1 << 16), kThreads, 0, stream_>>>(
+        non_finite_kernel<<<blocks_up_to(1 << 16, view.size(), kThreads * 8), kThreads, 0, stream_>>>(
             x, view.size(), flags_.as<std::int32_t>());
     });
     check_launch("finite check");

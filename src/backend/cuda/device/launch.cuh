@@ -1,7 +1,9 @@
 // How kernels are launched: sizes, and the choice of types and widths.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 
 #include "backend/cuda/device/math.cuh"
@@ -11,9 +13,17 @@ namespace elmo::cuda {
 
 inline constexpr int kThreads = 256;
 
-inline unsigned blocks_for(std::int64_t count, std::int64_t each, std::int64_t most = 1 << 30) {
+// Blocks of `each` elements that have work; one where there is none. More than a grid can have is a mistake
+// of the caller: elements would be left out.
+inline unsigned blocks_for(std::int64_t count, std::int64_t each) {
     const std::int64_t blocks = (count + each - 1) / each;
-    return static_cast<unsigned>(blocks < 1 ? 1 : blocks > most ? most : blocks);
+    if (blocks > std::numeric_limits<std::int32_t>::max())
+        throw std::logic_error("cuda: more blocks than a grid can have");
+    return static_cast<unsigned>(blocks < 1 ? 1 : blocks);
+}
+// The same for kernels that loop over what is beyond their grid.
+inline unsigned blocks_up_to(std::int64_t most, std::int64_t count, std::int64_t each) {
+    return blocks_for(std::min(count, most * each), each);
 }
 
 // body(pointer) with the pointer typed as the view is: float or bf16.

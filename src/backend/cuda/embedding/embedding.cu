@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
+#include <string>
 
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/launch.cuh"
+#include "elmo/error.h"
 
 namespace elmo::cuda {
 namespace {
@@ -194,6 +196,17 @@ __global__ void pool_backward_kernel(DeviceTexts texts, const In* dout, bool fir
 // keys and values.
 std::int64_t sort_temp_bytes(std::int64_t entries) {
     return (std::int64_t{1} << 20) + 16 * entries;
+}
+
+void check_sort_temp(std::int64_t entries) {
+    std::size_t needed = 0;
+    std::int32_t* none = nullptr;
+    check(cub::DeviceRadixSort::SortPairs(nullptr, needed, none, none, none, none, entries, 0, 32),
+          "asking for the memory of sorting");
+    if (static_cast<std::int64_t>(needed) > sort_temp_bytes(entries))
+        throw DeviceError("GPU: sorting " + std::to_string(entries) + " tokens takes " +
+                          std::to_string(needed) + " bytes, planned were " +
+                          std::to_string(sort_temp_bytes(entries)));
 }
 
 void CudaBackend::token_gradient(const DeviceTexts& texts, View rows, bool per_text, View dtable,

@@ -5,16 +5,13 @@
 #include <cstdint>
 
 #include "backend/cuda/device/math.cuh"
+#include "backend/cuda/head/shape.h"
 #include "numerics/philox.h"
 #include "numerics/rounding_noise.h"
 #include "numerics/row_marks.h"
 #include "numerics/weight_grid.h"
 
 namespace elmo::cuda {
-
-inline constexpr int kLabelTile = 128;  // labels of one tile: chunks are cut between tiles
-inline constexpr int kBatchTile = 128;
-inline constexpr int kMostSlices = 64;
 
 // What a step leaves for the host.
 struct HeadReport {

@@ -1,6 +1,7 @@
 #include "backend/cuda/head/hopper.h"
 
 #include <algorithm>
+#include <memory>
 
 #include "backend/cuda/device/check.h"
 #include "backend/cuda/head/hopper_gradient.cuh"
@@ -12,20 +13,31 @@
 namespace elmo::cuda::hopper {
 namespace {
 
+__global__ void has_code_kernel(int* found) {
+#ifdef ELMO_HOPPER
+    *found = 1;
+#else
+    *found = 0;
+#endif
+}
+
+// `early`: the kernel may begin while the one before it ends. Those before the first chunk's logits are
+// ordinary ones that end of their own; what they wrote is seen only after them, and the logits' kernel reads
+// tile_starts before it waits.
 template <class Kernel>
 void launch(Kernel* kernel, dim3 grid, int groups, int shared, cudaStream_t stream, const HeadArgs& a,
-            const char* what) {
+            const char* what, bool early = true) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), what);
-    cudaLaunchAttribute early{};
-    early.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    early.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
     cudaLaunchConfig_t config{};
     config.gridDim = grid;
     config.blockDim = dim3(static_cast<unsigned>(groups * kGroupThreads));
     config.dynamicSmemBytes = static_cast<std::size_t>(shared);
     config.stream = stream;
-    config.attrs = &early;
-    config.numAttrs = 1;
+    config.attrs = &attribute;
+    config.numAttrs = early ? 1 : 0;
     check(cudaLaunchKernelEx(&config, kernel, a), what);
 }
 
@@ -58,12 +70,9 @@ void run(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
     const dim3 logit_grid(
         static_cast<unsigned>(std::clamp<std::int64_t>(multiprocessors / batches, 1, most(kLogitGroups))),
         static_cast<unsigned>(batches));
-    if (a.losses != nullptr)
-        launch(gradient_kernel<S, true>, logit_grid, kLogitGroups, logit_shared(a.width), stream, a,
-               "head, logits");
-    else
-        launch(gradient_kernel<S, false>, logit_grid, kLogitGroups, logit_shared(a.width), stream, a,
-               "head, logits");
+    const bool first = a.first_tile == 0;
+    launch(a.losses != nullptr ? gradient_kernel<S, true> : gradient_kernel<S, false>, logit_grid,
+           kLogitGroups, logit_shared(a.width), stream, a, "head, logits", !first);
     const bool decays = a.keep != 1.0f;
     if constexpr (std::is_same_v<S, StorageBf16>)
         if (a.dx_slices != nullptr && joins(a.width, a.padded_batch))
@@ -116,16 +125,15 @@ bool takes(const HeadStep& op, std::int64_t padded_batch) {
            fits(op.w_LD.cols, padded_batch);
 }
 
-std::int64_t slices_for(DType storage, std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {
-    constexpr std::int64_t kMultiprocessors =
-        132;  // of the large Hopper cards: sums are the same on all of them
-    const std::int64_t columns = storage == DType::kBf16 && joins(width, padded_batch) ? kJoinedColumns
-                                 : width % 192 == 0                                    ? 192
-                                                                                       : 128;
-    const std::int64_t blocks = padded_batch / kBatchTile * (width / columns);
-    const std::int64_t tiles = std::max<std::int64_t>((labels + kLabelTile - 1) / kLabelTile, 1);
-    return std::clamp<std::int64_t>(kMultiprocessors / std::max<std::int64_t>(blocks, 1), 1,
-                                    std::min<std::int64_t>(tiles, kMostSlices));
+bool has_code(cudaStream_t stream) {
+    int* found = nullptr;
+    check(cudaMallocHost(&found, sizeof(int)), "taking pinned memory");
+    const std::unique_ptr<int, decltype(&cudaFreeHost)> owner(found, &cudaFreeHost);
+    *found = 0;
+    has_code_kernel<<<1, 1, 0, stream>>>(found);
+    check_launch("looking for Hopper's kernels");
+    check(cudaStreamSynchronize(stream), "looking for Hopper's kernels");
+    return *found != 0;
 }
 
 void stage(const View& x, DType storage, HeadArgs& a, cudaStream_t stream) {

@@ -27,15 +27,9 @@ namespace elmo::cuda::hopper {
 constexpr int kGroupThreads = 128;  // of a warpgroup
 constexpr int kLogitGroups = 3, kInputGroups = 4, kUpdateGroups = 4;
 constexpr int kRows = 64;                    // labels of a tile
-constexpr int kBlock = 64;                   // columns of a block
 constexpr int kTextBlockBytes = 128 * 128;   // 128 texts of a block of columns
 constexpr int kGradientBytes = kRows * 128;  // 64 labels by 64 texts of g
 constexpr int kAlign = 1024;                 // of blocks; shared memory is taken with this to spare
-constexpr int kWidest = 768, kLargestBatch = 512;
-
-constexpr bool fits(std::int64_t width, std::int64_t padded_batch) {
-    return width % 128 == 0 && width <= kWidest && padded_batch <= kLargestBatch;
-}
 
 // The exponent of a label's row as it is stored, loaded before it is wanted; any beyond the last label.
 template <class S>

@@ -13,8 +13,8 @@ namespace elmo::cuda::hopper {
 // with noise that is independent or moves from step to step. Of compensated steps those of 8-bit weights with
 // the noise that is usual for them.
 bool takes(const HeadStep& op, std::int64_t padded_batch);
-// Slices of dx.
-std::int64_t slices_for(DType storage, std::int64_t labels, std::int64_t padded_batch, std::int64_t width);
+// Whether the code that the driver took for this card has these kernels: they are compiled for sm_90a only.
+bool has_code(cudaStream_t stream);
 // Fills a.x_logit and a.x_update.
 void stage(const View& x, DType storage, HeadArgs& a, cudaStream_t stream);
 // g, dx and the update of labels [first_tile, last_tile).

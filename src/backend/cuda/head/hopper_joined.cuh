@@ -8,15 +8,10 @@
 
 namespace elmo::cuda::hopper {
 
-constexpr int kJoinedGroups = 4, kJoinedColumns = kJoinedGroups * kBlock;
 constexpr int kJoinedStage = 4 * kGradientBytes;  // g of 128 labels by 128 texts
 // A warpgroup has x of its columns and two tiles of W; all share two stages of g.
 constexpr int kJoinedShared =
     kJoinedGroups * (kTextBlockBytes + 2 * kGradientBytes) + 2 * kJoinedStage + 40 + kAlign;
-
-constexpr bool joins(std::int64_t width, std::int64_t padded_batch) {
-    return padded_batch == kBatchTile && width % kJoinedColumns == 0;
-}
 
 // A block has 256 columns, a warpgroup 64 of them: it keeps their x in shared memory and their sums of dx in
 // registers, and goes over the tiles of one slice (tile of 128 % slices == slice), 64 labels at a time: the
@@ -117,6 +112,9 @@ __global__ void __launch_bounds__(kJoinedGroups* kGroupThreads, 1) joined_kernel
         wait_barrier(full + step % 2 * 8, step / 2 % 2);
 #pragma unroll
         for (int odd = 0; odd < 2; ++odd) {
+            // The tile that is copied over was read by this warpgroup's products of the turn before. They are
+            // done in all four warps although no barrier stands here: a product is the whole warpgroup's, and
+            // wait_products<0> above has waited for it.
             const std::int64_t further = odd ? (2 * a.num_slices - 1) * kRows : kRows;
             if (odd == 0 || step + 1 < steps)
                 copy_weights(1 - odd, label + further, row + further * a.width);
@@ -165,6 +163,8 @@ __global__ void __launch_bounds__(kJoinedGroups* kGroupThreads, 1) joined_kernel
         if (at.lane == 0) arrive(empty + step % 2 * 8);
     }
     for_each([](const float& s, float& kept) { kept = s; });
+#else
+    __trap();  // the host asks has_code() first
 #endif
 }
 

@@ -30,13 +30,6 @@ bool on_tiles(const View& x, const View& w) {
     return x.dtype == DType::kBf16 && w.dtype != DType::kF32 && w.cols % tiles::kStep == 0;
 }
 
-// Enough slices that every multiprocessor of a large card has a block or two.
-std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {
-    const std::int64_t blocks = (padded_batch / kBatchTile) * ((width + 127) / 128);
-    const std::int64_t tiles = std::max<std::int64_t>((labels + kLabelTile - 1) / kLabelTile, 1);
-    return std::clamp<std::int64_t>(200 / blocks, 1, std::min<std::int64_t>(tiles, kMostSlices));
-}
-
 // x as the products take it, padded with zeros: as it is for the update; through E4M3 for the logits of E4M3
 // weights, and with its columns in the order in which 8-bit codes are decoded.
 template <class In, bool Tiles>
@@ -253,7 +246,7 @@ void CudaBackend::reserve_head_report(Arena& arena) {
 void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
     if (w.labels == 0) return;
     const std::int64_t padded = round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile);
-    const std::int64_t tiles = (w.labels + kLabelTile - 1) / kLabelTile;
+    const std::int64_t tiles = tiles_of(w.labels);
     const std::int64_t chunks = std::clamp<std::int64_t>(w.chunks, 1, tiles);
     head_.x_logit = arena.allocate("scratch/head_logit_input", DType::kF32, padded, w.width);
     if (w.head_packed)
@@ -267,10 +260,11 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
     head_.x_update = arena.allocate("scratch/head_update_input", DType::kF32, padded, w.width);
     head_.g = arena.allocate("scratch/head_logit_gradient", DType::kBf16,
                              (tiles + chunks - 1) / chunks * kLabelTile, padded);
-    head_.dx_slices = arena.allocate("scratch/head_input_gradient_slices", DType::kF32,
-                                     std::max(slices_for(w.labels, padded, w.width),
-                                              hopper::slices_for(w.head_dtype, w.labels, padded, w.width)),
-                                     std::max<std::int64_t>(w.batch, 1) * w.width);
+    head_.dx_slices = arena.allocate(
+        "scratch/head_input_gradient_slices", DType::kF32,
+        std::max(slices_for(w.labels, padded, w.width),
+                 hopper::slices_for(w.head_dtype, w.labels, padded, w.width, hopper::kMultiprocessors)),
+        std::max<std::int64_t>(w.batch, 1) * w.width);
     head_.tile_starts = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
     head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1,
                                   tiles * (padded / kBatchTile) * hopper::kLossParts);
@@ -300,7 +294,7 @@ void CudaBackend::send_positives(std::span<const Positive> positives) {
 }
 
 bool CudaBackend::on_hopper(const HeadStep& op) const {
-    return properties_.major == 9 &&
+    return has_hopper_code_ &&
            hopper::takes(op, round_up(std::max<std::int64_t>(op.x_BD.rows, 1), kBatchTile));
 }
 
@@ -366,7 +360,7 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     const View w = weights_of(op);
     const bool packed = is_packed(op);
     const std::int64_t labels = op.w_LD.rows, count = static_cast<std::int64_t>(op.positives.size());
-    const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
+    const std::int64_t tiles = tiles_of(labels);
     const bool on_hopper = this->on_hopper(op);
     HeadArgs a = stage_head(op.x_BD, w, true, on_hopper, op.drops_weights());
     send_positives(op.positives);
@@ -376,7 +370,8 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     check_launch("head, positives");
     a.g_CB = static_cast<std::uint16_t*>(head_.g.data);
     a.dx_slices = op.dx_BD.empty() ? nullptr : head_.dx_slices.as<float>();
-    a.num_slices = on_hopper ? hopper::slices_for(op.w_LD.dtype, labels, a.padded_batch, a.width)
+    a.num_slices = on_hopper ? hopper::slices_for(op.w_LD.dtype, labels, a.padded_batch, a.width,
+                                                  properties_.multiProcessorCount)
                              : slices_for(labels, a.padded_batch, a.width);
     a.positive_labels = head_.positive_labels.as<std::int64_t>();
     a.positive_samples = head_.positive_samples.as<std::int32_t>();

@@ -92,7 +92,7 @@ std::vector<TopK> CudaBackend::head_topk(const HeadTopK& op) {
     a.counts = head_.counts.as<std::int32_t>();
     a.thresholds = static_cast<const std::uint64_t*>(head_.thresholds.data);
     a.capacity = capacity;
-    const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
+    const std::int64_t tiles = tiles_of(labels);
     // What always fits: all of it may pass beside the k kept.
     const std::int64_t safe = (capacity - k) / kLabelTile;
     // While labels come in no particular order, a chunk of `growth` times what was seen adds about growth *

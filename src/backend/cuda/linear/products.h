@@ -5,8 +5,10 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <tuple>
 
+#include "backend/backend_log.h"
 #include "tensor/view.h"
 
 namespace elmo::cuda {
@@ -28,23 +30,31 @@ class Products {
   public:
     static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 
-    Products(cublasLtHandle_t lt, cudaStream_t stream) : lt_(lt), stream_(stream) {}
+    Products(cublasLtHandle_t lt, cudaStream_t stream, BackendLog& log)
+        : lt_(lt), stream_(stream), log_(log) {}
 
-    // Runs the product. Returns false, having done nothing, where cuBLASLt has no kernel for it (awkward
-    // sizes).
+    // Runs the product. Returns false, having done nothing, where cuBLASLt has no kernel for it, and warns
+    // once for each shape unless the sizes are known to be awkward. DeviceError where cuBLASLt fails.
     bool run(const Product& product, const View& workspace, const char* op);
 
   private:
     // Everything the choice of an algorithm depends on; the row count of a packed batch in steps of 256.
     using Key = std::tuple<std::int64_t, std::int64_t, std::int64_t, int>;
     struct Choice {
-        bool found = false;
+        cublasStatus_t status = CUBLAS_STATUS_NOT_SUPPORTED;
         cublasLtMatmulAlgo_t algorithm{};
     };
+    struct Call;
+
+    Choice choose(Call& call, std::int64_t m, std::int64_t k) const;
+    // With the algorithm that was chosen for these sizes.
+    cublasStatus_t run_chosen(Call& call, std::int64_t for_m, std::int64_t for_k);
 
     cublasLtHandle_t lt_;
     cudaStream_t stream_;
+    BackendLog& log_;
     std::map<Key, Choice> choices_;
+    std::set<Key> warned_;
 };
 
 // Any size, slowly.

@@ -33,15 +33,18 @@ __device__ __forceinline__ uint4 load_shared(std::uint32_t from) {
 }
 
 // ---- copies that go on while the thread does ------------------------------------------------------------
+// An address of global memory, as such. It is the same number; only the order of instructions that the
+// compiler finds differs, so each kernel keeps the form that it was measured with.
+__device__ __forceinline__ const void* in_global(const void* p) {
+    return reinterpret_cast<const void*>(__cvta_generic_to_global(p));
+}
 // 16 or 4 bytes, both addresses multiples of that; zeros when not `valid` (`from` must be an address still).
 __device__ __forceinline__ void copy16(std::uint32_t to, const void* from, bool valid) {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to),
-                 "l"(__cvta_generic_to_global(from)), "r"(valid ? 16 : 0)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0)
                  : "memory");
 }
 __device__ __forceinline__ void copy4(std::uint32_t to, const void* from, bool valid) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to),
-                 "l"(__cvta_generic_to_global(from)), "r"(valid ? 4 : 0)
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0)
                  : "memory");
 }
 // Copies since the last commit are a group; wait until at most `Pending` groups of this thread are under way.
