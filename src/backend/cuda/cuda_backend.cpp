@@ -10,7 +10,6 @@
 #include "backend/cuda/device/architectures.h"
 #include "backend/cuda/head/hopper.h"
 #include "backend/cuda/linear/products.h"
-#include "base/log.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 
@@ -278,21 +277,3 @@ DeviceTexts CudaBackend::texts(std::span<const std::int32_t> tokens, Offsets off
 }
 
 }  // namespace elmo::cuda
-
-namespace elmo {
-namespace {
-
-class ProgramLog : public BackendLog {
-  public:
-    void info(std::string_view line) override { log_info(line); }
-    void warning(std::string_view line) override { log_warning(line); }
-};
-
-}  // namespace
-
-std::unique_ptr<Backend> make_cuda_backend() {
-    static ProgramLog log;
-    return std::make_unique<cuda::CudaBackend>(log);
-}
-
-}  // namespace elmo
