@@ -1,7 +1,7 @@
 # libelmo_cuda.so, and the name of the interface that it and the program share. The library has its own copy of
 # the small layers below it, and shows one symbol (src/backend/plugin.h).
 set(elmo_shared_layers base numerics tensor memory backend)
-file(GLOB interface_headers CONFIGURE_DEPENDS src/backend/ops/*.h include/elmo/error.h)
+file(GLOB interface_headers CONFIGURE_DEPENDS src/backend/ops/*.h include/elmo/error.h include/elmo/memory.h)
 foreach(layer ${elmo_shared_layers})
   file(GLOB headers CONFIGURE_DEPENDS src/${layer}/*.h)
   list(APPEND interface_headers ${headers})

@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
+#include <elmo_interface.h>
 #include "backend/plugin.h"
 #include "base/log.h"
 #include "elmo/error.h"
-#include "elmo_interface.h"
 
 namespace elmo {
 namespace {

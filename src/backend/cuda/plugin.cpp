@@ -3,8 +3,8 @@
 
 #include <cstring>
 
+#include <elmo_interface.h>
 #include "backend/cuda/cuda_backend.h"
-#include "elmo_interface.h"
 
 extern "C" [[gnu::visibility("default")]] const char* elmo_cuda_plugin(const char* interface,
                                                                        elmo::BackendLog* log,

@@ -3,7 +3,6 @@
 #include "backend/cuda/device/check.h"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/head/storage.cuh"
-#include "numerics/normal.h"
 #include "elmo/error.h"
 #include "numerics/normal.h"
 

@@ -6,7 +6,6 @@
 #include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/head/rows.h"
-#include "numerics/normal.h"
 #include "elmo/error.h"
 #include "numerics/normal.h"
 
