@@ -97,7 +97,7 @@ void run_bench(Invocation& call) {
         usage_error(bench_verb(),
                     fmt::format("expected step, head, encoder, predict or tokenize, found '{}'{}",
                                 quoted(what), did_you_mean(what, kinds)));
-    const BenchResult result = bench(what, call.config);
+    const BenchResult result = bench(call.context, what, call.config);
     if (call.json)
         write_json(to_json(result));
     else

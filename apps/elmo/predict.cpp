@@ -23,7 +23,7 @@ void say_replaced(std::int64_t count) {
 
 // Answers to standard output as the texts come.
 void stream(Invocation& call, const LabelScope& scope) {
-    Predictor predictor(call.words[0], call.config, scope);
+    Predictor predictor(call.context, call.words[0], call.config, scope);
     TextReader reader(call.words.size() > 1 ? call.words[1] : "-", call.config);
     std::int64_t line = 0;
     for (;;) {
@@ -50,7 +50,7 @@ void run_predict(Invocation& call) {
     }
     const std::vector<std::string> files(call.words.begin() + 1, call.words.end());
     if (files.empty()) usage_error(predict_verb(), "--out needs FILE...: the texts to answer");
-    const PredictedFiles done = predict_files(call.words[0], files, scope, call.config);
+    const PredictedFiles done = predict_files(call.context, call.words[0], files, scope, call.config);
     say_replaced(done.replaced_utf8);
     if (call.json)
         return write_json({{"out", call.config.out},

@@ -11,19 +11,12 @@
 
 #include <elmo_interface.h>
 #include "backend/plugin.h"
-#include "base/log.h"
 #include "elmo/error.h"
 
 namespace elmo {
 namespace {
 
 namespace fs = std::filesystem;
-
-class ProgramLog : public BackendLog {
-  public:
-    void info(std::string_view line) override { log_info(line); }
-    void warning(std::string_view line) override { log_warning(line); }
-};
 
 [[noreturn]] void refuse(const std::string& why) {
     throw ConfigError("device: expected cpu or reference, found 'cuda': " + why);
@@ -76,11 +69,10 @@ CudaPlugin* open_library(const std::string& path) {
 
 }  // namespace
 
-std::unique_ptr<Backend> make_cuda_backend() {
-    static ProgramLog log;
+std::unique_ptr<Backend> make_cuda_backend(const Context& context) {
     const std::string path = find_library().string();
     Backend* made = nullptr;
-    const char* theirs = open_library(path)(ELMO_BACKEND_INTERFACE, &log, &made);
+    const char* theirs = open_library(path)(ELMO_BACKEND_INTERFACE, &context, &made);
     if (theirs != nullptr)
         refuse(
             fmt::format("{} belongs to another elmo (expected {}, found {}); build both from the same source "

@@ -4,15 +4,14 @@
 #pragma once
 
 #include "backend/backend.h"
-#include "backend/backend_log.h"
 
 namespace elmo {
 
 inline constexpr const char* kCudaLibrary = "libelmo_cuda.so";
 inline constexpr const char* kCudaPlugin = "elmo_cuda_plugin";
 
-// Where `interface` is the library's own: makes a backend in `*made` and returns null; `log` must live as
-// long as it. Else touches nothing and returns the library's interface.
-using CudaPlugin = const char*(const char* interface, BackendLog* log, Backend** made);
+// Where `interface` is the library's own: makes a backend in `*made` and returns null. Else touches nothing
+// and returns the library's interface.
+using CudaPlugin = const char*(const char* interface, const Context* context, Backend** made);
 
 }  // namespace elmo

@@ -6,13 +6,13 @@
 
 namespace elmo {
 
-DataSummary import_data(const Config& config) {
+DataSummary import_data(const Context& given_context, const Config& config) {
     validate(config);
     if (config.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
-    set_num_threads(static_cast<int>(config.threads));
-    const auto tokenizer = open_tokenizer(config);
+    const Context context = given_context.with_threads(config.threads);
+    const auto tokenizer = open_tokenizer(context, config);
     DataSummary summary;
-    Dataset::open(config, *tokenizer, &summary);
+    Dataset::open(context, config, *tokenizer, &summary);
     return summary;
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/ops/embedding.h"
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "tensor/view.h"
 
 namespace elmo {
@@ -48,6 +49,6 @@ EncoderSpec make_encoder_spec(const Config& config, std::int64_t vocab);
 EncoderSpec read_encoder_spec(const std::filesystem::path& folder);
 
 // max_length cut to what the encoder has positions for, and a line in the log when it is.
-std::int64_t cut_length(const Config& config, const EncoderSpec& spec);
+std::int64_t cut_length(const Context& context, const Config& config, const EncoderSpec& spec);
 
 }  // namespace elmo

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/log.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
@@ -55,7 +55,7 @@ void write_calibration(const fs::path& folder, const Calibration& calibration) {
     write_file_atomically(calibration_file(folder), json.dump(2) + "\n");
 }
 
-std::optional<Calibration> read_calibration(const fs::path& folder) {
+std::optional<Calibration> read_calibration(const Context& context, const fs::path& folder) {
     const fs::path file = calibration_file(folder);
     std::error_code error;
     if (!fs::exists(file, error)) return std::nullopt;
@@ -82,8 +82,9 @@ std::optional<Calibration> read_calibration(const fs::path& folder) {
         throw DataError(fmt::format("{}: expected a > 0 and a finite b, found {} and {}; calibrate again",
                                     file.string(), calibration.a, calibration.b));
     if (manifest != manifest_hash(folder)) {
-        log_warning(fmt::format("{} was made for other weights than those in {}: not used; calibrate again",
-                                file.string(), folder.string()));
+        context.warning(
+            fmt::format("{} was made for other weights than those in {}: not used; calibrate again",
+                        file.string(), folder.string()));
         return std::nullopt;
     }
     return calibration;

@@ -15,7 +15,7 @@
 
 namespace elmo {
 
-PrecisionChoice choose_precision(const Config& config) {
+PrecisionChoice choose_precision(const Context& context, const Config& config) {
     if (config.precision != "auto") return {config.precision, ""};
     const auto chosen = [](const char* precision, const std::string& why) {
         return PrecisionChoice{precision, fmt::format("precision auto: {}, {}", precision, why)};
@@ -25,30 +25,29 @@ PrecisionChoice choose_precision(const Config& config) {
     if (config.max_memory.empty()) return chosen("bf16", "as no max_memory asks for less");
     Config wide = config;
     wide.precision = "bf16";
-    const std::int64_t needs = plan_memory(wide).total_bytes(), has = parse_bytes(config.max_memory);
+    const std::int64_t needs = plan_memory(context, wide).total_bytes(), has = parse_bytes(config.max_memory);
     if (needs <= has) return chosen("bf16", "which fits in max_memory");
     return chosen(kAuto8Bit, fmt::format("as bf16 would need {}, more than max_memory of {}",
                                          human_bytes(needs), human_bytes(has)));
 }
 
-Config with_precision(Config config) {
-    config.precision = choose_precision(config).precision;
+Config with_precision(const Context& context, Config config) {
+    config.precision = choose_precision(context, config).precision;
     config.head_kahan = choose_head_kahan(config);
     return config;
 }
 
-MemoryReport plan_memory(const Config& given) {
-    program_start_bytes();
+MemoryReport plan_memory(const Context& given_context, const Config& given) {
     validate(given);
-    Config config = with_precision(with_shape(given));
+    const Context context = given_context.with_threads(given.threads);
+    Config config = with_precision(context, with_shape(given));
     config.encoder = encoder_folder(config.encoder);
-    set_num_threads(static_cast<int>(config.threads));
     if (!config.data.empty()) {
-        const RunData data(config, nullptr);
-        return Session(config, data.encoder_spec(), data.shape(kRankedInTraining)).plan();
+        const RunData data(context, config, nullptr);
+        return Session(context, config, data.encoder_spec(), data.shape(context, kRankedInTraining)).plan();
     }
     const EncoderSpec spec = spec_without_data(config);
-    return Session(config, spec, full_length_shape(config, spec)).plan();
+    return Session(context, config, spec, full_length_shape(context, config, spec)).plan();
 }
 
 }  // namespace elmo

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 
 namespace elmo {
 
@@ -13,7 +14,7 @@ struct PrecisionChoice {
 };
 // What `auto` stands for: 8 bits on a GPU; on a CPU bf16, or 8 bits where that does not fit in max_memory.
 // Any other precision is itself.
-PrecisionChoice choose_precision(const Config& config);
+PrecisionChoice choose_precision(const Context& context, const Config& config);
 // The configuration with both chosen.
-Config with_precision(Config config);
+Config with_precision(const Context& context, Config config);
 }  // namespace elmo

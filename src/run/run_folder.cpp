@@ -6,8 +6,8 @@
 #include <array>
 #include <string_view>
 
-#include "base/log.h"
 #include "base/text_util.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "io/atomic_folder.h"
 
@@ -83,7 +83,8 @@ void require_other_folder(const std::string& run, const std::string& out) {
             throw ConfigError(fmt::format("out: {} is the run that is changed; give another folder", out));
 }
 
-RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(config.overwrite) {
+RunFolder::RunFolder(const Context& context, const Config& config)
+    : path_(config.out), overwrite_(config.overwrite) {
     if (config.out.empty())
         throw ConfigError("out: expected a folder for the run, found none; give --out RUN");
     std::error_code error;
@@ -110,7 +111,8 @@ RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(confi
                             "'elmo refine' and 'elmo labels' leave it; train a new run, or refine this one",
                             path_.string()));
         else
-            log_info(fmt::format("{} has no checkpoint yet: starting from the beginning", path_.string()));
+            context.info(
+                fmt::format("{} has no checkpoint yet: starting from the beginning", path_.string()));
         return;
     }
     if (fs::is_empty(path_, error)) return;

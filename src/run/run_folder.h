@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "io/folder_lock.h"
 #include "run/checkpoint.h"
 
@@ -24,7 +25,7 @@ class RunFolder {
     // Looks at config.out; with resume, locks it and puts back a checkpoint whose exchange was interrupted.
     // ConfigError when it holds something and neither resume nor overwrite is set, when overwrite would
     // delete what is not a run, or when the run to be continued is being written.
-    explicit RunFolder(const Config& config);
+    RunFolder(const Context& context, const Config& config);
 
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path best() const { return path_ / "best"; }

@@ -58,7 +58,7 @@ struct Problem {
 
 class Renee : public ::testing::TestWithParam<const char*> {
   protected:
-    ReneeStepResult run(Problem& problem) {
+    ReneeStepResult run(Problem& problem, int threads = 0) {
         Workload workload;
         workload.batch = problem.batch;
         workload.width = problem.width;
@@ -66,9 +66,9 @@ class Renee : public ::testing::TestWithParam<const char*> {
         workload.positives = static_cast<std::int64_t>(problem.positives.size());
         workload.head_dtype = DType::kF32;
         workload.renee = true;
-        Reserved backend(
-            GetParam() == std::string("reference") ? make_reference_backend() : make_tested_backend("auto"),
-            workload);
+        Reserved backend(GetParam() == std::string("reference") ? make_reference_backend()
+                                                                : make_tested_backend("auto", threads),
+                         workload);
         return backend->renee_step(problem.op());
     }
 };
@@ -228,11 +228,8 @@ TEST_P(Renee, ManyLabelsOverflowWhereFewDoNot) {
 
 TEST_P(Renee, ThreadsDoNotChangeABit) {
     Problem one(17, 33, 300), two(17, 33, 300);
-    set_num_threads(1);
-    run(one);
-    set_num_threads(3);
-    run(two);
-    set_num_threads(0);
+    run(one, 1);
+    run(two, 3);
     EXPECT_EQ(one.w, two.w);
     EXPECT_EQ(one.dx, two.dx);
 }

@@ -11,6 +11,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "quiet.h"
 #include "train/tiny_data.h"
 
 extern char** environ;
@@ -22,11 +23,10 @@ class Worker : public ::testing::Environment {
     void SetUp() override {
         const char* recipe = std::getenv("ELMO_TEST_RECIPE");
         if (recipe == nullptr) return;
-        set_log_level(LogLevel::kQuiet);
         Config config;
         load_recipe(config, recipe);
         const std::atomic<bool> stop{false};
-        train(config, stop);
+        train(quiet().with_stop(stop), config);
         std::_Exit(0);
     }
 };

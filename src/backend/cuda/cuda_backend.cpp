@@ -72,7 +72,7 @@ void require_gpu() {
 
 }  // namespace
 
-CudaBackend::CudaBackend(BackendLog& log) : log_(log) {}
+CudaBackend::CudaBackend(const Context& context) : log_(context) {}
 
 void CudaBackend::start() {
     if (stream_ != nullptr) return;

@@ -10,9 +10,9 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/backend_log.h"
 #include "backend/cuda/device/check.h"
 #include "backend/cuda/head/args.h"
+#include "elmo/context.h"
 
 namespace elmo::cuda {
 
@@ -41,7 +41,7 @@ class CudaBackend : public Backend {
   public:
     // Asks for no GPU yet: a run can be planned where there is none. allocate() starts the device, and throws
     // a DeviceError where there is no usable one; nothing else may be called before.
-    explicit CudaBackend(BackendLog& log);
+    explicit CudaBackend(const Context& context);
     ~CudaBackend() override;
 
     std::string_view name() const override { return "cuda"; }
@@ -138,7 +138,7 @@ class CudaBackend : public Backend {
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
     void rank_tiles(const HeadArgs& staged, const HeadTopK& op);
 
-    BackendLog& log_;
+    Context log_;
     int device_ = 0;
     bool has_hopper_code_ = false;  // and the card is one
     std::int64_t free_at_start_ = 0, most_held_ = 0;

@@ -7,9 +7,9 @@
 #include "backend/cuda/cuda_backend.h"
 
 extern "C" [[gnu::visibility("default")]] const char* elmo_cuda_plugin(const char* interface,
-                                                                       elmo::BackendLog* log,
+                                                                       const elmo::Context* context,
                                                                        elmo::Backend** made) {
     if (std::strcmp(interface, ELMO_BACKEND_INTERFACE) != 0) return ELMO_BACKEND_INTERFACE;
-    *made = new elmo::cuda::CudaBackend(*log);
+    *made = new elmo::cuda::CudaBackend(*context);
     return nullptr;
 }

@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "backend/backend_log.h"
+#include "elmo/context.h"
 #include "tensor/view.h"
 
 namespace elmo::cuda {
@@ -30,7 +30,7 @@ class Products {
   public:
     static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 
-    Products(cublasLtHandle_t lt, cudaStream_t stream, BackendLog& log)
+    Products(cublasLtHandle_t lt, cudaStream_t stream, const Context& log)
         : lt_(lt), stream_(stream), log_(log) {}
 
     // Runs the product. Returns false, having done nothing, where cuBLASLt has no kernel for it, and warns
@@ -52,7 +52,7 @@ class Products {
 
     cublasLtHandle_t lt_;
     cudaStream_t stream_;
-    BackendLog& log_;
+    Context log_;
     std::map<Key, Choice> choices_;
     std::set<Key> warned_;
 };

@@ -1,11 +1,10 @@
-// What the operating system says about memory: /proc and control groups.
+#include "base/process_memory.h"
+
 #include <algorithm>
 #include <cstdio>
 #include <fstream>
 #include <limits>
 #include <string>
-
-#include "memory/arena.h"
 
 namespace elmo {
 namespace {
