@@ -220,22 +220,14 @@ TEST_F(Refine, SubsetsDoNotChangeABit) {
 }
 
 TEST_F(Refine, KilledRunContinuesToTheSameBytes) {
-    Config config = refine_config("whole");
-    config.steps = 1500;
+    const Config config = refine_config("whole");
     refine(quiet().with_stop(stop), run, config);
     Config killed = config;
     killed.out = temp / "killed";
     write_text(temp / "recipe.toml", to_recipe(killed));
-    setenv("ELMO_TEST_RUN", run.c_str(), 1);
-    const pid_t worker = start_worker(temp / "recipe.toml", "ELMO_TEST_REFINE");
-    ASSERT_GT(worker, 0);
     const std::string work = killed.out + "/refine";
-    int status = 0;
-    while (waitpid(worker, &status, WNOHANG) == 0) {
-        if (std::filesystem::exists(work + "/rows-000000000000.safetensors")) kill(worker, SIGKILL);
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended before it could be killed";
+    ASSERT_TRUE(worker_is_killed({"ELMO_TEST_REFINE=" + (temp / "recipe.toml"), "ELMO_TEST_RUN=" + run,
+                                  "ELMO_TEST_KILL_AT=2 " + work + "/rows-"}));
     EXPECT_FALSE(std::filesystem::exists(killed.out + "/best"));
 
     // Training does not continue it, a new refinement does not start over it, and options must be the same.

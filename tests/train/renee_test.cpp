@@ -159,7 +159,7 @@ TEST_F(ReneeRun, KilledRunContinuedIsTheSameBitForBit) {
     const TrainResult whole = train(quiet().with_stop(stop), config);
     EXPECT_GT(whole.skipped_steps, 0);
     config.out = temp / "killed";
-    EXPECT_GE(train_and_kill_twice(config, temp / "recipe.toml"), 1);
+    EXPECT_TRUE(train_and_kill_twice(config, temp / "recipe.toml"));
     config.resume = true;
     EXPECT_EQ(train(quiet().with_stop(stop), config).skipped_steps, whole.skipped_steps);
     expect_same_files((temp / "whole") + "/last", config.out + "/last");

