@@ -565,7 +565,8 @@ TEST(HeadGrid, PartsOfTheLabelsEqualTheWhole) {
                 op.positives = mine;
                 op.first_label = first;
                 op.dx_BD = {};
-                Compensation own(last - first, shape.width, [&](auto l) { return every_third(first + l); });
+                Compensation own(last - first, shape.width,
+                                 [&, first = first](auto l) { return every_third(first + l); });
                 const std::int64_t rows_before = (first + 1) / 3;
                 own.values.fill(
                     [&](auto r, auto d) { return parts.compensation.values(rows_before + r, d); });

@@ -173,7 +173,7 @@ TEST(HeadStep, EqualsTheScalarDefinitionWhereArithmeticIsExact) {
                     const HeadStepResult result = tested->head_step(op);
                     const double top = storage == DType::kE4M3 ? 448 : 1.9375;
                     std::int64_t saturations = 0;
-                    expected.fill([&](auto l, auto d) {
+                    expected.fill([&, lr = lr, decay = decay, noise = noise](auto l, auto d) {
                         const double value = before(l, d) * (1 - double{decay}) -
                                              double{lr} * sums[static_cast<std::size_t>(l * s.width + d)];
                         saturations += size_of(storage) == 1 && std::abs(value) > top;

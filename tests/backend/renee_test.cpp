@@ -96,8 +96,8 @@ TEST_P(Renee, StepAgainstAPlainEmulation) {
         double loss = 0, loss_error = 0;
         for (std::int64_t i = 0; i < l; ++i) {
             for (std::int64_t c = 0; c < d; ++c) ASSERT_EQ(p.w16[i * d + c], to_fp16(before.w[i * d + c]));
-            const auto w16 = [&](std::int64_t c) { return double{to_float(p.w16[i * d + c])}; };
-            const auto x16 = [&](std::int64_t s, std::int64_t c) {
+            const auto w16 = [&, d = d](std::int64_t c) { return double{to_float(p.w16[i * d + c])}; };
+            const auto x16 = [&, d = d](std::int64_t s, std::int64_t c) {
                 return double{to_float(to_fp16(before.x[s * d + c]))};
             };
             for (std::int64_t s = 0; s < b; ++s) {
