@@ -339,6 +339,7 @@ TrainResult train(const Config& given, const std::atomic<bool>& stop) {
             if (get_option(config, key) == "auto")
                 set_option(config, key, get_option(folder.checkpoint()->config(), key));
         config = resumed_config(folder.checkpoint()->config(), config);
+        set_num_threads(static_cast<int>(config.threads));
         log_info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
                              folder.checkpoint()->state().step, folder.checkpoint()->state().total_steps));
     }
