@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/parallel.h"
 #include "elmo/calibrate.h"
+#include "io/links.h"
 #include "metrics/platt.h"
 #include "rank/scored_run.h"
 #include "run/calibration_file.h"
@@ -27,6 +28,7 @@ Calibration calibrate(const std::string& run, const Config& given) {
     config.split = "validation";
     const ScoredRun scored(run, config);
     const Split& split = *scored.rows().split;
+    refuse_link(calibration_file(scored.checkpoint().folder()));  // before the work
 
     Calibration result;
     result.top = std::min(kJudgedLabels, scored.checkpoint().state().labels);

@@ -10,6 +10,7 @@
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "io/atomic_folder.h"
+#include "io/links.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -91,6 +92,10 @@ bool is_finished(const fs::path& checkpoint) {
 
 }  // namespace
 
+void refuse_links(const fs::path& run) {
+    for (const std::string_view name : kOwn) refuse_link(run / name);
+}
+
 void require_other_folder(const std::string& run, const std::string& out) {
     std::error_code error;
     for (const fs::path& read : {fs::path(run), fs::path(run) / ".."})
@@ -112,7 +117,9 @@ RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(confi
         throw ConfigError(fmt::format("out: expected a folder, found the file {}", path_.string()));
     if (config.resume) {
         lock_.emplace(path_);  // before anything is read that its writer may replace
+        refuse_links(path_);
         recover_folder(last());
+        refuse_link(last());  // what was put back
         if (fs::exists(path_ / kRefineWork, error))
             throw ConfigError(fmt::format(
                 "resume: {} holds an unfinished refinement; 'elmo refine RUN --out {} --resume' continues it",

@@ -15,6 +15,9 @@ namespace elmo {
 // The part of a run's folder in which elmo refine keeps its work until it is whole.
 inline constexpr const char* kRefineWork = "refine";
 
+// DataError when an entry of the run's folder is a symbolic link: what is written there would go elsewhere.
+void refuse_links(const std::filesystem::path& run);
+
 // ConfigError when `out` is the run that is read, or the run of the checkpoint that is: overwriting removes
 // what is there first.
 void require_other_folder(const std::string& run, const std::string& out);
