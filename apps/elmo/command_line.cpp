@@ -80,7 +80,11 @@ void apply_run_recipe(Config& config, const std::filesystem::path& run, bool wit
     for (const auto& folder : {run, run / "best", run / "last"}) {
         Config of_run;
         std::error_code error;
-        if (!std::filesystem::is_regular_file(folder / "recipe.toml", error)) continue;  // a pipe would hang
+        // A pipe would hang; a link inside of a run may lead anywhere.
+        if ((folder != run && std::filesystem::is_symlink(folder, error)) ||
+            std::filesystem::symlink_status(folder / "recipe.toml", error).type() !=
+                std::filesystem::file_type::regular)
+            continue;
         try {
             load_recipe(of_run, folder / "recipe.toml");
         } catch (const Error&) {

@@ -18,7 +18,8 @@ std::string block(std::string_view text, const std::vector<Prediction>& predicti
 }
 
 void say_replaced(std::int64_t count) {
-    if (count > 0) fmt::print(stderr, "{} texts held invalid UTF-8, which was replaced\n", count);
+    if (count > 0)
+        std::fputs(fmt::format("{} texts held invalid UTF-8, which was replaced\n", count).c_str(), stderr);
 }
 
 // Answers to standard output as the texts come.

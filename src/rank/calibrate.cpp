@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "elmo/calibrate.h"
 #include "elmo/context.h"
+#include "io/links.h"
 #include "metrics/platt.h"
 #include "rank/scored_run.h"
 #include "run/calibration_file.h"
@@ -26,6 +27,7 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     config.split = "validation";
     const ScoredRun scored(context, run, config);
     const Split& split = *scored.rows().split;
+    refuse_link(calibration_file(scored.checkpoint().folder()));  // before the work
 
     Calibration result;
     result.top = std::min(kJudgedLabels, scored.checkpoint().state().labels);

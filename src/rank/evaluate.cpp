@@ -12,6 +12,7 @@
 #include "elmo/evaluation.h"
 #include "formats/json_lines.h"
 #include "io/checksum.h"
+#include "io/links.h"
 #include "rank/predictions_file.h"
 #include "rank/scored_run.h"
 #include "rank/scoring.h"
@@ -52,6 +53,7 @@ void store(const Context& context, const std::string& run, const Config& config,
     if (file.empty()) return;
     evaluation.texts_per_second = 0;  // equal evaluations leave equal lines
     try {
+        if (config.save_scores == "auto") refuse_link(file);
         JsonLinesWriter(file).write(nlohmann::ordered_json::parse(to_json(evaluation)));
     } catch (const DataError& error) {
         if (config.save_scores != "auto") throw;

@@ -119,6 +119,7 @@ struct Target {
                         fmt::format("out: {} exists; give --resume to continue, --overwrite to replace it, "
                                     "or another file",
                                     file.string()));
+        error.clear();
         if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
         if (error) throw_file_error(out.parent_path(), "create", error.value());
         lock.emplace(partial);

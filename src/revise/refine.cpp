@@ -15,6 +15,7 @@
 #include "formats/json_lines.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
+#include "io/links.h"
 #include "revise/head_refiner.h"
 #include "revise/text_vectors.h"
 #include "run/run_data.h"
@@ -88,6 +89,8 @@ class Work {
                                           fs::exists(out_ / "best", error)
                                               ? "holds a run and no unfinished refinement"
                                               : "holds no refinement"));
+        refuse_links(out_);
+        refuse_link(path() / kRecipe);
         Config was;
         load_recipe(was, path() / kRecipe);
         for (const char* key : kResultKeys)

@@ -10,6 +10,7 @@
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
+#include "io/links.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -52,12 +53,14 @@ fs::path calibration_file(const fs::path& folder) {
 void write_calibration(const fs::path& folder, const Calibration& calibration) {
     nlohmann::ordered_json json = {{"method", kMethod}, {"manifest_xxh64", manifest_hash(folder)}};
     visit_calibration(calibration, [&](const char* key, const auto& value) { json[key] = value; });
+    refuse_link(calibration_file(folder));
     write_file_atomically(calibration_file(folder), json.dump(2) + "\n");
 }
 
 std::optional<Calibration> read_calibration(const Context& context, const fs::path& folder) {
     const fs::path file = calibration_file(folder);
     std::error_code error;
+    refuse_link(file);
     if (!fs::exists(file, error)) return std::nullopt;
     const nlohmann::json json = read_json(file);
     Calibration calibration;

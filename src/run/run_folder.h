@@ -16,6 +16,9 @@ namespace elmo {
 // The part of a run's folder in which elmo refine keeps its work until it is whole.
 inline constexpr const char* kRefineWork = "refine";
 
+// DataError when an entry of the run's folder is a symbolic link: what is written there would go elsewhere.
+void refuse_links(const std::filesystem::path& run);
+
 // ConfigError when `out` is the run that is read, or the run of the checkpoint that is: overwriting removes
 // what is there first.
 void require_other_folder(const std::string& run, const std::string& out);
@@ -33,8 +36,8 @@ class RunFolder {
     // The checkpoint to continue from; null for a new run (also when the run stopped before it saved one).
     const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
 
-    // Creates the folder and locks it for as long as this lives (ConfigError when another writes it); with
-    // overwrite, removes the files of the run that was there.
+    // Creates the folder and locks it for as long as this lives (ConfigError when another writes it, or has
+    // written it since it was looked at); with overwrite, removes the files of the run that was there.
     void prepare();
 
   private:
@@ -45,8 +48,8 @@ class RunFolder {
 };
 
 // The configuration of a continued run: the stored one, and from `given` the keys that do not change the
-// result (threads, logging, where things lie). ConfigError when another key of `given` was set to a value
-// that is neither the default nor the stored one.
+// result (threads, logging, where things lie) where they are not the default, which is taken as not given.
+// ConfigError when another key of `given` was set to a value that is neither the default nor the stored one.
 Config resumed_config(const Config& stored, const Config& given);
 
 }  // namespace elmo

@@ -327,7 +327,7 @@ TrainResult Trainer::summary(bool interrupted) const {
 
 TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
-    const Context context = given_context.with_threads(given.threads);
+    Context context = given_context.with_threads(given.threads);
     RunFolder folder(context, given);
     Config config = given;
     // A continued run has its encoder in the checkpoint.
@@ -338,6 +338,7 @@ TrainResult train(const Context& given_context, const Config& given) {
             if (get_option(config, key) == "auto")
                 set_option(config, key, get_option(folder.checkpoint()->config(), key));
         config = resumed_config(folder.checkpoint()->config(), config);
+        context = given_context.with_threads(config.threads);
         context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
                                  folder.checkpoint()->state().step,
                                  folder.checkpoint()->state().total_steps));

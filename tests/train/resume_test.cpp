@@ -11,6 +11,7 @@
 #include "quiet.h"
 #include "run/checkpoint.h"
 #include "run/manifest.h"
+#include "run/run_folder.h"
 #include "train/killed_run.h"
 #include "train/tiny_data.h"
 
@@ -201,6 +202,38 @@ TEST_F(RunRules, OneTrainerAFolder) {
     }
     EXPECT_TRUE(files_of(config.out + "/last") == before);
     EXPECT_GT(train(quiet().with_stop(stop), config).steps, 0);
+}
+
+// The folder is looked at before the data are imported: a run that ends there meanwhile stays.
+TEST_F(RunRules, ARunThatWasWrittenMeanwhileIsNotReplaced) {
+    RunFolder early(config);
+    train(quiet().with_stop(stop), config);
+    const auto before = files_of(config.out + "/last");
+    EXPECT_NE(message_of<ConfigError>([&] { early.prepare(); }).find("not empty"), std::string::npos);
+    EXPECT_TRUE(files_of(config.out + "/last") == before);
+}
+
+// 'elmo train --out RUN --resume' and no more.
+TEST_F(RunRules, WhatIsNotGivenAgainIsTheRunsOwn) {
+    config.save_every = 3;
+    config.max_memory = "1GiB";
+    config.chunks = 2;
+    config.log_every = 4;
+    train(quiet().with_stop(stop), config);
+    config.out = temp / "stopped";
+    start();
+    Config again;
+    again.out = config.out;
+    again.resume = true;
+    train(quiet().with_stop(stop), again);
+    expect_same_files(temp / "run/last", config.out + "/last");
+    const Config stored = Checkpoint(config.out, "last").config();
+    EXPECT_EQ(stored.save_every, 3);
+    EXPECT_EQ(stored.max_memory, "1GiB");
+    EXPECT_EQ(stored.cache, config.cache);
+    EXPECT_EQ(stored.threads, 1);
+    again.save_every = 5;  // given, it is another
+    EXPECT_EQ(resumed_config(stored, again).save_every, 5);
 }
 
 TEST_F(RunRules, AMissingCheckpointIsSaidBesideTheOneThereIs) {
