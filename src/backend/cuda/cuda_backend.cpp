@@ -12,7 +12,7 @@ bool CudaBackend::has_fp8_products() const {
 }
 
 std::unique_ptr<MemoryBlock> CudaBackend::allocate(std::int64_t bytes) {
-    if (context_.start()) head_.start();
+    start();
     return context_.allocate(bytes);
 }
 
@@ -49,6 +49,7 @@ bool CudaBackend::has_non_finite(View view) {
 }
 
 Ceilings CudaBackend::measure_ceilings(DType storage, std::int64_t room_bytes) {
+    start();
     return cuda::measure_ceilings(context_, products_, storage, room_bytes);
 }
 

@@ -72,6 +72,11 @@ class CudaBackend : public Backend {
     std::vector<TopK> head_topk(const HeadTopK& op) override { return head_.topk(op); }
 
   private:
+    // The device, at the first need of it.
+    void start() {
+        if (context_.start()) head_.start();
+    }
+
     CudaContext context_;
     // What families share.
     BatchTexts texts_{context_};
