@@ -18,9 +18,6 @@ add_dependencies(elmo_backend elmo_interface)
 target_include_directories(elmo_backend PRIVATE ${interface_folder})
 
 if(ELMO_CUDA_FOUND)
-  foreach(layer ${elmo_shared_layers})
-    set_target_properties(elmo_${layer} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
-  endforeach()
   add_dependencies(elmo_backend_cuda elmo_interface)
   target_include_directories(elmo_backend_cuda PRIVATE ${interface_folder})
   set_target_properties(elmo_backend_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON

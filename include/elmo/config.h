@@ -13,6 +13,7 @@ namespace elmo {
 
 struct Config {
 #define ELMO_OPTION(type, key, default_value, group, verbs, help) type key = default_value;
+#include "elmo/api.h"
 #include "elmo/options.def"
 #undef ELMO_OPTION
 };
@@ -28,27 +29,28 @@ struct OptionInfo {
 };
 
 // All options, in the order of options.def.
-const std::vector<OptionInfo>& options();
+ELMO_API const std::vector<OptionInfo>& options();
 // The flag of a key: "batch_size" -> "--batch-size".
-std::string flag_of(std::string_view key);
+ELMO_API std::string flag_of(std::string_view key);
 
 // Sets one key from text. ConfigError for an unknown key (with the nearest) or a malformed value;
 // `where` opens the message, for example "recipe.toml:12".
-void set_option(Config& config, std::string_view key, std::string_view value, std::string_view where = {});
+ELMO_API void set_option(Config& config, std::string_view key, std::string_view value,
+                         std::string_view where = {});
 // The value of a key as text that set_option takes back exactly.
-std::string get_option(const Config& config, std::string_view key);
+ELMO_API std::string get_option(const Config& config, std::string_view key);
 
 // Applies a recipe (TOML, flat keys) on top of `config`: a file, or one of builtin_recipes() by name.
-void load_recipe(Config& config, const std::filesystem::path& path);
+ELMO_API void load_recipe(Config& config, const std::filesystem::path& path);
 // The recipes of the source tree's recipes/ by name (without .toml) and text, ordered by name.
 struct BuiltinRecipe {
     std::string_view name, text;
 };
-const std::vector<BuiltinRecipe>& builtin_recipes();
+ELMO_API const std::vector<BuiltinRecipe>& builtin_recipes();
 // The whole configuration as a recipe that load_recipe takes back exactly, grouped and commented.
-std::string to_recipe(const Config& config);
+ELMO_API std::string to_recipe(const Config& config);
 
 // Checks values that can be judged without data: ranges, names of modes. ConfigError names key and range.
-void validate(const Config& config);
+ELMO_API void validate(const Config& config);
 
 }  // namespace elmo
