@@ -167,7 +167,6 @@ void bench_model(const Context& context, const Config& config, bool with_head, B
     };
     if (with_head && session.renee() != nullptr) {
         // Its loss scale comes down to what FP16 holds before anything is measured.
-        session.backend().begin_batch(texts.tokens, texts.offsets);
         embed_BD = encoder.forward(texts, true, config.seed, ++step);
         while (head_step()) ++step;
     }
@@ -175,7 +174,6 @@ void bench_model(const Context& context, const Config& config, bool with_head, B
     std::vector<Phase> phases;
     phases.push_back(
         {"encoder forward", encoder_forward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
-             session.backend().begin_batch(texts.tokens, texts.offsets);
              embed_BD = encoder.forward(texts, true, config.seed, ++step);
          }});
     if (with_head) phases.push_back({"head", head_step_cost(session, shape.batch), [&] { head_step(); }});
@@ -213,7 +211,6 @@ void bench_predict(const Context& context, const Config& config, BenchResult& re
             {{"encoder forward",
               encoder_forward_cost(session.encoder(), shape.batch, shape.tokens, shape.longest),
               [&] {
-                  session.backend().begin_batch(texts.tokens, texts.offsets);
                   embed_BD = session.encoder().forward(texts, false, config.seed, 0);
               }},
              {"head", ranking, [&] { session.head().topk(embed_BD, shape.top_k); }}},

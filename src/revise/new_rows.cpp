@@ -92,7 +92,6 @@ NewRows::NewRows(const Context& context, const Checkpoint& checkpoint, const Tok
 
 std::vector<float> NewRows::forward(std::span<const std::int32_t> tokens,
                                     std::span<const std::int32_t> offsets) {
-    session_.backend().begin_batch(tokens, offsets);
     const View x_BD = session_.encoder().forward({tokens, offsets}, false, 0, 0);
     std::vector<Bf16> stored(static_cast<std::size_t>(x_BD.size()));
     assert(x_BD.dtype == DType::kBf16);
@@ -242,7 +241,6 @@ void NewRows::train(LabelChange& change) {
         std::sort(positives.begin(), positives.end(), [](const Positive& x, const Positive& y) {
             return x.label < y.label || (x.label == y.label && x.sample < y.sample);
         });
-        session_.backend().begin_batch(batch->tokens, batch->offsets);
         const View x_BD = session_.encoder().forward({batch->tokens, batch->offsets}, true, config_.seed,
                                                      static_cast<std::uint64_t>(step));
         const bool last = step == config_.steps;

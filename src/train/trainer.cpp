@@ -90,7 +90,6 @@ double Trainer::train_step(const Batch& batch, bool want_loss) {
     const auto step = static_cast<std::uint64_t>(state_.step);
 
     meter_.begin_step();
-    session_.backend().begin_batch(texts.tokens, texts.offsets);
     const View embed_BD = encoder.forward(texts, true, config_.seed, step);
     if (probe_ != nullptr && probe_->wants(state_.step))
         probe_->look(state_.step, session_.backend(), embed_BD, session_.head().weights(),

@@ -122,7 +122,6 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
         positives.clear();
         for (std::size_t i = 0; i < sorted.labels.size(); ++i)
             positives.push_back({sorted.labels[i], sorted.samples[i]});
-        backend.begin_batch(batch.tokens, batch.offsets);
         HeadStep op;
         op.x_BD = session.encoder().forward({batch.tokens, batch.offsets}, true, config.seed,
                                             static_cast<std::uint64_t>(step));
