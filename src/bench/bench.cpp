@@ -99,7 +99,7 @@ void compare_with_machine(Backend& backend, DType storage, BenchResult& result) 
 // Texts of full length, random tokens.
 struct RandomBatch {
     std::vector<std::int32_t> tokens, offsets;
-    std::vector<Positive> positives;
+    PositiveList positives;
 
     RandomBatch(std::int64_t batch, std::int64_t length, std::int64_t vocab, std::int64_t labels) {
         for (std::int64_t t = 0; t < batch * length; ++t)
@@ -109,14 +109,10 @@ struct RandomBatch {
         for (std::int64_t i = 0; labels > 0 && i < batch * kPositivesPerText; ++i) {
             const PhiloxBlock noise = noise_block(kLabels, i, 0);
             const std::uint64_t word = std::uint64_t{noise[1]} << 32 | noise[0];
-            positives.push_back({static_cast<std::int64_t>(word % static_cast<std::uint64_t>(labels)),
-                                 static_cast<std::int32_t>(i / kPositivesPerText)});
+            positives.push_back(static_cast<std::int64_t>(word % static_cast<std::uint64_t>(labels)),
+                                static_cast<std::int32_t>(i / kPositivesPerText));
         }
-        const auto key = [](const Positive& p) { return std::pair(p.label, p.sample); };
-        std::sort(positives.begin(), positives.end(),
-                  [&](const Positive& a, const Positive& b) { return key(a) < key(b); });
-        const auto same = [&](const Positive& a, const Positive& b) { return key(a) == key(b); };
-        positives.erase(std::unique(positives.begin(), positives.end(), same), positives.end());
+        positives.sort();
     }
 };
 

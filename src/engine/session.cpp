@@ -118,7 +118,7 @@ void Session::lay_out(Arena& arena) {
     }
 }
 
-HeadStepResult Session::head_step(View x_BD, std::span<const Positive> positives, float lr,
+HeadStepResult Session::head_step(View x_BD, const Positives& positives, float lr,
                                   float weight_decay, std::uint64_t seed, std::uint64_t step, bool want_loss,
                                   View dx_BD) {
     if (!renee_) return head_->step(x_BD, positives, lr, weight_decay, seed, step, want_loss, dx_BD);

@@ -72,7 +72,7 @@ class Session {
     const Workload& workload() const { return workload_; }
 
     // One step of the head, as this run's precision has it: see Head::step.
-    HeadStepResult head_step(View x_BD, std::span<const Positive> positives, float lr, float weight_decay,
+    HeadStepResult head_step(View x_BD, const Positives& positives, float lr, float weight_decay,
                              std::uint64_t seed, std::uint64_t step, bool want_loss, View dx_BD);
 
     // Memory that was really taken: of the device where there is one, else of the process.

@@ -127,7 +127,7 @@ void Head::initialise(std::uint64_t seed) {
                           row_exponents_});
 }
 
-HeadStepResult Head::step(View x_BD, std::span<const Positive> positives, float lr, float weight_decay,
+HeadStepResult Head::step(View x_BD, const Positives& positives, float lr, float weight_decay,
                           std::uint64_t seed, std::uint64_t step, bool want_loss, View dx_BD) {
     assert(mapped_.empty());
     HeadStep op;

@@ -79,7 +79,7 @@ class Head {
     void initialise(std::uint64_t seed);
 
     // One fused step over all labels: see HeadStep. dx is set.
-    HeadStepResult step(View x_BD, std::span<const Positive> positives, float lr, float weight_decay,
+    HeadStepResult step(View x_BD, const Positives& positives, float lr, float weight_decay,
                         std::uint64_t seed, std::uint64_t step, bool want_loss, View dx_BD);
     // The k best labels of each row of x; k may exceed the number of labels.
     std::vector<TopK> topk(View x_BD, std::int64_t k) const;

@@ -48,7 +48,7 @@ void ReneeHead::allocate_step(Arena& arena) {
     arena.end_phase("head update");
 }
 
-ReneeStepResult ReneeHead::step(View w_LD, View x_BD, std::span<const Positive> positives, float lr,
+ReneeStepResult ReneeHead::step(View w_LD, View x_BD, const Positives& positives, float lr,
                                 float weight_decay, std::uint64_t step, bool want_loss, View dx_BD) {
     View g16_LP = g16_LP_;
     g16_LP.cols = renee_columns(x_BD.rows);  // a smaller batch uses less of it

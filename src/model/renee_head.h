@@ -30,7 +30,7 @@ class ReneeHead {
 
     // One step on `w_LD`, the FP32 weights. When it is skipped, nothing but the scale has changed, and dx is
     // not set. NumericError when no scale is small enough.
-    ReneeStepResult step(View w_LD, View x_BD, std::span<const Positive> positives, float lr,
+    ReneeStepResult step(View w_LD, View x_BD, const Positives& positives, float lr,
                          float weight_decay, std::uint64_t step, bool want_loss, View dx_BD);
 
     float scale() const { return scale_; }

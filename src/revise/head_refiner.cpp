@@ -12,6 +12,7 @@
 #include "engine/session.h"
 #include "model/head.h"
 #include "model/streams.h"
+#include "tensor/label_layout.h"
 
 namespace elmo {
 namespace {
@@ -136,29 +137,23 @@ bool HeadRefiner::refine_next(const std::filesystem::path& from, const RowStore&
         1, kVectorWindowBytes / (batches_.batch_size() * (kBytesAroundRow + vectors.row_bytes())));
     const std::int64_t loss_steps = std::clamp<std::int64_t>(total_steps_ / 2, 1, kLossSteps);
     Progress progress(context_, "refining", labels_, "labels");
-    SortedPositives sorted;
-    std::vector<Positive> positives;
     HeadStep op;
     op.w_LD = w_SD;
     op.weight_decay = static_cast<float>(config_.head_weight_decay);
     op.num_chunks = workload_.chunks;
     op.first_label = first;
-    BatchReader reader(batches_, 0, total_steps_);
+    const LabelLayout layout = LabelLayout::range(first, last);
+    BatchReader reader(batches_, 0, total_steps_, [&](std::int64_t label) { return layout.row(label); });
     while (const Batch* batch = reader.next()) {
         if (context_.stop_requested()) return false;
         const std::int64_t step = batch->step + 1;
-        sort_positives(*batch, sorted);
-        positives.clear();
-        const auto [begin, end] = sorted.range(first, last);
-        for (std::int64_t i = begin; i < end; ++i)
-            positives.push_back({sorted.labels[i] - first, sorted.samples[i]});
         op.x_BD = gather(vectors, *batch);
         // Noise of its own: batches are those of training's first epochs, and with its masks too the head
         // would be fitted to the same numbers again.
         backend_->dropout({op.x_BD,
                            {static_cast<float>(config_.dropout),
                             {config_.seed, static_cast<std::uint64_t>(step), streams::kRefineDropout}}});
-        op.positives = positives;
+        op.positives = batch->positives;
         op.lr = static_cast<float>(config_.head_lr * schedule_.factor(step));
         op.rounding = {config_.seed, static_cast<std::uint64_t>(step), streams::kRefineRounding};
         const bool early = step <= loss_steps, late = step > total_steps_ - loss_steps;

@@ -229,23 +229,16 @@ void NewRows::train(LabelChange& change) {
     const BatchPlan plan(*data_.split, all_rows(data_.split->rows()), config_.batch_size, config_.seed);
     const Schedule schedule = make_schedule(config_, config_.steps);
     Progress progress(context_, "training new labels", config_.steps, "steps");
-    BatchReader reader(plan, 0, config_.steps);
-    std::vector<Positive> positives;
+    BatchReader reader(plan, 0, config_.steps, [&](std::int64_t label) {
+        return data_.new_label[static_cast<std::size_t>(label)];
+    });
     while (const Batch* batch = reader.next()) {
         const std::int64_t step = ++change.steps;
-        positives.clear();
-        for (std::int64_t b = 0; b < batch->size(); ++b)
-            for (std::int64_t i = batch->label_offsets[b]; i < batch->label_offsets[b + 1]; ++i)
-                if (const std::int64_t label = data_.new_label[batch->labels[i]]; label >= 0)
-                    positives.push_back({label, static_cast<std::int32_t>(b)});
-        std::sort(positives.begin(), positives.end(), [](const Positive& x, const Positive& y) {
-            return x.label < y.label || (x.label == y.label && x.sample < y.sample);
-        });
         const View x_BD = session_.encoder().forward({batch->tokens, batch->offsets}, true, config_.seed,
                                                      static_cast<std::uint64_t>(step));
         const bool last = step == config_.steps;
         const HeadStepResult result = session_.head().step(
-            x_BD, positives, static_cast<float>(config_.head_lr * schedule.factor(step)),
+            x_BD, batch->positives, static_cast<float>(config_.head_lr * schedule.factor(step)),
             static_cast<float>(config_.head_weight_decay), config_.seed, static_cast<std::uint64_t>(step),
             step == 1 || last, session_.head_grad(batch->size()));
         const double loss = result.loss_sum / static_cast<double>(batch->size());

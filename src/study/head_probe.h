@@ -25,7 +25,7 @@ class HeadProbe : public StepProbe {
 
     bool wants(std::int64_t step) const override { return steps_.contains(step); }
     void look(std::int64_t step, Backend& backend, View x_BD, View w_LD,
-              std::span<const Positive> positives) override;
+              const Positives& positives) override;
 
     // By step.
     const std::map<std::int64_t, Histograms>& seen() const { return seen_; }

@@ -15,6 +15,7 @@
 #include "model/encoder_folder.h"
 #include "rank/scoring.h"
 #include "run/precision_choice.h"
+#include "tensor/label_layout.h"
 
 namespace elmo {
 namespace {
@@ -92,9 +93,8 @@ double Trainer::train_step(const Batch& batch, bool want_loss) {
     meter_.begin_step();
     const View embed_BD = encoder.forward(texts, true, config_.seed, step);
     if (probe_ != nullptr && probe_->wants(state_.step))
-        probe_->look(state_.step, session_.backend(), embed_BD, session_.head().weights(),
-                     positives_of(batch));
-    const HeadStepResult head = session_.head_step(embed_BD, positives_of(batch), head_lr, head_decay,
+        probe_->look(state_.step, session_.backend(), embed_BD, session_.head().weights(), batch.positives);
+    const HeadStepResult head = session_.head_step(embed_BD, batch.positives, head_lr, head_decay,
                                                    config_.seed, step, want_loss, head_grad_BD);
     if (head.non_finite >= 0) non_finite(head.non_finite, "the head's gradient of the text vectors has");
     if (!config_.freeze_encoder && !head.skipped) {
@@ -125,14 +125,6 @@ AdamWSettings Trainer::next_update() {
     settings.t = ++state_.updates;
     settings.seed = config_.seed;
     return settings;
-}
-
-const std::vector<Positive>& Trainer::positives_of(const Batch& batch) {
-    sort_positives(batch, sorted_);
-    positives_.resize(sorted_.labels.size());
-    for (std::size_t i = 0; i < positives_.size(); ++i)
-        positives_[i] = {sorted_.labels[i], sorted_.samples[i]};
-    return positives_;
 }
 
 void Trainer::non_finite(std::int64_t step, const std::string& what) const {
@@ -211,7 +203,9 @@ void Trainer::loop() {
     const std::int64_t eval_steps = std::max<std::int64_t>(
         1, std::llround(config_.eval_every * static_cast<double>(data_.train().steps_per_epoch())));
     logged_step_ = state_.step;
-    BatchReader reader(data_.train(), state_.step, state_.total_steps);
+    const LabelLayout labels = LabelLayout::range(0, state_.labels);
+    BatchReader reader(data_.train(), state_.step, state_.total_steps,
+                       [&](std::int64_t label) { return labels.row(label); });
     bool stopping = context_.stop_requested();
     while (!stopping) {
         const auto start = std::chrono::steady_clock::now();

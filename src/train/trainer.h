@@ -26,7 +26,7 @@ class StepProbe {
     virtual bool wants(std::int64_t step) const = 0;
     // x and w lie in the backend's memory; w is from before the update.
     virtual void look(std::int64_t step, Backend& backend, View x_BD, View w_LD,
-                      std::span<const Positive> positives) = 0;
+                      const Positives& positives) = 0;
 };
 
 class Trainer {
@@ -52,7 +52,6 @@ class Trainer {
     AdamWSettings next_update();
     [[noreturn]] void non_finite(std::int64_t step, const std::string& what) const;
     void check_gradient(const Parameter& parameter) const;
-    const std::vector<Positive>& positives_of(const Batch& batch);
     void log_step(double loss);
     void validate_and_save();
     void save(const std::filesystem::path& folder, bool to_continue);
@@ -73,8 +72,6 @@ class Trainer {
     StepProbe* probe_ = nullptr;
     std::string precision_note_;
 
-    SortedPositives sorted_;
-    std::vector<Positive> positives_;
     double seconds_ = 0, logged_seconds_ = 0;  // inside steps
     std::int64_t texts_ = 0, logged_texts_ = 0, logged_tokens_ = 0, logged_step_ = 0;
 };

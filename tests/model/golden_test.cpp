@@ -12,7 +12,7 @@ struct Golden {
     fs::path folder;
     SafeTensors file;
     Texts texts;
-    std::vector<Positive> positives;
+    PositiveList positives;
     explicit Golden(const std::string& family)
         : folder(fs::path(ELMO_SOURCE_DIR) / "tests/model/golden" / family),
           file(SafeTensors::open(folder / "golden.safetensors")) {
@@ -20,7 +20,7 @@ struct Golden {
         texts.offsets = tensor_integers<std::int32_t>(file.at("offsets"));
         const auto pairs = tensor_integers<std::int64_t>(file.at("positives"));
         for (std::size_t i = 0; i < pairs.size(); i += 2)
-            positives.push_back({pairs[i], static_cast<std::int32_t>(pairs[i + 1])});
+            positives.push_back(pairs[i], static_cast<std::int32_t>(pairs[i + 1]));
     }
     std::vector<double> values(const std::string& name) const { return tensor_values(file.at(name)); }
     // The gradient of a parameter: that of its stored tensors one after another.

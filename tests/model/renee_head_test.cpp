@@ -39,7 +39,7 @@ struct Small {
         set_values(*backend, x, {0.5, 0.25, 0, -0.25});
     }
     ReneeStepResult step(std::uint64_t number, float lr = 0.01f) {
-        const Positive positives[] = {{0, 1}, {2, 0}};
+        const PositiveList positives = {{0, 1}, {2, 0}};
         return head.step(w, x, positives, lr, 0, number, false, dx);
     }
     std::vector<double> weights() const { return values_of(*backend, w); }

@@ -114,14 +114,9 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
     session.head().assign(head_of(run, data.dataset().num_labels()));
     const Schedule schedule = make_schedule(config, config.steps);
     Batch batch;
-    SortedPositives sorted;
-    std::vector<Positive> positives;
     for (std::int64_t step = 1; step <= config.steps; ++step) {
         data.train().fill(step - 1, batch);
-        sort_positives(batch, sorted);
-        positives.clear();
-        for (std::size_t i = 0; i < sorted.labels.size(); ++i)
-            positives.push_back({sorted.labels[i], sorted.samples[i]});
+        fill_positives(batch, [](std::int64_t label) { return label; });
         HeadStep op;
         op.x_BD = session.encoder().forward({batch.tokens, batch.offsets}, true, config.seed,
                                             static_cast<std::uint64_t>(step));
@@ -129,7 +124,7 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
                          {static_cast<float>(config.dropout),
                           {config.seed, static_cast<std::uint64_t>(step), streams::kRefineDropout}}});
         op.w_LD = session.head().weights();
-        op.positives = positives;
+        op.positives = batch.positives;
         op.lr = static_cast<float>(config.head_lr * schedule.factor(step));
         op.rounding = {config.seed, static_cast<std::uint64_t>(step), streams::kRefineRounding};
         op.num_chunks = 2;

@@ -179,7 +179,7 @@ ReneeStepResult ReneeOps::step(const ReneeStep& op) {
         throw DeviceError("renee: a batch larger than was planned for");
     positives_.send(op.positives);
     const Positives positives{positives_.labels(), positives_.samples(),
-                              static_cast<std::int64_t>(op.positives.size()), positive_z_.as<float>()};
+                              op.positives.size(), positive_z_.as<float>()};
     auto* report = static_cast<ReneeReport*>(report_.data);
     context_.clear(report, sizeof(ReneeReport), "renee, report");
 
