@@ -38,8 +38,7 @@ std::vector<double> host_values(Backend& backend, View view) {
 
 }  // namespace
 
-void HeadProbe::look(std::int64_t step, Backend& backend, View x_BD, View w_LD,
-                     const Positives& positives) {
+void HeadProbe::look(std::int64_t step, Backend& backend, View x_BD, View w_LD, const Positives& positives) {
     Histograms& seen = seen_[step];
     const std::vector<double> x = host_values(backend, x_BD);
     std::vector<double> logit_x = x;  // E4M3 weights meet E4M3 inputs

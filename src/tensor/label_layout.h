@@ -25,6 +25,8 @@ class LabelLayout {
 
     std::int64_t rows() const { return rows_; }
     bool is_range() const { return labels_.empty(); }
+    // Whether rows are labels under the same numbers: a head of all labels.
+    bool starts_at_0() const { return is_range() && first_ == 0; }
     std::int64_t label(std::int64_t row) const {
         return is_range() ? first_ + row : labels_[static_cast<std::size_t>(row)];
     }

@@ -48,8 +48,7 @@ class PositiveList {
     void sort() {
         pairs_.resize(rows_.size());
         for (std::size_t i = 0; i < pairs_.size(); ++i)
-            pairs_[i] =
-                static_cast<std::uint64_t>(rows_[i]) << 32 | static_cast<std::uint32_t>(samples_[i]);
+            pairs_[i] = static_cast<std::uint64_t>(rows_[i]) << 32 | static_cast<std::uint32_t>(samples_[i]);
         std::sort(pairs_.begin(), pairs_.end());
         pairs_.erase(std::unique(pairs_.begin(), pairs_.end()), pairs_.end());
         clear();

@@ -9,7 +9,7 @@
 
 #include "elmo/context.h"
 #include "elmo/train.h"
-#include "engine/session.h"
+#include "engine/train_step.h"
 #include "run/checkpoint.h"
 #include "run/run_data.h"
 #include "run/run_folder.h"
@@ -47,9 +47,9 @@ class Trainer {
     void loop();
     TrainResult summary(bool interrupted) const;
     // One step on one batch; the loss of a text when wanted.
-    double train_step(const Batch& batch, bool want_loss);
-    // What the next update of the encoder takes; counts it.
-    AdamWSettings next_update();
+    double step_on(const Batch& batch, bool want_loss);
+    // What the step's update of the encoder takes.
+    EncoderUpdate encoder_update(bool check) const;
     [[noreturn]] void non_finite(std::int64_t step, const std::string& what) const;
     void check_gradient(const Parameter& parameter) const;
     void log_step(double loss);
@@ -66,7 +66,7 @@ class Trainer {
     LabelTable labels_;
     RunState state_;
     Schedule schedule_;
-    Session session_;
+    Engine engine_;
     StepMeter meter_;
     std::optional<RunLog> log_;
     StepProbe* probe_ = nullptr;

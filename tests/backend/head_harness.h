@@ -113,8 +113,7 @@ inline PositiveList random_positives(const HeadShape& s, double share, Rng& rng)
 inline PositiveList part_of(const Positives& positives, std::int64_t first, std::int64_t last) {
     PositiveList part;
     const Positives mine = positives.of_rows(first, last);
-    for (std::size_t i = 0; i < mine.rows.size(); ++i)
-        part.push_back(mine.rows[i] - first, mine.samples[i]);
+    for (std::size_t i = 0; i < mine.rows.size(); ++i) part.push_back(mine.rows[i] - first, mine.samples[i]);
     return part;
 }
 

@@ -27,8 +27,7 @@ struct Twice {
         return {
             w, 0.05f, {3, 0, 2}, {3, 0, 3}, 7, grid, codes ? packed_exponents.view() : wide_exponents.view()};
     }
-    HeadStep step(const Tensor& x, const Positives& positives, Tensor& dx, std::uint64_t number,
-                  bool codes) {
+    HeadStep step(const Tensor& x, const Positives& positives, Tensor& dx, std::uint64_t number, bool codes) {
         HeadStep op = head_op(x, wide, positives, dx);
         op.w_LD = codes ? packed.view() : wide.view();
         op.lr = 0.02f;

@@ -68,7 +68,7 @@ TEST_P(GoldenStep, AgreesWithPyTorch) {
     ASSERT_EQ(pooled.rows, B);
     ASSERT_EQ(pooled.dtype, dtype == DType::kF64 ? DType::kF64 : DType::kBf16);
     const View dx = model.dx_BD.first(B);
-    const HeadStepResult step = model.head->step(pooled, golden.positives, 0.125f, 0.0625f, 1, 1, true, dx);
+    const HeadStepResult step = model.head->step({pooled, golden.positives, 0.125f, 0.0625f, 1, 1, true, dx});
     const double storage = dtype == DType::kF64 ? 0x1p-53 : dtype == DType::kF32 ? 0x1p-24 : 0x1p-9;
     const double accumulation = dtype == DType::kF64 ? 0x1p-53 : 0x1p-24;
     const double bound = tolerance(spec, T, storage, accumulation);

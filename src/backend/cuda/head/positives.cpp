@@ -13,7 +13,8 @@ void DevicePositives::reserve(Arena& arena, const Workload& w) {
 }
 
 void DevicePositives::send(const Positives& positives) {
-    if (positives.size() > labels_.size()) throw DeviceError("head: more positives in a batch than were planned for");
+    if (positives.size() > labels_.size())
+        throw DeviceError("head: more positives in a batch than were planned for");
     context_.send(labels_.data, positives.rows.data(), positives.size() * 8);
     context_.send(samples_.data, positives.samples.data(), positives.size() * 4);
 }
