@@ -15,28 +15,13 @@
 
 namespace elmo {
 
-std::pair<std::int64_t, std::int64_t> SortedPositives::range(std::int64_t first, std::int64_t last) const {
-    const auto at = [&](std::int64_t label) {
-        return std::lower_bound(labels.begin(), labels.end(), label,
-                                [](std::uint32_t a, std::int64_t b) { return a < b; }) -
-               labels.begin();
-    };
-    return {at(first), at(last)};
-}
-
-void sort_positives(const Batch& batch, SortedPositives& out) {
-    std::vector<std::uint64_t> pairs;
-    pairs.reserve(batch.labels.size());
+void fill_positives(Batch& batch, const RowOfLabel& row_of) {
+    batch.positives.clear();
     for (std::int64_t i = 0; i < batch.size(); ++i)
         for (std::int64_t p = batch.label_offsets[i]; p < batch.label_offsets[i + 1]; ++p)
-            pairs.push_back(std::uint64_t{batch.labels[p]} << 32 | static_cast<std::uint64_t>(i));
-    std::sort(pairs.begin(), pairs.end());
-    out.labels.resize(pairs.size());
-    out.samples.resize(pairs.size());
-    for (std::size_t p = 0; p < pairs.size(); ++p) {
-        out.labels[p] = static_cast<std::uint32_t>(pairs[p] >> 32);
-        out.samples[p] = static_cast<std::int32_t>(pairs[p]);
-    }
+            if (const std::int64_t row = row_of(batch.labels[p]); row >= 0)
+                batch.positives.push_back(row, static_cast<std::int32_t>(i));
+    batch.positives.sort();
 }
 
 BatchPlan::BatchPlan(const Split& split, std::vector<std::int64_t> rows, std::int64_t batch_size)
@@ -82,6 +67,7 @@ void BatchPlan::fill(std::int64_t step, Batch& batch) const {
     batch.rows.clear();
     batch.tokens.clear();
     batch.labels.clear();
+    batch.positives.clear();
     batch.offsets.assign(1, 0);
     batch.label_offsets.assign(1, 0);
     visit_rows(step, [&](std::int64_t row) {
@@ -151,8 +137,14 @@ std::vector<std::int64_t> all_rows(std::int64_t rows) {
     return list;
 }
 
-BatchReader::BatchReader(const BatchPlan& plan, std::int64_t first_step, std::int64_t last_step)
-    : plan_(plan), last_step_(last_step), next_step_(first_step), filled_(first_step), released_(first_step) {
+BatchReader::BatchReader(const BatchPlan& plan, std::int64_t first_step, std::int64_t last_step,
+                         RowOfLabel row_of)
+    : plan_(plan),
+      row_of_(std::move(row_of)),
+      last_step_(last_step),
+      next_step_(first_step),
+      filled_(first_step),
+      released_(first_step) {
     thread_ = std::thread([this, first_step] { work(first_step); });
 }
 
@@ -173,7 +165,9 @@ void BatchReader::work(std::int64_t first_step) {
             if (stop_) return;
         }
         try {
-            plan_.fill(step, batches_[step % 2]);
+            Batch& batch = batches_[step % 2];
+            plan_.fill(step, batch);
+            if (row_of_) fill_positives(batch, row_of_);
         } catch (...) {
             const std::lock_guard lock(mutex_);
             error_ = std::current_exception();

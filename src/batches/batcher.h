@@ -5,12 +5,14 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
+#include <functional>
 #include <mutex>
 #include <thread>
 #include <vector>
 
 #include "elmo/context.h"
 #include "sources/rows.h"
+#include "tensor/positives.h"
 
 namespace elmo {
 
@@ -22,19 +24,14 @@ struct Batch {
     std::vector<std::int32_t> offsets;        // [B + 1] into tokens
     std::vector<std::uint32_t> labels;        // [P] ids, ascending within a row
     std::vector<std::int64_t> label_offsets;  // [B + 1] into labels
+    PositiveList positives;  // the same for the head that is trained; empty where a reader was given none
 
     std::int64_t size() const { return static_cast<std::int64_t>(rows.size()); }
 };
 
-// The positives of a batch ordered by label, then sample: what the head, which walks labels, reads.
-struct SortedPositives {
-    std::vector<std::uint32_t> labels;
-    std::vector<std::int32_t> samples;  // index of the row within the batch
-
-    // The entries whose label lies in [first, last), as [begin, end).
-    std::pair<std::int64_t, std::int64_t> range(std::int64_t first, std::int64_t last) const;
-};
-void sort_positives(const Batch& batch, SortedPositives& out);
+// The row of a label in the head that is trained, or -1 where it is not there.
+using RowOfLabel = std::function<std::int64_t(std::int64_t label)>;
+void fill_positives(Batch& batch, const RowOfLabel& row_of);
 
 // The most that any batch of a range of steps holds: memory is planned from this.
 struct BatchLimits {
@@ -89,7 +86,9 @@ std::vector<std::int64_t> all_rows(std::int64_t rows);
 // works on the present one. The plan must outlive it.
 class BatchReader {
   public:
-    BatchReader(const BatchPlan& plan, std::int64_t first_step, std::int64_t last_step);
+    // With row_of, which the thread calls, the batches have positives.
+    BatchReader(const BatchPlan& plan, std::int64_t first_step, std::int64_t last_step,
+                RowOfLabel row_of = {});
     ~BatchReader();
     BatchReader(const BatchReader&) = delete;
     BatchReader& operator=(const BatchReader&) = delete;
@@ -101,6 +100,7 @@ class BatchReader {
     void work(std::int64_t first_step);
 
     const BatchPlan& plan_;
+    const RowOfLabel row_of_;
     const std::int64_t last_step_;
     std::int64_t next_step_;  // of the consumer
     Batch batches_[2];        // step s lies in batches_[s % 2]

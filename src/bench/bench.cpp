@@ -1,6 +1,5 @@
 // elmo bench: the time of a step and of its parts beside what this machine could do at best.
 #include "elmo/bench.h"
-#include "base/process_memory.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +10,7 @@
 #include <limits>
 
 #include "base/parallel.h"
+#include "base/process_memory.h"
 #include "base/text_util.h"
 #include "data/tokenizer_files.h"
 #include "elmo/error.h"
@@ -18,6 +18,7 @@
 #include "engine/precision.h"
 #include "engine/shapes.h"
 #include "engine/step_cost.h"
+#include "engine/train_step.h"
 #include "numerics/philox.h"
 #include "run/precision_choice.h"
 #include "text/spec.h"
@@ -36,25 +37,25 @@ double median(std::vector<double> values) {
 struct Phase {
     std::string name;
     Cost cost;
-    std::function<void()> work;
 };
+// Runs the phases once, in order, and calls `done` at the end of each but the last.
+using Round = std::function<void(const std::function<void()>& done)>;
 
 // Runs the phases one after another, again and again, and fills times and costs. Nothing waits between the
 // phases or the rounds of a group, as in training: times are marks on the backend's own clock. Two rounds go
 // before, the second of them on the host's clock alone.
-void measure(Backend& backend, const std::vector<Phase>& phases, std::int64_t iterations,
+void measure(Backend& backend, const std::vector<Phase>& phases, const Round& run, std::int64_t iterations,
              BenchResult& result) {
     const auto marks = static_cast<std::int64_t>(phases.size()) + 1;
     const std::int64_t group = 480 / marks;
     std::vector<std::vector<double>> times(phases.size());
     std::vector<double> totals;
     const auto round = [&](std::int64_t slot) {
-        const int first = static_cast<int>(slot * marks);
-        backend.mark(first);
-        for (std::size_t p = 0; p < phases.size(); ++p) {
-            phases[p].work();
-            backend.mark(first + static_cast<int>(p) + 1);
-        }
+        int mark = static_cast<int>(slot * marks);
+        const auto done = [&] { backend.mark(mark++); };
+        done();
+        run(done);
+        done();
     };
     round(0);
     backend.wait();
@@ -99,7 +100,7 @@ void compare_with_machine(Backend& backend, DType storage, BenchResult& result) 
 // Texts of full length, random tokens.
 struct RandomBatch {
     std::vector<std::int32_t> tokens, offsets;
-    std::vector<Positive> positives;
+    PositiveList positives;
 
     RandomBatch(std::int64_t batch, std::int64_t length, std::int64_t vocab, std::int64_t labels) {
         for (std::int64_t t = 0; t < batch * length; ++t)
@@ -109,14 +110,10 @@ struct RandomBatch {
         for (std::int64_t i = 0; labels > 0 && i < batch * kPositivesPerText; ++i) {
             const PhiloxBlock noise = noise_block(kLabels, i, 0);
             const std::uint64_t word = std::uint64_t{noise[1]} << 32 | noise[0];
-            positives.push_back({static_cast<std::int64_t>(word % static_cast<std::uint64_t>(labels)),
-                                 static_cast<std::int32_t>(i / kPositivesPerText)});
+            positives.push_back(static_cast<std::int64_t>(word % static_cast<std::uint64_t>(labels)),
+                                static_cast<std::int32_t>(i / kPositivesPerText));
         }
-        const auto key = [](const Positive& p) { return std::pair(p.label, p.sample); };
-        std::sort(positives.begin(), positives.end(),
-                  [&](const Positive& a, const Positive& b) { return key(a) < key(b); });
-        const auto same = [&](const Positive& a, const Positive& b) { return key(a) == key(b); };
-        positives.erase(std::unique(positives.begin(), positives.end(), same), positives.end());
+        positives.sort();
     }
 };
 
@@ -128,98 +125,85 @@ void start_compensation(Head& head) {
     head.compensation().start(labels);
 }
 
-// The whole step, or the encoder's part of it.
+// Memory, a random start, and what the result says about both.
+void start(Engine& engine, const Config& config, BenchResult& result) {
+    engine.allocate();
+    engine.initialise(config.seed);
+    result.device = engine.backend().describe();
+    result.memory = engine.plan();
+}
+
+std::int64_t rounds_of(const Config& config, std::int64_t usual = 10) {
+    return config.steps > 0 ? config.steps : usual;
+}
+
+void finish(Engine& engine, DType storage, std::int64_t batch, BenchResult& result) {
+    result.items_per_second = 1e3 * static_cast<double>(batch) / result.median_ms;
+    compare_with_machine(engine.backend(), storage, result);
+}
+
+// The whole step, or the encoder's or the head's part of it.
+void bench_step(const Context& context, const Config& config, const EngineParts& parts, const RunShape& shape,
+                BenchResult& result) {
+    Engine engine(context, config, parts, shape);
+    start(engine, config, result);
+    Encoder* const encoder = engine.staged_encoder();
+    Head* const head = engine.staged_head();
+    if (head != nullptr) start_compensation(*head);
+    const bool baseline = head != nullptr && head->renee() != nullptr;
+
+    const RandomBatch batch(shape.batch, encoder ? shape.longest : 1, encoder ? encoder->spec().vocab : 2,
+                            head ? head->labels() : 0);
+    StepInput in;
+    in.texts = {batch.tokens, batch.offsets};
+    in.positives = batch.positives;
+    in.seed = config.seed;
+    // The baseline's weights stay as they are: one batch again and again would drive dx beyond FP16 at every
+    // loss scale that was found, and skipped steps do less.
+    in.head_lr = baseline ? 0.0f : static_cast<float>(config.head_lr);
+    in.head_weight_decay = static_cast<float>(config.head_weight_decay);
+    in.encoder.adamw.lr = static_cast<float>(config.encoder_lr);
+    in.encoder.adamw.seed = config.seed;
+    in.encoder.adamw.t = 0;
+    if (encoder == nullptr) {
+        in.x_BD = engine.text_vectors(shape.batch);
+        engine.backend().fill_normal({in.x_BD, 0.3f, kInputs, kInputs, 0});
+    }
+    const auto step = [&] {
+        ++in.step;
+        ++in.encoder.adamw.t;
+        return train_step(engine, in);
+    };
+    if (baseline)  // its loss scale comes down to what FP16 holds before anything is measured
+        while (step().head.skipped) continue;
+
+    std::vector<Phase> phases;
+    if (encoder != nullptr)
+        phases.push_back(
+            {"encoder forward", encoder_forward_cost(*encoder, shape.batch, shape.tokens, shape.longest)});
+    if (head != nullptr) phases.push_back({"head", head_step_cost(*head, shape.batch)});
+    if (encoder != nullptr)
+        phases.push_back({"encoder backward and update",
+                          encoder_backward_cost(*encoder, shape.batch, shape.tokens, shape.longest)});
+    const Round round = [&](const std::function<void()>& done) {
+        if (encoder != nullptr) in.before_head = [&](View) { done(); };
+        if (encoder != nullptr && head != nullptr) in.after_head = [&](const HeadStepResult&) { done(); };
+        step();
+    };
+    measure(engine.backend(), phases, round, rounds_of(config), result);
+    if (baseline) result.skipped_steps = head->renee()->skipped_steps();
+    finish(engine, encoder != nullptr ? encoder->spec().dtype : head->dtype(), shape.batch, result);
+}
+
 void bench_model(const Context& context, const Config& config, bool with_head, BenchResult& result) {
     const EncoderSpec spec = spec_without_data(config);
     Config sized = config;
     if (!with_head) sized.labels = 1;
     RunShape shape = full_length_shape(context, sized, spec);
     shape.top_k = 0;
-    Session session(context, sized, spec, shape);
-    session.allocate();
-    session.encoder().initialise(config.seed);
-    session.head().initialise(config.seed);
-    start_compensation(session.head());
-    result.device = session.backend().describe();
-    result.memory = session.plan();
-
-    const RandomBatch batch(shape.batch, shape.longest, spec.vocab, sized.labels);
-    const TextBatch texts{batch.tokens, batch.offsets};
-    const View head_grad_BD = session.head_grad(shape.batch), embed_grad_BD = session.embed_grad(shape.batch);
-    Encoder& encoder = session.encoder();
-    View embed_BD;
-    std::uint64_t step = 0;
-    AdamWSettings adamw;
-    adamw.lr = static_cast<float>(config.encoder_lr);
-    adamw.seed = config.seed;
-    adamw.t = 0;
-
-    // The baseline's weights stay as they are: one batch again and again would drive dx beyond FP16 at every
-    // loss scale that was found, and skipped steps do less.
-    const float head_lr = session.renee() != nullptr ? 0.0f : static_cast<float>(config.head_lr);
-    // Whether the step was skipped: then there is no gradient.
-    const auto head_step = [&] {
-        const HeadStepResult done = session.head_step(embed_BD, batch.positives, head_lr,
-                                                      static_cast<float>(config.head_weight_decay),
-                                                      config.seed, step, false, head_grad_BD);
-        if (!done.skipped) session.backend().cast(embed_grad_BD, head_grad_BD);
-        return done.skipped;
-    };
-    if (with_head && session.renee() != nullptr) {
-        // Its loss scale comes down to what FP16 holds before anything is measured.
-        session.backend().begin_batch(texts.tokens, texts.offsets);
-        embed_BD = encoder.forward(texts, true, config.seed, ++step);
-        while (head_step()) ++step;
-    }
-
-    std::vector<Phase> phases;
-    phases.push_back(
-        {"encoder forward", encoder_forward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
-             session.backend().begin_batch(texts.tokens, texts.offsets);
-             embed_BD = encoder.forward(texts, true, config.seed, ++step);
-         }});
-    if (with_head) phases.push_back({"head", head_step_cost(session, shape.batch), [&] { head_step(); }});
-    phases.push_back({"encoder backward and update",
-                      encoder_backward_cost(encoder, shape.batch, shape.tokens, shape.longest), [&] {
-                          ++adamw.t;
-                          encoder.backward_and_update(texts, embed_grad_BD, adamw);
-                      }});
-    measure(session.backend(), phases, config.steps > 0 ? config.steps : 10, result);
-    if (session.renee() != nullptr) result.skipped_steps = session.renee()->skipped_steps();
-    result.items_per_second = 1e3 * static_cast<double>(shape.batch) / result.median_ms;
-    compare_with_machine(session.backend(), spec.dtype, result);
-}
-
-// Texts through the encoder, and the best `top` labels of each: what evaluation and prediction do.
-void bench_predict(const Context& context, const Config& config, BenchResult& result) {
-    const EncoderSpec spec = spec_without_data(config);
-    RunShape shape = full_length_shape(context, config, spec);
-    shape.training = false;
-    shape.top_k = std::min(config.top, shape.labels);
-    Session session(context, config, spec, shape);
-    session.allocate();
-    session.encoder().initialise(config.seed);
-    session.head().initialise(config.seed);
-    result.device = session.backend().describe();
-    result.memory = session.plan();
-
-    const RandomBatch batch(shape.batch, shape.longest, spec.vocab, 0);
-    const TextBatch texts{batch.tokens, batch.offsets};
-    View embed_BD;
-    Cost ranking = head_step_cost(session.head(), shape.batch);
-    ranking.flops /= 3;
-    ranking.bytes = static_cast<double>(session.head().weights().bytes());
-    measure(session.backend(),
-            {{"encoder forward",
-              encoder_forward_cost(session.encoder(), shape.batch, shape.tokens, shape.longest),
-              [&] {
-                  session.backend().begin_batch(texts.tokens, texts.offsets);
-                  embed_BD = session.encoder().forward(texts, false, config.seed, 0);
-              }},
-             {"head", ranking, [&] { session.head().topk(embed_BD, shape.top_k); }}},
-            config.steps > 0 ? config.steps : 10, result);
-    result.items_per_second = 1e3 * static_cast<double>(shape.batch) / result.median_ms;
-    compare_with_machine(session.backend(), spec.dtype, result);
+    EngineParts parts{spec, std::nullopt};
+    if (with_head) parts = training_parts(config, spec, config.labels);
+    bench_step(context, sized, parts, shape, result);
 }
 
 void bench_head(const Context& context, const Config& config, BenchResult& result) {
@@ -227,56 +211,38 @@ void bench_head(const Context& context, const Config& config, BenchResult& resul
         throw ConfigError("labels: expected the number of labels, found none; give --labels");
     if (config.precision == "renee")
         throw ConfigError("precision: renee is measured as a whole, found bench head; use 'elmo bench step'");
+    RunShape shape;
+    shape.batch = config.batch_size;
+    shape.positives = shape.batch * kPositivesPerText;
     const std::int64_t width = spec_without_data(config).width;
-    const auto backend = make_backend(context, config);
-    Workload workload;
-    workload.batch = config.batch_size;
-    workload.width = width;
-    workload.labels = config.labels;
-    const HeadFormat format = head_format(config);
-    workload.head_dtype = format.dtype;
-    workload.head_row_exponents = format.grid.row_scaled;
-    workload.head_packed = format.is_packed();
-    workload.positives = workload.batch * kPositivesPerText;
-    workload.chunks = config.chunks > 0 ? config.chunks : backend->preferred_chunks(workload);
-    Head head(config.labels, width, format, workload.chunks, *backend,
-              {compensated_labels(config, config.labels), static_cast<float>(config.weight_dropout)});
-    View x_BD, dx_BD;
-    const auto lay_out = [&](Arena& arena) {
-        head.allocate(arena);
-        backend->reserve(arena, workload);
-        backend->reserve_head(arena, workload);
-        x_BD = arena.allocate("step/embed", DType::kBf16, workload.batch, width);
-        dx_BD = arena.allocate("step/grad_embed_f32", DType::kF32, workload.batch, width);
-    };
-    MemoryReport plan;
-    {
-        Arena dry;
-        lay_out(dry);
-        plan.segments = dry.segments();
-        plan.arena_bytes = dry.peak_bytes();
-        if (backend->host_memory()) plan.program_bytes = context.start_bytes() + kLibraryBytes;
-    }
-    require_free_memory(plan, *backend);
-    Arena arena(backend->allocate(plan.arena_bytes));
-    lay_out(arena);
-    head.initialise(config.seed);
-    start_compensation(head);
-    backend->fill_normal({x_BD, 0.3f, kInputs, kInputs, 0});
-    result.device = backend->describe();
-    result.memory = plan;
+    bench_step(context, config, {std::nullopt, trained_head(config, config.labels, width)}, shape, result);
+}
 
-    const RandomBatch batch(workload.batch, 1, 2, config.labels);
-    std::uint64_t step = 0;
-    measure(*backend,
-            {{"head", head_step_cost(head, workload.batch),
-              [&] {
-                  head.step(x_BD, batch.positives, static_cast<float>(config.head_lr),
-                            static_cast<float>(config.head_weight_decay), config.seed, ++step, false, dx_BD);
-              }}},
-            config.steps > 0 ? config.steps : 10, result);
-    result.items_per_second = 1e3 * static_cast<double>(workload.batch) / result.median_ms;
-    compare_with_machine(*backend, head.dtype(), result);
+// Texts through the encoder, and the best `top` labels of each: what evaluation and prediction do.
+void bench_predict(const Context& context, const Config& config, BenchResult& result) {
+    const EncoderSpec spec = spec_without_data(config);
+    RunShape shape = full_length_shape(context, config, spec);
+    shape.training = false;
+    shape.top_k = std::min(config.top, config.labels);
+    Engine engine(context, config, {spec, plain_head(config, config.labels, spec.width)}, shape);
+    start(engine, config, result);
+
+    const RandomBatch batch(shape.batch, shape.longest, spec.vocab, 0);
+    Cost ranking = head_step_cost(engine.head(), shape.batch);
+    ranking.flops /= 3;
+    ranking.bytes = static_cast<double>(engine.head().weights().bytes());
+    measure(
+        engine.backend(),
+        {{"encoder forward",
+          encoder_forward_cost(engine.encoder(), shape.batch, shape.tokens, shape.longest)},
+         {"head", ranking}},
+        [&](const std::function<void()>& done) {
+            const View x_BD = engine.encoder().forward({batch.tokens, batch.offsets}, false, config.seed, 0);
+            done();
+            engine.head().topk(x_BD, shape.top_k);
+        },
+        rounds_of(config), result);
+    finish(engine, spec.dtype, shape.batch, result);
 }
 
 // Whole words of a vocabulary, frequent ones first where it is ordered so, as BERT's is.
@@ -324,19 +290,15 @@ void bench_tokenize(const Context& context, const Config& config, BenchResult& r
     for (const std::string& text : texts) bytes += static_cast<double>(text.size());
     result.device = "cpu";
     const auto clock = make_reference_backend();
-    measure(*clock,
-            {{"tokenize",
-              {},
-              [&] {
-                  context.threads().parallel_ranges(static_cast<std::int64_t>(texts.size()), 256,
-                                                    [&](std::int64_t begin, std::int64_t end) {
-                                                        std::vector<std::int32_t> ids;
-                                                        for (std::int64_t i = begin; i < end; ++i)
-                                                            tokenizer->encode(texts[i], config.max_length,
-                                                                              ids);
-                                                    });
-              }}},
-            config.steps > 0 ? config.steps : 5, result);
+    const auto tokenize_all = [&](const std::function<void()>&) {
+        context.threads().parallel_ranges(static_cast<std::int64_t>(texts.size()), 256,
+                                          [&](std::int64_t begin, std::int64_t end) {
+                                              std::vector<std::int32_t> ids;
+                                              for (std::int64_t i = begin; i < end; ++i)
+                                                  tokenizer->encode(texts[i], config.max_length, ids);
+                                          });
+    };
+    measure(*clock, {{"tokenize", {}}}, tokenize_all, rounds_of(config, 5), result);
     result.phases.clear();
     result.items_per_second = 1e3 * bytes / result.median_ms;
     result.measured_peak_bytes = peak_resident_bytes();

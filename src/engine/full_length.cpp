@@ -20,7 +20,6 @@ RunShape full_length_shape(const Context& context, const Config& config, const E
         throw ConfigError(
             "labels: expected the number of labels where there is no data set, found none; give --labels");
     RunShape shape;
-    shape.labels = config.labels;
     shape.batch = config.batch_size;
     shape.longest = cut_length(context, config, spec);
     shape.tokens = shape.batch * shape.longest;
@@ -28,8 +27,8 @@ RunShape full_length_shape(const Context& context, const Config& config, const E
         throw ConfigError(fmt::format(
             "batch_size and max_length: expected fewer than 2^31 tokens in a batch, found {}", shape.tokens));
     shape.positives = shape.batch * kPositivesPerText;
-    shape.top_k = std::min(kRankedInTraining, shape.labels);
-    shape.table_bytes = 16 * shape.labels;
+    shape.top_k = std::min(kRankedInTraining, config.labels);
+    shape.table_bytes = 16 * config.labels;
     return shape;
 }
 

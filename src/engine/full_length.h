@@ -2,7 +2,7 @@
 #pragma once
 
 #include "elmo/context.h"
-#include "engine/session.h"
+#include "engine/engine.h"
 #include "model/encoder_spec.h"
 
 namespace elmo {

@@ -44,20 +44,13 @@ Cost head_step_cost(const Head& head, std::int64_t batch) {
     const auto labels = static_cast<double>(head.labels()), width = static_cast<double>(head.width());
     const auto texts = static_cast<double>(batch),
                compensated = static_cast<double>(head.compensation().rows());
-    return {6 * labels * width * texts,
-            2 * labels * static_cast<double>(head.format().row_bytes(head.width())) + 6 * texts * width +
-                4 * compensated * width};
-}
-
-Cost head_step_cost(const Session& session, std::int64_t batch) {
-    const Head& head = session.head();
-    if (session.renee() == nullptr) return head_step_cost(head, batch);
-    const double weights = static_cast<double>(head.labels()) * static_cast<double>(head.width());
-    const double logits = static_cast<double>(head.labels()) * static_cast<double>(batch);
+    const double flops = 6 * labels * width * texts;
     // A weight: FP32 read twice and written, momentum read and written, the FP16 copy and the FP16 gradient
     // each written and read twice, the FP32 gradient written. A logit: written, read and written as g, and
     // read by two products.
-    return {6 * weights * static_cast<double>(batch), 36 * weights + 10 * logits};
+    if (head.renee() != nullptr) return {flops, 36 * labels * width + 10 * labels * texts};
+    return {flops, 2 * labels * static_cast<double>(head.format().row_bytes(head.width())) +
+                       6 * texts * width + 4 * compensated * width};
 }
 
 }  // namespace elmo

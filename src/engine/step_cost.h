@@ -1,8 +1,8 @@
 // What a step costs: products and bytes, counted from shapes. The floors of `elmo bench` are made of these.
 #pragma once
 
-#include "engine/session.h"
 #include "model/encoder.h"
+#include "model/head.h"
 
 namespace elmo {
 
@@ -19,10 +19,7 @@ Cost encoder_forward_cost(const Encoder& encoder, std::int64_t batch, std::int64
 Cost encoder_backward_cost(const Encoder& encoder, std::int64_t batch, std::int64_t tokens,
                            std::int64_t longest);
 // Three products; the weights and their compensation read once and written once, the batch read, its gradient
-// written.
+// written. The baseline has passes over whole matrices of weights and logits between its products.
 Cost head_step_cost(const Head& head, std::int64_t batch);
-// The same of the step that the session trains its head by: the baseline's has passes over whole matrices of
-// weights and logits between its products.
-Cost head_step_cost(const Session& session, std::int64_t batch);
 
 }  // namespace elmo

@@ -122,6 +122,7 @@ View Encoder::forward(const TextBatch& batch, bool training, std::uint64_t seed,
     seed_ = seed;
     step_ = step;
     fp8_step_ = training && !fp8_amax_P3_.empty();
+    backend_.begin_batch(batch.tokens, batch.offsets);
     return run_forward(batch, training);
 }
 

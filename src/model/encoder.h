@@ -80,7 +80,8 @@ class Encoder {
     void initialise(std::uint64_t seed);
 
     // The pooled vectors [B, D] (dropped out when training), alive until the next forward: BF16, or F64 for
-    // an F64 encoder. `step` addresses the dropout noise. DataError for a token outside the vocabulary or a
+    // an F64 encoder. `step` addresses the dropout noise. Announces the batch to the backend: its memory must
+    // stay until the backward, or until the next forward. DataError for a token outside the vocabulary or a
     // text longer than the model's positions.
     View forward(const TextBatch& batch, bool training, std::uint64_t seed, std::uint64_t step);
     // Gradients of all parameters from the gradient of the pooled vectors (any float type); added to what is

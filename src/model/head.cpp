@@ -77,76 +77,99 @@ std::string precision_of(const HeadFormat& format) {
     }
 }
 
-Head::Head(std::int64_t labels, std::int64_t width, const HeadFormat& format, std::int64_t chunks,
-           Backend& backend, const HeadExtras& extras)
-    : labels_(labels),
-      width_(width),
-      format_(format),
-      chunks_(chunks),
+HeadSpec plain_head(const Config& config, std::int64_t labels, std::int64_t width) {
+    return {LabelLayout::range(0, labels), width, head_format(config)};
+}
+
+Head::Head(const HeadSpec& spec, Backend& backend)
+    : layout_(spec.layout),
+      width_(spec.width),
+      format_(spec.format),
+      extras_(spec.extras),
       backend_(backend),
-      weight_dropout_(extras.weight_dropout),
-      compensation_(labels, width, extras.compensated_rows, backend) {
-    if (extras.compensated_rows > 0 && format.dtype == DType::kF32 && !format.grid.used())
+      compensation_(labels(), width_, extras_.compensated_rows, backend) {
+    const HeadFormat& format = format_;
+    const std::int64_t width = width_;
+    if (extras_.compensated_rows > 0 && format.dtype == DType::kF32 && !format.grid.used())
         throw ConfigError(fmt::format("a compensation needs weights of fewer bits than FP32, found {}",
                                       precision_of(format)));
-    if (labels < 1 || width < 1 || chunks < 1)
+    if (labels() < 1 || width < 1)
         throw ConfigError(
-            fmt::format("a head needs labels, width and chunks of at least 1, found {}, {} and {}", labels,
-                        width, chunks));
+            fmt::format("a head needs labels and width of at least 1, found {} and {}", labels(), width));
     if (format.is_packed() && width % kCodeGroup != 0)
         throw ConfigError(fmt::format(
             "width: expected a multiple of {} with precision {}, whose weights share bytes, found {}; {} has "
             "the same weights at any width",
             kCodeGroup, precision_of(format), width, grid_name(format.grid)));
-    pieces_ = {{0, {nullptr, format.dtype, labels, format.stored_columns(width)}}};
+    if (extras_.renee) renee_ = std::make_unique<ReneeHead>(labels(), width, *extras_.renee, backend);
+    pieces_ = {{0, {nullptr, format.dtype, labels(), format.stored_columns(width)}}};
 }
 
-std::int64_t Head::mapped_bytes() const {
-    std::int64_t bytes = 0;
-    if (!mapped_.empty())
-        for (const Piece& piece : pieces_) bytes += piece.w.bytes();
-    return bytes;
+void Head::set_chunks(std::int64_t chunks) {
+    if (chunks < 1) throw ConfigError(fmt::format("a head needs chunks of at least 1, found {}", chunks));
+    chunks_ = chunks;
 }
 
-void Head::allocate(Arena& arena) {
-    pieces_ = {{0, arena.allocate("head/weights", format_.dtype, labels_, format_.stored_columns(width_))}};
+void Head::set_layout(LabelLayout layout) {
+    assert(compensation_.rows() == 0 && !renee_ && layout.rows() > 0);
+    assert(pieces_.front().w.data == nullptr || layout.rows() <= pieces_.front().w.rows);
+    layout_ = std::move(layout);
+    if (pieces_.front().w.data == nullptr) pieces_.front().w.rows = labels();
+}
+
+void Head::allocate(Arena& arena, const Workload& workload) {
+    pieces_ = {{0, arena.allocate("head/weights", format_.dtype, labels(), format_.stored_columns(width_))}};
     if (format_.grid.row_scaled)
         pieces_.front().exponents = row_exponents_ =
-            arena.allocate("head/row_exponents", DType::kU8, labels_, 1);
+            arena.allocate("head/row_exponents", DType::kU8, labels(), 1);
     compensation_.allocate(arena);
+    if (renee_) renee_->allocate(arena, workload.batch);
     mapped_.clear();
 }
 
+void Head::allocate_step(Arena& arena) {
+    if (renee_) return renee_->allocate_step(arena);
+    arena.end_phase("head");
+}
+
 void Head::initialise(std::uint64_t seed) {
-    backend_.fill_normal({pieces_.front().w,
+    assert(layout_.is_range());
+    backend_.fill_normal({weights(),
                           0.02f,
                           {seed, 0, streams::kHeadInit},
                           {seed, 0, streams::kHeadInit + 1},
-                          0,
+                          layout_.label(0),
                           format_.grid,
-                          row_exponents_});
+                          row_exponents()});
 }
 
-HeadStepResult Head::step(View x_BD, std::span<const Positive> positives, float lr, float weight_decay,
-                          std::uint64_t seed, std::uint64_t step, bool want_loss, View dx_BD) {
-    assert(mapped_.empty());
+HeadStepResult Head::step(const HeadInput& in) {
+    assert(mapped_.empty() && layout_.is_range());
+    if (renee_) {
+        const ReneeStepResult done = renee_->step(weights(), in);
+        HeadStepResult result;
+        result.loss_sum = done.loss_sum;
+        result.skipped = done.skipped;
+        return result;
+    }
     HeadStep op;
-    op.x_BD = x_BD;
-    op.w_LD = pieces_.front().w;
-    op.positives = positives;
-    op.lr = lr;
-    op.weight_decay = weight_decay;
-    op.rounding = {seed, step, streams::kHeadRounding};
+    op.x_BD = in.x_BD;
+    op.w_LD = weights();
+    op.positives = in.positives;
+    op.lr = in.lr;
+    op.weight_decay = in.weight_decay;
+    op.rounding = {in.seed, in.step, extras_.rounding_stream};
     op.num_chunks = chunks_;
-    op.dx_BD = dx_BD;
-    op.want_loss = want_loss;
+    op.dx_BD = in.dx_BD;
+    op.want_loss = in.want_loss;
+    op.first_label = layout_.label(0);
     op.compensation_KD = compensation_.values();
     op.compensated_R2 = compensation_.marks();
-    op.weight_dropout = {weight_dropout_, {seed, step, streams::kWeightDropout}};
+    op.weight_dropout = {extras_.weight_dropout, {in.seed, in.step, streams::kWeightDropout}};
     op.noise = format_.noise;
     op.grid = format_.grid;
-    op.row_exponents_L1 = row_exponents_;
-    op.rescaling = {seed, step, streams::kHeadRescaling};
+    op.row_exponents_L1 = row_exponents();
+    op.rescaling = {in.seed, in.step, streams::kHeadRescaling};
     return backend_.head_step(op);
 }
 
@@ -154,13 +177,15 @@ std::vector<TopK> Head::topk(View x_BD, std::int64_t k) const {
     const auto found_in = [&](const Piece& piece) {
         return backend_.head_topk({x_BD, piece.w, k, format_.grid, piece.exponents});
     };
-    if (pieces_.size() == 1) return found_in(pieces_.front());
+    const std::vector<Piece> pieces =
+        mapped_.empty() ? std::vector<Piece>{{0, weights(), row_exponents()}} : pieces_;
+    if (pieces.size() == 1 && layout_.starts_at_0()) return found_in(pieces.front());
     std::vector<TopK> best(static_cast<std::size_t>(x_BD.rows), TopK(k));
-    for (const Piece& piece : pieces_) {
+    for (const Piece& piece : pieces) {
         const std::vector<TopK> found = found_in(piece);
         for (std::size_t b = 0; b < best.size(); ++b)
             for (const ScoredLabel& scored : found[b].sorted())
-                best[b].offer(scored.score, piece.first_row + scored.label);
+                best[b].offer(scored.score, layout_.label(piece.first_row + scored.label));
     }
     return best;
 }

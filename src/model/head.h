@@ -8,6 +8,8 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,6 +18,10 @@
 #include "elmo/config.h"
 #include "formats/safetensors.h"
 #include "model/head_compensation.h"
+#include "model/head_input.h"
+#include "model/renee_head.h"
+#include "model/streams.h"
+#include "tensor/label_layout.h"
 
 namespace elmo {
 
@@ -47,51 +53,73 @@ std::string precision_of(const HeadFormat& format);
 struct HeadExtras {
     std::int64_t compensated_rows = 0;
     float weight_dropout = 0;
+    std::uint32_t rounding_stream = streams::kHeadRounding;
+    std::optional<ReneeStart> renee;  // the step is the baseline's (model/renee_head.h)
 };
+
+// A head without its memory.
+struct HeadSpec {
+    LabelLayout layout;
+    std::int64_t width = 0;
+    HeadFormat format;
+    HeadExtras extras = {};
+    bool in_files = false;  // prediction: W stays in its mapped files, where the backend can read them there
+
+    std::int64_t bytes() const { return layout.rows() * format.row_bytes(width); }
+};
+// Of all labels, in the configuration's format.
+HeadSpec plain_head(const Config& config, std::int64_t labels, std::int64_t width);
+// The head of a checkpoint, to be used from its files. DataError as Head::map.
+HeadSpec stored_head(const std::filesystem::path& folder);
 
 class Head {
   public:
     static constexpr std::int64_t kShardBytes = std::int64_t{2} << 30;
 
-    // chunks: label chunks of a step; results do not depend on it. ConfigError where the format cannot hold
-    // rows of this width.
-    Head(std::int64_t labels, std::int64_t width, const HeadFormat& format, std::int64_t chunks,
-         Backend& backend, const HeadExtras& extras = {});
+    // ConfigError where the format cannot hold rows of this width.
+    Head(const HeadSpec& spec, Backend& backend);
     // For prediction: W stays in the mapped files, nothing is copied. DataError names the file and what is
     // wrong: a missing shard, rows that do not follow one another, a wrong dtype or width.
     static Head map(const std::filesystem::path& folder, Backend& backend);
 
-    std::int64_t labels() const { return labels_; }
+    const LabelLayout& layout() const { return layout_; }
+    std::int64_t labels() const { return layout_.rows(); }  // in memory
     std::int64_t width() const { return width_; }
     DType dtype() const { return format_.dtype; }
     const HeadFormat& format() const { return format_; }
     // W as the arena holds it; empty when mapped.
-    View weights() const { return mapped_.empty() ? pieces_.front().w : View{}; }
+    View weights() const { return mapped_.empty() ? pieces_.front().w.first(labels()) : View{}; }
     // u8 [labels, 1] where the format has an exponent a row, else empty.
-    View row_exponents() const { return row_exponents_; }
-    std::int64_t mapped_bytes() const;
+    View row_exponents() const { return row_exponents_.empty() ? View{} : row_exponents_.first(labels()); }
     HeadCompensation& compensation() { return compensation_; }
     const HeadCompensation& compensation() const { return compensation_; }
+    // What the baseline keeps beside W, or null for other precisions.
+    ReneeHead* renee() const { return renee_.get(); }
 
-    // Plans or takes W, and the compensation.
-    void allocate(Arena& arena);
+    // Label chunks of a step; results do not depend on them. Before memory is planned.
+    void set_chunks(std::int64_t chunks);
+    // Other labels in the same memory, before any was taken or not more than then; their weights follow by
+    // load or assign. Not with a compensation or the baseline, whose state is of the labels before.
+    void set_layout(LabelLayout layout);
+
+    // Plans or takes W, the compensation and what else lives as long as W; then, in a scope of the arena, the
+    // phases of the head's step and what lives only in them.
+    void allocate(Arena& arena, const Workload& workload);
+    void allocate_step(Arena& arena);
     // N(0, 0.02) by addressed noise, stochastically rounded to the format.
     void initialise(std::uint64_t seed);
 
-    // One fused step over all labels: see HeadStep. dx is set.
-    HeadStepResult step(View x_BD, std::span<const Positive> positives, float lr, float weight_decay,
-                        std::uint64_t seed, std::uint64_t step, bool want_loss, View dx_BD);
+    // One fused step over all labels: see HeadStep, or ReneeStep for the baseline.
+    HeadStepResult step(const HeadInput& in);
     // The k best labels of each row of x; k may exceed the number of labels.
     std::vector<TopK> topk(View x_BD, std::int64_t k) const;
 
     void save(const std::filesystem::path& folder, std::int64_t shard_bytes = kShardBytes) const;
-    // Into the arena; labels, width and dtype must be this head's.
+    // Into the arena: row r becomes row layout().label(r) of the stored head, and only these are read. A head
+    // of the labels from 0 must have all that are stored. Width and format must be this head's.
     void load(const std::filesystem::path& folder);
-    // Row i becomes row rows[i] of the stored head; `rows` ascend, one for each label of this head. Only they
-    // are read.
-    void load_rows(const std::filesystem::path& folder, std::span<const std::int64_t> rows);
-    // Every weight from a float, rounded to nearest.
-    void assign(std::span<const float> values_LD);
+    // Rows from first_row on, from floats, rounded to nearest.
+    void assign(std::span<const float> values_RD, std::int64_t first_row = 0);
 
   private:
     // Rows [first, first + count) from the host; `exponents` where the format has them.
@@ -105,19 +133,19 @@ class Head {
         View exponents = {};  // of the rows, where the format has them
     };
 
-    std::int64_t labels_, width_;
+    LabelLayout layout_;
+    std::int64_t width_;
     HeadFormat format_;
-    std::int64_t chunks_;
+    HeadExtras extras_;
+    std::int64_t chunks_ = 1;
     Backend& backend_;
-    float weight_dropout_;
     HeadCompensation compensation_;
+    std::unique_ptr<ReneeHead> renee_;
     std::vector<Piece> pieces_;        // one in the arena; one a shard when mapped
     View row_exponents_;               // in the arena
     std::vector<SafeTensors> mapped_;  // what the pieces point into
 };
 
-// The format of a head's files. DataError as Head::map.
-HeadFormat stored_head_format(const std::filesystem::path& folder);
 // Rows of a stored head as floats, one after another. `rows` ascend. DataError as Head::map.
 std::vector<float> read_head_rows(const std::filesystem::path& folder, std::span<const std::int64_t> rows);
 

@@ -20,6 +20,7 @@ namespace {
 
 constexpr const char* kTensor = "weight";
 constexpr const char* kExponents = "row_exponents";
+constexpr std::int64_t kAssignedRows = 4096;  // encoded at once
 using Metadata = std::map<std::string, std::string>;
 
 fs::path shard_path(const fs::path& folder, std::int64_t index, std::int64_t count) {
@@ -248,8 +249,8 @@ void encode(DType dtype, float value, std::byte* bytes) {
 
 void Head::save(const fs::path& folder, std::int64_t shard_bytes) const {
     const View w = pieces_.front().w;
-    assert(mapped_.empty());
-    write_shards(folder, format_, labels_, width_, shard_bytes,
+    assert(mapped_.empty() && layout_.starts_at_0());
+    write_shards(folder, format_, labels(), width_, shard_bytes,
                  [&](SafeTensorsWriter& writer, std::int64_t first, std::int64_t last) {
                      write_view(writer, kTensor, backend_, w.slice(first, last));
                      if (format_.grid.row_scaled)
@@ -267,56 +268,68 @@ void Head::load(const fs::path& folder) {
     assert(mapped_.empty());
     const std::vector<Shard> shards = open_shards(folder);
     const std::int64_t found = shards.back().first_row + shards.back().rows;
-    if (!shards.back().format.same_numbers(format_) || shards.back().width != width_ || found != labels_)
-        throw DataError(
-            fmt::format("{}: expected a head of {} labels, width {}, {}; found {} labels, width {}, {}",
-                        folder.string(), labels_, width_, precision_of(format_), found, shards.back().width,
-                        precision_of(shards.back().format)));
-    for (const Shard& shard : shards) upload_rows(shard.first_row, shard.rows, shard.data, shard.exponents);
-}
-
-void Head::load_rows(const fs::path& folder, std::span<const std::int64_t> rows) {
-    assert(mapped_.empty() && static_cast<std::int64_t>(rows.size()) == labels_);
-    const std::vector<Shard> shards = open_shards(folder);
-    if (!shards.back().format.same_numbers(format_) || shards.back().width != width_)
-        throw DataError(fmt::format("{}: expected a head of width {}, {}; found width {}, {}",
-                                    folder.string(), width_, precision_of(format_), shards.back().width,
+    const bool whole = layout_.starts_at_0();
+    if (!shards.back().format.same_numbers(format_) || shards.back().width != width_ ||
+        (whole && found != labels())) {
+        const auto labels_of = [&](std::int64_t count) {
+            return whole ? fmt::format("{} labels, ", count) : std::string();
+        };
+        throw DataError(fmt::format("{}: expected a head of {}width {}, {}; found {}width {}, {}",
+                                    folder.string(), labels_of(labels()), width_, precision_of(format_),
+                                    labels_of(found), shards.back().width,
                                     precision_of(shards.back().format)));
+    }
+    if (whole) {
+        for (const Shard& shard : shards)
+            upload_rows(shard.first_row, shard.rows, shard.data, shard.exponents);
+        return;
+    }
+    std::vector<std::int64_t> rows;
+    for (std::int64_t row = 0; row < labels(); ++row) rows.push_back(layout_.label(row));
     for_each_run(shards, folder, rows,
                  [&](std::int64_t i, std::int64_t count, const std::byte* bytes, const std::byte* exponents) {
                      upload_rows(i, count, bytes, exponents);
                  });
 }
 
-void Head::assign(std::span<const float> values_LD) {
-    assert(mapped_.empty() && static_cast<std::int64_t>(values_LD.size()) == labels_ * width_);
-    const std::int64_t each = size_of(format_.dtype);
-    std::vector<std::byte> row(static_cast<std::size_t>(format_.row_bytes(width_)));
-    for (std::int64_t l = 0; l < labels_; ++l) {
-        const auto values =
-            values_LD.subspan(static_cast<std::size_t>(l * width_), static_cast<std::size_t>(width_));
-        float largest = 0;
-        for (const float value : values) largest = std::max(largest, std::abs(value));
-        const int exponent = format_.grid.row_scaled ? row_exponent_for(format_.grid, largest) : 0;
-        const GridRow grid = format_.grid.used() ? grid_row(format_.grid, exponent) : GridRow{};
-        for (std::int64_t d = 0; d < width_; ++d) {
-            std::uint32_t saturated = 0;
-            const float value = values[static_cast<std::size_t>(d)];
-            const float rounded =
-                format_.grid.used() ? round_to_grid(grid, value, true, 0, saturated) : value;
-            if (format_.dtype == DType::kU8)
-                put_code(reinterpret_cast<std::uint8_t*>(row.data()), format_.grid.bits(), d,
-                         encode_grid_code(grid, rounded));
-            else
-                encode(format_.dtype, rounded, row.data() + d * each);
+void Head::assign(std::span<const float> values_RD, std::int64_t first_row) {
+    assert(mapped_.empty() && values_RD.size() % static_cast<std::size_t>(width_) == 0);
+    const std::int64_t each = size_of(format_.dtype), row_bytes = format_.row_bytes(width_);
+    const auto rows = static_cast<std::int64_t>(values_RD.size()) / width_;
+    std::vector<std::byte> encoded, exponents;
+    for (std::int64_t begin = 0; begin < rows; begin += kAssignedRows) {
+        const std::int64_t count = std::min(rows - begin, kAssignedRows);
+        encoded.assign(static_cast<std::size_t>(count * row_bytes), std::byte{});
+        exponents.clear();
+        for (std::int64_t r = 0; r < count; ++r) {
+            const auto values = values_RD.subspan(static_cast<std::size_t>((begin + r) * width_),
+                                                  static_cast<std::size_t>(width_));
+            std::byte* const row = encoded.data() + r * row_bytes;
+            float largest = 0;
+            for (const float value : values) largest = std::max(largest, std::abs(value));
+            const int exponent = format_.grid.row_scaled ? row_exponent_for(format_.grid, largest) : 0;
+            const GridRow grid = format_.grid.used() ? grid_row(format_.grid, exponent) : GridRow{};
+            for (std::int64_t d = 0; d < width_; ++d) {
+                std::uint32_t saturated = 0;
+                const float value = values[static_cast<std::size_t>(d)];
+                const float rounded =
+                    format_.grid.used() ? round_to_grid(grid, value, true, 0, saturated) : value;
+                if (format_.dtype == DType::kU8)
+                    put_code(reinterpret_cast<std::uint8_t*>(row), format_.grid.bits(), d,
+                             encode_grid_code(grid, rounded));
+                else
+                    encode(format_.dtype, rounded, row + d * each);
+            }
+            exponents.push_back(static_cast<std::byte>(encode_row_exponent(exponent)));
         }
-        const auto stored = static_cast<std::byte>(encode_row_exponent(exponent));
-        upload_rows(l, 1, row.data(), &stored);
+        upload_rows(first_row + begin, count, encoded.data(), exponents.data());
     }
 }
 
-HeadFormat stored_head_format(const fs::path& folder) {
-    return open_shards(folder).front().format;
+HeadSpec stored_head(const fs::path& folder) {
+    const std::vector<Shard> shards = open_shards(folder);
+    const Shard& last = shards.back();
+    return {LabelLayout::range(0, last.first_row + last.rows), last.width, last.format, {}, true};
 }
 
 std::vector<float> read_head_rows(const fs::path& folder, std::span<const std::int64_t> rows) {
@@ -389,7 +402,7 @@ void write_head(const fs::path& folder, DType dtype, std::int64_t labels, std::i
 Head Head::map(const fs::path& folder, Backend& backend) {
     std::vector<Shard> shards = open_shards(folder);
     const Shard& last = shards.back();
-    Head head(last.first_row + last.rows, last.width, last.format, 1, backend);
+    Head head({LabelLayout::range(0, last.first_row + last.rows), last.width, last.format}, backend);
     head.pieces_.clear();
     for (Shard& shard : shards) {
         const DType dtype = shard.format.dtype;

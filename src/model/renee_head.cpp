@@ -34,10 +34,10 @@ Number number_of(const SafeTensors& file, const char* key) {
 
 }  // namespace
 
-void ReneeHead::allocate(Arena& arena) {
+void ReneeHead::allocate(Arena& arena, std::int64_t batch) {
     momentum_LD_ = arena.allocate("head/momentum", DType::kF32, labels_, width_);
     w16_LD_ = arena.allocate("head/weights_fp16", DType::kF16, labels_, width_);
-    g16_LP_ = arena.allocate("head/logits_fp16", DType::kF16, labels_, renee_columns(batch_));
+    g16_LP_ = arena.allocate("head/logits_fp16", DType::kF16, labels_, renee_columns(batch));
 }
 
 void ReneeHead::allocate_step(Arena& arena) {
@@ -48,13 +48,12 @@ void ReneeHead::allocate_step(Arena& arena) {
     arena.end_phase("head update");
 }
 
-ReneeStepResult ReneeHead::step(View w_LD, View x_BD, std::span<const Positive> positives, float lr,
-                                float weight_decay, std::uint64_t step, bool want_loss, View dx_BD) {
+ReneeStepResult ReneeHead::step(View w_LD, const HeadInput& in) {
     View g16_LP = g16_LP_;
-    g16_LP.cols = renee_columns(x_BD.rows);  // a smaller batch uses less of it
+    g16_LP.cols = renee_columns(in.x_BD.rows);  // a smaller batch uses less of it
     const ReneeStepResult result =
-        backend_.renee_step({x_BD, w_LD, momentum_LD_, w16_LD_, g16_LP, dw16_LD_, dw32_LD_, positives, lr,
-                             weight_decay, beta_, scale_, dx_BD, want_loss});
+        backend_.renee_step({in.x_BD, w_LD, momentum_LD_, w16_LD_, g16_LP, dw16_LD_, dw32_LD_, in.positives,
+                             in.lr, in.weight_decay, beta_, scale_, in.dx_BD, in.want_loss});
     if (result.skipped) {
         ++skipped_;
         good_steps_ = 0;
@@ -64,7 +63,7 @@ ReneeStepResult ReneeHead::step(View w_LD, View x_BD, std::span<const Positive> 
                 fmt::format("step {}: the head's gradients are beyond FP16 at every loss scale down to "
                             "2^-24; lower head_lr or "
                             "encoder_lr, or use another precision",
-                            step));
+                            in.step));
     } else if (++good_steps_ >= kGrowthSteps) {
         good_steps_ = 0;
         scale_ *= 2;

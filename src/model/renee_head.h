@@ -1,37 +1,40 @@
 // What the baseline `renee` keeps beside the FP32 weights of a head, and its dynamic loss scale: momentum, an
 // FP16 copy, FP16 logits and gradients of all labels at once. See backend/ops/renee.h for the step.
 //
-// The scale starts at 65536 unless told otherwise, is halved by a step whose gradients are beyond FP16 (that
+// The scale starts at 65536 or what is given, is halved by a step whose gradients are beyond FP16 (that
 // step changes nothing) and doubled after 2000 steps in a row without one.
 #pragma once
 
 #include <filesystem>
 
 #include "backend/backend.h"
+#include "model/head_input.h"
 
 namespace elmo {
+
+struct ReneeStart {
+    float loss_scale = 65536, momentum = 0.9f;
+};
 
 class ReneeHead {
   public:
     static constexpr std::int64_t kGrowthSteps = 2000;
 
-    ReneeHead(std::int64_t labels, std::int64_t width, std::int64_t batch, Backend& backend)
-        : labels_(labels), width_(width), batch_(batch), backend_(backend) {}
+    ReneeHead(std::int64_t labels, std::int64_t width, const ReneeStart& start, Backend& backend)
+        : labels_(labels),
+          width_(width),
+          backend_(backend),
+          scale_(start.loss_scale),
+          beta_(start.momentum) {}
 
-    void set_start(float loss_scale, float beta) {
-        scale_ = loss_scale;
-        beta_ = beta;
-    }
-
-    // What lives as long as the run: momentum, the FP16 copy, the logits.
-    void allocate(Arena& arena);
+    // What lives as long as the run: momentum, the FP16 copy, the logits of the largest batch.
+    void allocate(Arena& arena, std::int64_t batch);
     // The phases of the head's step, and what lives in them alone: gradients in FP16, then in FP32.
     void allocate_step(Arena& arena);
 
     // One step on `w_LD`, the FP32 weights. When it is skipped, nothing but the scale has changed, and dx is
     // not set. NumericError when no scale is small enough.
-    ReneeStepResult step(View w_LD, View x_BD, std::span<const Positive> positives, float lr,
-                         float weight_decay, std::uint64_t step, bool want_loss, View dx_BD);
+    ReneeStepResult step(View w_LD, const HeadInput& in);
 
     float scale() const { return scale_; }
     std::int64_t skipped_steps() const { return skipped_; }
@@ -42,10 +45,10 @@ class ReneeHead {
     void load(const std::filesystem::path& file);
 
   private:
-    std::int64_t labels_, width_, batch_;
+    std::int64_t labels_, width_;
     Backend& backend_;
     View momentum_LD_, w16_LD_, g16_LP_, dw16_LD_, dw32_LD_;
-    float scale_ = 65536, beta_ = 0.9f;
+    float scale_, beta_;
     std::int64_t good_steps_ = 0;  // since the scale last changed
     std::int64_t skipped_ = 0;
 };

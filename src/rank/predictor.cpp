@@ -11,7 +11,7 @@
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/predictor.h"
-#include "engine/session.h"
+#include "engine/engine.h"
 #include "metrics/metrics.h"
 #include "metrics/platt.h"
 #include "numerics/bf16.h"
@@ -31,6 +31,9 @@ struct Scope {
     bool gathered = false;
     std::vector<std::int64_t> rows;     // labels whose rows are gathered, ascending
     std::vector<std::int64_t> dropped;  // labels ranked and left out, ascending
+    std::int64_t labels = 0;            // scored
+
+    std::int64_t answers() const { return labels - static_cast<std::int64_t>(dropped.size()); }
 };
 
 Scope resolve(const LabelScope& given, const std::vector<std::string_view>& names, std::int64_t labels) {
@@ -48,30 +51,31 @@ Scope resolve(const LabelScope& given, const std::vector<std::string_view>& name
     } else {
         scope.dropped = std::move(without);
     }
-    const std::int64_t left = scope.gathered ? static_cast<std::int64_t>(scope.rows.size())
-                                             : labels - static_cast<std::int64_t>(scope.dropped.size());
-    if (left == 0)
+    scope.labels = scope.gathered ? static_cast<std::int64_t>(scope.rows.size()) : labels;
+    if (scope.answers() == 0)
         throw DataError(
             fmt::format("{}: expected a label to be left to answer with, found none", given.without));
     return scope;
 }
 
-RunShape prediction_shape(const Checkpoint& checkpoint, const Config& config, const Scope& scope,
-                          std::int64_t max_length) {
+RunShape prediction_shape(const Config& config, const Scope& scope, std::int64_t max_length) {
     RunShape shape;
     shape.batch = config.batch_size;
     shape.tokens = config.batch_size * max_length;
     shape.longest = max_length;
     shape.training = false;
-    if (scope.gathered) {
-        shape.labels = static_cast<std::int64_t>(scope.rows.size());
-        shape.top_k = std::min(config.top, shape.labels);
-    } else {
-        shape.head_folder = checkpoint.folder();
-        shape.top_k =
-            std::min(config.top + static_cast<std::int64_t>(scope.dropped.size()), checkpoint.state().labels);
-    }
+    shape.top_k = std::min(config.top + static_cast<std::int64_t>(scope.dropped.size()), scope.labels);
     return shape;
+}
+
+// All of the stored head from its files, or the gathered rows in memory.
+HeadSpec head_of(const Checkpoint& checkpoint, const Scope& scope) {
+    HeadSpec head = stored_head(checkpoint.folder());
+    if (scope.gathered) {
+        head.layout = LabelLayout::gathered(scope.rows);
+        head.in_files = false;
+    }
+    return head;
 }
 
 Platt choose_probabilities(const Config& config, const std::optional<Calibration>& stored) {
@@ -88,19 +92,13 @@ double choose_threshold(const Config& config, const std::optional<Calibration>& 
     return stored->f1_threshold;
 }
 
-// The precision that the head was stored with: a gathered one has the same.
-Config with_precision(Config config, const Checkpoint& checkpoint) {
-    config.precision = checkpoint.config().precision;
-    return config;
-}
-
 }  // namespace
 
 struct Predictor::Impl {
     Impl(const Context& context, const std::string& run, const Config& given, const LabelScope& label_scope)
         : checkpoint(run, given.checkpoint,
                      label_scope.labels.empty() ? Checkpoint::Check::kAll : Checkpoint::Check::kAllButHead),
-          config(with_precision(given, checkpoint)),
+          config(given),
           spec(read_encoder_spec(checkpoint.folder())),
           tokenizer(load_tokenizer(context, checkpoint.folder())),
           max_length(cut_length(context, checkpoint.config(), spec)),
@@ -110,10 +108,10 @@ struct Predictor::Impl {
                                                : read_calibration(context, checkpoint.folder())),
           platt(choose_probabilities(config, stored)),
           threshold(choose_threshold(config, stored)),
-          session(context, config, spec, prediction_shape(checkpoint, config, scope, max_length)) {
-        session.allocate();
-        session.encoder().initialise(0);
-        if (scope.gathered) session.head().load_rows(checkpoint.folder(), scope.rows);
+          engine(context, config, {spec, head_of(checkpoint, scope)},
+                 prediction_shape(config, scope, max_length)) {
+        engine.allocate();
+        engine.load(checkpoint.folder());
     }
 
     // The vectors of at most batch_size texts, alive until the next call.
@@ -128,7 +126,7 @@ struct Predictor::Impl {
                     fmt::format("batch_size: {} texts have more than 2^31 tokens; lower it", texts.size()));
             offsets.push_back(static_cast<std::int32_t>(tokens.size()));
         }
-        return session.encoder().forward({tokens, offsets}, false, 0, 0);
+        return engine.encoder().forward({tokens, offsets}, false, 0, 0);
     }
 
     // Calls use(first, x_BD) for one batch of texts after another, from text `first` on.
@@ -140,9 +138,6 @@ struct Predictor::Impl {
     }
 
     std::vector<Prediction> answer(std::vector<ScoredLabel> ranked) const {
-        if (scope.gathered)
-            for (ScoredLabel& scored : ranked)
-                scored.label = scope.rows[static_cast<std::size_t>(scored.label)];
         remove_filtered(ranked, std::span<const std::int64_t>(scope.dropped), config.top);
         std::vector<Prediction> result;
         for (const ScoredLabel& scored : ranked) {
@@ -166,7 +161,7 @@ struct Predictor::Impl {
     std::optional<Calibration> stored;
     Platt platt;
     double threshold;
-    Session session;
+    Engine engine;
     std::vector<std::int32_t> tokens, ids, offsets;  // of the running batch
 };
 
@@ -184,8 +179,7 @@ std::int64_t Predictor::num_labels() const {
     return impl_->checkpoint.state().labels;
 }
 std::int64_t Predictor::num_answers() const {
-    return impl_->scope.gathered ? static_cast<std::int64_t>(impl_->scope.rows.size())
-                                 : num_labels() - static_cast<std::int64_t>(impl_->scope.dropped.size());
+    return impl_->scope.answers();
 }
 bool Predictor::calibrated() const {
     return impl_->stored.has_value();
@@ -194,13 +188,13 @@ std::string Predictor::checkpoint_folder() const {
     return impl_->checkpoint.folder().string();
 }
 const MemoryReport& Predictor::plan() const {
-    return impl_->session.plan();
+    return impl_->engine.plan();
 }
 
 std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts) {
     std::vector<std::vector<Prediction>> result(texts.size());
     impl_->for_batches(texts, [&](std::size_t first, View x_BD) {
-        const auto best = impl_->session.head().topk(x_BD, impl_->session.workload().top_k);
+        const auto best = impl_->engine.head().topk(x_BD, impl_->engine.workload().top_k);
         for (std::size_t i = 0; i < best.size(); ++i) result[first + i] = impl_->answer(best[i].sorted());
     });
     return result;
@@ -214,7 +208,7 @@ Embeddings Predictor::embed(const std::vector<std::string>& texts) {
     std::vector<Bf16> batch;
     impl_->for_batches(texts, [&](std::size_t, View x_BD) {
         batch.resize(static_cast<std::size_t>(x_BD.rows * x_BD.cols));
-        impl_->session.backend().download(batch.data(), x_BD);
+        impl_->engine.backend().download(batch.data(), x_BD);
         for (const Bf16 value : batch) result.values.push_back(to_float(value));
     });
     return result;

@@ -124,14 +124,13 @@ void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked&
     shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
     shape.top_k = std::min(k + longest_filter(*rows_.split), labels);
     shape.training = false;
-    shape.head_folder = checkpoint_.folder();
     shape.mapped_bytes = dataset_.mapped_bytes();
     shape.table_bytes =
         16 * plan.num_rows() + 16 * labels + 4 * static_cast<std::int64_t>(labels_.size() + filter_.size());
-    Session session(context_, config_, spec_, shape);
-    session.allocate();
-    session.encoder().initialise(0);
-    rank_rows(context_, session, plan, *rows_.split, k, title, take);
+    Engine engine(context_, config_, {spec_, stored_head(checkpoint_.folder())}, shape);
+    engine.allocate();
+    engine.load(checkpoint_.folder());
+    rank_rows(context_, engine, plan, *rows_.split, k, title, take);
 }
 
 }  // namespace elmo

@@ -30,7 +30,7 @@ std::vector<std::int64_t> parse_ks(const std::string& text) {
     }
 }
 
-void rank_rows(const Context& context, Session& session, const BatchPlan& plan, const Split& split,
+void rank_rows(const Context& context, Engine& engine, const BatchPlan& plan, const Split& split,
                std::int64_t k, const std::string& title, const TakeRanked& take) {
     const bool filtered = split.filter.rows() > 0;
     std::vector<std::int64_t> drop;
@@ -41,8 +41,8 @@ void rank_rows(const Context& context, Session& session, const BatchPlan& plan, 
         std::int64_t most = 0;
         if (filtered)
             for (const std::int64_t row : batch->rows) most = std::max(most, split.filter.length(row));
-        const View x_BD = session.encoder().forward({batch->tokens, batch->offsets}, false, 0, 0);
-        const auto best = session.head().topk(x_BD, k + most);
+        const View x_BD = engine.encoder().forward({batch->tokens, batch->offsets}, false, 0, 0);
+        const auto best = engine.head().topk(x_BD, k + most);
         for (std::int64_t i = 0; i < batch->size(); ++i) {
             std::vector<ScoredLabel> ranked = best[i].sorted();
             if (filtered) {

@@ -11,7 +11,7 @@
 #include "batches/batcher.h"
 #include "elmo/context.h"
 #include "elmo/evaluation.h"
-#include "engine/session.h"
+#include "engine/engine.h"
 #include "metrics/bootstrap.h"
 #include "metrics/conventions.h"
 #include "metrics/frequency_groups.h"
@@ -23,9 +23,9 @@ namespace elmo {
 std::vector<std::int64_t> parse_ks(const std::string& text);
 
 // Calls take(row, ranked) for every row of the plan in order: at least k of its best labels where there are
-// as many, filter pairs removed. The session was planned for k + longest_filter labels.
+// as many, filter pairs removed. The engine was planned for k + longest_filter labels.
 using TakeRanked = std::function<void(std::int64_t row, std::vector<ScoredLabel>& ranked)>;
-void rank_rows(const Context& context, Session& session, const BatchPlan& plan, const Split& split,
+void rank_rows(const Context& context, Engine& engine, const BatchPlan& plan, const Split& split,
                std::int64_t k, const std::string& title, const TakeRanked& take);
 
 // The name by which a data set is known: its folder's or its file's, without endings.

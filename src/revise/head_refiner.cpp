@@ -9,8 +9,6 @@
 
 #include "base/progress.h"
 #include "elmo/error.h"
-#include "engine/session.h"
-#include "model/head.h"
 #include "model/streams.h"
 
 namespace elmo {
@@ -24,6 +22,23 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
     return (n + unit - 1) / unit * unit;
 }
 
+EngineParts parts_of(DType storage, std::int64_t labels, std::int64_t width) {
+    HeadSpec head{LabelLayout::range(0, labels), width, storage};
+    head.extras.rounding_stream = streams::kRefineRounding;
+    return {std::nullopt, head};
+}
+
+RunShape shape_of(const Context& context, const BatchPlan& batches, std::int64_t total_steps,
+                  std::int64_t mapped_bytes) {
+    RunShape shape;
+    shape.batch = std::min(batches.batch_size(), batches.num_rows());
+    shape.positives = batches.limits(context, 0, total_steps).positives;
+    shape.input_gradient = false;
+    shape.mapped_bytes = mapped_bytes + kVectorWindowBytes;
+    shape.table_bytes = 8 * batches.num_rows();
+    return shape;
+}
+
 }  // namespace
 
 HeadRefiner::HeadRefiner(const Context& context, const Config& config, const BatchPlan& batches,
@@ -35,35 +50,20 @@ HeadRefiner::HeadRefiner(const Context& context, const Config& config, const Bat
       total_steps_(total_steps),
       schedule_(make_schedule(config, total_steps)),
       labels_(labels),
-      mapped_bytes_(mapped_bytes),
-      backend_(make_backend(context, config)) {
-    workload_.batch = std::min(batches.batch_size(), batches.num_rows());
-    workload_.width = width;
-    workload_.positives = batches.limits(context, 0, total_steps).positives;
-    workload_.head_dtype = storage;
+      engine_(context, config, parts_of(storage, labels, width),
+              shape_of(context, batches, total_steps, mapped_bytes)) {
     choose_subset();
 }
 
-void HeadRefiner::lay_out(Arena& arena) {
-    w_SD_ = arena.allocate("head/weights", workload_.head_dtype, workload_.labels, workload_.width);
-    x_BD_ = arena.allocate("step/text_vectors", DType::kBf16, workload_.batch, workload_.width);
-    backend_->reserve(arena, workload_);
-    backend_->reserve_head(arena, workload_);
-}
-
 void HeadRefiner::plan_subset(std::int64_t labels) {
-    subset_ = workload_.labels = std::min(labels, labels_);
-    workload_.chunks = config_.chunks > 0 ? config_.chunks : backend_->preferred_chunks(workload_);
-    Arena dry;
-    lay_out(dry);
-    plan_ = plan_of(context_, dry, *backend_, mapped_bytes_ + kVectorWindowBytes, 8 * batches_.num_rows());
-    plan_.chunks = workload_.chunks;
+    subset_ = std::min(labels, labels_);
+    engine_.plan_labels(LabelLayout::range(0, subset_));
 }
 
 void HeadRefiner::choose_subset() {
     const auto fits = [&](std::int64_t units) {
         plan_subset(units * kLabelUnit);
-        return plan_.arena_bytes <= arena_room(plan_, config_.max_memory, *backend_);
+        return engine_.fits();
     };
     const std::int64_t all = round_up(labels_, kLabelUnit) / kLabelUnit;
     if (fits(all)) return;
@@ -74,27 +74,25 @@ void HeadRefiner::choose_subset() {
     }
     if (most == 0) {
         plan_subset(kLabelUnit);
-        return require_fits(plan_, config_.max_memory, *backend_);
+        return allocate();  // which says what is missing
     }
     const std::int64_t subsets = (all + most - 1) / most;
     plan_subset((all + subsets - 1) / subsets * kLabelUnit);
 }
 
-void HeadRefiner::load(const std::filesystem::path& from, std::int64_t first, View w_SD) {
-    std::vector<std::int64_t> numbers;
-    std::vector<Bf16> rounded;
-    for (std::int64_t begin = 0; begin < w_SD.rows; begin += kLoadedRows) {
-        const std::int64_t end = std::min(w_SD.rows, begin + kLoadedRows);
-        numbers.resize(static_cast<std::size_t>(end - begin));
-        std::iota(numbers.begin(), numbers.end(), first + begin);
-        const std::vector<float> values = read_head_rows(from, numbers);
-        if (w_SD.dtype == DType::kF32) {
-            backend_->upload(w_SD.slice(begin, end), values.data());
-        } else {
-            rounded.resize(values.size());
-            std::transform(values.begin(), values.end(), rounded.begin(), [](float v) { return to_bf16(v); });
-            backend_->upload(w_SD.slice(begin, end), rounded.data());
-        }
+void HeadRefiner::allocate() {
+    if (allocated_) return;
+    engine_.allocate();
+    allocated_ = true;
+}
+
+void HeadRefiner::load(const std::filesystem::path& from) {
+    Head& head = engine_.head();
+    std::vector<std::int64_t> labels;
+    for (std::int64_t begin = 0; begin < head.labels(); begin += kLoadedRows) {
+        labels.resize(static_cast<std::size_t>(std::min(kLoadedRows, head.labels() - begin)));
+        std::iota(labels.begin(), labels.end(), head.layout().label(begin));
+        head.assign(read_head_rows(from, labels), begin);
     }
 }
 
@@ -103,67 +101,55 @@ View HeadRefiner::gather(const RowStore& vectors, const Batch& batch) {
     staged_.resize(batch.rows.size() * row_bytes);
     for (std::size_t b = 0; b < batch.rows.size(); ++b)
         std::memcpy(staged_.data() + b * row_bytes, vectors.rows_from(batch.rows[b]).data(), row_bytes);
-    const View x_BD = x_BD_.first(batch.size());
-    backend_->upload(x_BD, staged_.data());
+    const View x_BD = engine_.text_vectors(batch.size());
+    engine_.backend().upload(x_BD, staged_.data());
     return x_BD;
 }
 
-void HeadRefiner::append(View w_SD, RowStore& rows) {
+void HeadRefiner::append(RowStore& rows) {
+    const View w_SD = engine_.head().weights();
     const std::int64_t piece =
         std::max(RowStore::kPieceBytes / rows.row_bytes() / kLabelUnit, std::int64_t{1}) * kLabelUnit;
     std::vector<std::byte> bytes;
     for (std::int64_t begin = 0; begin < w_SD.rows; begin += piece) {
         const View part = w_SD.slice(begin, std::min(w_SD.rows, begin + piece));
         bytes.resize(static_cast<std::size_t>(part.bytes()));
-        backend_->download(bytes.data(), part);
+        engine_.backend().download(bytes.data(), part);
         rows.append(bytes);
     }
 }
 
 bool HeadRefiner::refine_next(const std::filesystem::path& from, const RowStore& vectors, RowStore& rows,
                               Subset& done) {
-    if (arena_ == nullptr) {
-        require_fits(plan_, config_.max_memory, *backend_);
-        arena_ = std::make_unique<Arena>(backend_->allocate(plan_.arena_bytes));
-        lay_out(*arena_);
-    }
+    allocate();
     const std::int64_t first = rows.rows_done(), last = std::min(labels_, first + subset_);
-    const View w_SD = w_SD_.first(last - first);
-    load(from, first, w_SD);
+    engine_.head().set_layout(LabelLayout::range(first, last));
+    load(from);
     done = {first, last};
 
     const std::int64_t window = std::max<std::int64_t>(
         1, kVectorWindowBytes / (batches_.batch_size() * (kBytesAroundRow + vectors.row_bytes())));
     const std::int64_t loss_steps = std::clamp<std::int64_t>(total_steps_ / 2, 1, kLossSteps);
     Progress progress(context_, "refining", labels_, "labels");
-    SortedPositives sorted;
-    std::vector<Positive> positives;
-    HeadStep op;
-    op.w_LD = w_SD;
-    op.weight_decay = static_cast<float>(config_.head_weight_decay);
-    op.num_chunks = workload_.chunks;
-    op.first_label = first;
-    BatchReader reader(batches_, 0, total_steps_);
+    StepInput in;
+    in.seed = config_.seed;
+    in.head_weight_decay = static_cast<float>(config_.head_weight_decay);
+    BatchReader reader(batches_, 0, total_steps_,
+                       [&](std::int64_t label) { return engine_.head().layout().row(label); });
     while (const Batch* batch = reader.next()) {
         if (context_.stop_requested()) return false;
         const std::int64_t step = batch->step + 1;
-        sort_positives(*batch, sorted);
-        positives.clear();
-        const auto [begin, end] = sorted.range(first, last);
-        for (std::int64_t i = begin; i < end; ++i)
-            positives.push_back({sorted.labels[i] - first, sorted.samples[i]});
-        op.x_BD = gather(vectors, *batch);
+        in.x_BD = gather(vectors, *batch);
+        in.positives = batch->positives;
+        in.step = static_cast<std::uint64_t>(step);
+        in.head_lr = static_cast<float>(config_.head_lr * schedule_.factor(step));
         // Noise of its own: batches are those of training's first epochs, and with its masks too the head
         // would be fitted to the same numbers again.
-        backend_->dropout({op.x_BD,
-                           {static_cast<float>(config_.dropout),
-                            {config_.seed, static_cast<std::uint64_t>(step), streams::kRefineDropout}}});
-        op.positives = positives;
-        op.lr = static_cast<float>(config_.head_lr * schedule_.factor(step));
-        op.rounding = {config_.seed, static_cast<std::uint64_t>(step), streams::kRefineRounding};
+        engine_.backend().dropout(
+            {in.x_BD, {static_cast<float>(config_.dropout), {in.seed, in.step, streams::kRefineDropout}}});
         const bool early = step <= loss_steps, late = step > total_steps_ - loss_steps;
-        op.want_loss = early || late;
-        const HeadStepResult result = backend_->head_step(op);
+        in.want_loss = early || late;
+        const HeadStepResult result = train_step(engine_, in).head;
         const double loss = result.loss_sum / static_cast<double>(batch->size() * loss_steps);
         if (early) done.first_loss += loss;
         if (late) done.last_loss += loss;
@@ -172,11 +158,11 @@ bool HeadRefiner::refine_next(const std::filesystem::path& from, const RowStore&
                         fmt::format("labels {} to {}, step {} of {}", first, last - 1, step, total_steps_));
     }
     vectors.release_pages();
-    if (!std::isfinite(done.last_loss) || backend_->has_non_finite(w_SD))
+    if (!std::isfinite(done.last_loss) || engine_.backend().has_non_finite(engine_.head().weights()))
         throw NumericError(fmt::format(
             "labels {} to {}: the refined weights have a NaN or Inf; lower head_lr and start again", first,
             last - 1));
-    append(w_SD, rows);
+    append(rows);
     progress.finish(fmt::format("labels {} to {}, loss of a text {:.4g} to {:.4g}", first, last - 1,
                                 done.first_loss, done.last_loss));
     return true;

@@ -6,13 +6,12 @@
 
 #include <atomic>
 #include <filesystem>
-#include <memory>
 #include <vector>
 
 #include "batches/batcher.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
-#include "engine/stage_memory.h"
+#include "engine/train_step.h"
 #include "formats/row_store.h"
 #include "train/schedule.h"
 
@@ -32,9 +31,9 @@ class HeadRefiner {
                 std::int64_t total_steps, DType storage, std::int64_t labels, std::int64_t width,
                 std::int64_t mapped_bytes);
 
-    const MemoryReport& plan() const { return plan_; }
+    const MemoryReport& plan() const { return engine_.plan(); }
     std::int64_t subset_labels() const { return subset_; }
-    std::int64_t taken_bytes() const { return backend_->taken_bytes(); }
+    std::int64_t taken_bytes() const { return engine_.taken_bytes(); }
 
     struct Subset {
         std::int64_t first = 0, last = 0;  // labels
@@ -47,25 +46,23 @@ class HeadRefiner {
                      Subset& done);
 
   private:
-    void lay_out(Arena& arena);
     void plan_subset(std::int64_t labels);
     void choose_subset();
-    void load(const std::filesystem::path& from, std::int64_t first, View w_SD);
+    void allocate();
+    // The weights of the head's labels, from a stored head of any precision.
+    void load(const std::filesystem::path& from);
     View gather(const RowStore& vectors, const Batch& batch);
-    void append(View w_SD, RowStore& rows);
+    void append(RowStore& rows);
 
     Context context_;
     const Config& config_;
     const BatchPlan& batches_;
     std::int64_t total_steps_;
     Schedule schedule_;
-    std::int64_t labels_, mapped_bytes_;
-    std::unique_ptr<Backend> backend_;
-    Workload workload_;
+    std::int64_t labels_;
     std::int64_t subset_ = 0;
-    MemoryReport plan_;
-    std::unique_ptr<Arena> arena_;
-    View w_SD_, x_BD_;
+    Engine engine_;
+    bool allocated_ = false;
     std::vector<std::byte> staged_;  // a batch of vectors on the host
 };
 

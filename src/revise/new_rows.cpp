@@ -23,10 +23,9 @@ EncoderSpec frozen_spec(const Checkpoint& checkpoint, const Config& config) {
     return spec;
 }
 
-RunShape shape_of(const Context& context, const Config& config, std::int64_t max_length, std::int64_t labels,
+RunShape shape_of(const Context& context, const Config& config, std::int64_t max_length,
                   const NewLabelData& data, bool training) {
     RunShape shape;
-    shape.labels = labels;
     shape.batch = config.batch_size;
     shape.tokens = config.batch_size * max_length;
     shape.longest = max_length;
@@ -83,20 +82,19 @@ NewRows::NewRows(const Context& context, const Checkpoint& checkpoint, const Tok
       max_length_(max_length),
       labels_(labels),
       data_(data),
-      session_(context, config, frozen_spec(checkpoint, config),
-               shape_of(context, config, max_length, labels, data, training)) {
-    session_.allocate();
-    session_.encoder().initialise(0);
-    width_ = session_.head().width();
+      engine_(context, config, training_parts(config, frozen_spec(checkpoint, config), labels),
+              shape_of(context, config, max_length, data, training)) {
+    engine_.allocate();
+    engine_.encoder().load_weights(checkpoint.folder());
+    width_ = engine_.head().width();
 }
 
 std::vector<float> NewRows::forward(std::span<const std::int32_t> tokens,
                                     std::span<const std::int32_t> offsets) {
-    session_.backend().begin_batch(tokens, offsets);
-    const View x_BD = session_.encoder().forward({tokens, offsets}, false, 0, 0);
+    const View x_BD = engine_.encoder().forward({tokens, offsets}, false, 0, 0);
     std::vector<Bf16> stored(static_cast<std::size_t>(x_BD.size()));
     assert(x_BD.dtype == DType::kBf16);
-    session_.backend().download(stored.data(), x_BD);
+    engine_.backend().download(stored.data(), x_BD);
     std::vector<float> values(stored.size());
     for (std::size_t i = 0; i < stored.size(); ++i) values[i] = to_float(stored[i]);
     return values;
@@ -223,33 +221,27 @@ void NewRows::start(const LabelTable& run_labels, std::span<const std::string_vi
             "the run's rows do not follow the names of their labels, so new rows start at the mean row: "
             "train "
             "them (--data, --steps)");
-    session_.head().assign(start);
+    engine_.head().assign(start);
 }
 
 void NewRows::train(LabelChange& change) {
     const BatchPlan plan(*data_.split, all_rows(data_.split->rows()), config_.batch_size, config_.seed);
     const Schedule schedule = make_schedule(config_, config_.steps);
     Progress progress(context_, "training new labels", config_.steps, "steps");
-    BatchReader reader(plan, 0, config_.steps);
-    std::vector<Positive> positives;
+    BatchReader reader(plan, 0, config_.steps,
+                       [&](std::int64_t label) { return data_.new_label[static_cast<std::size_t>(label)]; });
     while (const Batch* batch = reader.next()) {
         const std::int64_t step = ++change.steps;
-        positives.clear();
-        for (std::int64_t b = 0; b < batch->size(); ++b)
-            for (std::int64_t i = batch->label_offsets[b]; i < batch->label_offsets[b + 1]; ++i)
-                if (const std::int64_t label = data_.new_label[batch->labels[i]]; label >= 0)
-                    positives.push_back({label, static_cast<std::int32_t>(b)});
-        std::sort(positives.begin(), positives.end(), [](const Positive& x, const Positive& y) {
-            return x.label < y.label || (x.label == y.label && x.sample < y.sample);
-        });
-        session_.backend().begin_batch(batch->tokens, batch->offsets);
-        const View x_BD = session_.encoder().forward({batch->tokens, batch->offsets}, true, config_.seed,
-                                                     static_cast<std::uint64_t>(step));
         const bool last = step == config_.steps;
-        const HeadStepResult result = session_.head().step(
-            x_BD, positives, static_cast<float>(config_.head_lr * schedule.factor(step)),
-            static_cast<float>(config_.head_weight_decay), config_.seed, static_cast<std::uint64_t>(step),
-            step == 1 || last, session_.head_grad(batch->size()));
+        StepInput in;
+        in.texts = {batch->tokens, batch->offsets};
+        in.positives = batch->positives;
+        in.seed = config_.seed;
+        in.step = static_cast<std::uint64_t>(step);
+        in.head_lr = static_cast<float>(config_.head_lr * schedule.factor(step));
+        in.head_weight_decay = static_cast<float>(config_.head_weight_decay);
+        in.want_loss = step == 1 || last;
+        const HeadStepResult result = train_step(engine_, in).head;
         const double loss = result.loss_sum / static_cast<double>(batch->size());
         if (result.non_finite >= 0 || !std::isfinite(loss))
             throw NumericError(fmt::format(

@@ -17,7 +17,7 @@
 #include "data/dataset.h"
 #include "elmo/context.h"
 #include "elmo/labels.h"
-#include "engine/session.h"
+#include "engine/train_step.h"
 #include "run/checkpoint.h"
 #include "text/tokenizer.h"
 
@@ -43,9 +43,9 @@ class NewRows {
     // config.steps steps of the head on the new rows alone; the encoder stays. NumericError.
     void train(LabelChange& change);
 
-    Backend& backend() { return session_.backend(); }
-    View weights() { return session_.head().weights(); }
-    View row_exponents() { return session_.head().row_exponents(); }
+    Backend& backend() { return engine_.backend(); }
+    View weights() { return engine_.head().weights(); }
+    View row_exponents() { return engine_.head().row_exponents(); }
 
   private:
     // w = w_mean + slope (v - v_mean)
@@ -72,7 +72,7 @@ class NewRows {
     std::int64_t max_length_;
     std::int64_t labels_;
     const NewLabelData& data_;
-    Session session_;
+    Engine engine_;
     std::int64_t width_ = 0;
 };
 

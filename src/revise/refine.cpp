@@ -191,7 +191,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     const Checkpoint from(run, given.checkpoint);
     const Config config = config_of(from.config(), given);
     const DType storage = refined_dtype(config.precision);
-    const HeadFormat stored = stored_head_format(from.folder());
+    const HeadFormat stored = stored_head(from.folder()).format;
     if (size_of(stored.dtype) > size_of(storage))
         throw ConfigError(
             fmt::format("precision: the run's head is {}; expected at least that to refine it in, found {}",

@@ -3,44 +3,36 @@
 #pragma once
 
 #include <atomic>
-#include <memory>
 
 #include "batches/batcher.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
-#include "engine/stage_memory.h"
+#include "engine/engine.h"
 #include "formats/row_store.h"
-#include "model/encoder.h"
 
 namespace elmo {
 
 class TextVectors {
   public:
     // `texts` are the rows in their order, unshuffled, in the batches that are encoded; it must live as long.
-    TextVectors(const Context& context, const Config& config, EncoderSpec spec, const BatchPlan& texts,
+    TextVectors(const Context& context, const Config& config, const EncoderSpec& spec, const BatchPlan& texts,
                 std::int64_t mapped_bytes);
 
-    std::int64_t width() const { return encoder_->spec().width; }
-    const MemoryReport& plan() const { return plan_; }
-    std::int64_t taken_bytes() const { return backend_->taken_bytes(); }
+    std::int64_t width() const { return engine_.workload().width; }
+    const MemoryReport& plan() const { return engine_.plan(); }
+    std::int64_t taken_bytes() const { return engine_.taken_bytes(); }
     // Takes the memory and encodes what `store` does not have yet: BF16, row i the vector of text i. Pieces
     // of about piece_bytes are kept as they are done. False when the context asked to stop first.
     bool write(RowStore& store, std::int64_t piece_bytes = RowStore::kPieceBytes);
 
     // Gives the memory back.
-    void release() { arena_.reset(); }
+    void release() { engine_.release(); }
 
   private:
-    void lay_out(Arena& arena);
-
     Context context_;
-    const Config& config_;
+    std::filesystem::path weights_;
     const BatchPlan& texts_;
-    std::unique_ptr<Backend> backend_;
-    std::unique_ptr<Encoder> encoder_;
-    Workload workload_;
-    MemoryReport plan_;
-    std::unique_ptr<Arena> arena_;
+    Engine engine_;
 };
 
 }  // namespace elmo

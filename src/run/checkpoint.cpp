@@ -105,7 +105,7 @@ void write_files(const fs::path& path, const CheckpointParts& parts, const RunSt
     if (!to_continue) return;
     if (!parts.config.freeze_encoder) parts.encoder.save_state(path / kOptimizer);
     if (parts.head.compensation().rows() > 0) parts.head.compensation().save(path / kHeadCompensationFile);
-    if (parts.renee != nullptr) parts.renee->save(path / kMomentumFile);
+    if (parts.head.renee() != nullptr) parts.head.renee()->save(path / kMomentumFile);
 }
 
 // A run's folder has best/ and last/; a checkpoint's folder has a manifest itself.

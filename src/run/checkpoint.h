@@ -23,7 +23,6 @@
 #include "io/mmap_file.h"
 #include "model/encoder.h"
 #include "model/head.h"
-#include "model/renee_head.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
@@ -61,7 +60,6 @@ struct CheckpointParts {
     const Tokenizer& tokenizer;
     std::int64_t max_length;  // of a text in tokens
     const LabelTable& labels;
-    const ReneeHead* renee = nullptr;  // whose momentum is to be kept
 };
 
 inline constexpr const char* kHeadCompensationFile = "head_compensation.safetensors";
@@ -69,7 +67,7 @@ inline constexpr const char* kMomentumFile = "momentum.safetensors";
 
 // Writes the folder under a temporary name and swaps it in. Whatever fails (DataError names file and reason),
 // the checkpoint that was there stays. `to_continue`: with what only a continued run needs, the state of the
-// optimiser (of an encoder that is trained) and the head's compensation.
+// optimisers (of an encoder that is trained, of a head with one) and the head's compensation.
 void save_checkpoint(const std::filesystem::path& folder, const CheckpointParts& parts, const RunState& state,
                      bool to_continue);
 

@@ -44,10 +44,12 @@ MemoryReport plan_memory(const Context& given_context, const Config& given) {
     config.encoder = encoder_folder(config.encoder);
     if (!config.data.empty()) {
         const RunData data(context, config, nullptr);
-        return Session(context, config, data.encoder_spec(), data.shape(context, kRankedInTraining)).plan();
+        const EngineParts parts = training_parts(config, data.encoder_spec(), data.dataset().num_labels());
+        return Engine(context, config, parts, data.shape(context, kRankedInTraining)).plan();
     }
     const EncoderSpec spec = spec_without_data(config);
-    return Session(context, config, spec, full_length_shape(context, config, spec)).plan();
+    const RunShape shape = full_length_shape(context, config, spec);
+    return Engine(context, config, training_parts(config, spec, config.labels), shape).plan();
 }
 
 }  // namespace elmo

@@ -70,14 +70,14 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
 RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
     BatchLimits limits = train_->limits(context, 0, total_steps_);
     RunShape shape;
-    shape.labels = dataset_->num_labels();
+    const std::int64_t labels = dataset_->num_labels();
     shape.batch = std::min(config_.batch_size, train_->num_rows());
     if (validation_) {
         const BatchLimits other = validation_->limits(context, 0, validation_->steps_per_epoch());
         limits.tokens = std::max(limits.tokens, other.tokens);
         limits.longest_row = std::max(limits.longest_row, other.longest_row);
         shape.batch = std::max(shape.batch, std::min(config_.batch_size, validation_->num_rows()));
-        shape.top_k = std::min(largest_k + longest_filter(*validation_split_), shape.labels);
+        shape.top_k = std::min(largest_k + longest_filter(*validation_split_), labels);
     }
     shape.positives = limits.positives;
     shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
@@ -85,7 +85,7 @@ RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
     shape.mapped_bytes = dataset_->mapped_bytes() + augmentation_.mapped_bytes();
     // Row lists, label counts and propensities, names as views.
     shape.table_bytes = 8 * (train_->num_rows() + (validation_ ? validation_->num_rows() : 0)) +
-                        (dataset_->has_label_names() ? 32 : 16) * shape.labels;
+                        (dataset_->has_label_names() ? 32 : 16) * labels;
     return shape;
 }
 

@@ -11,7 +11,7 @@
 #include "data/dataset.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
-#include "engine/session.h"
+#include "engine/engine.h"
 #include "model/encoder_spec.h"
 #include "run/checkpoint.h"
 #include "text/tokenizer.h"

@@ -38,8 +38,7 @@ std::vector<double> host_values(Backend& backend, View view) {
 
 }  // namespace
 
-void HeadProbe::look(std::int64_t step, Backend& backend, View x_BD, View w_LD,
-                     std::span<const Positive> positives) {
+void HeadProbe::look(std::int64_t step, Backend& backend, View x_BD, View w_LD, const Positives& positives) {
     Histograms& seen = seen_[step];
     const std::vector<double> x = host_values(backend, x_BD);
     std::vector<double> logit_x = x;  // E4M3 weights meet E4M3 inputs
@@ -56,10 +55,8 @@ void HeadProbe::look(std::int64_t step, Backend& backend, View x_BD, View w_LD,
         const std::vector<double> w = host_values(backend, w_LD.slice(label, label + 1));
         for (const double v : w) seen[0].add(v);
         std::fill(positive.begin(), positive.end(), false);
-        for (auto p = std::lower_bound(positives.begin(), positives.end(), label,
-                                       [](const Positive&a, std::int64_t l) { return a.label < l; });
-             p != positives.end() && p->label == label; ++p)
-            positive[static_cast<std::size_t>(p->sample)] = true;
+        for (const std::int32_t sample : positives.of_rows(label, label + 1).samples)
+            positive[static_cast<std::size_t>(sample)] = true;
         std::fill(gradient.begin(), gradient.end(), 0.0);
         for (std::size_t b = 0; b < batch; ++b) {
             double z = 0;

@@ -24,8 +24,7 @@ class HeadProbe : public StepProbe {
     explicit HeadProbe(std::set<std::int64_t> steps) : steps_(std::move(steps)) {}
 
     bool wants(std::int64_t step) const override { return steps_.contains(step); }
-    void look(std::int64_t step, Backend& backend, View x_BD, View w_LD,
-              std::span<const Positive> positives) override;
+    void look(std::int64_t step, Backend& backend, View x_BD, View w_LD, const Positives& positives) override;
 
     // By step.
     const std::map<std::int64_t, Histograms>& seen() const { return seen_; }

@@ -6,19 +6,19 @@
 
 namespace elmo {
 
-StepMeter::StepMeter(Session& session) : session_(session) {
-    if (!session.backend().host_memory())
+StepMeter::StepMeter(Engine& engine) : engine_(engine) {
+    if (!engine.backend().host_memory())
         ceilings_ =
-            session.backend().measure_ceilings(session.encoder().spec().dtype, session.plan().arena_bytes);
+            engine.backend().measure_ceilings(engine.encoder().spec().dtype, engine.plan().arena_bytes);
 }
 
 void StepMeter::begin_step() {
-    if (on() && steps_ < kTimed) session_.backend().mark(2 * steps_);
+    if (on() && steps_ < kTimed) engine_.backend().mark(2 * steps_);
 }
 
 void StepMeter::end_step(const Batch& batch) {
     if (!on() || steps_ == kTimed) return;
-    session_.backend().mark(2 * steps_ + 1);
+    engine_.backend().mark(2 * steps_ + 1);
     ++steps_;
     const auto tokens = static_cast<std::int64_t>(batch.tokens.size());
     std::int64_t squares = 0;  // attention works within each text
@@ -27,8 +27,8 @@ void StepMeter::end_step(const Batch& batch) {
         squares += length * length;
     }
     const std::int64_t length = squares / std::max<std::int64_t>(tokens, 1);
-    const Encoder& encoder = session_.encoder();
-    Cost cost = head_step_cost(session_, batch.size());
+    const Encoder& encoder = engine_.encoder();
+    Cost cost = head_step_cost(engine_.head(), batch.size());
     const auto add = [&](const Cost& other) {
         cost.flops += other.flops;
         cost.bytes += other.bytes;
@@ -41,7 +41,7 @@ void StepMeter::end_step(const Batch& batch) {
 DeviceUse StepMeter::take() {
     DeviceUse use;
     if (steps_ > 0) {
-        Backend& backend = session_.backend();
+        Backend& backend = engine_.backend();
         double idle = 0;
         for (int i = 1; i < steps_; ++i) idle += backend.elapsed_ms(2 * i - 1, 2 * i);
         const double total = backend.elapsed_ms(0, 2 * steps_ - 1);

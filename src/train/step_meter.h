@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "batches/batcher.h"
-#include "engine/session.h"
+#include "engine/engine.h"
 
 namespace elmo {
 
@@ -16,9 +16,9 @@ struct DeviceUse {
 
 class StepMeter {
   public:
-    // Measures the ceilings of a device, before the session has taken its memory and within it; on a host
+    // Measures the ceilings of a device, before the engine has taken its memory and within it; on a host
     // backend nothing is measured and the meter stays off.
-    explicit StepMeter(Session& session);
+    explicit StepMeter(Engine& engine);
     bool on() const { return ceilings_.gflops > 0; }
 
     void begin_step();
@@ -30,7 +30,7 @@ class StepMeter {
     // Steps that are timed between two reports: the first of them.
     static constexpr int kTimed = 200;
 
-    Session& session_;
+    Engine& engine_;
     Ceilings ceilings_;
     int steps_ = 0;  // timed so far
     double floor_ms_ = 0;

@@ -40,16 +40,16 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
       config_(data_.config()),
       labels_(data_.labels()),
       schedule_(make_schedule(config_, data_.total_steps())),
-      session_(context, config_, data_.encoder_spec(), data_.shape(context, kRankedInTraining)),
-      meter_(session_) {
+      engine_(context, config_, training_parts(config_, data_.encoder_spec(), data_.dataset().num_labels()),
+              data_.shape(context, kRankedInTraining)),
+      meter_(engine_) {
     data_.describe(state_);
-    session_.allocate();
+    engine_.allocate();
     if (folder.checkpoint() != nullptr) {
         restore(*folder.checkpoint());
     } else {
-        session_.encoder().initialise(config_.seed);
-        session_.head().initialise(config_.seed);
-        HeadCompensation& compensation = session_.head().compensation();
+        engine_.initialise(config_.seed);
+        HeadCompensation& compensation = engine_.head().compensation();
         if (compensation.rows() > 0) compensation.start(data_.frequent_labels(compensation.rows()));
     }
 }
@@ -67,73 +67,56 @@ void Trainer::restore(const Checkpoint& checkpoint) {
         throw ConfigError(
             fmt::format("resume: the run has {} steps, found {}", was.total_steps, state_.total_steps));
     state_ = was;
-    session_.encoder().load_weights(checkpoint.folder());
-    session_.head().load(checkpoint.folder());
-    HeadCompensation& compensation = session_.head().compensation();
+    engine_.load(checkpoint.folder());
+    HeadCompensation& compensation = engine_.head().compensation();
     if (compensation.rows() > 0) compensation.load(checkpoint.folder() / kHeadCompensationFile);
-    if (session_.renee() != nullptr) session_.renee()->load(checkpoint.folder() / kMomentumFile);
+    if (ReneeHead* renee = engine_.head().renee()) renee->load(checkpoint.folder() / kMomentumFile);
     if (config_.freeze_encoder) return;
     if (!checkpoint.has_optimizer())
         throw DataError(
             fmt::format("{}: expected optimizer.safetensors, found none", checkpoint.folder().string()));
-    session_.encoder().load_state(checkpoint.folder() / "optimizer.safetensors");
+    engine_.encoder().load_state(checkpoint.folder() / "optimizer.safetensors");
 }
 
-// One training step, as data sees it.
-double Trainer::train_step(const Batch& batch, bool want_loss) {
-    Encoder& encoder = session_.encoder();
-    const TextBatch texts{batch.tokens, batch.offsets};
-    const View head_grad_BD = session_.head_grad(batch.size());
-    const View embed_grad_BD = session_.embed_grad(batch.size());
-    const auto head_lr = static_cast<float>(config_.head_lr * schedule_.factor(state_.step));
-    const auto head_decay = static_cast<float>(config_.head_weight_decay);
-    const auto step = static_cast<std::uint64_t>(state_.step);
+double Trainer::step_on(const Batch& batch, bool want_loss) {
+    StepInput in;
+    in.texts = {batch.tokens, batch.offsets};
+    in.positives = batch.positives;
+    in.seed = config_.seed;
+    in.step = static_cast<std::uint64_t>(state_.step);
+    in.head_lr = static_cast<float>(config_.head_lr * schedule_.factor(state_.step));
+    in.head_weight_decay = static_cast<float>(config_.head_weight_decay);
+    in.want_loss = want_loss;
+    in.encoder = encoder_update(want_loss);
+    if (probe_ != nullptr && probe_->wants(state_.step))
+        in.before_head = [&](View x_BD) {
+            probe_->look(state_.step, engine_.backend(), x_BD, engine_.head().weights(), batch.positives);
+        };
+    in.after_head = [&](const HeadStepResult& head) {
+        if (head.non_finite >= 0) non_finite(head.non_finite, "the head's gradient of the text vectors has");
+    };
 
     meter_.begin_step();
-    session_.backend().begin_batch(texts.tokens, texts.offsets);
-    const View embed_BD = encoder.forward(texts, true, config_.seed, step);
-    if (probe_ != nullptr && probe_->wants(state_.step))
-        probe_->look(state_.step, session_.backend(), embed_BD, session_.head().weights(),
-                     positives_of(batch));
-    const HeadStepResult head = session_.head_step(embed_BD, positives_of(batch), head_lr, head_decay,
-                                                   config_.seed, step, want_loss, head_grad_BD);
-    if (head.non_finite >= 0) non_finite(head.non_finite, "the head's gradient of the text vectors has");
-    if (!config_.freeze_encoder && !head.skipped) {
-        session_.backend().cast(embed_grad_BD, head_grad_BD);
-        const auto check = [&](const Parameter& parameter) { check_gradient(parameter); };
-        if (config_.accumulate == 1) {
-            encoder.backward_and_update(texts, embed_grad_BD, next_update(),
-                                        want_loss ? check : Encoder::GradientCheck());
-        } else {
-            encoder.backward(texts, embed_grad_BD, (state_.step - 1) % config_.accumulate != 0);
-            if (want_loss) std::ranges::for_each(encoder.parameters(), check);
-            if (state_.step % config_.accumulate == 0 || state_.step == state_.total_steps)
-                encoder.update(next_update());
-        }
-    }
+    const StepResult done = train_step(engine_, in);
     meter_.end_step(batch);
-    state_.saturations += head.saturations;
-    return head.loss_sum / static_cast<double>(batch.size());
+    state_.updates += done.updated ? 1 : 0;
+    state_.saturations += done.head.saturations;
+    return done.head.loss_sum / static_cast<double>(batch.size());
 }
 
-AdamWSettings Trainer::next_update() {
-    AdamWSettings settings;
-    settings.lr = static_cast<float>(config_.encoder_lr * schedule_.factor(state_.step));
-    settings.beta1 = static_cast<float>(config_.beta1);
-    settings.beta2 = static_cast<float>(config_.beta2);
-    settings.epsilon = static_cast<float>(config_.epsilon);
-    settings.weight_decay = static_cast<float>(config_.encoder_weight_decay);
-    settings.t = ++state_.updates;
-    settings.seed = config_.seed;
-    return settings;
-}
-
-const std::vector<Positive>& Trainer::positives_of(const Batch& batch) {
-    sort_positives(batch, sorted_);
-    positives_.resize(sorted_.labels.size());
-    for (std::size_t i = 0; i < positives_.size(); ++i)
-        positives_[i] = {sorted_.labels[i], sorted_.samples[i]};
-    return positives_;
+EncoderUpdate Trainer::encoder_update(bool check) const {
+    EncoderUpdate update;
+    update.adamw.lr = static_cast<float>(config_.encoder_lr * schedule_.factor(state_.step));
+    update.adamw.beta1 = static_cast<float>(config_.beta1);
+    update.adamw.beta2 = static_cast<float>(config_.beta2);
+    update.adamw.epsilon = static_cast<float>(config_.epsilon);
+    update.adamw.weight_decay = static_cast<float>(config_.encoder_weight_decay);
+    update.adamw.t = state_.updates + 1;
+    update.adamw.seed = config_.seed;
+    update.adds = (state_.step - 1) % config_.accumulate != 0;
+    update.updates = state_.step % config_.accumulate == 0 || state_.step == state_.total_steps;
+    if (check) update.check = [this](const Parameter& parameter) { check_gradient(parameter); };
+    return update;
 }
 
 void Trainer::non_finite(std::int64_t step, const std::string& what) const {
@@ -144,7 +127,7 @@ void Trainer::non_finite(std::int64_t step, const std::string& what) const {
 }
 
 void Trainer::check_gradient(const Parameter& parameter) const {
-    if (session_.backend().has_non_finite(parameter.grad))
+    if (engine_.backend().has_non_finite(parameter.grad))
         non_finite(state_.step, fmt::format("encoder gradient '{}' has", parameter.name));
 }
 
@@ -166,7 +149,8 @@ void Trainer::log_step(double loss) {
     line.texts_per_second = static_cast<double>(logged_texts_) / seconds;
     line.tokens_per_second = static_cast<double>(logged_tokens_) / seconds;
     line.saturations = state_.saturations;
-    if (const ReneeHead* renee = session_.renee()) line.scaling = {renee->scale(), renee->skipped_steps()};
+    if (const ReneeHead* renee = engine_.head().renee())
+        line.scaling = {renee->scale(), renee->skipped_steps()};
     if (meter_.on()) line.device = meter_.take();
     log_->step(line);
     logged_seconds_ = seconds_;
@@ -175,10 +159,9 @@ void Trainer::log_step(double loss) {
 }
 
 void Trainer::save(const std::filesystem::path& folder, bool to_continue) {
-    save_checkpoint(folder,
-                    {config_, session_.encoder(), session_.head(), data_.tokenizer(), data_.max_length(),
-                     labels_, to_continue ? session_.renee() : nullptr},
-                    state_, to_continue);
+    save_checkpoint(
+        folder, {config_, engine_.encoder(), engine_.head(), data_.tokenizer(), data_.max_length(), labels_},
+        state_, to_continue);
     log_->event("checkpoint", state_.step, {{"folder", folder.filename().string()}});
 }
 
@@ -187,7 +170,7 @@ void Trainer::validate_and_save() {
     if (data_.has_validation()) {
         Scorer scorer(config_, kValidationKs, state_.labels, labels_.counts, state_.train_rows);
         const Split& split = data_.validation_split();
-        rank_rows(context_, session_, data_.validation(), split, scorer.largest_k(), "validating",
+        rank_rows(context_, engine_, data_.validation(), split, scorer.largest_k(), "validating",
                   [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
                       scorer.add(ranked, split.labels.row(row));
                   });
@@ -212,7 +195,8 @@ void Trainer::loop() {
     const std::int64_t eval_steps = std::max<std::int64_t>(
         1, std::llround(config_.eval_every * static_cast<double>(data_.train().steps_per_epoch())));
     logged_step_ = state_.step;
-    BatchReader reader(data_.train(), state_.step, state_.total_steps);
+    BatchReader reader(data_.train(), state_.step, state_.total_steps,
+                       [&](std::int64_t label) { return engine_.head().layout().row(label); });
     bool stopping = context_.stop_requested();
     while (!stopping) {
         const auto start = std::chrono::steady_clock::now();
@@ -227,7 +211,7 @@ void Trainer::loop() {
         const bool saves = config_.save_every > 0 && state_.step % config_.save_every == 0;
         const bool want_loss =
             validates || saves || stopping || state_.step % config_.log_every == 0 || state_.step == 1;
-        const double loss = train_step(*batch, want_loss);
+        const double loss = step_on(*batch, want_loss);
         seconds_ += seconds_since(start);
         texts_ += batch->size();
         logged_texts_ += batch->size();
@@ -256,12 +240,12 @@ void Trainer::announce() const {
         context_.info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
                                   data_.max_length()));
     if (!precision_note_.empty()) context_.info(precision_note_);
-    for (const std::string& line : explain_precision(config_, session_.backend())) context_.info(line);
-    if (const std::int64_t rows = session_.head().compensation().rows(); rows > 0)
+    for (const std::string& line : explain_precision(config_, engine_.backend())) context_.info(line);
+    if (const std::int64_t rows = engine_.head().compensation().rows(); rows > 0)
         context_.info(fmt::format("compensated labels: {} of {}, the most frequent (head_kahan {})",
                                   with_commas(rows), with_commas(state_.labels), config_.head_kahan));
-    context_.info(fmt::format("{}; {} of memory planned", session_.backend().describe(),
-                              human_bytes(session_.plan().total_bytes())));
+    context_.info(fmt::format("{}; {} of memory planned", engine_.backend().describe(),
+                              human_bytes(engine_.plan().total_bytes())));
 }
 
 TrainResult Trainer::run() {
@@ -274,8 +258,8 @@ TrainResult Trainer::run() {
                  {"train_rows", data_.train().num_rows()},
                  {"augmented_rows", data_.augmentation().rows().rows()},
                  {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
-                 {"planned_bytes", session_.plan().total_bytes()},
-                 {"backend", session_.backend().describe()},
+                 {"planned_bytes", engine_.plan().total_bytes()},
+                 {"backend", engine_.backend().describe()},
                  {"precision", precision_note_.empty() ? config_.precision : precision_note_},
                  {"config", config_json(config_)}});
     try {
@@ -303,7 +287,7 @@ TrainResult Trainer::run() {
 }
 
 std::int64_t Trainer::skipped_steps() const {
-    const ReneeHead* renee = session_.renee();
+    const ReneeHead* renee = engine_.head().renee();
     return renee == nullptr ? 0 : renee->skipped_steps();
 }
 
@@ -318,8 +302,8 @@ TrainResult Trainer::summary(bool interrupted) const {
     result.select = state_.best_step > 0 ? config_.select : "last";
     result.best_score = std::max(state_.best_score, 0.0);
     result.best_step = state_.best_step > 0 ? state_.best_step : state_.step;
-    result.planned = session_.plan();
-    result.measured_peak_bytes = session_.taken_bytes();
+    result.planned = engine_.plan();
+    result.measured_peak_bytes = engine_.taken_bytes();
     result.saturations = state_.saturations;
     result.skipped_steps = skipped_steps();
     return result;

@@ -9,7 +9,7 @@
 
 #include "elmo/context.h"
 #include "elmo/train.h"
-#include "engine/session.h"
+#include "engine/train_step.h"
 #include "run/checkpoint.h"
 #include "run/run_data.h"
 #include "run/run_folder.h"
@@ -26,7 +26,7 @@ class StepProbe {
     virtual bool wants(std::int64_t step) const = 0;
     // x and w lie in the backend's memory; w is from before the update.
     virtual void look(std::int64_t step, Backend& backend, View x_BD, View w_LD,
-                      std::span<const Positive> positives) = 0;
+                      const Positives& positives) = 0;
 };
 
 class Trainer {
@@ -47,12 +47,11 @@ class Trainer {
     void loop();
     TrainResult summary(bool interrupted) const;
     // One step on one batch; the loss of a text when wanted.
-    double train_step(const Batch& batch, bool want_loss);
-    // What the next update of the encoder takes; counts it.
-    AdamWSettings next_update();
+    double step_on(const Batch& batch, bool want_loss);
+    // What the step's update of the encoder takes.
+    EncoderUpdate encoder_update(bool check) const;
     [[noreturn]] void non_finite(std::int64_t step, const std::string& what) const;
     void check_gradient(const Parameter& parameter) const;
-    const std::vector<Positive>& positives_of(const Batch& batch);
     void log_step(double loss);
     void validate_and_save();
     void save(const std::filesystem::path& folder, bool to_continue);
@@ -67,14 +66,12 @@ class Trainer {
     LabelTable labels_;
     RunState state_;
     Schedule schedule_;
-    Session session_;
+    Engine engine_;
     StepMeter meter_;
     std::optional<RunLog> log_;
     StepProbe* probe_ = nullptr;
     std::string precision_note_;
 
-    SortedPositives sorted_;
-    std::vector<Positive> positives_;
     double seconds_ = 0, logged_seconds_ = 0;  // inside steps
     std::int64_t texts_ = 0, logged_texts_ = 0, logged_tokens_ = 0, logged_step_ = 0;
 };

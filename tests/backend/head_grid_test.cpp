@@ -47,7 +47,7 @@ struct ExactStep {
     GridCase mode;
     std::unique_ptr<Tensor> x, w, before, dx, exponents;
     Compensation compensation;
-    std::vector<Positive> positives;
+    PositiveList positives;
     HeadStep op;
 
     ExactStep(const HeadShape& s, const GridCase& given, float lr, std::uint64_t step, Rng& rng,
@@ -111,11 +111,10 @@ void check_exact(const HeadShape& shape, const GridCase& mode, float lr, std::ui
     ExactStep s(shape, mode, lr, step, rng);
     SCOPED_TRACE(describe(s));
     std::vector<double> sums(static_cast<std::size_t>(shape.labels * shape.width));
-    auto next = s.positives.begin();
+    PositiveWalk walk(s.positives);
     for (std::int64_t l = 0; l < shape.labels; ++l)
         for (std::int64_t b = 0; b < shape.batch; ++b) {
-            const bool positive = next != s.positives.end() && next->label == l && next->sample == b;
-            if (positive) ++next;
+            const bool positive = walk.is_positive(l, static_cast<std::int32_t>(b));
             for (std::int64_t d = 0; d < shape.width; ++d)
                 sums[static_cast<std::size_t>(l * shape.width + d)] += (positive ? -0.5 : 0.5) * (*s.x)(b, d);
         }
@@ -556,9 +555,7 @@ TEST(HeadGrid, PartsOfTheLabelsEqualTheWhole) {
             Reserved tested(make_tested_backend("auto"), whole.workload(1));
             tested->head_step(whole.op);
             for (const auto& [first, last] : {std::pair<std::int64_t, std::int64_t>{0, 256}, {256, 600}}) {
-                std::vector<Positive> mine;
-                for (const Positive& p : parts.positives)
-                    if (p.label >= first && p.label < last) mine.push_back({p.label - first, p.sample});
+                const PositiveList mine = part_of(parts.positives, first, last);
                 HeadStep op = whole.op;
                 op.w_LD = parts.w->view().slice(first, last);
                 if (mode.grid.row_scaled) op.row_exponents_L1 = parts.exponents->view().slice(first, last);

@@ -100,13 +100,21 @@ inline bool skips_tiles(DType storage) {
     return under_sanitizer() && storage == DType::kF32;
 }
 
-inline std::vector<Positive> random_positives(const HeadShape& s, double share, Rng& rng) {
-    std::vector<Positive> positives;
+inline PositiveList random_positives(const HeadShape& s, double share, Rng& rng) {
+    PositiveList positives;
     std::bernoulli_distribution coin(share);
     for (std::int64_t l = 0; l < s.labels; ++l)
         for (std::int32_t b = 0; b < s.batch; ++b)
-            if (coin(rng)) positives.push_back({l, b});
+            if (coin(rng)) positives.push_back(l, b);
     return positives;
+}
+
+// Those of rows [first, last), numbered from there.
+inline PositiveList part_of(const Positives& positives, std::int64_t first, std::int64_t last) {
+    PositiveList part;
+    const Positives mine = positives.of_rows(first, last);
+    for (std::size_t i = 0; i < mine.rows.size(); ++i) part.push_back(mine.rows[i] - first, mine.samples[i]);
+    return part;
 }
 
 // Small multiples of a power of two: few enough bits for every product and sum of logits to be exact in FP32,
@@ -120,7 +128,7 @@ inline std::unique_ptr<Tensor> make_coarse_input(std::string name, DType dtype, 
     return tensor;
 }
 
-inline HeadStep head_op(const Tensor& x, Tensor& w, std::span<const Positive> positives, Tensor& dx) {
+inline HeadStep head_op(const Tensor& x, Tensor& w, const Positives& positives, Tensor& dx) {
     HeadStep op;
     op.x_BD = x.view();
     op.w_LD = w.view();
@@ -146,15 +154,12 @@ class HeadBounds {
         if (w.dtype() == DType::kE4M3)
             for (double& v : x_logit_.values) v = kE4M3.decode(round_nearest(kE4M3, static_cast<float>(v)));
         quantum_ = quantum(x_logit_) * quantum(used_);
-        auto next = op.positives.begin();
+        PositiveWalk walk(op.positives);
         dx_.assign(size(x.rows() * x.cols()), 0.0);
         dx_size_ = dx_error_ = dx_;
         for (std::int64_t l = 0; l < w.rows(); ++l)
-            for (std::int64_t b = 0; b < x.rows(); ++b) {
-                const bool positive = next != op.positives.end() && next->label == l && next->sample == b;
-                if (positive) ++next;
-                add_logit(l, b, positive);
-            }
+            for (std::int64_t b = 0; b < x.rows(); ++b)
+                add_logit(l, b, walk.is_positive(l, static_cast<std::int32_t>(b)));
     }
     // g of one sample and label as BF16: lowest and highest it may be.
     struct Gradient {

@@ -27,8 +27,7 @@ struct Twice {
         return {
             w, 0.05f, {3, 0, 2}, {3, 0, 3}, 7, grid, codes ? packed_exponents.view() : wide_exponents.view()};
     }
-    HeadStep step(const Tensor& x, std::span<const Positive> positives, Tensor& dx, std::uint64_t number,
-                  bool codes) {
+    HeadStep step(const Tensor& x, const Positives& positives, Tensor& dx, std::uint64_t number, bool codes) {
         HeadStep op = head_op(x, wide, positives, dx);
         op.w_LD = codes ? packed.view() : wide.view();
         op.lr = 0.02f;
@@ -170,9 +169,7 @@ TEST(HeadPacked, PartsOfTheLabelsEqualTheWhole) {
         HeadStep op = whole.step(*x, positives, dx, 5, true);
         tested->head_step(op);
         for (const auto& [first, last] : {std::pair<std::int64_t, std::int64_t>{0, 256}, {256, 600}}) {
-            std::vector<Positive> mine;
-            for (const Positive& p : positives)
-                if (p.label >= first && p.label < last) mine.push_back({p.label - first, p.sample});
+            const PositiveList mine = part_of(positives, first, last);
             op.w_LD = parts.packed.view().slice(first, last);
             op.row_exponents_L1 = parts.packed_exponents.view().slice(first, last);
             op.positives = mine;

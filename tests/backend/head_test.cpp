@@ -139,13 +139,10 @@ TEST(HeadStep, EqualsTheScalarDefinitionWhereArithmeticIsExact) {
                 std::vector<double> sums(static_cast<std::size_t>(s.labels * s.width));
                 Tensor exact_dx("exact dx", DType::kF32, s.batch, s.width);
                 std::vector<double> dx_sums(static_cast<std::size_t>(s.batch * s.width));
-                auto next = positives.begin();
+                PositiveWalk walk(positives);
                 for (std::int64_t l = 0; l < s.labels; ++l)
                     for (std::int64_t b = 0; b < s.batch; ++b) {
-                        const bool positive =
-                            next != positives.end() && next->label == l && next->sample == b;
-                        if (positive) ++next;
-                        const double g = positive ? -0.5 : 0.5;
+                        const double g = walk.is_positive(l, static_cast<std::int32_t>(b)) ? -0.5 : 0.5;
                         for (std::int64_t d = 0; d < s.width; ++d) {
                             sums[static_cast<std::size_t>(l * s.width + d)] += g * x(b, d);
                             dx_sums[static_cast<std::size_t>(b * s.width + d)] += g * before(l, d);
@@ -239,7 +236,7 @@ TEST(HeadStep, OtherLabelsDoNotChangeALabel) {
             Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
             w.fill([&](auto r, auto c) { return (*start)(r, c); });
             Reserved tested(make_tested_backend("auto"), head_workload(s, storage, 1));
-            const std::vector<Positive> positives = {{1, 2}};
+            const PositiveList positives = {{1, 2}};
             tested->head_step(head_op(*x, w, positives, dx));
             auto bytes = w.bytes();
             bytes.resize(static_cast<std::size_t>(3 * 19 * size_of(storage)));
@@ -294,7 +291,7 @@ TEST(HeadStep, ConfidentPositiveStillLearns) {
         w.set(0, 0, 8);   // p = 0.99966, positive
         w.set(1, 0, -8);  // p = 0.00034, negative
         Reserved tested(make_tested_backend(kind), head_workload({1, 1, 2}, DType::kF32, 1));
-        const std::vector<Positive> positives = {{0, 0}};
+        const PositiveList positives = {{0, 0}};
         HeadStep op = head_op(x, w, positives, dx);
         op.weight_decay = 0;
         op.lr = 1;
@@ -366,9 +363,7 @@ void check_parts(Backend& backend, const HeadShape& s, DType storage, float drop
     double part_losses = 0;
     for (const auto& [first, last] :
          {std::pair<std::int64_t, std::int64_t>{0, 256}, {256, 768}, {768, s.labels}}) {
-        std::vector<Positive> mine;
-        for (const Positive& p : positives)
-            if (p.label >= first && p.label < last) mine.push_back({p.label - first, p.sample});
+        const PositiveList mine = part_of(positives, first, last);
         op.w_LD = parts.view().slice(first, last);
         op.positives = mine;
         op.first_label = first;

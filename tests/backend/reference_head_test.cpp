@@ -6,8 +6,8 @@ namespace {
 
 struct Step {
     std::unique_ptr<Backend> backend = make_reference_backend();
-    HeadStepResult run(const Tensor& x, Tensor& w, const std::vector<Positive>& positives, float lr,
-                       float decay, Tensor& dx) {
+    HeadStepResult run(const Tensor& x, Tensor& w, const PositiveList& positives, float lr, float decay,
+                       Tensor& dx) {
         HeadStep op;
         op.x_BD = x.view();
         op.w_LD = w.view();

@@ -15,7 +15,7 @@ struct Problem {
     std::int64_t batch, width, labels;
     std::vector<float> x, w, momentum, dw32, dx;
     std::vector<Fp16> w16, g16, dw16;
-    std::vector<Positive> positives;
+    PositiveList positives;
     float lr = 0.05f, decay = 0.01f, beta = 0.9f, scale = 256;
 
     Problem(std::int64_t b, std::int64_t d, std::int64_t l) : batch(b), width(d), labels(l) {
@@ -35,7 +35,7 @@ struct Problem {
         g16.assign(static_cast<std::size_t>(l * renee_columns(b)), kNan);
         for (std::int64_t i = 0; i < l; ++i)
             for (std::int32_t j = 0; j < b; ++j)
-                if ((i * 5 + j) % 7 == 0) positives.push_back({i, j});
+                if ((i * 5 + j) % 7 == 0) positives.push_back(i, j);
     }
 
     ReneeStep op() {
@@ -63,7 +63,7 @@ class Renee : public ::testing::TestWithParam<const char*> {
         workload.batch = problem.batch;
         workload.width = problem.width;
         workload.labels = problem.labels;
-        workload.positives = static_cast<std::int64_t>(problem.positives.size());
+        workload.positives = problem.positives.size();
         workload.head_dtype = DType::kF32;
         workload.renee = true;
         Reserved backend(GetParam() == std::string("reference") ? make_reference_backend()
@@ -171,7 +171,7 @@ TEST_P(Renee, OneGradientBeyondFp16SkipsTheStep) {
             for (std::int64_t s = 0; s < p.batch; ++s) p.x[(s + 1) * width - 1] = 200;
             p.positives.clear();
             for (std::int64_t i = 0; i < p.labels - (beyond ? 1 : 0); ++i)
-                for (std::int32_t s = 0; s < p.batch; s += 2) p.positives.push_back({i, s});
+                for (std::int32_t s = 0; s < p.batch; s += 2) p.positives.push_back(i, s);
             p.scale = 64;
             const Problem before = p;
             EXPECT_EQ(run(p).skipped, beyond) << width;

@@ -117,23 +117,50 @@ TEST(Batcher, PositivesAreSortedByLabelThenSample) {
     const BatchPlan plan(data.split, all_rows(200), 150, 1);
     Batch batch;
     plan.fill(0, batch);
-    SortedPositives positives;
-    sort_positives(batch, positives);
-    ASSERT_EQ(positives.labels.size(), batch.labels.size());
+    fill_positives(batch, [](std::int64_t label) { return label; });
+    const Positives positives = batch.positives;
+    ASSERT_EQ(positives.rows.size(), batch.labels.size());
     std::set<std::pair<std::uint32_t, std::int32_t>> expected;
     for (std::int32_t i = 0; i < batch.size(); ++i)
         for (auto p = batch.label_offsets[i]; p < batch.label_offsets[i + 1]; ++p)
             expected.emplace(batch.labels[p], i);
     std::size_t at = 0;
     for (const auto& [label, sample] : expected) {
-        EXPECT_EQ(positives.labels[at], label);
+        EXPECT_EQ(positives.rows[at], label);
         EXPECT_EQ(positives.samples[at], sample);
         ++at;
     }
-    EXPECT_EQ(at, positives.labels.size());
-    const auto [begin, end] = positives.range(10, 20);
-    for (std::int64_t p = 0; p < static_cast<std::int64_t>(positives.labels.size()); ++p)
-        EXPECT_EQ(p >= begin && p < end, positives.labels[p] >= 10 && positives.labels[p] < 20);
+    EXPECT_EQ(at, positives.rows.size());
+    const Positives part = positives.of_rows(10, 20);
+    const auto in_part = [](std::int64_t row) { return row >= 10 && row < 20; };
+    EXPECT_EQ(part.size(), std::count_if(positives.rows.begin(), positives.rows.end(), in_part));
+    EXPECT_TRUE(std::all_of(part.rows.begin(), part.rows.end(), in_part));
+    EXPECT_EQ(part.samples.size(), part.rows.size());
+}
+
+// A head of some labels under numbers of its own; two labels of one row are one positive.
+TEST(Batcher, AReaderGivesThePositivesOfTheHeadThatIsTrained) {
+    const Rows data(200);
+    const BatchPlan plan(data.split, all_rows(200), 64, 1);
+    const auto row_of = [](std::int64_t label) { return label < 8 ? (7 - label) / 2 : -1; };
+    BatchReader reader(plan, 0, 6, row_of), plain(plan, 0, 6);
+    std::int64_t found = 0;
+    while (const Batch* batch = reader.next()) {
+        std::set<std::pair<std::int64_t, std::int32_t>> expected;
+        for (std::int32_t i = 0; i < batch->size(); ++i)
+            for (auto p = batch->label_offsets[i]; p < batch->label_offsets[i + 1]; ++p)
+                if (batch->labels[p] < 8) expected.emplace(row_of(batch->labels[p]), i);
+        const Positives positives = batch->positives;
+        ASSERT_EQ(positives.rows.size(), expected.size());
+        std::size_t at = 0;
+        for (const auto& [row, sample] : expected) {
+            EXPECT_EQ(positives.rows[at], row);
+            EXPECT_EQ(positives.samples[at++], sample);
+        }
+        found += positives.size();
+        EXPECT_EQ(plain.next()->positives.size(), 0);
+    }
+    EXPECT_GT(found, 0);
 }
 
 TEST(Batcher, ABatchWithoutLabelsAndARowWithoutTokens) {
@@ -143,11 +170,10 @@ TEST(Batcher, ABatchWithoutLabelsAndARowWithoutTokens) {
     plan.fill(0, batch);
     EXPECT_EQ(batch.size(), 2);
     EXPECT_TRUE(batch.tokens.empty());
-    SortedPositives positives;
-    positives.labels = {1};
-    sort_positives(batch, positives);
-    EXPECT_TRUE(positives.labels.empty());
-    EXPECT_EQ(positives.range(0, 100), (std::pair<std::int64_t, std::int64_t>(0, 0)));
+    batch.positives.push_back(1, 0);
+    fill_positives(batch, [](std::int64_t label) { return label; });
+    EXPECT_EQ(batch.positives.size(), 0);
+    EXPECT_EQ(Positives(batch.positives).of_rows(0, 100).size(), 0);
 }
 
 TEST(Batcher, RefusesNothingToDo) {

@@ -1,6 +1,7 @@
 // What holds for every encoder: memory, files, updates, and refusal of what does not fit.
 #include <functional>
 
+#include "backend/reference/reference_backend.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -52,6 +53,36 @@ void expect_same_weights(Model& a, Model& b) {
 
 class EveryEncoder : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Families, EveryEncoder, testing::Values("bag", "bert", "distilbert", "roberta"));
+
+// Keeps the batches that it was given.
+class AnnouncedBackend : public ReferenceBackend {
+  public:
+    void begin_batch(std::span<const std::int32_t> tokens, Offsets offsets) override {
+        announced.push_back({tokens, offsets});
+    }
+    std::vector<TextBatch> announced;
+};
+
+// A device sends the texts of an announced batch once: whoever runs an encoder, to train, to evaluate or to
+// predict, announces each batch by that.
+TEST_P(EveryEncoder, AForwardAnnouncesItsBatchOnce) {
+    for (const bool training : {true, false}) {
+        auto given = std::make_unique<AnnouncedBackend>();
+        const std::vector<TextBatch>& announced = given->announced;
+        Model model(std::move(given), spec_of(GetParam()), 3, 12, training);
+        model.encoder->initialise(1);
+        EXPECT_TRUE(announced.empty());
+        const TextBatch batch = kTexts.batch();
+        model.encoder->forward(batch, training, 9, 1);
+        ASSERT_EQ(announced.size(), 1u);
+        EXPECT_EQ(announced[0].tokens.data(), batch.tokens.data());
+        EXPECT_EQ(announced[0].tokens.size(), batch.tokens.size());
+        EXPECT_EQ(announced[0].offsets.data(), batch.offsets.data());
+        EXPECT_EQ(announced[0].offsets.size(), batch.offsets.size());
+        if (training) model.encoder->backward(batch, model.dx_BD.first(batch.size()), false);
+        EXPECT_EQ(announced.size(), 1u);
+    }
+}
 
 TEST_P(EveryEncoder, SavesAndReloadsBitForBit) {
     const TemporaryFolder folder;

@@ -12,7 +12,7 @@ struct Golden {
     fs::path folder;
     SafeTensors file;
     Texts texts;
-    std::vector<Positive> positives;
+    PositiveList positives;
     explicit Golden(const std::string& family)
         : folder(fs::path(ELMO_SOURCE_DIR) / "tests/model/golden" / family),
           file(SafeTensors::open(folder / "golden.safetensors")) {
@@ -20,7 +20,7 @@ struct Golden {
         texts.offsets = tensor_integers<std::int32_t>(file.at("offsets"));
         const auto pairs = tensor_integers<std::int64_t>(file.at("positives"));
         for (std::size_t i = 0; i < pairs.size(); i += 2)
-            positives.push_back({pairs[i], static_cast<std::int32_t>(pairs[i + 1])});
+            positives.push_back(pairs[i], static_cast<std::int32_t>(pairs[i + 1]));
     }
     std::vector<double> values(const std::string& name) const { return tensor_values(file.at(name)); }
     // The gradient of a parameter: that of its stored tensors one after another.
@@ -68,7 +68,7 @@ TEST_P(GoldenStep, AgreesWithPyTorch) {
     ASSERT_EQ(pooled.rows, B);
     ASSERT_EQ(pooled.dtype, dtype == DType::kF64 ? DType::kF64 : DType::kBf16);
     const View dx = model.dx_BD.first(B);
-    const HeadStepResult step = model.head->step(pooled, golden.positives, 0.125f, 0.0625f, 1, 1, true, dx);
+    const HeadStepResult step = model.head->step({pooled, golden.positives, 0.125f, 0.0625f, 1, 1, true, dx});
     const double storage = dtype == DType::kF64 ? 0x1p-53 : dtype == DType::kF32 ? 0x1p-24 : 0x1p-9;
     const double accumulation = dtype == DType::kF64 ? 0x1p-53 : 0x1p-24;
     const double bound = tolerance(spec, T, storage, accumulation);

@@ -115,7 +115,8 @@ struct Model {
         workload.training = training;
         encoder->describe_workload(workload);
         if (!recompute.empty()) encoder->set_recompute(recompute);
-        head = std::make_unique<Head>(labels, spec.width, head_dtype, 1, *backend);
+        head =
+            std::make_unique<Head>(HeadSpec{LabelLayout::range(0, labels), spec.width, head_dtype}, *backend);
         Arena dry;
         allocate(dry);
         planned_bytes = dry.peak_bytes();
@@ -124,7 +125,7 @@ struct Model {
         allocate(*arena);
     }
     void allocate(Arena& in) {
-        head->allocate(in);
+        head->allocate(in, workload);
         encoder->allocate(in, workload);
         backend->reserve(in, workload);
         encoder->allocate_activations(in, workload);

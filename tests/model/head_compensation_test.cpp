@@ -19,7 +19,7 @@ struct CompensatedHead {
     std::uint64_t steps = 0;
 
     explicit CompensatedHead(float weight_dropout = 0)
-        : head(kLabels, kWidth, DType::kE3M4, 1, *backend, {kRows, weight_dropout}) {
+        : head({LabelLayout::range(0, kLabels), kWidth, DType::kE3M4, {kRows, weight_dropout}}, *backend) {
         Workload workload;
         workload.batch = kBatch;
         workload.width = kWidth;
@@ -27,7 +27,7 @@ struct CompensatedHead {
         workload.positives = kBatch * kLabels;
         workload.head_dtype = DType::kE3M4;
         const auto allocate = [&](Arena& in) {
-            head.allocate(in);
+            head.allocate(in, workload);
             x_BD = in.allocate("x", DType::kBf16, kBatch, kWidth);
             dx_BD = in.allocate("dx", DType::kF32, kBatch, kWidth);
             backend->reserve(in, workload);
@@ -37,7 +37,7 @@ struct CompensatedHead {
         head.initialise(11);
         backend->fill_normal({x_BD, 1.0f, {3, 0, 100}, {3, 0, 101}, 0});
     }
-    void step() { head.step(x_BD, {}, 0.01f, 0.1f, 1, ++steps, false, dx_BD); }
+    void step() { head.step({x_BD, {}, 0.01f, 0.1f, 1, ++steps, false, dx_BD}); }
     std::string weights() { return bytes_of(*backend, head.weights()); }
     std::string values() { return bytes_of(*backend, head.compensation().values()); }
 };
@@ -120,7 +120,7 @@ TEST(HeadCompensation, RefusesWhatIsNotItsOwn) {
     EXPECT_TRUE(refused(kChosen, kWidth, "F32"));
     fs::remove(file);
     EXPECT_THROW(model.head.compensation().load(file), DataError);
-    EXPECT_THROW(Head(9, 4, DType::kF32, 1, *model.backend, {1, 0.0f}), ConfigError);
+    EXPECT_THROW(Head({LabelLayout::range(0, 9), 4, DType::kF32, {1, 0.0f}}, *model.backend), ConfigError);
 }
 
 }  // namespace

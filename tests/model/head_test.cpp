@@ -31,7 +31,8 @@ struct HeadModel {
     explicit HeadModel(const HeadFormat& format,
                        const std::string& device = kTestsGpu ? kTestedDevice : "reference",
                        std::int64_t labels = kLabels)
-        : backend(make_backend(device)), head(labels, width_of(format), format, 1, *backend) {
+        : backend(make_backend(device)),
+          head({LabelLayout::range(0, labels), width_of(format), format}, *backend) {
         Workload workload;
         workload.batch = 3;
         workload.width = width_of(format);
@@ -42,7 +43,7 @@ struct HeadModel {
         workload.head_packed = format.is_packed();
         workload.top_k = 50;
         const auto allocate = [&](Arena& in) {
-            head.allocate(in);
+            head.allocate(in, workload);
             x_BD = in.allocate("x", DType::kBf16, 3, workload.width);
             dx_BD = in.allocate("dx", DType::kF32, 3, workload.width);
             backend->reserve(in, workload);
@@ -92,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Formats, HeadFormats,
 
 TEST_P(HeadFormats, RoundTripInAnyNumberOfShards) {
     HeadModel model(GetParam());
-    model.head.step(model.x_BD, {}, 0.1f, 0, 1, 1, false, model.dx_BD);
+    model.head.step({model.x_BD, {}, 0.1f, 0, 1, 1, false, model.dx_BD});
     const std::int64_t row_bytes = GetParam().row_bytes(width_of(GetParam()));
     for (const std::int64_t shard_rows : {1, 10, 36, 37, 1000}) {
         const TemporaryFolder folder;
@@ -112,8 +113,10 @@ TEST_P(HeadFormats, RoundTripInAnyNumberOfShards) {
         EXPECT_EQ(mapped.labels(), kLabels);
         EXPECT_EQ(mapped.width(), width_of(GetParam()));
         EXPECT_TRUE(mapped.format().same_numbers(GetParam()));
-        EXPECT_EQ(mapped.mapped_bytes(), model.head.weights().bytes());
-        EXPECT_EQ(model.head.mapped_bytes(), 0);
+        const HeadSpec stored = stored_head(folder.path);
+        EXPECT_EQ(stored.layout.rows(), kLabels);
+        EXPECT_EQ(stored.bytes(), model.head.weights().bytes());
+        EXPECT_TRUE(stored.in_files);
         for (const std::int64_t k : {1, 5, 50})
             if (model.backend->host_memory()) {
                 EXPECT_EQ(ranking(mapped.topk(model.x_BD, k)), ranking(model.head.topk(model.x_BD, k)));
@@ -134,7 +137,8 @@ TEST_P(HeadFormats, RowsAreTakenAndRewrittenByTheirBits) {
     };
 
     HeadModel taken(GetParam(), "reference", 8), assigned(GetParam(), "reference", 8);
-    taken.head.load_rows(folder.path, rows);
+    taken.head.set_layout(LabelLayout::gathered(rows));
+    taken.head.load(folder.path);
     const std::vector<float> values = read_head_rows(folder.path, rows);
     assigned.head.assign(values);
     for (std::int64_t i = 0; i < 8; ++i)
@@ -167,7 +171,43 @@ TEST_P(HeadFormats, RowsAreTakenAndRewrittenByTheirBits) {
     const std::vector<std::int64_t> beyond = {36, 37};
     EXPECT_THROW(read_head_rows(folder.path, beyond), DataError);
     HeadModel wide(GetParam().dtype == DType::kF32 ? DType::kBf16 : DType::kF32, "reference", 8);
-    EXPECT_THROW(wide.head.load_rows(folder.path, rows), DataError);
+    wide.head.set_layout(LabelLayout::gathered(rows));
+    EXPECT_THROW(wide.head.load(folder.path), DataError);
+}
+
+// A part of the labels has the start and the ranking of the whole head: both go by label, not by row.
+TEST_P(HeadFormats, APartOfTheLabelsStartsAndRanksByLabel) {
+    HeadModel whole(GetParam()), range(GetParam(), kTestedDevice, 9), list(GetParam(), kTestedDevice, 4);
+    const std::int64_t row_bytes = GetParam().row_bytes(width_of(GetParam()));
+    const auto rows = [&](const std::string& bytes, std::int64_t first, std::int64_t count) {
+        return bytes.substr(static_cast<std::size_t>(first * row_bytes),
+                            static_cast<std::size_t>(count * row_bytes));
+    };
+    range.head.set_layout(LabelLayout::range(20, 27));  // fewer than there is memory for
+    range.head.initialise(11);
+    EXPECT_EQ(range.weights(), rows(whole.weights(), 20, 7));
+    for (const TopK& top : range.head.topk(range.x_BD, 50)) {
+        EXPECT_EQ(top.size(), 7);
+        for (const ScoredLabel& found : top.sorted()) {
+            EXPECT_GE(found.label, 20);
+            EXPECT_LT(found.label, 27);
+        }
+    }
+
+    const TemporaryFolder folder;
+    whole.head.save(folder.path, 10 * row_bytes);
+    const std::vector<std::int64_t> labels = {3, 9, 10, 36};
+    list.head.set_layout(LabelLayout::gathered(labels));
+    list.head.load(folder.path);
+    const auto all = ranking(whole.head.topk(whole.x_BD, kLabels)),
+               some = ranking(list.head.topk(list.x_BD, 4));
+    ASSERT_EQ(all.size(), some.size());
+    for (std::size_t b = 0; b < all.size(); ++b) {
+        std::vector<ScoredLabel> expected;
+        for (const ScoredLabel& found : all[b])
+            if (std::ranges::count(labels, found.label) > 0) expected.push_back(found);
+        EXPECT_EQ(some[b], expected);
+    }
 }
 
 TEST_P(HeadFormats, StartsTheSameOnEveryBackend) {
@@ -237,7 +277,9 @@ TEST(Head, PackedWeightsTakeTheirBits) {
         EXPECT_EQ(model.head.weights().bytes(), kLabels * bytes);
         EXPECT_EQ(model.head.row_exponents().bytes(), kLabels);
         for (const std::int64_t width : {1, 12, 23})
-            expect_mentions(message_of([&] { Head(3, width, format, 1, *model.backend); }),
+            expect_mentions(message_of([&] {
+                                Head({LabelLayout::range(0, 3), width, format}, *model.backend);
+                            }),
                             {"multiple of 8", name, std::to_string(width), grid_name(format.grid)});
 
         const TemporaryFolder folder;
@@ -347,7 +389,7 @@ TEST(Head, LoadingAHeadOfAnotherShapeIsRefused) {
     model.head.save(folder.path);
     expect_mentions(message_of([&] { wide.head.load(folder.path); }), {"fp32", "bf16"});
     expect_mentions(message_of([&] { more.head.load(folder.path); }), {"38 labels", "37 labels"});
-    EXPECT_THROW(Head(0, 1, DType::kBf16, 1, *model.backend), ConfigError);
+    EXPECT_THROW(Head({LabelLayout::range(0, 0), 1, DType::kBf16}, *model.backend), ConfigError);
     EXPECT_THROW(head_format("fp4"), ConfigError);
     for (const char* name :
          {"fp32", "bf16", "fp8", "e3m4", "e2m5", "e2m3", "e2m1", "exmy:3,4,8", "exmy:0,7,row", "exmy:2,12,1"})

@@ -16,11 +16,11 @@ using test::set_values, test::values_of;
 // A head of 3 labels and width 2 with a batch of 2, in memory of its own.
 struct Small {
     std::unique_ptr<Backend> backend = make_device_backend();
-    ReneeHead head{3, 2, 2, *backend};
+    ReneeHead head;
     std::unique_ptr<Arena> arena;
     View w, x, dx;
 
-    Small() {
+    explicit Small(float loss_scale = 65536) : head(3, 2, {loss_scale, 0.9f}, *backend) {
         Workload workload;
         workload.batch = workload.width = workload.positives = 2;
         workload.labels = 3;
@@ -30,7 +30,7 @@ struct Small {
             w = to.allocate("w", DType::kF32, 3, 2);
             x = to.allocate("x", DType::kF32, 2, 2);
             dx = to.allocate("dx", DType::kF32, 2, 2);
-            head.allocate(to);
+            head.allocate(to, 2);
             backend->reserve(to, workload);
             backend->reserve_head(to, workload);
             head.allocate_step(to);
@@ -39,16 +39,15 @@ struct Small {
         set_values(*backend, x, {0.5, 0.25, 0, -0.25});
     }
     ReneeStepResult step(std::uint64_t number, float lr = 0.01f) {
-        const Positive positives[] = {{0, 1}, {2, 0}};
-        return head.step(w, x, positives, lr, 0, number, false, dx);
+        const PositiveList positives = {{0, 1}, {2, 0}};
+        return head.step(w, {x, positives, lr, 0, 0, number, false, dx});
     }
     std::vector<double> weights() const { return values_of(*backend, w); }
     std::vector<double> momentum() const { return values_of(*backend, head.momentum()); }
 };
 
 TEST(ReneeHead, AnOverflowHalvesTheScaleAndChangesNothingElse) {
-    Small small;
-    small.head.set_start(0x1p19f, 0.9f);
+    Small small(0x1p19f);
     const std::vector<double> before = small.weights();
     const std::vector<double> none(6);
     std::uint64_t steps = 0;
@@ -68,8 +67,7 @@ TEST(ReneeHead, AnOverflowHalvesTheScaleAndChangesNothingElse) {
 }
 
 TEST(ReneeHead, TheScaleDoublesAfterEnoughGoodSteps) {
-    Small small;
-    small.head.set_start(4, 0.9f);
+    Small small(4);
     for (std::int64_t i = 1; i <= ReneeHead::kGrowthSteps; ++i) {
         EXPECT_EQ(small.head.scale(), 4);
         EXPECT_FALSE(small.step(static_cast<std::uint64_t>(i), 1e-6f).skipped);
@@ -90,8 +88,7 @@ TEST(ReneeHead, ANaNIsAnErrorAndNotAnEndlessRunOfSkippedSteps) {
 
 TEST(ReneeHead, MomentumAndScaleAreSavedAndLoadedExactly) {
     const TempFolder folder;
-    Small whole, resumed;
-    whole.head.set_start(0x1p18f, 0.9f);
+    Small whole(0x1p18f), resumed;
     for (std::uint64_t i = 1; i <= 20; ++i) whole.step(i);
     ASSERT_GT(whole.head.skipped_steps(), 0);
     whole.head.save(folder.path() / "momentum.safetensors");

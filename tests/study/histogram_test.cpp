@@ -103,7 +103,7 @@ TEST(HeadProbe, SeesTheNumbersOfTheStep) {
     std::vector<Bf16> x, w;
     for (const float v : {1.0f, 1.0f, 4.0f, 4.0f}) x.push_back(to_bf16(v));
     for (const float v : {0.25f, -0.25f, 0.0f, 0.0f}) w.push_back(to_bf16(v));
-    const std::vector<Positive> positives = {{1, 0}};
+    const PositiveList positives = {{1, 0}};
     HeadProbe probe({3});
     EXPECT_FALSE(probe.wants(2));
     ASSERT_TRUE(probe.wants(3));

@@ -8,7 +8,7 @@
 
 #include "base/text_util.h"
 #include "elmo/elmo.h"
-#include "engine/session.h"
+#include "engine/engine.h"
 #include "engine/shapes.h"
 #include "quiet.h"
 #include "train/tiny_data.h"

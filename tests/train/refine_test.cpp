@@ -10,7 +10,7 @@
 #include "elmo/elmo.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
-#include "engine/session.h"
+#include "engine/engine.h"
 #include "model/streams.h"
 #include "quiet.h"
 #include "run/run_data.h"
@@ -107,37 +107,32 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
     EncoderSpec spec = read_encoder_spec(from.folder());
     spec.frozen = true;
     spec.pooled_dropout = 0;  // refinement has noise of its own
-    Session session(quiet(), config, spec, data.shape(quiet(), 5));
-    session.allocate();
-    session.encoder().initialise(0);
-    Backend& backend = session.backend();
-    session.head().assign(head_of(run, data.dataset().num_labels()));
+    Engine engine(quiet(), config, training_parts(config, spec, data.dataset().num_labels()),
+                  data.shape(quiet(), 5));
+    engine.allocate();
+    engine.encoder().load_weights(from.folder());
+    Backend& backend = engine.backend();
+    engine.head().assign(head_of(run, data.dataset().num_labels()));
     const Schedule schedule = make_schedule(config, config.steps);
     Batch batch;
-    SortedPositives sorted;
-    std::vector<Positive> positives;
     for (std::int64_t step = 1; step <= config.steps; ++step) {
         data.train().fill(step - 1, batch);
-        sort_positives(batch, sorted);
-        positives.clear();
-        for (std::size_t i = 0; i < sorted.labels.size(); ++i)
-            positives.push_back({sorted.labels[i], sorted.samples[i]});
-        backend.begin_batch(batch.tokens, batch.offsets);
+        fill_positives(batch, [](std::int64_t label) { return label; });
         HeadStep op;
-        op.x_BD = session.encoder().forward({batch.tokens, batch.offsets}, true, config.seed,
-                                            static_cast<std::uint64_t>(step));
+        op.x_BD = engine.encoder().forward({batch.tokens, batch.offsets}, true, config.seed,
+                                           static_cast<std::uint64_t>(step));
         backend.dropout({op.x_BD,
                          {static_cast<float>(config.dropout),
                           {config.seed, static_cast<std::uint64_t>(step), streams::kRefineDropout}}});
-        op.w_LD = session.head().weights();
-        op.positives = positives;
+        op.w_LD = engine.head().weights();
+        op.positives = batch.positives;
         op.lr = static_cast<float>(config.head_lr * schedule.factor(step));
         op.rounding = {config.seed, static_cast<std::uint64_t>(step), streams::kRefineRounding};
         op.num_chunks = 2;
-        op.dx_BD = session.head_grad(batch.size());
+        op.dx_BD = engine.head_grad(batch.size());
         backend.head_step(op);
     }
-    const View w = session.head().weights();
+    const View w = engine.head().weights();
     std::vector<float> result(static_cast<std::size_t>(w.size()));
     if (w.dtype == DType::kF32) {
         backend.download(result.data(), w);

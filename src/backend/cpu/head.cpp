@@ -154,16 +154,17 @@ class Tile {
             gemm(shape, w16_, batch_.xt16, z_);
         else
             gemm(shape, w_, batch_.xt, z_);
-        const auto by_label = [](const Positive& p, std::int64_t label) { return p.label < label; };
-        const auto first = std::lower_bound(op_.positives.begin(), op_.positives.end(), begin_, by_label);
-        const auto last = std::lower_bound(first, op_.positives.end(), begin_ + labels_, by_label);
+        const Positives mine = op_.positives.of_rows(begin_, begin_ + labels_);
+        const auto place = [&](std::size_t i) {
+            return (mine.rows[i] - begin_) * samples_ + mine.samples[i];
+        };
         double loss = 0;
         if (op_.want_loss) {
             loss = softplus_sum(z_, labels_ * samples_);
-            for (auto p = first; p != last; ++p) loss -= z_[(p->label - begin_) * samples_ + p->sample];
+            for (std::size_t i = 0; i < mine.rows.size(); ++i) loss -= z_[place(i)];
         }
         sigmoid_all(z_, labels_ * samples_);
-        for (auto p = first; p != last; ++p) z_[(p->label - begin_) * samples_ + p->sample] -= 1.0f;
+        for (std::size_t i = 0; i < mine.rows.size(); ++i) z_[place(i)] -= 1.0f;
         if (batch_.x16 != nullptr) float_to_bf16(z_, g16_, labels_ * samples_);
         if (!bf16_) round_to_bf16(z_, labels_ * samples_);
         return loss;

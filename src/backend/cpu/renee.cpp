@@ -33,16 +33,14 @@ class Label {
         for (std::int64_t d = 0; d < width_; ++d)
             for (std::int64_t b = 0; b < samples_; ++b) z_[b] += w_[d] * xt_[d * samples_ + b];
         for (std::int64_t b = 0; b < samples_; ++b) z_[b] = to_float(to_fp16(z_[b]));
-        const auto by_label = [](const Positive& p, std::int64_t label) { return p.label < label; };
-        const auto first = std::lower_bound(op_.positives.begin(), op_.positives.end(), label_, by_label);
-        const auto last = std::lower_bound(first, op_.positives.end(), label_ + 1, by_label);
+        const auto positives = op_.positives.of_rows(label_, label_ + 1).samples;
         double loss = 0;
         if (op_.want_loss) {
             for (std::int64_t b = 0; b < samples_; ++b) loss += softplus(z_[b]);
-            for (auto p = first; p != last; ++p) loss -= z_[p->sample];
+            for (const std::int32_t b : positives) loss -= z_[b];
         }
         for (std::int64_t b = 0; b < samples_; ++b) z_[b] = sigmoid(z_[b]);
-        for (auto p = first; p != last; ++p) z_[p->sample] -= 1.0f;
+        for (const std::int32_t b : positives) z_[b] -= 1.0f;
         const std::int64_t columns = op_.g16_LP.cols;
         Fp16* g16 = op_.g16_LP.as<Fp16>() + label_ * columns;
         for (std::int64_t b = 0; b < samples_; ++b) z_[b] = to_float(g16[b] = to_fp16(op_.scale * z_[b]));

@@ -7,15 +7,10 @@
 #include "numerics/rounding_noise.h"
 #include "numerics/row_marks.h"
 #include "numerics/weight_grid.h"
+#include "tensor/positives.h"
 #include "tensor/topk.h"
 
 namespace elmo {
-
-// One positive of the batch. Lists are sorted by label, then sample, without repetition.
-struct Positive {
-    std::int64_t label = 0;
-    std::int32_t sample = 0;
-};
 
 // For every label l (rows of w), in any chunking:
 //   z = x w_l        FP32 accumulation; with E4M3 weights x is cast to E4M3 (to nearest) here and only here
@@ -50,7 +45,7 @@ struct Positive {
 struct HeadStep {
     View x_BD;  // bf16, f32 (f64 on the reference)
     View w_LD;  // f32, bf16, e4m3, e3m4 (f64 on the reference); u8: codes of the grid, with row exponents
-    std::span<const Positive> positives;
+    Positives positives;  // of the rows of w
     float lr = 0, weight_decay = 0;
     NoiseKey rounding;
     std::int64_t num_chunks = 1;

@@ -30,7 +30,7 @@ struct ReneeStep {
     View g16_LP;       // f16, set; P = renee_columns(B), columns from B on are zeros
     View dw16_LD;      // f16, set
     View dw32_LD;      // f32, set unless skipped
-    std::span<const Positive> positives;
+    Positives positives;
     float lr = 0, weight_decay = 0, beta = 0.9f;
     float scale = 1;
     View dx_BD;  // f32

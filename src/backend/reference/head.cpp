@@ -157,13 +157,12 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
     const bool round_gradient = op.x_BD.dtype != DType::kF64;
     Matrix dx(x.rows, x.cols);
     HeadStepResult result;
-    auto next = op.positives.begin();
+    PositiveWalk walk(op.positives);
     for (std::int64_t l = 0; l < op.w_LD.rows; ++l) {
         const std::vector<double> before = load_row(op, l), w = dropped_row(op, l, before);
         std::vector<double> dw(w.size());
         for (std::int64_t b = 0; b < x.rows; ++b) {
-            const bool positive = next != op.positives.end() && next->label == l && next->sample == b;
-            if (positive) ++next;
+            const bool positive = walk.is_positive(l, static_cast<std::int32_t>(b));
             const double z = logit(x_logit, b, w);
             double g = logit_gradient(z, positive);
             if (round_gradient) g = to_float(to_bf16(static_cast<float>(g)));
@@ -190,7 +189,7 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
                                  &result.saturations);
         }
     }
-    assert(next == op.positives.end());  // sorted and in range
+    assert(walk.finished());  // sorted and in range
     if (op.dx_BD.empty()) return result;
     dx.store_to(op.dx_BD);
     if (has_non_finite(op.dx_BD)) result.non_finite = static_cast<std::int64_t>(op.rounding.step);

@@ -25,7 +25,7 @@ ReneeStepResult ReferenceBackend::renee_step(const ReneeStep& op) {
     Matrix x(op.x_BD), dx(samples, width);
     for (double& value : x.values) value = to_float(half(value));
     ReneeStepResult result;
-    auto next = op.positives.begin();
+    PositiveWalk walk(op.positives);
     for (std::int64_t l = 0; l < labels; ++l) {
         for (std::int64_t d = 0; d < width; ++d) w16[l * width + d] = half(w[l * width + d]);
         std::vector<double> dw(static_cast<std::size_t>(width));
@@ -33,8 +33,7 @@ ReneeStepResult ReferenceBackend::renee_step(const ReneeStep& op) {
             double sum = 0;
             for (std::int64_t d = 0; d < width; ++d) sum += x(b, d) * to_float(w16[l * width + d]);
             const double z = to_float(half(sum));
-            const bool positive = next != op.positives.end() && next->label == l && next->sample == b;
-            if (positive) ++next;
+            const bool positive = walk.is_positive(l, static_cast<std::int32_t>(b));
             if (op.want_loss)
                 result.loss_sum +=
                     std::max(z, 0.0) - (positive ? z : 0.0) + std::log1p(std::exp(-std::abs(z)));

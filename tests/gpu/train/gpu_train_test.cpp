@@ -7,8 +7,8 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "engine/engine.h"
 #include "engine/full_length.h"
-#include "engine/session.h"
 #include "quiet.h"
 #include "run/checkpoint.h"
 #include "train/killed_run.h"
@@ -239,15 +239,16 @@ TEST_F(GpuTrain, ThePlanIsWhatIsTaken) {
     config.data = "";
     config.labels = 3000000;
     const EncoderSpec spec = spec_without_data(config);
-    Session session(quiet(), config, spec, full_length_shape(quiet(), config, spec));
-    session.backend().wait();
-    const std::int64_t before = session.backend().free_bytes();
-    session.allocate();
-    session.backend().wait();
-    const std::int64_t taken = before - session.backend().free_bytes(), page = std::int64_t{2} << 20;
-    EXPECT_GT(session.plan().arena_bytes, std::int64_t{3000000} * 64 * 2);
-    EXPECT_GE(taken, session.plan().arena_bytes);
-    EXPECT_LE(taken, session.plan().arena_bytes + 2 * page);
+    Engine engine(quiet(), config, training_parts(config, spec, config.labels),
+                  full_length_shape(quiet(), config, spec));
+    engine.backend().wait();
+    const std::int64_t before = engine.backend().free_bytes();
+    engine.allocate();
+    engine.backend().wait();
+    const std::int64_t taken = before - engine.backend().free_bytes(), page = std::int64_t{2} << 20;
+    EXPECT_GT(engine.plan().arena_bytes, std::int64_t{3000000} * 64 * 2);
+    EXPECT_GE(taken, engine.plan().arena_bytes);
+    EXPECT_LE(taken, engine.plan().arena_bytes + 2 * page);
 }
 
 TEST_F(GpuTrain, WhatDoesNotFitIsNamedWithThePlan) {
@@ -264,8 +265,9 @@ TEST_F(GpuTrain, WhatDoesNotFitIsNamedWithThePlan) {
     config.width = 65536;
     config.precision = "fp32";
     const EncoderSpec spec = spec_without_data(config);
-    Session session(quiet(), config, spec, full_length_shape(quiet(), config, spec));
-    const std::string large = message_of<OutOfMemory>([&] { session.allocate(); });
+    Engine engine(quiet(), config, training_parts(config, spec, config.labels),
+                  full_length_shape(quiet(), config, spec));
+    const std::string large = message_of<OutOfMemory>([&] { engine.allocate(); });
     EXPECT_NE(large.find("head/weights"), std::string::npos) << large;
     EXPECT_NE(large.find("the GPU has"), std::string::npos) << large;
 }

@@ -12,17 +12,11 @@ void DevicePositives::reserve(Arena& arena, const Workload& w) {
     samples_ = arena.allocate("scratch/positive_samples", DType::kI32, 1, most);
 }
 
-void DevicePositives::send(std::span<const Positive> positives) {
-    const auto count = static_cast<std::int64_t>(positives.size());
-    if (count > labels_.size()) throw DeviceError("head: more positives in a batch than were planned for");
-    host_labels_.resize(positives.size());
-    host_samples_.resize(positives.size());
-    for (std::size_t i = 0; i < positives.size(); ++i) {
-        host_labels_[i] = positives[i].label;
-        host_samples_[i] = positives[i].sample;
-    }
-    context_.send(labels_.data, host_labels_.data(), count * 8);
-    context_.send(samples_.data, host_samples_.data(), count * 4);
+void DevicePositives::send(const Positives& positives) {
+    if (positives.size() > labels_.size())
+        throw DeviceError("head: more positives in a batch than were planned for");
+    context_.send(labels_.data, positives.rows.data(), positives.size() * 8);
+    context_.send(samples_.data, positives.samples.data(), positives.size() * 4);
 }
 
 }  // namespace elmo::cuda

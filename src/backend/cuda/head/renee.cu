@@ -178,8 +178,8 @@ ReneeStepResult ReneeOps::step(const ReneeStep& op) {
     if (columns > x16_.rows || width != x16_.cols)
         throw DeviceError("renee: a batch larger than was planned for");
     positives_.send(op.positives);
-    const Positives positives{positives_.labels(), positives_.samples(),
-                              static_cast<std::int64_t>(op.positives.size()), positive_z_.as<float>()};
+    const Positives positives{positives_.labels(), positives_.samples(), op.positives.size(),
+                              positive_z_.as<float>()};
     auto* report = static_cast<ReneeReport*>(report_.data);
     context_.clear(report, sizeof(ReneeReport), "renee, report");
 

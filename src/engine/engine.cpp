@@ -1,0 +1,224 @@
+#include "engine/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "engine/precision.h"
+#include "engine/recompute.h"
+
+namespace elmo {
+
+namespace {
+
+// What libraries take once they run: oneDNN's generated code and packed operands, thread stacks, the
+// tokenizer, batches and log buffers.
+constexpr std::int64_t kLibraryBytes = std::int64_t{48} << 20;
+
+// How many labels head_kahan's share is: at least one where it is not zero.
+std::int64_t compensated_labels(const Config& config, std::int64_t labels) {
+    const double share = parse_share(choose_head_kahan(config));
+    if (share == 0) return 0;
+    return std::clamp<std::int64_t>(std::llround(share * static_cast<double>(labels)), 1, labels);
+}
+
+}  // namespace
+
+std::unique_ptr<Backend> make_backend(const Context& context, const Config& config) {
+    if (config.device == "cpu") return make_cpu_backend(context, config.cpu_products);
+    if (config.device == "cuda") return make_cuda_backend(context);
+    if (config.device == "reference") return make_reference_backend();
+    throw ConfigError(
+        fmt::format("device: expected cpu, cuda or reference, found '{}'", quoted(config.device)));
+}
+
+HeadSpec trained_head(const Config& config, std::int64_t labels, std::int64_t width) {
+    HeadSpec spec = plain_head(config, labels, width);
+    spec.extras.compensated_rows = compensated_labels(config, labels);
+    spec.extras.weight_dropout = static_cast<float>(config.weight_dropout);
+    if (config.precision == "renee")
+        spec.extras.renee = {static_cast<float>(config.loss_scale), static_cast<float>(config.head_momentum)};
+    return spec;
+}
+
+EngineParts training_parts(const Config& config, const EncoderSpec& encoder, std::int64_t labels) {
+    return {encoder, trained_head(config, labels, encoder.width)};
+}
+
+Engine::Engine(const Context& context, const Config& config, const EngineParts& parts, const RunShape& shape)
+    : context_(context),
+      shape_(shape),
+      max_bytes_(config.max_memory.empty() ? 0 : parse_bytes(config.max_memory)),
+      chunks_(config.chunks),
+      backend_(make_backend(context, config)) {
+    if (parts.encoder) encoder_ = make_encoder(*parts.encoder, *backend_);
+    if (parts.head) {
+        head_ = std::make_unique<Head>(*parts.head, *backend_);
+        maps_head_ = parts.head->in_files && backend_->host_memory();
+        if (maps_head_) shape_.mapped_bytes += parts.head->bytes();
+    }
+    describe_workload();
+
+    Config choices = config;
+    if (workload_.renee) {  // it has everything at once, and stores what its backward reads
+        chunks_ = 1;
+        if (config.recompute == "auto") choices.recompute = "none";
+    }
+    if (!encoder_) {
+        plan_chunks({});
+        return;
+    }
+    // The least recomputation with which it fits, or the smallest plan.
+    std::vector<Recompute> smallest;
+    std::int64_t smallest_bytes = 0;
+    for (const auto& layers :
+         recompute_choices(choices, encoder_->spec(), workload_, backend_->host_memory())) {
+        plan_chunks(layers);
+        if (max_bytes_ == 0 || plan_.total_bytes() <= max_bytes_) return;
+        if (!smallest.empty() && plan_.total_bytes() >= smallest_bytes) continue;
+        smallest = layers;
+        smallest_bytes = plan_.total_bytes();
+    }
+    plan_chunks(smallest);
+}
+
+void Engine::describe_workload() {
+    workload_.batch = shape_.batch;
+    workload_.tokens = shape_.tokens;
+    workload_.longest = shape_.longest;
+    workload_.positives = shape_.positives;
+    workload_.top_k = shape_.top_k;
+    workload_.training = shape_.training;
+    if (head_) {
+        workload_.labels = head_->labels();
+        workload_.width = head_->width();
+        workload_.head_dtype = head_->dtype();
+        workload_.head_row_exponents = head_->format().grid.row_scaled;
+        workload_.head_packed = head_->format().is_packed();
+        workload_.renee = head_->renee() != nullptr;
+    }
+    if (encoder_) encoder_->describe_workload(workload_);
+}
+
+std::int64_t Engine::usual_chunks() const {
+    return chunks_ > 0 ? chunks_ : backend_->preferred_chunks(workload_);
+}
+
+void Engine::plan_chunks(const std::vector<Recompute>& layers) {
+    if (encoder_) encoder_->set_recompute(layers);
+    plan_.recompute = describe_recompute(layers);
+    dry_run(usual_chunks());
+    if (chunks_ > 0 || max_bytes_ == 0) return;
+    // More chunks, less memory, until it fits or more do not help.
+    while (plan_.total_bytes() > max_bytes_ && workload_.chunks < workload_.labels) {
+        const std::int64_t before = plan_.total_bytes();
+        dry_run(std::min(workload_.chunks * 2, workload_.labels));
+        if (plan_.total_bytes() >= before) break;
+    }
+}
+
+void Engine::plan_labels(LabelLayout layout) {
+    head_->set_layout(std::move(layout));
+    workload_.labels = head_->labels();
+    dry_run(usual_chunks());
+}
+
+void Engine::dry_run(std::int64_t chunks) {
+    workload_.chunks = chunks;
+    if (head_) head_->set_chunks(chunks);
+    Arena arena;
+    lay_out(arena);
+    plan_.segments = arena.segments();
+    plan_.phases = arena.phases();
+    plan_.arena_bytes = arena.peak_bytes();
+    plan_.max_bytes = max_bytes_;
+    plan_.device = std::string(backend_->name());
+    if (backend_->host_memory()) {  // a GPU holds the arena and nothing else
+        plan_.mapped_bytes = shape_.mapped_bytes;
+        plan_.program_bytes = context_.start_bytes() + kLibraryBytes + shape_.table_bytes;
+    }
+    plan_.chunks = chunks;
+}
+
+void Engine::lay_out(Arena& arena) {
+    if (encoder_) encoder_->allocate(arena, workload_);
+    if (head_ && !maps_head_) head_->allocate(arena, workload_);
+    backend_->reserve(arena, workload_);
+    arena.end_phase("start");
+    if (encoder_) {
+        encoder_->allocate_activations(arena, workload_);
+        if (shape_.training)
+            embed_grad_BD_ =
+                arena.allocate("step/grad_embed_bf16", DType::kBf16, shape_.batch, workload_.width);
+        const Arena::Scope forward_phase(arena);
+        encoder_->allocate_forward(arena, workload_);
+        arena.end_phase("encoder forward");
+    } else {
+        text_vectors_BD_ = arena.allocate("step/text_vectors", DType::kBf16, shape_.batch, workload_.width);
+    }
+    if (head_) {
+        const Arena::Scope head_phase(arena);
+        backend_->reserve_head(arena, workload_);
+        if (shape_.training && shape_.input_gradient)
+            head_grad_BD_ = arena.allocate("step/grad_embed_f32", DType::kF32, shape_.batch, workload_.width);
+        head_->allocate_step(arena);
+    }
+    if (encoder_ && shape_.training) {
+        const Arena::Scope backward_phase(arena);
+        encoder_->allocate_backward(arena, workload_);
+        arena.end_phase("encoder backward");
+    }
+}
+
+std::int64_t Engine::given_room() const {
+    return max_bytes_ - (plan_.total_bytes() - plan_.arena_bytes);
+}
+
+std::int64_t Engine::free_room() const {
+    // What is resident already is not asked for again, and the kernel can drop mapped pages.
+    return backend_->free_bytes() - (backend_->host_memory() ? kLibraryBytes : 0);
+}
+
+bool Engine::fits() const {
+    return (max_bytes_ == 0 || plan_.arena_bytes <= given_room()) && plan_.arena_bytes <= free_room();
+}
+
+void require_room(const MemoryReport& plan, std::int64_t room_bytes, const std::string& whose) {
+    std::int64_t used = 0;
+    for (const Segment& segment : plan.segments) {
+        used += segment.at_peak ? segment.bytes : 0;
+        if (used <= room_bytes) continue;
+        throw OutOfMemory(fmt::format(
+            "out of memory: {} ({}) does not fit: model and step need {}, and {} has {} for them; lower "
+            "batch_size, max_length or width, or store the head in fewer bits (precision). The plan:\n{}",
+            segment.name, human_bytes(segment.bytes), human_bytes(plan.arena_bytes), whose,
+            human_bytes(std::max<std::int64_t>(room_bytes, 0)), plan.describe()));
+    }
+}
+
+void Engine::allocate() {
+    if (max_bytes_ > 0)
+        require_room(plan_, given_room(),
+                     fmt::format("max_memory of {} less program and mapped files", human_bytes(max_bytes_)));
+    require_room(plan_, free_room(), backend_->host_memory() ? "this machine" : "the GPU");
+    arena_ = std::make_unique<Arena>(backend_->allocate(plan_.arena_bytes));
+    lay_out(*arena_);
+}
+
+void Engine::initialise(std::uint64_t seed) {
+    if (encoder_) encoder_->initialise(seed);
+    if (head_) head_->initialise(seed);
+}
+
+void Engine::load(const std::filesystem::path& folder) {
+    if (encoder_) encoder_->load_weights(folder);
+    if (maps_head_)
+        head_ = std::make_unique<Head>(Head::map(folder, *backend_));
+    else if (head_)
+        head_->load(folder);
+}
+
+}  // namespace elmo
