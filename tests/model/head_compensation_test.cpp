@@ -19,7 +19,9 @@ struct CompensatedHead {
     std::uint64_t steps = 0;
 
     explicit CompensatedHead(float weight_dropout = 0)
-        : head({LabelLayout::range(0, kLabels), kWidth, DType::kE3M4, {kRows, weight_dropout}}, *backend) {
+        : head({LabelLayout::range(0, kLabels), kWidth, DType::kE3M4,
+                HeadExtras{.compensated_rows = kRows, .weight_dropout = weight_dropout}},
+               *backend) {
         Workload workload;
         workload.batch = kBatch;
         workload.width = kWidth;
@@ -120,7 +122,9 @@ TEST(HeadCompensation, RefusesWhatIsNotItsOwn) {
     EXPECT_TRUE(refused(kChosen, kWidth, "F32"));
     fs::remove(file);
     EXPECT_THROW(model.head.compensation().load(file), DataError);
-    EXPECT_THROW(Head({LabelLayout::range(0, 9), 4, DType::kF32, {1, 0.0f}}, *model.backend), ConfigError);
+    EXPECT_THROW(
+        Head({LabelLayout::range(0, 9), 4, DType::kF32, HeadExtras{.compensated_rows = 1}}, *model.backend),
+        ConfigError);
 }
 
 }  // namespace

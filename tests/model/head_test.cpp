@@ -177,7 +177,7 @@ TEST_P(HeadFormats, RowsAreTakenAndRewrittenByTheirBits) {
 
 // A part of the labels has the start and the ranking of the whole head: both go by label, not by row.
 TEST_P(HeadFormats, APartOfTheLabelsStartsAndRanksByLabel) {
-    HeadModel whole(GetParam()), range(GetParam(), kTestedDevice, 9), list(GetParam(), kTestedDevice, 4);
+    HeadModel whole(GetParam()), range(GetParam(), kTestedDevice, 9);
     const std::int64_t row_bytes = GetParam().row_bytes(width_of(GetParam()));
     const auto rows = [&](const std::string& bytes, std::int64_t first, std::int64_t count) {
         return bytes.substr(static_cast<std::size_t>(first * row_bytes),
@@ -194,12 +194,14 @@ TEST_P(HeadFormats, APartOfTheLabelsStartsAndRanksByLabel) {
         }
     }
 
+    // On the reference a label's score does not depend on the labels beside it by a bit.
+    HeadModel exact(GetParam(), "reference"), list(GetParam(), "reference", 4);
     const TemporaryFolder folder;
-    whole.head.save(folder.path, 10 * row_bytes);
+    exact.head.save(folder.path, 10 * row_bytes);
     const std::vector<std::int64_t> labels = {3, 9, 10, 36};
     list.head.set_layout(LabelLayout::gathered(labels));
     list.head.load(folder.path);
-    const auto all = ranking(whole.head.topk(whole.x_BD, kLabels)),
+    const auto all = ranking(exact.head.topk(exact.x_BD, kLabels)),
                some = ranking(list.head.topk(list.x_BD, 4));
     ASSERT_EQ(all.size(), some.size());
     for (std::size_t b = 0; b < all.size(); ++b) {

@@ -87,9 +87,11 @@ TEST_F(LinkedRun, IsNotPutBack) {
 TEST_F(LinkedRun, ScoresAndCalibrationStayInside) {
     config.resume = false;
     link("scores.jsonl", "notes.txt");
-    testing::internal::CaptureStderr();
-    evaluate(quiet(), config.out, config);
-    EXPECT_NE(testing::internal::GetCapturedStderr().find("the scores were not kept"), std::string::npos);
+    std::string said;
+    Sinks sinks;
+    sinks.message = [&](Severity, std::string_view text) { said += text; };
+    evaluate(quiet().with_sinks(sinks), config.out, config);
+    EXPECT_NE(said.find("the scores were not kept"), std::string::npos);
     EXPECT_TRUE(outside() == before);
     link("calibration-best.json", "notes.txt");
     expect_refused("calibration-best.json", [&] { calibrate(quiet(), config.out, config); });

@@ -118,7 +118,8 @@ TEST_F(Train, PredictsNamesAndProbabilities) {
     Predictor strict(quiet(), config.out, config);
     EXPECT_TRUE(strict.predict({"the"})[0].empty());
     EXPECT_TRUE(strict.predict({}).empty());
-    EXPECT_THROW(strict.predict(std::vector<std::string>(config.batch_size + 1)), ConfigError);
+    EXPECT_EQ(strict.predict(std::vector<std::string>(config.batch_size + 1)).size(),
+              static_cast<std::size_t>(config.batch_size + 1));
 }
 
 TEST_F(Train, ThreadsAndChunksDoNotChangeABit) {
