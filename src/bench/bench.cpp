@@ -13,12 +13,12 @@
 #include "base/text_util.h"
 #include "data/tokenizer_files.h"
 #include "elmo/error.h"
+#include "elmo/resolve.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
 #include "engine/shapes.h"
 #include "engine/step_cost.h"
 #include "numerics/philox.h"
-#include "run/precision_choice.h"
 #include "text/spec.h"
 
 namespace elmo {
@@ -232,7 +232,7 @@ void bench_head(const Config& config, BenchResult& result) {
     workload.batch = config.batch_size;
     workload.width = width;
     workload.labels = config.labels;
-    const HeadFormat format = head_format(config);
+    const HeadFormat format = head_format(head_options(config));
     workload.head_dtype = format.dtype;
     workload.head_row_exponents = format.grid.row_scaled;
     workload.head_packed = format.is_packed();
@@ -345,7 +345,7 @@ void bench_tokenize(const Config& config, BenchResult& result) {
 BenchResult bench(const std::string& what, const Config& given) {
     program_start_bytes();
     validate(given);
-    const Config config = with_precision(with_shape(given));
+    const Config config = resolve_plan(given);
     set_num_threads(static_cast<int>(config.threads));
     BenchResult result;
     result.what = what;

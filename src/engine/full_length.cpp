@@ -12,7 +12,7 @@ namespace elmo {
 
 EncoderSpec spec_without_data(const Config& config) {
     if (!config.shape.empty()) return shape_encoder(config);
-    return make_encoder_spec(config, config.encoder == "bag" ? config.vocab_size : 0);
+    return make_encoder_spec(encoder_options(config), config.encoder == "bag" ? config.vocab_size : 0);
 }
 
 RunShape full_length_shape(const Config& config, const EncoderSpec& spec) {
@@ -22,7 +22,7 @@ RunShape full_length_shape(const Config& config, const EncoderSpec& spec) {
     RunShape shape;
     shape.labels = config.labels;
     shape.batch = config.batch_size;
-    shape.longest = cut_length(config, spec);
+    shape.longest = cut_length(config.max_length, spec);
     shape.tokens = shape.batch * shape.longest;
     if (shape.tokens > std::numeric_limits<std::int32_t>::max())
         throw ConfigError(fmt::format(

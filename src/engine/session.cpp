@@ -46,7 +46,7 @@ Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& 
     workload_.tokens = shape.tokens;
     workload_.longest = shape.longest;
     workload_.labels = shape_.labels;
-    head_format_ = head_ ? head_->format() : head_format(config);
+    head_format_ = head_ ? head_->format() : head_format(head_options(config));
     workload_.head_dtype = head_format_.dtype;
     workload_.head_row_exponents = head_format_.grid.row_scaled;
     workload_.head_packed = head_format_.is_packed();

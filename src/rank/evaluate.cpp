@@ -10,6 +10,7 @@
 #include "data/dataset.h"
 #include "elmo/error.h"
 #include "elmo/evaluation.h"
+#include "elmo/resolve.h"
 #include "formats/json_lines.h"
 #include "io/checksum.h"
 #include "rank/predictions_file.h"
@@ -125,8 +126,8 @@ Evaluation evaluate_run(const std::string& run, const Config& given) {
 }  // namespace
 
 Evaluation evaluate(const std::string& run, const Config& given) {
-    check_ready(given);
-    Config config = given;
+    Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
+    check_ready(config);
     if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
     const Evaluation result =
         config.predictions.empty() ? evaluate_run(run, config) : evaluate_predictions(config);

@@ -102,7 +102,7 @@ struct Predictor::Impl {
           config(with_precision(given, checkpoint)),
           spec(read_encoder_spec(checkpoint.folder())),
           tokenizer(load_tokenizer(checkpoint.folder())),
-          max_length(cut_length(checkpoint.config(), spec)),
+          max_length(cut_length(checkpoint.config().max_length, spec)),
           names(checkpoint.label_names()),
           scope(resolve(label_scope, names, checkpoint.state().labels)),
           stored(config.probabilities == "raw" ? std::nullopt : read_calibration(checkpoint.folder())),

@@ -6,20 +6,14 @@
 
 #include "base/log.h"
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "elmo/error.h"
 #include "run/run_data.h"
 
 namespace elmo {
 namespace {
 
-// Options of reading data that the run was trained with and that must be the same to read it again.
-Config with_run_options(const Config& given, const Config& run, std::int64_t max_length) {
-    Config config = given;
-    const Config defaults;
-    for (const char* key :
-         {"format", "text_column", "label_column", "label_separator", "test_share", "validation", "seed"})
-        if (get_option(given, key) == get_option(defaults, key))
-            set_option(config, key, get_option(run, key));
+Config with_length(Config config, std::int64_t max_length) {
     config.max_length = max_length;
     return config;
 }
@@ -67,7 +61,8 @@ ScoredRun::ScoredRun(const std::string& run, const Config& given)
     : checkpoint_(run, given.checkpoint),
       spec_(read_encoder_spec(checkpoint_.folder())),
       tokenizer_(load_tokenizer(checkpoint_.folder())),
-      config_(with_run_options(given, checkpoint_.config(), cut_length(checkpoint_.config(), spec_))),
+      config_(with_length(with_run_reading(given, checkpoint_.config()),
+                          cut_length(checkpoint_.config().max_length, spec_))),
       dataset_(open_data(config_, *tokenizer_)) {
     rows_ = choose_rows(config_, dataset_);
     const RunState& state = checkpoint_.state();

@@ -10,6 +10,7 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "config/resolve.h"
 #include "elmo/labels.h"
 #include "formats/json_lines.h"
 #include "io/line_reader.h"
@@ -80,14 +81,14 @@ std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vect
     return result;
 }
 
-// What is left at its default is the run's.
-Config with_run_training(const Config& given, const Checkpoint& checkpoint, std::int64_t max_length) {
-    Config config = given;
-    const Config defaults;
-    for (const char* key :
-         {"head_lr", "head_weight_decay", "dropout", "weight_dropout", "schedule", "seed", "batch_size"})
-        if (get_option(given, key) == get_option(defaults, key))
-            set_option(config, key, get_option(checkpoint.config(), key));
+// How the run was trained, and so are its new rows where nothing else is given.
+constexpr OptionKey kRunTraining[] = {"head_lr",  "head_weight_decay", "dropout",   "weight_dropout",
+                                      "schedule", "seed",              "batch_size"};
+
+Config with_run_training(const Config& options, const Checkpoint& checkpoint, std::int64_t max_length) {
+    Config config = options;
+    for (const OptionKey key : kRunTraining)
+        if (!given(config, key)) copy_option(config, checkpoint.config(), key);
     config.precision = checkpoint.config().precision;
     if (config.precision == "renee") config.precision = "fp32";  // the storage of its weights
     config.head_kahan = "0";                                     // how frequent a new label is, is not known
@@ -150,7 +151,7 @@ LabelChange add_labels(const std::string& run, const std::string& file, const Co
             "{}: expected a run with label names, found one with numbers alone; labels cannot be added to it",
             run));
     const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
-    const Config config = with_run_training(given, checkpoint, cut_length(checkpoint.config(), spec));
+    const Config config = with_run_training(given, checkpoint, cut_length(checkpoint.config().max_length, spec));
     const auto tokenizer = load_tokenizer(checkpoint.folder());
     std::optional<Dataset> dataset;
     if (!config.data.empty()) {

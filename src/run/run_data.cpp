@@ -38,8 +38,8 @@ RunData::RunData(Config config, const Checkpoint* checkpoint) : config_(std::mov
     } else {
         tokenizer_ = open_tokenizer(config_);
     }
-    spec_ = make_encoder_spec(for_spec, tokenizer_->vocab_size());
-    max_length_ = cut_length(config_, spec_);
+    spec_ = make_encoder_spec(encoder_options(for_spec), tokenizer_->vocab_size());
+    max_length_ = cut_length(config_.max_length, spec_);
     Config for_data = config_;
     for_data.max_length = max_length_;
     dataset_ = Dataset::open(for_data, *tokenizer_, &summary_, {SplitName::kTrain, SplitName::kValidation});

@@ -9,8 +9,7 @@
 #include "elmo/bench.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
-#include "engine/precision.h"
-#include "run/precision_choice.h"
+#include "elmo/resolve.h"
 #include "study/engines.h"
 
 namespace elmo {
@@ -177,7 +176,7 @@ Study memory_study(const StudyRequest& given) {
     StudyRequest request = given;
     Config& config = request.config;
     if (config.data.empty() && config.labels == 0 && config.shape.empty()) config.shape = "amazon-3m";
-    config = with_precision(config);
+    config = resolve_training(config);
     const MemoryReport plan = plan_memory(config);
     const Timeline timeline = timeline_of(plan);
     Study study;

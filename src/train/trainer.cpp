@@ -12,9 +12,8 @@
 #include "elmo/error.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
-#include "model/encoder_folder.h"
 #include "rank/scoring.h"
-#include "run/precision_choice.h"
+#include "run/resolve.h"
 
 namespace elmo {
 namespace {
@@ -28,6 +27,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 nlohmann::ordered_json config_json(const Config& config) {
     nlohmann::ordered_json json;
     for (const OptionInfo& option : options()) json[std::string(option.key)] = get_option(config, option.key);
+    return json;
+}
+
+nlohmann::ordered_json reasons_json(const Config& config) {
+    nlohmann::ordered_json json;
+    for (const OptionReason& option : explain(config)) json[std::string(option.key)] = option.reason;
     return json;
 }
 
@@ -255,7 +260,7 @@ void Trainer::announce() const {
     if (cut_rows > 0)
         log_info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
                              data_.max_length()));
-    if (!precision_note_.empty()) log_info(precision_note_);
+    if (const std::string note = precision_note(config_); !note.empty()) log_info(note);
     for (const std::string& line : explain_precision(config_, session_.backend())) log_info(line);
     if (const std::int64_t rows = session_.head().compensation().rows(); rows > 0)
         log_info(fmt::format("compensated labels: {} of {}, the most frequent (head_kahan {})",
@@ -268,6 +273,7 @@ TrainResult Trainer::run() {
     announce();
     folder_.prepare();
     log_.emplace(folder_.path(), state_.step, state_.total_steps);
+    const std::string note = precision_note(config_);
     log_->event(state_.step > 0 ? "resume" : "start", state_.step,
                 {{"total_steps", state_.total_steps},
                  {"labels", state_.labels},
@@ -276,8 +282,9 @@ TrainResult Trainer::run() {
                  {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
                  {"planned_bytes", session_.plan().total_bytes()},
                  {"backend", session_.backend().describe()},
-                 {"precision", precision_note_.empty() ? config_.precision : precision_note_},
-                 {"config", config_json(config_)}});
+                 {"precision", note.empty() ? config_.precision : note},
+                 {"config", config_json(config_)},
+                 {"reasons", reasons_json(config_)}});
     try {
         loop();
     } catch (const NumericError& error) {
@@ -330,23 +337,12 @@ TrainResult train(const Config& given, const std::atomic<bool>& stop) {
     validate(given);
     set_num_threads(static_cast<int>(given.threads));
     RunFolder folder(given);
-    Config config = given;
-    // A continued run has its encoder in the checkpoint.
-    if (folder.checkpoint() == nullptr || given.encoder != Config{}.encoder)
-        config.encoder = encoder_folder(given.encoder);
-    if (folder.checkpoint() != nullptr) {
-        for (const char* key : {"precision", "head_kahan"})
-            if (get_option(config, key) == "auto")
-                set_option(config, key, get_option(folder.checkpoint()->config(), key));
-        config = resumed_config(folder.checkpoint()->config(), config);
+    const Config config = resolve_training(given, folder.checkpoint());
+    set_num_threads(static_cast<int>(config.threads));
+    if (folder.checkpoint() != nullptr)
         log_info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
                              folder.checkpoint()->state().step, folder.checkpoint()->state().total_steps));
-    }
-    const PrecisionChoice choice = choose_precision(config);
-    config.precision = choice.precision;
-    config.head_kahan = choose_head_kahan(config);
     Trainer trainer(folder, config, stop);
-    trainer.set_precision_note(choice.why);
     return trainer.run();
 }
 

@@ -6,6 +6,7 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "run/checkpoint.h"
+#include "run/resolve.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
