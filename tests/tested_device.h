@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/backend.h"
+#include "quiet.h"
 
 namespace elmo {
 
@@ -14,11 +15,12 @@ inline constexpr bool kTestsGpu = false;
 inline constexpr const char* kTestedDevice = kTestsGpu ? "cuda" : "cpu";
 
 // Its backend, which takes views to its own memory.
-inline std::unique_ptr<Backend> make_device_backend() {
+inline std::unique_ptr<Backend> make_device_backend(int threads = 0) {
+    const Context context = quiet().with_threads(threads);
 #ifdef ELMO_TEST_GPU
-    return make_cuda_backend();
+    return make_cuda_backend(context);
 #else
-    return make_cpu_backend("auto");
+    return make_cpu_backend(context, "auto");
 #endif
 }
 

@@ -18,7 +18,7 @@ fuzz() {
     local target=$1 corpus log=build-asan/$1.log
     corpus=$(mktemp -d)
     [ -d "fuzz/corpus/$target" ] && cp -r "fuzz/corpus/$target/." "$corpus"
-    if ! OMP_NUM_THREADS=1 "build-asan/bin/$target" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    if ! OMP_NUM_THREADS=1 "build-asan/bin/$target" -max_total_time="$seconds" -timeout=120 -rss_limit_mb=2048 \
         -print_final_stats=1 -print_funcs=0 -artifact_prefix=build-asan/findings/ "$corpus" >"$log" 2>&1; then
         tail -n 60 "$log"
         echo "Fuzzing: $target failed; its input is in build-asan/findings" >&2

@@ -66,7 +66,7 @@ if ((sanitize)); then
     step='Device/GoldenStep.*:*EmptyTexts*'
     export ELMO_TEST_FEW=1
     for tool in memcheck racecheck initcheck; do
-        run=(timeout 450 "$sanitizer" --tool "$tool" --error-exitcode 3 --print-limit 10000)
+        run=(timeout 3600 "$sanitizer" --tool "$tool" --error-exitcode 3 --print-limit 10000)
         parts=2 filter=$ops
         case $tool in
             memcheck) run+=(--leak-check no) ;;

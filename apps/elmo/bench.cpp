@@ -98,7 +98,7 @@ void run_bench(Invocation& call) {
         usage_error(bench_verb(),
                     fmt::format("expected step, head, encoder, predict or tokenize, found '{}'{}",
                                 quoted(what), did_you_mean(what, kinds)));
-    const BenchResult result = bench(what, call.config);
+    const BenchResult result = bench(call.context, what, call.config);
     if (call.json)
         write_json(to_json(result));
     else
@@ -106,7 +106,7 @@ void run_bench(Invocation& call) {
 }
 
 Config resolve_bench(const Invocation& call) {
-    return resolve_plan(call.config);
+    return resolve_plan(call.context, call.config);
 }
 
 }  // namespace

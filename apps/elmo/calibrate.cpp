@@ -16,7 +16,7 @@ std::string before_after(double before, double after) {
 void run_calibrate(Invocation& call) {
     if (call.words.size() > 1) call.config.data = call.words[1];
     if (call.words.size() == 1) require_data(calibrate_verb(), call.words[0], call.config);
-    const Calibration c = calibrate(call.words[0], call.config);
+    const Calibration c = calibrate(call.context, call.words[0], call.config);
     if (call.json)
         return write_json({{"method", "platt"},
                            {"a", c.a},

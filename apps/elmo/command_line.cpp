@@ -142,7 +142,9 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     }
     for (const std::string& word : app.remaining()) unknown_flag(verb, word);
     if (parsed.quiet && parsed.verbose) usage_error(verb, "--quiet and --verbose exclude each other");
-    set_log_level(parsed.quiet ? LogLevel::kQuiet : parsed.verbose ? LogLevel::kDebug : LogLevel::kInfo);
+    invocation.context = Context({.sinks = terminal(parsed.quiet     ? LogLevel::kQuiet
+                                                    : parsed.verbose ? LogLevel::kDebug
+                                                                     : LogLevel::kInfo)});
     check_words(verb, invocation.words);
 
     Config& config = invocation.config;

@@ -7,11 +7,13 @@
 #include <vector>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 
 namespace elmo::cli {
 
 // A verb's call, as its function sees it.
 struct Invocation {
+    Context context;
     Config config;                             // defaults, the run's recipe, --recipe, --set, flags
     std::vector<std::string> words;            // the arguments that are not flags
     std::map<std::string, std::string> extra;  // flags that are not options of the library

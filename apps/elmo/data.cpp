@@ -86,7 +86,7 @@ void run_data(Invocation& call) {
         if (!rest.empty()) usage_error(data_verb(), fmt::format("unexpected argument '{}'", quoted(rest[0])));
         if (call.config.out.empty())
             usage_error(data_verb(), "--out is missing: the folder to write the data set to");
-        return show(call, make_wordnet(call.extra.at("wordnet"), call.config));
+        return show(call, make_wordnet(call.context, call.extra.at("wordnet"), call.config));
     }
     if (rest.size() > 1)
         usage_error(data_verb(), fmt::format("expected import, inspect, convert, filter, paper2keywords or "
@@ -110,7 +110,7 @@ void run_data(Invocation& call) {
             usage_error(data_verb(), "--to is missing: the format to write, for example xmc");
         return run_conversion(call);
     }
-    show(call, import_data(call.config));
+    show(call, import_data(call.context, call.config));
 }
 
 }  // namespace

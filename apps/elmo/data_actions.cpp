@@ -107,7 +107,7 @@ std::string table(const DataReport& report, const Config& config) {
 }  // namespace
 
 void run_data_report(const Invocation& call) {
-    const DataReport report = report_data(call.config);
+    const DataReport report = report_data(call.context, call.config);
     if (call.json)
         write_json(to_json(report));
     else
@@ -115,7 +115,7 @@ void run_data_report(const Invocation& call) {
 }
 
 void run_conversion(const Invocation& call) {
-    const Conversion made = convert_data(call.config, call.extra.at("to"));
+    const Conversion made = convert_data(call.context, call.config, call.extra.at("to"));
     if (call.json) {
         write_json({{"out", call.config.out},
                     {"format", made.format},
@@ -145,7 +145,7 @@ void run_filters(const Invocation& call) {
         usage_error(
             data_verb(),
             fmt::format("--filters: expected own, reciprocal or own,reciprocal, found '{}'", quoted(kinds)));
-    const FilterResult made = make_filters(call.config, own, reciprocal);
+    const FilterResult made = make_filters(call.context, call.config, own, reciprocal);
     if (call.json)
         write_json({{"train_pairs", made.train_pairs},
                     {"test_pairs", made.test_pairs},
@@ -158,7 +158,7 @@ void run_filters(const Invocation& call) {
 }
 
 void run_paper2keywords(const Invocation& call, const std::string& dump) {
-    const PaperKeywords made = make_paper2keywords(dump, call.config);
+    const PaperKeywords made = make_paper2keywords(call.context, dump, call.config);
     if (call.json) {
         write_json({{"papers", made.papers},
                     {"without_text", made.without_text},

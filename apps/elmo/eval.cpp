@@ -89,7 +89,7 @@ void run_eval(Invocation& call) {
     if (stored && call.config.data.empty())
         usage_error(eval_verb(), "DATA is missing; usage: elmo eval --predictions FILE DATA");
     if (!stored && call.words.size() == 1) require_data(eval_verb(), run, call.config);
-    const Evaluation evaluation = evaluate(run, call.config);
+    const Evaluation evaluation = evaluate(call.context, run, call.config);
     if (call.json)
         write_stdout(to_json(evaluation) + "\n");
     else

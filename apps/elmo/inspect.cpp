@@ -13,7 +13,7 @@ void run_inspect(Invocation& call) {
 }  // namespace
 
 void show_inspection(const Invocation& call, const std::string& path) {
-    const auto facts = inspect(path, call.config);
+    const auto facts = inspect(call.context, path, call.config);
     Json json = Json::object();
     Facts lines;
     for (const auto& [name, literal] : facts) {

@@ -46,9 +46,9 @@ void run_labels(Invocation& call) {
                                                did_you_mean(action, {"add", "remove"})));
     if (call.config.out.empty())
         usage_error(labels_verb(), "--out is missing: the folder of the run with the other labels");
-    if (action == "add") return show(call, add_labels(call.words[1], file, call.config), true);
+    if (action == "add") return show(call, add_labels(call.context, call.words[1], file, call.config), true);
     if (file.empty()) usage_error(labels_verb(), "FILE is missing: the labels to remove");
-    show(call, remove_labels(call.words[1], file, call.config), false);
+    show(call, remove_labels(call.context, call.words[1], file, call.config), false);
 }
 
 }  // namespace

@@ -1,6 +1,9 @@
 // The program `elmo`: finds the verb, runs it, and turns errors into one line and an exit status.
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
@@ -51,7 +54,8 @@ void run(int argc, char** argv) {
 
 int fail(int status, const char* message) {
     std::fflush(stdout);
-    fmt::print(stderr, "elmo: error: {}\n", message);
+    // Where standard error cannot be written the status has to do: fmt::print would throw here.
+    std::fprintf(stderr, "elmo: error: %s\n", message);
     return status;
 }
 
@@ -76,10 +80,23 @@ int guarded_main(int argc, char** argv) {
     }
 }
 
+// A standard descriptor that is closed would be the number of the next file opened, and messages would be
+// written into that file. Standard input and output are opened the wrong way round, so that reading the one
+// and writing the other fails instead of losing something.
+void hold_standard_descriptors() {
+    constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
+    for (int descriptor = 0; descriptor < 3; ++descriptor)
+        if (::fcntl(descriptor, F_GETFD) == -1 && errno == EBADF &&
+            ::open("/dev/null", kModes[descriptor]) != descriptor)  // the lowest number that is free
+            ::_exit(kFailed);
+}
+
 }  // namespace
 }  // namespace elmo::cli
 
 int main(int argc, char** argv) {
+    elmo::cli::hold_standard_descriptors();
     std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is seen as a failed write
+    std::signal(SIGXFSZ, SIG_IGN);  // so is a limit on the size of files
     return elmo::cli::guarded_main(argc, argv);
 }

@@ -14,7 +14,7 @@ void run_plan(Invocation& call) {
     if (!call.words.empty()) call.config.data = call.words[0];
     if (call.config.data.empty() && call.config.labels == 0 && call.config.shape.empty())
         usage_error(plan_verb(), "expected DATA, --labels or --shape: a plan needs the number of labels");
-    const MemoryReport report = plan_memory(call.config);
+    const MemoryReport report = plan_memory(call.context, call.config);
     if (call.json)
         write_json(to_json(report));
     else
@@ -29,7 +29,7 @@ void run_plan(Invocation& call) {
 Config resolve_of_plan(const Invocation& call) {
     Config config = call.config;
     if (!call.words.empty()) config.data = call.words[0];
-    return resolve_plan(config);
+    return resolve_plan(call.context, config);
 }
 
 }  // namespace

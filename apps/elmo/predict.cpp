@@ -18,12 +18,13 @@ std::string block(std::string_view text, const std::vector<Prediction>& predicti
 }
 
 void say_replaced(std::int64_t count) {
-    if (count > 0) fmt::print(stderr, "{} texts held invalid UTF-8, which was replaced\n", count);
+    if (count > 0)
+        std::fputs(fmt::format("{} texts held invalid UTF-8, which was replaced\n", count).c_str(), stderr);
 }
 
 // Answers to standard output as the texts come.
 void stream(Invocation& call, const LabelScope& scope) {
-    Predictor predictor(call.words[0], call.config, scope);
+    Predictor predictor(call.context, call.words[0], call.config, scope);
     TextReader reader(call.words.size() > 1 ? call.words[1] : "-", call.config);
     std::int64_t line = 0;
     for (;;) {
@@ -50,7 +51,7 @@ void run_predict(Invocation& call) {
     }
     const std::vector<std::string> files(call.words.begin() + 1, call.words.end());
     if (files.empty()) usage_error(predict_verb(), "--out needs FILE...: the texts to answer");
-    const PredictedFiles done = predict_files(call.words[0], files, scope, call.config);
+    const PredictedFiles done = predict_files(call.context, call.words[0], files, scope, call.config);
     say_replaced(done.replaced_utf8);
     if (call.json)
         return write_json({{"out", call.config.out},

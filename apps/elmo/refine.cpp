@@ -62,7 +62,7 @@ void run_refine(Invocation& call) {
     if (call.words.size() == 1) require_data(refine_verb(), call.words[0], call.config);
     if (call.config.out.empty())
         usage_error(refine_verb(), "--out is missing: the folder to write the refined run to");
-    const RefineResult result = refine(call.words[0], call.config, stop_on_signal());
+    const RefineResult result = refine(call.context.with_stop(stop_on_signal()), call.words[0], call.config);
     if (call.json)
         write_json(to_json(result, call.config));
     else

@@ -14,7 +14,7 @@ void run_study_verb(Invocation& call) {
     if (call.config.out.empty()) usage_error(study_verb(), "--out is missing: the folder to write to");
     if (call.words.size() > 1) call.config.data = call.words[1];
     StudyRequest request{call.words[0], call.config, call.extra, call.command};
-    const StudyFiles files = run_study(request);
+    const StudyFiles files = run_study(call.context, request);
     if (call.json)
         write_stdout(files.content);
     else

@@ -15,7 +15,7 @@ void run_tokenize(Invocation& call) {
         usage_error(tokenize_verb(),
                     "--tokenizer is missing: a Hugging Face folder, a tokenizer.json or a run");
     call.config.input = "text";
-    const TextEncoder encoder(call.config);
+    const TextEncoder encoder(call.context, call.config);
     TextReader reader(call.words.empty() ? "-" : call.words[0], call.config);
     for (;;) {
         const std::vector<std::string> texts = reader.next(1024);

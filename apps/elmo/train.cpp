@@ -52,7 +52,7 @@ void run_train(Invocation& call) {
         usage_error(train_verb(), "DATA is missing; usage: elmo train DATA --out RUN");
     if (call.config.out.empty())
         usage_error(train_verb(), "--out is missing: the folder to write the run to");
-    const TrainResult result = train(call.config, stop_on_signal());
+    const TrainResult result = train(call.context.with_stop(stop_on_signal()), call.config);
     if (call.json)
         write_json(to_json(result, call.config));
     else
@@ -62,7 +62,7 @@ void run_train(Invocation& call) {
 Config resolve_train(const Invocation& call) {
     Config config = call.config;
     if (!call.words.empty()) config.data = call.words[0];
-    return resolve_training(config);
+    return resolve_training(call.context, config);
 }
 
 }  // namespace

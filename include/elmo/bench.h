@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "elmo/memory.h"
 
 namespace elmo {
@@ -38,6 +39,6 @@ struct BenchResult {
 
 // what: step, head, encoder, predict or tokenize. Uses labels, batch_size, max_length, width, encoder,
 // precision, threads, steps (iterations) of the configuration.
-BenchResult bench(const std::string& what, const Config& config);
+BenchResult bench(const Context& context, const std::string& what, const Config& config);
 
 }  // namespace elmo

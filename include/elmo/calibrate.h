@@ -4,12 +4,13 @@
 #include <string>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "elmo/run.h"
 
 namespace elmo {
 
 // Fits on the validation rows of the run's data and keeps the result beside the checkpoint, where prediction
 // finds it.
-Calibration calibrate(const std::string& run, const Config& config);
+Calibration calibrate(const Context& context, const std::string& run, const Config& config);
 
 }  // namespace elmo

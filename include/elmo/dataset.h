@@ -5,6 +5,7 @@
 #include <string>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 
 namespace elmo {
 
@@ -24,6 +25,6 @@ struct DataSummary {
 };
 
 // Imports config.data (tokenizing when a tokenizer is known) or reuses its cache, and says what is there.
-DataSummary import_data(const Config& config);
+DataSummary import_data(const Context& context, const Config& config);
 
 }  // namespace elmo

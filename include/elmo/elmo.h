@@ -4,6 +4,7 @@
 #include "elmo/bench.h"
 #include "elmo/calibrate.h"
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "elmo/data.h"
 #include "elmo/dataset.h"
 #include "elmo/error.h"

@@ -1,5 +1,6 @@
 // The errors of the library. Each is one clear line: what was expected, what was found, what to do.
-// The library throws these and never exits; the program maps them to exit codes.
+// The library throws these and never exits; the program maps them to exit codes. They are visible outside of
+// a shared library, so that what one throws another can catch.
 #pragma once
 
 #include <stdexcept>
@@ -7,38 +8,38 @@
 
 namespace elmo {
 
-class Error : public std::runtime_error {
+class [[gnu::visibility("default")]] Error : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
 };
 
 // The user asked for something that cannot be: an unknown key, a value out of range. Exit code 2.
-class ConfigError : public Error {
+class [[gnu::visibility("default")]] ConfigError : public Error {
   public:
     using Error::Error;
 };
 
 // A file is missing, malformed or does not fit another. Names the file and, where it can, the line. Exit
 // code 1.
-class DataError : public Error {
+class [[gnu::visibility("default")]] DataError : public Error {
   public:
     using Error::Error;
 };
 
 // The machine cannot do it or failed while doing it. Exit code 1.
-class DeviceError : public Error {
+class [[gnu::visibility("default")]] DeviceError : public Error {
   public:
     using Error::Error;
 };
 
 // Memory does not suffice. Names the tensor and carries the plan. Exit code 1.
-class OutOfMemory : public DeviceError {
+class [[gnu::visibility("default")]] OutOfMemory : public DeviceError {
   public:
     using DeviceError::DeviceError;
 };
 
 // Training met a NaN or Inf. Names the step and the tensor. Exit code 1.
-class NumericError : public Error {
+class [[gnu::visibility("default")]] NumericError : public Error {
   public:
     using Error::Error;
 };

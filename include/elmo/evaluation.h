@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 
 namespace elmo {
 
@@ -54,6 +55,6 @@ std::string to_json(const Evaluation& evaluation);
 
 // config.predictions empty: the model in `run`; otherwise the stored file, and `run` is unused. The scores
 // are also appended to RUN/scores.jsonl, or where config.save_scores says.
-Evaluation evaluate(const std::string& run, const Config& config);
+Evaluation evaluate(const Context& context, const std::string& run, const Config& config);
 
 }  // namespace elmo

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 
 namespace elmo {
 
@@ -25,10 +26,12 @@ struct LabelChange {
 // Options used: out, overwrite, checkpoint, data and how it is read, batch_size, steps, head_lr,
 // head_weight_decay, dropout, schedule, warmup_steps, seed, device, threads, max_memory; what is not given
 // is the run's.
-LabelChange add_labels(const std::string& run, const std::string& file, const Config& config);
+LabelChange add_labels(const Context& context, const std::string& run, const std::string& file,
+                       const Config& config);
 
 // Writes the run without the labels that `file` names, by name or number, to config.out. The others keep
 // their order and are numbered anew.
-LabelChange remove_labels(const std::string& run, const std::string& file, const Config& config);
+LabelChange remove_labels(const Context& context, const std::string& run, const std::string& file,
+                          const Config& config);
 
 }  // namespace elmo

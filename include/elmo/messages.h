@@ -1,4 +1,4 @@
-// Messages for people: how loud the library is, and the small helpers that word what people read.
+// The small helpers that word what people read.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,6 @@
 #include <vector>
 
 namespace elmo {
-
-// What the library says on stderr. Warnings are said at every level.
-enum class LogLevel { kQuiet, kInfo, kDebug };
-void set_log_level(LogLevel level);
 
 // The candidate nearest to `word` by edit distance, or "" when none is near enough to suggest.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);

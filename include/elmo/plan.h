@@ -2,12 +2,13 @@
 #pragma once
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "elmo/memory.h"
 
 namespace elmo {
 
 // The memory of a training run of this configuration, without running it. Uses the data set's cache for
 // labels and lengths when `data` is set, else `labels` and full-length texts.
-MemoryReport plan_memory(const Config& config);
+MemoryReport plan_memory(const Context& context, const Config& config);
 
 }  // namespace elmo

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "elmo/memory.h"
 
 namespace elmo {
@@ -32,7 +33,8 @@ class Predictor {
   public:
     // Maps the checkpoint. Options used: checkpoint, device, threads, top, threshold, probabilities,
     // batch_size, max_memory.
-    Predictor(const std::string& run, const Config& config, const LabelScope& scope = {});
+    Predictor(const Context& context, const std::string& run, const Config& config,
+              const LabelScope& scope = {});
     ~Predictor();
     Predictor(const Predictor&) = delete;
     Predictor& operator=(const Predictor&) = delete;
@@ -60,7 +62,8 @@ struct PredictedFiles {
 // Answers every text of the files into config.out, a line of JSON each, with progress. Until all are done the
 // lines are in OUT.partial, which config.resume continues. ConfigError when OUT exists and neither resume nor
 // overwrite is set, or when what is to be continued was another call.
-PredictedFiles predict_files(const std::string& run, const std::vector<std::string>& files,
-                             const LabelScope& scope, const Config& config);
+PredictedFiles predict_files(const Context& context, const std::string& run,
+                             const std::vector<std::string>& files, const LabelScope& scope,
+                             const Config& config);
 
 }  // namespace elmo

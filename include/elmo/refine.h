@@ -1,11 +1,11 @@
 // `elmo refine`: the head of a trained run once more, in higher precision, with the encoder as it is.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "elmo/memory.h"
 
 namespace elmo {
@@ -36,7 +36,8 @@ Config refinement_defaults(const std::string& run, const std::string& checkpoint
 // interrupted or killed is continued by the same call with config.resume. Options used: how data is read,
 // checkpoint, precision (bf16 or fp32), epochs, steps, batch_size, head_lr, head_weight_decay, dropout,
 // schedule, warmup_steps, chunks, out, resume, overwrite, device, threads, cpu_products, max_memory; all
-// others are the run's. `stop`, when set, ends after the running step; finished subsets are kept.
-RefineResult refine(const std::string& run, const Config& config, const std::atomic<bool>& stop);
+// others are the run's. Asked to stop by its context, it ends after the running step; finished subsets are
+// kept.
+RefineResult refine(const Context& context, const std::string& run, const Config& config);
 
 }  // namespace elmo

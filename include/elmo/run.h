@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 
 namespace elmo {
 
@@ -23,6 +24,7 @@ struct Calibration {
 };
 
 // What a run folder or a data set holds, as ordered pairs for printing or JSON (values are JSON literals).
-std::vector<std::pair<std::string, std::string>> inspect(const std::string& path, const Config& config);
+std::vector<std::pair<std::string, std::string>> inspect(const Context& context, const std::string& path,
+                                                         const Config& config);
 
 }  // namespace elmo

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 
 namespace elmo {
 
@@ -32,6 +33,6 @@ struct StudyFiles {
 
 // Runs the study and writes its files. ConfigError for an unknown name, a missing config.out, or a folder
 // that holds a study already while neither overwrite nor resume is set.
-StudyFiles run_study(const StudyRequest& request);
+StudyFiles run_study(const Context& context, const StudyRequest& request);
 
 }  // namespace elmo

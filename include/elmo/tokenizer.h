@@ -7,13 +7,14 @@
 #include <vector>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 
 namespace elmo {
 
 // Ids of one text, special tokens included; loads config.tokenizer once.
 class TextEncoder {
   public:
-    explicit TextEncoder(const Config& config);
+    TextEncoder(const Context& context, const Config& config);
     ~TextEncoder();
     std::vector<std::int32_t> encode(std::string_view text) const;
 

@@ -1,11 +1,11 @@
 // `elmo train`: one run, from data to checkpoints.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "elmo/memory.h"
 
 namespace elmo {
@@ -26,7 +26,7 @@ struct TrainResult {
     std::int64_t skipped_steps = 0;        // precision renee: gradients beyond FP16
 };
 
-// Trains. `stop`, when set by a signal handler, ends after the running step with everything saved.
-TrainResult train(const Config& config, const std::atomic<bool>& stop);
+// Trains. Asked to stop by its context, it ends after the running step with everything saved.
+TrainResult train(const Context& context, const Config& config);
 
 }  // namespace elmo

@@ -15,6 +15,7 @@
 #include "backend/ops/norm.h"
 #include "backend/ops/optimizer.h"
 #include "backend/ops/renee.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "memory/arena.h"
 
@@ -118,11 +119,11 @@ class Backend {
     virtual bool has_non_finite(View view) = 0;
 };
 
-// The backends of this build. ConfigError names those there are.
 std::unique_ptr<Backend> make_reference_backend();
 // products: "auto", "bf16" or "fp32" (see Config::cpu_products).
-std::unique_ptr<Backend> make_cpu_backend(const std::string& products);
-// ConfigError when this build is without CUDA, DeviceError when there is no usable GPU.
-std::unique_ptr<Backend> make_cuda_backend();
+std::unique_ptr<Backend> make_cpu_backend(const Context& context, const std::string& products);
+// From libelmo_cuda.so (plugin.h). ConfigError where that is missing or another version's. Asks for no GPU
+// yet: allocate() throws a DeviceError where there is no usable one.
+std::unique_ptr<Backend> make_cuda_backend(const Context& context);
 
 }  // namespace elmo

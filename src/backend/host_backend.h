@@ -5,6 +5,7 @@
 #include <chrono>
 
 #include "backend/backend.h"
+#include "base/process_memory.h"
 
 namespace elmo {
 

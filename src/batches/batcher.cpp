@@ -113,7 +113,7 @@ void BatchPlan::fill(std::int64_t step, Batch& batch) const {
     });
 }
 
-BatchLimits BatchPlan::limits(std::int64_t first_step, std::int64_t last_step) const {
+BatchLimits BatchPlan::limits(const Context& context, std::int64_t first_step, std::int64_t last_step) const {
     // Unshuffled epochs are all alike.
     if (!shuffle_) {
         last_step = std::min(last_step, first_step + steps_per_epoch());
@@ -121,7 +121,7 @@ BatchLimits BatchPlan::limits(std::int64_t first_step, std::int64_t last_step) c
     constexpr std::int64_t kGrain = 256;
     const std::int64_t count = std::max<std::int64_t>(0, last_step - first_step);
     std::vector<BatchLimits> found((count + kGrain - 1) / kGrain);
-    parallel_ranges(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+    context.threads().parallel_ranges(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
         BatchLimits& most = found[begin / kGrain];
         for (std::int64_t step = first_step + begin; step < first_step + end; ++step) {
             BatchLimits here;

@@ -9,6 +9,7 @@
 #include <thread>
 #include <vector>
 
+#include "elmo/context.h"
 #include "sources/rows.h"
 
 namespace elmo {
@@ -65,7 +66,7 @@ class BatchPlan {
     // Fills `batch` for a step; its vectors keep their memory from call to call.
     void fill(std::int64_t step, Batch& batch) const;
     // Exact for steps [first, last), by walking the lengths of their rows.
-    BatchLimits limits(std::int64_t first_step, std::int64_t last_step) const;
+    BatchLimits limits(const Context& context, std::int64_t first_step, std::int64_t last_step) const;
 
   private:
     template <class Visit>

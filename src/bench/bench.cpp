@@ -1,5 +1,6 @@
 // elmo bench: the time of a step and of its parts beside what this machine could do at best.
 #include "elmo/bench.h"
+#include "base/process_memory.h"
 
 #include <fmt/format.h>
 
@@ -128,13 +129,13 @@ void start_compensation(Head& head) {
 }
 
 // The whole step, or the encoder's part of it.
-void bench_model(const Config& config, bool with_head, BenchResult& result) {
+void bench_model(const Context& context, const Config& config, bool with_head, BenchResult& result) {
     const EncoderSpec spec = spec_without_data(config);
     Config sized = config;
     if (!with_head) sized.labels = 1;
-    RunShape shape = full_length_shape(sized, spec);
+    RunShape shape = full_length_shape(context, sized, spec);
     shape.top_k = 0;
-    Session session(sized, spec, shape);
+    Session session(context, sized, spec, shape);
     session.allocate();
     session.encoder().initialise(config.seed);
     session.head().initialise(config.seed);
@@ -190,12 +191,12 @@ void bench_model(const Config& config, bool with_head, BenchResult& result) {
 }
 
 // Texts through the encoder, and the best `top` labels of each: what evaluation and prediction do.
-void bench_predict(const Config& config, BenchResult& result) {
+void bench_predict(const Context& context, const Config& config, BenchResult& result) {
     const EncoderSpec spec = spec_without_data(config);
-    RunShape shape = full_length_shape(config, spec);
+    RunShape shape = full_length_shape(context, config, spec);
     shape.training = false;
     shape.top_k = std::min(config.top, shape.labels);
-    Session session(config, spec, shape);
+    Session session(context, config, spec, shape);
     session.allocate();
     session.encoder().initialise(config.seed);
     session.head().initialise(config.seed);
@@ -221,13 +222,13 @@ void bench_predict(const Config& config, BenchResult& result) {
     compare_with_machine(session.backend(), spec.dtype, result);
 }
 
-void bench_head(const Config& config, BenchResult& result) {
+void bench_head(const Context& context, const Config& config, BenchResult& result) {
     if (config.labels < 1)
         throw ConfigError("labels: expected the number of labels, found none; give --labels");
     if (config.precision == "renee")
         throw ConfigError("precision: renee is measured as a whole, found bench head; use 'elmo bench step'");
     const std::int64_t width = spec_without_data(config).width;
-    const auto backend = make_backend(config);
+    const auto backend = make_backend(context, config);
     Workload workload;
     workload.batch = config.batch_size;
     workload.width = width;
@@ -254,7 +255,7 @@ void bench_head(const Config& config, BenchResult& result) {
         lay_out(dry);
         plan.segments = dry.segments();
         plan.arena_bytes = dry.peak_bytes();
-        if (backend->host_memory()) plan.program_bytes = program_start_bytes() + kLibraryBytes;
+        if (backend->host_memory()) plan.program_bytes = context.start_bytes() + kLibraryBytes;
     }
     require_free_memory(plan, *backend);
     Arena arena(backend->allocate(plan.arena_bytes));
@@ -312,10 +313,10 @@ std::vector<std::string> sample_texts(const std::vector<std::string>& words, std
     return texts;
 }
 
-void bench_tokenize(const Config& config, BenchResult& result) {
+void bench_tokenize(const Context& context, const Config& config, BenchResult& result) {
     if (config.tokenizer == "auto" && config.encoder == "bag")
         throw ConfigError("tokenizer: expected a folder or a tokenizer.json, found none; give --tokenizer");
-    const auto tokenizer = open_tokenizer(config);
+    const auto tokenizer = open_tokenizer(context, config);
     const std::vector<std::string> words = words_of(*tokenizer);
     if (words.empty()) throw DataError("the tokenizer's vocabulary has no words of a to z to make texts of");
     const std::vector<std::string> texts = sample_texts(words, std::int64_t{8} << 20);
@@ -327,12 +328,13 @@ void bench_tokenize(const Config& config, BenchResult& result) {
             {{"tokenize",
               {},
               [&] {
-                  parallel_ranges(static_cast<std::int64_t>(texts.size()), 256,
-                                  [&](std::int64_t begin, std::int64_t end) {
-                                      std::vector<std::int32_t> ids;
-                                      for (std::int64_t i = begin; i < end; ++i)
-                                          tokenizer->encode(texts[i], config.max_length, ids);
-                                  });
+                  context.threads().parallel_ranges(static_cast<std::int64_t>(texts.size()), 256,
+                                                    [&](std::int64_t begin, std::int64_t end) {
+                                                        std::vector<std::int32_t> ids;
+                                                        for (std::int64_t i = begin; i < end; ++i)
+                                                            tokenizer->encode(texts[i], config.max_length,
+                                                                              ids);
+                                                    });
               }}},
             config.steps > 0 ? config.steps : 5, result);
     result.phases.clear();
@@ -342,24 +344,23 @@ void bench_tokenize(const Config& config, BenchResult& result) {
 
 }  // namespace
 
-BenchResult bench(const std::string& what, const Config& given) {
-    program_start_bytes();
+BenchResult bench(const Context& given_context, const std::string& what, const Config& given) {
     validate(given);
-    const Config config = resolve_plan(given);
-    set_num_threads(static_cast<int>(config.threads));
+    const Context context = given_context.with_threads(given.threads);
+    const Config config = resolve_plan(context, given);
     BenchResult result;
     result.what = what;
-    result.threads = num_threads();
+    result.threads = context.num_threads();
     if (what == "step") {
-        bench_model(config, true, result);
+        bench_model(context, config, true, result);
     } else if (what == "encoder") {
-        bench_model(config, false, result);
+        bench_model(context, config, false, result);
     } else if (what == "head") {
-        bench_head(config, result);
+        bench_head(context, config, result);
     } else if (what == "predict") {
-        bench_predict(config, result);
+        bench_predict(context, config, result);
     } else if (what == "tokenize") {
-        bench_tokenize(config, result);
+        bench_tokenize(context, config, result);
     } else {
         throw ConfigError(fmt::format("bench: expected step, head, encoder, predict or tokenize, found '{}'",
                                       quoted(what)));

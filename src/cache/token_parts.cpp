@@ -9,9 +9,9 @@
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "base/log.h"
 #include "base/text_util.h"
 #include "cache/ragged_writer.h"
+#include "elmo/context.h"
 #include "io/atomic_file.h"
 #include "io/file_error.h"
 #include "io/mmap_file.h"
@@ -38,7 +38,7 @@ bool hash_part(const fs::path& path, std::int64_t count, std::int64_t element_by
 
 }  // namespace
 
-TokenParts::TokenParts(fs::path folder, std::vector<CacheKey> keys)
+TokenParts::TokenParts(const Context& context, fs::path folder, std::vector<CacheKey> keys)
     : folder_(std::move(folder)), keys_(std::move(keys)) {
     std::string all;
     for (const CacheKey& key : keys_) all += key.text() + "\n";
@@ -68,7 +68,8 @@ TokenParts::TokenParts(fs::path folder, std::vector<CacheKey> keys)
         lengths_.emplace_back(part(f, "lengths"), how);
     }
     if (resumed && state_.records > 0)
-        log_info(fmt::format("continuing an interrupted import after {} rows", with_commas(state_.records)));
+        context.info(
+            fmt::format("continuing an interrupted import after {} rows", with_commas(state_.records)));
 }
 
 TokenParts::~TokenParts() {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "cache/cache_file.h"
+#include "elmo/context.h"
 #include "io/output_file.h"
 
 namespace elmo {
@@ -30,7 +31,7 @@ struct TokenBlock {
 class TokenParts {
   public:
     // Continues what an interrupted pass with the same keys left, where no other process is at it.
-    TokenParts(std::filesystem::path folder, std::vector<CacheKey> keys);
+    TokenParts(const Context& context, std::filesystem::path folder, std::vector<CacheKey> keys);
     ~TokenParts();
     TokenParts(const TokenParts&) = delete;
     TokenParts& operator=(const TokenParts&) = delete;

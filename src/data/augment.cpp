@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "cache/ragged_writer.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
@@ -22,29 +22,30 @@ struct TokenBlock {
 };
 
 // The tokens of every label that has a text, and how many were cut.
-std::int64_t write_tokens(const Config& config, const Dataset& dataset, const Tokenizer& tokenizer,
-                          CacheWriter& file) {
+std::int64_t write_tokens(const Context& context, const Config& config, const Dataset& dataset,
+                          const Tokenizer& tokenizer, CacheWriter& file) {
     RaggedWriter<std::int32_t> writer(file, "tokens");
     const std::int64_t num_labels = dataset.num_labels();
-    Progress progress("tokenizing labels", num_labels, "labels");
-    std::vector<TokenBlock> blocks(2 * num_threads());
+    Progress progress(context, "tokenizing labels", num_labels, "labels");
+    std::vector<TokenBlock> blocks(2 * context.num_threads());
     std::int64_t cut = 0;
     const std::int64_t stride = kLabelsABlock * static_cast<std::int64_t>(blocks.size());
     for (std::int64_t first = 0; first < num_labels; first += stride) {
         const std::int64_t last = std::min(first + stride, num_labels);
-        parallel_ranges(last - first, kLabelsABlock, [&](std::int64_t begin, std::int64_t end) {
-            TokenBlock& block = blocks[begin / kLabelsABlock];
-            block = {};
-            std::vector<std::int32_t> ids;
-            for (std::int64_t label = first + begin; label < first + end; ++label) {
-                const std::string_view text = dataset.label_name(label);
-                if (text.empty()) continue;
-                block.cut +=
-                    tokenizer.encode(text, config.max_length, ids) > static_cast<std::int64_t>(ids.size());
-                block.ids.insert(block.ids.end(), ids.begin(), ids.end());
-                block.lengths.push_back(static_cast<std::int64_t>(ids.size()));
-            }
-        });
+        context.threads().parallel_ranges(
+            last - first, kLabelsABlock, [&](std::int64_t begin, std::int64_t end) {
+                TokenBlock& block = blocks[begin / kLabelsABlock];
+                block = {};
+                std::vector<std::int32_t> ids;
+                for (std::int64_t label = first + begin; label < first + end; ++label) {
+                    const std::string_view text = dataset.label_name(label);
+                    if (text.empty()) continue;
+                    block.cut += tokenizer.encode(text, config.max_length, ids) >
+                                 static_cast<std::int64_t>(ids.size());
+                    block.ids.insert(block.ids.end(), ids.begin(), ids.end());
+                    block.lengths.push_back(static_cast<std::int64_t>(ids.size()));
+                }
+            });
         for (TokenBlock& block : blocks) {
             writer.add(std::span<const std::int32_t>(block.ids), block.lengths);
             cut += block.cut;
@@ -94,43 +95,45 @@ struct TargetBlock {
     std::vector<std::int64_t> lengths;
 };
 
-void write_cooccurring_labels(const Dataset& dataset, double threshold, CacheWriter& file) {
+void write_cooccurring_labels(const Context& context, const Dataset& dataset, double threshold,
+                              CacheWriter& file) {
     const LabelMatrix& matrix = dataset.train().labels;
     const std::int64_t num_labels = dataset.num_labels();
     const RowsOfLabels index = rows_of_labels(matrix, num_labels);
     RaggedWriter<std::uint32_t> writer(file, "labels");
     std::vector<float> all_targets;
-    std::vector<TargetBlock> blocks(2 * num_threads());
+    std::vector<TargetBlock> blocks(2 * context.num_threads());
     // Of each thread, all zero between labels.
-    std::vector<std::vector<std::uint32_t>> counts(num_threads());
+    std::vector<std::vector<std::uint32_t>> counts(context.num_threads());
     const std::int64_t stride = kLabelsABlock * static_cast<std::int64_t>(blocks.size());
-    Progress progress("counting labels beside labels", num_labels, "labels");
+    Progress progress(context, "counting labels beside labels", num_labels, "labels");
     for (std::int64_t first = 0; first < num_labels; first += stride) {
         const std::int64_t last = std::min(first + stride, num_labels);
-        parallel_ranges(last - first, kLabelsABlock, [&](std::int64_t begin, std::int64_t end) {
-            TargetBlock& block = blocks[begin / kLabelsABlock];
-            auto& count = counts[thread_index()];
-            count.resize(static_cast<std::size_t>(num_labels));
-            std::vector<std::uint32_t> seen;
-            for (std::int64_t label = first + begin; label < first + end; ++label) {
-                if (dataset.label_name(label).empty()) continue;
-                seen.assign(1, static_cast<std::uint32_t>(label));
-                for (std::int64_t p = index.offsets[label]; p < index.offsets[label + 1]; ++p)
-                    for (const std::uint32_t other : matrix.row(index.rows[p]))
-                        if (count[other]++ == 0 && other != label) seen.push_back(other);
-                std::sort(seen.begin(), seen.end());
-                const auto rows = static_cast<double>(index.offsets[label + 1] - index.offsets[label]);
-                const std::size_t before = block.labels.size();
-                for (const std::uint32_t other : seen) {
-                    const double target = other == label ? 1.0 : count[other] / rows;
-                    count[other] = 0;
-                    if (target < threshold) continue;
-                    block.labels.push_back(other);
-                    block.targets.push_back(static_cast<float>(target));
+        context.threads().parallel_ranges(
+            last - first, kLabelsABlock, [&](std::int64_t begin, std::int64_t end) {
+                TargetBlock& block = blocks[begin / kLabelsABlock];
+                auto& count = counts[thread_index()];
+                count.resize(static_cast<std::size_t>(num_labels));
+                std::vector<std::uint32_t> seen;
+                for (std::int64_t label = first + begin; label < first + end; ++label) {
+                    if (dataset.label_name(label).empty()) continue;
+                    seen.assign(1, static_cast<std::uint32_t>(label));
+                    for (std::int64_t p = index.offsets[label]; p < index.offsets[label + 1]; ++p)
+                        for (const std::uint32_t other : matrix.row(index.rows[p]))
+                            if (count[other]++ == 0 && other != label) seen.push_back(other);
+                    std::sort(seen.begin(), seen.end());
+                    const auto rows = static_cast<double>(index.offsets[label + 1] - index.offsets[label]);
+                    const std::size_t before = block.labels.size();
+                    for (const std::uint32_t other : seen) {
+                        const double target = other == label ? 1.0 : count[other] / rows;
+                        count[other] = 0;
+                        if (target < threshold) continue;
+                        block.labels.push_back(other);
+                        block.targets.push_back(static_cast<float>(target));
+                    }
+                    block.lengths.push_back(static_cast<std::int64_t>(block.labels.size() - before));
                 }
-                block.lengths.push_back(static_cast<std::int64_t>(block.labels.size() - before));
-            }
-        });
+            });
         for (TargetBlock& block : blocks) {
             writer.add(std::span<const std::uint32_t>(block.labels), block.lengths);
             all_targets.insert(all_targets.end(), block.targets.begin(), block.targets.end());
@@ -145,7 +148,8 @@ void write_cooccurring_labels(const Dataset& dataset, double threshold, CacheWri
 
 }  // namespace
 
-Augmentation Augmentation::open(const Config& config, const Dataset& dataset, const Tokenizer& tokenizer) {
+Augmentation Augmentation::open(const Context& context, const Config& config, const Dataset& dataset,
+                                const Tokenizer& tokenizer) {
     Augmentation result;
     if (config.augment == "none") return result;
     if (!dataset.has_label_names())
@@ -168,9 +172,9 @@ Augmentation Augmentation::open(const Config& config, const Dataset& dataset, co
     result.file_ = CacheFile::open(dataset.cache(), key);
     if (!result.file_) {
         CacheWriter file(dataset.cache(), key);
-        const std::int64_t cut = write_tokens(config, dataset, tokenizer, file);
+        const std::int64_t cut = write_tokens(context, config, dataset, tokenizer, file);
         if (soft)
-            write_cooccurring_labels(dataset, config.augment_threshold, file);
+            write_cooccurring_labels(context, dataset, config.augment_threshold, file);
         else
             write_own_labels(dataset, file);
         file.section("stats", std::vector<TokenStats>{{0, cut}});

@@ -11,6 +11,7 @@
 #include "cache/cache_file.h"
 #include "data/dataset.h"
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
@@ -20,7 +21,8 @@ class Augmentation {
     // Maps the extra rows that config.augment asks for, making them when they are not in the data set's
     // cache; no rows with "none". DataError where the data set has no label names. Labels whose text is empty
     // make no row.
-    static Augmentation open(const Config& config, const Dataset& dataset, const Tokenizer& tokenizer);
+    static Augmentation open(const Context& context, const Config& config, const Dataset& dataset,
+                             const Tokenizer& tokenizer);
 
     const Split& rows() const { return rows_; }
     std::int64_t cut_rows() const;  // texts longer than max_length

@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/log.h"
 #include "base/text_util.h"
 #include "batches/share.h"
 #include "batches/streams.h"
 #include "cache/ragged_writer.h"
 #include "data/label_import.h"
 #include "data/token_import.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "numerics/philox.h"
 
@@ -30,10 +30,11 @@ struct Dataset::Impl {
 
     Split& split(SplitName name) { return splits[static_cast<int>(name)]; }
     bool train_is_empty() const { return splits[0].present && splits[0].rows() == 0; }
-    void open_labels(const Config& config);
-    void open_tokens(const Config& config, const Tokenizer& tokenizer, const std::vector<SplitName>& wanted);
+    void open_labels(const Context& context, const Config& config);
+    void open_tokens(const Context& context, const Config& config, const Tokenizer& tokenizer,
+                     const std::vector<SplitName>& wanted);
     void summarize(DataSummary& summary) const;
-    void warn() const;
+    void warn(const Context& context) const;
 };
 
 namespace {
@@ -63,10 +64,10 @@ std::span<const std::int64_t> read_counts(const CacheFile& file, std::int64_t nu
 
 }  // namespace
 
-void Dataset::Impl::open_labels(const Config& config) {
+void Dataset::Impl::open_labels(const Context& context, const Config& config) {
     layout = find_layout(config);
     folder = cache_folder(config.cache, layout.data);
-    labels = open_label_cache(config, layout, folder);
+    labels = open_label_cache(context, config, layout, folder);
     num_labels = -1;
     std::string first;
     for (const SplitName name : kAllSplits) {
@@ -101,7 +102,7 @@ void Dataset::Impl::open_labels(const Config& config) {
     }
 }
 
-void Dataset::Impl::open_tokens(const Config& config, const Tokenizer& tokenizer,
+void Dataset::Impl::open_tokens(const Context& context, const Config& config, const Tokenizer& tokenizer,
                                 const std::vector<SplitName>& wanted) {
     std::vector<SplitName> there;
     for (const SplitName name : wanted) {
@@ -111,7 +112,7 @@ void Dataset::Impl::open_tokens(const Config& config, const Tokenizer& tokenizer
                                         name_of(name), layout.files(name).labels.filename().string()));
         there.push_back(name);
     }
-    tokens = open_token_cache(config, layout, folder, tokenizer, there);
+    tokens = open_token_cache(context, config, layout, folder, tokenizer, there);
     for (const SplitName name : there) {
         split(name).tokens = read_ragged<std::int32_t>(*tokens.of(name), "tokens");
         if (split(name).tokens.rows() != split(name).rows())
@@ -168,9 +169,9 @@ void Dataset::Impl::summarize(DataSummary& summary) const {
 }
 
 // Says what was mended, once: when it was imported.
-void Dataset::Impl::warn() const {
+void Dataset::Impl::warn(const Context& context) const {
     const auto say = [&](std::int64_t count, const fs::path& file, std::string_view what) {
-        if (count > 0) log_warning(fmt::format("{}: {} {}", file.string(), with_commas(count), what));
+        if (count > 0) context.warning(fmt::format("{}: {} {}", file.string(), with_commas(count), what));
     };
     for (const SplitName name : kAllSplits) {
         const auto& file = name == SplitName::kTrain  ? labels.train.labels
@@ -197,13 +198,13 @@ Dataset::~Dataset() = default;
 Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
-Dataset Dataset::open_with(const Config& config, const Tokenizer* tokenizer, DataSummary* summary,
-                           const std::vector<SplitName>& splits) {
+Dataset Dataset::open_with(const Context& context, const Config& config, const Tokenizer* tokenizer,
+                           DataSummary* summary, const std::vector<SplitName>& splits) {
     const auto start = std::chrono::steady_clock::now();
     auto impl = std::make_unique<Impl>();
-    impl->open_labels(config);
-    if (tokenizer != nullptr) impl->open_tokens(config, *tokenizer, splits);
-    impl->warn();
+    impl->open_labels(context, config);
+    if (tokenizer != nullptr) impl->open_tokens(context, config, *tokenizer, splits);
+    impl->warn(context);
     if (summary != nullptr) {
         *summary = {};
         impl->summarize(*summary);
@@ -213,13 +214,13 @@ Dataset Dataset::open_with(const Config& config, const Tokenizer* tokenizer, Dat
     return Dataset(std::move(impl));
 }
 
-Dataset Dataset::open_labels(const Config& config, DataSummary* summary) {
-    return open_with(config, nullptr, summary, {});
+Dataset Dataset::open_labels(const Context& context, const Config& config, DataSummary* summary) {
+    return open_with(context, config, nullptr, summary, {});
 }
 
-Dataset Dataset::open(const Config& config, const Tokenizer& tokenizer, DataSummary* summary,
-                      const std::vector<SplitName>& splits) {
-    return open_with(config, &tokenizer, summary, splits);
+Dataset Dataset::open(const Context& context, const Config& config, const Tokenizer& tokenizer,
+                      DataSummary* summary, const std::vector<SplitName>& splits) {
+    return open_with(context, config, &tokenizer, summary, splits);
 }
 
 const Split& Dataset::split(SplitName name) const {

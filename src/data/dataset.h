@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "elmo/dataset.h"
 #include "sources/rows.h"
 #include "text/tokenizer.h"
@@ -24,9 +25,10 @@ namespace elmo {
 class Dataset {
   public:
     // Labels alone: splits without tokens. Needs no texts in the XMC layout.
-    static Dataset open_labels(const Config& config, DataSummary* summary = nullptr);
+    static Dataset open_labels(const Context& context, const Config& config, DataSummary* summary = nullptr);
     // With the tokens of the named splits (those that the data set has).
-    static Dataset open(const Config& config, const Tokenizer& tokenizer, DataSummary* summary = nullptr,
+    static Dataset open(const Context& context, const Config& config, const Tokenizer& tokenizer,
+                        DataSummary* summary = nullptr,
                         const std::vector<SplitName>& splits = {std::begin(kAllSplits),
                                                                 std::end(kAllSplits)});
     ~Dataset();
@@ -55,8 +57,8 @@ class Dataset {
 
   private:
     struct Impl;
-    static Dataset open_with(const Config& config, const Tokenizer* tokenizer, DataSummary* summary,
-                             const std::vector<SplitName>& splits);
+    static Dataset open_with(const Context& context, const Config& config, const Tokenizer* tokenizer,
+                             DataSummary* summary, const std::vector<SplitName>& splits);
     explicit Dataset(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };

@@ -7,14 +7,14 @@
 
 namespace elmo {
 
-DataSummary import_data(const Config& given) {
+DataSummary import_data(const Context& given_context, const Config& given) {
     validate(given);
     const Config config = with_encoder_folder(given);
     if (config.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
-    set_num_threads(static_cast<int>(config.threads));
-    const auto tokenizer = open_tokenizer(config);
+    const Context context = given_context.with_threads(config.threads);
+    const auto tokenizer = open_tokenizer(context, config);
     DataSummary summary;
-    Dataset::open(config, *tokenizer, &summary);
+    Dataset::open(context, config, *tokenizer, &summary);
     return summary;
 }
 

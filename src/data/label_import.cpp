@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <charconv>
 
-#include "base/log.h"
 #include "base/text_util.h"
 #include "cache/label_blocks.h"
 #include "cache/ragged_writer.h"
 #include "data/named_labels.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "sources/block_pipeline.h"
 #include "sources/npz_matrix.h"
@@ -43,8 +43,8 @@ void LabelFileWriter::add(const LabelBlock& block) {
 
 namespace {
 
-CacheFile import_names(const fs::path& folder, const CacheKey& key, const RowSource& source,
-                       Encoding encoding) {
+CacheFile import_names(const Context& context, const fs::path& folder, const CacheKey& key,
+                       const RowSource& source, Encoding encoding) {
     struct Block {
         std::string bytes;
         std::vector<std::int64_t> lengths;
@@ -53,7 +53,7 @@ CacheFile import_names(const fs::path& folder, const CacheKey& key, const RowSou
     RaggedWriter<char> names(file, "names");
     const auto reader = source.open();
     for_each_block<Block>(
-        *reader,
+        context, *reader,
         [&](const RecordBlock& records, Block& block) {
             block = {};
             const auto parser = source.parser();
@@ -73,13 +73,14 @@ CacheFile import_names(const fs::path& folder, const CacheKey& key, const RowSou
     return CacheFile::read_back(folder, key);
 }
 
-CacheFile import_numbered(const fs::path& folder, const CacheKey& key, const RowSource& source, bool is_json,
-                          std::int64_t num_labels, const Config& config) {
+CacheFile import_numbered(const Context& context, const fs::path& folder, const CacheKey& key,
+                          const RowSource& source, bool is_json, std::int64_t num_labels,
+                          const Config& config) {
     LabelFileWriter writer(folder, key);
     const auto reader = source.open();
     const std::int64_t promised = source.promised_rows();
     for_each_block<LabelBlock>(
-        *reader,
+        context, *reader,
         [&](const RecordBlock& records, LabelBlock& block) {
             block = {};
             const auto parser = source.parser();
@@ -181,13 +182,14 @@ void check_num_labels(const fs::path& file, std::int64_t num_labels, const fs::p
 }
 
 // Label matrices with numbers.
-void open_numbered(const Config& config, const Layout& layout, const fs::path& folder, LabelCache& cache) {
+void open_numbered(const Context& context, const Config& config, const Layout& layout, const fs::path& folder,
+                   LabelCache& cache) {
     const bool is_json = layout.format == DataFormat::kJsonFolder;
     std::int64_t num_labels = -1, num_names = -1;
     SparseFileShape shape;
     const std::vector<fs::path> all = {layout.train.labels, layout.test.labels, layout.validation.labels};
     if (layout.format == DataFormat::kSparse) {
-        shape = join_sparse_shapes(all);
+        shape = join_sparse_shapes(context, all);
         num_labels = shape.labels;
     }
     if (!layout.label_names.empty()) {
@@ -201,7 +203,7 @@ void open_numbered(const Config& config, const Layout& layout, const fs::path& f
             titles.text_columns = {"title"};
             const auto source = is_json ? open_json_folder_file(layout.label_names, titles, 0, false)
                                         : open_text_lines(layout.label_names);
-            cache.names = import_names(folder, key, *source, encoding_of(config));
+            cache.names = import_names(context, folder, key, *source, encoding_of(config));
         }
         num_names = read_ragged<char>(*cache.names, "names").rows();
         if (is_json && num_names == 0)
@@ -230,11 +232,11 @@ void open_numbered(const Config& config, const Layout& layout, const fs::path& f
         cache.reused = false;
         if (is_json) {
             const auto source = open_json_folder_file(file, layout, num_labels, config.allow_repeated_labels);
-            labels = import_numbered(folder, key, *source, true, num_labels, config);
+            labels = import_numbered(context, folder, key, *source, true, num_labels, config);
         } else if (layout.format == DataFormat::kSparse) {
             check_num_labels(file, num_labels, layout.label_names, num_names);
             const auto source = open_sparse_labels(file, shape, config.allow_repeated_labels);
-            labels = import_numbered(folder, key, *source, false, num_labels, config);
+            labels = import_numbered(context, folder, key, *source, false, num_labels, config);
         } else if (ZipFile::is_zip(file)) {
             const NpzMatrix matrix(file);
             if (num_labels >= 0 && matrix.columns() != num_labels)
@@ -249,19 +251,20 @@ void open_numbered(const Config& config, const Layout& layout, const fs::path& f
             const auto source = open_label_matrix(file, num_labels, config.allow_repeated_labels);
             num_labels = source->num_labels();
             check_num_labels(file, num_labels, layout.label_names, num_names);
-            labels = import_numbered(folder, key, *source, false, num_labels, config);
+            labels = import_numbered(context, folder, key, *source, false, num_labels, config);
         }
     }
 }
 
 }  // namespace
 
-LabelCache open_label_cache(const Config& config, const Layout& layout, const fs::path& folder) {
+LabelCache open_label_cache(const Context& context, const Config& config, const Layout& layout,
+                            const fs::path& folder) {
     LabelCache cache;
     if (layout.names_labels())
-        open_named_label_cache(config, layout, folder, cache);
+        open_named_label_cache(context, config, layout, folder, cache);
     else
-        open_numbered(config, layout, folder, cache);
+        open_numbered(context, config, layout, folder, cache);
     for (const SplitName split : kAllSplits) {
         const fs::path& file = layout.files(split).filter;
         LabelCache::OfSplit& of_split = cache.of(split);

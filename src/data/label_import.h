@@ -7,6 +7,7 @@
 
 #include "cache/cache_file.h"
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "sources/layout.h"
 
 namespace elmo {
@@ -33,6 +34,7 @@ struct LabelCache {
 };
 
 // Maps the label cache of the layout in `folder`, importing what is missing or out of date.
-LabelCache open_label_cache(const Config& config, const Layout& layout, const std::filesystem::path& folder);
+LabelCache open_label_cache(const Context& context, const Config& config, const Layout& layout,
+                            const std::filesystem::path& folder);
 
 }  // namespace elmo

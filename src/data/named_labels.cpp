@@ -8,7 +8,7 @@
 #include <string>
 #include <unordered_set>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "base/text_util.h"
 #include "batches/share.h"
 #include "cache/label_blocks.h"
@@ -73,13 +73,14 @@ void visit_rows(const RecordBlock& records, const RowSource& source, const Confi
     }
 }
 
-NameTable collect_names(const Config& config, const Layout& layout, const RowSource& source) {
+NameTable collect_names(const Context& context, const Config& config, const Layout& layout,
+                        const RowSource& source) {
     using Names = std::unordered_set<std::string>;
     NameTable all;
     const auto reader = source.open();
-    Progress progress("collecting labels", reader->total_bytes(), "bytes");
+    Progress progress(context, "collecting labels", reader->total_bytes(), "bytes");
     for_each_block<Names>(
-        *reader,
+        context, *reader,
         [&](const RecordBlock& records, Names& seen) {
             seen.clear();
             ImportCounts ignored;
@@ -104,13 +105,14 @@ struct TwoBlocks {
 
 // The labels of every row as numbers, to `train` and `test`. Names without a number are left out; returns how
 // many there are.
-std::int64_t number_labels(const Config& config, const RowSource& source, const Numbering& numbers,
-                           double test_share, LabelFileWriter& train, LabelFileWriter* test) {
+std::int64_t number_labels(const Context& context, const Config& config, const RowSource& source,
+                           const Numbering& numbers, double test_share, LabelFileWriter& train,
+                           LabelFileWriter* test) {
     NameTable unknown;
     const auto reader = source.open();
-    Progress progress("importing labels", reader->total_bytes(), "bytes");
+    Progress progress(context, "importing labels", reader->total_bytes(), "bytes");
     for_each_block<TwoBlocks>(
-        *reader,
+        context, *reader,
         [&](const RecordBlock& records, TwoBlocks& blocks) {
             blocks = {};
             ImportCounts mended;
@@ -140,10 +142,11 @@ std::int64_t number_labels(const Config& config, const RowSource& source, const 
 }
 
 // Names and training rows, and with `test_key` the test rows that the same file holds.
-void import_training(const Config& config, const Layout& layout, const fs::path& folder,
-                     const CacheKey& names_key, const CacheKey& train_key, const CacheKey* test_key) {
+void import_training(const Context& context, const Config& config, const Layout& layout,
+                     const fs::path& folder, const CacheKey& names_key, const CacheKey& train_key,
+                     const CacheKey* test_key) {
     const auto source = open_named_labels(layout.train.labels, layout);
-    Numbering numbers{collect_names(config, layout, *source), {}};
+    Numbering numbers{collect_names(context, config, layout, *source), {}};
     std::vector<std::uint32_t> order = numbers.names.sorted();
     numbers.number.resize(order.size());
     CacheWriter file(folder, names_key);
@@ -162,15 +165,15 @@ void import_training(const Config& config, const Layout& layout, const fs::path&
     std::optional<LabelFileWriter> test;
     if (test_key != nullptr) test.emplace(folder, *test_key);
     const std::int64_t unknown =
-        number_labels(config, *source, numbers, layout.test_share, train, test ? &*test : nullptr);
+        number_labels(context, config, *source, numbers, layout.test_share, train, test ? &*test : nullptr);
     if (test) test->finish(num_labels, unknown);
     train.finish(num_labels, 0);
     file.commit();
 }
 
 // Rows of a file of its own, whose labels have the numbers that training gave them.
-void import_other(const Config& config, const Layout& layout, const fs::path& folder, const CacheKey& key,
-                  const fs::path& path, const RaggedRows<char>& names) {
+void import_other(const Context& context, const Config& config, const Layout& layout, const fs::path& folder,
+                  const CacheKey& key, const fs::path& path, const RaggedRows<char>& names) {
     const auto source = open_named_labels(path, layout);
     Numbering numbers;
     numbers.number.resize(static_cast<std::size_t>(names.rows()));
@@ -179,14 +182,14 @@ void import_other(const Config& config, const Layout& layout, const fs::path& fo
         numbers.number[numbers.names.add({name.data(), name.size()})] = static_cast<std::uint32_t>(i);
     }
     LabelFileWriter writer(folder, key);
-    const std::int64_t unknown = number_labels(config, *source, numbers, 0, writer, nullptr);
+    const std::int64_t unknown = number_labels(context, config, *source, numbers, 0, writer, nullptr);
     writer.finish(names.rows(), unknown);
 }
 
 }  // namespace
 
-void open_named_label_cache(const Config& config, const Layout& layout, const fs::path& folder,
-                            LabelCache& cache) {
+void open_named_label_cache(const Context& context, const Config& config, const Layout& layout,
+                            const fs::path& folder, LabelCache& cache) {
     const auto key_of = [&](const std::string& part) {
         CacheKey key(layout.data, part);
         key.add_file(layout.train.labels);
@@ -200,7 +203,7 @@ void open_named_label_cache(const Config& config, const Layout& layout, const fs
     if (by_hash) cache.test.labels = CacheFile::open(folder, test);
     if (!cache.names || !cache.train.labels || (by_hash && !cache.test.labels)) {
         cache.reused = false;
-        import_training(config, layout, folder, names, train, by_hash ? &test : nullptr);
+        import_training(context, config, layout, folder, names, train, by_hash ? &test : nullptr);
         cache.names = CacheFile::read_back(folder, names);
         cache.train.labels = CacheFile::read_back(folder, train);
         if (by_hash) cache.test.labels = CacheFile::read_back(folder, test);
@@ -214,7 +217,7 @@ void open_named_label_cache(const Config& config, const Layout& layout, const fs
         labels = CacheFile::open(folder, key);
         if (labels) continue;
         cache.reused = false;
-        import_other(config, layout, folder, key, file, read_ragged<char>(*cache.names, "names"));
+        import_other(context, config, layout, folder, key, file, read_ragged<char>(*cache.names, "names"));
         labels = CacheFile::read_back(folder, key);
     }
 }

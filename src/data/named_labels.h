@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "data/label_import.h"
+#include "elmo/context.h"
 
 namespace elmo {
 
@@ -16,7 +17,7 @@ SplitName split_of_text(std::string_view text, double test_share);
 void add_row_options(const Config& config, const Layout& layout, CacheKey& key);
 
 // Fills names and the labels of every split of `cache`, importing where needed.
-void open_named_label_cache(const Config& config, const Layout& layout, const std::filesystem::path& folder,
-                            LabelCache& cache);
+void open_named_label_cache(const Context& context, const Config& config, const Layout& layout,
+                            const std::filesystem::path& folder, LabelCache& cache);
 
 }  // namespace elmo

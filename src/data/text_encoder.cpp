@@ -10,10 +10,10 @@ struct TextEncoder::Impl {
     std::int64_t max_length = 0;
 };
 
-TextEncoder::TextEncoder(const Config& config) : impl_(std::make_unique<Impl>()) {
+TextEncoder::TextEncoder(const Context& context, const Config& config) : impl_(std::make_unique<Impl>()) {
     if (config.tokenizer == "auto")
         throw ConfigError("tokenizer: expected a folder or a tokenizer.json, found none");
-    impl_->tokenizer = load_tokenizer(config.tokenizer);
+    impl_->tokenizer = load_tokenizer(context, config.tokenizer);
     impl_->max_length = config.max_length;
 }
 TextEncoder::~TextEncoder() = default;

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "base/text_util.h"
 #include "data/named_labels.h"
 #include "io/checksum.h"
@@ -11,16 +11,17 @@
 
 namespace elmo {
 
-TextScan scan_texts(const Config& config, const Layout& layout, SplitName split, const Tokenizer& tokenizer) {
+TextScan scan_texts(const Context& context, const Config& config, const Layout& layout, SplitName split,
+                    const Tokenizer& tokenizer) {
     TextScan all;
     const auto source = open_texts(layout, split);
     const auto reader = source->open();
     Encoding encoding = encoding_of(config);
     encoding.allow_invalid = true;
     const bool by_hash = layout.splits_by_hash() && split != SplitName::kValidation;
-    Progress progress(fmt::format("looking at {}", name_of(split)), reader->total_bytes(), "bytes");
+    Progress progress(context, fmt::format("looking at {}", name_of(split)), reader->total_bytes(), "bytes");
     for_each_block<TextScan>(
-        *reader,
+        context, *reader,
         [&](const RecordBlock& records, TextScan& scan) {
             scan = {};
             const auto parser = source->parser();

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "elmo/context.h"
 #include "sources/layout.h"
 #include "text/tokenizer.h"
 
@@ -19,6 +20,7 @@ struct TextScan {
 };
 
 // Invalid UTF-8 is counted, never an error.
-TextScan scan_texts(const Config& config, const Layout& layout, SplitName split, const Tokenizer& tokenizer);
+TextScan scan_texts(const Context& context, const Config& config, const Layout& layout, SplitName split,
+                    const Tokenizer& tokenizer);
 
 }  // namespace elmo

@@ -7,7 +7,7 @@
 #include <limits>
 #include <memory>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "base/text_util.h"
 #include "cache/token_parts.h"
 #include "data/named_labels.h"
@@ -47,19 +47,19 @@ void skip_records(RecordReader& reader, std::int64_t records) {
 }
 
 // One pass over a source. Of a file that holds training and test rows, those of `wanted` are taken.
-void import_texts(const Config& config, const RowSource& source, const Tokenizer& tokenizer,
-                  double test_share, const std::vector<SplitName>& wanted, const std::string& title,
-                  TokenParts& parts) {
+void import_texts(const Context& context, const Config& config, const RowSource& source,
+                  const Tokenizer& tokenizer, double test_share, const std::vector<SplitName>& wanted,
+                  const std::string& title, TokenParts& parts) {
     struct Blocks {
         TokenBlock of[2];
         std::int64_t records = 0;
     };
     const auto reader = source.open();
     skip_records(*reader, parts.records());
-    Progress progress(title, reader->total_bytes(), "bytes");
+    Progress progress(context, title, reader->total_bytes(), "bytes");
     std::vector<const TokenBlock*> pieces(wanted.size());
     for_each_block<Blocks>(
-        *reader,
+        context, *reader,
         [&](const RecordBlock& records, Blocks& blocks) {
             blocks = {};
             blocks.records = records.size();
@@ -89,16 +89,16 @@ void import_texts(const Config& config, const RowSource& source, const Tokenizer
 }
 
 // Bag-of-words features as tokens. They have no order, so none is cut.
-void import_features(const Config& config, const fs::path& file, const Tokenizer& tokenizer,
-                     TokenParts& parts) {
+void import_features(const Context& context, const Config& config, const fs::path& file,
+                     const Tokenizer& tokenizer, TokenParts& parts) {
     const auto reader = open_sparse_rows(file);
     skip_records(*reader, parts.records());
     SparseFileShape shape;
     shape.labels = std::numeric_limits<std::uint32_t>::max();
     shape.features = tokenizer.vocab_size() - 4;  // without the special tokens
-    Progress progress("reading features", reader->total_bytes(), "bytes");
+    Progress progress(context, "reading features", reader->total_bytes(), "bytes");
     for_each_block<TokenBlock>(
-        *reader,
+        context, *reader,
         [&](const RecordBlock& records, TokenBlock& block) {
             block = {};
             SparseRules rules;
@@ -132,8 +132,9 @@ CacheKey tokens_key(const Config& config, const Layout& layout, const Tokenizer&
 
 }  // namespace
 
-TokenCache open_token_cache(const Config& config, const Layout& layout, const fs::path& folder,
-                            const Tokenizer& tokenizer, const std::vector<SplitName>& splits) {
+TokenCache open_token_cache(const Context& context, const Config& config, const Layout& layout,
+                            const fs::path& folder, const Tokenizer& tokenizer,
+                            const std::vector<SplitName>& splits) {
     // Keys are of the sources as they were before reading.
     TokenCache cache;
     std::vector<std::vector<SplitName>> passes;
@@ -141,7 +142,7 @@ TokenCache open_token_cache(const Config& config, const Layout& layout, const fs
         std::string why;
         cache.of(split) = CacheFile::open(folder, tokens_key(config, layout, tokenizer, split), &why);
         if (cache.of(split)) continue;
-        log_debug(fmt::format("importing the {} texts: {}", name_of(split), why));
+        context.debug(fmt::format("importing the {} texts: {}", name_of(split), why));
         // Training and test rows of one file come from one pass, everything else from a file of its own.
         const bool joins = layout.splits_by_hash() && split == SplitName::kTest && !passes.empty() &&
                            passes.back().front() == SplitName::kTrain;
@@ -154,13 +155,13 @@ TokenCache open_token_cache(const Config& config, const Layout& layout, const fs
     for (const std::vector<SplitName>& wanted : passes) {
         std::vector<CacheKey> keys;
         for (const SplitName split : wanted) keys.push_back(tokens_key(config, layout, tokenizer, split));
-        TokenParts parts(folder, keys);
+        TokenParts parts(context, folder, keys);
         const bool by_hash = layout.splits_by_hash() && wanted[0] != SplitName::kValidation;
         if (layout.format == DataFormat::kSparse)
-            import_features(config, layout.files(wanted[0]).text, tokenizer, parts);
+            import_features(context, config, layout.files(wanted[0]).text, tokenizer, parts);
         else
-            import_texts(config, *open_texts(layout, wanted[0]), tokenizer, by_hash ? layout.test_share : 0,
-                         wanted,
+            import_texts(context, config, *open_texts(layout, wanted[0]), tokenizer,
+                         by_hash ? layout.test_share : 0, wanted,
                          wanted.size() > 1 ? std::string("tokenizing")
                                            : fmt::format("tokenizing {}", name_of(wanted[0])),
                          parts);
@@ -182,7 +183,8 @@ struct SplitTexts::Impl {
     std::size_t at = 0;
 };
 
-SplitTexts::SplitTexts(const Config& config, SplitName split) : impl_(std::make_unique<Impl>()) {
+SplitTexts::SplitTexts(const Context& context, const Config& config, SplitName split)
+    : impl_(std::make_unique<Impl>()) {
     Impl& impl = *impl_;
     impl.layout = find_layout(config);
     if (impl.layout.files(split).text.empty())
@@ -193,7 +195,7 @@ SplitTexts::SplitTexts(const Config& config, SplitName split) : impl_(std::make_
     const Encoding encoding = encoding_of(config);
     const bool all = !impl.layout.splits_by_hash() || split == SplitName::kValidation;
     impl.pipeline = std::make_unique<BlockPipeline<Impl::Texts>>(
-        *impl.reader, [&impl, encoding, all, split](const RecordBlock& records, Impl::Texts& texts) {
+        context, *impl.reader, [&impl, encoding, all, split](const RecordBlock& records, Impl::Texts& texts) {
             texts.clear();
             visit_texts(records, *impl.source, encoding, [&](const std::string& text, bool) {
                 if (all || split_of_text(text, impl.layout.test_share) == split) texts.push_back(text);

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <nlohmann/json.hpp>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "base/text_util.h"
 #include "batches/share.h"
 #include "cache/cache_file.h"
@@ -35,14 +35,14 @@ bool has_tokenizer(const fs::path& folder) {
     return false;
 }
 
-std::unique_ptr<Tokenizer> learn(const Config& config, const Layout& layout) {
+std::unique_ptr<Tokenizer> learn(const Context& context, const Config& config, const Layout& layout) {
     const auto start = std::chrono::steady_clock::now();
     LearnOptions options;
     options.kind = config.tokenizer_kind == "bpe" ? TokenizerKind::kByteBpe : TokenizerKind::kWordPiece;
     options.vocab_size = config.vocab_size;
     std::int64_t texts = 0;
-    Progress progress("learning a vocabulary", 0, "texts");
-    SplitTexts stream(config);
+    Progress progress(context, "learning a vocabulary", 0, "texts");
+    SplitTexts stream(context, config);
     // Of a huge file a share, chosen by a hash (another than the one that chooses test rows), tells as much
     // and takes a fraction of the time.
     std::error_code ignored;
@@ -68,13 +68,13 @@ std::unique_ptr<Tokenizer> learn(const Config& config, const Layout& layout) {
         throw DataError(fmt::format("{}: {}", layout.train.text.string(), error.what()));
     }
     progress.finish();
-    log_info(fmt::format("learnt a vocabulary of {} tokens from {} texts in {:.1f} s",
-                         with_commas(tokenizer->vocab_size()), with_commas(texts),
-                         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
+    context.info(fmt::format(
+        "learnt a vocabulary of {} tokens from {} texts in {:.1f} s", with_commas(tokenizer->vocab_size()),
+        with_commas(texts), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
     return tokenizer;
 }
 
-std::unique_ptr<Tokenizer> learn_or_reuse(const Config& config) {
+std::unique_ptr<Tokenizer> learn_or_reuse(const Context& context, const Config& config) {
     const Layout layout = find_layout(config);
     const fs::path folder = cache_folder(config.cache, layout.data);
     CacheKey key(layout.data, "tokenizer");
@@ -90,7 +90,7 @@ std::unique_ptr<Tokenizer> learn_or_reuse(const Config& config) {
         const auto json = file->section<char>("tokenizer");
         return parse_tokenizer_json({json.data(), json.size()}, (folder / key.file_name()).string());
     }
-    auto tokenizer = learn(config, layout);
+    auto tokenizer = learn(context, config, layout);
     const std::string json = tokenizer->to_json();
     CacheWriter writer(folder, key);
     writer.section("tokenizer", std::vector<char>(json.begin(), json.end()));
@@ -119,7 +119,7 @@ std::string config_json(const Tokenizer& tokenizer, const TokenizerSpec& spec, s
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> open_tokenizer(const Config& config) {
+std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const Config& config) {
     if (!config.data.empty()) {
         const Layout layout = find_layout(config);
         if (layout.format == DataFormat::kSparse) {
@@ -129,13 +129,14 @@ std::unique_ptr<Tokenizer> open_tokenizer(const Config& config) {
                     "{} and {}",
                     config.data, config.encoder, config.tokenizer));
             const auto shape =
-                join_sparse_shapes({layout.train.text, layout.test.text, layout.validation.text});
+                join_sparse_shapes(context, {layout.train.text, layout.test.text, layout.validation.text});
             return number_tokenizer(shape.features);
         }
     }
-    if (config.tokenizer != "auto") return load_tokenizer(config.tokenizer);
-    if (config.encoder != "bag" && has_tokenizer(config.encoder)) return load_tokenizer(config.encoder);
-    return learn_or_reuse(config);
+    if (config.tokenizer != "auto") return load_tokenizer(context, config.tokenizer);
+    if (config.encoder != "bag" && has_tokenizer(config.encoder))
+        return load_tokenizer(context, config.encoder);
+    return learn_or_reuse(context, config);
 }
 
 void save_tokenizer(const fs::path& folder, const Tokenizer& tokenizer, std::int64_t max_length) {

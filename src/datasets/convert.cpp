@@ -6,7 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "base/text_util.h"
 #include "cache/name_table.h"
 #include "data/dataset.h"
@@ -64,8 +64,12 @@ bool is_data_set_only(const fs::path& folder) {
 
 class Converter {
   public:
-    Converter(const Config& config, DataFormat to)
-        : config_(config), to_(to), layout_(find_layout(config)), data_(Dataset::open_labels(config)) {
+    Converter(const Context& context, const Config& config, DataFormat to)
+        : context_(context),
+          config_(config),
+          to_(to),
+          layout_(find_layout(config)),
+          data_(Dataset::open_labels(context, config)) {
         const bool from_features = layout_.format == DataFormat::kSparse;
         if (from_features != (to == DataFormat::kSparse))
             throw ConfigError(from_features
@@ -143,8 +147,8 @@ class Converter {
     template <class Row>
     void each_row(SplitName split, const Row& row) {
         const Split& rows = data_.split(split);
-        SplitTexts texts(config_, split);
-        Progress progress(fmt::format("writing {}", name_of(split)), rows.rows(), "rows");
+        SplitTexts texts(context_, config_, split);
+        Progress progress(context_, fmt::format("writing {}", name_of(split)), rows.rows(), "rows");
         std::string_view text;
         for (std::int64_t i = 0; i < rows.rows(); ++i) {
             if (!texts.next(text)) mismatch(split);
@@ -318,7 +322,7 @@ class Converter {
 
     void write_sparse(const std::string& name, SplitName split) {
         const SparseFileShape shape =
-            join_sparse_shapes({layout_.train.text, layout_.test.text, layout_.validation.text});
+            join_sparse_shapes(context_, {layout_.train.text, layout_.test.text, layout_.validation.text});
         OutputFile out = file(name);
         const Split& rows = data_.split(split);
         out.write(fmt::format("{} {} {}\n", rows.rows(), shape.features, shape.labels));
@@ -355,6 +359,7 @@ class Converter {
         out.close();
     }
 
+    Context context_;
     Config config_;
     DataFormat to_;
     Layout layout_;
@@ -366,15 +371,15 @@ class Converter {
 
 }  // namespace
 
-Conversion convert_data(const Config& config, const std::string& to) {
+Conversion convert_data(const Context& context, const Config& config, const std::string& to) {
     const DataFormat format = format_named(to, "to");
-    Conversion result = Converter(config, format).run();
+    Conversion result = Converter(context, config, format).run();
     if (result.changed_texts > 0)
-        log_warning(fmt::format("{} texts held line ends or tabs, which {} cannot carry: now spaces",
-                                with_commas(result.changed_texts), to));
+        context.warning(fmt::format("{} texts held line ends or tabs, which {} cannot carry: now spaces",
+                                    with_commas(result.changed_texts), to));
     if (result.changed_names > 0)
-        log_warning(fmt::format("{} label names held characters that {} cannot carry: now '_'",
-                                with_commas(result.changed_names), to));
+        context.warning(fmt::format("{} label names held characters that {} cannot carry: now '_'",
+                                    with_commas(result.changed_names), to));
     return result;
 }
 

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "data/dataset.h"
 #include "data/token_import.h"
+#include "elmo/context.h"
 #include "elmo/data.h"
 #include "elmo/error.h"
 #include "io/atomic_file.h"
@@ -48,9 +48,9 @@ class LabelTexts {
 };
 
 // Ascending.
-Pairs own_labels(const Config& config, SplitName split, const LabelTexts& labels) {
+Pairs own_labels(const Context& context, const Config& config, SplitName split, const LabelTexts& labels) {
     Pairs pairs;
-    SplitTexts texts(config, split);
+    SplitTexts texts(context, config, split);
     std::string_view text;
     for (std::int64_t row = 0; texts.next(text); ++row)
         labels.find(text, [&](std::uint32_t label) { pairs.emplace_back(row, label); });
@@ -81,19 +81,19 @@ std::string write_pairs(const fs::path& file, Pairs& pairs) {
 
 }  // namespace
 
-FilterResult make_filters(const Config& config, bool own, bool reciprocal) {
+FilterResult make_filters(const Context& given_context, const Config& config, bool own, bool reciprocal) {
     if (config.out.empty()) throw ConfigError("out: expected a folder for the filter files, found none");
     if (!own && !reciprocal) throw ConfigError("filters: expected own, reciprocal or both, found neither");
-    set_num_threads(static_cast<int>(config.threads));
+    const Context context = given_context.with_threads(config.threads);
     Config plain = config;
     plain.filter = "none";
-    const Dataset data = Dataset::open_labels(plain);
+    const Dataset data = Dataset::open_labels(context, plain);
     if (!data.has_label_names())
         throw DataError(config.data + ": expected label texts (Y.txt, or lbl.json), found none");
     if (!data.train().present) throw DataError(config.data + ": expected training rows, found none");
     const LabelTexts labels(data);
-    Pairs own_train = own_labels(plain, SplitName::kTrain, labels), own_test;
-    if (data.test().present) own_test = own_labels(plain, SplitName::kTest, labels);
+    Pairs own_train = own_labels(context, plain, SplitName::kTrain, labels), own_test;
+    if (data.test().present) own_test = own_labels(context, plain, SplitName::kTest, labels);
     Pairs train, test;
     if (own) {
         train = own_train;

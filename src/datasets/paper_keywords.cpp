@@ -15,8 +15,8 @@
 #include <functional>
 #include <unordered_set>
 
-#include "base/log.h"
 #include "base/parallel.h"
+#include "base/progress.h"
 #include "base/text_util.h"
 #include "batches/share.h"
 #include "cache/name_table.h"
@@ -242,7 +242,8 @@ struct SplitWriter {
 
 }  // namespace
 
-PaperKeywords make_paper2keywords(const std::string& dump, const Config& config) {
+PaperKeywords make_paper2keywords(const Context& given_context, const std::string& dump,
+                                  const Config& config) {
     if (config.out.empty())
         throw ConfigError("out: expected a folder for the data set, found none; give --out FOLDER");
     std::error_code ignored;
@@ -251,7 +252,7 @@ PaperKeywords make_paper2keywords(const std::string& dump, const Config& config)
         throw ConfigError(
             fmt::format("{}: the folder is not empty; give another --out{}", config.out,
                         config.overwrite ? ": it holds no data set to overwrite" : ", or --overwrite"));
-    set_num_threads(static_cast<int>(config.threads));
+    const Context context = given_context.with_threads(config.threads);
     DumpStream source(dump);
     JsonArrayReader reader(source.stream(), dump);
     AtomicFolder folder(config.out);
@@ -261,19 +262,19 @@ PaperKeywords make_paper2keywords(const std::string& dump, const Config& config)
     std::vector<bool> in_train;
     std::unordered_set<std::uint64_t> seen;
     std::vector<std::uint32_t> ids;
-    Progress progress("reading papers", source.total(), "bytes");
+    Progress progress(context, "reading papers", source.total(), "bytes");
 
     std::vector<std::string> elements;
     std::vector<Paper> papers;
     const auto take_block = [&] {
         papers.assign(elements.size(), {});
         const std::int64_t first = result.papers;
-        parallel_ranges(static_cast<std::int64_t>(elements.size()), 64,
-                        [&](std::int64_t begin, std::int64_t end) {
-                            PaperParser parser;
-                            for (std::int64_t i = begin; i < end; ++i)
-                                papers[i] = parser.parse(elements[i], dump, first + i);
-                        });
+        context.threads().parallel_ranges(static_cast<std::int64_t>(elements.size()), 64,
+                                          [&](std::int64_t begin, std::int64_t end) {
+                                              PaperParser parser;
+                                              for (std::int64_t i = begin; i < end; ++i)
+                                                  papers[i] = parser.parse(elements[i], dump, first + i);
+                                          });
         result.papers += static_cast<std::int64_t>(elements.size());
         elements.clear();
         for (const Paper& paper : papers) {

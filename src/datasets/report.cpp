@@ -57,10 +57,11 @@ std::vector<std::pair<std::string, std::int64_t>> histogram_of(std::span<const s
 }
 
 // The data set as it is, or leniently where a strict import stops; what it stopped at goes to `trouble`.
-Dataset open_leniently(Config& config, DataSummary& summary, std::vector<std::string>& trouble) {
+Dataset open_leniently(const Context& context, Config& config, DataSummary& summary,
+                       std::vector<std::string>& trouble) {
     for (int attempt = 0;; ++attempt) {
         try {
-            return Dataset::open_labels(config, &summary);
+            return Dataset::open_labels(context, config, &summary);
         } catch (const DataError& error) {
             if (attempt == 1) throw;
             trouble.emplace_back(error.what());
@@ -83,15 +84,15 @@ void report_names(const Dataset& data, DataReport& report) {
 
 }  // namespace
 
-DataReport report_data(const Config& given) {
+DataReport report_data(const Context& given_context, const Config& given) {
     validate(given);
     if (given.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
-    set_num_threads(static_cast<int>(given.threads));
+    const Context context = given_context.with_threads(given.threads);
     Config config = with_encoder_folder(given);
     const Layout layout = find_layout(config);
     DataReport report;
     DataSummary summary;
-    const Dataset data = open_leniently(config, summary, report.trouble);
+    const Dataset data = open_leniently(context, config, summary, report.trouble);
     report.format = summary.format;
     report.labels = data.num_labels();
     report.labels_unseen_in_train = summary.labels_unseen_in_train;
@@ -106,7 +107,7 @@ DataReport report_data(const Config& given) {
     // A text that is not UTF-8 is no reason not to learn a vocabulary to count with.
     Config lenient = config;
     lenient.allow_invalid_utf8 = true;
-    const auto tokenizer = has_texts ? open_tokenizer(lenient) : nullptr;
+    const auto tokenizer = has_texts ? open_tokenizer(context, lenient) : nullptr;
     std::vector<std::uint64_t> in_train;
     for (const SplitName name : kAllSplits) {
         const Split& rows = data.split(name);
@@ -121,7 +122,7 @@ DataReport report_data(const Config& given) {
         }
         split.labels_per_row = spread_of(std::move(lengths));
         if (tokenizer && !layout.files(name).text.empty()) {
-            TextScan scan = scan_texts(config, layout, name, *tokenizer);
+            TextScan scan = scan_texts(context, config, layout, name, *tokenizer);
             split.empty_texts = scan.empty;
             split.not_utf8 = scan.not_utf8;
             split.like_latin1 = scan.like_latin1;
@@ -146,12 +147,12 @@ DataReport report_data(const Config& given) {
         Config plan = config;
         plan.data.clear();
         plan.labels = report.labels;
-        report.plan_bytes = plan_memory(plan).total_bytes();
+        report.plan_bytes = plan_memory(context, plan).total_bytes();
         const auto rows = static_cast<double>(data.train().rows());
         report.steps_per_epoch =
             (static_cast<std::int64_t>(rows) + config.batch_size - 1) / config.batch_size;
         report.encoder = given.encoder;
-        report.precision = resolve_training(plan).precision;
+        report.precision = resolve_training(context, plan).precision;
     }
     return report;
 }

@@ -11,9 +11,9 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/log.h"
 #include "base/text_util.h"
 #include "batches/share.h"
+#include "elmo/context.h"
 #include "elmo/data.h"
 #include "elmo/error.h"
 #include "io/atomic_file.h"
@@ -153,7 +153,7 @@ struct Rows {
 
 }  // namespace
 
-DataSummary write_wordnet(const fs::path& dict_folder, const fs::path& out_folder,
+DataSummary write_wordnet(const Context& context, const fs::path& dict_folder, const fs::path& out_folder,
                           const WordnetOptions& options) {
     if (!options.overwrite && fs::exists(out_folder / "trn_X.txt"))
         throw ConfigError(
@@ -238,18 +238,18 @@ DataSummary write_wordnet(const fs::path& dict_folder, const fs::path& out_folde
     summary.labels_unseen_in_train = std::count(unseen.begin(), unseen.end(), true);
     summary.rows_without_labels = num_synsets - summary.train_rows - summary.test_rows;  // dropped
     summary.has_label_names = true;
-    log_info(fmt::format("WordNet: {} training texts, {} test texts, {} labels, {:.2f} labels a text",
-                         with_commas(summary.train_rows), with_commas(summary.test_rows),
-                         with_commas(summary.labels), summary.labels_per_row));
+    context.info(fmt::format("WordNet: {} training texts, {} test texts, {} labels, {:.2f} labels a text",
+                             with_commas(summary.train_rows), with_commas(summary.test_rows),
+                             with_commas(summary.labels), summary.labels_per_row));
     return summary;
 }
 
-DataSummary make_wordnet(const std::string& wordnet_folder, const Config& config) {
+DataSummary make_wordnet(const Context& context, const std::string& wordnet_folder, const Config& config) {
     if (config.out.empty())
         throw ConfigError("out: expected a folder for the data set, found none; give --out FOLDER");
     WordnetOptions options;
     options.overwrite = config.overwrite;
-    return write_wordnet(wordnet_folder, config.out, options);
+    return write_wordnet(context, wordnet_folder, config.out, options);
 }
 
 }  // namespace elmo

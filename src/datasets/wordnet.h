@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <filesystem>
 
+#include "elmo/context.h"
 #include "elmo/dataset.h"
 
 namespace elmo {
@@ -19,7 +20,7 @@ struct WordnetOptions {
 // Y.txt and the ids (trn_ids.txt, tst_ids.txt, Y_ids.txt) into `out_folder`. Labels are those seen in
 // training; texts without a label are dropped. ConfigError when out_folder has such files already and
 // overwrite is off.
-DataSummary write_wordnet(const std::filesystem::path& dict_folder, const std::filesystem::path& out_folder,
-                          const WordnetOptions& options = {});
+DataSummary write_wordnet(const Context& context, const std::filesystem::path& dict_folder,
+                          const std::filesystem::path& out_folder, const WordnetOptions& options = {});
 
 }  // namespace elmo

@@ -15,14 +15,14 @@ EncoderSpec spec_without_data(const Config& config) {
     return make_encoder_spec(encoder_options(config), config.encoder == "bag" ? config.vocab_size : 0);
 }
 
-RunShape full_length_shape(const Config& config, const EncoderSpec& spec) {
+RunShape full_length_shape(const Context& context, const Config& config, const EncoderSpec& spec) {
     if (config.labels < 1)
         throw ConfigError(
             "labels: expected the number of labels where there is no data set, found none; give --labels");
     RunShape shape;
     shape.labels = config.labels;
     shape.batch = config.batch_size;
-    shape.longest = cut_length(config.max_length, spec);
+    shape.longest = cut_length(context, config.max_length, spec);
     shape.tokens = shape.batch * shape.longest;
     if (shape.tokens > std::numeric_limits<std::int32_t>::max())
         throw ConfigError(fmt::format(

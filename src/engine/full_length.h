@@ -1,6 +1,7 @@
 // The shape of a run that has no data set: what plan and bench assume.
 #pragma once
 
+#include "elmo/context.h"
 #include "engine/session.h"
 #include "model/encoder_spec.h"
 
@@ -12,6 +13,6 @@ inline constexpr std::int64_t kPositivesPerText = 5;  // where no data says how 
 // The encoder with a vocabulary of vocab_size, or its own.
 EncoderSpec spec_without_data(const Config& config);
 // Every text of full length. ConfigError when labels is not set.
-RunShape full_length_shape(const Config& config, const EncoderSpec& spec);
+RunShape full_length_shape(const Context& context, const Config& config, const EncoderSpec& spec);
 
 }  // namespace elmo

@@ -18,22 +18,19 @@ std::int64_t compensated_labels(const Config& config, std::int64_t labels) {
     return std::clamp<std::int64_t>(std::llround(share * static_cast<double>(labels)), 1, labels);
 }
 
-std::unique_ptr<Backend> make_backend(const Config& config) {
-    if (config.device == "cpu") return make_cpu_backend(config.cpu_products);
-    if (config.device == "cuda") return make_cuda_backend();
+std::unique_ptr<Backend> make_backend(const Context& context, const Config& config) {
+    if (config.device == "cpu") return make_cpu_backend(context, config.cpu_products);
+    if (config.device == "cuda") return make_cuda_backend(context);
     if (config.device == "reference") return make_reference_backend();
     throw ConfigError(
         fmt::format("device: expected cpu, cuda or reference, found '{}'", quoted(config.device)));
 }
 
-std::int64_t program_start_bytes() {
-    static const std::int64_t bytes = std::max<std::int64_t>(resident_bytes(), 0);
-    return bytes;
-}
-
-Session::Session(const Config& config, const EncoderSpec& spec, const RunShape& shape)
-    : shape_(shape), max_bytes_(config.max_memory.empty() ? 0 : parse_bytes(config.max_memory)) {
-    backend_ = make_backend(config);
+Session::Session(const Context& context, const Config& config, const EncoderSpec& spec, const RunShape& shape)
+    : context_(context),
+      shape_(shape),
+      max_bytes_(config.max_memory.empty() ? 0 : parse_bytes(config.max_memory)) {
+    backend_ = make_backend(context, config);
     encoder_ = make_encoder(spec, *backend_);
     if (!shape.head_folder.empty()) {
         head_ = std::make_unique<Head>(Head::map(shape.head_folder, *backend_));
@@ -147,7 +144,7 @@ void Session::dry_run(std::int64_t chunks) {
     plan_.device = std::string(backend_->name());
     if (backend_->host_memory()) {  // a GPU holds the arena and nothing else
         plan_.mapped_bytes = shape_.mapped_bytes;
-        plan_.program_bytes = program_start_bytes() + kLibraryBytes + shape_.table_bytes;
+        plan_.program_bytes = context_.start_bytes() + kLibraryBytes + shape_.table_bytes;
     }
     plan_.chunks = chunks;
 }

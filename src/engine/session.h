@@ -14,6 +14,7 @@
 
 #include "backend/backend.h"
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "elmo/memory.h"
 #include "model/encoder.h"
 #include "model/head.h"
@@ -43,11 +44,8 @@ struct RunShape {
 // How many labels head_kahan's share is: at least one where it is not zero.
 std::int64_t compensated_labels(const Config& config, std::int64_t labels);
 
-std::unique_ptr<Backend> make_backend(const Config& config);  // device and cpu_products; ConfigError
-
-// Resident memory at the first call, that is when the verb began. Later data, mapped or allocated, is
-// counted on its own.
-std::int64_t program_start_bytes();
+std::unique_ptr<Backend> make_backend(const Context& context,
+                                      const Config& config);  // device and cpu_products; ConfigError
 
 // OutOfMemory, naming the first tensor that does not fit and carrying the plan, when the arena needs more
 // than `room_bytes`, which is what `whose` (max_memory, this machine) has for it.
@@ -59,7 +57,7 @@ class Session {
   public:
     // Plans: `chunks` and `recompute` as given, or the fewest chunks, then the least recomputation, with
     // which the plan keeps within max_memory. Allocates nothing.
-    Session(const Config& config, const EncoderSpec& spec, const RunShape& shape);
+    Session(const Context& context, const Config& config, const EncoderSpec& spec, const RunShape& shape);
 
     const MemoryReport& plan() const { return plan_; }
     // Takes the memory. OutOfMemory when the plan exceeds max_memory or what the machine has free.
@@ -93,6 +91,7 @@ class Session {
     // Plans with this many chunks: fills plan_.
     void dry_run(std::int64_t chunks);
 
+    Context context_;
     RunShape shape_;
     std::int64_t max_bytes_ = 0;  // of max_memory; 0: not given
     std::unique_ptr<Backend> backend_;

@@ -16,15 +16,15 @@ std::int64_t free_room(const Backend& backend) {
 
 }  // namespace
 
-MemoryReport plan_of(const Arena& dry, const Backend& backend, std::int64_t mapped_bytes,
-                     std::int64_t table_bytes) {
+MemoryReport plan_of(const Context& context, const Arena& dry, const Backend& backend,
+                     std::int64_t mapped_bytes, std::int64_t table_bytes) {
     MemoryReport plan;
     plan.segments = dry.segments();
     plan.arena_bytes = dry.peak_bytes();
     plan.device = std::string(backend.name());
     if (backend.host_memory()) {
         plan.mapped_bytes = mapped_bytes;
-        plan.program_bytes = program_start_bytes() + kLibraryBytes + table_bytes;
+        plan.program_bytes = context.start_bytes() + kLibraryBytes + table_bytes;
     }
     return plan;
 }

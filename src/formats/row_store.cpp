@@ -8,6 +8,7 @@
 #include "elmo/error.h"
 #include "formats/safetensors_writer.h"
 #include "io/checksum.h"
+#include "io/links.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -40,6 +41,7 @@ fs::path RowStore::path_of(std::int64_t first_row) const {
 bool RowStore::open_next(bool check) {
     std::error_code error;
     const fs::path path = path_of(done_);
+    refuse_link(path);
     if (!fs::exists(path, error)) return false;
     const auto refuse = [&](const std::string& expected, const std::string& found) {
         throw DataError(fmt::format(

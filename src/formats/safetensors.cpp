@@ -6,7 +6,6 @@
 #include <numeric>
 #include <set>
 
-#include "base/parallel.h"
 #include "base/text_util.h"
 #include "formats/json_text.h"
 #include "formats/safetensors_header.h"
@@ -49,11 +48,8 @@ template <class Out, class Convert>
 void convert_all(const TensorInfo& tensor, std::span<Out> out, std::int64_t element_bytes,
                  const Convert& convert) {
     const std::byte* data = tensor.data.data();
-    parallel_ranges(static_cast<std::int64_t>(out.size()), 1 << 18,
-                    [&](std::int64_t begin, std::int64_t end) {
-                        for (std::int64_t i = begin; i < end; ++i)
-                            out[static_cast<std::size_t>(i)] = convert(data + i * element_bytes);
-                    });
+    for (std::size_t i = 0; i < out.size(); ++i)
+        out[i] = convert(data + static_cast<std::int64_t>(i) * element_bytes);
 }
 
 template <class T>

@@ -8,14 +8,21 @@
 #include <atomic>
 #include <string_view>
 
+#include "io/checksum.h"
 #include "io/file_error.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
+// A name may have 255 bytes, of which a temporary needs some more than its target: of a long one the
+// beginning and a hash are taken.
+constexpr std::size_t kLongName = 200;
+
 std::string prefix_of(const fs::path& target, const std::string& kind) {
-    return fmt::format(".{}.{}-", target.filename().string(), kind);
+    std::string name = target.filename().string();
+    if (name.size() > kLongName) name = name.substr(0, kLongName - 17) + "~" + hash_text(hash64(name));
+    return fmt::format(".{}.{}-", name, kind);
 }
 
 // Exactly the names temporary_name() makes: nothing of the user's is ever taken for one.
@@ -34,8 +41,10 @@ fs::path temporary_name(const fs::path& target, const std::string& kind) {
     while (true) {
         const auto name = fmt::format("{}{}-{}", prefix_of(target, kind), ::getpid(), counter++);
         fs::path path = target.parent_path() / name;
-        std::error_code ignored;
-        if (fs::symlink_status(path, ignored).type() == fs::file_type::not_found) return path;
+        struct stat info {};
+        if (::lstat(path.c_str(), &info) == 0) continue;
+        if (errno == ENOENT) return path;
+        throw_file_error(target, "create");  // a folder that cannot be searched, a loop of links
     }
 }
 

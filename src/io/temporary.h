@@ -9,7 +9,7 @@
 
 namespace elmo {
 
-// A fresh name beside `target`; `kind` is "tmp" or "old".
+// A fresh name beside `target`; `kind` is "tmp" or "old". DataError where no name there can be looked up.
 std::filesystem::path temporary_name(const std::filesystem::path& target, const std::string& kind);
 
 // Takes the writer's lock on an open temporary. False: someone is just clearing it away, take a new name.

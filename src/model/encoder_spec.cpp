@@ -2,8 +2,8 @@
 
 #include <fmt/format.h>
 
-#include "base/log.h"
 #include "base/text_util.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "model/hf_config.h"
 
@@ -73,11 +73,11 @@ EncoderSpec read_encoder_spec(const fs::path& folder) {
     return spec;
 }
 
-std::int64_t cut_length(std::int64_t max_length, const EncoderSpec& spec) {
+std::int64_t cut_length(const Context& context, std::int64_t max_length, const EncoderSpec& spec) {
     const std::int64_t positions = spec.longest_text();
     if (positions <= 0 || max_length <= positions) return max_length;
-    log_info(fmt::format("texts are cut at {} tokens, the encoder's positions, not at max_length {}",
-                         positions, max_length));
+    context.info(fmt::format("texts are cut at {} tokens, the encoder's positions, not at max_length {}",
+                             positions, max_length));
     return positions;
 }
 

@@ -7,6 +7,7 @@
 
 #include "backend/ops/embedding.h"
 #include "config/views.h"
+#include "elmo/context.h"
 #include "tensor/view.h"
 
 namespace elmo {
@@ -50,6 +51,6 @@ bool has_encoder_weights(const std::filesystem::path& folder);
 EncoderSpec read_encoder_spec(const std::filesystem::path& folder);
 
 // max_length cut to what the encoder has positions for, and a line in the log when it is.
-std::int64_t cut_length(std::int64_t max_length, const EncoderSpec& spec);
+std::int64_t cut_length(const Context& context, std::int64_t max_length, const EncoderSpec& spec);
 
 }  // namespace elmo

@@ -13,6 +13,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
+constexpr int kMaxDepth = 32;
 constexpr std::int64_t kMaxWidth = 1 << 16;
 constexpr std::int64_t kMaxIntermediate = 1 << 18;
 constexpr std::int64_t kMaxLayers = 256;  // keeps every parameter's noise stream apart (model/streams.h)
@@ -23,7 +24,16 @@ constexpr std::int64_t kMaxVocab = std::int64_t{1} << 30;
 class Keys {
   public:
     Keys(const std::string& text, const std::filesystem::path& file) : file_(file) {
-        json_ = Json::parse(text, nullptr, false);
+        // Deep nesting would end the program where a value is written again, which calls itself.
+        const auto check_depth = [&](int depth, Json::parse_event_t event, Json&) {
+            const bool opens =
+                event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
+            if (opens && depth >= kMaxDepth)
+                throw DataError(fmt::format("{}: expected JSON nested at most {} deep, found deeper",
+                                            file_.string(), kMaxDepth));
+            return true;
+        };
+        json_ = Json::parse(text, check_depth, false);
         if (!json_.is_object())
             throw DataError(
                 fmt::format("{}: expected a JSON object, found {}", file_.string(), quoted(text)));

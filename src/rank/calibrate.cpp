@@ -3,9 +3,10 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "base/parallel.h"
 #include "elmo/calibrate.h"
+#include "elmo/context.h"
+#include "io/links.h"
 #include "metrics/platt.h"
 #include "rank/scored_run.h"
 #include "run/calibration_file.h"
@@ -19,14 +20,14 @@ constexpr std::int64_t kFewRows = 100;
 
 }  // namespace
 
-Calibration calibrate(const std::string& run, const Config& given) {
-    program_start_bytes();
+Calibration calibrate(const Context& given_context, const std::string& run, const Config& given) {
     validate(given);
-    set_num_threads(static_cast<int>(given.threads));
+    const Context context = given_context.with_threads(given.threads);
     Config config = given;
     config.split = "validation";
-    const ScoredRun scored(run, config);
+    const ScoredRun scored(context, run, config);
     const Split& split = *scored.rows().split;
+    refuse_link(calibration_file(scored.checkpoint().folder()));  // before the work
 
     Calibration result;
     result.top = std::min(kJudgedLabels, scored.checkpoint().state().labels);
@@ -45,7 +46,7 @@ Calibration calibrate(const std::string& run, const Config& given) {
     });
     result.pairs = static_cast<std::int64_t>(all.size());
     if (result.rows < kFewRows)
-        log_warning(
+        context.warning(
             fmt::format("{} validation texts are few to fit probabilities to: do not trust them much; "
                         "train with a larger --validation",
                         result.rows));

@@ -5,14 +5,15 @@
 #include <filesystem>
 #include <optional>
 
-#include "base/log.h"
 #include "base/parallel.h"
 #include "data/dataset.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/evaluation.h"
 #include "elmo/resolve.h"
 #include "formats/json_lines.h"
 #include "io/checksum.h"
+#include "io/links.h"
 #include "rank/predictions_file.h"
 #include "rank/scored_run.h"
 #include "rank/scoring.h"
@@ -23,10 +24,8 @@ namespace fs = std::filesystem;
 namespace {
 
 void check_ready(const Config& config) {
-    program_start_bytes();
     validate(config);
     if (config.data.empty()) throw ConfigError("data: expected a data set to score, found none");
-    set_num_threads(static_cast<int>(config.threads));
 }
 
 std::string filter_text(const Config& config, const Dataset& dataset, const ScoredRows& chosen) {
@@ -50,20 +49,21 @@ fs::path scores_file(const std::string& run, const Config& config) {
     return fs::exists(parent / "log.jsonl", error) ? parent / "scores.jsonl" : fs::path();
 }
 
-void store(const std::string& run, const Config& config, Evaluation evaluation) {
+void store(const Context& context, const std::string& run, const Config& config, Evaluation evaluation) {
     const fs::path file = scores_file(run, config);
     if (file.empty()) return;
     evaluation.texts_per_second = 0;  // equal evaluations leave equal lines
     try {
+        if (config.save_scores == "auto") refuse_link(file);
         JsonLinesWriter(file).write(nlohmann::ordered_json::parse(to_json(evaluation)));
     } catch (const DataError& error) {
         if (config.save_scores != "auto") throw;
-        log_warning(fmt::format("the scores were not kept: {}", error.what()));
+        context.warning(fmt::format("the scores were not kept: {}", error.what()));
     }
 }
 
-Evaluation evaluate_predictions(const Config& config) {
-    const Dataset dataset = Dataset::open_labels(config);
+Evaluation evaluate_predictions(const Context& context, const Config& config) {
+    const Dataset dataset = Dataset::open_labels(context, config);
     const ScoredRows chosen = choose_rows(config, dataset);
     const Split& split = *chosen.split;
     Scorer scorer(config, parse_ks(config.k), dataset.num_labels(), dataset.label_counts(),
@@ -90,8 +90,8 @@ Evaluation evaluate_predictions(const Config& config) {
     return result;
 }
 
-Evaluation evaluate_run(const std::string& run, const Config& given) {
-    const ScoredRun scored(run, given);
+Evaluation evaluate_run(const Context& context, const std::string& run, const Config& given) {
+    const ScoredRun scored(context, run, given);
     const Config& config = scored.config();
     const Split& split = *scored.rows().split;
     const RunState& state = scored.checkpoint().state();
@@ -125,13 +125,14 @@ Evaluation evaluate_run(const std::string& run, const Config& given) {
 
 }  // namespace
 
-Evaluation evaluate(const std::string& run, const Config& given) {
+Evaluation evaluate(const Context& given_context, const std::string& run, const Config& given) {
     Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
     check_ready(config);
+    const Context context = given_context.with_threads(config.threads);
     if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
-    const Evaluation result =
-        config.predictions.empty() ? evaluate_run(run, config) : evaluate_predictions(config);
-    store(run, config, result);
+    const Evaluation result = config.predictions.empty() ? evaluate_run(context, run, config)
+                                                         : evaluate_predictions(context, config);
+    store(context, run, config, result);
     return result;
 }
 

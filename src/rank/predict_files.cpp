@@ -11,7 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "elmo/predictor.h"
@@ -122,6 +122,7 @@ struct Target {
                         fmt::format("out: {} exists; give --resume to continue, --overwrite to replace it, "
                                     "or another file",
                                     file.string()));
+        error.clear();
         if (out.has_parent_path()) fs::create_directories(out.parent_path(), error);
         if (error) throw_file_error(out.parent_path(), "create", error.value());
         lock.emplace(partial);
@@ -167,8 +168,9 @@ std::int64_t skip(TextReader& reader, std::int64_t count) {
 
 }  // namespace
 
-PredictedFiles predict_files(const std::string& run, const std::vector<std::string>& files,
-                             const LabelScope& scope, const Config& given) {
+PredictedFiles predict_files(const Context& context, const std::string& run,
+                             const std::vector<std::string>& files, const LabelScope& scope,
+                             const Config& given) {
     const Config config = resolve_for_run(run, given);
     validate(config);
     if (config.out.empty()) throw ConfigError("out: expected a file for the answers, found none");
@@ -187,21 +189,22 @@ PredictedFiles predict_files(const std::string& run, const std::vector<std::stri
     Target target(config);
     std::error_code error;
     if (config.resume && fs::exists(target.out, error) && !fs::exists(target.partial, error)) {
-        log_info(
+        context.info(
             fmt::format("{} is complete already and stays as it is; --overwrite answers anew", config.out));
         std::uintmax_t end = 0;
         result.texts = result.resumed = count_answers(target.out, end);
         return result;
     }
-    Predictor predictor(run, config, scope);
+    Predictor predictor(context, run, config, scope);
     result.resumed = target.open(config, describe_call(predictor.checkpoint_folder(), files, scope, config));
-    if (result.resumed > 0) log_info(fmt::format("continuing after {} answers", with_commas(result.resumed)));
+    if (result.resumed > 0)
+        context.info(fmt::format("continuing after {} answers", with_commas(result.resumed)));
     OutputFile out(target.partial, OutputFile::Open::kAppend);
 
     std::int64_t total_bytes = 0, bytes_before = 0, to_skip = result.resumed;
     for (const std::string& file : files)
         total_bytes += static_cast<std::int64_t>(fs::file_size(file, error));
-    Progress progress("predicting", total_bytes >> 10, "KiB");
+    Progress progress(context, "predicting", total_bytes >> 10, "KiB");
     const auto start = std::chrono::steady_clock::now();
     std::int64_t answered = 0;
     for (const std::string& file : files) {

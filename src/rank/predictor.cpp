@@ -6,9 +6,9 @@
 #include <cmath>
 #include <limits>
 
-#include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/predictor.h"
 #include "engine/session.h"
@@ -96,19 +96,20 @@ Config with_precision(Config config, const Checkpoint& checkpoint) {
 }  // namespace
 
 struct Predictor::Impl {
-    Impl(const std::string& run, const Config& given, const LabelScope& label_scope)
+    Impl(const Context& context, const std::string& run, const Config& given, const LabelScope& label_scope)
         : checkpoint(run, given.checkpoint,
                      label_scope.labels.empty() ? Checkpoint::Check::kAll : Checkpoint::Check::kAllButHead),
           config(with_precision(given, checkpoint)),
           spec(read_encoder_spec(checkpoint.folder())),
-          tokenizer(load_tokenizer(checkpoint.folder())),
-          max_length(cut_length(checkpoint.config().max_length, spec)),
+          tokenizer(load_tokenizer(context, checkpoint.folder())),
+          max_length(cut_length(context, checkpoint.config().max_length, spec)),
           names(checkpoint.label_names()),
           scope(resolve(label_scope, names, checkpoint.state().labels)),
-          stored(config.probabilities == "raw" ? std::nullopt : read_calibration(checkpoint.folder())),
+          stored(config.probabilities == "raw" ? std::nullopt
+                                               : read_calibration(context, checkpoint.folder())),
           platt(choose_probabilities(config, stored)),
           threshold(choose_threshold(config, stored)),
-          session(config, spec, prediction_shape(checkpoint, config, scope, max_length)) {
+          session(context, config, spec, prediction_shape(checkpoint, config, scope, max_length)) {
         session.allocate();
         session.encoder().initialise(0);
         if (scope.gathered) session.head().load_rows(checkpoint.folder(), scope.rows);
@@ -144,11 +145,11 @@ struct Predictor::Impl {
     Session session;
 };
 
-Predictor::Predictor(const std::string& run, const Config& config, const LabelScope& scope) {
-    program_start_bytes();
+Predictor::Predictor(const Context& given_context, const std::string& run, const Config& config,
+                     const LabelScope& scope) {
     validate(config);
-    set_num_threads(static_cast<int>(config.threads));
-    impl_ = std::make_unique<Impl>(run, config, scope);
+    const Context context = given_context.with_threads(config.threads);
+    impl_ = std::make_unique<Impl>(context, run, config, scope);
 }
 Predictor::~Predictor() = default;
 

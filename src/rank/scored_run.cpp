@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "base/text_util.h"
 #include "config/resolve.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "run/run_data.h"
 
@@ -18,9 +18,9 @@ Config with_length(Config config, std::int64_t max_length) {
     return config;
 }
 
-Dataset open_data(const Config& config, const Tokenizer& tokenizer) {
+Dataset open_data(const Context& context, const Config& config, const Tokenizer& tokenizer) {
     const SplitName wanted = config.split == "test" ? SplitName::kTest : SplitName::kTrain;
-    return Dataset::open(config, tokenizer, nullptr,
+    return Dataset::open(context, config, tokenizer, nullptr,
                          config.split == "validation" ? std::vector{SplitName::kTrain, SplitName::kValidation}
                                                       : std::vector{wanted});
 }
@@ -57,13 +57,14 @@ ScoredRows choose_rows(const Config& config, const Dataset& dataset) {
     return chosen;
 }
 
-ScoredRun::ScoredRun(const std::string& run, const Config& given)
-    : checkpoint_(run, given.checkpoint),
+ScoredRun::ScoredRun(const Context& context, const std::string& run, const Config& given)
+    : context_(context),
+      checkpoint_(run, given.checkpoint),
       spec_(read_encoder_spec(checkpoint_.folder())),
-      tokenizer_(load_tokenizer(checkpoint_.folder())),
+      tokenizer_(load_tokenizer(context, checkpoint_.folder())),
       config_(with_length(with_run_reading(given, checkpoint_.config()),
-                          cut_length(checkpoint_.config().max_length, spec_))),
-      dataset_(open_data(config_, *tokenizer_)) {
+                          cut_length(context, checkpoint_.config().max_length, spec_))),
+      dataset_(open_data(context, config_, *tokenizer_)) {
     rows_ = choose_rows(config_, dataset_);
     const RunState& state = checkpoint_.state();
     if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash) match(run);
@@ -86,7 +87,7 @@ void ScoredRun::match(const std::string& run) {
     matched_ =
         fmt::format("by name: {} of the data's {} are not in the run, {} of the run's {} not in the data",
                     match.unknown, labels, match.missing, run_names.size());
-    log_warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
+    context_.warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
     unknown_ = match.unknown;
     unknown_counts_.resize(static_cast<std::size_t>(unknown_));
     const auto counts = dataset_.label_counts();
@@ -110,7 +111,7 @@ std::vector<std::int64_t> ScoredRun::label_counts() const {
 void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked& take) const {
     const std::int64_t labels = checkpoint_.state().labels;
     const BatchPlan plan(*rows_.split, rows_.rows, config_.batch_size);
-    const BatchLimits limits = plan.limits(0, plan.steps_per_epoch());
+    const BatchLimits limits = plan.limits(context_, 0, plan.steps_per_epoch());
     RunShape shape;
     shape.batch = std::min(config_.batch_size, plan.num_rows());
     shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
@@ -121,10 +122,10 @@ void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked&
     shape.mapped_bytes = dataset_.mapped_bytes();
     shape.table_bytes =
         16 * plan.num_rows() + 16 * labels + 4 * static_cast<std::int64_t>(labels_.size() + filter_.size());
-    Session session(config_, spec_, shape);
+    Session session(context_, config_, spec_, shape);
     session.allocate();
     session.encoder().initialise(0);
-    rank_rows(session, plan, *rows_.split, k, title, take);
+    rank_rows(context_, session, plan, *rows_.split, k, title, take);
 }
 
 }  // namespace elmo

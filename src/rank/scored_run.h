@@ -8,6 +8,7 @@
 
 #include "data/dataset.h"
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "model/encoder_spec.h"
 #include "rank/label_match.h"
 #include "rank/scoring.h"
@@ -29,7 +30,7 @@ class ScoredRun {
     // Opens checkpoint and data. What says how the data is read comes from the run where it was not
     // given. Labels that are not the run's, number by number, are matched by name, which is said; DataError
     // when that is not possible for half of them.
-    ScoredRun(const std::string& run, const Config& given);
+    ScoredRun(const Context& context, const std::string& run, const Config& given);
     ScoredRun(const ScoredRun&) = delete;
     ScoredRun& operator=(const ScoredRun&) = delete;
 
@@ -50,6 +51,7 @@ class ScoredRun {
     void rank(std::int64_t k, const std::string& title, const TakeRanked& take) const;
 
   private:
+    Context context_;
     Checkpoint checkpoint_;
     EncoderSpec spec_;
     std::unique_ptr<Tokenizer> tokenizer_;

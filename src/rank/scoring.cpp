@@ -7,7 +7,7 @@
 #include <charconv>
 #include <filesystem>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "metrics/propensity.h"
@@ -30,11 +30,11 @@ std::vector<std::int64_t> parse_ks(const std::string& text) {
     }
 }
 
-void rank_rows(Session& session, const BatchPlan& plan, const Split& split, std::int64_t k,
-               const std::string& title, const TakeRanked& take) {
+void rank_rows(const Context& context, Session& session, const BatchPlan& plan, const Split& split,
+               std::int64_t k, const std::string& title, const TakeRanked& take) {
     const bool filtered = split.filter.rows() > 0;
     std::vector<std::int64_t> drop;
-    Progress progress(title, plan.num_rows(), "texts");
+    Progress progress(context, title, plan.num_rows(), "texts");
     std::int64_t done = 0;
     BatchReader reader(plan, 0, plan.steps_per_epoch());
     while (const Batch* batch = reader.next()) {

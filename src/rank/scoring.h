@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "batches/batcher.h"
+#include "elmo/context.h"
 #include "elmo/evaluation.h"
 #include "engine/session.h"
 #include "metrics/bootstrap.h"
@@ -24,8 +25,8 @@ std::vector<std::int64_t> parse_ks(const std::string& text);
 // Calls take(row, ranked) for every row of the plan in order: at least k of its best labels where there are
 // as many, filter pairs removed. The session was planned for k + longest_filter labels.
 using TakeRanked = std::function<void(std::int64_t row, std::vector<ScoredLabel>& ranked)>;
-void rank_rows(Session& session, const BatchPlan& plan, const Split& split, std::int64_t k,
-               const std::string& title, const TakeRanked& take);
+void rank_rows(const Context& context, Session& session, const BatchPlan& plan, const Split& split,
+               std::int64_t k, const std::string& title, const TakeRanked& take);
 
 // The name by which a data set is known: its folder's or its file's, without endings.
 std::string data_set_name(const std::string& data);

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <numeric>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "elmo/error.h"
 #include "engine/session.h"
 #include "model/head.h"
@@ -26,18 +26,20 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 
 }  // namespace
 
-HeadRefiner::HeadRefiner(const Config& config, const BatchPlan& batches, std::int64_t total_steps,
-                         DType storage, std::int64_t labels, std::int64_t width, std::int64_t mapped_bytes)
-    : config_(config),
+HeadRefiner::HeadRefiner(const Context& context, const Config& config, const BatchPlan& batches,
+                         std::int64_t total_steps, DType storage, std::int64_t labels, std::int64_t width,
+                         std::int64_t mapped_bytes)
+    : context_(context),
+      config_(config),
       batches_(batches),
       total_steps_(total_steps),
       schedule_(make_schedule(config, total_steps)),
       labels_(labels),
       mapped_bytes_(mapped_bytes),
-      backend_(make_backend(config)) {
+      backend_(make_backend(context, config)) {
     workload_.batch = std::min(batches.batch_size(), batches.num_rows());
     workload_.width = width;
-    workload_.positives = batches.limits(0, total_steps).positives;
+    workload_.positives = batches.limits(context, 0, total_steps).positives;
     workload_.head_dtype = storage;
     choose_subset();
 }
@@ -54,7 +56,7 @@ void HeadRefiner::plan_subset(std::int64_t labels) {
     workload_.chunks = config_.chunks > 0 ? config_.chunks : backend_->preferred_chunks(workload_);
     Arena dry;
     lay_out(dry);
-    plan_ = plan_of(dry, *backend_, mapped_bytes_ + kVectorWindowBytes, 8 * batches_.num_rows());
+    plan_ = plan_of(context_, dry, *backend_, mapped_bytes_ + kVectorWindowBytes, 8 * batches_.num_rows());
     plan_.chunks = workload_.chunks;
 }
 
@@ -119,7 +121,7 @@ void HeadRefiner::append(View w_SD, RowStore& rows) {
 }
 
 bool HeadRefiner::refine_next(const std::filesystem::path& from, const RowStore& vectors, RowStore& rows,
-                              const std::atomic<bool>& stop, Subset& done) {
+                              Subset& done) {
     if (arena_ == nullptr) {
         require_fits(plan_, config_.max_memory, *backend_);
         arena_ = std::make_unique<Arena>(backend_->allocate(plan_.arena_bytes));
@@ -133,7 +135,7 @@ bool HeadRefiner::refine_next(const std::filesystem::path& from, const RowStore&
     const std::int64_t window = std::max<std::int64_t>(
         1, kVectorWindowBytes / (batches_.batch_size() * (kBytesAroundRow + vectors.row_bytes())));
     const std::int64_t loss_steps = std::clamp<std::int64_t>(total_steps_ / 2, 1, kLossSteps);
-    Progress progress("refining", labels_, "labels");
+    Progress progress(context_, "refining", labels_, "labels");
     SortedPositives sorted;
     std::vector<Positive> positives;
     HeadStep op;
@@ -143,7 +145,7 @@ bool HeadRefiner::refine_next(const std::filesystem::path& from, const RowStore&
     op.first_label = first;
     BatchReader reader(batches_, 0, total_steps_);
     while (const Batch* batch = reader.next()) {
-        if (stop.load()) return false;
+        if (context_.stop_requested()) return false;
         const std::int64_t step = batch->step + 1;
         sort_positives(*batch, sorted);
         positives.clear();

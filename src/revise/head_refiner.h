@@ -11,6 +11,7 @@
 
 #include "batches/batcher.h"
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "engine/stage_memory.h"
 #include "formats/row_store.h"
 #include "train/schedule.h"
@@ -27,8 +28,9 @@ class HeadRefiner {
     // `batches`: the training rows, whose numbers are rows of `vectors` (with or without tokens). `storage`
     // is the precision to refine in. Plans the largest subset within max_memory and what is free, and of
     // equal size; takes nothing yet.
-    HeadRefiner(const Config& config, const BatchPlan& batches, std::int64_t total_steps, DType storage,
-                std::int64_t labels, std::int64_t width, std::int64_t mapped_bytes);
+    HeadRefiner(const Context& context, const Config& config, const BatchPlan& batches,
+                std::int64_t total_steps, DType storage, std::int64_t labels, std::int64_t width,
+                std::int64_t mapped_bytes);
 
     const MemoryReport& plan() const { return plan_; }
     std::int64_t subset_labels() const { return subset_; }
@@ -40,9 +42,9 @@ class HeadRefiner {
         double first_loss = 0, last_loss = 0;
     };
     // Refines labels [rows.rows_done(), + subset_labels()) of the head in `from`, and appends them to `rows`.
-    // False when `stop` was set first: then nothing is appended. NumericError.
+    // False when the context asked to stop first: then nothing is appended. NumericError.
     bool refine_next(const std::filesystem::path& from, const RowStore& vectors, RowStore& rows,
-                     const std::atomic<bool>& stop, Subset& done);
+                     Subset& done);
 
   private:
     void lay_out(Arena& arena);
@@ -52,6 +54,7 @@ class HeadRefiner {
     View gather(const RowStore& vectors, const Batch& batch);
     void append(View w_SD, RowStore& rows);
 
+    Context context_;
     const Config& config_;
     const BatchPlan& batches_;
     std::int64_t total_steps_;

@@ -6,9 +6,9 @@
 #include <optional>
 #include <unordered_map>
 
-#include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "config/resolve.h"
 #include "elmo/labels.h"
@@ -104,9 +104,7 @@ Config with_run_training(const Config& options, const Checkpoint& checkpoint, st
 
 void check_ready(const std::string& run, const Config& config) {
     require_other_folder(run, config.out);
-    program_start_bytes();
     validate(config);
-    set_num_threads(static_cast<int>(config.threads));
 }
 
 // The run's state with other labels: its scores were those of the old ones.
@@ -137,13 +135,15 @@ void write_run(RunFolder& folder, const Checkpoint& from, const LabelTable& labe
 
 }  // namespace
 
-LabelChange add_labels(const std::string& run, const std::string& file, const Config& given) {
+LabelChange add_labels(const Context& given_context, const std::string& run, const std::string& file,
+                       const Config& given) {
     check_ready(run, given);
+    const Context context = given_context.with_threads(given.threads);
     if (file.empty() && given.data.empty())
         throw ConfigError("labels add: expected a file of new labels, or --data with texts that carry them");
     if (given.steps > 0 && given.data.empty())
         throw ConfigError("steps: new labels are trained on --data, found none");
-    RunFolder folder(given);
+    RunFolder folder(context, given);
     Checkpoint checkpoint(run, given.checkpoint);
     const auto known = checkpoint.label_names();
     if (known.empty())
@@ -151,11 +151,12 @@ LabelChange add_labels(const std::string& run, const std::string& file, const Co
             "{}: expected a run with label names, found one with numbers alone; labels cannot be added to it",
             run));
     const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
-    const Config config = with_run_training(given, checkpoint, cut_length(checkpoint.config().max_length, spec));
-    const auto tokenizer = load_tokenizer(checkpoint.folder());
+    const Config config =
+        with_run_training(given, checkpoint, cut_length(context, checkpoint.config().max_length, spec));
+    const auto tokenizer = load_tokenizer(context, checkpoint.folder());
     std::optional<Dataset> dataset;
     if (!config.data.empty()) {
-        dataset = Dataset::open(config, *tokenizer, nullptr, {SplitName::kTrain});
+        dataset = Dataset::open(context, config, *tokenizer, nullptr, {SplitName::kTrain});
         if (!dataset->has_label_names() || !dataset->train().present)
             throw DataError(
                 fmt::format("{}: expected training rows and label names, found none of them; new "
@@ -195,8 +196,8 @@ LabelChange add_labels(const std::string& run, const std::string& file, const Co
                     dataset->label_counts()[static_cast<std::size_t>(label)];
         }
     }
-    NewRows rows(checkpoint, *tokenizer, config, config.max_length, static_cast<std::int64_t>(labels.size()),
-                 data, config.steps > 0);
+    NewRows rows(context, checkpoint, *tokenizer, config, config.max_length,
+                 static_cast<std::int64_t>(labels.size()), data, config.steps > 0);
     rows.start({checkpoint.read_label_counts(), known}, texts, change);
     if (config.steps > 0) rows.train(change);
     std::vector<std::int64_t> kept(static_cast<std::size_t>(change.labels_before));
@@ -205,9 +206,11 @@ LabelChange add_labels(const std::string& run, const std::string& file, const Co
     return change;
 }
 
-LabelChange remove_labels(const std::string& run, const std::string& file, const Config& config) {
+LabelChange remove_labels(const Context& given_context, const std::string& run, const std::string& file,
+                          const Config& config) {
     check_ready(run, config);
-    RunFolder folder(config);
+    const Context context = given_context.with_threads(config.threads);
+    RunFolder folder(context, config);
     Checkpoint checkpoint(run, config.checkpoint);
     const auto names = checkpoint.label_names();
     const std::int64_t labels = checkpoint.state().labels;
@@ -219,7 +222,7 @@ LabelChange remove_labels(const std::string& run, const std::string& file, const
         table.counts.push_back(counts[static_cast<std::size_t>(label)]);
         if (!names.empty()) table.names.push_back(names[static_cast<std::size_t>(label)]);
     }
-    const auto backend = make_backend(config);
+    const auto backend = make_backend(context, config);
     write_run(folder, checkpoint, table, kept, *backend, View{}, View{}, "remove");
     LabelChange change;
     change.labels_before = labels;

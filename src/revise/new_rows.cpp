@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "batches/batcher.h"
 #include "elmo/error.h"
 #include "train/schedule.h"
@@ -23,7 +23,7 @@ EncoderSpec frozen_spec(const Checkpoint& checkpoint, const Config& config) {
     return spec;
 }
 
-RunShape shape_of(const Config& config, std::int64_t max_length, std::int64_t labels,
+RunShape shape_of(const Context& context, const Config& config, std::int64_t max_length, std::int64_t labels,
                   const NewLabelData& data, bool training) {
     RunShape shape;
     shape.labels = labels;
@@ -33,7 +33,7 @@ RunShape shape_of(const Config& config, std::int64_t max_length, std::int64_t la
     shape.training = training;
     if (data.split != nullptr) {
         const BatchPlan plan(*data.split, all_rows(data.split->rows()), config.batch_size, config.seed);
-        if (training) shape.positives = plan.limits(0, config.steps).positives;
+        if (training) shape.positives = plan.limits(context, 0, config.steps).positives;
         shape.table_bytes = 8 * data.split->rows();
     }
     return shape;
@@ -73,16 +73,18 @@ std::vector<std::int64_t> sample_labels(const std::vector<std::int64_t>& counts)
 
 }  // namespace
 
-NewRows::NewRows(const Checkpoint& checkpoint, const Tokenizer& tokenizer, const Config& config,
-                 std::int64_t max_length, std::int64_t labels, const NewLabelData& data, bool training)
-    : checkpoint_(checkpoint),
+NewRows::NewRows(const Context& context, const Checkpoint& checkpoint, const Tokenizer& tokenizer,
+                 const Config& config, std::int64_t max_length, std::int64_t labels, const NewLabelData& data,
+                 bool training)
+    : context_(context),
+      checkpoint_(checkpoint),
       tokenizer_(tokenizer),
       config_(config),
       max_length_(max_length),
       labels_(labels),
       data_(data),
-      session_(config, frozen_spec(checkpoint, config),
-               shape_of(config, max_length, labels, data, training)) {
+      session_(context, config, frozen_spec(checkpoint, config),
+               shape_of(context, config, max_length, labels, data, training)) {
     session_.allocate();
     session_.encoder().initialise(0);
     width_ = session_.head().width();
@@ -146,7 +148,7 @@ NewRows::Means NewRows::means_of(const std::vector<std::int64_t>& label_of, std:
     for (std::int64_t i = 0; i < std::min(num_rows, most); ++i)
         taken.push_back(rows[static_cast<std::size_t>(num_rows * i / std::min(num_rows, most))]);
     const BatchPlan plan(*data_.split, std::move(taken), config_.batch_size);
-    Progress progress("encoding texts", plan.num_rows(), "texts");
+    Progress progress(context_, "encoding texts", plan.num_rows(), "texts");
     BatchReader reader(plan, 0, plan.steps_per_epoch());
     std::vector<double> sums(means.vectors.size());
     std::int64_t done = 0;
@@ -217,7 +219,7 @@ void NewRows::start(const LabelTable& run_labels, std::span<const std::string_vi
     }
     change.slope = change.from_data > 0 ? by_data.slope : by_text.slope;
     if (!(change.slope > 0))
-        log_warning(
+        context_.warning(
             "the run's rows do not follow the names of their labels, so new rows start at the mean row: "
             "train "
             "them (--data, --steps)");
@@ -227,7 +229,7 @@ void NewRows::start(const LabelTable& run_labels, std::span<const std::string_vi
 void NewRows::train(LabelChange& change) {
     const BatchPlan plan(*data_.split, all_rows(data_.split->rows()), config_.batch_size, config_.seed);
     const Schedule schedule = make_schedule(config_, config_.steps);
-    Progress progress("training new labels", config_.steps, "steps");
+    Progress progress(context_, "training new labels", config_.steps, "steps");
     BatchReader reader(plan, 0, config_.steps);
     std::vector<Positive> positives;
     while (const Batch* batch = reader.next()) {

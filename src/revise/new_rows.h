@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "elmo/context.h"
 #include "elmo/labels.h"
 #include "engine/session.h"
 #include "run/checkpoint.h"
@@ -32,8 +33,9 @@ struct NewLabelData {
 class NewRows {
   public:
     // A head of texts.size() rows beside the checkpoint's encoder; `training` plans for train().
-    NewRows(const Checkpoint& checkpoint, const Tokenizer& tokenizer, const Config& config,
-            std::int64_t max_length, std::int64_t labels, const NewLabelData& data, bool training);
+    NewRows(const Context& context, const Checkpoint& checkpoint, const Tokenizer& tokenizer,
+            const Config& config, std::int64_t max_length, std::int64_t labels, const NewLabelData& data,
+            bool training);
 
     // Measures how rows follow vectors on a sample of the run's labels, then sets every new row: from data
     // where the label has rows there, else from its text.
@@ -63,6 +65,7 @@ class NewRows {
     Means means_of(const std::vector<std::int64_t>& label_of, std::int64_t count, std::int64_t most);
     std::vector<float> forward(std::span<const std::int32_t> tokens, std::span<const std::int32_t> offsets);
 
+    Context context_;
     const Checkpoint& checkpoint_;
     const Tokenizer& tokenizer_;
     const Config& config_;

@@ -7,15 +7,16 @@
 #include <algorithm>
 #include <chrono>
 
-#include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "config/resolve.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "engine/precision.h"
 #include "formats/json_lines.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
+#include "io/links.h"
 #include "revise/head_refiner.h"
 #include "revise/text_vectors.h"
 #include "run/run_data.h"
@@ -84,12 +85,12 @@ std::string identity_of(const Checkpoint& from, const RunState& data, const Conf
 // OUT/refine: what a refinement keeps until it is whole.
 class Work {
   public:
-    explicit Work(const Config& config) : out_(config.out), resume_(config.resume) {
+    Work(const Context& context, const Config& config) : out_(config.out), resume_(config.resume) {
         if (config.out.empty())
             throw ConfigError("out: expected a folder for the refined run, found none; give --out RUN");
         std::error_code error;
         if (!resume_) {
-            folder_.emplace(config);
+            folder_.emplace(context, config);
             return;
         }
         if (!fs::exists(path() / kRecipe, error))
@@ -97,6 +98,8 @@ class Work {
                                           fs::exists(out_ / "best", error)
                                               ? "holds a run and no unfinished refinement"
                                               : "holds no refinement"));
+        refuse_links(out_);
+        refuse_link(path() / kRecipe);
         Config was;
         load_recipe(was, path() / kRecipe);
         for (const OptionInfo& option : options())
@@ -123,10 +126,11 @@ class Work {
             throw DataError(fmt::format("{}: cannot be created: {}", path().string(), error.message()));
         write_file_atomically(path() / kRecipe, stored_recipe(config));
     }
-    void remove() {
+    void remove(const Context& context) {
         std::error_code error;
         fs::remove_all(path(), error);
-        if (error) log_warning(fmt::format("{}: cannot be removed: {}", path().string(), error.message()));
+        if (error)
+            context.warning(fmt::format("{}: cannot be removed: {}", path().string(), error.message()));
     }
 
   private:
@@ -159,15 +163,16 @@ RunState refined_state(const Checkpoint& from, const RunData& data) {
     return state;
 }
 
-void check_data(const Checkpoint& from, const RunState& data, const std::string& run, const Config& config) {
+void check_data(const Context& context, const Checkpoint& from, const RunState& data, const std::string& run,
+                const Config& config) {
     const RunState& was = from.state();
     if (was.labels != data.labels || was.names_hash != data.names_hash)
         throw DataError(fmt::format("{}: these are not the labels of the run in {}: expected {}, found {}{}",
                                     config.data, run, was.labels, data.labels,
                                     was.labels == data.labels ? " of other names" : ""));
     if (was.data_hash != data.data_hash)
-        log_warning(fmt::format("{}: other training texts or labels than the run in {} was trained on",
-                                config.data, run));
+        context.warning(fmt::format("{}: other training texts or labels than the run in {} was trained on",
+                                    config.data, run));
 }
 
 }  // namespace
@@ -177,12 +182,11 @@ Config refinement_defaults(const std::string& run, const std::string& checkpoint
     return defaults_of(from, checkpoint);
 }
 
-RefineResult refine(const std::string& run, const Config& asked, const std::atomic<bool>& stop) {
+RefineResult refine(const Context& given_context, const std::string& run, const Config& asked) {
     const auto start = std::chrono::steady_clock::now();
-    program_start_bytes();
     validate(asked);
     require_other_folder(run, asked.out);
-    set_num_threads(static_cast<int>(asked.threads));
+    const Context context = given_context.with_threads(asked.threads);
     const Checkpoint from(run, asked.checkpoint);
     const Config config = config_of(from, asked);
     const DType storage = refined_dtype(config.precision);
@@ -191,19 +195,19 @@ RefineResult refine(const std::string& run, const Config& asked, const std::atom
         throw ConfigError(
             fmt::format("precision: the run's head is {}; expected at least that to refine it in, found {}",
                         precision_of(stored), config.precision));
-    Work work(config);
+    Work work(context, config);
 
-    const RunData data(config, &from);
+    const RunData data(context, config, &from);
     const RunState state = refined_state(from, data);
-    check_data(from, state, run, config);
+    check_data(context, from, state, run, config);
     const EncoderSpec spec = read_encoder_spec(from.folder());
     BatchPlan texts(data.dataset().train(), all_rows(data.dataset().train().rows()), config.batch_size);
     texts.append(data.augmentation().rows());
     const HeadBatches batches(data);
     const std::int64_t mapped = data.dataset().mapped_bytes() + data.augmentation().mapped_bytes();
-    TextVectors encoding(config, spec, texts, mapped);
-    std::optional<HeadRefiner> refiner(std::in_place, config, *batches.plan, state.total_steps, storage,
-                                       state.labels, encoding.width(), mapped);
+    TextVectors encoding(context, config, spec, texts, mapped);
+    std::optional<HeadRefiner> refiner(std::in_place, context, config, *batches.plan, state.total_steps,
+                                       storage, state.labels, encoding.width(), mapped);
 
     RefineResult result;
     result.from_precision = precision_of(stored);
@@ -215,10 +219,10 @@ RefineResult refine(const std::string& run, const Config& asked, const std::atom
     result.encoding_plan = encoding.plan();
     result.head_plan = refiner->plan();
     result.vector_bytes = texts.num_rows() * encoding.width() * size_of(DType::kBf16);
-    log_info(fmt::format("first the vectors of {} texts: {} of memory planned, {} on the disk in {}",
-                         with_commas(result.texts), human_bytes(result.encoding_plan.total_bytes()),
-                         human_bytes(result.vector_bytes), work.path().string()));
-    log_info(fmt::format(
+    context.info(fmt::format("first the vectors of {} texts: {} of memory planned, {} on the disk in {}",
+                             with_commas(result.texts), human_bytes(result.encoding_plan.total_bytes()),
+                             human_bytes(result.vector_bytes), work.path().string()));
+    context.info(fmt::format(
         "then the head from {} to {}: {} labels, {} at a time (subsets: {}), {} steps each, {} of memory "
         "planned",
         result.from_precision, result.precision, with_commas(state.labels), with_commas(result.subset_labels),
@@ -243,12 +247,12 @@ RefineResult refine(const std::string& run, const Config& asked, const std::atom
          {"subset_labels", result.subset_labels},
          {"labels_done", result.labels_resumed},
          {"planned_bytes", std::max(result.encoding_plan.total_bytes(), result.head_plan.total_bytes())}});
-    result.interrupted = !encoding.write(vectors, stop);
+    result.interrupted = !encoding.write(vectors);
     result.measured_peak_bytes = encoding.taken_bytes();
     encoding.release();
     while (!result.interrupted && !rows.complete()) {
         HeadRefiner::Subset done;
-        result.interrupted = !refiner->refine_next(from.folder(), vectors, rows, stop, done);
+        result.interrupted = !refiner->refine_next(from.folder(), vectors, rows, done);
         if (result.interrupted) break;
         ++result.subsets;
         result.first_loss += done.first_loss;
@@ -263,8 +267,8 @@ RefineResult refine(const std::string& run, const Config& asked, const std::atom
     result.measured_peak_bytes = std::max(result.measured_peak_bytes, refiner->taken_bytes());
     refiner.reset();
     if (result.interrupted) {
-        log_info(fmt::format("stopped with {} of {} labels refined; --resume continues",
-                             with_commas(result.labels_done), with_commas(result.labels)));
+        context.info(fmt::format("stopped with {} of {} labels refined; --resume continues",
+                                 with_commas(result.labels_done), with_commas(result.labels)));
     } else {
         const LabelTable labels = data.labels();
         derive_checkpoint(
@@ -275,7 +279,7 @@ RefineResult refine(const std::string& run, const Config& asked, const std::atom
             },
             &config);
         log.write({{"event", "end"}, {"labels", result.labels}, {"last_loss", result.last_loss}});
-        work.remove();
+        work.remove(context);
     }
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;

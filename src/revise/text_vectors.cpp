@@ -2,17 +2,17 @@
 
 #include <algorithm>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "engine/session.h"
 
 namespace elmo {
 
-TextVectors::TextVectors(const Config& config, EncoderSpec spec, const BatchPlan& texts,
-                         std::int64_t mapped_bytes)
-    : config_(config), texts_(texts), backend_(make_backend(config)) {
+TextVectors::TextVectors(const Context& context, const Config& config, EncoderSpec spec,
+                         const BatchPlan& texts, std::int64_t mapped_bytes)
+    : context_(context), config_(config), texts_(texts), backend_(make_backend(context, config)) {
     spec.frozen = true;
     encoder_ = make_encoder(spec, *backend_);
-    const BatchLimits limits = texts.limits(0, texts.steps_per_epoch());
+    const BatchLimits limits = texts.limits(context, 0, texts.steps_per_epoch());
     workload_.batch = std::min(texts.batch_size(), texts.num_rows());
     workload_.tokens = std::max<std::int64_t>(limits.tokens, 1);
     workload_.longest = std::max<std::int64_t>(limits.longest_row, 1);
@@ -20,7 +20,7 @@ TextVectors::TextVectors(const Config& config, EncoderSpec spec, const BatchPlan
     encoder_->describe_workload(workload_);
     Arena dry;
     lay_out(dry);
-    plan_ = plan_of(dry, *backend_, mapped_bytes, 8 * texts.num_rows());
+    plan_ = plan_of(context_, dry, *backend_, mapped_bytes, 8 * texts.num_rows());
 }
 
 void TextVectors::lay_out(Arena& arena) {
@@ -31,7 +31,7 @@ void TextVectors::lay_out(Arena& arena) {
     encoder_->allocate_forward(arena, workload_);
 }
 
-bool TextVectors::write(RowStore& store, const std::atomic<bool>& stop, std::int64_t piece_bytes) {
+bool TextVectors::write(RowStore& store, std::int64_t piece_bytes) {
     if (store.complete()) return true;
     require_fits(plan_, config_.max_memory, *backend_);
     arena_ = std::make_unique<Arena>(backend_->allocate(plan_.arena_bytes));
@@ -42,11 +42,11 @@ bool TextVectors::write(RowStore& store, const std::atomic<bool>& stop, std::int
     const std::int64_t batch_bytes = texts_.batch_size() * store.row_bytes();
     const std::int64_t piece_batches = std::max<std::int64_t>(1, piece_bytes / batch_bytes);
     std::vector<std::byte> piece;
-    Progress progress("encoding texts", texts_.num_rows(), "texts");
+    Progress progress(context_, "encoding texts", texts_.num_rows(), "texts");
     std::int64_t in_piece = 0;
     BatchReader reader(texts_, store.rows_done() / texts_.batch_size(), texts_.steps_per_epoch());
     while (const Batch* batch = reader.next()) {
-        if (stop.load()) return false;
+        if (context_.stop_requested()) return false;
         const View x_BD = encoder_->forward({batch->tokens, batch->offsets}, false, 0, 0);
         assert(x_BD.dtype == store.dtype() && x_BD.cols == store.cols());
         const std::size_t old = piece.size();

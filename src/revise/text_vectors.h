@@ -7,6 +7,7 @@
 
 #include "batches/batcher.h"
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "engine/stage_memory.h"
 #include "formats/row_store.h"
 #include "model/encoder.h"
@@ -16,15 +17,15 @@ namespace elmo {
 class TextVectors {
   public:
     // `texts` are the rows in their order, unshuffled, in the batches that are encoded; it must live as long.
-    TextVectors(const Config& config, EncoderSpec spec, const BatchPlan& texts, std::int64_t mapped_bytes);
+    TextVectors(const Context& context, const Config& config, EncoderSpec spec, const BatchPlan& texts,
+                std::int64_t mapped_bytes);
 
     std::int64_t width() const { return encoder_->spec().width; }
     const MemoryReport& plan() const { return plan_; }
     std::int64_t taken_bytes() const { return backend_->taken_bytes(); }
     // Takes the memory and encodes what `store` does not have yet: BF16, row i the vector of text i. Pieces
-    // of about piece_bytes are kept as they are done. False when `stop` was set first.
-    bool write(RowStore& store, const std::atomic<bool>& stop,
-               std::int64_t piece_bytes = RowStore::kPieceBytes);
+    // of about piece_bytes are kept as they are done. False when the context asked to stop first.
+    bool write(RowStore& store, std::int64_t piece_bytes = RowStore::kPieceBytes);
 
     // Gives the memory back.
     void release() { arena_.reset(); }
@@ -32,6 +33,7 @@ class TextVectors {
   private:
     void lay_out(Arena& arena);
 
+    Context context_;
     const Config& config_;
     const BatchPlan& texts_;
     std::unique_ptr<Backend> backend_;

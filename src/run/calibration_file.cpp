@@ -5,11 +5,12 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "base/log.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
+#include "io/links.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -52,12 +53,14 @@ fs::path calibration_file(const fs::path& folder) {
 void write_calibration(const fs::path& folder, const Calibration& calibration) {
     nlohmann::ordered_json json = {{"method", kMethod}, {"manifest_xxh64", manifest_hash(folder)}};
     visit_calibration(calibration, [&](const char* key, const auto& value) { json[key] = value; });
+    refuse_link(calibration_file(folder));
     write_file_atomically(calibration_file(folder), json.dump(2) + "\n");
 }
 
-std::optional<Calibration> read_calibration(const fs::path& folder) {
+std::optional<Calibration> read_calibration(const Context& context, const fs::path& folder) {
     const fs::path file = calibration_file(folder);
     std::error_code error;
+    refuse_link(file);
     if (!fs::exists(file, error)) return std::nullopt;
     const nlohmann::json json = read_json(file);
     Calibration calibration;
@@ -82,8 +85,9 @@ std::optional<Calibration> read_calibration(const fs::path& folder) {
         throw DataError(fmt::format("{}: expected a > 0 and a finite b, found {} and {}; calibrate again",
                                     file.string(), calibration.a, calibration.b));
     if (manifest != manifest_hash(folder)) {
-        log_warning(fmt::format("{} was made for other weights than those in {}: not used; calibrate again",
-                                file.string(), folder.string()));
+        context.warning(
+            fmt::format("{} was made for other weights than those in {}: not used; calibrate again",
+                        file.string(), folder.string()));
         return std::nullopt;
     }
     return calibration;

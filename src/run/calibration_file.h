@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "elmo/context.h"
 #include "elmo/run.h"
 
 namespace elmo {
@@ -15,6 +16,7 @@ std::filesystem::path calibration_file(const std::filesystem::path& checkpoint_f
 void write_calibration(const std::filesystem::path& checkpoint_folder, const Calibration& calibration);
 
 // Nothing when there is none, or when it was made for other weights, which is said. DataError when damaged.
-std::optional<Calibration> read_calibration(const std::filesystem::path& checkpoint_folder);
+std::optional<Calibration> read_calibration(const Context& context,
+                                            const std::filesystem::path& checkpoint_folder);
 
 }  // namespace elmo

@@ -15,6 +15,7 @@
 #include "formats/safetensors_writer.h"
 #include "io/atomic_file.h"
 #include "io/atomic_folder.h"
+#include "io/links.h"
 #include "run/manifest.h"
 
 namespace elmo {
@@ -116,7 +117,9 @@ fs::path find_checkpoint(const fs::path& run, const std::string& which) {
                                     fs::exists(run, error) ? "a file" : "nothing"));
     if (fs::exists(run / "manifest.json", error)) return run;
     const fs::path folder = run / which;
+    refuse_link(folder);
     recover_folder(folder);
+    refuse_link(folder);  // what was put back
     if (fs::is_directory(folder, error)) return folder;
     for (const char* other : {"best", "last"})
         if (fs::is_directory(run / other, error))
@@ -137,9 +140,20 @@ std::string stored_recipe(Config config) {
 
 namespace {
 
+// What is replaced is deleted: it must be a checkpoint, here.
+void require_replaceable(const fs::path& target) {
+    refuse_link(target);
+    std::error_code error;
+    if (fs::is_directory(target, error) && !fs::is_empty(target, error) &&
+        !fs::exists(target / "manifest.json", error))
+        throw DataError(fmt::format("{}: expected a checkpoint to replace, found a folder of other files",
+                                    target.string()));
+}
+
 template <class WriteFiles>
 void replace_checkpoint(const fs::path& target, const WriteFiles& write) {
     try {
+        require_replaceable(target);
         AtomicFolder folder(target);
         write(folder.path());
         write_manifest(folder.path());

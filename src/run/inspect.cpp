@@ -19,7 +19,7 @@ void add(Facts& facts, const char* name, const T& value) {
                        nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
 }
 
-Facts inspect_run(const fs::path& run, const Config& config) {
+Facts inspect_run(const Context& context, const fs::path& run, const Config& config) {
     Checkpoint checkpoint(run, config.checkpoint);
     const RunState& state = checkpoint.state();
     const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
@@ -52,15 +52,15 @@ Facts inspect_run(const fs::path& run, const Config& config) {
     add(facts, "encoder_precision", std::string(name_of(spec.dtype)));
     add(facts, "resumable",
         checkpoint.config().freeze_encoder || fs::exists(last / "optimizer.safetensors", error));
-    add(facts, "calibrated", read_calibration(checkpoint.folder()).has_value());
+    add(facts, "calibrated", read_calibration(context, checkpoint.folder()).has_value());
     add(facts, "data", checkpoint.config().data);
     return facts;
 }
 
-Facts inspect_data(const std::string& path, Config config) {
+Facts inspect_data(const Context& context, const std::string& path, Config config) {
     config.data = path;
     DataSummary summary;
-    Dataset::open_labels(config, &summary);
+    Dataset::open_labels(context, config, &summary);
     Facts facts;
     add(facts, "kind", "data");
     add(facts, "format", summary.format);
@@ -80,11 +80,12 @@ Facts inspect_data(const std::string& path, Config config) {
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> inspect(const std::string& path, const Config& config) {
+std::vector<std::pair<std::string, std::string>> inspect(const Context& context, const std::string& path,
+                                                         const Config& config) {
     std::error_code error;
     for (const char* name : {"manifest.json", "best", "last"})
-        if (fs::exists(fs::path(path) / name, error)) return inspect_run(path, config);
-    return inspect_data(path, config);
+        if (fs::exists(fs::path(path) / name, error)) return inspect_run(context, path, config);
+    return inspect_data(context, path, config);
 }
 
 }  // namespace elmo

@@ -8,17 +8,16 @@
 
 namespace elmo {
 
-MemoryReport plan_memory(const Config& given) {
-    program_start_bytes();
+MemoryReport plan_memory(const Context& given_context, const Config& given) {
     validate(given);
-    const Config config = resolve_plan(given);
-    set_num_threads(static_cast<int>(config.threads));
+    const Context context = given_context.with_threads(given.threads);
+    const Config config = resolve_plan(context, given);
     if (!config.data.empty()) {
-        const RunData data(config, nullptr);
-        return Session(config, data.encoder_spec(), data.shape(kRankedInTraining)).plan();
+        const RunData data(context, config, nullptr);
+        return Session(context, config, data.encoder_spec(), data.shape(context, kRankedInTraining)).plan();
     }
     const EncoderSpec spec = spec_without_data(config);
-    return Session(config, spec, full_length_shape(config, spec)).plan();
+    return Session(context, config, spec, full_length_shape(context, config, spec)).plan();
 }
 
 }  // namespace elmo

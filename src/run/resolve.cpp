@@ -21,9 +21,9 @@ constexpr std::string_view kAutoReason = "auto: ";
 // P@1 3.4 with 1e-3, and to 48.3 with 2e-4.
 constexpr double kPretrainedLr = 2e-4, kFreshLr = 1e-3;
 
-Config with_precision(Config config) {
+Config with_precision(const Context& context, Config config) {
     if (config.precision == "auto") {
-        const PrecisionChoice choice = choose_precision(config);
+        const PrecisionChoice choice = choose_precision(context, config);
         choose_option(config, "precision", &Config::precision, choice.precision,
                       std::string(kAutoReason) + choice.why);
     }
@@ -36,14 +36,14 @@ Config with_precision(Config config) {
 
 }  // namespace
 
-PrecisionChoice choose_precision(const Config& config) {
+PrecisionChoice choose_precision(const Context& context, const Config& config) {
     if (config.precision != "auto") return {config.precision, ""};
     if (config.device == "cuda")
         return {kAuto8Bit, "8 bits a weight: half the memory of bf16 and about its quality"};
     if (config.max_memory.empty()) return {"bf16", "as no max_memory asks for less"};
     Config wide = config;
     wide.precision = "bf16";
-    const std::int64_t needs = plan_memory(wide).total_bytes(), has = parse_bytes(config.max_memory);
+    const std::int64_t needs = plan_memory(context, wide).total_bytes(), has = parse_bytes(config.max_memory);
     if (needs <= has) return {"bf16", "which fits in max_memory"};
     return {kAuto8Bit, fmt::format("as bf16 would need {}, more than max_memory of {}", human_bytes(needs),
                                    human_bytes(has))};
@@ -67,27 +67,31 @@ Config with_chosen_numbers(Config config) {
     return config;
 }
 
-Config resolve_training(const Config& config, const Checkpoint* checkpoint) {
+Config resolve_training(const Context& context, const Config& config, const Checkpoint* checkpoint) {
     // A continued run has its encoder in the checkpoint.
-    return with_precision(with_chosen_numbers(
-        checkpoint != nullptr ? with_stored_run(checkpoint->config(), config) : with_encoder_folder(config)));
+    const Config known =
+        checkpoint != nullptr ? with_stored_run(checkpoint->config(), config) : with_encoder_folder(config);
+    return with_precision(context, with_chosen_numbers(known));
 }
 
-Config resolve_training(const Config& config) {
-    if (!config.resume || config.out.empty()) return resolve_training(config, nullptr);
-    const RunFolder folder(config);
-    return resolve_training(config, folder.checkpoint());
+Config resolve_training(const Context& context, const Config& config) {
+    if (!config.resume || config.out.empty()) return resolve_training(context, config, nullptr);
+    const RunFolder folder(context, config);
+    return resolve_training(context, config, folder.checkpoint());
 }
 
-Config resolve_plan(const Config& config) {
-    return resolve_training(with_shape(config), nullptr);
+Config resolve_plan(const Context& context, const Config& config) {
+    return resolve_training(context, with_shape(config), nullptr);
 }
 
 Config resolve_for_run(const std::string& run, const Config& config) {
     for (const fs::path& folder :
          {fs::path(run), fs::path(run) / config.checkpoint, fs::path(run) / "best", fs::path(run) / "last"}) {
         std::error_code error;
-        if (!fs::is_regular_file(folder / "recipe.toml", error)) continue;  // a pipe would hang
+        // A pipe would hang; a link inside of a run may lead anywhere.
+        if ((folder != fs::path(run) && fs::is_symlink(folder, error)) ||
+            fs::symlink_status(folder / "recipe.toml", error).type() != fs::file_type::regular)
+            continue;
         try {
             return with_run_reading(config, read_run_recipe(folder / "recipe.toml"));
         } catch (const Error&) {

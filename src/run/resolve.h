@@ -9,7 +9,7 @@
 namespace elmo {
 
 // As resolve_training(), of a run that is continued from `checkpoint`; null for a new one.
-Config resolve_training(const Config& given, const Checkpoint* checkpoint);
+Config resolve_training(const Context& context, const Config& given, const Checkpoint* checkpoint);
 
 // Chooses every number that is `auto`, by the encoder that the run starts from. What is to follow from the data as
 // well belongs here too, with the data's summary as one more argument, and is then called where the data is open.
@@ -21,7 +21,7 @@ struct PrecisionChoice {
 };
 // What precision `auto` stands for: 8 bits on a GPU; on a CPU bf16, or 8 bits where that does not fit in
 // max_memory. Any other precision is itself.
-PrecisionChoice choose_precision(const Config& config);
+PrecisionChoice choose_precision(const Context& context, const Config& config);
 // What the log says of a precision that was chosen; "" where it was given.
 std::string precision_note(const Config& config);
 

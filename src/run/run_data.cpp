@@ -6,9 +6,9 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/log.h"
 #include "base/text_util.h"
 #include "data/tokenizer_files.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
 
@@ -29,20 +29,22 @@ std::int64_t steps_of(const Config& config, std::int64_t steps_per_epoch) {
 
 }  // namespace
 
-RunData::RunData(Config config, const Checkpoint* checkpoint) : config_(std::move(config)) {
+RunData::RunData(const Context& context, Config config, const Checkpoint* checkpoint)
+    : config_(std::move(config)) {
     if (config_.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
     Config for_spec = config_;
     if (checkpoint != nullptr) {
-        tokenizer_ = load_tokenizer(checkpoint->folder());
+        tokenizer_ = load_tokenizer(context, checkpoint->folder());
         if (config_.encoder != "bag") for_spec.encoder = checkpoint->folder().string();
     } else {
-        tokenizer_ = open_tokenizer(config_);
+        tokenizer_ = open_tokenizer(context, config_);
     }
     spec_ = make_encoder_spec(encoder_options(for_spec), tokenizer_->vocab_size());
-    max_length_ = cut_length(config_.max_length, spec_);
+    max_length_ = cut_length(context, config_.max_length, spec_);
     Config for_data = config_;
     for_data.max_length = max_length_;
-    dataset_ = Dataset::open(for_data, *tokenizer_, &summary_, {SplitName::kTrain, SplitName::kValidation});
+    dataset_ =
+        Dataset::open(context, for_data, *tokenizer_, &summary_, {SplitName::kTrain, SplitName::kValidation});
 
     const Split& train = dataset_->train();
     if (!train.present || train.rows() == 0)
@@ -60,18 +62,18 @@ RunData::RunData(Config config, const Checkpoint* checkpoint) : config_(std::mov
         validation_.emplace(train, std::move(rows.validation), config_.batch_size);
     }
     train_.emplace(train, std::move(rows.train), config_.batch_size, config_.seed);
-    augmentation_ = Augmentation::open(for_data, *dataset_, *tokenizer_);
+    augmentation_ = Augmentation::open(context, for_data, *dataset_, *tokenizer_);
     train_->append(augmentation_.rows());
     total_steps_ = steps_of(config_, train_->steps_per_epoch());
 }
 
-RunShape RunData::shape(std::int64_t largest_k) const {
-    BatchLimits limits = train_->limits(0, total_steps_);
+RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
+    BatchLimits limits = train_->limits(context, 0, total_steps_);
     RunShape shape;
     shape.labels = dataset_->num_labels();
     shape.batch = std::min(config_.batch_size, train_->num_rows());
     if (validation_) {
-        const BatchLimits other = validation_->limits(0, validation_->steps_per_epoch());
+        const BatchLimits other = validation_->limits(context, 0, validation_->steps_per_epoch());
         limits.tokens = std::max(limits.tokens, other.tokens);
         limits.longest_row = std::max(limits.longest_row, other.longest_row);
         shape.batch = std::max(shape.batch, std::min(config_.batch_size, validation_->num_rows()));

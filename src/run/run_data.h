@@ -10,6 +10,7 @@
 #include "data/augment.h"
 #include "data/dataset.h"
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "engine/session.h"
 #include "model/encoder_spec.h"
 #include "run/checkpoint.h"
@@ -25,7 +26,7 @@ std::string names_hash(const std::vector<std::string_view>& names);
 // it.
 class RunData {
   public:
-    RunData(Config config, const Checkpoint* checkpoint);
+    RunData(const Context& context, Config config, const Checkpoint* checkpoint);
 
     const Config& config() const { return config_; }
     std::int64_t max_length() const { return max_length_; }  // as cut
@@ -43,7 +44,7 @@ class RunData {
 
     std::int64_t total_steps() const { return total_steps_; }
     // Room for every batch of the run and of its validations, with that many labels ranked.
-    RunShape shape(std::int64_t largest_k) const;
+    RunShape shape(const Context& context, std::int64_t largest_k) const;
     // Fills the facts by which a run knows its data again.
     void describe(RunState& state) const;
     LabelTable labels() const;

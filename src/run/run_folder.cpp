@@ -6,10 +6,11 @@
 #include <array>
 #include <string_view>
 
-#include "base/log.h"
 #include "base/text_util.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "io/atomic_folder.h"
+#include "io/links.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -36,6 +37,21 @@ std::string foreign_entry(const fs::path& folder) {
     return "";
 }
 
+[[noreturn]] void refuse_full(const fs::path& folder) {
+    throw ConfigError(
+        fmt::format("out: {} is not empty; give --overwrite to replace it, another folder, or --resume to "
+                    "continue it (train, refine)",
+                    folder.string()));
+}
+
+// Not whether anything is there: a cache that lies in the folder is made before the run is.
+bool holds_a_run(const fs::path& folder) {
+    return std::any_of(kOwn.begin(), kOwn.end(), [&](std::string_view name) {
+        std::error_code error;
+        return fs::exists(fs::symlink_status(folder / name, error));
+    });
+}
+
 // Whether training will not write it again: the last step's, or made of another run ('elmo labels' leaves no
 // best step), where a run that died after its first validation has that step.
 bool is_finished(const fs::path& checkpoint) {
@@ -45,6 +61,10 @@ bool is_finished(const fs::path& checkpoint) {
 
 }  // namespace
 
+void refuse_links(const fs::path& run) {
+    for (const std::string_view name : kOwn) refuse_link(run / name);
+}
+
 void require_other_folder(const std::string& run, const std::string& out) {
     std::error_code error;
     for (const fs::path& read : {fs::path(run), fs::path(run) / ".."})
@@ -52,7 +72,8 @@ void require_other_folder(const std::string& run, const std::string& out) {
             throw ConfigError(fmt::format("out: {} is the run that is changed; give another folder", out));
 }
 
-RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(config.overwrite) {
+RunFolder::RunFolder(const Context& context, const Config& config)
+    : path_(config.out), overwrite_(config.overwrite) {
     if (config.out.empty())
         throw ConfigError("out: expected a folder for the run, found none; give --out RUN");
     std::error_code error;
@@ -66,7 +87,9 @@ RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(confi
         throw ConfigError(fmt::format("out: expected a folder, found the file {}", path_.string()));
     if (config.resume) {
         lock_.emplace(path_);  // before anything is read that its writer may replace
+        refuse_links(path_);
         recover_folder(last());
+        refuse_link(last());  // what was put back
         if (fs::exists(path_ / kRefineWork, error))
             throw ConfigError(fmt::format(
                 "resume: {} holds an unfinished refinement; 'elmo refine RUN --out {} --resume' continues it",
@@ -79,15 +102,12 @@ RunFolder::RunFolder(const Config& config) : path_(config.out), overwrite_(confi
                             "'elmo refine' and 'elmo labels' leave it; train a new run, or refine this one",
                             path_.string()));
         else
-            log_info(fmt::format("{} has no checkpoint yet: starting from the beginning", path_.string()));
+            context.info(
+                fmt::format("{} has no checkpoint yet: starting from the beginning", path_.string()));
         return;
     }
     if (fs::is_empty(path_, error)) return;
-    if (!overwrite_)
-        throw ConfigError(fmt::format(
-            "out: {} is not empty; give --overwrite to replace it, another folder, or --resume to "
-            "continue it (train, refine)",
-            path_.string()));
+    if (!overwrite_) refuse_full(path_);
     if (const std::string name = foreign_entry(path_); !name.empty())
         throw ConfigError(
             fmt::format("overwrite: {} holds '{}', which is not part of a run; give another folder",
@@ -98,7 +118,10 @@ void RunFolder::prepare() {
     std::error_code error;
     fs::create_directories(path_, error);
     if (error) throw DataError(fmt::format("{}: cannot be created: {}", path_.string(), error.message()));
+    const bool resumes = lock_.has_value();
     if (!lock_) lock_.emplace(path_);
+    // Another run may have been written here since the folder was looked at: an import lies between.
+    if (!overwrite_ && !resumes && holds_a_run(path_)) refuse_full(path_);
     if (!overwrite_) return;
     for (const std::string_view name : kOwn) {
         fs::remove_all(path_ / name, error);

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "elmo/config.h"
+#include "elmo/context.h"
 #include "io/folder_lock.h"
 #include "run/checkpoint.h"
 
@@ -14,6 +15,9 @@ namespace elmo {
 
 // The part of a run's folder in which elmo refine keeps its work until it is whole.
 inline constexpr const char* kRefineWork = "refine";
+
+// DataError when an entry of the run's folder is a symbolic link: what is written there would go elsewhere.
+void refuse_links(const std::filesystem::path& run);
 
 // ConfigError when `out` is the run that is read, or the run of the checkpoint that is: overwriting removes
 // what is there first.
@@ -24,7 +28,7 @@ class RunFolder {
     // Looks at config.out; with resume, locks it and puts back a checkpoint whose exchange was interrupted.
     // ConfigError when it holds something and neither resume nor overwrite is set, when overwrite would
     // delete what is not a run, or when the run to be continued is being written.
-    explicit RunFolder(const Config& config);
+    RunFolder(const Context& context, const Config& config);
 
     const std::filesystem::path& path() const { return path_; }
     std::filesystem::path best() const { return path_ / "best"; }
@@ -32,8 +36,8 @@ class RunFolder {
     // The checkpoint to continue from; null for a new run (also when the run stopped before it saved one).
     const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
 
-    // Creates the folder and locks it for as long as this lives (ConfigError when another writes it); with
-    // overwrite, removes the files of the run that was there.
+    // Creates the folder and locks it for as long as this lives (ConfigError when another writes it, or has
+    // written it since it was looked at); with overwrite, removes the files of the run that was there.
     void prepare();
 
   private:

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/parallel.h"
+#include "elmo/context.h"
 #include "sources/record_reader.h"
 
 namespace elmo {
@@ -23,8 +24,9 @@ class BlockPipeline {
   public:
     using Parse = std::function<void(const RecordBlock&, Result&)>;
 
-    BlockPipeline(RecordReader& reader, Parse parse) : reader_(reader), parse_(std::move(parse)) {
-        for (Group& group : groups_) group.slots.resize(std::max(1, 2 * num_threads()));
+    BlockPipeline(const Context& context, RecordReader& reader, Parse parse)
+        : context_(context), reader_(reader), parse_(std::move(parse)) {
+        for (Group& group : groups_) group.slots.resize(std::max(1, 2 * context.num_threads()));
     }
     ~BlockPipeline() {
         if (reading_.valid()) reading_.wait();
@@ -90,7 +92,7 @@ class BlockPipeline {
         Group& group = groups_[current_];
         ended_ = group.error != nullptr || group.filled < static_cast<std::int64_t>(group.slots.size());
         if (!ended_) reading_ = std::async(std::launch::async, [this] { read(groups_[1 - current_]); });
-        parallel_for(group.filled, [&](std::int64_t i) {
+        context_.threads().parallel_for(group.filled, [&](std::int64_t i) {
             group.slots[i].error = nullptr;
             try {
                 parse_(group.slots[i].block, group.slots[i].result);
@@ -100,6 +102,7 @@ class BlockPipeline {
         });
     }
 
+    Context context_;
     RecordReader& reader_;
     Parse parse_;
     Group groups_[2];
@@ -111,8 +114,8 @@ class BlockPipeline {
 
 // take(result), or take(result, bytes of the file read), on this thread for every block, in file order.
 template <class Result, class Parse, class Take>
-void for_each_block(RecordReader& reader, const Parse& parse, const Take& take) {
-    BlockPipeline<Result> pipeline(reader, parse);
+void for_each_block(const Context& context, RecordReader& reader, const Parse& parse, const Take& take) {
+    BlockPipeline<Result> pipeline(context, reader, parse);
     while (Result* result = pipeline.next()) {
         if constexpr (std::is_invocable_v<Take, Result&, std::int64_t>)
             take(*result, pipeline.bytes_read());

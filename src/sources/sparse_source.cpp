@@ -88,7 +88,7 @@ std::unique_ptr<RecordReader> open_sparse_rows(const std::filesystem::path& file
     return std::make_unique<RecordReader>(file, Framing::kLines);
 }
 
-SparseFileShape read_sparse_shape(const std::filesystem::path& file) {
+SparseFileShape read_sparse_shape(const Context& context, const std::filesystem::path& file) {
     {
         RecordReader reader(file, Framing::kLines);
         const auto first = reader.next();
@@ -103,7 +103,7 @@ SparseFileShape read_sparse_shape(const std::filesystem::path& file) {
     SparseFileShape shape;
     RecordReader reader(file, Framing::kLines);
     for_each_block<Most>(
-        reader,
+        context, reader,
         [&](const RecordBlock& records, Most& most) {
             most = {};
             SparseFileShape any;
@@ -130,12 +130,12 @@ SparseFileShape read_sparse_shape(const std::filesystem::path& file) {
     return shape;
 }
 
-SparseFileShape join_sparse_shapes(const std::vector<std::filesystem::path>& files) {
+SparseFileShape join_sparse_shapes(const Context& context, const std::vector<std::filesystem::path>& files) {
     SparseFileShape all;
     std::string first;
     for (const auto& file : files) {
         if (file.empty()) continue;
-        const SparseFileShape shape = read_sparse_shape(file);
+        const SparseFileShape shape = read_sparse_shape(context, file);
         if (all.has_header && shape.has_header &&
             (all.features != shape.features || all.labels != shape.labels))
             throw DataError(

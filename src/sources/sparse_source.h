@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "elmo/context.h"
 #include "sources/row_source.h"
 #include "sources/sparse_matrix.h"
 
@@ -22,9 +23,9 @@ struct SparseFileShape {
     std::int64_t features = 0, labels = 0;
 };
 // From the header, or by reading the whole file. DataError for a malformed file.
-SparseFileShape read_sparse_shape(const std::filesystem::path& file);
+SparseFileShape read_sparse_shape(const Context& context, const std::filesystem::path& file);
 // Sizes that hold for all of the files; DataError when their headers disagree.
-SparseFileShape join_sparse_shapes(const std::vector<std::filesystem::path>& files);
+SparseFileShape join_sparse_shapes(const Context& context, const std::vector<std::filesystem::path>& files);
 
 // Both parts of a row, under the rules; nullptr leaves a part out.
 void parse_sparse_record(const Record& record, const SparseFileShape& shape, const SparseRules& rules,

@@ -9,8 +9,8 @@
 #include <cmath>
 #include <limits>
 
-#include "base/log.h"
 #include "base/text_util.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/evaluation.h"
 #include "elmo/messages.h"
@@ -105,7 +105,8 @@ CellResult read_cell(const fs::path& path, const std::string& recipe) {
 }
 
 // Trains and scores one cell, or takes what is there.
-CellResult run_cell(const StudyRequest& request, const Format& format, std::int64_t seed) {
+CellResult run_cell(const Context& context, const StudyRequest& request, const Format& format,
+                    std::int64_t seed) {
     const fs::path out = request.config.out;
     Config config = cell_config(request, format, seed);
     std::string name = fmt::format("{}-seed{}", format.name(), seed);
@@ -118,16 +119,15 @@ CellResult run_cell(const StudyRequest& request, const Format& format, std::int6
     fs::create_directories(out / "runs");
     config.out = run.string();
     config.resume = fs::exists(run);
-    log_info(fmt::format("{}, seed {}", format.name(), seed));
-    const std::atomic<bool> never{false};
-    const TrainResult trained = train(config, never);
+    context.info(fmt::format("{}, seed {}", format.name(), seed));
+    const TrainResult trained = train(context, config);
     Config scoring = config;
     scoring.resume = false;
     scoring.out.clear();
     scoring.save_scores = "none";
     scoring.bootstrap = 0;
     scoring.k = "1,3,5";
-    const Evaluation scores = evaluate(run.string(), scoring);
+    const Evaluation scores = evaluate(context, run.string(), scoring);
     CellResult result;
     for (int i = 0; i < 3; ++i) result.scores[i] = scores.get(kScores[i]);
     result.seconds = trained.train_seconds;
@@ -163,7 +163,7 @@ double deviation(const std::vector<CellResult>& cells, int score) {
 
 }  // namespace
 
-Study bits_study(const StudyRequest& request) {
+Study bits_study(const Context& context, const StudyRequest& request) {
     if (request.config.data.empty()) throw ConfigError("study bits: expected a data set, found none");
     if (request.config.overwrite)
         for (const char* part : {"cells", "runs"}) fs::remove_all(fs::path(request.config.out) / part);
@@ -207,7 +207,7 @@ Study bits_study(const StudyRequest& request) {
     for (const Format& format : formats) {
         std::vector<CellResult>& found = results[format.name()];
         for (const std::int64_t seed : seeds) {
-            found.push_back(run_cell(request, format, seed));
+            found.push_back(run_cell(context, request, format, seed));
             const CellResult& cell = found.back();
             cells.rows.push_back({format.name(), seed, cell.scores[0], cell.scores[1], cell.scores[2],
                                   cell.saturations, cell.seconds});

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "base/log.h"
 #include "elmo/bench.h"
+#include "elmo/context.h"
 #include "elmo/messages.h"
 #include "study/engines.h"
 
@@ -15,7 +15,7 @@ constexpr double kGiB = 1 << 30;
 
 }  // namespace
 
-Study chunks_study(const StudyRequest& request) {
+Study chunks_study(const Context& context, const StudyRequest& request) {
     Study study;
     study.name = request.name;
     study.title = "Step time and memory against the number of chunks";
@@ -44,9 +44,9 @@ Study chunks_study(const StudyRequest& request) {
     for (const std::int64_t chunks : values_or(request, {1, 2, 4, 8, 16, 32})) {
         Config config = request.config;
         config.chunks = chunks;
-        log_info(fmt::format("{} {}", chunks, chunks == 1 ? "chunk" : "chunks"));
+        context.info(fmt::format("{} {}", chunks, chunks == 1 ? "chunk" : "chunks"));
         reset_peak_resident();
-        const BenchResult result = bench("step", config);
+        const BenchResult result = bench(context, "step", config);
         device = result.device;
         const auto x = static_cast<double>(chunks);
         const double planned = static_cast<double>(result.memory.total_bytes()) / kGiB;

@@ -2,15 +2,16 @@
 // It may keep its own files (runs of its cells) in request.config.out, and returns what is to be shown.
 #pragma once
 
+#include "elmo/context.h"
 #include "elmo/study.h"
 #include "page/study.h"
 
 namespace elmo {
 
-Study memory_study(const StudyRequest& request);
-Study chunks_study(const StudyRequest& request);
-Study histogram_study(const StudyRequest& request);
-Study bits_study(const StudyRequest& request);
+Study memory_study(const Context& context, const StudyRequest& request);
+Study chunks_study(const Context& context, const StudyRequest& request);
+Study histogram_study(const Context& context, const StudyRequest& request);
+Study bits_study(const Context& context, const StudyRequest& request);
 
 // The setting of this name, or "".
 std::string setting(const StudyRequest& request, const std::string& name);

@@ -72,11 +72,12 @@ BarChart chart_of(std::size_t kind, const std::map<std::int64_t, HeadProbe::Hist
 
 }  // namespace
 
-Study histogram_study(const StudyRequest& request) {
+Study histogram_study(const Context& given_context, const StudyRequest& request) {
     Config config = request.config;
     if (config.data.empty()) throw ConfigError("data: expected a data set to train on, found none");
     config.resume = false;
-    config = resolve_training(config);
+    const Context context = given_context.with_threads(config.threads);
+    config = resolve_training(context, config);
     if (const HeadFormat format = head_format(config.precision); format.dtype == DType::kU8)
         throw ConfigError(
             fmt::format("precision: expected one whose weights are read without their row, found {}; "
@@ -94,11 +95,8 @@ Study histogram_study(const StudyRequest& request) {
     config.out = request.config.out + "/run";
     config.overwrite = std::filesystem::exists(config.out);
     config.resume = false;
-    program_start_bytes();
-    set_num_threads(static_cast<int>(config.threads));
-    RunFolder folder(config);
-    const std::atomic<bool> stop{false};
-    Trainer trainer(folder, config, stop);
+    RunFolder folder(context, config);
+    Trainer trainer(context, folder, config);
     const std::vector<std::int64_t> steps = chosen_steps(request, trainer.total_steps());
     HeadProbe probe({steps.begin(), steps.end()});
     trainer.set_probe(probe);

@@ -5,10 +5,11 @@
 
 #include <algorithm>
 
-#include "base/log.h"
 #include "elmo/bench.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
+#include "elmo/plan.h"
 #include "elmo/resolve.h"
 #include "study/engines.h"
 
@@ -116,22 +117,22 @@ Config with_mode(const Config& asked, const Mode& mode, std::int64_t labels) {
 }
 
 // What a step took, in bytes; -1 where it cannot be run here, with a word in the log.
-std::int64_t measured_bytes(Config config, const std::string& name) {
+std::int64_t measured_bytes(const Context& context, Config config, const std::string& name) {
     config.steps = 1;
     reset_peak_resident();
     try {
-        log_info(fmt::format("running a step: {}", name));
-        return bench("step", config).measured_peak_bytes;
+        context.info(fmt::format("running a step: {}", name));
+        return bench(context, "step", config).measured_peak_bytes;
     } catch (const OutOfMemory&) {
-        log_info(fmt::format("{}: does not fit this machine, planned only", name));
+        context.info(fmt::format("{}: does not fit this machine, planned only", name));
     } catch (const ConfigError& error) {
-        log_info(fmt::format("{}: planned only: {}", name, error.what()));
+        context.info(fmt::format("{}: planned only: {}", name, error.what()));
     }
     return -1;
 }
 
 // The peak against the number of labels, in each mode.
-void add_peaks(const StudyRequest& request, Study& study) {
+void add_peaks(const Context& context, const StudyRequest& request, Study& study) {
     const bool measure = setting(request, "measure") == "true";
     Table table{"peaks",
                 "Peak memory of a step against the number of labels. Empty: planned only.",
@@ -153,9 +154,9 @@ void add_peaks(const StudyRequest& request, Study& study) {
         chart.series.push_back({mode.name, {}, false});
         for (const std::int64_t labels : counts) {
             const Config config = with_mode(request.config, mode, labels);
-            const std::int64_t planned = plan_memory(config).total_bytes();
+            const std::int64_t planned = plan_memory(context, config).total_bytes();
             const std::string name = fmt::format("{}, {} labels", mode.name, with_commas(labels));
-            const std::int64_t taken = measure ? measured_bytes(config, name) : -1;
+            const std::int64_t taken = measure ? measured_bytes(context, config, name) : -1;
             table.rows.push_back({labels, std::string(mode.name), gib(planned), Cell{},
                                   static_cast<double>(planned) / static_cast<double>(labels)});
             if (taken >= 0) table.rows.back()[3] = gib(taken);
@@ -172,12 +173,12 @@ void add_peaks(const StudyRequest& request, Study& study) {
 
 }  // namespace
 
-Study memory_study(const StudyRequest& given) {
+Study memory_study(const Context& context, const StudyRequest& given) {
     StudyRequest request = given;
     Config& config = request.config;
     if (config.data.empty() && config.labels == 0 && config.shape.empty()) config.shape = "amazon-3m";
-    config = resolve_training(config);
-    const MemoryReport plan = plan_memory(config);
+    config = resolve_training(context, config);
+    const MemoryReport plan = plan_memory(context, config);
     const Timeline timeline = timeline_of(plan);
     Study study;
     study.name = request.name;
@@ -197,12 +198,12 @@ Study memory_study(const StudyRequest& given) {
         other.precision = "renee";
         other.chunks = 0;
         other.max_memory.clear();
-        const Timeline baseline = timeline_of(plan_memory(other));
+        const Timeline baseline = timeline_of(plan_memory(context, other));
         study.charts.push_back(chart_of(baseline, "renee"));
         study.tables.push_back(table_of(baseline, "timeline_renee", "renee"));
     }
     request.config.max_memory.clear();  // the peaks are what each mode would like
-    add_peaks(request, study);
+    add_peaks(context, request, study);
     return study;
 }
 

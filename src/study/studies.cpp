@@ -9,6 +9,7 @@
 #include "elmo/error.h"
 #include "io/folder_lock.h"
 #include "study/engines.h"
+#include "study/study_files.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -17,7 +18,7 @@ namespace {
 struct Entry {
     const char* name;
     const char* summary;
-    Study (*run)(const StudyRequest&);
+    Study (*run)(const Context&, const StudyRequest&);
 };
 
 constexpr Entry kStudies[] = {
@@ -74,7 +75,7 @@ void reset_peak_resident() {
     std::ofstream("/proc/self/clear_refs") << "5";
 }
 
-StudyFiles run_study(const StudyRequest& request) {
+StudyFiles run_study(const Context& context, const StudyRequest& request) {
     std::vector<std::string> names;
     for (const Entry& entry : kStudies) {
         names.push_back(entry.name);
@@ -92,7 +93,7 @@ StudyFiles run_study(const StudyRequest& request) {
                             folder.string()));
         fs::create_directories(folder);
         const FolderLock lock(folder);
-        return write_study(entry.run(request), provenance_now(request.command), folder);
+        return write_study(entry.run(context, request), provenance_now(request.command), folder);
     }
     throw ConfigError(fmt::format("study: expected {}, found '{}'{}", fmt::join(names, ", "),
                                   quoted(request.name), did_you_mean(request.name, names)));

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <system_error>
 
-#include "base/log.h"
 #include "base/text_util.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "text/json_node.h"
 #include "text/spec.h"
@@ -96,12 +96,12 @@ std::string read_utf8_file(const fs::path& path) {
     return content;
 }
 
-std::unique_ptr<Tokenizer> load_wordpiece(const fs::path& vocab_file) {
+std::unique_ptr<Tokenizer> load_wordpiece(const Context& context, const fs::path& vocab_file) {
     const fs::path config_file = vocab_file.parent_path() / "tokenizer_config.json";
     const Json config = read_config(config_file);
     const JsonNode options{config, config_file.string()};
     if (!is_file(config_file))
-        log_warning(
+        context.warning(
             fmt::format("{} has no tokenizer_config.json beside it; assuming lower case, as BERT uncased",
                         vocab_file.string()));
     TokenizerSpec spec;
@@ -173,7 +173,7 @@ std::unique_ptr<Tokenizer> load_bpe(const fs::path& vocab_file) {
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& folder_or_file) {
+std::unique_ptr<Tokenizer> load_tokenizer(const Context& context, const fs::path& folder_or_file) {
     std::error_code ignored;
     fs::path file = folder_or_file;
     if (fs::is_directory(folder_or_file, ignored)) {
@@ -190,7 +190,7 @@ std::unique_ptr<Tokenizer> load_tokenizer(const fs::path& folder_or_file) {
         throw DataError(
             fmt::format("{}: expected a tokenizer folder or file, found nothing", folder_or_file.string()));
     }
-    if (file.extension() == ".txt") return load_wordpiece(file);
+    if (file.extension() == ".txt") return load_wordpiece(context, file);
     if (file.filename() == "vocab.json") return load_bpe(file);
     return parse_tokenizer_json(read_file(file), file.string());
 }

@@ -10,6 +10,8 @@
 #include <string_view>
 #include <vector>
 
+#include "elmo/context.h"
+
 namespace elmo {
 
 struct TokenizerSpec;
@@ -47,7 +49,8 @@ class Tokenizer {
 
 // From a folder (tokenizer.json, else vocab.txt or vocab.json + merges.txt with tokenizer_config.json) or
 // from one of these files. DataError names the file and what was expected.
-std::unique_ptr<Tokenizer> load_tokenizer(const std::filesystem::path& folder_or_file);
+std::unique_ptr<Tokenizer> load_tokenizer(const Context& context,
+                                          const std::filesystem::path& folder_or_file);
 
 // From the content of a tokenizer.json; `where` names it in errors. Its truncation and padding are ignored.
 std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view json, const std::string& where);

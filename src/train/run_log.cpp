@@ -6,10 +6,11 @@
 
 namespace elmo {
 
-RunLog::RunLog(const std::filesystem::path& run, std::int64_t first_step, std::int64_t total_steps)
+RunLog::RunLog(const Context& context, const std::filesystem::path& run, std::int64_t first_step,
+               std::int64_t total_steps)
     : lines_(run / "log.jsonl"),
       board_(run / "tensorboard", first_step > 0 ? first_step + 1 : 0),
-      progress_("training", total_steps, "steps") {
+      progress_(context, "training", total_steps, "steps") {
     progress_.begin_at(first_step);
 }
 

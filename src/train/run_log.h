@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-#include "base/log.h"
+#include "base/progress.h"
 #include "elmo/evaluation.h"
 #include "formats/json_lines.h"
 #include "formats/tensorboard.h"
@@ -34,7 +34,8 @@ struct StepLog {
 class RunLog {
   public:
     // Continues what is in `run`; `first_step` is the number of steps already done.
-    RunLog(const std::filesystem::path& run, std::int64_t first_step, std::int64_t total_steps);
+    RunLog(const Context& context, const std::filesystem::path& run, std::int64_t first_step,
+           std::int64_t total_steps);
 
     // One JSON line of kind "start", "resume", "validation", "checkpoint", "end"... with what belongs to it.
     void event(const std::string& kind, std::int64_t step, nlohmann::ordered_json fields);

@@ -6,9 +6,9 @@
 #include <chrono>
 #include <cmath>
 
-#include "base/log.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "elmo/context.h"
 #include "elmo/error.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
@@ -38,14 +38,14 @@ nlohmann::ordered_json reasons_json(const Config& config) {
 
 }  // namespace
 
-Trainer::Trainer(RunFolder& folder, const Config& config, const std::atomic<bool>& stop)
-    : folder_(folder),
-      stop_(stop),
-      data_(config, folder.checkpoint()),
+Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config)
+    : context_(context),
+      folder_(folder),
+      data_(context, config, folder.checkpoint()),
       config_(data_.config()),
       labels_(data_.labels()),
       schedule_(make_schedule(config_, data_.total_steps())),
-      session_(config_, data_.encoder_spec(), data_.shape(kRankedInTraining)),
+      session_(context, config_, data_.encoder_spec(), data_.shape(context, kRankedInTraining)),
       meter_(session_) {
     data_.describe(state_);
     session_.allocate();
@@ -192,7 +192,7 @@ void Trainer::validate_and_save() {
     if (data_.has_validation()) {
         Scorer scorer(config_, kValidationKs, state_.labels, labels_.counts, state_.train_rows);
         const Split& split = data_.validation_split();
-        rank_rows(session_, data_.validation(), split, scorer.largest_k(), "validating",
+        rank_rows(context_, session_, data_.validation(), split, scorer.largest_k(), "validating",
                   [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
                       scorer.add(ranked, split.labels.row(row));
                   });
@@ -200,7 +200,7 @@ void Trainer::validate_and_save() {
         const double score = scores.get(config_.select);
         log_->validation(state_.step, epoch(), scores);
         const bool better = score >= state_.best_score;  // equal: the one that has learnt longer
-        log_info(
+        context_.info(
             fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {} validation texts{}",
                         epoch(), state_.step, scores.get("P@1"), scores.get("P@3"), scores.get("P@5"),
                         with_commas(scores.num_samples), better ? ", the best yet" : ""));
@@ -218,14 +218,14 @@ void Trainer::loop() {
         1, std::llround(config_.eval_every * static_cast<double>(data_.train().steps_per_epoch())));
     logged_step_ = state_.step;
     BatchReader reader(data_.train(), state_.step, state_.total_steps);
-    bool stopping = stop_.load();
+    bool stopping = context_.stop_requested();
     while (!stopping) {
         const auto start = std::chrono::steady_clock::now();
         const Batch* batch = reader.next();
         if (batch == nullptr) return;
         // A device may be behind: where the loss is wanted the step is waited for, and its numbers are
         // checked. That must be so before anything is saved.
-        stopping = stop_.load();
+        stopping = context_.stop_requested();
         ++state_.step;
         const bool last = state_.step == state_.total_steps;
         const bool validates = last || state_.step % eval_steps == 0;
@@ -251,28 +251,28 @@ void Trainer::announce() const {
     const std::int64_t extra = data_.augmentation().rows().rows();
     const std::string label_texts =
         extra > 0 ? fmt::format(" + {} label texts", with_commas(extra)) : std::string();
-    log_info(
+    context_.info(
         fmt::format("{} training texts{} ({} more for validation), {} labels, {:.1f} tokens a text; {} steps",
                     with_commas(data_.train().num_rows() - extra), label_texts,
                     with_commas(data_.has_validation() ? data_.validation().num_rows() : 0),
                     with_commas(state_.labels), data.tokens_per_row, with_commas(state_.total_steps)));
     const std::int64_t cut_rows = data.cut_rows + data_.augmentation().cut_rows();
     if (cut_rows > 0)
-        log_info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
-                             data_.max_length()));
-    if (const std::string note = precision_note(config_); !note.empty()) log_info(note);
-    for (const std::string& line : explain_precision(config_, session_.backend())) log_info(line);
+        context_.info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
+                                  data_.max_length()));
+    if (const std::string note = precision_note(config_); !note.empty()) context_.info(note);
+    for (const std::string& line : explain_precision(config_, session_.backend())) context_.info(line);
     if (const std::int64_t rows = session_.head().compensation().rows(); rows > 0)
-        log_info(fmt::format("compensated labels: {} of {}, the most frequent (head_kahan {})",
-                             with_commas(rows), with_commas(state_.labels), config_.head_kahan));
-    log_info(fmt::format("{}; {} of memory planned", session_.backend().describe(),
-                         human_bytes(session_.plan().total_bytes())));
+        context_.info(fmt::format("compensated labels: {} of {}, the most frequent (head_kahan {})",
+                                  with_commas(rows), with_commas(state_.labels), config_.head_kahan));
+    context_.info(fmt::format("{}; {} of memory planned", session_.backend().describe(),
+                              human_bytes(session_.plan().total_bytes())));
 }
 
 TrainResult Trainer::run() {
     announce();
     folder_.prepare();
-    log_.emplace(folder_.path(), state_.step, state_.total_steps);
+    log_.emplace(context_, folder_.path(), state_.step, state_.total_steps);
     const std::string note = precision_note(config_);
     log_->event(state_.step > 0 ? "resume" : "start", state_.step,
                 {{"total_steps", state_.total_steps},
@@ -293,7 +293,7 @@ TrainResult Trainer::run() {
     }
     const bool interrupted = state_.step < state_.total_steps;
     if (interrupted) {
-        log_info(fmt::format("stopped after step {}; --resume continues", state_.step));
+        context_.info(fmt::format("stopped after step {}; --resume continues", state_.step));
         save(folder_.last(), true);
     }
     if (state_.best_step == 0) save(folder_.best(), false);  // nothing was validated: the best is the last
@@ -332,17 +332,16 @@ TrainResult Trainer::summary(bool interrupted) const {
     return result;
 }
 
-TrainResult train(const Config& given, const std::atomic<bool>& stop) {
-    program_start_bytes();
+TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
-    set_num_threads(static_cast<int>(given.threads));
-    RunFolder folder(given);
-    const Config config = resolve_training(given, folder.checkpoint());
-    set_num_threads(static_cast<int>(config.threads));
+    RunFolder folder(given_context, given);
+    const Config config = resolve_training(given_context.with_threads(given.threads), given, folder.checkpoint());
+    const Context context = given_context.with_threads(config.threads);
     if (folder.checkpoint() != nullptr)
-        log_info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
-                             folder.checkpoint()->state().step, folder.checkpoint()->state().total_steps));
-    Trainer trainer(folder, config, stop);
+        context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
+                                 folder.checkpoint()->state().step,
+                                 folder.checkpoint()->state().total_steps));
+    Trainer trainer(context, folder, config);
     return trainer.run();
 }
 

@@ -1,13 +1,13 @@
 // The training loop.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "elmo/context.h"
 #include "elmo/train.h"
 #include "engine/session.h"
 #include "run/checkpoint.h"
@@ -31,8 +31,9 @@ class StepProbe {
 
 class Trainer {
   public:
-    // `config` is resolved. Opens data, plans and takes memory, starts or restores the weights. Writes nothing yet.
-    Trainer(RunFolder& folder, const Config& config, const std::atomic<bool>& stop);
+    // `config` is resolved. Opens data, plans and takes memory, starts or restores the weights. Writes nothing
+    // yet.
+    Trainer(const Context& context, RunFolder& folder, const Config& config);
     TrainResult run();
     std::int64_t total_steps() const { return state_.total_steps; }
     // Before run(): the probe must outlive it.
@@ -58,8 +59,8 @@ class Trainer {
         return static_cast<double>(state_.step) / static_cast<double>(state_.steps_per_epoch);
     }
 
+    Context context_;
     RunFolder& folder_;
-    const std::atomic<bool>& stop_;
     RunData data_;
     const Config& config_;  // of data_
     LabelTable labels_;

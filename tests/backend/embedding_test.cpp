@@ -169,9 +169,8 @@ TEST(Embedding, RunsAndThreadsDoNotMatter) {
     const auto offsets = offsets_of(c.counts);
     std::vector<std::vector<unsigned char>> results;
     for (const int threads : {1, 2, 3}) {
-        set_num_threads(threads);
         Rng rng(3);
-        Reserved tested(make_tested_backend("fp32"), workload_of(c));
+        Reserved tested(make_tested_backend("fp32", threads), workload_of(c));
         const auto tokens = random_tokens(offsets.back(), c.vocab, rng);
         const auto dout = make_input("dout", DType::kBf16, offsets.back(), c.width, rng);
         Tensor dword("dword", DType::kF32, c.vocab, c.width),
@@ -181,7 +180,6 @@ TEST(Embedding, RunsAndThreadsDoNotMatter) {
         for (const auto b : dposition.bytes()) all.push_back(b);
         results.push_back(all);
     }
-    set_num_threads(0);
     EXPECT_EQ(results[0], results[1]);
     EXPECT_EQ(results[0], results[2]);
 }

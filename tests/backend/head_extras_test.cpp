@@ -230,7 +230,6 @@ struct Outcome {
 // Three steps, so that what one leaves in the compensation shows in the next.
 Outcome run_steps(const HeadShape& s, DType storage, const std::string& kind, std::int64_t chunks,
                   int threads, float p, bool compensate) {
-    set_num_threads(threads);
     Rng rng(83);
     const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
     const auto start = make_input("w", storage, s.labels, s.width, rng, 0.3);
@@ -238,7 +237,7 @@ Outcome run_steps(const HeadShape& s, DType storage, const std::string& kind, st
     Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
     w.copy(*start);
     Compensation compensation(s.labels, s.width, every_third);
-    Reserved tested(make_tested_backend(kind), head_workload(s, storage, chunks));
+    Reserved tested(make_tested_backend(kind, threads), head_workload(s, storage, chunks));
     Outcome outcome;
     for (const std::uint64_t step : {1, 2, 3}) {
         HeadStep op = head_op(*x, w, positives, dx);
@@ -250,7 +249,6 @@ Outcome run_steps(const HeadShape& s, DType storage, const std::string& kind, st
         outcome.loss += result.loss_sum;
         outcome.saturations += result.saturations;
     }
-    set_num_threads(0);
     outcome.w = w.bytes();
     outcome.dx = dx.bytes();
     outcome.c = compensation.values.bytes();

@@ -218,18 +218,16 @@ TEST(HeadGrid, ChunksAndThreadsDoNotMatter) {
     for (const GridCase& mode : cases_of_every_kernel()) {
         std::vector<std::vector<unsigned char>> outcomes;
         for (const auto& [chunks, threads] : {std::pair{1, 1}, std::pair{3, 2}, std::pair{8, 3}}) {
-            set_num_threads(threads);
             Rng rng(63);
             ExactStep s({5, 64, under_sanitizer() ? 700 : 2600}, mode, 0x1p-3f, kLoweringSteps, rng);
             s.op.num_chunks = chunks;
-            Reserved tested(make_tested_backend("auto"), s.workload(chunks));
+            Reserved tested(make_tested_backend("auto", threads), s.workload(chunks));
             tested->head_step(s.op);
             auto bytes = s.w->bytes();
             for (const auto& more : {s.exponents->bytes(), s.dx->bytes(), s.compensation.values.bytes()})
                 bytes.insert(bytes.end(), more.begin(), more.end());
             outcomes.push_back(bytes);
         }
-        set_num_threads(0);
         EXPECT_TRUE(outcomes[0] == outcomes[1] && outcomes[0] == outcomes[2]) << grid_name(mode.grid);
     }
 }
@@ -567,7 +565,8 @@ TEST(HeadGrid, PartsOfTheLabelsEqualTheWhole) {
                 op.positives = mine;
                 op.first_label = first;
                 op.dx_BD = {};
-                Compensation own(last - first, shape.width, [&](auto l) { return every_third(first + l); });
+                Compensation own(last - first, shape.width,
+                                 [&, first = first](auto l) { return every_third(first + l); });
                 const std::int64_t rows_before = (first + 1) / 3;
                 own.values.fill(
                     [&](auto r, auto d) { return parts.compensation.values(rows_before + r, d); });

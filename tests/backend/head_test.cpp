@@ -173,7 +173,7 @@ TEST(HeadStep, EqualsTheScalarDefinitionWhereArithmeticIsExact) {
                     const HeadStepResult result = tested->head_step(op);
                     const double top = storage == DType::kE4M3 ? 448 : 1.9375;
                     std::int64_t saturations = 0;
-                    expected.fill([&](auto l, auto d) {
+                    expected.fill([&, lr = lr, decay = decay, noise = noise](auto l, auto d) {
                         const double value = before(l, d) * (1 - double{decay}) -
                                              double{lr} * sums[static_cast<std::size_t>(l * s.width + d)];
                         saturations += size_of(storage) == 1 && std::abs(value) > top;
@@ -196,18 +196,16 @@ struct Outcome {
 
 Outcome run_step(const HeadShape& s, DType storage, const std::string& kind, std::int64_t chunks,
                  int threads) {
-    set_num_threads(threads);
     Rng rng(47);
     const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
     const auto start = make_input("w", storage, s.labels, s.width, rng, 0.3);
     const auto positives = random_positives(s, 0.02, rng);
     Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
     w.copy(*start);
-    Reserved tested(make_tested_backend(kind), head_workload(s, storage, chunks));
+    Reserved tested(make_tested_backend(kind, threads), head_workload(s, storage, chunks));
     HeadStep op = head_op(*x, w, positives, dx);
     op.num_chunks = chunks;
     const HeadStepResult result = tested->head_step(op);
-    set_num_threads(0);
     return {w.bytes(), dx.bytes(), result.loss_sum, result.saturations};
 }
 

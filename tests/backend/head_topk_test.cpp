@@ -115,15 +115,13 @@ TEST(HeadTopK, TiesByLowerLabelAcrossTiles) {
         x.fill([](auto b, auto) { return b == 0 ? 1.0 : -1.0; });
         w.fill([](auto l, auto) { return l % 256 == 7 ? 0.5 : 0.25; });
         for (const int threads : in_turn({1, 2, 3}, turn)) {
-            set_num_threads(threads);
             Workload workload = head_workload(s, storage, 1);
             workload.top_k = 6;
-            Reserved tested(make_tested_backend("auto"), workload);
+            Reserved tested(make_tested_backend("auto", threads), workload);
             const auto best = tested->head_topk({x.view(), w.view(), 6});
             EXPECT_EQ(labels_of(best[0]), (std::vector<std::int64_t>{7, 263, 519, 775, 0, 1}));
             EXPECT_EQ(labels_of(best[1]), (std::vector<std::int64_t>{0, 1, 2, 3, 4, 5}));
         }
-        set_num_threads(0);
     }
 }
 

@@ -204,8 +204,7 @@ TEST(Linear, RunsAndThreadsDoNotMatter) {
         std::vector<std::vector<unsigned char>> results;
         for (const int threads : {1, 2, 3}) {
             Rng rng(5);
-            set_num_threads(threads);
-            Reserved tested(make_tested_backend(mode.products), workload_of(s));
+            Reserved tested(make_tested_backend(mode.products, threads), workload_of(s));
             const auto dy = make_input("dy", mode.storage, s.tokens, s.n, rng);
             const auto x = make_input("x", mode.storage, s.tokens, s.k, rng);
             const auto w = make_input("w", mode.storage, s.n, s.k, rng);
@@ -224,7 +223,6 @@ TEST(Linear, RunsAndThreadsDoNotMatter) {
             }
             results.push_back(std::move(all));
         }
-        set_num_threads(0);
         EXPECT_EQ(results[0], results[1]);
         EXPECT_EQ(results[0], results[2]);
     }

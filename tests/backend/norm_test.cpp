@@ -371,9 +371,8 @@ TEST(Norm, RunsAndThreadsDoNotMatter) {
     const Shape s{101, 65};
     std::vector<std::vector<unsigned char>> results;
     for (const int threads : {1, 2, 3}) {
-        set_num_threads(threads);
         Rng rng(3);
-        Reserved tested(make_tested_backend("fp32"), workload_of(s));
+        Reserved tested(make_tested_backend("fp32", threads), workload_of(s));
         const auto dy = make_input("dy", DType::kBf16, s.tokens, s.width, rng);
         const auto sum = make_input("sum", DType::kBf16, s.tokens, s.width, rng);
         const auto gamma = make_input("gamma", DType::kBf16, 1, s.width, rng);
@@ -395,7 +394,6 @@ TEST(Norm, RunsAndThreadsDoNotMatter) {
         for (const auto b : dbeta.bytes()) all.push_back(b);
         results.push_back(all);
     }
-    set_num_threads(0);
     EXPECT_EQ(results[0], results[1]);
     EXPECT_EQ(results[0], results[2]);
 }

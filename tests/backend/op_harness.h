@@ -257,16 +257,17 @@ inline std::vector<Mode> tested_modes() {
     if (kTestsGpu) return {{DType::kF32, "cuda"}, {DType::kBf16, "cuda"}};
     std::vector<Mode> modes = {{DType::kF32, "fp32"}, {DType::kBf16, "fp32"}};
     try {
-        make_cpu_backend("bf16");
+        make_cpu_backend(quiet(), "bf16");
         modes.push_back({DType::kBf16, "bf16"});
     } catch (const ConfigError&) {
     }
     return modes;
 }
 
-// A backend of the tested device that takes host views. A GPU has one kind of products.
-inline std::unique_ptr<Backend> make_tested_backend(const std::string& products) {
-    if (!kTestsGpu) return make_cpu_backend(products);
+// A backend of the tested device that takes host views, with all cores or as many threads as given. A GPU has
+// one kind of products.
+inline std::unique_ptr<Backend> make_tested_backend(const std::string& products, int threads = 0) {
+    if (!kTestsGpu) return make_cpu_backend(quiet().with_threads(threads), products);
     return std::make_unique<UploadingBackend>(make_device_backend());
 }
 

@@ -211,9 +211,8 @@ TEST(AdamW, RunsAndThreadsDoNotMatter) {
     const Shape s{1000, 33};
     std::vector<std::vector<unsigned char>> results;
     for (const int threads : {1, 2, 3}) {
-        set_num_threads(threads);
         Rng rng(3);
-        Reserved tested(make_tested_backend("fp32"), workload_of(s));
+        Reserved tested(make_tested_backend("fp32", threads), workload_of(s));
         State state("state", DType::kBf16, s);
         fill_random(state, rng);
         const auto grad = make_input("grad", DType::kBf16, s.rows, s.cols, rng);
@@ -224,7 +223,6 @@ TEST(AdamW, RunsAndThreadsDoNotMatter) {
             for (const auto b : t->bytes()) all.push_back(b);
         results.push_back(all);
     }
-    set_num_threads(0);
     EXPECT_EQ(results[0], results[1]);
     EXPECT_EQ(results[0], results[2]);
 }

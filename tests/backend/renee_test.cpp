@@ -58,7 +58,7 @@ struct Problem {
 
 class Renee : public ::testing::TestWithParam<const char*> {
   protected:
-    ReneeStepResult run(Problem& problem) {
+    ReneeStepResult run(Problem& problem, int threads = 0) {
         Workload workload;
         workload.batch = problem.batch;
         workload.width = problem.width;
@@ -66,9 +66,9 @@ class Renee : public ::testing::TestWithParam<const char*> {
         workload.positives = static_cast<std::int64_t>(problem.positives.size());
         workload.head_dtype = DType::kF32;
         workload.renee = true;
-        Reserved backend(
-            GetParam() == std::string("reference") ? make_reference_backend() : make_tested_backend("auto"),
-            workload);
+        Reserved backend(GetParam() == std::string("reference") ? make_reference_backend()
+                                                                : make_tested_backend("auto", threads),
+                         workload);
         return backend->renee_step(problem.op());
     }
 };
@@ -96,8 +96,8 @@ TEST_P(Renee, StepAgainstAPlainEmulation) {
         double loss = 0, loss_error = 0;
         for (std::int64_t i = 0; i < l; ++i) {
             for (std::int64_t c = 0; c < d; ++c) ASSERT_EQ(p.w16[i * d + c], to_fp16(before.w[i * d + c]));
-            const auto w16 = [&](std::int64_t c) { return double{to_float(p.w16[i * d + c])}; };
-            const auto x16 = [&](std::int64_t s, std::int64_t c) {
+            const auto w16 = [&, d = d](std::int64_t c) { return double{to_float(p.w16[i * d + c])}; };
+            const auto x16 = [&, d = d](std::int64_t s, std::int64_t c) {
                 return double{to_float(to_fp16(before.x[s * d + c]))};
             };
             for (std::int64_t s = 0; s < b; ++s) {
@@ -228,11 +228,8 @@ TEST_P(Renee, ManyLabelsOverflowWhereFewDoNot) {
 
 TEST_P(Renee, ThreadsDoNotChangeABit) {
     Problem one(17, 33, 300), two(17, 33, 300);
-    set_num_threads(1);
-    run(one);
-    set_num_threads(3);
-    run(two);
-    set_num_threads(0);
+    run(one, 1);
+    run(two, 3);
     EXPECT_EQ(one.w, two.w);
     EXPECT_EQ(one.dx, two.dx);
 }

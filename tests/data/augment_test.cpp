@@ -5,6 +5,7 @@
 
 #include "batches/batcher.h"
 #include "data/test_folder.h"
+#include "quiet.h"
 
 namespace elmo {
 namespace {
@@ -26,8 +27,8 @@ TEST_F(AugmentTest, EveryLabelWithATextIsARowOfItself) {
     Config labels = config();
     labels.augment = "labels";
     for (int time = 0; time < 2; ++time) {  // made, then from the cache
-        const Dataset dataset = Dataset::open(labels, *tokenizer_, nullptr, {SplitName::kTrain});
-        const Augmentation extra = Augmentation::open(labels, dataset, *tokenizer_);
+        const Dataset dataset = Dataset::open(quiet(), labels, *tokenizer_, nullptr, {SplitName::kTrain});
+        const Augmentation extra = Augmentation::open(quiet(), labels, dataset, *tokenizer_);
         ASSERT_EQ(extra.rows().rows(), 3) << "label 2 has no text";
         EXPECT_EQ(row(extra.rows().labels, 0), (std::vector<std::uint32_t>{0}));
         EXPECT_EQ(row(extra.rows().labels, 1), (std::vector<std::uint32_t>{1}));
@@ -46,9 +47,10 @@ TEST_F(AugmentTest, EveryLabelWithATextIsARowOfItself) {
 TEST_F(AugmentTest, ChangedNamesMakeOtherRows) {
     Config labels = config();
     labels.augment = "labels";
-    Augmentation::open(labels, Dataset::open(labels, *tokenizer_), *tokenizer_);
+    Augmentation::open(quiet(), labels, Dataset::open(quiet(), labels, *tokenizer_), *tokenizer_);
     write("Y.txt", "fox\nlazy dog\nquick\nbrown\n");
-    const Augmentation extra = Augmentation::open(labels, Dataset::open(labels, *tokenizer_), *tokenizer_);
+    const Augmentation extra =
+        Augmentation::open(quiet(), labels, Dataset::open(quiet(), labels, *tokenizer_), *tokenizer_);
     EXPECT_EQ(extra.rows().rows(), 4);
 }
 
@@ -56,32 +58,34 @@ TEST_F(AugmentTest, LongTextsAreCutAndCounted) {
     Config labels = config();
     labels.augment = "labels";
     labels.max_length = 3;
-    const Dataset dataset = Dataset::open(labels, *tokenizer_);
-    const Augmentation extra = Augmentation::open(labels, dataset, *tokenizer_);
+    const Dataset dataset = Dataset::open(quiet(), labels, *tokenizer_);
+    const Augmentation extra = Augmentation::open(quiet(), labels, dataset, *tokenizer_);
     EXPECT_GE(extra.cut_rows(), 1);
     for (std::int64_t i = 0; i < extra.rows().rows(); ++i) EXPECT_LE(extra.rows().tokens.length(i), 3);
 }
 
 TEST_F(AugmentTest, NoneMakesNoRowsAndNoNamesAreAnError) {
-    const Dataset dataset = Dataset::open(config(), *tokenizer_);
-    EXPECT_FALSE(Augmentation::open(config(), dataset, *tokenizer_).rows().present);
+    const Dataset dataset = Dataset::open(quiet(), config(), *tokenizer_);
+    EXPECT_FALSE(Augmentation::open(quiet(), config(), dataset, *tokenizer_).rows().present);
     std::filesystem::remove(folder_ / "Y.txt");
     Config labels = config();
     labels.augment = "labels";
-    EXPECT_TRUE(contains(
-        message([&] { Augmentation::open(labels, Dataset::open(labels, *tokenizer_), *tokenizer_); }),
-        "expected label texts"));
+    EXPECT_TRUE(contains(message([&] {
+                             Augmentation::open(quiet(), labels, Dataset::open(quiet(), labels, *tokenizer_),
+                                                *tokenizer_);
+                         }),
+                         "expected label texts"));
 }
 
 TEST_F(AugmentTest, BatchesHoldTheRowsOfBoth) {
     Config labels = config();
     labels.augment = "labels";
-    const Dataset dataset = Dataset::open(labels, *tokenizer_);
-    const Augmentation extra = Augmentation::open(labels, dataset, *tokenizer_);
+    const Dataset dataset = Dataset::open(quiet(), labels, *tokenizer_);
+    const Augmentation extra = Augmentation::open(quiet(), labels, dataset, *tokenizer_);
     BatchPlan plan(dataset.train(), {0, 2}, 2, 7);  // row 1 validates
     plan.append(extra.rows());
     ASSERT_EQ(plan.num_rows(), 5);
-    const BatchLimits limits = plan.limits(0, plan.steps_per_epoch());
+    const BatchLimits limits = plan.limits(quiet(), 0, plan.steps_per_epoch());
     std::set<std::int64_t> seen;
     Batch batch;
     std::int64_t most = 0;
@@ -109,9 +113,9 @@ TEST_F(AugmentTest, SoftTargetsAreSharesOfTheLabelsRows) {
     // Label 3 is in rows 0 and 2, once beside 0 and once beside 1; label 1 in rows 1 and 2, once beside 3.
     Config soft = config();
     soft.augment = "cooccurrence";
-    const Dataset dataset = Dataset::open(soft, *tokenizer_);
+    const Dataset dataset = Dataset::open(quiet(), soft, *tokenizer_);
     for (int time = 0; time < 2; ++time) {
-        const Augmentation extra = Augmentation::open(soft, dataset, *tokenizer_);
+        const Augmentation extra = Augmentation::open(quiet(), soft, dataset, *tokenizer_);
         ASSERT_EQ(extra.rows().rows(), 3);
         EXPECT_EQ(row(extra.rows().labels, 0), (std::vector<std::uint32_t>{0, 3}));
         EXPECT_EQ(row(extra.rows().labels, 1), (std::vector<std::uint32_t>{1, 3}));
@@ -121,18 +125,18 @@ TEST_F(AugmentTest, SoftTargetsAreSharesOfTheLabelsRows) {
                   (std::vector<float>{1, 1, 1, 0.5f, 0.5f, 0.5f, 1}));
     }
     soft.augment_threshold = 0.6;
-    const Augmentation fewer = Augmentation::open(soft, dataset, *tokenizer_);
+    const Augmentation fewer = Augmentation::open(quiet(), soft, dataset, *tokenizer_);
     EXPECT_EQ(row(fewer.rows().labels, 2), (std::vector<std::uint32_t>{3}));
 }
 
 TEST_F(AugmentTest, SoftTargetsArePositivesInTheirShareOfTheSteps) {
     Config soft = config();
     soft.augment = "cooccurrence";
-    const Dataset dataset = Dataset::open(soft, *tokenizer_);
-    const Augmentation extra = Augmentation::open(soft, dataset, *tokenizer_);
+    const Dataset dataset = Dataset::open(quiet(), soft, *tokenizer_);
+    const Augmentation extra = Augmentation::open(quiet(), soft, dataset, *tokenizer_);
     BatchPlan plan(dataset.train(), {0, 1, 2}, 6, 7);
     plan.append(extra.rows());
-    const BatchLimits limits = plan.limits(0, 4000);
+    const BatchLimits limits = plan.limits(quiet(), 0, 4000);
     Batch batch, again;
     std::int64_t half = 0, own = 0;
     for (std::int64_t step = 0; step < 4000; ++step) {

@@ -8,6 +8,7 @@
 
 #include "data/dataset.h"
 #include "elmo/error.h"
+#include "quiet.h"
 
 namespace elmo {
 namespace {
@@ -103,11 +104,11 @@ TEST(Batcher, LimitsAreThoseOfTheBatches) {
                 expected.longest_row =
                     std::max<std::int64_t>(expected.longest_row, batch.offsets[i + 1] - batch.offsets[i]);
         }
-        const BatchLimits found = plan.limits(5, 300);
+        const BatchLimits found = plan.limits(quiet(), 5, 300);
         EXPECT_EQ(found.tokens, expected.tokens);
         EXPECT_EQ(found.positives, expected.positives);
         EXPECT_EQ(found.longest_row, expected.longest_row);
-        EXPECT_EQ(plan.limits(5, 5).tokens, 0);
+        EXPECT_EQ(plan.limits(quiet(), 5, 5).tokens, 0);
     }
 }
 

@@ -13,6 +13,7 @@
 #include "data/test_folder.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
+#include "quiet.h"
 
 namespace elmo {
 namespace {
@@ -37,18 +38,14 @@ class Cache : public testing_data::TestFolder {
         write("set/tst_X_Y.txt", "3 11\n0:1 10:1\n\n5:1\n");
         write("set/Y.txt", names);
     }
-    void TearDown() override {
-        set_num_threads(0);
-        TestFolder::TearDown();
-    }
     Config options() const {
         Config result = config("set");
         result.max_length = 12;
         return result;
     }
-    DataSummary import(const Config& how, const Tokenizer& tokenizer) {
+    DataSummary import(const Config& how, const Tokenizer& tokenizer, int threads = 0) {
         DataSummary summary;
-        Dataset::open(how, tokenizer, &summary);
+        Dataset::open(quiet().with_threads(threads), how, tokenizer, &summary);
         return summary;
     }
     static std::map<std::string, std::string> files(const fs::path& folder) {
@@ -62,7 +59,7 @@ class Cache : public testing_data::TestFolder {
 TEST_F(Cache, HoldsWhatTheTokenizerGives) {
     const auto tokenizer = testing_data::small_tokenizer();
     DataSummary summary;
-    const Dataset data = Dataset::open(options(), *tokenizer, &summary);
+    const Dataset data = Dataset::open(quiet(), options(), *tokenizer, &summary);
     ASSERT_EQ(data.train().tokens.rows(), 5000);
     std::vector<std::int32_t> ids;
     std::int64_t cut = 0, total = 0;
@@ -108,7 +105,7 @@ TEST_F(Cache, IsReusedUntilSomethingChanges) {
     std::vector<std::int32_t> ids;
     tokenizer->encode("a lazy cat", 12, ids);
     {
-        const Dataset data = Dataset::open(options(), *tokenizer);
+        const Dataset data = Dataset::open(quiet(), options(), *tokenizer);
         const auto tokens = data.test().tokens.row(0);
         EXPECT_EQ(std::vector<std::int32_t>(tokens.begin(), tokens.end()), ids);
     }
@@ -206,9 +203,8 @@ TEST_F(Cache, BytesDoNotDependOnThreads) {
         how.data = (folder_ / name).string();
         std::map<std::string, std::string> first;
         for (const int threads : {1, 2, 7}) {
-            set_num_threads(threads);
             how.cache = (folder_ / ("cache" + std::to_string(threads))).string();
-            import(how, *tokenizer);
+            import(how, *tokenizer, threads);
             const auto all = files(how.cache);
             EXPECT_EQ(all.size(), 5u);
             if (threads == 1) first = all;
@@ -220,17 +216,18 @@ TEST_F(Cache, BytesDoNotDependOnThreads) {
 
 TEST_F(Cache, LabelsNeedNoTokensAndLeaveThemAlone) {
     DataSummary summary;
-    Dataset::open_labels(options(), &summary);
+    Dataset::open_labels(quiet(), options(), &summary);
     EXPECT_EQ(files(folder_ / "set/.elmo-cache").size(), 3u);
     fs::remove(folder_ / "set/trn_X.txt");
-    const Dataset data = Dataset::open_labels(options(), &summary);
+    const Dataset data = Dataset::open_labels(quiet(), options(), &summary);
     EXPECT_TRUE(summary.cache_reused);
     EXPECT_EQ(data.train().rows(), 5000);
     EXPECT_EQ(data.train().tokens.rows(), 0);
     const auto tokenizer = testing_data::small_tokenizer();
-    EXPECT_TRUE(
-        contains(message([&] { Dataset::open(options(), *tokenizer); }), "the train texts are missing"));
-    EXPECT_EQ(Dataset::open(options(), *tokenizer, nullptr, {SplitName::kTest}).test().tokens.rows(), 3);
+    EXPECT_TRUE(contains(message([&] { Dataset::open(quiet(), options(), *tokenizer); }),
+                         "the train texts are missing"));
+    EXPECT_EQ(Dataset::open(quiet(), options(), *tokenizer, nullptr, {SplitName::kTest}).test().tokens.rows(),
+              3);
 }
 
 TEST_F(Cache, LiesInTheUsersFolderWhenTheDataIsReadOnly) {
@@ -239,7 +236,7 @@ TEST_F(Cache, LiesInTheUsersFolderWhenTheDataIsReadOnly) {
     ::setenv("XDG_CACHE_HOME", (folder_ / "user").c_str(), 1);
     fs::permissions(folder_ / "set", fs::perms::owner_read | fs::perms::owner_exec);
     DataSummary summary;
-    Dataset::open_labels(options(), &summary);
+    Dataset::open_labels(quiet(), options(), &summary);
     fs::permissions(folder_ / "set", fs::perms::owner_all);
     EXPECT_TRUE(contains(summary.cache, (folder_ / "user/elmo").string()));
     EXPECT_FALSE(fs::exists(folder_ / "set/.elmo-cache"));
@@ -247,10 +244,10 @@ TEST_F(Cache, LiesInTheUsersFolderWhenTheDataIsReadOnly) {
 
     Config own = options();
     own.cache = (folder_ / "here/deep").string();
-    Dataset::open_labels(own, &summary);
+    Dataset::open_labels(quiet(), own, &summary);
     EXPECT_EQ(summary.cache, own.cache);
     own.cache = (folder_ / "set/Y.txt").string();
-    EXPECT_THROW(Dataset::open_labels(own), ConfigError);
+    EXPECT_THROW(Dataset::open_labels(quiet(), own), ConfigError);
 }
 
 TEST_F(Cache, SeveralImportsAtOnceAgree) {
@@ -260,7 +257,7 @@ TEST_F(Cache, SeveralImportsAtOnceAgree) {
     for (int t = 0; t < 4; ++t)
         threads.emplace_back([&] {
             for (int round = 0; round < 3; ++round) {
-                const Dataset data = Dataset::open(options(), *tokenizer);
+                const Dataset data = Dataset::open(quiet(), options(), *tokenizer);
                 right += data.train().tokens.rows() == 5000 && data.train().labels.row(4)[0] == 4;
             }
         });

@@ -5,6 +5,7 @@
 #include "data/token_import.h"
 #include "elmo/data.h"
 #include "elmo/error.h"
+#include "quiet.h"
 
 namespace elmo {
 namespace {
@@ -32,8 +33,8 @@ class Convert : public testing_data::TestFolder {
         return result;
     }
     Rows rows(const Config& options, SplitName split) const {
-        const Dataset data = Dataset::open_labels(options);
-        SplitTexts texts(options, split);
+        const Dataset data = Dataset::open_labels(quiet(), options);
+        SplitTexts texts(quiet(), options, split);
         Rows all;
         std::string_view text;
         for (std::int64_t i = 0; i < data.split(split).rows(); ++i) {
@@ -50,7 +51,7 @@ class Convert : public testing_data::TestFolder {
     Conversion convert(const std::string& from, const std::string& to, const std::string& out) {
         Config options = in(from);
         options.out = (folder_ / out).string();
-        return convert_data(options, to);
+        return convert_data(quiet(), options, to);
     }
     // Empty rows, CRLF, a byte order mark, no final line end; labels unsorted by name.
     void write_awkward() {
@@ -109,7 +110,7 @@ TEST_F(Convert, UnsortedAndRepeatedIndicesNeedTheFlagAndComeOutSorted) {
     Config options = in("odd");
     options.allow_repeated_labels = true;
     options.out = (folder_ / "out").string();
-    convert_data(options, "xmc");
+    convert_data(quiet(), options, "xmc");
     EXPECT_EQ(read(folder_ / "out/trn_X_Y.txt"), "2 3\n0:1 2:1\n1:1\n");
 }
 
@@ -118,9 +119,10 @@ TEST_F(Convert, SparseStaysSparse) {
     write("test.txt", "1 0:1\n");
     Config options = in("train.txt");
     options.out = (folder_ / "out").string();
-    convert_data(options, "sparse");
+    convert_data(quiet(), options, "sparse");
     EXPECT_EQ(read(folder_ / "out/train.txt"), "4 10 5\n0,3 1:1 9:0.5\n 2:1\n\n4 0:-0.25\n");
-    EXPECT_TRUE(contains(message<ConfigError>([&] { convert_data(options, "csv"); }), "expected sparse"));
+    EXPECT_TRUE(
+        contains(message<ConfigError>([&] { convert_data(quiet(), options, "csv"); }), "expected sparse"));
     write_awkward();
     EXPECT_TRUE(contains(message<ConfigError>([&] { convert("start", "sparse", "x"); }), "another format"));
 }
@@ -151,13 +153,14 @@ TEST_F(Convert, FoldersAreNotOverwrittenByChance) {
     Config options = in("start");
     options.out = (folder_ / "out").string();
     options.overwrite = true;
-    convert_data(options, "tsv");
+    convert_data(quiet(), options, "tsv");
     EXPECT_FALSE(std::filesystem::exists(folder_ / "out/train.csv"));
     write("out/thesis.tex", "years of work");
-    EXPECT_TRUE(
-        contains(message<ConfigError>([&] { convert_data(options, "csv"); }), "more than a data set"));
+    EXPECT_TRUE(contains(message<ConfigError>([&] { convert_data(quiet(), options, "csv"); }),
+                         "more than a data set"));
     options.out = (folder_ / "start").string();
-    EXPECT_TRUE(contains(message<ConfigError>([&] { convert_data(options, "csv"); }), "another folder"));
+    EXPECT_TRUE(
+        contains(message<ConfigError>([&] { convert_data(quiet(), options, "csv"); }), "another folder"));
 }
 
 TEST_F(Convert, Filters) {
@@ -169,18 +172,19 @@ TEST_F(Convert, Filters) {
     write("lf/tst_X_Y.txt", "2 4\n1:1\n2:1\n");
     Config options = in("lf");
     options.out = (folder_ / "lf").string();
-    const FilterResult own = make_filters(options, true, false);
+    const FilterResult own = make_filters(quiet(), options, true, false);
     EXPECT_EQ(read(folder_ / "lf/trn_filter_labels.txt"), "0 1\n1 2\n");
     EXPECT_EQ(read(folder_ / "lf/tst_filter_labels.txt"), "0 0\n0 3\n");
     EXPECT_EQ(own.test_pairs, 2);
-    EXPECT_THROW(make_filters(options, true, true), ConfigError);
+    EXPECT_THROW(make_filters(quiet(), options, true, true), ConfigError);
     options.overwrite = true;
     // Training row b has label 0, which is test row a: so a with b's own label 1 is that pair backwards.
-    EXPECT_EQ(make_filters(options, true, true).test_pairs, 3);
+    EXPECT_EQ(make_filters(quiet(), options, true, true).test_pairs, 3);
     EXPECT_EQ(read(folder_ / "lf/tst_filter_labels.txt"), "0 0\n0 1\n0 3\n");
-    EXPECT_EQ(make_filters(options, false, true).test_pairs, 1);
+    EXPECT_EQ(make_filters(quiet(), options, false, true).test_pairs, 1);
     std::filesystem::remove(folder_ / "lf/Y.txt");
-    EXPECT_TRUE(contains(message([&] { make_filters(options, true, false); }), "expected label texts"));
+    EXPECT_TRUE(
+        contains(message([&] { make_filters(quiet(), options, true, false); }), "expected label texts"));
 }
 
 TEST_F(Convert, OwnFiltersOfWordnetAreThoseThatCameWithIt) {
@@ -189,7 +193,7 @@ TEST_F(Convert, OwnFiltersOfWordnetAreThoseThatCameWithIt) {
     Config options = in("");
     options.data = path.string();
     options.out = (folder_ / "out").string();
-    make_filters(options, true, false);
+    make_filters(quiet(), options, true, false);
     for (const char* name : {"trn_filter_labels.txt", "tst_filter_labels.txt"})
         EXPECT_EQ(read(folder_ / "out" / name), read(path / name)) << name;
 }

@@ -6,6 +6,7 @@
 #include "data/test_zip.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
+#include "quiet.h"
 #include "sources/detect.h"
 #include "sources/npz_matrix.h"
 #include "sources/sparse_source.h"
@@ -24,7 +25,7 @@ class Formats : public testing_data::TestFolder {
     Dataset open(const std::string& name, DataSummary* summary = nullptr) {
         Config options = config(name);
         options.test_share = 0;
-        return Dataset::open_labels(options, summary);
+        return Dataset::open_labels(quiet(), options, summary);
     }
     template <class E = DataError>
     std::string error(const std::string& name) {
@@ -33,7 +34,7 @@ class Formats : public testing_data::TestFolder {
     Strings texts(const std::string& name) {
         Config options = config(name);
         options.test_share = 0;
-        SplitTexts stream(options);
+        SplitTexts stream(quiet(), options);
         Strings all;
         for (std::string_view text; stream.next(text);) all.emplace_back(text);
         return all;
@@ -113,7 +114,7 @@ TEST_F(Formats, RawPairs) {
     EXPECT_EQ(texts("set"), (Strings{"first   body", "", "third"}));
     const auto tokenizer = testing_data::small_tokenizer();
     write("set/train_labels.txt", "books toys\n\n");
-    EXPECT_TRUE(contains(message([&] { Dataset::open(config("set"), *tokenizer); }),
+    EXPECT_TRUE(contains(message([&] { Dataset::open(quiet(), config("set"), *tokenizer); }),
                          "train_raw_texts.txt: expected 2 texts, one a row of"));
     std::filesystem::remove(folder_ / "set/train_labels.txt");
     EXPECT_TRUE(contains(error("set"), "train_labels.txt: not found"));
@@ -132,7 +133,7 @@ TEST_F(Formats, SparseOneFile) {
     EXPECT_EQ(row(data.train().labels, 2), Ids{});
     EXPECT_EQ(row(data.train().labels, 3), Ids{4});
     EXPECT_EQ(row(data.test().labels, 0), Ids{1});
-    const Dataset bag = Dataset::open(config("x_train.txt"), *number_tokenizer(10));
+    const Dataset bag = Dataset::open(quiet(), config("x_train.txt"), *number_tokenizer(10));
     const auto tokens = bag.train().tokens.row(0);
     // 1 against 0.5: twice against once.
     EXPECT_EQ(std::vector<std::int32_t>(tokens.begin(), tokens.end()),
@@ -158,14 +159,16 @@ TEST_F(Formats, SparseOneFile) {
         EXPECT_TRUE(contains(error("x_train.txt"), says)) << error("x_train.txt");
     }
     write("x_train.txt", "1 3 4\n1 7:1\n");
-    EXPECT_TRUE(contains(message([&] { Dataset::open(config("x_train.txt"), *number_tokenizer(3)); }),
-                         "x_train.txt:2: expected"));
+    EXPECT_TRUE(
+        contains(message([&] { Dataset::open(quiet(), config("x_train.txt"), *number_tokenizer(3)); }),
+                 "x_train.txt:2: expected"));
 }
 
 TEST_F(Formats, SparseWithoutHeaderIsCounted) {
     write("train.txt", "6,7 1:0.5 3:-0.25\n2 103:1\n");
     write("test.txt", "8 104:1\n");
-    const SparseFileShape shape = join_sparse_shapes({folder_ / "train.txt", folder_ / "test.txt", ""});
+    const SparseFileShape shape =
+        join_sparse_shapes(quiet(), {folder_ / "train.txt", folder_ / "test.txt", ""});
     EXPECT_FALSE(shape.has_header);
     EXPECT_EQ(shape.labels, 9);
     EXPECT_EQ(shape.features, 105);
@@ -195,7 +198,7 @@ TEST_F(Formats, TwoFilesSideBySide) {
     write("set/test.csv", "text,labels\nz,\"b,c\"\n");
     for (const char* name : {"set", "set/train.csv"}) {
         DataSummary summary;
-        const Dataset data = Dataset::open_labels(config(name), &summary);
+        const Dataset data = Dataset::open_labels(quiet(), config(name), &summary);
         EXPECT_EQ(data.train().rows(), 2);
         ASSERT_EQ(data.test().rows(), 1);
         EXPECT_EQ(row(data.test().labels, 0), Ids{1});
@@ -203,7 +206,7 @@ TEST_F(Formats, TwoFilesSideBySide) {
         EXPECT_TRUE(contains(summary.format, "test rows in test.csv"));
     }
     const auto tokenizer = testing_data::small_tokenizer();
-    EXPECT_EQ(Dataset::open(config("set"), *tokenizer).test().tokens.rows(), 1);
+    EXPECT_EQ(Dataset::open(quiet(), config("set"), *tokenizer).test().tokens.rows(), 1);
 }
 
 TEST_F(Formats, ZstdIsReadInPlace) {
@@ -229,8 +232,8 @@ TEST_F(Formats, Latin1IsSaidAndRead) {
     Config options = config("a.tsv");
     options.test_share = 0;
     options.encoding = "latin-1";
-    EXPECT_EQ(Dataset::open_labels(options).train().rows(), 2);
-    SplitTexts stream(options);
+    EXPECT_EQ(Dataset::open_labels(quiet(), options).train().rows(), 2);
+    SplitTexts stream(quiet(), options);
     std::string_view text;
     ASSERT_TRUE(stream.next(text));
     EXPECT_EQ(text, "caf\u00e9");

@@ -6,6 +6,7 @@
 #include "data/test_folder.h"
 #include "data/test_zip.h"
 #include "elmo/data.h"
+#include "quiet.h"
 
 namespace elmo {
 namespace {
@@ -17,7 +18,7 @@ class PaperKeywordsTest : public testing_data::TestFolder {
     PaperKeywords make(const std::string& dump, const std::string& out = "out") {
         Config options;
         options.out = (folder_ / out).string();
-        return make_paper2keywords((folder_ / dump).string(), options);
+        return make_paper2keywords(quiet(), (folder_ / dump).string(), options);
     }
     std::string error(const std::string& bytes) {
         write("bad.json", bytes);
@@ -50,7 +51,7 @@ TEST_F(PaperKeywordsTest, RowsLabelsAndSplit) {
     EXPECT_EQ(made.train_rows + made.test_rows, 5000);
     // Binomial(5000, 1/2): standard deviation 35; six of them.
     EXPECT_NEAR(static_cast<double>(made.test_rows), 2500, 212);
-    const Dataset data = Dataset::open_labels(config("out"));
+    const Dataset data = Dataset::open_labels(quiet(), config("out"));
     EXPECT_EQ(data.train().rows(), made.train_rows);
     EXPECT_EQ(data.num_labels(), made.labels);
     // "common" is in every row; k<i> of the training rows; k0 ... k49 surely among them.

@@ -4,6 +4,7 @@
 #include "data/test_folder.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
+#include "quiet.h"
 #include "sources/label_fields.h"
 #include "sources/record_reader.h"
 
@@ -25,13 +26,13 @@ class Readers : public testing_data::TestFolder {
         return all;
     }
     Dataset open(const std::string& name = "", DataSummary* summary = nullptr) {
-        return Dataset::open_labels(config(name), summary);
+        return Dataset::open_labels(quiet(), config(name), summary);
     }
     std::string error(const std::string& name = "") {
         return message([&] { open(name); });
     }
     std::vector<std::string> training_texts(const Config& options) {
-        SplitTexts texts(options);
+        SplitTexts texts(quiet(), options);
         std::vector<std::string> all;
         for (std::string_view text; texts.next(text);) all.emplace_back(text);
         return all;
@@ -129,7 +130,7 @@ TEST_F(Readers, RepeatedAndUnsortedLabelsNeedTheFlag) {
     Config allowed = config();
     allowed.allow_repeated_labels = true;
     DataSummary summary;
-    const Dataset data = Dataset::open_labels(allowed, &summary);
+    const Dataset data = Dataset::open_labels(quiet(), allowed, &summary);
     EXPECT_EQ(row(data.train().labels, 0), (Ids{0, 2}));
     EXPECT_EQ(row(data.train().labels, 1), Ids{1});
     EXPECT_EQ(summary.merged_labels, 1);
@@ -155,15 +156,15 @@ TEST_F(Readers, FilterFiles) {
     }
     Config without = config();
     without.filter = "none";
-    EXPECT_EQ(Dataset::open_labels(without).test().filter.rows(), 0);
-    EXPECT_EQ(Dataset::open_labels(without).filter_description(SplitName::kTest), "none");
+    EXPECT_EQ(Dataset::open_labels(quiet(), without).test().filter.rows(), 0);
+    EXPECT_EQ(Dataset::open_labels(quiet(), without).filter_description(SplitName::kTest), "none");
     write("tst_filter_labels.txt", "0 1\n3 1\n");
     EXPECT_TRUE(contains(error(),
                          "tst_filter_labels.txt:2: expected a row below 3 and a label below 3, found '3 1'"));
     write("tst_filter_labels.txt", "0 1 2\n");
     EXPECT_TRUE(contains(error(), "tst_filter_labels.txt:1: expected 'row label', found '0 1 2'"));
     without.filter = "absent.txt";
-    EXPECT_TRUE(contains(message<ConfigError>([&] { Dataset::open_labels(without); }),
+    EXPECT_TRUE(contains(message<ConfigError>([&] { Dataset::open_labels(quiet(), without); }),
                          "filter: expected auto, none"));
 }
 
@@ -233,7 +234,7 @@ TEST_F(Readers, PlainFormatsAgree) {
           "{\"title\":\"alone\",\"tags\":[]}\n");
     for (const char* name : {"a.csv", "a.tsv", "a.jsonl"}) {
         options.data = (folder_ / name).string();
-        const Dataset data = Dataset::open_labels(options);
+        const Dataset data = Dataset::open_labels(quiet(), options);
         ASSERT_EQ(data.num_labels(), 2) << name;
         EXPECT_EQ(data.label_name(0), "a");
         EXPECT_EQ(row(data.train().labels, 0), (Ids{0, 1}));
@@ -292,13 +293,13 @@ TEST_F(Readers, ValidationFiles) {
     write("val_X.txt", "a\nb\n");
     Config options = config();
     options.validation = (folder_ / "val_X.txt").string();
-    EXPECT_EQ(row(Dataset::open_labels(options).validation().labels, 1), Ids{2});
+    EXPECT_EQ(row(Dataset::open_labels(quiet(), options).validation().labels, 1), Ids{2});
     write("p.tsv", "one\ta,b\ntwo\tc\n");
     write("v.tsv", "three\tc,d\n");
     options = config("p.tsv");
     options.test_share = 0;
     options.validation = (folder_ / "v.tsv").string();
-    const Dataset plain = Dataset::open_labels(options);
+    const Dataset plain = Dataset::open_labels(quiet(), options);
     ASSERT_EQ(plain.validation().rows(), 1);
     EXPECT_EQ(row(plain.validation().labels, 0), Ids{2});
 }

@@ -7,6 +7,7 @@
 #include "cache/ragged_writer.h"
 #include "data/test_folder.h"
 #include "data/token_import.h"
+#include "quiet.h"
 
 namespace elmo {
 namespace {
@@ -46,47 +47,47 @@ TEST_F(TokenPartsTest, WhatTheJournalSaysIsKeptAndTheRestDoneAgain) {
     const TokenBlock first = block(0, large), next = block(static_cast<std::int32_t>(3 * large), 10);
     const TokenBlock test = block(0, 5), none;
     {
-        TokenParts parts(folder_, keys());
+        TokenParts parts(quiet(), folder_, keys());
         EXPECT_EQ(parts.records(), 0);
         parts.add(large + 5, {&first, &test});
         parts.add(10, {&next, &none});  // not in the journal: lost with the process
     }
     {
-        TokenParts parts(folder_, keys());
+        TokenParts parts(quiet(), folder_, keys());
         EXPECT_EQ(parts.records(), large + 5);
         parts.add(10, {&next, &none});
         parts.finish();
     }
     expect(large + 10, 5);
-    TokenParts again(folder_, keys());
+    TokenParts again(quiet(), folder_, keys());
     EXPECT_EQ(again.records(), 0);
 }
 
 TEST_F(TokenPartsTest, OtherSourcesAndDamagedPartsBeginAnew) {
     const std::int64_t large = TokenParts::kJournalBytes / 12 + 1;
     const TokenBlock rows = block(0, large), none;
-    { TokenParts(folder_, keys()).add(large, {&rows, &none}); }
+    { TokenParts(quiet(), folder_, keys()).add(large, {&rows, &none}); }
     std::vector<CacheKey> others = keys();
     others[0].add("max_length", "7");
-    EXPECT_EQ(TokenParts(folder_, others).records(), 0);
+    EXPECT_EQ(TokenParts(quiet(), folder_, others).records(), 0);
     // A second process meanwhile works on files of its own.
     {
-        const TokenParts holder(folder_, keys());
+        const TokenParts holder(quiet(), folder_, keys());
         EXPECT_EQ(holder.records(), large);
-        TokenParts beside(folder_, keys());
+        TokenParts beside(quiet(), folder_, keys());
         EXPECT_EQ(beside.records(), 0);
         beside.finish();
     }
     for (const auto& entry : std::filesystem::directory_iterator(folder_))
         if (entry.path().string().ends_with(".0.ids")) std::filesystem::resize_file(entry.path(), 100);
-    EXPECT_EQ(TokenParts(folder_, keys()).records(), 0);
+    EXPECT_EQ(TokenParts(quiet(), folder_, keys()).records(), 0);
 }
 
 TEST_F(TokenPartsTest, AJournalOfMoreThanAnyFileHoldsBeginsAnew) {
     const std::int64_t large = TokenParts::kJournalBytes / 12 + 1;
     const TokenBlock rows = block(0, large), none;
     for (const char* key : {"ids", "rows"}) {
-        { TokenParts(folder_, keys()).add(large, {&rows, &none}); }
+        { TokenParts(quiet(), folder_, keys()).add(large, {&rows, &none}); }
         for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
             if (entry.path().extension() != ".json") continue;
             nlohmann::json journal = nlohmann::json::parse(std::ifstream(entry.path()));
@@ -95,7 +96,7 @@ TEST_F(TokenPartsTest, AJournalOfMoreThanAnyFileHoldsBeginsAnew) {
             journal["xxh64"] = hash_text(hash64(journal["journal"].dump()));
             std::ofstream(entry.path()) << journal;
         }
-        TokenParts parts(folder_, keys());
+        TokenParts parts(quiet(), folder_, keys());
         EXPECT_EQ(parts.records(), 0) << key;
         parts.finish();
     }
@@ -107,8 +108,8 @@ TEST_F(TokenPartsTest, AFlippedBitBeginsAnew) {
     const TokenBlock rows = block(0, large), test = block(0, 5);
     for (const char* which : {".0.ids", ".0.lengths", ".1.ids", ".part.json"}) {
         SCOPED_TRACE(which);
-        { TokenParts(folder_, keys()).add(large + 5, {&rows, &test}); }
-        EXPECT_EQ(TokenParts(folder_, keys()).records(), large + 5);
+        { TokenParts(quiet(), folder_, keys()).add(large + 5, {&rows, &test}); }
+        EXPECT_EQ(TokenParts(quiet(), folder_, keys()).records(), large + 5);
         for (const auto& entry : std::filesystem::directory_iterator(folder_)) {
             if (!entry.path().string().ends_with(which)) continue;
             std::fstream file(entry.path(), std::ios::binary | std::ios::in | std::ios::out);
@@ -118,12 +119,12 @@ TEST_F(TokenPartsTest, AFlippedBitBeginsAnew) {
             file.seekp(middle);
             file.put(static_cast<char>(byte ^ 1));
         }
-        EXPECT_EQ(TokenParts(folder_, keys()).records(), 0);
+        EXPECT_EQ(TokenParts(quiet(), folder_, keys()).records(), 0);
     }
 }
 
 TEST_F(TokenPartsTest, EmptyPasses) {
-    TokenParts(folder_, keys()).finish();
+    TokenParts(quiet(), folder_, keys()).finish();
     expect(0, 0);
 }
 

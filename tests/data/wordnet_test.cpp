@@ -6,6 +6,7 @@
 
 #include "data/test_folder.h"
 #include "elmo/error.h"
+#include "quiet.h"
 
 namespace elmo {
 namespace {
@@ -27,7 +28,7 @@ TEST_F(Wordnet, AncestorsAreLabels) {
     WordnetOptions options;
     options.test_share = 0;
     options.widest_label = 1;
-    const DataSummary summary = write_wordnet(folder_ / "dict", folder_ / "out", options);
+    const DataSummary summary = write_wordnet(quiet(), folder_ / "dict", folder_ / "out", options);
     EXPECT_EQ(summary.train_rows, 4);
     EXPECT_EQ(summary.labels, 5);
     EXPECT_EQ(summary.rows_without_labels, 2);
@@ -40,12 +41,12 @@ TEST_F(Wordnet, AncestorsAreLabels) {
 
     options.overwrite = true;
     options.widest_label = 0.2;  // of six texts: labels of two or more go
-    EXPECT_EQ(write_wordnet(folder_ / "dict", folder_ / "out", options).labels, 4);
+    EXPECT_EQ(write_wordnet(quiet(), folder_ / "dict", folder_ / "out", options).labels, 4);
     EXPECT_EQ(read(folder_ / "out/trn_X_Y.txt"), "3 4\n0:1 1:1\n3:1\n2:1\n");
 }
 
 TEST_F(Wordnet, BadDictionaries) {
-    const auto import = [&] { write_wordnet(folder_ / "dict", folder_ / "out"); };
+    const auto import = [&] { write_wordnet(quiet(), folder_ / "dict", folder_ / "out"); };
     EXPECT_THROW(import(), DataError);
     write("dict/data.verb", "");
     for (const char* bad :

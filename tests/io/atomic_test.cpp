@@ -64,6 +64,36 @@ TEST(AtomicFile, KeepsModeAndFollowsLinks) {
     EXPECT_EQ(static_cast<int>(fs::status(folder / "real/a").permissions()), 0640);
 }
 
+// A name may have 255 bytes; its temporary has more than it.
+TEST(AtomicFile, LongNamesAreWritten) {
+    const TempFolder folder;
+    const std::string first(255, 'm'), second = std::string(254, 'm') + "n";
+    write_file_atomically(folder / first, "new");
+    EXPECT_EQ(slurp(folder / first), "new");
+    // What a dead writer of the one left is cleared by the next writer of that one and by no other.
+    const fs::path left = temporary_name(folder / first, "tmp");
+    spill(left, "");
+    write_file_atomically(folder / second, "other");
+    EXPECT_TRUE(fs::exists(left));
+    write_file_atomically(folder / first, "again");
+    EXPECT_EQ(folder.entries(), (Names{first, second}));
+    AtomicFolder(folder / std::string(240, 'f')).commit();
+    EXPECT_TRUE(fs::is_directory(folder / std::string(240, 'f')));
+}
+
+// A place where no name can be looked up is said, and not tried for ever.
+TEST(AtomicFile, NamesThatCannotBeAreRefused) {
+    const TempFolder folder;
+    fs::create_symlink("b", folder / "a");
+    fs::create_symlink("a", folder / "b");
+    EXPECT_CONTAINS(data_error_of([&] { AtomicFile file(folder / "a/x"); }), "a/x: cannot create: Too many");
+    const std::string name(256, 'm');
+    EXPECT_CONTAINS(data_error_of([&] { write_file_atomically(folder / name, ""); }), "name too long");
+    spill(folder / "plain", "");
+    EXPECT_CONTAINS(data_error_of([&] { AtomicFile file(folder / "plain/x"); }), "Not a directory");
+    EXPECT_EQ(folder.entries(), (Names{"a", "b", "plain"}));
+}
+
 // A commit would put a file in their place.
 TEST(AtomicFile, PipesAndDevicesAreNotReplaced) {
     const TempFolder temp;

@@ -1,5 +1,6 @@
 // The arena: the dry run plans exactly what the real run takes.
 #include "memory/arena.h"
+#include "base/process_memory.h"
 
 #include <gtest/gtest.h>
 

@@ -78,6 +78,18 @@ TEST(ModelConfig, Refusals) {
               std::string::npos);
 }
 
+// Values are printed and written again by functions that call themselves.
+TEST(ModelConfig, NestingIsBounded) {
+    const auto nested = [](int depth) { return std::string(depth, '[') + std::string(depth, ']'); };
+    const std::string start = R"({"vocab_size":10,"hidden_size":12,"model_type":)";
+    EXPECT_EQ(refusal(start + R"("bert","more":)" + nested(31) + "}"), "taken");
+    for (const int depth : {32, 200000}) {
+        EXPECT_NE(refusal(start + R"("bert","more":)" + nested(depth) + "}").find("at most 32 deep"),
+                  std::string::npos);
+        EXPECT_NE(refusal(start + nested(depth) + "}").find("at most 32 deep"), std::string::npos);
+    }
+}
+
 TEST(EncoderSpecOf, TheConfiguration) {
     Config config;
     config.width = 96;

@@ -3,8 +3,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "elmo/elmo.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
+#include "quiet.h"
 #include "study/engines.h"
 #include "train/tiny_data.h"
 
@@ -17,7 +19,6 @@ namespace fs = std::filesystem;
 class BitsStudy : public ::testing::Test {
   protected:
     void SetUp() override {
-        set_log_level(LogLevel::kQuiet);
         write_tiny_data(temp / "data");
         request.name = "bits";
         request.config = tiny_config(temp);
@@ -25,7 +26,7 @@ class BitsStudy : public ::testing::Test {
         request.config.out = temp / "study";
         request.settings = {{"exponents", "2,4"}, {"mantissas", "3"}, {"seeds", "1,2"}};
     }
-    nlohmann::json run() { return nlohmann::json::parse(run_study(request).content); }
+    nlohmann::json run() { return nlohmann::json::parse(run_study(quiet(), request).content); }
     std::string cell(const std::string& name) { return (temp / "study/cells/") + name + ".json"; }
 
     TempFolder temp;

@@ -10,6 +10,7 @@
 #include "elmo/messages.h"
 #include "elmo/study.h"
 #include "numerics/minifloat.h"
+#include "quiet.h"
 #include "study/head_probe.h"
 #include "train/tiny_data.h"
 
@@ -98,7 +99,7 @@ TEST(ExponentHistogram, SharesAddUp) {
 
 // x w = 0 for both labels, so g is 1/2 and -1/2 exactly, and the gradients of the weights are known.
 TEST(HeadProbe, SeesTheNumbersOfTheStep) {
-    const auto backend = make_cpu_backend("auto");
+    const auto backend = make_cpu_backend(quiet(), "auto");
     std::vector<Bf16> x, w;
     for (const float v : {1.0f, 1.0f, 4.0f, 4.0f}) x.push_back(to_bf16(v));
     for (const float v : {0.25f, -0.25f, 0.0f, 0.0f}) w.push_back(to_bf16(v));
@@ -118,13 +119,12 @@ TEST(HeadProbe, SeesTheNumbersOfTheStep) {
 }
 
 TEST(HistogramStudy, TrainsAndAddsUp) {
-    set_log_level(LogLevel::kQuiet);
     const test::TempFolder temp;
     test::write_tiny_data(temp / "data");
     StudyRequest request{"histogram", test::tiny_config(temp), {{"values", "1,20"}}, "elmo study histogram"};
     request.config.out = temp / "study";
     request.config.precision = "e3m4";
-    const auto json = nlohmann::json::parse(run_study(request).content);
+    const auto json = nlohmann::json::parse(run_study(quiet(), request).content);
     std::map<std::pair<std::int64_t, std::string>, std::int64_t> totals;
     std::int64_t gradients_near_half = 0;
     for (const auto& row : json["tables"]["histogram"]) {
@@ -155,7 +155,7 @@ TEST(HistogramStudy, TrainsAndAddsUp) {
     EXPECT_EQ(rows, 2 * 4 * 4);
     request.settings["values"] = "21";
     request.config.overwrite = true;
-    EXPECT_THROW(run_study(request), ConfigError);
+    EXPECT_THROW(run_study(quiet(), request), ConfigError);
 }
 
 // Codes are no numbers without their row's exponent, whoever chose them.
@@ -168,7 +168,7 @@ TEST(HistogramStudy, RefusesCodesWithExponents) {
     for (const char* precision : {"e2m5", "e2m1", "auto"}) {
         request.config.precision = precision;
         try {
-            run_study(request);
+            run_study(quiet(), request);
             ADD_FAILURE() << precision;
         } catch (const ConfigError& error) {
             EXPECT_NE(std::string(error.what()).find("has the same weights"), std::string::npos)

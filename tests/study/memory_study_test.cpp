@@ -11,6 +11,7 @@
 #include "elmo/study.h"
 #include "io/folder_lock.h"
 #include "io/temp_folder.h"
+#include "quiet.h"
 
 namespace elmo {
 namespace {
@@ -18,7 +19,6 @@ namespace {
 class Studies : public ::testing::Test {
   protected:
     void SetUp() override {
-        set_log_level(LogLevel::kQuiet);
         request.config.labels = 700;
         request.config.width = 64;
         request.config.vocab_size = 100;
@@ -27,7 +27,7 @@ class Studies : public ::testing::Test {
         request.config.steps = 2;
         request.config.out = (folder.path() / "study").string();
     }
-    nlohmann::json run() { return nlohmann::json::parse(run_study(request).content); }
+    nlohmann::json run() { return nlohmann::json::parse(run_study(quiet(), request).content); }
 
     TempFolder folder;
     StudyRequest request;
@@ -42,7 +42,7 @@ TEST_F(Studies, TheTimelinesMaximumIsThePlansPeak) {
     for (const auto& [table, precision] : {std::pair("timeline", "fp8"), {"timeline_renee", "renee"}}) {
         Config config = request.config;
         config.precision = precision;
-        const double peak = static_cast<double>(plan_memory(config).arena_bytes) / (1 << 30);
+        const double peak = static_cast<double>(plan_memory(quiet(), config).arena_bytes) / (1 << 30);
         double most = 0;
         std::map<std::string, double> sums;
         for (const auto& row : json["tables"][table])
@@ -78,7 +78,7 @@ TEST_F(Studies, OtherModesAreWithoutWhatTheirHeadsRefuse) {
         double most = 0;
         for (const auto& [column, value] : json["tables"]["timeline"].back().items())
             if (value.is_number()) most = std::max(most, value.get<double>());
-        EXPECT_EQ(most, static_cast<double>(plan_memory(request.config).arena_bytes) / (1 << 30));
+        EXPECT_EQ(most, static_cast<double>(plan_memory(quiet(), request.config).arena_bytes) / (1 << 30));
         if (peaks.is_null()) peaks = json["tables"]["peaks"];
         EXPECT_EQ(json["tables"]["peaks"], peaks) << options[1].first;
     }
@@ -97,7 +97,7 @@ TEST_F(Studies, PeaksAreThoseOfThePlanAndMarkedWhereMeasured) {
         if (mode == "fp32") config.encoder_precision = "fp32";
         config.labels = row["labels"];
         EXPECT_EQ(row["planned_gib"].get<double>(),
-                  static_cast<double>(plan_memory(config).total_bytes()) / (1 << 30));
+                  static_cast<double>(plan_memory(quiet(), config).total_bytes()) / (1 << 30));
         EXPECT_GT(row["measured_gib"].get<double>(), 0);
     }
     request.settings.erase("measure");

@@ -6,6 +6,7 @@
 
 #include "gallery.h"
 #include "io/temp_folder.h"
+#include "study/study_files.h"
 
 namespace elmo {
 namespace {

@@ -10,6 +10,7 @@
 #include "elmo/error.h"
 #include "gallery.h"
 #include "io/temp_folder.h"
+#include "study/study_files.h"
 
 namespace elmo {
 namespace {

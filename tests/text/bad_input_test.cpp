@@ -8,6 +8,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "quiet.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
@@ -261,7 +262,7 @@ class Folder : public ::testing::Test {
     }
     std::string refusal() {
         try {
-            load_tokenizer(path_);
+            load_tokenizer(quiet(), path_);
         } catch (const DataError& error) {
             return error.what();
         }
@@ -274,10 +275,10 @@ TEST_F(Folder, Wordpiece) {
     EXPECT_NE(refusal().find("expected tokenizer.json, vocab.txt"), std::string::npos);
     write("vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\nEin\n##e\nein\n");
     write("tokenizer_config.json", R"({"do_lower_case": false})");
-    EXPECT_EQ(encode(*load_tokenizer(path_), "Eine ein"), (Ids{2, 4, 5, 6, 3}));
-    EXPECT_EQ(load_tokenizer(path_)->pad_id(), 0);
+    EXPECT_EQ(encode(*load_tokenizer(quiet(), path_), "Eine ein"), (Ids{2, 4, 5, 6, 3}));
+    EXPECT_EQ(load_tokenizer(quiet(), path_)->pad_id(), 0);
     write("tokenizer_config.json", R"({"do_lower_case": true, "cls_token": {"content": "[PAD]"}})");
-    EXPECT_EQ(encode(*load_tokenizer(path_ / "vocab.txt"), "Eine ein"), (Ids{0, 6, 5, 6, 3}));
+    EXPECT_EQ(encode(*load_tokenizer(quiet(), path_ / "vocab.txt"), "Eine ein"), (Ids{0, 6, 5, 6, 3}));
     write("tokenizer_config.json", "{}");
     write("vocab.txt", "[PAD]\r\n[UNK]\r\n[CLS]\r\nein\r\n");
     EXPECT_NE(refusal().find("[SEP]"), std::string::npos) << refusal();
@@ -297,9 +298,9 @@ TEST_F(Folder, Bpe) {
         R"({"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "a": 4, "b": 5, "ab": 6, "<mask>": 7, "\u0120": 8})");
     EXPECT_NE(refusal().find("merges.txt"), std::string::npos) << refusal();
     write("merges.txt", "#version: 0.2\na b\n");
-    EXPECT_EQ(encode(*load_tokenizer(path_), "abb  <mask> b"), (Ids{0, 6, 5, 7, 8, 5, 2}));
+    EXPECT_EQ(encode(*load_tokenizer(quiet(), path_), "abb  <mask> b"), (Ids{0, 6, 5, 7, 8, 5, 2}));
     write("tokenizer_config.json", R"({"add_prefix_space": true})");
-    EXPECT_EQ(encode(*load_tokenizer(path_), "ab"), (Ids{0, 8, 6, 2}));
+    EXPECT_EQ(encode(*load_tokenizer(quiet(), path_), "ab"), (Ids{0, 8, 6, 2}));
     write("merges.txt", "a b\na b c\n");
     EXPECT_NE(refusal().find("merges.txt:2"), std::string::npos) << refusal();
     write("merges.txt", "a c\n");
@@ -309,9 +310,9 @@ TEST_F(Folder, Bpe) {
 }
 
 TEST_F(Folder, Missing) {
-    EXPECT_THROW(load_tokenizer(path_ / "nowhere"), DataError);
+    EXPECT_THROW(load_tokenizer(quiet(), path_ / "nowhere"), DataError);
     fs::create_directory(path_ / "tokenizer.json");
-    EXPECT_THROW(load_tokenizer(path_), DataError);
+    EXPECT_THROW(load_tokenizer(quiet(), path_), DataError);
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <set>
 
 #include "base/text_util.h"
+#include "quiet.h"
 #include "text/byte_bpe.h"
 #include "text/tokenizer.h"
 #include "text/words.h"
@@ -33,7 +34,7 @@ TEST(Conformance, BertCases) {
     const fs::path model = shared() / "models/all-MiniLM-L6-v2";
     NEED(cases);
     NEED(model);
-    const auto tokenizer = load_tokenizer(model);
+    const auto tokenizer = load_tokenizer(quiet(), model);
     int compared = 0;
     const auto entries = nlohmann::json::parse(read_file(cases));
     for (const auto& [name, entry] : entries.items()) {
@@ -51,7 +52,7 @@ TEST(Conformance, BertRealText) {
     const fs::path model = shared() / "models/all-MiniLM-L6-v2";
     NEED(lines);
     NEED(model);
-    const auto tokenizer = load_tokenizer(model);
+    const auto tokenizer = load_tokenizer(quiet(), model);
     std::ifstream in(lines);
     int compared = 0;
     for (std::string line; std::getline(in, line); ++compared) {
@@ -66,8 +67,8 @@ TEST(Conformance, BertRealText) {
 TEST(Conformance, VocabTxtEqualsTokenizerJson) {
     const fs::path model = shared() / "models/all-MiniLM-L6-v2";
     NEED(model);
-    const auto json = load_tokenizer(model);
-    const auto txt = load_tokenizer(model / "vocab.txt");
+    const auto json = load_tokenizer(quiet(), model);
+    const auto txt = load_tokenizer(quiet(), model / "vocab.txt");
     EXPECT_EQ(json->fingerprint(), txt->fingerprint());
     EXPECT_EQ(json->vocab_size(), 30522);
     EXPECT_EQ(txt->vocab_size(), 30522);

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/text_util.h"
+#include "quiet.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
@@ -52,7 +53,7 @@ TEST(Golden, IdsEqualTheHuggingFaceLibrary) {
     const auto all_ids = read_json("ids.json");
     ASSERT_EQ(all_ids.size(), 6u);
     for (const auto& [name, rows] : all_ids.items()) {
-        const auto tokenizer = load_tokenizer(kGolden + name + ".json");
+        const auto tokenizer = load_tokenizer(quiet(), kGolden + name + ".json");
         ASSERT_EQ(rows.size(), texts.size());
         for (std::size_t i = 0; i < texts.size(); ++i) {
             std::vector<std::int32_t> ids;
@@ -66,7 +67,7 @@ TEST(Golden, IdsEqualTheHuggingFaceLibrary) {
 TEST(Golden, SavedTokenizerIsTheSame) {
     const auto texts = read_json("texts.json").get<std::vector<std::string>>();
     for (const char* name : {"learnt_wordpiece", "learnt_bpe", "odd_wordpiece", "odd_bpe"}) {
-        const auto first = load_tokenizer(kGolden + name + ".json");
+        const auto first = load_tokenizer(quiet(), kGolden + name + ".json");
         const auto second = parse_tokenizer_json(first->to_json(), "saved");
         EXPECT_EQ(first->to_json(), second->to_json());
         EXPECT_EQ(first->fingerprint(), second->fingerprint());
@@ -85,7 +86,7 @@ TEST(Golden, FingerprintTellsTokenizersApart) {
     auto json = read_json("learnt_wordpiece.json");
     const auto print = [&] { return parse_tokenizer_json(json.dump(), "test")->fingerprint(); };
     const std::uint64_t original = print();
-    EXPECT_EQ(original, load_tokenizer(kGolden + "learnt_wordpiece.json")->fingerprint());
+    EXPECT_EQ(original, load_tokenizer(quiet(), kGolden + "learnt_wordpiece.json")->fingerprint());
     json["truncation"] = {{"max_length", 4}};
     EXPECT_EQ(print(), original);
     json["normalizer"]["strip_accents"] = false;

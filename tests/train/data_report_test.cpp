@@ -3,6 +3,7 @@
 
 #include "elmo/data.h"
 #include "elmo/messages.h"
+#include "quiet.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -20,14 +21,13 @@ Config small(const TempFolder& temp, const std::string& name) {
 }
 
 TEST(DataReport, CountsByHand) {
-    set_log_level(LogLevel::kQuiet);
     TempFolder temp;
     write_text(temp / "set/trn_X.txt", "one two\nthree\none two\n\n");
     write_text(temp / "set/trn_X_Y.txt", "4 5\n0:1 1:1 2:1\n\n0:1\n0:1\n");
     write_text(temp / "set/tst_X.txt", "three\nsix\n");
     write_text(temp / "set/tst_X_Y.txt", "2 5\n0:1\n3:1 4:1\n");
     write_text(temp / "set/Y.txt", "a\nb\na\n\nc\n");
-    const DataReport report = report_data(small(temp, "set"));
+    const DataReport report = report_data(quiet(), small(temp, "set"));
     ASSERT_EQ(report.splits.size(), 2u);
     const SplitReport &train = report.splits[0], &test = report.splits[1];
     EXPECT_EQ(train.rows, 4);
@@ -49,12 +49,11 @@ TEST(DataReport, CountsByHand) {
 }
 
 TEST(DataReport, TroubleIsCountedAndNamed) {
-    set_log_level(LogLevel::kQuiet);
     TempFolder temp;
     write_text(temp / "a.tsv", "caf\xe9 one\ta\nplain\tb,b\nna\xefve\tc\n");
     Config config = small(temp, "a.tsv");
     config.test_share = 0;
-    const DataReport report = report_data(config);
+    const DataReport report = report_data(quiet(), config);
     ASSERT_EQ(report.trouble.size(), 1u);
     EXPECT_NE(report.trouble[0].find("a.tsv:1: expected UTF-8"), std::string::npos) << report.trouble[0];
     EXPECT_EQ(report.splits[0].not_utf8, 2);

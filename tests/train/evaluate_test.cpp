@@ -8,6 +8,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "quiet.h"
 #include "rank/scoring.h"
 #include "train/tiny_data.h"
 
@@ -22,7 +23,6 @@ using namespace test;
 class HandCase : public ::testing::Test {
   protected:
     void SetUp() override {
-        set_log_level(LogLevel::kQuiet);
         write(temp / "LF-AmazonTitles-mini");
         write(temp / "mini");
         write_text(temp / "predictions.txt", "2 4\n2:1 1:3 0:2\n0:0.5 3:0.75\n");
@@ -49,7 +49,7 @@ class HandCase : public ::testing::Test {
 };
 
 TEST_F(HandCase, FilteredScoresByHand) {
-    const Evaluation e = evaluate("", config("mini"));
+    const Evaluation e = evaluate(quiet(), "", config("mini"));
     // Without label 1 the first row ranks 0 2: both hit. The second hits first.
     EXPECT_DOUBLE_EQ(e.get("P@1"), 100);
     EXPECT_DOUBLE_EQ(e.get("P@2"), 75);
@@ -60,7 +60,7 @@ TEST_F(HandCase, FilteredScoresByHand) {
 
     Config plain = config("mini");
     plain.filter = "none";
-    const Evaluation without = evaluate("", plain);
+    const Evaluation without = evaluate(quiet(), "", plain);
     EXPECT_EQ(without.filter, "none");
     EXPECT_DOUBLE_EQ(without.get("P@1"), 50);
     EXPECT_DOUBLE_EQ(without.get("P@2"), 50);
@@ -82,7 +82,7 @@ TEST_F(HandCase, PropensitiesByHandForEachProtocol) {
                            {"LF-AmazonTitles-mini", "elmo", 12, 1, 0.6, 2.6, "one more row"}}) {
         Config given = config(c.data);
         given.like = c.like;
-        const Evaluation e = evaluate("", given);
+        const Evaluation e = evaluate(quiet(), "", given);
         EXPECT_EQ(e.propensity_a, c.a);
         EXPECT_EQ(e.propensity_b, c.b);
         EXPECT_EQ(e.propensity_rows, static_cast<std::int64_t>(c.rows));
@@ -99,21 +99,21 @@ TEST_F(HandCase, PropensitiesByHandForEachProtocol) {
     Config given = config("LF-AmazonTitles-mini");
     given.propensity_a = 0.5;
     given.propensity_b = 0.4;
-    EXPECT_EQ(evaluate("", given).propensity_source, "given");
+    EXPECT_EQ(evaluate(quiet(), "", given).propensity_source, "given");
     given.propensity_b = -1;
-    EXPECT_THROW(evaluate("", given), ConfigError);
+    EXPECT_THROW(evaluate(quiet(), "", given), ConfigError);
 }
 
 TEST_F(HandCase, ThePapersCodeDoesNotFilterOtherSets) {
     Config given = config("mini");
     given.like = "elmo";
-    const Evaluation e = evaluate("", given);
+    const Evaluation e = evaluate(quiet(), "", given);
     EXPECT_DOUBLE_EQ(e.get("P@1"), 50);
     EXPECT_NE(e.filter.find("none"), std::string::npos);
 }
 
 TEST_F(HandCase, GroupsAddUpAndIntervalsHoldTheScore) {
-    const Evaluation e = evaluate("", config("mini"));
+    const Evaluation e = evaluate(quiet(), "", config("mini"));
     ASSERT_EQ(e.groups.size(), 3u);
     double sum = 0;
     for (const LabelGroup& group : e.groups) sum += group.scores[1].percent;
@@ -124,13 +124,13 @@ TEST_F(HandCase, GroupsAddUpAndIntervalsHoldTheScore) {
         EXPECT_LE(score.low, score.percent + 1e-9) << score.name;
         EXPECT_GE(score.high, score.percent - 1e-9) << score.name;
     }
-    const Evaluation again = evaluate("", config("mini"));
+    const Evaluation again = evaluate(quiet(), "", config("mini"));
     for (std::size_t i = 0; i < e.scores.size(); ++i) EXPECT_EQ(e.scores[i].low, again.scores[i].low);
 }
 
 TEST_F(HandCase, WithoutTrainingLabelsThereAreNoPropensities) {
     std::filesystem::remove(temp / "mini/trn_X_Y.txt");
-    const Evaluation e = evaluate("", config("mini"));
+    const Evaluation e = evaluate(quiet(), "", config("mini"));
     EXPECT_DOUBLE_EQ(e.get("P@1"), 100);
     EXPECT_THROW(e.get("PSP@1"), ConfigError);
     EXPECT_EQ(e.propensity_source, "");
@@ -141,9 +141,9 @@ TEST_F(HandCase, WithoutTrainingLabelsThereAreNoPropensities) {
 TEST_F(HandCase, ScoresAreKeptWithTheirProtocol) {
     Config given = config("mini");
     given.save_scores = temp / "kept.jsonl";
-    evaluate("", given);
+    evaluate(quiet(), "", given);
     given.like = "renee";
-    evaluate("", given);
+    evaluate(quiet(), "", given);
     std::istringstream lines(read_text(given.save_scores));
     std::string line;
     ASSERT_TRUE(std::getline(lines, line));
@@ -166,17 +166,17 @@ TEST_F(HandCase, ARunKeepsItsScores) {
     Config run = tiny_config(temp);
     run.steps = 5;
     std::atomic<bool> stop{false};
-    train(run, stop);
-    evaluate(run.out, run);
-    evaluate(run.out + "/best", run);  // a checkpoint's folder is not written into
+    train(quiet().with_stop(stop), run);
+    evaluate(quiet(), run.out, run);
+    evaluate(quiet(), run.out + "/best", run);  // a checkpoint's folder is not written into
     const std::string kept = read_text(run.out + "/scores.jsonl");
     EXPECT_EQ(std::count(kept.begin(), kept.end(), '\n'), 2);
     EXPECT_NE(kept.find("(step 5, manifest xxh64 "), std::string::npos) << kept;
     run.save_scores = "none";
-    evaluate(run.out, run);
+    evaluate(quiet(), run.out, run);
     EXPECT_EQ(read_text(run.out + "/scores.jsonl"), kept);
     run.overwrite = true;  // scores belong to the run
-    train(run, stop);
+    train(quiet().with_stop(stop), run);
     EXPECT_FALSE(std::filesystem::exists(run.out + "/scores.jsonl"));
 }
 

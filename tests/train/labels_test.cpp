@@ -6,10 +6,12 @@
 #include <map>
 #include <numeric>
 
+#include "elmo/elmo.h"
 #include "elmo/error.h"
 #include "elmo/labels.h"
 #include "elmo/messages.h"
 #include "model/head.h"
+#include "quiet.h"
 #include "rank/label_match.h"
 #include "train/tiny_data.h"
 
@@ -34,7 +36,6 @@ class Labels : public ::testing::Test {
         return fmt::format("the {} {} near house {}", pair_name(pair), verbs[i % 5], i % 3);
     }
     void SetUp() override {
-        set_log_level(LogLevel::kQuiet);
         for (int pair = 0; pair < kAll; ++pair) (pair % 7 == 2 ? fresh : old).push_back(pair);
         ASSERT_EQ(old.size(), kOld);
         std::string texts, matrix = fmt::format("{} {}\n", 20 * kOld, kOld), names, plain, more;
@@ -64,7 +65,7 @@ class Labels : public ::testing::Test {
         config.batch_size = 32;
         config.width = 32;
         config.overwrite = true;
-        train(config, stop);
+        train(quiet().with_stop(stop), config);
     }
     Config change_config(const std::string& out = "more") {
         Config config;
@@ -84,7 +85,7 @@ class Labels : public ::testing::Test {
         Config config;
         config.top = 1;
         config.threads = 1;
-        Predictor predictor(run, config);
+        Predictor predictor(quiet(), run, config);
         int right = 0;
         for (const int pair : fresh)
             right += predictor.predict({text_of(pair, 7)})[0][0].name == pair_name(pair) ? 1 : 0;
@@ -94,7 +95,7 @@ class Labels : public ::testing::Test {
         Config config;
         config.device = "reference";
         config.top = labels;
-        auto answers = Predictor(run, config).predict({text})[0];
+        auto answers = Predictor(quiet(), run, config).predict({text})[0];
         for (Prediction& p : answers) p.name = {};
         return answers;
     }
@@ -108,7 +109,7 @@ class Labels : public ::testing::Test {
 TEST_F(Labels, AddedFromTheirTextTheOthersKeepEveryBit) {
     for (const char* precision : {"fp32", "bf16", "fp8", "e3m4", "e2m3"}) {
         train_run(precision);
-        const LabelChange change = add_labels(run(), temp / "new.txt", change_config());
+        const LabelChange change = add_labels(quiet(), run(), temp / "new.txt", change_config());
         EXPECT_EQ(change.labels_before, kOld);
         EXPECT_EQ(change.labels_after, kAll);
         EXPECT_EQ(change.from_text, kNew);
@@ -131,7 +132,7 @@ TEST_F(Labels, AddedFromTheirTextTheOthersKeepEveryBit) {
 
 TEST_F(Labels, ScoresOfTheOthersAreTheSame) {
     train_run();
-    add_labels(run(), temp / "new.txt", change_config());
+    add_labels(quiet(), run(), temp / "new.txt", change_config());
     const std::string text = text_of(fresh[0], 1);
     std::map<std::int64_t, float> before;
     for (const Prediction& p : full_ranking(run(), text, kOld)) before[p.label] = p.score;
@@ -148,13 +149,13 @@ TEST_F(Labels, AddedFromDataAndTrainedAlone) {
     train_run();
     Config config = change_config();
     config.data = temp / "all.tsv";
-    LabelChange change = add_labels(run(), "", config);
+    LabelChange change = add_labels(quiet(), run(), "", config);
     EXPECT_EQ(change.labels_after, kAll);
     EXPECT_EQ(change.from_data, kNew);
     const auto started = head_of(temp / "more", kAll);
     config.steps = 200;
     config.batch_size = 32;
-    change = add_labels(run(), "", config);
+    change = add_labels(quiet(), run(), "", config);
     EXPECT_EQ(change.steps, 200);
     EXPECT_LT(change.last_loss, change.first_loss);
     const auto before = head_of(run(), kOld), after = head_of(temp / "more", kAll);
@@ -163,25 +164,25 @@ TEST_F(Labels, AddedFromDataAndTrainedAlone) {
     EXPECT_EQ(found(temp / "more"), kNew);
     // Twice the same call, twice the same bytes.
     config.out = temp / "again";
-    add_labels(run(), "", config);
+    add_labels(quiet(), run(), "", config);
     EXPECT_EQ(files_of(temp / "again/best"), files_of(temp / "more/best"));
 }
 
 TEST_F(Labels, ANewLabelMayHaveATextBesideItsName) {
     train_run();
     write_text(temp / "described.txt", "that animal\tthe " + pair_name(fresh[0]) + "\nplain\n");
-    EXPECT_EQ(add_labels(run(), temp / "described.txt", change_config()).labels_after, kOld + 2);
+    EXPECT_EQ(add_labels(quiet(), run(), temp / "described.txt", change_config()).labels_after, kOld + 2);
     EXPECT_EQ(read_text(temp / "more/best/labels.txt").find(pair_name(fresh[0])), std::string::npos);
     Config config;
     config.top = 1;
-    Predictor predictor(temp / "more", config);
+    Predictor predictor(quiet(), temp / "more", config);
     EXPECT_EQ(predictor.predict({text_of(fresh[0], 7)})[0][0].name, "that animal");
 }
 
 TEST_F(Labels, RemovedTheOthersKeepEveryBitAndTheirOrder) {
     train_run("fp8");
     write_text(temp / "gone.txt", "0\n" + name(7) + "\n29\n");
-    const LabelChange change = remove_labels(run(), temp / "gone.txt", change_config("less"));
+    const LabelChange change = remove_labels(quiet(), run(), temp / "gone.txt", change_config("less"));
     EXPECT_EQ(change.labels_after, kOld - 3);
     const auto before = head_of(run(), kOld), after = head_of(temp / "less", kOld - 3);
     const std::size_t width = before.size() / kOld;
@@ -198,7 +199,7 @@ TEST_F(Labels, RemovedTheOthersKeepEveryBitAndTheirOrder) {
     EXPECT_EQ(read_text(temp / "less/best/labels.txt"), names);
     // Scored on data with those labels; what was removed can be added again.
     write_text(temp / "gone.txt", name(0) + "\n" + name(7) + "\n" + name(29) + "\n");
-    EXPECT_EQ(add_labels(temp / "less", temp / "gone.txt", change_config()).labels_after, kOld);
+    EXPECT_EQ(add_labels(quiet(), temp / "less", temp / "gone.txt", change_config()).labels_after, kOld);
 }
 
 TEST_F(Labels, AChangedRunIsScoredOnAnyDataByName) {
@@ -206,12 +207,12 @@ TEST_F(Labels, AChangedRunIsScoredOnAnyDataByName) {
     Config config = tiny_config(temp);
     config.split = "train";
     config.k = "1,2";
-    const Evaluation before = evaluate(run(), config);
+    const Evaluation before = evaluate(quiet(), run(), config);
     EXPECT_EQ(before.labels_matched, "");
     // One label that every twentieth text has is gone: the data still has it.
     write_text(temp / "gone.txt", "4\n");
-    remove_labels(run(), temp / "gone.txt", change_config("less"));
-    const Evaluation less = evaluate(temp / "less", config);
+    remove_labels(quiet(), run(), temp / "gone.txt", change_config("less"));
+    const Evaluation less = evaluate(quiet(), temp / "less", config);
     EXPECT_EQ(less.labels_matched,
               fmt::format("by name: 1 of the data's {} are not in the run, 0 of the run's {} not in the data",
                           kOld, kOld - 1));
@@ -225,13 +226,13 @@ TEST_F(Labels, AChangedRunIsScoredOnAnyDataByName) {
     add.data = temp / "all.tsv";
     add.steps = 200;
     add.batch_size = 32;
-    add_labels(run(), "", add);
+    add_labels(quiet(), run(), "", add);
     config.data = temp / "all.tsv";
     config.test_share = 0;
-    const Evaluation more = evaluate(temp / "more", config);
+    const Evaluation more = evaluate(quiet(), temp / "more", config);
     EXPECT_GT(more.get("P@1"), 99);
     config.save_predictions = temp / "predictions.txt";
-    EXPECT_THROW(evaluate(temp / "less", config), ConfigError);
+    EXPECT_THROW(evaluate(quiet(), temp / "less", config), ConfigError);
 }
 
 TEST(LabelMatch, ByHand) {
@@ -250,28 +251,32 @@ TEST_F(Labels, WrongCallsAreRefusedAndNothingIsLost) {
     const auto kept = files_of(run() + "/best");
     Config config = change_config();
     write_text(temp / "bad.txt", "fresh\n" + name(3) + "\n");
-    EXPECT_NE(message_of<DataError>([&] { add_labels(run(), temp / "bad.txt", config); }).find("bad.txt:2"),
+    EXPECT_NE(message_of<DataError>([&] {
+                  add_labels(quiet(), run(), temp / "bad.txt", config);
+              }).find("bad.txt:2"),
               std::string::npos);
     write_text(temp / "bad.txt", "fresh\nfresh\n");
-    EXPECT_NE(message_of<DataError>([&] { add_labels(run(), temp / "bad.txt", config); }).find("comes twice"),
+    EXPECT_NE(message_of<DataError>([&] {
+                  add_labels(quiet(), run(), temp / "bad.txt", config);
+              }).find("comes twice"),
               std::string::npos);
     for (const char* bad : {"", "\n\n", "\xff\n", "\ttext\n"}) {
         write_text(temp / "bad.txt", bad);
-        EXPECT_THROW(add_labels(run(), temp / "bad.txt", config), DataError) << bad;
+        EXPECT_THROW(add_labels(quiet(), run(), temp / "bad.txt", config), DataError) << bad;
     }
-    EXPECT_THROW(add_labels(run(), "", config), ConfigError);
+    EXPECT_THROW(add_labels(quiet(), run(), "", config), ConfigError);
     config.steps = 5;
-    EXPECT_THROW(add_labels(run(), temp / "new.txt", config), ConfigError);
+    EXPECT_THROW(add_labels(quiet(), run(), temp / "new.txt", config), ConfigError);
     config.steps = 0;
     config.out = run();
-    EXPECT_THROW(add_labels(run(), temp / "new.txt", config), ConfigError);
-    EXPECT_THROW(add_labels(run() + "/best", temp / "new.txt", config), ConfigError);
-    EXPECT_THROW(remove_labels(run(), temp / "new.txt", config), ConfigError);
+    EXPECT_THROW(add_labels(quiet(), run(), temp / "new.txt", config), ConfigError);
+    EXPECT_THROW(add_labels(quiet(), run() + "/best", temp / "new.txt", config), ConfigError);
+    EXPECT_THROW(remove_labels(quiet(), run(), temp / "new.txt", config), ConfigError);
     config = change_config("less");
     std::string all;
     for (int l = 0; l < kOld; ++l) all += fmt::format("{}\n", l);
     write_text(temp / "bad.txt", all);
-    EXPECT_THROW(remove_labels(run(), temp / "bad.txt", config), DataError);
+    EXPECT_THROW(remove_labels(quiet(), run(), temp / "bad.txt", config), DataError);
     EXPECT_FALSE(std::filesystem::exists(temp / "less/best"));
     EXPECT_EQ(files_of(run() + "/best"), kept);
 }

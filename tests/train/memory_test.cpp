@@ -10,6 +10,7 @@
 #include "elmo/elmo.h"
 #include "engine/session.h"
 #include "engine/shapes.h"
+#include "quiet.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -18,13 +19,12 @@ namespace {
 using namespace test;
 
 TEST(Plan, IsTheArenaOfTheRun) {
-    set_log_level(LogLevel::kQuiet);
     TempFolder temp;
     write_tiny_data(temp / "data");
     const Config config = tiny_config(temp);
-    const MemoryReport plan = plan_memory(config);
+    const MemoryReport plan = plan_memory(quiet(), config);
     const std::atomic<bool> stop{false};
-    const TrainResult result = train(config, stop);
+    const TrainResult result = train(quiet().with_stop(stop), config);
     EXPECT_EQ(result.planned.arena_bytes, plan.arena_bytes);
     EXPECT_EQ(result.planned.mapped_bytes, plan.mapped_bytes);
     EXPECT_GT(plan.mapped_bytes, 0);
@@ -46,7 +46,7 @@ TEST(Plan, CountsTheWeightsOfTheHeadOnceInTheirFormat) {
              {"fp32", 4}, {"bf16", 2}, {"fp8", 1}, {"e3m4", 1}}) {
         config.precision = precision;
         std::int64_t head = 0;
-        for (const Segment& segment : plan_memory(config).segments)
+        for (const Segment& segment : plan_memory(quiet(), config).segments)
             if (segment.name.rfind("head/", 0) == 0) head += segment.bytes;
         EXPECT_EQ(head, 64000 * bytes) << precision;
     }
@@ -62,7 +62,8 @@ TEST(Plan, PackedWeightsTakeTheirBits) {
     const auto check = [&](const char* precision, std::int64_t bits) {
         config.precision = precision;
         std::map<std::string, std::int64_t> bytes;
-        for (const Segment& segment : plan_memory(config).segments) bytes[segment.name] = segment.bytes;
+        for (const Segment& segment : plan_memory(quiet(), config).segments)
+            bytes[segment.name] = segment.bytes;
         EXPECT_EQ(bytes["head/weights"], config.labels * 8 * bits) << precision;
         EXPECT_EQ(bytes["head/row_exponents"], config.labels);
         EXPECT_EQ(bytes["scratch/head_expanded_weights"] > 0, config.device == "cuda" && bits < 8);
@@ -71,7 +72,8 @@ TEST(Plan, PackedWeightsTakeTheirBits) {
     for (const auto& [precision, bits] : {std::pair("e2m5", 8), std::pair("e2m3", 6), std::pair("e2m1", 4)})
         check(precision, bits);
     config.width = 20;
-    EXPECT_NE(message_of<ConfigError>([&] { plan_memory(config); }).find("multiple of 8"), std::string::npos);
+    EXPECT_NE(message_of<ConfigError>([&] { plan_memory(quiet(), config); }).find("multiple of 8"),
+              std::string::npos);
     config.width = 64;
     config.device = "cuda";
     try {
@@ -91,7 +93,7 @@ TEST(Plan, ShowsTheCompensation) {
     config.batch_size = 8;
     const auto head_bytes = [&] {
         std::vector<std::pair<std::string, std::int64_t>> bytes;
-        for (const Segment& segment : plan_memory(config).segments)
+        for (const Segment& segment : plan_memory(quiet(), config).segments)
             if (segment.name.rfind("head/", 0) == 0) bytes.emplace_back(segment.name, segment.bytes);
         return bytes;
     };
@@ -136,7 +138,7 @@ TEST(Plan, NothingOfTheHeadsStepIsAliveInTheBackward) {
     for (const std::int64_t batch : {8, 512}) {
         config.batch_size = batch;
         config.vocab_size = batch == 8 ? 10000 : 100;
-        const MemoryReport plan = plan_memory(config);
+        const MemoryReport plan = plan_memory(quiet(), config);
         std::int64_t at_peak = 0, head = 0, backward = 0;
         for (const Segment& segment : plan.segments) {
             if (!segment.at_peak) continue;
@@ -164,7 +166,7 @@ class PlanRecompute : public ::testing::Test {
     MemoryReport plan(const std::string& recompute, std::int64_t max_bytes = 0) {
         config.recompute = recompute;
         config.max_memory = max_bytes > 0 ? std::to_string(max_bytes) : "";
-        return plan_memory(config);
+        return plan_memory(quiet(), config);
     }
     TempFolder temp;
     Config config;
@@ -198,7 +200,7 @@ TEST_F(PlanRecompute, IsTheLeastThatFits) {
     // A given mode stays.
     EXPECT_EQ(plan("cheap", layers).recompute, "cheap");
     config.recompute = "some";
-    EXPECT_THROW(plan_memory(config), ConfigError);
+    EXPECT_THROW(plan_memory(quiet(), config), ConfigError);
 }
 
 // Without accumulation a layer's gradients are consumed as they appear, and those of the embeddings come when
@@ -260,7 +262,7 @@ TEST(Plan, NamedShapesKeepWithinTheirMemory) {
             config.precision = precision;
             config.recompute = bar.recompute;
             try {
-                const MemoryReport plan = plan_memory(config);
+                const MemoryReport plan = plan_memory(quiet(), config);
                 EXPECT_LE(static_cast<double>(plan.total_bytes()), bar.gib * (1 << 30)) << plan.describe();
             } catch (const ConfigError& error) {
                 GTEST_SKIP() << error.what();  // a build without CUDA
@@ -269,13 +271,12 @@ TEST(Plan, NamedShapesKeepWithinTheirMemory) {
 }
 
 TEST(Plan, WhatDoesNotFitIsNamedWithThePlan) {
-    set_log_level(LogLevel::kQuiet);
     TempFolder temp;
     write_tiny_data(temp / "data");
     Config config = tiny_config(temp);
     config.max_memory = "1MiB";
     const std::atomic<bool> stop{false};
-    const std::string message = message_of<OutOfMemory>([&] { train(config, stop); });
+    const std::string message = message_of<OutOfMemory>([&] { train(quiet().with_stop(stop), config); });
     EXPECT_NE(message.find("encoder/weights/"), std::string::npos) << message;
     EXPECT_NE(message.find("head/weights"), std::string::npos) << message;
     EXPECT_NE(message.find("program and libraries"), std::string::npos) << message;
@@ -283,7 +284,7 @@ TEST(Plan, WhatDoesNotFitIsNamedWithThePlan) {
 
     // Room for everything but the last tensors: what comes first fits and is not named.
     config.max_memory = "";
-    const MemoryReport plan = plan_memory(config);
+    const MemoryReport plan = plan_memory(quiet(), config);
     const std::string late =
         message_of<OutOfMemory>([&] { require_room(plan, plan.arena_bytes - 1, "the test"); });
     const auto last = std::find_if(plan.segments.rbegin(), plan.segments.rend(),
@@ -297,9 +298,9 @@ TEST(Plan, WhatDoesNotFitIsNamedWithThePlan) {
     config.labels = 2000000000;
     config.width = 65536;
     config.precision = "fp32";
-    EXPECT_GT(plan_memory(config).total_bytes(), std::int64_t{1} << 48);
+    EXPECT_GT(plan_memory(quiet(), config).total_bytes(), std::int64_t{1} << 48);
     config.labels = 0;
-    EXPECT_THROW(plan_memory(config), ConfigError);
+    EXPECT_THROW(plan_memory(quiet(), config), ConfigError);
 }
 
 }  // namespace

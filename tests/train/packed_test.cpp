@@ -11,6 +11,7 @@
 #include "elmo/messages.h"
 #include "formats/safetensors.h"
 #include "model/head.h"
+#include "quiet.h"
 #include "tested_device.h"
 #include "train/tiny_data.h"
 
@@ -20,7 +21,6 @@ namespace {
 using namespace test;
 
 TEST(Packed, ARunEqualsTheSimulatedOne) {
-    set_log_level(LogLevel::kQuiet);
     TempFolder temp;
     write_tiny_data(temp / "data");
     const std::atomic<bool> stop{false};
@@ -33,12 +33,12 @@ TEST(Packed, ARunEqualsTheSimulatedOne) {
         config.steps = 140;  // rows may go down at step 128
         config.out = temp / precision;
         config.precision = precision;
-        const TrainResult packed = train(config, stop);
+        const TrainResult packed = train(quiet().with_stop(stop), config);
         Config wide = config;
         wide.out = temp / (std::string(precision) + "-simulated");
         wide.precision = simulated;
         wide.chunks = 1;
-        const TrainResult expected = train(wide, stop);
+        const TrainResult expected = train(quiet().with_stop(stop), wide);
         EXPECT_EQ(packed.saturations, expected.saturations);
         EXPECT_GT(packed.saturations, 0) << "no exponent moved";
         EXPECT_EQ(packed.best_score, expected.best_score);
@@ -56,7 +56,8 @@ TEST(Packed, ARunEqualsTheSimulatedOne) {
         EXPECT_EQ(std::memcmp(w.data(), v.data(), w.size() * sizeof(float)), 0);
         for (const char* name : {"/last/model.safetensors", "/last/optimizer.safetensors"})
             EXPECT_TRUE(read_text(config.out + name) == read_text(wide.out + name)) << name;
-        const Evaluation scores = evaluate(config.out, config), others = evaluate(wide.out, wide);
+        const Evaluation scores = evaluate(quiet(), config.out, config),
+                         others = evaluate(quiet(), wide.out, wide);
         for (const char* score : {"P@1", "P@3", "P@5"}) EXPECT_EQ(scores.get(score), others.get(score));
     }
 }

@@ -5,6 +5,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "quiet.h"
 #include "run/checkpoint.h"
 #include "run/resolve.h"
 #include "train/tiny_data.h"
@@ -22,26 +23,26 @@ TEST(AutoPrecision, PicksByDeviceAndBudget) {
     config.max_length = 16;
     config.vocab_size = 1000;
     config.precision = "auto";
-    EXPECT_EQ(choose_precision(config).precision, "bf16");
+    EXPECT_EQ(choose_precision(quiet(), config).precision, "bf16");
     config.device = "cuda";
-    EXPECT_EQ(choose_precision(config).precision, kAuto8Bit);
-    EXPECT_NE(choose_precision(config).why, "");
+    EXPECT_EQ(choose_precision(quiet(), config).precision, kAuto8Bit);
+    EXPECT_NE(choose_precision(quiet(), config).why, "");
     config.device = "cpu";
     Config wide = config, narrow = config;
     wide.precision = "bf16";
     narrow.precision = kAuto8Bit;
-    const std::int64_t needs = plan_memory(wide).total_bytes();
+    const std::int64_t needs = plan_memory(quiet(), wide).total_bytes();
     config.max_memory = std::to_string(needs);
-    EXPECT_EQ(choose_precision(config).precision, "bf16");
+    EXPECT_EQ(choose_precision(quiet(), config).precision, "bf16");
     config.max_memory = std::to_string(needs - 1);
-    const PrecisionChoice choice = choose_precision(config);
+    const PrecisionChoice choice = choose_precision(quiet(), config);
     EXPECT_EQ(choice.precision, kAuto8Bit);
     EXPECT_NE(choice.why.find("max_memory"), std::string::npos) << choice.why;
     narrow.max_memory = config.max_memory;
-    EXPECT_EQ(plan_memory(config).total_bytes(), plan_memory(narrow).total_bytes());
+    EXPECT_EQ(plan_memory(quiet(), config).total_bytes(), plan_memory(quiet(), narrow).total_bytes());
     config.precision = "fp32";
-    EXPECT_EQ(choose_precision(config).precision, "fp32");
-    EXPECT_EQ(choose_precision(config).why, "");
+    EXPECT_EQ(choose_precision(quiet(), config).precision, "fp32");
+    EXPECT_EQ(choose_precision(quiet(), config).why, "");
 }
 
 TEST(AutoPrecision, CompensatesOnlyWhatIsBestCompensated) {
@@ -60,21 +61,20 @@ TEST(AutoPrecision, CompensatesOnlyWhatIsBestCompensated) {
 }
 
 TEST(AutoPrecision, ARunSaysItKeepsItAndResumes) {
-    set_log_level(LogLevel::kQuiet);
     TempFolder temp;
     write_tiny_data(temp / "data");
     Config config = tiny_config(temp);
     config.precision = "auto";
-    EXPECT_TRUE(train(config, std::atomic<bool>{true}).interrupted);
+    EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
     EXPECT_EQ(Checkpoint(config.out, "last").config().precision, "bf16");
     EXPECT_EQ(Checkpoint(config.out, "last").config().head_kahan, "0");
     EXPECT_NE(read_text(config.out + "/log.jsonl").find("precision auto: bf16"), std::string::npos);
     config.resume = true;
-    EXPECT_EQ(train(config, std::atomic<bool>{false}).steps, config.steps);
+    EXPECT_EQ(train(quiet().with_stop(std::atomic<bool>{false}), config).steps, config.steps);
 }
 
 TEST(AutoPrecision, SimulatedFp8IsSaidInOneLine) {
-    const auto cpu = make_cpu_backend("auto");
+    const auto cpu = make_cpu_backend(quiet(), "auto");
     Config config;
     EXPECT_TRUE(explain_precision(config, *cpu).empty());
     config.encoder_precision = "fp8";

@@ -8,6 +8,7 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "io/folder_lock.h"
+#include "quiet.h"
 #include "rank/label_list.h"
 #include "run/calibration_file.h"
 #include "train/tiny_data.h"
@@ -20,17 +21,16 @@ using namespace test;
 class Predict : public ::testing::Test {
   protected:
     void SetUp() override {
-        set_log_level(LogLevel::kQuiet);
         write_tiny_data(temp / "data");
         config = tiny_config(temp);
         config.device = "reference";  // scalar: a row's score does not depend on its neighbours by a bit
         config.steps = 40;
     }
-    void train_run() { train(config, stop); }
+    void train_run() { train(quiet().with_stop(stop), config); }
     std::vector<Prediction> answer(const LabelScope& scope, std::int64_t top = 5) {
         Config c = config;
         c.top = top;
-        predictors.push_back(std::make_unique<Predictor>(config.out, c, scope));
+        predictors.push_back(std::make_unique<Predictor>(quiet(), config.out, c, scope));
         return predictors.back()->predict({text})[0];
     }
 
@@ -67,7 +67,7 @@ TEST_F(Predict, AmongGivenLabelsIsTheFullRankingRestricted) {
 TEST_F(Predict, AmongGivenLabelsOnlyTheirWeightsAreInMemory) {
     train_run();
     write_text(temp / "labels.txt", "3\n5\n9\n");
-    Predictor predictor(config.out, config, {.labels = temp / "labels.txt"});
+    Predictor predictor(quiet(), config.out, config, {.labels = temp / "labels.txt"});
     EXPECT_EQ(predictor.num_labels(), 37);
     EXPECT_EQ(predictor.num_answers(), 3);
     EXPECT_EQ(predictor.plan().mapped_bytes, 0);
@@ -79,7 +79,7 @@ TEST_F(Predict, AmongGivenLabelsOnlyTheirWeightsAreInMemory) {
     // The CPU backend picks the same labels.
     Config cpu = config;
     cpu.device = "cpu";
-    Predictor fast(config.out, cpu, {.labels = temp / "labels.txt"});
+    Predictor fast(quiet(), config.out, cpu, {.labels = temp / "labels.txt"});
     const auto a = predictor.predict({text})[0], b = fast.predict({text})[0];
     ASSERT_EQ(a.size(), 3u);
     ASSERT_EQ(b.size(), 3u);
@@ -152,12 +152,12 @@ TEST_F(Predict, CalibratedProbabilitiesAreKeptWithTheRunAndUsed) {
     const auto raw = answer({});
     Config asked = config;
     asked.probabilities = "calibrated";
-    EXPECT_THROW(Predictor(config.out, asked), ConfigError);
+    EXPECT_THROW(Predictor(quiet(), config.out, asked), ConfigError);
     asked.probabilities = "auto";
     asked.threshold = -1;
-    EXPECT_THROW(Predictor(config.out, asked), ConfigError);
+    EXPECT_THROW(Predictor(quiet(), config.out, asked), ConfigError);
 
-    const Calibration c = calibrate(config.out, config);
+    const Calibration c = calibrate(quiet(), config.out, config);
     EXPECT_GT(c.a, 0);
     EXPECT_EQ(c.top, 20);
     EXPECT_EQ(c.pairs, 20 * c.rows);
@@ -166,7 +166,7 @@ TEST_F(Predict, CalibratedProbabilitiesAreKeptWithTheRunAndUsed) {
     EXPECT_LT(c.log_loss, c.log_loss_raw);
     EXPECT_TRUE(std::filesystem::exists(config.out + "/calibration-best.json"));
 
-    Predictor predictor(config.out, config);
+    Predictor predictor(quiet(), config.out, config);
     EXPECT_TRUE(predictor.calibrated());
     const auto now = predictor.predict({text})[0];
     ASSERT_EQ(now.size(), raw.size());
@@ -177,11 +177,11 @@ TEST_F(Predict, CalibratedProbabilitiesAreKeptWithTheRunAndUsed) {
         EXPECT_FLOAT_EQ(raw[i].probability, 1 / (1 + std::exp(-raw[i].score)));
     }
     asked.threshold = -1;
-    const auto sure = Predictor(config.out, asked).predict({text});
+    const auto sure = Predictor(quiet(), config.out, asked).predict({text});
     for (const Prediction& p : sure[0]) EXPECT_GE(p.probability, static_cast<float>(c.f1_threshold));
     asked = config;
     asked.probabilities = "raw";
-    EXPECT_EQ(Predictor(config.out, asked).predict({text})[0][0].probability, raw[0].probability);
+    EXPECT_EQ(Predictor(quiet(), config.out, asked).predict({text})[0][0].probability, raw[0].probability);
 
     // Other weights: not used. Damaged: an error.
     const std::string kept = read_text(config.out + "/calibration-best.json");
@@ -190,9 +190,9 @@ TEST_F(Predict, CalibratedProbabilitiesAreKeptWithTheRunAndUsed) {
     train_run();
     EXPECT_FALSE(std::filesystem::exists(config.out + "/calibration-best.json"));
     write_text(config.out + "/calibration-best.json", kept);
-    EXPECT_FALSE(Predictor(config.out, config).calibrated());
+    EXPECT_FALSE(Predictor(quiet(), config.out, config).calibrated());
     write_text(config.out + "/calibration-best.json", "{\"method\": \"platt\", \"a\": []}");
-    EXPECT_THROW(Predictor(config.out, config), DataError);
+    EXPECT_THROW(Predictor(quiet(), config.out, config), DataError);
 }
 
 class PredictFiles : public Predict {
@@ -218,7 +218,7 @@ class PredictFiles : public Predict {
 
 TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
     write_inputs();
-    PredictedFiles done = predict_files(run(), files, {}, config);
+    PredictedFiles done = predict_files(quiet(), run(), files, {}, config);
     EXPECT_EQ(done.texts, 30);
     EXPECT_EQ(done.resumed, 0);
     const std::string whole = read_text(config.out);
@@ -228,10 +228,10 @@ TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
     EXPECT_EQ(last["line"], 19);
     EXPECT_FALSE(std::filesystem::exists(config.out + ".partial"));
     EXPECT_FALSE(std::filesystem::exists(config.out + ".partial.json"));
-    EXPECT_THROW(predict_files(run(), files, {}, config), ConfigError);  // it is there
+    EXPECT_THROW(predict_files(quiet(), run(), files, {}, config), ConfigError);  // it is there
     Config again = config;
     again.resume = true;
-    EXPECT_EQ(predict_files(run(), files, {}, again).resumed, 30);
+    EXPECT_EQ(predict_files(quiet(), run(), files, {}, again).resumed, 30);
 
     // A text in the middle that cannot be read stops the call; mended, it goes on.
     const std::string good = lines[20];
@@ -239,7 +239,7 @@ TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
     write_inputs();
     Config other = config;
     other.out = temp / "other.jsonl";
-    EXPECT_THROW(predict_files(run(), files, {}, other), DataError);
+    EXPECT_THROW(predict_files(quiet(), run(), files, {}, other), DataError);
     EXPECT_FALSE(std::filesystem::exists(other.out));
     const std::string partial = read_text(other.out + ".partial");
     EXPECT_EQ(partial, whole.substr(0, partial.size()));
@@ -248,16 +248,18 @@ TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
     write_text(other.out + ".partial", partial + "{\"line\": 9, \"lab");  // torn
     lines[20] = good;
     write_inputs();
-    EXPECT_THROW(predict_files(run(), files, {}, other), ConfigError);
+    EXPECT_THROW(predict_files(quiet(), run(), files, {}, other), ConfigError);
     other.resume = true;
     Config changed = other;
     changed.top = 3;
-    EXPECT_NE(message_of<ConfigError>([&] { predict_files(run(), files, {}, changed); }).find("another top"),
+    EXPECT_NE(message_of<ConfigError>([&] {
+                  predict_files(quiet(), run(), files, {}, changed);
+              }).find("another top"),
               std::string::npos);
-    EXPECT_THROW(predict_files(run(), {files[0]}, {}, other), ConfigError);
+    EXPECT_THROW(predict_files(quiet(), run(), {files[0]}, {}, other), ConfigError);
     changed = other;
     changed.batch_size = 7;  // does not matter
-    done = predict_files(run(), files, {}, changed);
+    done = predict_files(quiet(), run(), files, {}, changed);
     EXPECT_EQ(done.texts, 30);
     EXPECT_EQ(done.resumed, 19);
     EXPECT_EQ(read_text(other.out), whole);
@@ -269,11 +271,11 @@ TEST_F(PredictFiles, OnlyWholeAnswersOfADamagedPartialFileAreKept) {
     write_inputs();
     Config reference = config;
     reference.out = temp / "whole.jsonl";
-    predict_files(run(), files, {}, reference);
+    predict_files(quiet(), run(), files, {}, reference);
     const std::string whole = read_text(reference.out);
     lines[20][4] = '\xff';
     write_inputs();
-    EXPECT_THROW(predict_files(run(), files, {}, config), DataError);
+    EXPECT_THROW(predict_files(quiet(), run(), files, {}, config), DataError);
     lines[20] = good;
     write_inputs();
     config.resume = true;
@@ -286,13 +288,14 @@ TEST_F(PredictFiles, OnlyWholeAnswersOfADamagedPartialFileAreKept) {
                                     std::string("{\"line\": 4, \"la\n"), std::string("}\n")}) {
         write_text(config.out + ".partial", front + hole + back);
         write_text(config.out + ".partial.json", call);
-        EXPECT_EQ(predict_files(run(), files, {}, config).resumed, 3);
+        EXPECT_EQ(predict_files(quiet(), run(), files, {}, config).resumed, 3);
         EXPECT_EQ(read_text(config.out), whole);
         std::filesystem::remove(config.out);
     }
     write_text(config.out + ".partial", whole + front);
     write_text(config.out + ".partial.json", call);
-    const std::string message = message_of<DataError>([&] { predict_files(run(), files, {}, config); });
+    const std::string message =
+        message_of<DataError>([&] { predict_files(quiet(), run(), files, {}, config); });
     EXPECT_NE(message.find(".partial: expected at most 30 answers"), std::string::npos) << message;
     EXPECT_FALSE(std::filesystem::exists(config.out));
 }
@@ -305,24 +308,24 @@ TEST_F(PredictFiles, OverwriteStartsAgainAndWrongCallsAreRefused) {
             Config second = config;
             (resume ? second.resume : second.overwrite) = true;
             EXPECT_NE(message_of<ConfigError>([&] {
-                          predict_files(run(), files, {}, second);
+                          predict_files(quiet(), run(), files, {}, second);
                       }).find("another process is writing"),
                       std::string::npos);
         }
     }
     write_text(config.out, "old\n");
     config.overwrite = true;
-    EXPECT_EQ(predict_files(run(), {files[0]}, {}, config).texts, 11);
+    EXPECT_EQ(predict_files(quiet(), run(), {files[0]}, {}, config).texts, 11);
     EXPECT_EQ(
         nlohmann::json::parse(read_text(config.out).substr(0, read_text(config.out).find('\n')))["line"], 1);
-    EXPECT_THROW(predict_files(run(), {}, {}, config), ConfigError);
-    EXPECT_THROW(predict_files(run(), {"-"}, {}, config), ConfigError);
-    EXPECT_THROW(predict_files(run(), {temp / "absent"}, {}, config), DataError);
+    EXPECT_THROW(predict_files(quiet(), run(), {}, {}, config), ConfigError);
+    EXPECT_THROW(predict_files(quiet(), run(), {"-"}, {}, config), ConfigError);
+    EXPECT_THROW(predict_files(quiet(), run(), {temp / "absent"}, {}, config), DataError);
     config.out = temp / "data";
-    EXPECT_THROW(predict_files(run(), files, {}, config), ConfigError);
+    EXPECT_THROW(predict_files(quiet(), run(), files, {}, config), ConfigError);
     config.out = temp / "pipe";  // the finished file would take its place
     ASSERT_EQ(mkfifo(config.out.c_str(), 0600), 0);
-    EXPECT_THROW(predict_files(run(), files, {}, config), ConfigError);
+    EXPECT_THROW(predict_files(quiet(), run(), files, {}, config), ConfigError);
     EXPECT_TRUE(std::filesystem::is_fifo(config.out));
 }
 

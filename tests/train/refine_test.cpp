@@ -7,10 +7,12 @@
 #include <numeric>
 
 #include "batches/batcher.h"
+#include "elmo/elmo.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
 #include "engine/session.h"
 #include "model/streams.h"
+#include "quiet.h"
 #include "run/run_data.h"
 #include "tested_device.h"
 #include "train/killed_run.h"
@@ -29,7 +31,8 @@ std::string budget_of_three(const std::string& run, Config config) {
     config.out += "-probe";
     config.overwrite = true;
     for (int smaller = 0; smaller < 2; ++smaller)
-        config.max_memory = std::to_string(refine(run, config, stop).head_plan.total_bytes() - 1);
+        config.max_memory =
+            std::to_string(refine(quiet().with_stop(stop), run, config).head_plan.total_bytes() - 1);
     return config.max_memory;
 }
 
@@ -38,13 +41,12 @@ class RefineWorker : public ::testing::Environment {
     void SetUp() override {
         const char* recipe = std::getenv("ELMO_TEST_REFINE");
         if (recipe == nullptr) return;
-        set_log_level(LogLevel::kQuiet);
         Config config;
         load_recipe(config, recipe);
         const std::atomic<bool> stop{false};
         const std::string run = std::getenv("ELMO_TEST_RUN");
         config.max_memory = budget_of_three(run, config);
-        refine(run, config, stop);
+        refine(quiet().with_stop(stop), run, config);
         std::_Exit(0);
     }
 };
@@ -61,7 +63,6 @@ class Refine : public ::testing::Test {
     static constexpr int kLabels = 700;  // three times 256 and less
 
     void SetUp() override {
-        set_log_level(LogLevel::kQuiet);
         write_tiny_data(temp / "data", {.train_rows = 210, .labels = kLabels});
         train_run();
     }
@@ -70,7 +71,7 @@ class Refine : public ::testing::Test {
         config.device = kTestedDevice;
         config.precision = "fp8";
         config.steps = 40;
-        train(config, stop);
+        train(quiet().with_stop(stop), config);
         run = config.out;
     }
     Config refine_config(const std::string& out) const {
@@ -84,7 +85,7 @@ class Refine : public ::testing::Test {
     }
     template <class E>
     std::string refusal(const Config& config) const {
-        return message_of<E>([&] { refine(run, config, stop); });
+        return message_of<E>([&] { refine(quiet().with_stop(stop), run, config); });
     }
 
     TempFolder temp;
@@ -102,11 +103,11 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
     config.freeze_encoder = true;
     for (const char* key : {"head_kahan", "weight_dropout", "head_rounding", "head_noise"})
         set_option(config, key, get_option(Config(), key));
-    const RunData data(config, &from);
+    const RunData data(quiet(), config, &from);
     EncoderSpec spec = read_encoder_spec(from.folder());
     spec.frozen = true;
     spec.pooled_dropout = 0;  // refinement has noise of its own
-    Session session(config, spec, data.shape(5));
+    Session session(quiet(), config, spec, data.shape(quiet(), 5));
     session.allocate();
     session.encoder().initialise(0);
     Backend& backend = session.backend();
@@ -157,7 +158,7 @@ TEST_F(Refine, EqualsPlainTrainingWithAFrozenEncoder) {
             Config config = refine_config(fmt::format("{} {}", precision, dropout));
             config.precision = precision;
             if (dropout >= 0) config.dropout = dropout;
-            const RefineResult result = refine(run, config, stop);
+            const RefineResult result = refine(quiet().with_stop(stop), run, config);
             EXPECT_EQ(result.subsets, 1);
             EXPECT_EQ(result.labels_done, kLabels);
             if (dropout == 0) {  // else the loss follows the masks more than the steps
@@ -182,21 +183,21 @@ TEST_F(Refine, EqualsPlainTrainingWithAFrozenTransformer) {
     config.max_length = 8;
     config.precision = "fp8";
     config.overwrite = true;
-    train(config, stop);
+    train(quiet().with_stop(stop), config);
     Config refined = refine_config("refined");
     EXPECT_EQ(refined.dropout, 0);
     refined.dropout = 0.3;
-    refine(run, refined, stop);
+    refine(quiet().with_stop(stop), run, refined);
     EXPECT_TRUE(head_of(refined.out, kLabels) == emulate(run, refined));
 }
 
 TEST_F(Refine, SubsetsDoNotChangeABit) {
     Config config = refine_config("one");
-    std::int64_t needs = refine(run, config, stop).head_plan.total_bytes();
+    std::int64_t needs = refine(quiet().with_stop(stop), run, config).head_plan.total_bytes();
     for (const std::int64_t subsets : {2, 3}) {
         Config less = refine_config(std::to_string(subsets));
         less.max_memory = std::to_string(needs - 1);
-        const RefineResult result = refine(run, less, stop);
+        const RefineResult result = refine(quiet().with_stop(stop), run, less);
         EXPECT_EQ(result.subsets, subsets);
         EXPECT_LT(result.head_plan.total_bytes(), needs);
         EXPECT_EQ(result.subset_labels % 256, 0);
@@ -219,29 +220,23 @@ TEST_F(Refine, SubsetsDoNotChangeABit) {
 }
 
 TEST_F(Refine, KilledRunContinuesToTheSameBytes) {
-    Config config = refine_config("whole");
-    config.steps = 1500;
-    refine(run, config, stop);
+    const Config config = refine_config("whole");
+    refine(quiet().with_stop(stop), run, config);
     Config killed = config;
     killed.out = temp / "killed";
     write_text(temp / "recipe.toml", to_recipe(killed));
-    setenv("ELMO_TEST_RUN", run.c_str(), 1);
-    const pid_t worker = start_worker(temp / "recipe.toml", "ELMO_TEST_REFINE");
-    ASSERT_GT(worker, 0);
     const std::string work = killed.out + "/refine";
-    int status = 0;
-    while (waitpid(worker, &status, WNOHANG) == 0) {
-        if (std::filesystem::exists(work + "/rows-000000000000.safetensors")) kill(worker, SIGKILL);
-        std::this_thread::sleep_for(std::chrono::microseconds(200));
-    }
-    ASSERT_TRUE(WIFSIGNALED(status)) << "it ended before it could be killed";
+    ASSERT_TRUE(worker_is_killed({"ELMO_TEST_REFINE=" + (temp / "recipe.toml"), "ELMO_TEST_RUN=" + run,
+                                  "ELMO_TEST_KILL_AT=2 " + work + "/rows-"}));
     EXPECT_FALSE(std::filesystem::exists(killed.out + "/best"));
 
     // Training does not continue it, a new refinement does not start over it, and options must be the same.
     Config train_config = tiny_config(temp);
     train_config.out = killed.out;
     train_config.resume = true;
-    EXPECT_NE(message_of<ConfigError>([&] { train(train_config, stop); }).find("unfinished refinement"),
+    EXPECT_NE(message_of<ConfigError>([&] {
+                  train(quiet().with_stop(stop), train_config);
+              }).find("unfinished refinement"),
               std::string::npos);
     EXPECT_NE(refusal<ConfigError>(killed).find("--resume"), std::string::npos);
     killed.resume = true;
@@ -264,7 +259,7 @@ TEST_F(Refine, KilledRunContinuesToTheSameBytes) {
         write_text(file, content);
     }
 
-    const RefineResult result = refine(run, killed, stop);
+    const RefineResult result = refine(quiet().with_stop(stop), run, killed);
     EXPECT_GE(result.labels_resumed, 256);
     EXPECT_EQ(result.labels_done, kLabels);
     EXPECT_EQ(result.subsets, 1);
@@ -275,13 +270,13 @@ TEST_F(Refine, KilledRunContinuesToTheSameBytes) {
 TEST_F(Refine, AStopKeepsWhatIsDone) {
     Config config = refine_config("stopped");
     const std::atomic<bool> stopped{true};
-    const RefineResult result = refine(run, config, stopped);
+    const RefineResult result = refine(quiet().with_stop(stopped), run, config);
     EXPECT_TRUE(result.interrupted);
     EXPECT_FALSE(std::filesystem::exists(config.out + "/best"));
     config.resume = true;
-    EXPECT_EQ(refine(run, config, stop).labels_done, kLabels);
+    EXPECT_EQ(refine(quiet().with_stop(stop), run, config).labels_done, kLabels);
     Config whole = refine_config("whole");
-    refine(run, whole, stop);
+    refine(quiet().with_stop(stop), run, whole);
     expect_same_files(whole.out + "/best", config.out + "/best");
 }
 
@@ -302,11 +297,12 @@ TEST_F(Refine, WhatCannotBeIsRefused) {
     EXPECT_NE(refusal<ConfigError>(config).find("no refinement"), std::string::npos);
     config = refine_config("fp32");
     config.precision = "fp32";
-    refine(run, config, stop);
+    refine(quiet().with_stop(stop), run, config);
     Config down = refinement_defaults(config.out);
     down.out = temp / "down";
-    EXPECT_NE(message_of<ConfigError>([&] { refine(config.out, down, stop); }).find("fp32"),
-              std::string::npos);
+    EXPECT_NE(
+        message_of<ConfigError>([&] { refine(quiet().with_stop(stop), config.out, down); }).find("fp32"),
+        std::string::npos);
 }
 
 // Whatever a head trained with, it is refined by plain steps, and says so.
@@ -320,10 +316,10 @@ TEST_F(Refine, LeavesTheModesOfTheRunBehind) {
     for (const char* precision : {"e3m4", "e2m5", "e2m3"}) {
         config.precision = precision;
         config.head_kahan = config.precision == "e3m4" ? "20%" : "0";
-        train(config, stop);
+        train(quiet().with_stop(stop), config);
         Config refined = refine_config(precision);
         refined.precision = "fp32";
-        EXPECT_EQ(refine(run, refined, stop).from_precision, precision);
+        EXPECT_EQ(refine(quiet().with_stop(stop), run, refined).from_precision, precision);
         const Config said = Checkpoint(refined.out, "best").config();
         EXPECT_EQ(said.precision, "fp32");
         for (const char* key : {"head_kahan", "weight_dropout", "head_rounding", "head_noise"})
@@ -340,27 +336,28 @@ TEST_F(Refine, ARefinedRunAnswersNoWorse) {
     config.precision = "fp8";
     config.steps = 150;
     config.overwrite = true;
-    train(config, stop);
+    train(quiet().with_stop(stop), config);
     Config refined = refinement_defaults(run);
     refined.device = kTestedDevice;
     refined.out = temp / "refined";
     refined.epochs = 20;
-    const RefineResult result = refine(run, refined, stop);
+    const RefineResult result = refine(quiet().with_stop(stop), run, refined);
     config.overwrite = false;
-    const Evaluation before = evaluate(run, config), after = evaluate(refined.out, config);
+    const Evaluation before = evaluate(quiet(), run, config), after = evaluate(quiet(), refined.out, config);
     EXPECT_GE(after.get("P@1"), before.get("P@1"));
     EXPECT_GT(after.get("P@1"), 50);
     const Checkpoint checkpoint(refined.out, "best");
     EXPECT_EQ(checkpoint.config().precision, "bf16");
     EXPECT_TRUE(checkpoint.config().freeze_encoder);
     EXPECT_EQ(checkpoint.state().step, result.steps);
-    Predictor predictor(refined.out, config);
+    Predictor predictor(quiet(), refined.out, config);
     EXPECT_EQ(predictor.num_labels(), 37);
     config.out = refined.out;
     config.resume = true;
-    EXPECT_NE(message_of<ConfigError>([&] { train(config, stop); }).find("is finished"), std::string::npos);
+    EXPECT_NE(message_of<ConfigError>([&] { train(quiet().with_stop(stop), config); }).find("is finished"),
+              std::string::npos);
     config.checkpoint = "last";
-    const std::string none = message_of<DataError>([&] { evaluate(refined.out, config); });
+    const std::string none = message_of<DataError>([&] { evaluate(quiet(), refined.out, config); });
     EXPECT_NE(none.find("'last', found none; this run has best: give --checkpoint best"), std::string::npos)
         << none;
 }

@@ -8,6 +8,7 @@
 #include "elmo/bench.h"
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "quiet.h"
 #include "run/checkpoint.h"
 #include "tested_device.h"
 #include "train/killed_run.h"
@@ -25,7 +26,7 @@ MemoryReport amazon_plan(const std::string& device) {
     config.device = device;
     config.shape = "amazon-3m";
     config.precision = "renee";
-    return plan_memory(config);
+    return plan_memory(quiet(), config);
 }
 
 // The paper's account at three million labels, batch 128, BERT-base: 39.7 GiB at the peak; weights and
@@ -77,7 +78,7 @@ TEST(ReneeBench, CountsItsSkippedStepsAndTakesWhatWasPlanned) {
     config.loss_scale = 0x1p30;
     BenchResult result;
     try {
-        result = bench("step", config);
+        result = bench(quiet(), "step", config);
     } catch (const OutOfMemory& error) {
         GTEST_SKIP() << error.what();
     }
@@ -95,7 +96,7 @@ TEST(MemoryPhases, TheFullestIsThePeakAndEachIsTheSumOfItsSegments) {
         Config config;
         config.shape = "lf-amazontitles-131k";
         config.precision = precision;
-        const MemoryReport plan = plan_memory(config);
+        const MemoryReport plan = plan_memory(quiet(), config);
         std::int64_t most = 0;
         ASSERT_GE(plan.phases.size(), 4u);
         for (const MemoryPhase& phase : plan.phases) {
@@ -111,7 +112,6 @@ TEST(MemoryPhases, TheFullestIsThePeakAndEachIsTheSumOfItsSegments) {
 class ReneeRun : public ::testing::Test {
   protected:
     void SetUp() override {
-        set_log_level(LogLevel::kQuiet);
         write_tiny_data(temp / "data");
         config = tiny_config(temp);
         config.device = kTestedDevice;
@@ -127,7 +127,7 @@ class ReneeRun : public ::testing::Test {
 
 TEST_F(ReneeRun, LearnsAndReportsItsSkippedSteps) {
     config.loss_scale = 0x1p40;
-    const TrainResult result = train(config, stop);
+    const TrainResult result = train(quiet().with_stop(stop), config);
     EXPECT_GT(result.skipped_steps, 10);  // 2^40 down to what FP16 holds
     EXPECT_LT(result.skipped_steps, 40);
     std::istringstream lines(read_text(std::filesystem::path(config.out) / "log.jsonl"));
@@ -156,36 +156,36 @@ TEST_F(ReneeRun, KilledRunContinuedIsTheSameBitForBit) {
     config.save_every = 20;
     config.eval_every = 7;
     config.out = temp / "whole";
-    const TrainResult whole = train(config, stop);
+    const TrainResult whole = train(quiet().with_stop(stop), config);
     EXPECT_GT(whole.skipped_steps, 0);
     config.out = temp / "killed";
-    EXPECT_GE(train_and_kill_twice(config, temp / "recipe.toml"), 1);
+    EXPECT_TRUE(train_and_kill_twice(config, temp / "recipe.toml"));
     config.resume = true;
-    EXPECT_EQ(train(config, stop).skipped_steps, whole.skipped_steps);
+    EXPECT_EQ(train(quiet().with_stop(stop), config).skipped_steps, whole.skipped_steps);
     expect_same_files((temp / "whole") + "/last", config.out + "/last");
 }
 
 TEST_F(ReneeRun, IsEvaluatedLikeAnyOther) {
-    train(config, stop);
+    train(quiet().with_stop(stop), config);
     Config other = config;
     other.out.clear();
-    EXPECT_GT(evaluate(config.out, other).get("P@1"), 20);
+    EXPECT_GT(evaluate(quiet(), config.out, other).get("P@1"), 20);
 }
 
 TEST_F(ReneeRun, ChunksAndAccumulationAreRefused) {
     config.chunks = 2;
-    EXPECT_THROW(train(config, stop), ConfigError);
+    EXPECT_THROW(train(quiet().with_stop(stop), config), ConfigError);
     config.chunks = 0;
     config.accumulate = 2;
-    EXPECT_THROW(train(config, stop), ConfigError);
+    EXPECT_THROW(train(quiet().with_stop(stop), config), ConfigError);
 }
 
 TEST_F(ReneeRun, Fp32EndToEndPlansAndTrains) {
     config.precision = "fp32";
     config.encoder_precision = "fp32";
     config.head_lr = 0.05;
-    const MemoryReport plan = plan_memory(config);
-    const TrainResult result = train(config, stop);
+    const MemoryReport plan = plan_memory(quiet(), config);
+    const TrainResult result = train(quiet().with_stop(stop), config);
     EXPECT_EQ(result.planned.arena_bytes, plan.arena_bytes);
     for (const Segment& segment : plan.segments)
         EXPECT_EQ(segment.name.find("compensation"), std::string::npos) << segment.name;

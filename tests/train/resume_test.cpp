@@ -8,8 +8,10 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "io/folder_lock.h"
+#include "quiet.h"
 #include "run/checkpoint.h"
 #include "run/manifest.h"
+#include "run/run_folder.h"
 #include "train/killed_run.h"
 #include "train/tiny_data.h"
 
@@ -44,24 +46,22 @@ INSTANTIATE_TEST_SUITE_P(Formats, Resume, ::testing::Values("e3m4", "exmy:0,4,ro
                          [](const auto& p) { return std::string(p.index == 1 ? "grid" : p.param); });
 
 TEST_P(Resume, KilledRunEndsWithTheSameBytes) {
-    set_log_level(LogLevel::kQuiet);
     TempFolder temp;
     write_tiny_data(temp / "data");
     const std::atomic<bool> stop{false};
-    const TrainResult whole = train(config_of(temp, "whole"), stop);
+    const TrainResult whole = train(quiet().with_stop(stop), config_of(temp, "whole"));
     if (std::string(GetParam()) != "e3m4") {
         EXPECT_GT(whole.saturations, 0) << "no exponent moved";
     }
 
     Config config = config_of(temp, "killed");
-    EXPECT_EQ(train_and_kill_twice(config, temp / "recipe.toml"), 2)
-        << "the run ended before it could be killed";
+    EXPECT_TRUE(train_and_kill_twice(config, temp / "recipe.toml"));
     const std::int64_t step = Checkpoint(config.out, "last").state().step;
     EXPECT_GT(step, 0);
     EXPECT_LT(step, 240);
 
     config.resume = true;
-    const TrainResult result = train(config, stop);
+    const TrainResult result = train(quiet().with_stop(stop), config);
     EXPECT_EQ(result.steps, 240);
     for (const char* which : {"/last", "/best"})
         expect_same_files((temp / "whole") + which, config.out + which);
@@ -70,18 +70,17 @@ TEST_P(Resume, KilledRunEndsWithTheSameBytes) {
 class RunRules : public ::testing::Test {
   protected:
     void SetUp() override {
-        set_log_level(LogLevel::kQuiet);
         write_tiny_data(temp / "data");
         config = tiny_config(temp);
     }
     // A run stopped before its first step: a checkpoint to continue from.
     void start() {
         const std::atomic<bool> stopped{true};
-        EXPECT_TRUE(train(config, stopped).interrupted);
+        EXPECT_TRUE(train(quiet().with_stop(stopped), config).interrupted);
     }
     template <class E>
     std::string refusal() {
-        return message_of<E>([&] { train(config, stop); });
+        return message_of<E>([&] { train(quiet().with_stop(stop), config); });
     }
 
     TempFolder temp;
@@ -112,7 +111,7 @@ TEST_F(RunRules, AContinuedRunKeepsItsRecipeAndItsData) {
     write_text(temp / "data/trn_X.txt", read_text(temp / "data/trn_X.txt").replace(0, 3, "and"));
     EXPECT_NE(refusal<DataError>().find("not the data of the run"), std::string::npos);
     write_tiny_data(temp / "data");
-    const TrainResult result = train(config, stop);
+    const TrainResult result = train(quiet().with_stop(stop), config);
     EXPECT_EQ(result.steps, 20);
     EXPECT_FALSE(result.interrupted);
     config.out = temp / "elsewhere";
@@ -122,20 +121,20 @@ TEST_F(RunRules, AContinuedRunKeepsItsRecipeAndItsData) {
 TEST_F(RunRules, LabelTextsTrainAndAreNotCounted) {
     config.epochs = 1;
     config.steps = 0;
-    const TrainResult plain = train(config, stop);
+    const TrainResult plain = train(quiet().with_stop(stop), config);
     const auto counts = read_text(config.out + "/last/label_counts.safetensors");
     EXPECT_NE(counts, "");
     const RunState before = Checkpoint(config.out, "last").state();
 
     config.out = temp / "augmented";
     config.augment = "labels";
-    EXPECT_TRUE(train(config, std::atomic<bool>{true}).interrupted);
+    EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
     config.resume = true;
     write_text(temp / "data/Y.txt", read_text(temp / "data/Y.txt").replace(0, 4, "sort"));
     EXPECT_NE(refusal<DataError>().find("not the data of the run"), std::string::npos);
     write_tiny_data(temp / "data");
     config.augment = "none";  // as the run has it: what is not said is taken from the run
-    const TrainResult augmented = train(config, stop);
+    const TrainResult augmented = train(quiet().with_stop(stop), config);
     const RunState after = Checkpoint(config.out, "last").state();
     EXPECT_EQ(after.train_rows, before.train_rows);
     EXPECT_EQ(read_text(config.out + "/last/label_counts.safetensors"), counts);
@@ -184,23 +183,57 @@ TEST_F(RunRules, AFullDiskLeavesTheCheckpoint) {
     setrlimit(RLIMIT_FSIZE, &old);
     EXPECT_NE(message.find("/last"), std::string::npos) << message;
     EXPECT_TRUE(files_of(config.out + "/last") == before);
-    EXPECT_EQ(train(config, stop).steps, 20);
+    EXPECT_EQ(train(quiet().with_stop(stop), config).steps, 20);
 }
 
 TEST_F(RunRules, OneTrainerAFolder) {
-    train(config, stop);
+    train(quiet().with_stop(stop), config);
     const auto before = files_of(config.out + "/last");
     {
         const FolderLock another(config.out);
         for (const bool resume : {true, false}) {
             config.resume = resume;
             config.overwrite = !resume;
-            EXPECT_NE(message_of<ConfigError>([&] { train(config, stop); }).find("another process"),
+            EXPECT_NE(message_of<ConfigError>([&] {
+                          train(quiet().with_stop(stop), config);
+                      }).find("another process"),
                       std::string::npos);
         }
     }
     EXPECT_TRUE(files_of(config.out + "/last") == before);
-    EXPECT_GT(train(config, stop).steps, 0);
+    EXPECT_GT(train(quiet().with_stop(stop), config).steps, 0);
+}
+
+// The folder is looked at before the data are imported: a run that ends there meanwhile stays.
+TEST_F(RunRules, ARunThatWasWrittenMeanwhileIsNotReplaced) {
+    RunFolder early(config);
+    train(quiet().with_stop(stop), config);
+    const auto before = files_of(config.out + "/last");
+    EXPECT_NE(message_of<ConfigError>([&] { early.prepare(); }).find("not empty"), std::string::npos);
+    EXPECT_TRUE(files_of(config.out + "/last") == before);
+}
+
+// 'elmo train --out RUN --resume' and no more.
+TEST_F(RunRules, WhatIsNotGivenAgainIsTheRunsOwn) {
+    config.save_every = 3;
+    config.max_memory = "1GiB";
+    config.chunks = 2;
+    config.log_every = 4;
+    train(quiet().with_stop(stop), config);
+    config.out = temp / "stopped";
+    start();
+    Config again;
+    again.out = config.out;
+    again.resume = true;
+    train(quiet().with_stop(stop), again);
+    expect_same_files(temp / "run/last", config.out + "/last");
+    const Config stored = Checkpoint(config.out, "last").config();
+    EXPECT_EQ(stored.save_every, 3);
+    EXPECT_EQ(stored.max_memory, "1GiB");
+    EXPECT_EQ(stored.cache, config.cache);
+    EXPECT_EQ(stored.threads, 1);
+    again.save_every = 5;  // given, it is another
+    EXPECT_EQ(resumed_config(stored, again).save_every, 5);
 }
 
 TEST_F(RunRules, AMissingCheckpointIsSaidBesideTheOneThereIs) {
@@ -248,7 +281,7 @@ TEST_F(RunRules, AStateThatCannotBeIsRefused) {
 }
 
 TEST_F(RunRules, DamageIsFoundAndNamed) {
-    train(config, stop);
+    train(quiet().with_stop(stop), config);
     const auto files = files_of(config.out + "/best");
     EXPECT_GE(files.size(), 9u);
     for (const auto& [name, content] : files) {
@@ -257,7 +290,8 @@ TEST_F(RunRules, DamageIsFoundAndNamed) {
         changed[changed.size() / 2] ^= 1;
         for (const std::string& damaged : {changed, content.substr(0, content.size() / 2), std::string()}) {
             write_text(path, damaged);
-            const std::string message = message_of<DataError>([&] { Predictor(config.out, config); });
+            const std::string message =
+                message_of<DataError>([&] { Predictor(quiet(), config.out, config); });
             // One bit of the manifest may be the first digit of a checksum: then the file it belongs to is
             // named.
             if (name != "manifest.json") {
@@ -267,28 +301,27 @@ TEST_F(RunRules, DamageIsFoundAndNamed) {
             EXPECT_EQ(message.find('\n'), std::string::npos) << message;
         }
         std::filesystem::remove(path);
-        EXPECT_NE(message_of<DataError>([&] { Predictor(config.out, config); }), "") << name;
+        EXPECT_NE(message_of<DataError>([&] { Predictor(quiet(), config.out, config); }), "") << name;
         write_text(path, content);
     }
-    Predictor(config.out, config);  // all is well again
-    EXPECT_NE(message_of<DataError>([&] { Predictor(temp / "nowhere", config); }), "");
+    Predictor(quiet(), config.out, config);  // all is well again
+    EXPECT_NE(message_of<DataError>([&] { Predictor(quiet(), temp / "nowhere", config); }), "");
     write_tiny_data(temp / "other", {.labels = 38, .with_names = false});
     Config other = config;
     other.data = temp / "other";
-    EXPECT_NE(message_of<DataError>([&] { evaluate(config.out, other); }).find("not the labels"),
+    EXPECT_NE(message_of<DataError>([&] { evaluate(quiet(), config.out, other); }).find("not the labels"),
               std::string::npos);
 }
 
 // A checkpoint may come from anywhere, with a manifest that fits it.
 TEST(ResumeState, StepsThatCannotBeAreRefused) {
-    set_log_level(LogLevel::kQuiet);
     TempFolder temp;
     write_tiny_data(temp / "data");
     Config config = tiny_config(temp);
     config.out = temp / "run";
     config.steps = 4;
     const std::atomic<bool> stop{false};
-    train(config, stop);
+    train(quiet().with_stop(stop), config);
     config.resume = true;
     const std::filesystem::path last = std::filesystem::path(config.out) / "last";
     const nlohmann::json good = nlohmann::json::parse(read_text((last / "state.json").string()));
@@ -298,7 +331,7 @@ TEST(ResumeState, StepsThatCannotBeAreRefused) {
         bad[key] = value;
         write_text((last / "state.json").string(), bad.dump());
         write_manifest(last);
-        const std::string message = message_of<DataError>([&] { train(config, stop); });
+        const std::string message = message_of<DataError>([&] { train(quiet().with_stop(stop), config); });
         EXPECT_NE(message.find("state.json: expected"), std::string::npos) << key << " " << value << message;
     }
 }

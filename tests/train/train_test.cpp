@@ -7,6 +7,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "quiet.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -16,11 +17,8 @@ using namespace test;
 
 class Train : public ::testing::Test {
   protected:
-    void SetUp() override {
-        set_log_level(LogLevel::kQuiet);
-        write_tiny_data(temp / "data");
-    }
-    TrainResult run(const Config& config) { return train(config, stop); }
+    void SetUp() override { write_tiny_data(temp / "data"); }
+    TrainResult run(const Config& config) { return train(quiet().with_stop(stop), config); }
 
     TempFolder temp;
     std::atomic<bool> stop{false};
@@ -36,7 +34,7 @@ TEST_F(Train, LearnsWhatTheTextSaysInEveryPrecision) {
         EXPECT_EQ(result.steps, 300);
         EXPECT_FALSE(result.interrupted);
         EXPECT_GT(result.best_score, 80) << precision;
-        const Evaluation scores = evaluate(config.out, config);
+        const Evaluation scores = evaluate(quiet(), config.out, config);
         EXPECT_GT(scores.get("P@1"), 80) << precision;
         EXPECT_EQ(scores.num_samples, 40);
         EXPECT_EQ(scores.filter, "none");
@@ -72,9 +70,9 @@ TEST_F(Train, StoredPredictionsScoreAsTheModelDid) {
     config.steps = 60;
     run(config);
     config.save_predictions = temp / "predictions.txt";
-    const Evaluation of_model = evaluate(config.out, config);
+    const Evaluation of_model = evaluate(quiet(), config.out, config);
     config.predictions = config.save_predictions;
-    const Evaluation of_file = evaluate("", config);
+    const Evaluation of_file = evaluate(quiet(), "", config);
     ASSERT_EQ(of_file.scores.size(), of_model.scores.size());
     for (std::size_t i = 0; i < of_model.scores.size(); ++i)
         EXPECT_EQ(of_file.scores[i].percent, of_model.scores[i].percent) << of_model.scores[i].name;
@@ -86,7 +84,7 @@ TEST_F(Train, FilterPairsAreRemovedBeforeTheTopK) {
     config.steps = 300;
     run(config);
     config.save_predictions = temp / "predictions.txt";
-    const Evaluation filtered = evaluate(config.out, config);
+    const Evaluation filtered = evaluate(quiet(), config.out, config);
     EXPECT_NE(filtered.filter.find("tst_filter_labels.txt"), std::string::npos) << filtered.filter;
     std::istringstream rows(read_text(config.save_predictions));
     std::string line;
@@ -96,7 +94,7 @@ TEST_F(Train, FilterPairsAreRemovedBeforeTheTopK) {
         EXPECT_EQ(std::count(line.begin(), line.end(), ':'), 5);  // still k of them
     }
     config.filter = "none";
-    const Evaluation plain = evaluate(config.out, config);
+    const Evaluation plain = evaluate(quiet(), config.out, config);
     EXPECT_GT(plain.get("P@3"), filtered.get("P@3"));
 }
 
@@ -105,7 +103,7 @@ TEST_F(Train, PredictsNamesAndProbabilities) {
     config.steps = 300;
     run(config);
     config.top = 2;
-    Predictor predictor(config.out, config);
+    Predictor predictor(quiet(), config.out, config);
     EXPECT_EQ(predictor.num_labels(), 37);
     const auto answers =
         predictor.predict({"the thing " + word_of(5) + " beside " + word_of(1) + " number 0", ""});
@@ -117,7 +115,7 @@ TEST_F(Train, PredictsNamesAndProbabilities) {
     for (const Prediction& p : answers[0]) EXPECT_FLOAT_EQ(p.probability, 1 / (1 + std::exp(-p.score)));
     EXPECT_GE(answers[0][0].score, answers[0][1].score);
     config.threshold = 0.999999;
-    Predictor strict(config.out, config);
+    Predictor strict(quiet(), config.out, config);
     EXPECT_TRUE(strict.predict({"the"})[0].empty());
     EXPECT_TRUE(strict.predict({}).empty());
     EXPECT_THROW(strict.predict(std::vector<std::string>(config.batch_size + 1)), ConfigError);
@@ -183,9 +181,9 @@ TEST_F(Train, WorksWithoutValidationAndWithAFrozenEncoder) {
     const TrainResult result = run(config);
     EXPECT_EQ(result.select, "last");
     EXPECT_EQ(result.best_step, 20);
-    EXPECT_GT(evaluate(config.out, config).num_samples, 0);
+    EXPECT_GT(evaluate(quiet(), config.out, config).num_samples, 0);
     config.checkpoint = "last";
-    EXPECT_GT(evaluate(config.out, config).num_samples, 0);
+    EXPECT_GT(evaluate(quiet(), config.out, config).num_samples, 0);
 }
 
 TEST_F(Train, AValidationFileIsUsedAsItStands) {
@@ -195,7 +193,7 @@ TEST_F(Train, AValidationFileIsUsedAsItStands) {
     config.validation = temp / "data/val_X.txt";
     config.steps = 60;
     const TrainResult result = run(config);
-    EXPECT_DOUBLE_EQ(result.best_score, evaluate(config.out, config).get("P@1"));
+    EXPECT_DOUBLE_EQ(result.best_score, evaluate(quiet(), config.out, config).get("P@1"));
 }
 
 TEST_F(Train, ATransformerFromItsConfigCutsTextsAtItsPositions) {
@@ -206,8 +204,8 @@ TEST_F(Train, ATransformerFromItsConfigCutsTextsAtItsPositions) {
     config.encoder_lr = 1e-3;
     const TrainResult result = run(config);
     EXPECT_EQ(result.steps, 20);
-    EXPECT_GT(evaluate(config.out, config).num_samples, 0);
-    Predictor predictor(config.out, config);
+    EXPECT_GT(evaluate(quiet(), config.out, config).num_samples, 0);
+    Predictor predictor(quiet(), config.out, config);
     EXPECT_EQ(predictor.predict({"one text of many more than eight tokens in all"})[0].size(), 5u);
 }
 
@@ -227,7 +225,7 @@ TEST_F(Train, EveryDeviceAndPrecisionOfTheEncoderRuns) {
         const TrainResult result = run(config);
         EXPECT_EQ(result.steps, 5);
         EXPECT_TRUE(std::isfinite(result.last_loss));
-        EXPECT_EQ(evaluate(config.out, config).num_samples, 40);
+        EXPECT_EQ(evaluate(quiet(), config.out, config).num_samples, 40);
         // And on.
         config.resume = true;
         EXPECT_EQ(run(config).steps, 5);
@@ -250,7 +248,7 @@ TEST_F(Train, Fp8ProductsLearnAsBf16OnesDo) {
                 config.encoder_lr = 1e-3;
             }
             losses.push_back(run(config).last_loss);
-            scores.push_back(evaluate(config.out, config).get("P@1"));
+            scores.push_back(evaluate(quiet(), config.out, config).get("P@1"));
         }
         EXPECT_GT(scores[1], 80);
         EXPECT_LT(losses[1], 1.5 * losses[0]);
@@ -262,9 +260,9 @@ TEST_F(Train, ThePlainValidationScoreIsFoundAgain) {
     config.steps = 60;
     const TrainResult result = run(config);
     config.split = "validation";
-    EXPECT_DOUBLE_EQ(evaluate(config.out, config).get("P@1"), result.best_score);
+    EXPECT_DOUBLE_EQ(evaluate(quiet(), config.out, config).get("P@1"), result.best_score);
     config.split = "train";
-    EXPECT_EQ(evaluate(config.out, config).num_samples, 150);
+    EXPECT_EQ(evaluate(quiet(), config.out, config).num_samples, 150);
 }
 
 TEST_F(Train, OnePlainFileIsSplitAndItsLabelNamesSurvive) {
@@ -279,11 +277,11 @@ TEST_F(Train, OnePlainFileIsSplitAndItsLabelNamesSurvive) {
     run(config);
     Config later = config;
     later.test_share = Config().test_share;  // the run knows how its data was read
-    const Evaluation scores = evaluate(config.out, later);
+    const Evaluation scores = evaluate(quiet(), config.out, later);
     EXPECT_GT(scores.num_samples, 20);
     EXPECT_LT(scores.num_samples, 60);
     EXPECT_GT(scores.get("P@1"), 90);
-    Predictor predictor(config.out, config);
+    Predictor predictor(quiet(), config.out, config);
     EXPECT_EQ(predictor.predict({"a " + word_of(3) + " thing"})[0][0].name, "kind of " + word_of(3));
 }
 
@@ -295,11 +293,11 @@ TEST_F(Train, InspectTellsRunsFromData) {
             if (key == name) return value;
         return std::string("absent");
     };
-    const auto of_run = inspect(config.out, config);
+    const auto of_run = inspect(quiet(), config.out, config);
     EXPECT_EQ(find(of_run, "kind"), "\"run\"");
     EXPECT_EQ(find(of_run, "labels"), "37");
     EXPECT_EQ(find(of_run, "encoder"), "\"bag\"");
-    const auto of_data = inspect(config.data, config);
+    const auto of_data = inspect(quiet(), config.data, config);
     EXPECT_EQ(find(of_data, "kind"), "\"data\"");
     EXPECT_EQ(find(of_data, "train_rows"), "150");
 }
@@ -311,13 +309,12 @@ TEST(Evaluate, AgreesWithTheConformanceFile) {
         set != nullptr ? set : std::filesystem::path(ELMO_SOURCE_DIR) / "../shared";
     const auto predictions = shared / "conformance/metrics/tate-subjects_pred_top10.txt";
     if (!std::filesystem::exists(predictions)) GTEST_SKIP() << "no " << predictions;
-    set_log_level(LogLevel::kQuiet);
     TempFolder temp;
     Config config;
     config.data = (shared / "data/tate-subjects").string();
     config.cache = temp / "cache";
     config.predictions = predictions.string();
-    const Evaluation scores = evaluate("", config);
+    const Evaluation scores = evaluate(quiet(), "", config);
     const auto expected = nlohmann::json::parse(read_text(shared / "conformance/metrics/expected.json"));
     const auto& protocol = expected["tate-subjects"]["A=0.55,B=1.5"];
     ASSERT_EQ(scores.scores.size(), 15u);

@@ -18,10 +18,9 @@ namespace {
 using Lanes = float __attribute__((vector_size(64)));
 constexpr std::int64_t kLanes = 16;
 
-inline Lanes load(const float* from) {
-    Lanes lanes;
+// Into a reference: how a function returns so wide a vector depends on the instruction set; GCC warns.
+inline void load(const float* from, Lanes& lanes) {
     __builtin_memcpy(&lanes, from, sizeof(lanes));
-    return lanes;
 }
 inline void store(const Lanes& lanes, float* to) {
     __builtin_memcpy(to, &lanes, sizeof(lanes));
@@ -35,10 +34,12 @@ ELMO_CLONES void multiply(const float* __restrict a, const float* __restrict b, 
     for (std::int64_t i = 0; i < m; ++i) {
         std::int64_t j = 0;
         for (; j + kStrip <= n; j += kStrip) {
-            Lanes low = {}, high = {};
+            Lanes low = {}, high = {}, left, right;
             for (std::int64_t p = 0; p < k; ++p) {
-                low += a[i * k + p] * load(b + p * n + j);
-                high += a[i * k + p] * load(b + p * n + j + kLanes);
+                load(b + p * n + j, left);
+                load(b + p * n + j + kLanes, right);
+                low += a[i * k + p] * left;
+                high += a[i * k + p] * right;
             }
             store(low, c + i * n + j);
             store(high, c + i * n + j + kLanes);

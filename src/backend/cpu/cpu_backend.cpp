@@ -10,14 +10,13 @@
 
 #include "backend/cpu/convert.h"
 #include "backend/cpu/head_scratch.h"
-#include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 
 namespace elmo::cpu {
 
 std::string CpuBackend::describe() const {
-    return fmt::format("{}, {} threads, BF16 products by {}", processor_name(), num_threads(),
+    return fmt::format("{}, {} threads, BF16 products by {}", processor_name(), context_.num_threads(),
                        products_ == Products::kBf16 ? "BF16 dot products" : "FP32 multiply-add");
 }
 
@@ -35,7 +34,7 @@ void CpuBackend::reserve(Arena& arena, const Workload& w) {
         thread = std::max(thread, (8 * n * size + 4 * n * n + noise_row_capacity(n) + 512) * 4);
     }
     thread_scratch_.clear();
-    for (int t = 0; t < num_threads(); ++t)
+    for (int t = 0; t < context_.num_threads(); ++t)
         thread_scratch_.push_back(arena.allocate(fmt::format("scratch/thread.{}", t), DType::kU8, 1, thread));
     shared_scratch_ = arena.allocate("scratch/shared", DType::kU8, 1, shared);
 }
@@ -97,8 +96,8 @@ bool CpuBackend::has_non_finite(View view) {
 
 namespace elmo {
 
-std::unique_ptr<Backend> make_cpu_backend(const std::string& products) {
-    return std::make_unique<cpu::CpuBackend>(products);
+std::unique_ptr<Backend> make_cpu_backend(const Context& context, const std::string& products) {
+    return std::make_unique<cpu::CpuBackend>(context, products);
 }
 
 }  // namespace elmo

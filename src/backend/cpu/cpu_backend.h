@@ -2,10 +2,13 @@
 // scratch they share.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "backend/cpu/isa.h"
 #include "backend/host_backend.h"
+#include "base/parallel.h"
 
 namespace elmo::cpu {
 
@@ -20,7 +23,8 @@ inline constexpr std::int64_t kSlices = 16;
 
 class CpuBackend : public HostBackend {
   public:
-    explicit CpuBackend(const std::string& products) : products_(choose_products(products)) {}
+    CpuBackend(const Context& context, const std::string& products)
+        : context_(context), products_(choose_products(products)) {}
 
     std::string_view name() const override { return "cpu"; }
     std::string describe() const override;
@@ -64,6 +68,16 @@ class CpuBackend : public HostBackend {
     // Scratch of the calling thread, `bytes` at least; asserts that it was planned.
     void* thread_scratch(std::int64_t bytes);
 
+    // Loops of the ops run on the context's threads.
+    void parallel_for(std::int64_t count, const std::function<void(std::int64_t)>& body) {
+        context_.threads().parallel_for(count, body);
+    }
+    template <class Body>
+    void parallel_ranges(std::int64_t count, std::int64_t grain, const Body& body) {
+        context_.threads().parallel_ranges(count, grain, body);
+    }
+
+    Context context_;
     Products products_;
     std::vector<View> thread_scratch_;  // one a thread, bytes
     View shared_scratch_;               // bytes; one op at a time uses it

@@ -25,8 +25,8 @@ ELMO_CLONES void scale_to(float* y, float factor, std::int64_t count) {
 
 // Table gradient: row ids[i] of `table` gets weights(i) * row source(i) of `dout` for each i.
 template <class Source, class Weight>
-void scatter_add(const View& dout, const View& table, std::span<const std::int32_t> ids, bool accumulate,
-                 const Source& source, const Weight& weight,
+void scatter_add(ThreadPool& threads, const View& dout, const View& table, std::span<const std::int32_t> ids,
+                 bool accumulate, const Source& source, const Weight& weight,
                  const std::function<void*(std::int64_t)>& scratch) {
     std::vector<std::int32_t> order(ids.size());
     std::iota(order.begin(), order.end(), 0);
@@ -38,28 +38,28 @@ void scatter_add(const View& dout, const View& table, std::span<const std::int32
     starts.push_back(static_cast<std::int32_t>(order.size()));
     const std::int64_t width = table.cols;
     if (!accumulate)
-        parallel_ranges(table.rows, 256, [&](std::int64_t begin, std::int64_t end) {
+        threads.parallel_ranges(table.rows, 256, [&](std::int64_t begin, std::int64_t end) {
             const View rows = table.slice(begin, end);
             std::memset(rows.data, 0, static_cast<std::size_t>(rows.bytes()));
         });
-    parallel_ranges(static_cast<std::int64_t>(starts.size()) - 1, 16,
-                    [&](std::int64_t begin, std::int64_t end) {
-                        ScratchCutter cut(scratch(2 * ScratchCutter::padded(width * 4)));
-                        float* sum = cut.take<float>(width);
-                        float* line = cut.take<float>(width);
-                        for (std::int64_t g = begin; g < end; ++g) {
-                            const std::int64_t row = ids[order[starts[g]]];
-                            if (accumulate)
-                                load_floats(table, row * width, sum, width);
-                            else
-                                std::memset(sum, 0, static_cast<std::size_t>(width) * sizeof(float));
-                            for (std::int32_t i = starts[g]; i < starts[g + 1]; ++i) {
-                                load_floats(dout, source(order[i]) * width, line, width);
-                                add_scaled(sum, line, weight(order[i]), width);
-                            }
-                            store_floats(sum, table, row * width, width);
-                        }
-                    });
+    threads.parallel_ranges(static_cast<std::int64_t>(starts.size()) - 1, 16,
+                            [&](std::int64_t begin, std::int64_t end) {
+                                ScratchCutter cut(scratch(2 * ScratchCutter::padded(width * 4)));
+                                float* sum = cut.take<float>(width);
+                                float* line = cut.take<float>(width);
+                                for (std::int64_t g = begin; g < end; ++g) {
+                                    const std::int64_t row = ids[order[starts[g]]];
+                                    if (accumulate)
+                                        load_floats(table, row * width, sum, width);
+                                    else
+                                        std::memset(sum, 0, static_cast<std::size_t>(width) * sizeof(float));
+                                    for (std::int32_t i = starts[g]; i < starts[g + 1]; ++i) {
+                                        load_floats(dout, source(order[i]) * width, line, width);
+                                        add_scaled(sum, line, weight(order[i]), width);
+                                    }
+                                    store_floats(sum, table, row * width, width);
+                                }
+                            });
 }
 
 // Which text each token belongs to.
@@ -97,17 +97,18 @@ void CpuBackend::embed_backward(const EmbedBackward& op) {
     const auto scratch = [this](std::int64_t bytes) { return thread_scratch(bytes); };
     const auto self = [](std::int64_t i) { return i; };
     const auto one = [](std::int64_t) { return 1.0f; };
-    scatter_add(op.dout_TD, op.dword_VD, op.tokens, op.accumulate, self, one, scratch);
+    scatter_add(context_.threads(), op.dout_TD, op.dword_VD, op.tokens, op.accumulate, self, one, scratch);
     if (!op.dposition_PD.empty()) {
         std::vector<std::int32_t> places(op.tokens.size());
         for (std::size_t b = 0; b + 1 < op.offsets.size(); ++b)
             for (std::int32_t t = op.offsets[b]; t < op.offsets[b + 1]; ++t)
                 places[t] = static_cast<std::int32_t>(op.position_base) + t - op.offsets[b];
-        scatter_add(op.dout_TD, op.dposition_PD, places, op.accumulate, self, one, scratch);
+        scatter_add(context_.threads(), op.dout_TD, op.dposition_PD, places, op.accumulate, self, one,
+                    scratch);
     }
     if (!op.dtype_1D.empty()) {
         const std::vector<std::int32_t> zeros(op.tokens.size(), 0);
-        scatter_add(op.dout_TD, op.dtype_1D, zeros, op.accumulate, self, one, scratch);
+        scatter_add(context_.threads(), op.dout_TD, op.dtype_1D, zeros, op.accumulate, self, one, scratch);
     }
 }
 
@@ -169,7 +170,7 @@ void CpuBackend::bag_forward(const BagForward& op) {
 void CpuBackend::bag_backward(const BagBackward& op) {
     const std::vector<std::int32_t> text = text_of_token(op.offsets);
     scatter_add(
-        op.dout_BD, op.dword_VD, op.tokens, op.accumulate,
+        context_.threads(), op.dout_BD, op.dword_VD, op.tokens, op.accumulate,
         [&](std::int64_t i) { return std::int64_t{text[i]}; },
         [&](std::int64_t i) {
             return 1.0f / static_cast<float>(op.offsets[text[i] + 1] - op.offsets[text[i]]);

@@ -42,9 +42,9 @@ ELMO_CLONES void round_e5m2(float* x, std::int64_t count, float up, float down) 
 
 }  // namespace
 
-float amax_of(const View& matrix) {
+float amax_of(ThreadPool& threads, const View& matrix) {
     std::atomic<std::uint16_t> largest{0};
-    parallel_ranges(matrix.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+    threads.parallel_ranges(matrix.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
         const std::uint16_t found = largest_bits(matrix.as<Bf16>() + begin, end - begin);
         std::uint16_t before = largest.load();
         while (before < found && !largest.compare_exchange_weak(before, found)) {

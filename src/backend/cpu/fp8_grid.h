@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/parallel.h"
 #include "numerics/bf16.h"
 #include "numerics/minifloat.h"
 #include "tensor/view.h"
@@ -11,7 +12,7 @@
 namespace elmo::cpu {
 
 // The largest magnitude of a BF16 matrix, in parallel; not finite where an element is not.
-float amax_of(const View& matrix);
+float amax_of(ThreadPool& threads, const View& matrix);
 
 class Fp8Grid {
   public:

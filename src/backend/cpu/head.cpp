@@ -74,7 +74,8 @@ struct StagedBatch {
 };
 
 // `x16` is X where products of two BF16 operands run on BF16 instructions, else null.
-StagedBatch stage_batch(const View& x_BD, DType weights, bool bf16, const Bf16* x16, void* scratch) {
+StagedBatch stage_batch(ThreadPool& threads, const View& x_BD, DType weights, bool bf16, const Bf16* x16,
+                        void* scratch) {
     const std::int64_t count = x_BD.size();
     ScratchCutter cut(scratch);
     float* x = cut.take<float>(count);
@@ -82,7 +83,7 @@ StagedBatch stage_batch(const View& x_BD, DType weights, bool bf16, const Bf16* 
     float* through = cut.take<float>(count);
     load_floats(x_BD, 0, x, count);
     if (weights == DType::kE4M3)
-        parallel_ranges(count, 4096, [&](std::int64_t begin, std::int64_t end) {
+        threads.parallel_ranges(count, 4096, [&](std::int64_t begin, std::int64_t end) {
             through_e4m3(x + begin, through + begin, end - begin);
         });
     transpose(weights == DType::kE4M3 ? through : x, xt, x_BD.rows, x_BD.cols);
@@ -316,7 +317,8 @@ HeadStepResult CpuBackend::head_step(const HeadStep& op) {
     const std::int64_t slices = std::min(kSlices, tiles);
     const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
     const Bf16* x16 = bf16_products(op.x_BD.dtype) ? op.x_BD.as<Bf16>() : nullptr;
-    const StagedBatch batch = stage_batch(op.x_BD, op.w_LD.dtype, bf16, x16, shared_scratch_.data);
+    const StagedBatch batch =
+        stage_batch(context_.threads(), op.x_BD, op.w_LD.dtype, bf16, x16, shared_scratch_.data);
 
     HeadStepResult result;
     double losses[kSlices] = {};
@@ -360,7 +362,8 @@ std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
     const std::int64_t slices = std::min(kSlices, tiles);
     const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
     const Bf16* x16 = bf16_products(op.x_BD.dtype) ? op.x_BD.as<Bf16>() : nullptr;
-    const StagedBatch batch = stage_batch(op.x_BD, op.w_LD.dtype, bf16, x16, shared_scratch_.data);
+    const StagedBatch batch =
+        stage_batch(context_.threads(), op.x_BD, op.w_LD.dtype, bf16, x16, shared_scratch_.data);
 
     std::vector<std::vector<TopK>> best(static_cast<std::size_t>(std::max<std::int64_t>(slices, 1)),
                                         std::vector<TopK>(static_cast<std::size_t>(samples), TopK(op.k)));

@@ -35,18 +35,19 @@ void stage_rows(const View& x, std::int64_t begin, std::int64_t end, std::int64_
 }
 
 // A whole matrix, rounded to the grid, as FP32 in `to`, in parallel.
-void stage_matrix(const View& w, const Fp8Grid& grid, float* to) {
-    parallel_ranges(w.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+void stage_matrix(ThreadPool& threads, const View& w, const Fp8Grid& grid, float* to) {
+    threads.parallel_ranges(w.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
         load_floats(w, begin, to + begin, end - begin);
         grid.round(to + begin, end - begin);
     });
 }
 
 // The weights as BF16 products take them: as they are, or a copy on the grid.
-const Bf16* stage_weights(const View& w, bool fp8, const Fp8Grid& grid, ScratchCutter& scratch) {
+const Bf16* stage_weights(ThreadPool& threads, const View& w, bool fp8, const Fp8Grid& grid,
+                          ScratchCutter& scratch) {
     if (!fp8) return w.as<Bf16>();
     Bf16* staged = scratch.take<Bf16>(w.size());
-    parallel_ranges(w.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+    threads.parallel_ranges(w.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
         std::copy(w.as<Bf16>() + begin, w.as<Bf16>() + end, staged + begin);
         grid.round(staged + begin, end - begin);
     });
@@ -73,8 +74,8 @@ ELMO_CLONES void add_rows(const float* x, float* sum, std::int64_t rows, std::in
 }
 
 // A gradient from its sum, added to what is there when `accumulate` is set.
-void deliver(const float* sum, const View& to, bool accumulate) {
-    parallel_ranges(to.size(), 1 << 15, [&](std::int64_t begin, std::int64_t end) {
+void deliver(ThreadPool& threads, const float* sum, const View& to, bool accumulate) {
+    threads.parallel_ranges(to.size(), 1 << 15, [&](std::int64_t begin, std::int64_t end) {
         if (!accumulate) {
             store_floats(sum + begin, to, begin, end - begin);
             return;
@@ -98,20 +99,20 @@ void CpuBackend::linear_forward(const LinearForward& op) {
     Fp8Grid x_grid, w_grid;
     if (fp8) {
         auto* amax = op.amax_13.as<float>();
-        x_grid = {kE4M3, amax[0] = amax_of(op.x_TK)};
-        w_grid = {kE4M3, amax[1] = amax_of(op.w_NK)};
+        x_grid = {kE4M3, amax[0] = amax_of(context_.threads(), op.x_TK)};
+        w_grid = {kE4M3, amax[1] = amax_of(context_.threads(), op.w_NK)};
     }
     ScratchCutter shared(shared_scratch_.data);
     float* bias = shared.take<float>(n);
     if (!op.bias_1N.empty()) load_floats(op.bias_1N, 0, bias, n);
     const float* w = nullptr;
-    const Bf16* w_bf16 = bf16 ? stage_weights(op.w_NK, fp8, w_grid, shared) : nullptr;
+    const Bf16* w_bf16 = bf16 ? stage_weights(context_.threads(), op.w_NK, fp8, w_grid, shared) : nullptr;
     if (!bf16) {
         if (op.w_NK.dtype == DType::kF32) {
             w = op.w_NK.as<float>();
         } else {
             float* staged = shared.take<float>(n * k);
-            stage_matrix(op.w_NK, w_grid, staged);
+            stage_matrix(context_.threads(), op.w_NK, w_grid, staged);
             w = staged;
         }
     }
@@ -148,19 +149,19 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
         auto* amax = op.amax_13.as<float>();
         x_grid = {kE4M3, amax[0]};
         w_grid = {kE4M3, amax[1]};
-        dy_grid = {kE5M2, amax[2] = amax_of(op.dy_TN)};
+        dy_grid = {kE5M2, amax[2] = amax_of(context_.threads(), op.dy_TN)};
     }
 
     if (!op.dx_TK.empty()) {
         ScratchCutter shared(shared_scratch_.data);
         const float* w = nullptr;
-        const Bf16* w_bf16 = bf16 ? stage_weights(op.w_NK, fp8, w_grid, shared) : nullptr;
+        const Bf16* w_bf16 = bf16 ? stage_weights(context_.threads(), op.w_NK, fp8, w_grid, shared) : nullptr;
         if (!bf16) {
             if (op.w_NK.dtype == DType::kF32) {
                 w = op.w_NK.as<float>();
             } else {
                 float* staged = shared.take<float>(n * k);
-                stage_matrix(op.w_NK, w_grid, staged);
+                stage_matrix(context_.threads(), op.w_NK, w_grid, staged);
                 w = staged;
             }
         }
@@ -213,7 +214,7 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
                 gemm(shape, dy + row, x, dw + row * k);
         });
     }
-    deliver(dw, op.dw_NK, op.accumulate);
+    deliver(context_.threads(), dw, op.dw_NK, op.accumulate);
     if (!op.dbias_1N.empty()) column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
 }
 
@@ -229,7 +230,7 @@ void CpuBackend::column_sums(const View& dy, const View& dbias, bool accumulate)
         }
         std::copy_n(total, end - begin, sums + begin);
     });
-    deliver(sums, dbias, accumulate);
+    deliver(context_.threads(), sums, dbias, accumulate);
 }
 
 void CpuBackend::gelu_backward(const GeluBackward& op) {

@@ -88,10 +88,10 @@ bool sum_slices(float* slices, std::int64_t count, std::int64_t num_slices) {
     return finite;
 }
 
-void update(const ReneeStep& op) {
+void update(ThreadPool& threads, const ReneeStep& op) {
     const Fp16* dw16 = op.dw16_LD.as<Fp16>();
     float *w = op.w_LD.as<float>(), *momentum = op.momentum_LD.as<float>(), *dw32 = op.dw32_LD.as<float>();
-    parallel_ranges(op.w_LD.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+    threads.parallel_ranges(op.w_LD.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
             dw32[i] = to_float(dw16[i]) / op.scale;
             momentum[i] = op.beta * momentum[i] + (dw32[i] + op.weight_decay * w[i]);
@@ -130,7 +130,7 @@ ReneeStepResult CpuBackend::renee_step(const ReneeStep& op) {
     for (const double loss : losses) result.loss_sum += loss;
     result.skipped = !finite;
     if (result.skipped) return result;
-    update(op);
+    update(context_.threads(), op);
     for (std::int64_t i = 0; i < count; ++i) slices[i] /= op.scale;
     store_floats(slices, op.dx_BD, 0, count);
     return result;

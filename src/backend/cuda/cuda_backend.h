@@ -10,12 +10,13 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "backend/cuda/check.h"
-#include "backend/cuda/head_args.h"
+#include "backend/cuda/device/check.h"
+#include "backend/cuda/head/args.h"
+#include "elmo/context.h"
 
 namespace elmo::cuda {
 
-class Products;  // linear.cpp: chosen cuBLASLt algorithms
+class Products;  // linear/products.h: chosen cuBLASLt algorithms
 struct Product;
 
 // The texts of a batch on the device.
@@ -31,13 +32,16 @@ inline constexpr std::int64_t kColumnPartials = 264;
 // Room for the table of 4,096 tensors.
 inline constexpr std::int64_t kOptimizerTableBytes = 4096 * 80;
 
-std::int64_t sort_temp_bytes(std::int64_t entries);  // embedding.cu
+// Of sorting this many tokens (embedding/embedding.cu): a bound, for a plan; and that it holds, where there
+// is a GPU to ask. DeviceError where it does not.
+std::int64_t sort_temp_bytes(std::int64_t entries);
+void check_sort_temp(std::int64_t entries);
 
 class CudaBackend : public Backend {
   public:
     // Asks for no GPU yet: a run can be planned where there is none. allocate() starts the device, and throws
     // a DeviceError where there is no usable one; nothing else may be called before.
-    CudaBackend() = default;
+    explicit CudaBackend(const Context& context);
     ~CudaBackend() override;
 
     std::string_view name() const override { return "cuda"; }
@@ -85,6 +89,8 @@ class CudaBackend : public Backend {
 
   private:
     void start();
+    // Says what the card means for the kernels, before the first of them is loaded.
+    void report_kernels();
     // Copies from a host buffer that may be reused at once: through pinned memory, in stream order.
     void send(void* to, const void* from, std::int64_t bytes);
     // Zeroes, in stream order.
@@ -95,7 +101,7 @@ class CudaBackend : public Backend {
     void send_texts(std::span<const std::int32_t> tokens, Offsets offsets);
     // By cuBLASLt or, where it has no kernel, plainly.
     void multiply(const Product& product, const char* op);
-    // Linear layers with FP8 products (linear_fp8.cpp): y without its activation; dx and dw.
+    // Linear layers with FP8 products (linear/fp8.cpp): y without its activation; dx and dw.
     void reserve_fp8(Arena& arena, std::int64_t rows, const Workload& workload);
     void product_forward_fp8(const LinearForward& op, const View& y_TN);
     void product_backward_fp8(const LinearBackward& op);
@@ -132,7 +138,9 @@ class CudaBackend : public Backend {
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
     void rank_tiles(const HeadArgs& staged, const HeadTopK& op);
 
+    Context log_;
     int device_ = 0;
+    bool has_hopper_code_ = false;  // and the card is one
     std::int64_t free_at_start_ = 0, most_held_ = 0;
     // Bytes of the blocks that live, which may live longer than this.
     std::shared_ptr<std::int64_t> held_ = std::make_shared<std::int64_t>(0);
@@ -176,7 +184,7 @@ class CudaBackend : public Backend {
     Offsets batch_offsets_;
     DeviceTexts batch_;
 
-    // The head's scratch: see head.cu and topk.cu.
+    // The head's scratch: see head/step.cu and head/topk.cu.
     struct HeadScratch {
         View x_update, x_logit;  // room for f32 [Bp, D]; bf16 on tiles
         View g;                  // bf16 [labels of a chunk, Bp]
@@ -188,7 +196,7 @@ class CudaBackend : public Backend {
         View expanded;                        // bf16 [labels, D], where weights are packed
         View candidates, counts, thresholds;  // top-k
     } head_;
-    // The baseline's, beside the head's positives: see renee.cu.
+    // The baseline's, beside the head's positives: see head/renee.cu.
     struct ReneeScratch {
         View x16;         // f16 [P, D]
         View dx;          // f32 [P, D]: the sum over all labels

@@ -1,0 +1,90 @@
+// What a call runs with, besides its options: threads, where messages and progress go, when to stop, which
+// device. Passed to every verb; the library keeps no such thing for the whole process, so callers with
+// different contexts do not notice each other.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+namespace elmo {
+
+class ThreadPool;
+
+enum class Severity { kDebug, kInfo, kWarning };
+
+// How far one long piece of work has come.
+struct ProgressReport {
+    enum class State { kRunning, kEnded, kAbandoned };  // abandoned: by an exception
+
+    std::string_view title, unit;  // "reading texts", "bytes"
+    std::string_view note;         // the loss, a rate, whatever helps; may be empty
+    std::int64_t done = 0;
+    std::int64_t total = 0;  // 0: unknown
+    std::int64_t first = 0;  // done before, by a run that is continued
+    double seconds = 0;      // since the work began
+    State state = State::kRunning;
+};
+
+// Where messages and progress go. Both functions may be called from any thread, one call at a time for each
+// piece of work; one that is empty says nothing.
+struct Sinks {
+    std::function<void(Severity, std::string_view)> message;
+    std::function<void(const ProgressReport&)> progress;
+    // The least time between two reports of running work; the last report always comes.
+    std::chrono::milliseconds progress_every{100};
+};
+
+// How much of it the terminal shows. Warnings are shown at every level.
+enum class LogLevel { kQuiet, kInfo, kDebug };
+// Standard error: a bar on a terminal, plain lines now and then elsewhere.
+Sinks terminal(LogLevel level = LogLevel::kInfo);
+// Nothing is said.
+Sinks silent();
+
+// Copies share the threads. A context may be used by several threads at once: loops of one context run in
+// parallel one at a time, others meanwhile on their caller's thread.
+class Context {
+  public:
+    struct Settings {
+        int threads = 0;  // 0: all cores
+        Sinks sinks = terminal();
+        const std::atomic<bool>* stop = nullptr;  // set by whoever wants the work to end early
+        int device = 0;                           // which GPU
+    };
+
+    Context();  // the settings as they stand above
+    explicit Context(Settings settings);
+
+    // The same with another number of threads; 0 keeps this one's.
+    Context with_threads(std::int64_t threads) const;
+    // The same with other sinks.
+    Context with_sinks(Sinks sinks) const;
+    // The same with another flag to stop by.
+    Context with_stop(const std::atomic<bool>& stop) const;
+
+    void info(std::string_view message) const;
+    void warning(std::string_view message) const;
+    void debug(std::string_view message) const;
+    const Sinks& sinks() const { return settings_->sinks; }
+
+    bool stop_requested() const { return settings_->stop != nullptr && settings_->stop->load(); }
+    int device() const { return settings_->device; }
+
+    int num_threads() const;
+    ThreadPool& threads() const { return *pool_; }
+
+    // Resident memory of the process when the context was made. Later data, mapped or allocated, is counted
+    // on its own.
+    std::int64_t start_bytes() const { return start_bytes_; }
+
+  private:
+    std::shared_ptr<const Settings> settings_;
+    std::shared_ptr<ThreadPool> pool_;
+    std::int64_t start_bytes_ = 0;
+};
+
+}  // namespace elmo

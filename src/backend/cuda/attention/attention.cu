@@ -1,0 +1,173 @@
+// Attention of the CUDA backend: which kernels serve a batch, and how many warps a block of them has.
+#include <algorithm>
+#include <cmath>
+
+#include "backend/cuda/attention/long.cuh"
+#include "backend/cuda/attention/short.h"
+#include "backend/cuda/attention/simple.cuh"
+#include "backend/cuda/cuda_backend.h"
+
+namespace elmo::cuda {
+namespace {
+
+AttentionShape shape_of(const DeviceTexts& texts, std::int64_t width, std::int64_t heads,
+                        const Dropout& dropout) {
+    const float size = static_cast<float>(width / heads);
+    return {texts.offsets,          static_cast<int>(heads), width,
+            1.0f / std::sqrt(size), dropout_args(dropout),   philox_keys(dropout.key.seed)};
+}
+
+bool on_tensor_cores(DType storage, std::int64_t width, std::int64_t heads) {
+    const std::int64_t size = width / heads;
+    return storage == DType::kBf16 && (size == 32 || size == 64);
+}
+
+// Warps of a block, 16 rows each: enough for most texts of the batch, since warps without rows keep their
+// place on the chip. The longest text counts while it is less than twice the mean.
+int warps_for(const DeviceTexts& texts, int most) {
+    const std::int64_t mean = (texts.num_tokens + texts.num_texts - 1) / texts.num_texts;
+    const std::int64_t rows = std::min(texts.longest, 2 * mean);
+    int warps = 1;
+    while (warps < most && 16 * warps < rows) warps *= 2;
+    return warps;
+}
+
+template <int Size, int Warps, class Args>
+void launch(void (*kernel)(Args), const char* op, const Args& args, const DeviceTexts& texts, int own,
+            cudaStream_t stream) {
+    const int stages = texts.longest > walked_rows(Warps) ? 2 : 1;
+    const int bytes = own + tiles_bytes(Size, Warps, stages);
+    if (bytes > 48 * 1024)
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op);
+    const dim3 grid(static_cast<unsigned>(texts.num_texts * args.shape.heads),
+                    static_cast<unsigned>((texts.longest + 16 * Warps - 1) / (16 * Warps)));
+    kernel<<<grid, 32 * Warps, static_cast<std::size_t>(bytes), stream>>>(args);
+    check_launch(op);
+}
+
+template <int Size, int Warps>
+struct Forward {
+    static void run(const ForwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+        launch<Size, Warps>(attention_forward_mma<Size, Warps>, "attention forward", args, texts,
+                            own_bytes(Size, Warps), stream);
+    }
+};
+template <int Size, int Warps>
+struct BackwardQueries {
+    static void run(const BackwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+        launch<Size, Warps>(attention_dq_mma<Size, Warps>, "attention backward, queries", args, texts,
+                            2 * own_bytes(Size, Warps) + delta_bytes(Warps), stream);
+    }
+};
+template <int Size, int Warps>
+struct BackwardKeys {
+    static void run(const BackwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+        launch<Size, Warps>(attention_dkv_mma<Size, Warps>, "attention backward, keys", args, texts,
+                            2 * own_bytes(Size, Warps) + query_bytes(Warps), stream);
+    }
+};
+
+// Kernel<head size, warps>::run, with at most `Most` warps.
+template <template <int, int> class Kernel, int Most, int Size, class Args>
+void run_warps(const Args& args, const DeviceTexts& texts, cudaStream_t stream) {
+    switch (warps_for(texts, Most)) {
+        case 1:
+            return Kernel<Size, 1>::run(args, texts, stream);
+        case 2:
+            return Kernel<Size, 2>::run(args, texts, stream);
+        case 4:
+            return Kernel<Size, 4>::run(args, texts, stream);
+        default:
+            return Kernel<Size, Most>::run(args, texts, stream);
+    }
+}
+template <template <int, int> class Kernel, int Most, class Args>
+void run(const Args& args, const DeviceTexts& texts, cudaStream_t stream) {
+    if (args.shape.width / args.shape.heads == 32)
+        run_warps<Kernel, Most, 32>(args, texts, stream);
+    else
+        run_warps<Kernel, Most, 64>(args, texts, stream);
+}
+
+template <class T>
+void launch_simple(void (*kernel)(SimpleArgs<T>), const char* op, const SimpleArgs<T>& args,
+                   cudaStream_t stream) {
+    const std::int64_t items = args.num_tokens * args.shape.heads;
+    kernel<<<static_cast<unsigned>((items + kSimpleWarps - 1) / kSimpleWarps), 32 * kSimpleWarps, 0,
+             stream>>>(args);
+    check_launch(op);
+}
+
+template <class T>
+void forward_simple(const AttentionForward& op, const AttentionShape& shape, const DeviceTexts& texts,
+                    std::int64_t num_tokens, cudaStream_t stream) {
+    SimpleArgs<T> args{shape, texts.num_texts, num_tokens, shape.width / shape.heads};
+    args.qkv = static_cast<const T*>(op.qkv_T3D.data);
+    args.out = static_cast<T*>(op.context_TD.data);
+    args.lse_out = op.lse_TH.empty() ? nullptr : op.lse_TH.as<float>();
+    launch_simple(attention_forward_simple<T>, "attention forward", args, stream);
+}
+
+template <class T>
+void backward_simple(const AttentionBackward& op, const AttentionShape& shape, const DeviceTexts& texts,
+                     std::int64_t num_tokens, float* delta, cudaStream_t stream) {
+    SimpleArgs<T> args{shape, texts.num_texts, num_tokens, shape.width / shape.heads};
+    args.dcontext = static_cast<const T*>(op.dcontext_TD.data);
+    args.qkv = static_cast<const T*>(op.qkv_T3D.data);
+    args.out = static_cast<T*>(op.dqkv_T3D.data);
+    args.lse = op.lse_TH.as<float>();
+    args.delta = delta;
+    launch_simple(attention_dq_simple<T>, "attention backward, queries", args, stream);
+    launch_simple(attention_dkv_simple<T>, "attention backward, keys", args, stream);
+}
+
+}  // namespace
+
+void CudaBackend::attention_forward(const AttentionForward& op) {
+    const DeviceTexts batch = texts(op.offsets);
+    if (batch.longest == 0) return;
+    const std::int64_t width = op.context_TD.cols;
+    const AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
+    if (on_tensor_cores(op.qkv_T3D.dtype, width, op.num_heads)) {
+        const ForwardArgs args{shape, static_cast<const bf16*>(op.qkv_T3D.data),
+                               static_cast<bf16*>(op.context_TD.data),
+                               op.lse_TH.empty() ? nullptr : op.lse_TH.as<float>()};
+        if (batch.longest <= kShortText)
+            attention_forward_short(args, batch, stream_);
+        else
+            run<Forward, 8>(args, batch, stream_);
+    } else if (op.qkv_T3D.dtype == DType::kBf16) {
+        forward_simple<bf16>(op, shape, batch, op.offsets.back(), stream_);
+    } else {
+        forward_simple<float>(op, shape, batch, op.offsets.back(), stream_);
+    }
+}
+
+void CudaBackend::attention_backward(const AttentionBackward& op) {
+    const DeviceTexts batch = texts(op.offsets);
+    if (batch.longest == 0) return;
+    const std::int64_t width = op.context_TD.cols;
+    const AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
+    float* delta = attention_delta_TH_.as<float>();
+    if (on_tensor_cores(op.qkv_T3D.dtype, width, op.num_heads)) {
+        const BackwardArgs args{shape,
+                                static_cast<const bf16*>(op.dcontext_TD.data),
+                                static_cast<const bf16*>(op.qkv_T3D.data),
+                                static_cast<const bf16*>(op.context_TD.data),
+                                op.lse_TH.as<float>(),
+                                delta,
+                                static_cast<bf16*>(op.dqkv_T3D.data)};
+        if (batch.longest <= kShortText) {
+            attention_backward_short(args, batch, stream_);
+        } else {
+            run<BackwardQueries, 8>(args, batch, stream_);
+            run<BackwardKeys, 4>(args, batch, stream_);
+        }
+    } else if (op.qkv_T3D.dtype == DType::kBf16) {
+        backward_simple<bf16>(op, shape, batch, op.offsets.back(), delta, stream_);
+    } else {
+        backward_simple<float>(op, shape, batch, op.offsets.back(), delta, stream_);
+    }
+}
+
+}  // namespace elmo::cuda

@@ -1,0 +1,215 @@
+// What the attention kernels of BF16 storage have in common: their arguments, rows of BF16 numbers in shared
+// memory, and products of a warp that take them as operands (layouts in ptx/warp.cuh).
+#pragma once
+
+#include "backend/cuda/device/math.cuh"
+#include "backend/cuda/ptx/warp.cuh"
+
+namespace elmo::cuda {
+
+// What the kernels have in common.
+struct AttentionShape {
+    const std::int32_t* offsets;  // [B + 1]
+    int heads;
+    std::int64_t width;  // D
+    float scale;         // 1 / sqrt(size of a head)
+    DropoutArgs dropout;
+    PhiloxKeys noise;  // of dropout.key.seed
+};
+
+struct ForwardArgs {
+    AttentionShape shape;
+    const bf16* qkv;
+    bf16* context;
+    float* lse;  // may be null
+};
+struct BackwardArgs {
+    AttentionShape shape;
+    const bf16 *dcontext, *qkv, *context;
+    const float* lse;
+    float* delta;  // [T, H]: written by the kernel of dQ, read by that of dK and dV
+    bf16* dqkv;
+};
+
+inline constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
+inline constexpr unsigned kWarp = 0xffffffffu;
+
+// A matrix of rows of Size BF16 numbers in shared memory that begins at a multiple of 128 bytes and of a row.
+// The 16-byte pieces of a row are permuted so that eight rows' pieces of one column lie in different banks.
+// Neither eight rows on nor two pieces on changes the permutation, so `address ^ (32 * i)` is 2i pieces from
+// piece 0 or 1.
+template <int Size>
+struct SharedRows {
+    static constexpr int kPieces = Size / 8;
+    static constexpr int kRowBytes = 2 * Size;
+    static constexpr int kTurns = kPieces < 8 ? kPieces : 8;  // rows of 64 bytes share a permutation by twos
+
+    static __device__ __forceinline__ std::uint32_t at(int row, int piece) {
+        const int turn = (row / (8 / kTurns)) & (kTurns - 1);
+        return static_cast<std::uint32_t>(row * kRowBytes + ((piece ^ turn) << 4));
+    }
+    // Where a lane finds its row of the four matrices of an a operand, or of b operands that are transposed
+    // on the way (16 rows are the inner dimension, columns the outer).
+    static __device__ __forceinline__ std::uint32_t lane_of_rows(int lane) {
+        return at(lane & 15, lane >> 4);
+    }
+    // ... of the b operands of two tiles whose outer dimension is rows.
+    static __device__ __forceinline__ std::uint32_t lane_of_columns(int lane) {
+        return at((lane & 7) + ((lane >> 4) << 3), (lane >> 3) & 1);
+    }
+
+    // Starts the copy of rows [0, valid) of a matrix in global memory, and of zeros up to a multiple of 16
+    // rows; at most Rows, which is a multiple of 16. valid > 0.
+    template <int Rows, int Threads>
+    static __device__ __forceinline__ void copy(std::uint32_t to, const bf16* from, std::int64_t stride,
+                                                int valid) {
+        static_assert(Threads % kPieces == 0);
+        const int rows = min(Rows, (valid + 15) & ~15), piece = static_cast<int>(threadIdx.x) % kPieces;
+        from += piece * 8;
+#pragma unroll 1
+        for (int row = static_cast<int>(threadIdx.x) / kPieces; row < rows; row += Threads / kPieces) {
+            const bool there = row < valid;
+            copy16(to + at(row, piece), in_global(from + (there ? row : 0) * stride), there);
+        }
+    }
+};
+
+// a: 16 rows of Size columns, as operands.
+template <int Size>
+__device__ __forceinline__ void load_rows(std::uint32_t (&a)[Size / 16][4], std::uint32_t rows, int lane) {
+    const std::uint32_t address = rows + SharedRows<Size>::lane_of_rows(lane);
+#pragma unroll
+    for (int i = 0; i < Size / 16; ++i) load_matrices(a[i], address ^ (32 * i));
+}
+
+// c (16 x 16) = a (16 x Size) times the transpose of 16 shared rows; address is of lane_of_columns.
+template <int Size>
+__device__ __forceinline__ void multiply_columns(float (&c)[2][4], const std::uint32_t (&a)[Size / 16][4],
+                                                 std::uint32_t address) {
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) c[j][i] = 0;
+#pragma unroll
+    for (int i = 0; i < Size / 16; ++i) {
+        std::uint32_t b[4];
+        load_matrices(b, address ^ (32 * i));
+        multiply_add(c[0], a[i], b[0], b[1]);
+        multiply_add(c[1], a[i], b[2], b[3]);
+    }
+}
+
+// Two c tiles, rounded to BF16, as an a operand.
+__device__ __forceinline__ void pack(std::uint32_t (&a)[4], const float (&c)[2][4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) a[i] = pack2(c[i >> 1][2 * (i & 1)], c[i >> 1][2 * (i & 1) + 1]);
+}
+
+// sum (16 x Size) += a (16 x 16) times 16 shared rows; address is of lane_of_rows.
+template <int Size>
+__device__ __forceinline__ void add_product(float (&sum)[Size / 8][4], const std::uint32_t (&a)[4],
+                                            std::uint32_t address) {
+#pragma unroll
+    for (int i = 0; i < Size / 16; ++i) {
+        std::uint32_t b[4];
+        load_matrices_transposed(b, address ^ (32 * i));
+        multiply_add(sum[2 * i], a, b[0], b[1]);
+        multiply_add(sum[2 * i + 1], a, b[2], b[3]);
+    }
+}
+
+// ... a rounded to BF16.
+template <int Size>
+__device__ __forceinline__ void add_product(float (&sum)[Size / 8][4], const float (&c)[2][4],
+                                            std::uint32_t address) {
+    std::uint32_t a[4];
+    pack(a, c);
+    add_product<Size>(sum, a, address);
+}
+
+// Writes the first `valid` of a warp's 16 rows, times a factor for the upper and one for the lower eight.
+// They pass through 16 shared rows that only this warp uses, so that whole lines leave.
+template <int Size>
+__device__ __forceinline__ void store_rows(bf16* to, std::int64_t stride, int valid,
+                                           const float (&sum)[Size / 8][4], float upper, float lower,
+                                           unsigned char* rows, int lane) {
+    using Rows = SharedRows<Size>;
+    const int g = lane >> 2, q = lane & 3;
+    __syncwarp();
+#pragma unroll
+    for (int j = 0; j < Size / 8; ++j) {
+        *reinterpret_cast<std::uint32_t*>(rows + Rows::at(g, j) + 4 * q) =
+            pack2(sum[j][0] * upper, sum[j][1] * upper);
+        *reinterpret_cast<std::uint32_t*>(rows + Rows::at(g + 8, j) + 4 * q) =
+            pack2(sum[j][2] * lower, sum[j][3] * lower);
+    }
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < Size / 16; ++i) {
+        const int row = (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
+        if (row < valid)
+            *reinterpret_cast<uint4*>(to + row * static_cast<int>(stride) + piece * 8) =
+                *reinterpret_cast<const uint4*>(rows + Rows::at(row, piece));
+    }
+}
+
+// Which of 16 queries x 16 keys a dropout keeps. Each lane computes one Philox block, of query lane % 16 and
+// of keys 0-7 (lanes below 16) or 8-15, and the warp votes: bit l of votes[i] is key i of lane l's block.
+// `noise_row` is that of the lane's query, key_block the first of the two blocks.
+__device__ __forceinline__ void vote_kept(const AttentionShape& shape, std::int64_t noise_row, int key_block,
+                                          int lane, std::uint32_t (&votes)[8]) {
+    const PhiloxBlock block =
+        philox4x32(noise_counter(shape.dropout.key, noise_row, key_block + (lane >> 4)), shape.noise);
+    const std::uint32_t limit = shape.dropout.threshold << 16;  // compares upper halves
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        votes[2 * i] = __ballot_sync(kWarp, (block[i] << 16) >= limit);
+        votes[2 * i + 1] = __ballot_sync(kWarp, block[i] >= limit);
+    }
+}
+
+// What a lane keeps of its c tiles [2][4], whose rows are queries and columns keys.
+struct KeptOfQueries {
+    std::uint32_t even = kWarp, odd = kWarp;  // keys 2q, 2q + 1; query g at bit 0
+
+    __device__ __forceinline__ void draw(const AttentionShape& shape, std::int64_t noise_row, int key_block,
+                                         int lane) {
+        std::uint32_t v[8];
+        vote_kept(shape, noise_row, key_block, lane, v);
+        const int g = lane >> 2, q = lane & 3;
+        even = (q < 2 ? (q == 0 ? v[0] : v[2]) : (q == 2 ? v[4] : v[6])) >> g;
+        odd = (q < 2 ? (q == 0 ? v[1] : v[3]) : (q == 2 ? v[5] : v[7])) >> g;
+    }
+    __device__ __forceinline__ bool operator()(int tile, int i) const {
+        return ((i & 1 ? odd : even) >> (16 * tile + 8 * (i >> 1))) & 1;
+    }
+};
+// ... whose rows are keys and columns queries.
+struct KeptOfKeys {
+    std::uint32_t word = kWarp;  // key g; query 2q at bit 0, key g + 8 from bit 16
+
+    __device__ __forceinline__ void draw(const AttentionShape& shape, std::int64_t noise_row, int key_block,
+                                         int lane) {
+        std::uint32_t v[8];
+        vote_kept(shape, noise_row, key_block, lane, v);
+        const int g = lane >> 2, q = lane & 3;
+        const std::uint32_t a = g & 1 ? v[1] : v[0], b = g & 1 ? v[3] : v[2], c = g & 1 ? v[5] : v[4],
+                            e = g & 1 ? v[7] : v[6];
+        const std::uint32_t low = g & 2 ? b : a, high = g & 2 ? e : c;
+        word = (g & 4 ? high : low) >> (2 * q);
+    }
+    __device__ __forceinline__ bool operator()(int tile, int i) const {
+        return (word >> (16 * (i >> 1) + 8 * tile + (i & 1))) & 1;
+    }
+};
+
+__device__ __forceinline__ float sum_of_quad(float x) {
+    x += __shfl_xor_sync(kWarp, x, 1);
+    return x + __shfl_xor_sync(kWarp, x, 2);
+}
+__device__ __forceinline__ float max_of_quad(float x) {
+    x = fmaxf(x, __shfl_xor_sync(kWarp, x, 1));
+    return fmaxf(x, __shfl_xor_sync(kWarp, x, 2));
+}
+
+}  // namespace elmo::cuda

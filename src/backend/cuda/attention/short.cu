@@ -1,0 +1,452 @@
+// Attention of texts of at most 128 tokens with BF16 storage and heads of 32 or 64: a block serves one head
+// of one text, whole, in 16 rows a warp. Everything it reads lies in shared memory once; while that is on its
+// way the warps draw their dropout masks.
+//
+// Rows from the text's end to a multiple of 16 are zeros in shared memory; those past that are not touched,
+// and what is computed from them is not stored. Every result is summed by one warp in one order.
+//
+// Roundings, u = 2^-24 (FP32), w = 2^-9 (BF16): every product of two BF16 numbers is exact, every sum FP32
+// (the tensor cores may truncate where they add: up to 2u a term instead of u). What each kernel rounds to
+// BF16 is said above it.
+#include "backend/cuda/attention/short.h"
+
+namespace elmo::cuda {
+namespace {
+
+// Tokens of the longest text that blocks of so many warps take.
+constexpr int short_rows(int warps) {
+    return 16 * warps;
+}
+
+// Shared memory, in bytes from its begin. The kernels declare no other, whose size would decide where theirs
+// begins. All multiples of 256.
+template <int Size, int Warps>
+struct ShortLayout {
+    static constexpr int kRows = short_rows(Warps);
+    static constexpr int kMatrix = kRows * SharedRows<Size>::kRowBytes;
+    // Forward.
+    static constexpr int kQueries = 0, kKeys = kMatrix, kValues = 2 * kMatrix;
+    static constexpr int kForwardBytes = 3 * kMatrix;
+    // Backward: two matrices more, of which one is dS^T, and two numbers a query.
+    static constexpr int kDContext = 3 * kMatrix;
+    static constexpr int kDScores = 4 * kMatrix;
+    static constexpr int kNumbers = kDScores + kRows * SharedRows<kRows>::kRowBytes;
+    static constexpr int kBackwardBytes = kNumbers + 8 * kRows;
+};
+
+// What a block serves.
+struct ShortText {
+    int head, length;
+    std::int64_t begin;  // its first token
+
+    explicit __device__ __forceinline__ ShortText(const AttentionShape& shape) {
+        head = static_cast<int>(blockIdx.x % static_cast<unsigned>(shape.heads));
+        const unsigned text = blockIdx.x / static_cast<unsigned>(shape.heads);
+        begin = shape.offsets[text];
+        length = static_cast<int>(shape.offsets[text + 1] - begin);
+    }
+};
+
+// The piece of 16 bytes that a thread copies in each group of rows, and how many groups a matrix has. Threads
+// of a row are neighbours.
+template <int Size, int Warps>
+struct ThreadPieces {
+    using Rows = SharedRows<Size>;
+    static constexpr int kStep = 32 * Warps / Rows::kPieces;  // rows of a group
+    static constexpr int kGroups = 16 * Warps / kStep;
+    static_assert(kStep % 8 == 0);  // the permutation is that of the first group
+    int row, piece;
+
+    __device__ __forceinline__ ThreadPieces()
+        : row(static_cast<int>(threadIdx.x) / Rows::kPieces),
+          piece(static_cast<int>(threadIdx.x) % Rows::kPieces) {}
+    __device__ __forceinline__ std::uint32_t shared_at(int group) const {
+        return Rows::at(row, piece) + static_cast<std::uint32_t>(group * kStep * Rows::kRowBytes);
+    }
+    // Where the thread reads in a group of a matrix of `valid` rows: in the last one instead of past it.
+    __device__ __forceinline__ int global_at(int group, int stride, int valid) const {
+        return min(row + group * kStep, valid - 1) * stride + piece * 8;
+    }
+    // Starts the copy of `valid` rows, and of zeros up to a multiple of 16. valid > 0.
+    __device__ __forceinline__ void copy(std::uint32_t to, const bf16* from, int stride, int valid) const {
+        const int padded = (valid + 15) & ~15;
+#pragma unroll
+        for (int i = 0; i < kGroups; ++i) {
+            const int at = row + i * kStep;
+            if (at < padded) copy16(to + shared_at(i), from + global_at(i, stride, valid), at < valid);
+        }
+    }
+};
+
+// Bytes of a and b, by a selector of four digits; a digit from 8 on spreads the sign of byte (digit - 8).
+__device__ __forceinline__ std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b,
+                                                       std::uint32_t digits) {
+    std::uint32_t result;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(digits));
+    return result;
+}
+
+// The dropout mask of a warp's 16 queries and up to 8 blocks of 16 keys, as its lanes need it for a operands.
+struct QueryMask {
+    std::uint32_t even = 0, odd = 0;  // keys 2q, 2q + 1: bit k of byte i is of a[i] of key block k
+
+    __device__ __forceinline__ void draw(const AttentionShape& shape, std::int64_t noise_row, int blocks,
+                                         int lane) {
+#pragma unroll 2
+        for (int k = 0; k < blocks; ++k) {
+            KeptOfQueries kept;
+            kept.draw(shape, noise_row, 2 * k, lane);
+            even |= (kept.even & 0x01010101u) << k;
+            odd |= (kept.odd & 0x01010101u) << k;
+        }
+    }
+    __device__ __forceinline__ void apply(std::uint32_t (&a)[4], int k) const {
+        const std::uint32_t low = even << (7 - k), high = odd << (7 - k);  // the bits at the bytes' signs
+#pragma unroll
+        for (std::uint32_t i = 0; i < 4; ++i) a[i] &= permute_bytes(low, high, 0xcc88u + 0x1111u * i);
+    }
+};
+
+// ... of a warp's 16 keys and up to 8 blocks of 16 queries.
+struct KeyMask {
+    std::uint32_t words[2] = {0, 0};  // query block t: KeptOfKeys's word of words[t / 4] >> (2 * (t % 4))
+
+    // noise_row: of query lane % 16 of block 0; row_step: from a block to the next.
+    __device__ __forceinline__ void draw(const AttentionShape& shape, std::int64_t noise_row,
+                                         std::int64_t row_step, int key_block, int blocks, int lane) {
+#pragma unroll 2
+        for (int t = 0; t < blocks; ++t) {
+            KeptOfKeys kept;
+            kept.draw(shape, noise_row + t * row_step, key_block, lane);
+            const std::uint32_t bits = (kept.word & 0x03030303u) << (2 * (t & 3));
+            if (t < 4)
+                words[0] |= bits;
+            else
+                words[1] |= bits;
+        }
+    }
+    __device__ __forceinline__ KeptOfKeys of(int t) const {
+        return {(t < 4 ? words[0] : words[1]) >> (2 * (t & 3))};
+    }
+};
+
+// Roundings: scores and weights stay FP32. With c = fl(scale * log2 e), a weight is 2^fma(score, c, -m),
+// where m is the largest score times c. The sum of the weights is of FP32 numbers; for the product with V
+// each weight (in [0, 1], before the division by the sum) is rounded to BF16: w relative, each. The context
+// is sum * (dropout scale / sum of weights), rounded to BF16. lse = (m + log2(sum)) * ln 2.
+template <int Size, int Warps, bool Drops>
+__global__ void __launch_bounds__(32 * Warps, 16 / Warps)
+    forward_kernel(const __grid_constant__ ForwardArgs args) {
+    using Rows = SharedRows<Size>;
+    using Layout = ShortLayout<Size, Warps>;
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const AttentionShape& shape = args.shape;
+    const ShortText text(shape);
+    if (text.length == 0) return;
+
+    const int width = static_cast<int>(shape.width), stride = 3 * width;
+    const bf16* from = args.qkv + 3 * text.begin * shape.width + text.head * Size;
+    const std::uint32_t start = shared_address(shared);
+    const ThreadPieces<Size, Warps> pieces;
+    pieces.copy(start + Layout::kQueries, from, stride, text.length);
+    pieces.copy(start + Layout::kKeys, from + width, stride, text.length);
+    commit_copies();
+    pieces.copy(start + Layout::kValues, from + 2 * width, stride, text.length);
+    commit_copies();
+
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    const int g = lane >> 2, q = lane & 3;
+    const int row0 = 16 * warp, blocks = (text.length + 15) / 16;
+    const bool active = row0 < text.length;
+    const float factor = shape.scale * kLog2e;
+    QueryMask mask;
+    if (Drops && active)
+        mask.draw(shape, (text.begin + row0 + (lane & 15)) * shape.heads + text.head, blocks, lane);
+
+    float score[Warps][2][4];
+    float top[2] = {-INFINITY, -INFINITY};  // largest scores of rows g, g + 8
+    wait_copies<1>();
+    __syncthreads();
+    if (active) {
+        std::uint32_t query[Size / 16][4];
+        load_rows<Size>(query, start + Layout::kQueries + row0 * Rows::kRowBytes, lane);
+        const std::uint32_t keys = start + Layout::kKeys + Rows::lane_of_columns(lane);
+#pragma unroll
+        for (int k = 0; k < Warps; ++k) {
+            if (k >= blocks) continue;
+            multiply_columns<Size>(score[k], query, keys + k * 16 * Rows::kRowBytes);
+            if (16 * k + 16 > text.length) {
+#pragma unroll
+                for (int j = 0; j < 2; ++j)
+#pragma unroll
+                    for (int i = 0; i < 4; ++i)
+                        if (16 * k + 8 * j + 2 * q + (i & 1) >= text.length) score[k][j][i] = -INFINITY;
+            }
+#pragma unroll
+            for (int j = 0; j < 2; ++j)
+#pragma unroll
+                for (int i = 0; i < 4; ++i) top[i >> 1] = fmaxf(top[i >> 1], score[k][j][i]);
+        }
+    }
+    wait_copies<0>();
+    __syncthreads();
+    if (!active) return;
+
+    const float shift[2] = {max_of_quad(top[0]) * factor, max_of_quad(top[1]) * factor};
+    float total[2] = {0, 0};  // of the weights this lane has seen
+    float sum[Size / 8][4] = {};
+    const std::uint32_t values = start + Layout::kValues + Rows::lane_of_rows(lane);
+#pragma unroll
+    for (int k = 0; k < Warps; ++k) {
+        if (k >= blocks) continue;
+#pragma unroll
+        for (int j = 0; j < 2; ++j)
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                score[k][j][i] = exp2_fast(__fmaf_rn(score[k][j][i], factor, -shift[i >> 1]));
+                total[i >> 1] += score[k][j][i];
+            }
+        std::uint32_t weights[4];
+        pack(weights, score[k]);
+        if (Drops) mask.apply(weights, k);
+        add_product<Size>(sum, weights, values + k * 16 * Rows::kRowBytes);
+    }
+
+    float inverse[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        total[r] = sum_of_quad(total[r]);
+        inverse[r] = shape.dropout.scale / total[r];
+        const int row = row0 + g + 8 * r;
+        if (args.lse != nullptr && q == 0 && row < text.length)
+            args.lse[(text.begin + row) * shape.heads + text.head] = (shift[r] + log2f(total[r])) * kLn2;
+    }
+    store_rows<Size>(args.context + (text.begin + row0) * shape.width + text.head * Size, shape.width,
+                     text.length - row0, sum, inverse[0], inverse[1],
+                     shared + Layout::kQueries + row0 * Rows::kRowBytes, lane);
+}
+
+// sum (32 x Size, two halves of 16 rows) = dS^T (or dS, where Transposed), its rows from `first` on, times
+// 16 * blocks shared rows. `dscores` is dS^T: a row a key, a column a query.
+template <int Size, int Warps, bool Transposed>
+__device__ __forceinline__ void multiply_dscores(float (&sum)[2][Size / 8][4], std::uint32_t dscores,
+                                                 int first, std::uint32_t rows, int blocks, int lane) {
+    using Rows = SharedRows<Size>;
+    using DScores = SharedRows<short_rows(Warps)>;
+    // Operands of rows first .. first + 15 and of the next 16, inner dimension 0 .. 15. Transposed on the
+    // way, a stored row is the inner dimension: the lanes' addresses are those of b operands that are not.
+    std::uint32_t a_address[2];
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+        a_address[m] = Transposed
+                           ? (dscores + DScores::lane_of_columns(lane)) ^ (2 * (first + 16 * m))
+                           : dscores + DScores::lane_of_rows(lane) + (first + 16 * m) * DScores::kRowBytes;
+    const std::uint32_t b_address = rows + Rows::lane_of_rows(lane);
+#pragma unroll 2
+    for (int t = 0; t < blocks; ++t) {
+        std::uint32_t a[2][4];
+#pragma unroll
+        for (int m = 0; m < 2; ++m) {
+            if (Transposed)
+                load_matrices_transposed(a[m], a_address[m] + t * 16 * DScores::kRowBytes);
+            else
+                load_matrices(a[m], a_address[m] ^ (32 * t));
+        }
+#pragma unroll
+        for (int i = 0; i < Size / 16; ++i) {
+            std::uint32_t b[4];
+            load_matrices_transposed(b, (b_address + t * 16 * Rows::kRowBytes) ^ (32 * i));
+#pragma unroll
+            for (int m = 0; m < 2; ++m) {
+                multiply_add(sum[m][2 * i], a[m], b[0], b[1]);
+                multiply_add(sum[m][2 * i + 1], a[m], b[2], b[3]);
+            }
+        }
+    }
+}
+
+// First each warp takes 16 keys: weights and dS, transposed, against all queries; dV is summed, dS goes to
+// shared memory. Then half of the warps take 32 keys each for dK and half 32 queries each for dQ.
+//
+// Roundings: delta = sum(dcontext * context), from the context as stored (w relative in each of its elements,
+// beside the error it was computed with). Scores, weights 2^fma(score, c, -fl(lse * log2 e)) with
+// c = fl(scale * log2 e), and dP = dcontext V^T stay FP32; the dropout's scale is left out and
+// delta' = delta * fl(1 / scale). dS' = fma(kept weight, dP, -fl(weight * delta')) is rounded to BF16 for the
+// products with Q and K, each kept weight for the product with dcontext: w relative, each. dV = sum * dropout
+// scale, dQ and dK = sum * fl(scale * dropout scale), rounded to BF16.
+template <int Size, int Warps, bool Drops>
+__global__ void __launch_bounds__(32 * Warps, 16 / Warps)
+    backward_kernel(const __grid_constant__ BackwardArgs args) {
+    using Rows = SharedRows<Size>;
+    using DScores = SharedRows<short_rows(Warps)>;
+    using Layout = ShortLayout<Size, Warps>;
+    using Pieces = ThreadPieces<Size, Warps>;
+    extern __shared__ __align__(1024) unsigned char shared[];
+    const AttentionShape& shape = args.shape;
+    const ShortText text(shape);
+    if (text.length == 0) return;
+
+    const int width = static_cast<int>(shape.width), stride = 3 * width;
+    const std::int64_t context_at = text.begin * shape.width + text.head * Size;
+    const std::int64_t lse_at = text.begin * shape.heads + text.head;
+    const bf16* from = args.qkv + 3 * text.begin * shape.width + text.head * Size;
+    const std::uint32_t start = shared_address(shared);
+    const Pieces pieces;
+    pieces.copy(start + Layout::kDContext, args.dcontext + context_at, width, text.length);
+    pieces.copy(start + Layout::kQueries, from, stride, text.length);
+    pieces.copy(start + Layout::kKeys, from + width, stride, text.length);
+    pieces.copy(start + Layout::kValues, from + 2 * width, stride, text.length);
+    commit_copies();
+    uint4 context[Pieces::kGroups];
+    float lse[Pieces::kGroups];
+#pragma unroll
+    for (int i = 0; i < Pieces::kGroups; ++i) {
+        context[i] = *reinterpret_cast<const uint4*>(args.context + context_at +
+                                                     pieces.global_at(i, width, text.length));
+        lse[i] = args.lse[lse_at + min(pieces.row + i * Pieces::kStep, text.length - 1) * shape.heads];
+    }
+
+    const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
+    const int g = lane >> 2, q = lane & 3;
+    const int row0 = 16 * warp, blocks = (text.length + 15) / 16;
+    const bool active = row0 < text.length;
+    KeyMask mask;
+    if (Drops && active)
+        mask.draw(shape, (text.begin + (lane & 15)) * shape.heads + text.head, 16 * shape.heads, row0 / 8,
+                  blocks, lane);
+
+    // -lse * log2 e and -delta' of each query: of the pieces of dcontext that the thread has copied itself.
+    float2* numbers = reinterpret_cast<float2*>(shared + Layout::kNumbers);
+    const float unscale = -1.0f / shape.dropout.scale;
+    wait_copies<0>();
+#pragma unroll
+    for (int i = 0; i < Pieces::kGroups; ++i) {
+        const int row = pieces.row + i * Pieces::kStep;
+        float x[8], y[8], dot = 0;
+        unpack8(context[i], x);
+        unpack8(*reinterpret_cast<const uint4*>(shared + Layout::kDContext + pieces.shared_at(i)), y);
+#pragma unroll
+        for (int e = 0; e < 8; ++e) dot = __fmaf_rn(x[e], y[e], dot);
+#pragma unroll
+        for (int lanes = 1; lanes < Rows::kPieces; lanes *= 2) dot += __shfl_xor_sync(kWarp, dot, lanes);
+        // Past the text's end dcontext is zeros; the weights are to be too.
+        const float shift = row < text.length ? -lse[i] * kLog2e : -INFINITY;
+        if (pieces.piece == 0) numbers[row] = make_float2(shift, dot * unscale);
+    }
+    __syncthreads();
+
+    if (active) {
+        const float factor = shape.scale * kLog2e;
+        std::uint32_t key[Size / 16][4], value[Size / 16][4];
+        load_rows<Size>(key, start + Layout::kKeys + row0 * Rows::kRowBytes, lane);
+        load_rows<Size>(value, start + Layout::kValues + row0 * Rows::kRowBytes, lane);
+        // Keys past the text's end have weights of any size; in dS they are zeros.
+        const std::uint32_t there[2] = {row0 + g < text.length ? kWarp : 0u,
+                                        row0 + g + 8 < text.length ? kWarp : 0u};
+        const std::uint32_t column_lane = Rows::lane_of_columns(lane), row_lane = Rows::lane_of_rows(lane);
+        const std::uint32_t dscores_lane = DScores::at(row0 + g, 0) + 4 * q;
+        float dvalue[Size / 8][4] = {};
+#pragma unroll 1
+        for (int t = 0; t < blocks; ++t) {
+            const std::uint32_t queries = start + Layout::kQueries + t * 16 * Rows::kRowBytes;
+            const std::uint32_t dcontext = queries + (Layout::kDContext - Layout::kQueries);
+            float weight[2][4], dscore[2][4];
+            multiply_columns<Size>(weight, key, queries + column_lane);
+            multiply_columns<Size>(dscore, value, dcontext + column_lane);
+            const KeptOfKeys kept = mask.of(t);
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const float4 two = *reinterpret_cast<const float4*>(numbers + 16 * t + 8 * j + 2 * q);
+                const float shift[2] = {two.x, two.z}, delta[2] = {two.y, two.w};
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    const float p = exp2_fast(__fmaf_rn(weight[j][i], factor, shift[i & 1]));
+                    weight[j][i] = !Drops || kept(j, i) ? p : 0.0f;
+                    dscore[j][i] = __fmaf_rn(weight[j][i], dscore[j][i], p * delta[i & 1]);
+                }
+            }
+            add_product<Size>(dvalue, weight, dcontext + row_lane);
+            std::uint32_t packed[4];  // of key g + 8 * (i & 1), queries 8 * (i >> 1) + 2q, + 1
+            pack(packed, dscore);
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                *reinterpret_cast<std::uint32_t*>(
+                    shared + Layout::kDScores + (dscores_lane ^ (32 * t + 16 * (i >> 1))) +
+                    8 * (i & 1) * DScores::kRowBytes) = packed[i] & there[i & 1];
+        }
+        store_rows<Size>(args.dqkv + (text.begin + row0) * stride + 2 * shape.width + text.head * Size,
+                         stride, text.length - row0, dvalue, shape.dropout.scale, shape.dropout.scale,
+                         shared + Layout::kValues + row0 * Rows::kRowBytes, lane);
+    }
+    __syncthreads();
+
+    const bool of_queries = warp >= Warps / 2;
+    const int first = 32 * (warp % (Warps / 2));
+    if (first >= text.length) return;
+    float sum[2][Size / 8][4] = {};
+    if (of_queries)
+        multiply_dscores<Size, Warps, true>(sum, start + Layout::kDScores, first, start + Layout::kKeys,
+                                            blocks, lane);
+    else
+        multiply_dscores<Size, Warps, false>(sum, start + Layout::kDScores, first, start + Layout::kQueries,
+                                             blocks, lane);
+    // Values and dcontext have served: 32 rows of them for each warp.
+    bf16* to =
+        args.dqkv + 3 * (text.begin + first) * shape.width + (of_queries ? 0 : width) + text.head * Size;
+    const float factor = shape.scale * shape.dropout.scale;
+#pragma unroll
+    for (int m = 0; m < 2; ++m)
+        store_rows<Size>(to + 16 * m * stride, stride, text.length - first - 16 * m, sum[m], factor, factor,
+                         shared + Layout::kValues + (32 * warp + 16 * m) * Rows::kRowBytes, lane);
+}
+
+template <int Size, int Warps, class Args>
+void launch(void (*kernel)(Args), const char* op, const Args& args, const DeviceTexts& texts, int bytes,
+            cudaStream_t stream) {
+    if (bytes > 48 * 1024)
+        check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op);
+    kernel<<<static_cast<unsigned>(texts.num_texts * args.shape.heads), 32 * Warps,
+             static_cast<std::size_t>(bytes), stream>>>(args);
+    check_launch(op);
+}
+
+template <int Size, int Warps>
+void launch(const ForwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+    launch<Size, Warps>(args.shape.dropout.threshold > 0 ? forward_kernel<Size, Warps, true>
+                                                         : forward_kernel<Size, Warps, false>,
+                        "attention forward", args, texts, ShortLayout<Size, Warps>::kForwardBytes, stream);
+}
+template <int Size, int Warps>
+void launch(const BackwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+    launch<Size, Warps>(args.shape.dropout.threshold > 0 ? backward_kernel<Size, Warps, true>
+                                                         : backward_kernel<Size, Warps, false>,
+                        "attention backward", args, texts, ShortLayout<Size, Warps>::kBackwardBytes, stream);
+}
+
+template <int Size, class Args>
+void run_size(const Args& args, const DeviceTexts& texts, cudaStream_t stream) {
+    if (texts.longest <= short_rows(2))
+        launch<Size, 2>(args, texts, stream);
+    else if (texts.longest <= short_rows(4))
+        launch<Size, 4>(args, texts, stream);
+    else
+        launch<Size, 8>(args, texts, stream);
+}
+template <class Args>
+void run(const Args& args, const DeviceTexts& texts, cudaStream_t stream) {
+    if (args.shape.width / args.shape.heads == 32)
+        run_size<32>(args, texts, stream);
+    else
+        run_size<64>(args, texts, stream);
+}
+
+}  // namespace
+
+void attention_forward_short(const ForwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+    run(args, texts, stream);
+}
+void attention_backward_short(const BackwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+    run(args, texts, stream);
+}
+
+}  // namespace elmo::cuda

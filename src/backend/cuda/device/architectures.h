@@ -1,0 +1,26 @@
+// What the kernels were compiled for, as CMAKE_CUDA_ARCHITECTURES says it, and what that means for a card.
+#pragma once
+
+#include <charconv>
+#include <string_view>
+
+namespace elmo::cuda {
+
+// Whether machine code for a card of this compute capability is in a list like "80,90a-real,120-virtual".
+// Where it is not, the driver compiles the list's PTX when a kernel is first used. Machine code for 8.0 runs
+// on 8.6 and 8.9 too, but on no other major version; with an `a` at its end on its own version only.
+inline bool has_machine_code(std::string_view architectures, int major, int minor) {
+    while (!architectures.empty()) {
+        const std::size_t comma = architectures.find(',');
+        std::string_view entry = architectures.substr(0, comma);
+        architectures.remove_prefix(comma == std::string_view::npos ? architectures.size() : comma + 1);
+        if (entry.ends_with("-virtual")) continue;
+        int version = 0;
+        const char* end = std::from_chars(entry.data(), entry.data() + entry.size(), version).ptr;
+        const bool exact = end != entry.data() + entry.size() && *end == 'a';
+        if (version / 10 == major && (exact ? version % 10 == minor : version % 10 <= minor)) return true;
+    }
+    return false;
+}
+
+}  // namespace elmo::cuda

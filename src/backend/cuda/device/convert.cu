@@ -1,0 +1,65 @@
+// Element by element, whatever the family: casting, and looking for what is not finite.
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/head/storage.cuh"
+
+namespace elmo::cuda {
+namespace {
+
+template <int V, class To, class From>
+__global__ void cast_kernel(To* to, const From* from, std::int64_t count) {
+    for_each<V>(count, [&](std::int64_t i) {
+        float v[V];
+        load_some<V>(from + i, v);
+        store_some<V>(to + i, v);
+    });
+}
+
+template <class S, class To>
+__global__ void decode_kernel(To* to, const std::uint8_t* from, std::int64_t count) {
+    for_each<1>(count, [&](std::int64_t i) { store_float(to, i, S::load(from, i)); });
+}
+
+template <class T>
+__global__ void non_finite_kernel(const T* x, std::int64_t count, int* found) {
+    for_each<1>(count, [&](std::int64_t i) {
+        if (!isfinite(load_float(x, i))) *found = 1;
+    });
+}
+
+}  // namespace
+
+void CudaBackend::cast(View to, View from) {
+    if (to.empty()) return;
+    with_type(to, [&](auto* out) {
+        const unsigned blocks = blocks_for(to.size(), kThreads);
+        if (from.dtype == DType::kE4M3)
+            return decode_kernel<StorageE4M3><<<blocks, kThreads, 0, stream_>>>(out, from.codes(), to.size());
+        if (from.dtype == DType::kE3M4)
+            return decode_kernel<StorageE3M4><<<blocks, kThreads, 0, stream_>>>(out, from.codes(), to.size());
+        with_type(from, [&](auto* in) {
+            using From = std::remove_pointer_t<decltype(in)>;
+            const std::int64_t count = to.size();
+            with_width(count, [&](auto width) {
+                cast_kernel<width()><<<blocks_for(count, kThreads * width()), kThreads, 0, stream_>>>(
+                    out, static_cast<const From*>(in), count);
+            });
+        });
+    });
+    check_launch("cast");
+}
+
+bool CudaBackend::has_non_finite(View view) {
+    if (view.empty()) return false;
+    clear(flags_.data, 4, "finite check");
+    with_type(view, [&](auto* x) {
+        non_finite_kernel<<<blocks_up_to(1 << 16, view.size(), kThreads * 8), kThreads, 0, stream_>>>(
+            x, view.size(), flags_.as<std::int32_t>());
+    });
+    check_launch("finite check");
+    std::int32_t found = 0;
+    download(&found, {flags_.data, DType::kI32, 1, 1});
+    return found != 0;
+}
+
+}  // namespace elmo::cuda

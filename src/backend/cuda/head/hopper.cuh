@@ -1,0 +1,90 @@
+// The head's three products on Hopper's warpgroup instructions, for widths that are multiples of 128 up to
+// 768 and batches up to 512, W in BF16 or 8 bits, also with an exponent a row. The same sums and roundings as
+// tiles.cuh, in tiles of 64 labels. Here: what the kernels share, and how they are fed; the kernels are
+// in hopper_gradient.cuh, hopper_input.cuh, hopper_update.cuh and hopper_joined.cuh.
+//
+// Scratch is kept in the blocks that the instructions read (ptx/warpgroup.cuh), so copies are plain:
+//   x_logit   [batch tile of 128][block of 64 columns][128 texts][128 bytes]; columns of a block are permuted
+//             so that 16 bytes of W that a thread loads are its factors of consecutive products
+//   x_update  [block of 64 columns][padded batch][128 bytes]; columns of 32 are permuted so that a thread's
+//             sums are those of eight neighbours: one block of noise, one load, one store
+//   g         [tile of 64 labels][block of 64 texts][64 labels][128 bytes]; times the row's factor f where
+//             rows have exponents: dx is then the product with plain codes, and a row's update in units of
+//             its codes is that of g / f^2. Powers of two change no digit
+//
+// A kernel begins while the one before it ends, and waits for it before it touches what that one reads or
+// writes: g, dx, and W where it is written.
+#pragma once
+
+#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/head/storage.cuh"
+#include "backend/cuda/ptx/async.cuh"
+#include "backend/cuda/ptx/warp.cuh"
+#include "backend/cuda/ptx/warpgroup.cuh"
+
+namespace elmo::cuda::hopper {
+
+constexpr int kGroupThreads = 128;  // of a warpgroup
+constexpr int kLogitGroups = 3, kInputGroups = 4, kUpdateGroups = 4;
+constexpr int kRows = 64;                    // labels of a tile
+constexpr int kTextBlockBytes = 128 * 128;   // 128 texts of a block of columns
+constexpr int kGradientBytes = kRows * 128;  // 64 labels by 64 texts of g
+constexpr int kAlign = 1024;                 // of blocks; shared memory is taken with this to spare
+
+// The exponent of a label's row as it is stored, loaded before it is wanted; any beyond the last label.
+template <class S>
+__device__ __forceinline__ std::uint8_t stored_exponent(const HeadArgs& a, std::int64_t label) {
+    return kRowCodes<S> && label < a.labels ? a.row_exponents[label] : encode_row_exponent(0);
+}
+
+// ---- staging --------------------------------------------------------------------------------------------
+// The column of a block of 64 that place `place` of x_logit takes: of each 16 bytes of a row of W that thread
+// q of four loads, four codes (or numbers) are factors 2q, 2q + 1, 2q + 8 and 2q + 9 of a product: the codes'
+// bytes 0, 2, 1, 3, as they are decoded.
+__device__ __forceinline__ int logit_column(int place, bool codes) {
+    const int s = place / 16, q = place % 8 / 2, upper = place % 16 / 8, second = place % 2;
+    return codes ? 16 * q + 4 * s + upper + 2 * second : s / 2 * 32 + 8 * q + s % 2 * 4 + 2 * upper + second;
+}
+// The column of 32 that place `place` of x_update takes: thread q gets places 8j + 2q and the next, columns
+// 8q to 8q + 7.
+__device__ __forceinline__ int update_column(int place) {
+    return place % 8 / 2 * 8 + place / 8 * 2 + place % 2;
+}
+
+template <class In>
+__global__ void stage_kernel(const In* x, std::int64_t batch, std::int64_t padded, std::int64_t width,
+                             bool through_e4m3, bool codes, bf16* update, bf16* logit) {
+    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= padded * width) return;
+    const std::int64_t b = i / width, d = i % width, block = d / kBlock;
+    const int place = static_cast<int>(d % kBlock);
+    const auto value = [&](std::int64_t column) {
+        return b < batch ? load_float(x, b * width + column) : 0.0f;
+    };
+    float z = value(block * kBlock + logit_column(place, codes));
+    if (through_e4m3) z = nearest_e4m3(z);
+    const int row = static_cast<int>(b % kBatchTile);
+    logit[((b / kBatchTile) * (width / kBlock) + block) * (kTextBlockBytes / 2) +
+          block_offset(row, place / 8) / 2 + place % 8] = __float2bfloat16_rn(z);
+    const std::int64_t column = block * kBlock + place / 32 * 32 + update_column(place % 32);
+    update[(block * padded + b) * kBlock + (((place / 8) ^ (row & 7)) * 8) + place % 8] =
+        __float2bfloat16_rn(value(column));
+}
+
+// Where a thread stands in its warpgroup: rows 16 warp + 8 h + g, columns 8 j + 2 q + c of its sums.
+struct Thread {
+    int group, warp, lane, g, q;
+    __device__ Thread()
+        // From one lane: the compiler then knows that a warp has one.
+        : group(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kGroupThreads, 0)),
+          warp(threadIdx.x / 32 % 4),
+          lane(threadIdx.x % 32),
+          g(lane / 4),
+          q(lane % 4) {}
+};
+
+__device__ __forceinline__ std::uint32_t aligned_base(const unsigned char* shared) {
+    return (shared_address(shared) + kAlign - 1) / kAlign * kAlign;
+}
+
+}  // namespace elmo::cuda::hopper

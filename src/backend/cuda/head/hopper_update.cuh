@@ -1,0 +1,284 @@
+// The update of the head on Hopper (hopper.cuh): the product g X, and W rounded from its sums.
+#pragma once
+
+#include "backend/cuda/head/hopper.cuh"
+
+namespace elmo::cuda::hopper {
+
+constexpr int kUpdateStages = 2, kUpdateColumns = 128;
+constexpr int kFarPower = 40;  // 2^-2n times a learning rate is a normal FP32 number for |n| up to here
+// Blocks of 64 texts that come at a time.
+constexpr int update_blocks(std::int64_t padded_batch) {
+    return padded_batch <= 256 ? 2 : 1;
+}
+constexpr int update_shared(std::int64_t padded_batch) {
+    return static_cast<int>(padded_batch) * kUpdateColumns * 2 +
+           kUpdateGroups * kUpdateStages * (update_blocks(padded_batch) * kGradientBytes + 8) + 8 + kAlign;
+}
+
+// Noise of the rounding: a weight's own, new in every step; its own, moved by a.noise_move; or a column's,
+// moved.
+enum class Noise { kOwn, kMoved, kCommon };
+
+// Of eight columns from `column` on, before it is moved.
+__device__ __forceinline__ PhiloxBlock own_noise(const HeadArgs& a, std::int64_t label, std::int64_t column) {
+    return philox4x32(noise_counter(a.rounding, a.first_label + label, column >> 3), a.rounding_keys);
+}
+// The same of a column, moved.
+__device__ __forceinline__ PhiloxBlock common_noise(const HeadArgs& a, std::int64_t column) {
+    PhiloxBlock words = philox4x32(noise_counter(a.rounding, 0, column >> 3), a.rounding_keys);
+#pragma unroll
+    for (int i = 0; i < 4; ++i)
+        words[i] = ((words[i] + (a.noise_move >> 16)) & 0xffffu) | ((words[i] & 0xffff0000u) + a.noise_move);
+    return words;
+}
+
+__device__ __forceinline__ void prefetch_l2(const void* address) {
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
+// The sum of a thread that belongs to element i of the eight of row h and part m of the columns.
+template <int N>
+__device__ __forceinline__ float& sum_of_eight(float (&u)[N], int h, int m, int i) {
+    return u[4 * (4 * m + i / 2) + 2 * h + i % 2];
+}
+
+// Row h of a thread's two by Kahan, where its label has a compensation `c` (at the thread's first column):
+// `old` becomes the new weights and their sums 0, which update_weights then leaves as they are.
+template <class S, int M>
+__device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t label, int h, bf16* c,
+                                               typename S::Eight (&old)[M], float (&u)[16 * M],
+                                               std::uint32_t& saturated) {
+    const NearestOf<S> nearest(a, label);
+    std::uint32_t count = 0;
+    uint4 kept[2];
+#pragma unroll
+    for (int m = 0; m < M; ++m) {
+        float v[8], rest[8];
+        if (m % 2 == 0)  // two loads at a time: stores below are in the way of later ones
+#pragma unroll
+            for (int i = 0; i < 2; ++i) kept[i] = *reinterpret_cast<const uint4*>(c + 32 * (m + i));
+        S::unpack(old[m], v);
+        unpack8(kept[m % 2], rest);
+#pragma unroll
+        for (int i = 0; i < 8; ++i) {
+            float& sum = sum_of_eight(u, h, m, i);
+            v[i] *= nearest.factor * (1.0f / S::kUnpacked);
+            compensate(a, nearest, sum * nearest.inverse, v[i], rest[i], count);
+            v[i] *= nearest.inverse * S::kUnpacked;
+            sum = 0;
+        }
+        store8(c + 32 * m, rest);
+        old[m] = S::round8(v, PhiloxBlock{});  // exact: no noise moves it
+    }
+    note_saturation(a, label, count, saturated);
+}
+
+// Sums of 64 labels and 32 M columns become new weights: the thread's two rows, of label `label` and of the
+// eighth after it, eight neighbours and those 32 columns further. old(h, m, v) gives what eight of them were,
+// times kUnpacked, noise(h, m) their noise, still to be moved by `move`; keep[h] is what decay leaves of a
+// row. `row`: where the first is stored.
+//
+// Rows with exponents are updated in units of their codes, from the sums of f g: W / f = SR((W / f) keep -
+// (lr / f^2) (f g) X). A power of two changes no digit of FP32's roundings; where a number leaves the range
+// of normal ones, it lies so far below the 17 digits that rounding to codes looks at, or so far beyond the
+// largest code, that its digits do not matter.
+template <class S, bool Decays, int M, class Old, class DrawNoise>
+__device__ __forceinline__ void update_weights(const HeadArgs& a, float (&u)[16 * M], const Old& old,
+                                               const DrawNoise& noise, std::uint32_t move,
+                                               const float (&keep)[2], const std::uint8_t (&exponent)[2],
+                                               std::int64_t label, typename S::Raw* row,
+                                               std::uint32_t& saturated) {
+    const auto eight = [&](int h, int m, int i) -> float& { return sum_of_eight(u, h, m, i); };
+    // Whether all are within range: by a sum of squares, or by the largest.
+    float size = 0;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        float lr = -a.lr * S::kUnpacked;
+        if constexpr (kRowCodes<S>) {
+            const int power = power_of_row(a, exponent[h]);
+            const float inverse = power_of_two(-power);
+            lr *= inverse;
+            if (power <= kFarPower && power >= -kFarPower)
+                lr *= inverse;
+            else
+#pragma unroll
+                for (int i = 0; i < 8 * M; ++i) eight(h, i / 8, i % 8) *= inverse;
+        }
+#pragma unroll
+        for (int m = 0; m < M; ++m) {
+            float v[8];
+            old(h, m, v);
+#pragma unroll
+            for (int i = 0; i < 8; ++i) {
+                float& x = eight(h, m, i);
+                x = fmaf(lr, x, Decays ? v[i] * keep[h] : v[i]);
+                size = S::kWide ? fmaf(x, x, size) : larger_size(size, x);
+            }
+        }
+    }
+    if constexpr (S::kWide) {
+        if (!(size < S::kSquares))
+#pragma unroll
+            for (float& x : u) x = S::within_range(x, saturated);
+    } else if (!(size <= S::kLargest)) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            if (label + 8 * h >= a.labels) continue;
+            std::uint32_t count = 0;
+#pragma unroll
+            for (int i = 0; i < 8 * M; ++i) {
+                float& x = eight(h, i / 8, i % 8);
+                x = S::within_range(x, count);
+            }
+            note_saturation(a, label + 8 * h, count, saturated);
+        }
+    }
+#pragma unroll
+    for (int m = 0; m < M; ++m)
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            float v[8];
+#pragma unroll
+            for (int i = 0; i < 8; ++i) v[i] = eight(h, m, i);
+            const typename S::Eight rounded = S::round8(v, noise(h, m), move);
+            if (label + 8 * h < a.labels)
+                *reinterpret_cast<typename S::Eight*>(row + 8 * h * a.width + 32 * m) = rounded;
+        }
+}
+
+// What a thread counted, to the step's report.
+template <class S>
+__device__ __forceinline__ void add_saturations(const HeadArgs& a, const Thread& at,
+                                                std::uint32_t saturated) {
+    if constexpr (sizeof(typename S::Raw) == 1) {
+        const unsigned total = __reduce_add_sync(0xffffffffu, saturated);
+        if (at.lane == 0 && total > 0)
+            atomicAdd(&a.report->saturations, static_cast<unsigned long long>(total));
+    }
+}
+
+// W = SR(W keep - lr g X) of the chunk's labels. A block keeps 128 columns of all texts in shared memory;
+// each warpgroup takes tiles of 64 labels on its own, and fetches the next ones' g while it rounds. Grid: a
+// multiple of width / 128.
+template <class S, bool Decays, Noise Kind, int Blocks, bool Compensates = false>
+__global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel(HeadArgs a) {
+#ifdef ELMO_HOPPER
+    using Raw = typename S::Raw;
+    constexpr int kStage = Blocks * kGradientBytes;
+    extern __shared__ unsigned char shared[];
+    __shared__ PhiloxBlock table[kUpdateColumns / 8];  // a column's noise
+    const Thread at;
+    const int columns = static_cast<int>(a.width / kUpdateColumns);
+    const std::uint32_t x_block = static_cast<std::uint32_t>(a.padded_batch) * 128;  // bytes of 64 columns
+    const std::uint32_t x = aligned_base(shared), rings = x + 2 * x_block,
+                        ring = rings + at.group * kUpdateStages * kStage;
+    const std::uint32_t arrived = rings + kUpdateGroups * kUpdateStages * kStage;
+    const std::uint32_t full = arrived + 8 + at.group * kUpdateStages * 8;
+    const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) % columns * kUpdateColumns;
+    const std::int64_t tile_step = static_cast<std::int64_t>(gridDim.x) / columns * kUpdateGroups;
+    const std::int64_t first = a.first_tile * 2, last = min(a.last_tile * 2, (a.labels + kRows - 1) / kRows);
+    std::int64_t tile = first + static_cast<std::int64_t>(blockIdx.x) / columns * kUpdateGroups + at.group;
+    const int text_blocks = static_cast<int>(a.padded_batch / kBlock);
+    let_next_begin();
+    if (threadIdx.x == 0) {
+        for (int i = 0; i <= kUpdateGroups * kUpdateStages; ++i) init_barrier(arrived + i * 8, 1);
+        publish_barriers();
+        arrive_expecting(arrived, 2 * x_block);
+        const char* from = static_cast<const char*>(a.x_update) + first_column / kBlock * x_block;
+        for (int i = 0; i < 2; ++i) copy_bulk(x + i * x_block, from + i * x_block, x_block, arrived);
+    }
+    if constexpr (Kind == Noise::kCommon)
+        if (threadIdx.x < kUpdateColumns / 8)
+            table[threadIdx.x] = common_noise(a, first_column + 8 * threadIdx.x);
+    __syncthreads();  // the barriers and the noise are there
+    // One thread of the group fetches g, block after block, tile after tile.
+    std::int64_t fetched_tile = tile;
+    int fetched_block = 0, fetched_stage = 0;
+    const auto fetch = [&] {
+        if (threadIdx.x % kGroupThreads != 0 || fetched_tile >= last) return;
+        const char* from = reinterpret_cast<const char*>(a.g_CB) +
+                           ((fetched_tile - first) * text_blocks + fetched_block) * kGradientBytes;
+        arrive_expecting(full + fetched_stage * 8, kStage);
+        copy_bulk(ring + fetched_stage * kStage, from, kStage, full + fetched_stage * 8);
+        fetched_stage = (fetched_stage + 1) % kUpdateStages;
+        fetched_block += Blocks;
+        if (fetched_block < text_blocks) return;
+        fetched_block = 0;
+        fetched_tile += tile_step;
+    };
+    wait_for_previous();
+    for (int i = 0; i < kUpdateStages; ++i) fetch();
+    wait_barrier(arrived, 0);
+    int stage = 0;
+    std::uint32_t parity = 0, saturated = 0;
+    const std::uint64_t texts = operand(x, x_block);
+    Raw* const mine = static_cast<Raw*>(a.w_LD) + first_column + 8 * at.q;
+    for (; tile < last; tile += tile_step) {
+        const std::int64_t label = tile * kRows + at.warp * 16 + at.g;  // of h = 0
+        Raw* const row = mine + label * a.width;
+        typename S::Eight old[2][4] = {};
+        const std::uint8_t exponent[2] = {stored_exponent<S>(a, label), stored_exponent<S>(a, label + 8)};
+#pragma unroll
+        for (int h = 0; h < 2; ++h)
+            if (label + 8 * h < a.labels)
+#pragma unroll
+                for (int m = 0; m < 4; ++m)
+                    old[h][m] = *reinterpret_cast<const typename S::Eight*>(row + 8 * h * a.width + 32 * m);
+        std::int32_t compensated[2] = {-1, -1};  // their compensation is on its way to the L2 cache
+        const auto compensation = [&](int h) {
+            return compensation_at(a, compensated[h]) + first_column + 8 * at.q;
+        };
+        if constexpr (Compensates)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) {
+                compensated[h] = compensated_row(a, label + 8 * h);
+                if (compensated[h] >= 0)
+#pragma unroll
+                    for (int m = 0; m < 4; ++m) prefetch_l2(compensation(h) + 32 * m);
+            }
+        Sums<128> u;
+        for (int b = 0; b < text_blocks; b += Blocks) {
+            wait_barrier(full + stage * 8, parity);
+            const std::uint64_t g = operand(ring + stage * kStage);
+            begin_products();
+#pragma unroll
+            for (int s = 0; s < 4 * Blocks; ++s)
+                multiply<0, 1>(u, g + moved(s / 4 * kGradientBytes + s % 4 * 32),
+                               texts + moved((b * kBlock + 16 * s) * 128), b + s > 0);
+            commit_products();
+            if (b > 0) {
+                wait_products<1>();
+                sync_group(1 + at.group);  // all warps are done with the block before
+                fetch();
+            }
+            if (++stage == kUpdateStages) stage = 0, parity ^= 1;
+        }
+        wait_products<0>();
+        sync_group(1 + at.group);  // all warps are done with the last block
+        fetch();
+        float keep[2] = {a.keep, a.keep};
+        if constexpr (Compensates)
+#pragma unroll
+            for (int h = 0; h < 2; ++h)
+                if (compensated[h] >= 0) {
+                    keep[h] = 1;
+                    compensate_row<S, 4>(a, label + 8 * h, h, compensation(h), old[h], u, saturated);
+                }
+        const auto old_weights = [&](int h, int m, float(&v)[8]) { S::unpack(old[h][m], v); };
+        const auto noise = [&](int h, int m) {
+            if constexpr (Kind == Noise::kCommon)
+                return table[4 * m + at.q];
+            else
+                return own_noise(a, label + 8 * h, first_column + 32 * m + 8 * at.q);
+        };
+        update_weights<S, Decays, 4>(a, u, old_weights, noise, Kind == Noise::kMoved ? a.noise_move : 0, keep,
+                                     exponent, label, row, saturated);
+    }
+    add_saturations<S>(a, at, saturated);
+#else
+    __trap();  // the host asks has_code() first
+#endif
+}
+
+}  // namespace elmo::cuda::hopper

@@ -1,0 +1,60 @@
+// How the head's work is cut: into tiles of labels and of texts, and dx into slices. Plain numbers, for the
+// host: a plan is made from them where there is no card.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tensor/view.h"
+
+namespace elmo::cuda {
+
+inline constexpr int kLabelTile = 128;  // labels of one tile: chunks are cut between tiles
+inline constexpr int kBatchTile = 128;
+inline constexpr int kMostSlices = 64;
+
+inline constexpr std::int64_t tiles_of(std::int64_t labels) {
+    return (labels + kLabelTile - 1) / kLabelTile;
+}
+
+// Slices of dx for kernels of any card: enough that every multiprocessor of a large one has a block or two.
+inline constexpr std::int64_t slices_for(std::int64_t labels, std::int64_t padded_batch, std::int64_t width) {
+    const std::int64_t blocks = (padded_batch / kBatchTile) * ((width + 127) / 128);
+    const std::int64_t tiles = std::max<std::int64_t>(tiles_of(labels), 1);
+    return std::clamp<std::int64_t>(200 / blocks, 1, std::min<std::int64_t>(tiles, kMostSlices));
+}
+
+}  // namespace elmo::cuda
+
+namespace elmo::cuda::hopper {
+
+inline constexpr int kBlock = 64;  // columns of a block
+inline constexpr int kWidest = 768, kLargestBatch = 512;
+inline constexpr int kJoinedGroups = 4, kJoinedColumns = kJoinedGroups * kBlock;
+
+// Whether Hopper's kernels take the shape.
+inline constexpr bool fits(std::int64_t width, std::int64_t padded_batch) {
+    return width % 128 == 0 && width <= kWidest && padded_batch <= kLargestBatch;
+}
+// Whether dx and the update of BF16 weights are one kernel.
+inline constexpr bool joins(std::int64_t width, std::int64_t padded_batch) {
+    return padded_batch == kBatchTile && width % kJoinedColumns == 0;
+}
+
+// Slices of dx on Hopper. A block of these kernels fills a multiprocessor, so there are as many blocks as the
+// card has multiprocessors, but never more than 132, which the large cards have (H100 SXM, H200): the sum
+// order follows from the shape and min(multiprocessors, 132). A plan is made for 132 (kMultiprocessors) and
+// so holds the slices of every card.
+inline constexpr int kMultiprocessors = 132;
+inline constexpr std::int64_t slices_for(DType storage, std::int64_t labels, std::int64_t padded_batch,
+                                         std::int64_t width, int multiprocessors) {
+    const std::int64_t columns = storage == DType::kBf16 && joins(width, padded_batch) ? kJoinedColumns
+                                 : width % 192 == 0                                    ? 192
+                                                                                       : 128;
+    const std::int64_t blocks = std::max<std::int64_t>(padded_batch / kBatchTile * (width / columns), 1);
+    const std::int64_t tiles = std::max<std::int64_t>(tiles_of(labels), 1);
+    return std::clamp<std::int64_t>(std::min(multiprocessors, kMultiprocessors) / blocks, 1,
+                                    std::min<std::int64_t>(tiles, kMostSlices));
+}
+
+}  // namespace elmo::cuda::hopper

@@ -1,0 +1,462 @@
+// The head's step and ranking: chunks of labels through three products (logits and g, dx, update), on tensor
+// cores where the shape allows (hopper.cuh on Hopper, else tiles.cuh), else plainly
+// (simple.cuh).
+//
+// dx: tile t of 128 labels adds to slice t % slices, each slice in the order of its tiles, the slices in
+// order: the sum depends on the shape alone, not on the chunks.
+#include <algorithm>
+#include <limits>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/head/hopper.h"
+#include "backend/cuda/head/packed.h"
+#include "backend/cuda/head/rows.h"
+#include "backend/cuda/head/simple.cuh"
+#include "backend/cuda/head/tiles.cuh"
+#include "elmo/error.h"
+
+namespace elmo::cuda {
+namespace {
+
+// Of g: its memory serves the encoder's backward too, and every chunk costs three launches.
+constexpr std::int64_t kChunkBytes = std::int64_t{132} << 20;
+constexpr long long kNever = std::numeric_limits<long long>::max();
+
+std::int64_t round_up(std::int64_t n, std::int64_t unit) {
+    return (n + unit - 1) / unit * unit;
+}
+
+bool on_tiles(const View& x, const View& w) {
+    return x.dtype == DType::kBf16 && w.dtype != DType::kF32 && w.cols % tiles::kStep == 0;
+}
+
+// x as the products take it, padded with zeros: as it is for the update; through E4M3 for the logits of E4M3
+// weights, and with its columns in the order in which 8-bit codes are decoded.
+template <class In, bool Tiles>
+__global__ void stage_batch_kernel(const In* x, std::int64_t batch, std::int64_t padded, std::int64_t width,
+                                   bool through_e4m3, bool permute, void* update, void* logit) {
+    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= padded * width) return;
+    const std::int64_t b = i / width, d = i % width;
+    const auto value = [&](std::int64_t column) {
+        return b < batch ? load_float(x, b * width + column) : 0.0f;
+    };
+    // Place s of 16 takes column 4 (s / 2 % 4) + s % 2, plus 2 in the upper half.
+    const std::int64_t s = d % 16, from = permute ? d - s + s % 8 / 2 * 4 + s % 2 + s / 8 * 2 : d;
+    float z = value(from);
+    if (through_e4m3) z = nearest_e4m3(z);
+    if constexpr (Tiles) {
+        static_cast<bf16*>(logit)[i] = __float2bfloat16_rn(z);
+        if (update != nullptr) static_cast<bf16*>(update)[i] = __float2bfloat16_rn(value(d));
+    } else {
+        static_cast<float*>(logit)[i] = z;
+        if (update != nullptr) static_cast<float*>(update)[i] = value(d);
+    }
+}
+
+// starts[t] = the first positive whose label is not before tile t.
+__global__ void tile_starts_kernel(const std::int64_t* labels, std::int32_t count, std::int64_t tiles,
+                                   std::int32_t* starts) {
+    const std::int64_t t = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (t > tiles) return;
+    std::int32_t low = 0, high = count;
+    while (low < high) {
+        const std::int32_t middle = (low + high) / 2;
+        if (labels[middle] < t * kLabelTile)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    starts[t] = low;
+}
+
+__global__ void reset_report_kernel(HeadReport* report) {
+    *report = {0, 0, kNever};
+}
+
+// dx = the slices' sum; notes the step where it is not finite.
+__global__ void add_slices_kernel(const float* slices, std::int64_t num_slices, std::int64_t count, float* dx,
+                                  long long step, HeadReport* report) {
+    const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+    if (i >= count) return;
+    float sum = 0;
+    for (std::int64_t s = 0; s < num_slices; ++s) sum += slices[s * count + i];
+    dx[i] = sum;
+    if (!isfinite(sum)) atomicMin(&report->non_finite, step);
+}
+
+// One block: the parts' sum in a fixed order.
+__global__ void add_losses_kernel(const double* parts, std::int64_t count, HeadReport* report) {
+    __shared__ double sums[kThreads];
+    double sum = 0;
+    for (std::int64_t i = threadIdx.x; i < count; i += kThreads) sum += parts[i];
+    sums[threadIdx.x] = sum;
+    __syncthreads();  // all threads' sums are in shared memory
+    if (threadIdx.x != 0) return;
+    double total = 0;
+    for (const double part : sums) total += part;
+    report->loss_sum = total;
+}
+
+template <class Kernel>
+void allow_shared(Kernel* kernel, int bytes) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "head");
+}
+
+unsigned grid(std::int64_t n) {
+    return static_cast<unsigned>(n);
+}
+
+// Weights on a grid are read as those of their dtype: only the update differs.
+template <class S>
+struct ReadAs {
+    using Storage = S;
+};
+template <>
+struct ReadAs<StorageGrid16> {
+    using Storage = StorageBf16;
+};
+template <>
+struct ReadAs<StorageGrid32> {
+    using Storage = StorageF32;
+};
+
+// The three products of a chunk. Dropout is in all of them, compensation in the update alone.
+template <class S, bool Drop, bool Extras>
+void run_tiles(const HeadArgs& a, cudaStream_t stream) {
+    using R = typename ReadAs<S>::Storage;
+    const std::int64_t tiles = a.last_tile - a.first_tile, batches = a.padded_batch / kBatchTile;
+    const std::int64_t columns = (a.width + tiles::kTile - 1) / tiles::kTile;
+    const dim3 logit_grid(grid(tiles), grid(batches));
+    constexpr int kLogitShared = tiles::kLogitShared<R, Drop>;
+    if (a.losses != nullptr) {
+        allow_shared(tiles::gradient_kernel<R, true, Drop>, kLogitShared);
+        tiles::gradient_kernel<R, true, Drop><<<logit_grid, kThreads, kLogitShared, stream>>>(a);
+    } else {
+        allow_shared(tiles::gradient_kernel<R, false, Drop>, kLogitShared);
+        tiles::gradient_kernel<R, false, Drop><<<logit_grid, kThreads, kLogitShared, stream>>>(a);
+    }
+    check_launch("head, logits");
+    if (a.dx_slices != nullptr) {
+        allow_shared(tiles::input_gradient_kernel<R, Drop>, tiles::kInputShared<R>);
+        tiles::input_gradient_kernel<R, Drop><<<dim3(grid(columns), grid(batches), grid(a.num_slices)),
+                                                kThreads, tiles::kInputShared<R>, stream>>>(a);
+        check_launch("head, input gradient");
+    }
+    allow_shared(tiles::update_kernel<S, Extras>, tiles::kUpdateShared<S>);
+    tiles::update_kernel<S, Extras><<<grid(columns * tiles), kThreads, tiles::kUpdateShared<S>, stream>>>(a);
+    check_launch("head, update");
+}
+
+template <class S, bool Drop, bool Extras>
+void run_simple(const HeadArgs& a, cudaStream_t stream) {
+    using R = typename ReadAs<S>::Storage;
+    constexpr std::int64_t kHalves = kLabelTile / simple::kEdge;
+    const std::int64_t rows = (a.last_tile - a.first_tile) * kHalves,
+                       batches = a.padded_batch / simple::kEdge;
+    const std::int64_t columns = (a.width + simple::kEdge - 1) / simple::kEdge;
+    const dim3 logit_grid(grid(rows), grid(batches));
+    if (a.losses != nullptr)
+        simple::gradient_kernel<R, true, Drop><<<logit_grid, kThreads, 0, stream>>>(a);
+    else
+        simple::gradient_kernel<R, false, Drop><<<logit_grid, kThreads, 0, stream>>>(a);
+    check_launch("head, logits");
+    if (a.dx_slices != nullptr) {
+        simple::input_gradient_kernel<R, Drop>
+            <<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads, 0, stream>>>(a);
+        check_launch("head, input gradient");
+    }
+    simple::update_kernel<S, Extras><<<grid(columns * rows), kThreads, 0, stream>>>(a);
+    check_launch("head, update");
+}
+
+template <class S>
+void run_chunk(const HeadArgs& a, bool tiled, cudaStream_t stream) {
+    const auto run = [&](auto drop, auto extras) {
+        if constexpr (sizeof(typename S::Raw) != 4)
+            if (tiled) return run_tiles<S, drop.value, extras.value>(a, stream);
+        run_simple<S, drop.value, extras.value>(a, stream);
+    };
+    if (a.weight_dropout.threshold > 0) return run(std::true_type(), std::true_type());
+    if constexpr (kCompensates<S>)
+        if (a.marks != nullptr) return run(std::false_type(), std::true_type());
+    run(std::false_type(), std::false_type());
+}
+
+template <class S>
+void run_rank(const HeadArgs& a, bool fast, cudaStream_t stream) {
+    const std::int64_t tiles = a.last_tile - a.first_tile;
+    if constexpr (!std::is_same_v<S, StorageF32>)
+        if (fast) {
+            allow_shared(tiles::rank_kernel<S>, tiles::kLogitShared<S>);
+            tiles::rank_kernel<S><<<dim3(grid(tiles), grid(a.padded_batch / kBatchTile)), kThreads,
+                                    tiles::kLogitShared<S>, stream>>>(a);
+            return check_launch("head, ranking");
+        }
+    simple::rank_kernel<S>
+        <<<dim3(grid(tiles * (kLabelTile / simple::kEdge)), grid(a.padded_batch / simple::kEdge)), kThreads,
+           0, stream>>>(a);
+    check_launch("head, ranking");
+}
+
+// body(a storage) for the storage of W.
+template <class Body>
+void with_storage(DType dtype, const Body& body) {
+    switch (dtype) {
+        case DType::kF32:
+            return body(StorageF32{});
+        case DType::kBf16:
+            return body(StorageBf16{});
+        case DType::kE4M3:
+            return body(StorageE4M3{});
+        case DType::kE3M4:
+            return body(StorageE3M4{});
+        case DType::kU8:
+            return body(StorageRowE2M5{});
+        default:
+            throw DeviceError("head: a GPU holds f32, bf16, e4m3 and e3m4 weights");
+    }
+}
+
+// The same with a grid, where the weights lie on one.
+template <class Body>
+void with_storage(DType dtype, const WeightGrid& grid, const Body& body) {
+    if (grid.used() && dtype == DType::kBf16) return body(StorageGrid16{});
+    if (grid.used() && dtype == DType::kF32) return body(StorageGrid32{});
+    with_storage(dtype, body);
+}
+
+}  // namespace
+
+std::int64_t CudaBackend::preferred_chunks(const Workload& w) const {
+    std::int64_t labels = std::max<std::int64_t>(
+        round_up(kChunkBytes / (2 * round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile)), kLabelTile),
+        kLabelTile);
+    if (w.head_packed) labels = std::min(labels, expanded_labels(w.width));
+    return std::max<std::int64_t>((w.labels + labels - 1) / labels, 1);
+}
+
+void CudaBackend::reserve_head_report(Arena& arena) {
+    head_.report = arena.allocate("scratch/head_report", DType::kU8, 1, sizeof(HeadReport));
+    if (arena.dry()) return;
+    reset_report_kernel<<<1, 1, 0, stream_>>>(static_cast<HeadReport*>(head_.report.data));
+    check_launch("head, report");
+}
+
+void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
+    if (w.labels == 0) return;
+    const std::int64_t padded = round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile);
+    const std::int64_t tiles = tiles_of(w.labels);
+    const std::int64_t chunks = std::clamp<std::int64_t>(w.chunks, 1, tiles);
+    head_.x_logit = arena.allocate("scratch/head_logit_input", DType::kF32, padded, w.width);
+    if (w.head_packed)
+        head_.expanded = arena.allocate(
+            "scratch/head_expanded_weights", DType::kBf16,
+            std::min((tiles + chunks - 1) / chunks * kLabelTile, expanded_labels(w.width)), w.width);
+    if (w.top_k > 0) reserve_ranking(arena, w);
+    if (!w.training) return;
+    reserve_positives(arena, w);
+    if (w.renee) return reserve_renee(arena, w);
+    head_.x_update = arena.allocate("scratch/head_update_input", DType::kF32, padded, w.width);
+    head_.g = arena.allocate("scratch/head_logit_gradient", DType::kBf16,
+                             (tiles + chunks - 1) / chunks * kLabelTile, padded);
+    head_.dx_slices = arena.allocate(
+        "scratch/head_input_gradient_slices", DType::kF32,
+        std::max(slices_for(w.labels, padded, w.width),
+                 hopper::slices_for(w.head_dtype, w.labels, padded, w.width, hopper::kMultiprocessors)),
+        std::max<std::int64_t>(w.batch, 1) * w.width);
+    head_.tile_starts = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
+    head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1,
+                                  tiles * (padded / kBatchTile) * hopper::kLossParts);
+    if (w.head_row_exponents)
+        head_.row_flags = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
+}
+
+void CudaBackend::reserve_positives(Arena& arena, const Workload& w) {
+    head_.positive_labels =
+        arena.allocate("scratch/positive_labels", DType::kI64, 1, std::max<std::int64_t>(w.positives, 1));
+    head_.positive_samples =
+        arena.allocate("scratch/positive_samples", DType::kI32, 1, std::max<std::int64_t>(w.positives, 1));
+}
+
+void CudaBackend::send_positives(std::span<const Positive> positives) {
+    const auto count = static_cast<std::int64_t>(positives.size());
+    if (count > head_.positive_labels.size())
+        throw DeviceError("head: more positives in a batch than were planned for");
+    positive_labels_.resize(positives.size());
+    positive_samples_.resize(positives.size());
+    for (std::size_t i = 0; i < positives.size(); ++i) {
+        positive_labels_[i] = positives[i].label;
+        positive_samples_[i] = positives[i].sample;
+    }
+    send(head_.positive_labels.data, positive_labels_.data(), count * 8);
+    send(head_.positive_samples.data, positive_samples_.data(), count * 4);
+}
+
+bool CudaBackend::on_hopper(const HeadStep& op) const {
+    return has_hopper_code_ &&
+           hopper::takes(op, round_up(std::max<std::int64_t>(op.x_BD.rows, 1), kBatchTile));
+}
+
+HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update, bool on_hopper, bool drop) {
+    HeadArgs a;
+    a.labels = w.rows;
+    a.batch = x.rows;
+    a.padded_batch = round_up(std::max<std::int64_t>(x.rows, 1), kBatchTile);
+    a.width = w.cols;
+    a.w_LD = w.data;
+    a.x_logit = head_.x_logit.data;
+    a.x_update = head_.x_update.data;
+    const bool tiled = on_tiles(x, w), codes = size_of(w.dtype) == 1;
+    const std::int64_t rows = tiled ? a.padded_batch : a.batch;
+    if (a.padded_batch > head_.x_logit.rows) throw DeviceError("head: a batch larger than was planned for");
+    if (on_hopper) {
+        hopper::stage(x, w.dtype, a, stream_);
+        return a;
+    }
+    with_type(x, [&](auto* in) {
+        using In = std::remove_pointer_t<decltype(in)>;
+        const auto launch = [&](auto kernel) {
+            kernel<<<blocks_for(rows * a.width, kThreads), kThreads, 0, stream_>>>(
+                static_cast<const In*>(in), a.batch, rows, a.width, w.dtype == DType::kE4M3,
+                tiled && codes && !drop, for_update ? head_.x_update.data : nullptr, head_.x_logit.data);
+        };
+        tiled ? launch(stage_batch_kernel<In, true>) : launch(stage_batch_kernel<In, false>);
+    });
+    check_launch("head, staging");
+    return a;
+}
+
+std::int64_t CudaBackend::expanded_tiles(std::int64_t width) const {
+    const std::int64_t tiles = head_.expanded.size() / width / kLabelTile;
+    if (tiles == 0) throw DeviceError("head: packed weights were not planned for");
+    return tiles;
+}
+
+View CudaBackend::expand_chunk(const View& w, const View& exponents, const WeightGrid& grid, HeadArgs& a) {
+    const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
+    const View expanded{head_.expanded.data, DType::kBf16, last - first, a.width};
+    expand_rows(w.slice(first, last), exponents.slice(first, last), grid, expanded, stream_);
+    // Kernels find the row of a label by its number, counted from w_LD.
+    a.w_LD = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(expanded.data) -
+                                     static_cast<std::uintptr_t>(first * a.width * 2));
+    return expanded;
+}
+
+void CudaBackend::fill_packed(const FillNormal& op) {
+    const std::int64_t rows = expanded_tiles(op.width()) * kLabelTile;
+    for (std::int64_t first = 0; first < op.w.rows; first += rows) {
+        const std::int64_t last = std::min(op.w.rows, first + rows);
+        FillNormal part = op;
+        part.w = {head_.expanded.data, DType::kBf16, last - first, op.width()};
+        part.first_row = op.first_row + first;
+        part.row_exponents = op.row_exponents.slice(first, last);
+        fill_normal_on_grid(part, stream_);
+        pack_rows(part.w, part.row_exponents, op.grid, op.w.slice(first, last), stream_);
+    }
+}
+
+HeadStepResult CudaBackend::head_step(const HeadStep& op) {
+    const View w = weights_of(op);
+    const bool packed = is_packed(op);
+    const std::int64_t labels = op.w_LD.rows, count = static_cast<std::int64_t>(op.positives.size());
+    const std::int64_t tiles = tiles_of(labels);
+    const bool on_hopper = this->on_hopper(op);
+    HeadArgs a = stage_head(op.x_BD, w, true, on_hopper, op.drops_weights());
+    send_positives(op.positives);
+    tile_starts_kernel<<<blocks_for(tiles + 1, kThreads), kThreads, 0, stream_>>>(
+        head_.positive_labels.as<std::int64_t>(), static_cast<std::int32_t>(count), tiles,
+        head_.tile_starts.as<std::int32_t>());
+    check_launch("head, positives");
+    a.g_CB = static_cast<std::uint16_t*>(head_.g.data);
+    a.dx_slices = op.dx_BD.empty() ? nullptr : head_.dx_slices.as<float>();
+    a.num_slices = on_hopper ? hopper::slices_for(op.w_LD.dtype, labels, a.padded_batch, a.width,
+                                                  properties_.multiProcessorCount)
+                             : slices_for(labels, a.padded_batch, a.width);
+    a.positive_labels = head_.positive_labels.as<std::int64_t>();
+    a.positive_samples = head_.positive_samples.as<std::int32_t>();
+    a.tile_starts = head_.tile_starts.as<std::int32_t>();
+    a.losses = op.want_loss ? head_.losses.as<double>() : nullptr;
+    a.report = static_cast<HeadReport*>(head_.report.data);
+    a.lr = op.lr;
+    a.keep = 1.0f - op.lr * op.weight_decay;
+    a.rounding = op.rounding;
+    a.rounding_keys = philox_keys(op.rounding.seed);
+    a.first_label = op.first_label;
+    if (op.drops_weights() || op.compensates()) {
+        a.weight_dropout = dropout_args(op.weight_dropout);
+        a.decay = op.lr * op.weight_decay;
+        a.marks = static_cast<const std::uint32_t*>(op.compensated_R2.data);
+        a.compensation = static_cast<std::uint16_t*>(op.compensation_KD.data);
+    }
+    a.noise = op.noise;
+    a.grid = op.grid;
+    if (op.grid.row_scaled) {
+        if (head_.row_flags.size() < labels)
+            throw DeviceError("head: exponents of rows were not planned for");
+        a.row_exponents = op.row_exponents_L1.codes();
+        a.row_flags = head_.row_flags.codes();
+        fill_zero(head_.row_flags);
+    }
+    const bool tiled = on_tiles(op.x_BD, w);
+    std::int64_t room = head_.g.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
+    if (packed) room = std::min(room, expanded_tiles(a.width));
+    std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
+    if (tiles > 0) chunks = std::max(chunks, (tiles + room - 1) / room);
+    for (std::int64_t chunk = 0; chunk < chunks && tiles > 0; ++chunk) {
+        a.first_tile = tiles * chunk / chunks;
+        a.last_tile = tiles * (chunk + 1) / chunks;
+        const View expanded = packed ? expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a) : View{};
+        if (on_hopper)
+            hopper::run_chunk(a, w.dtype, properties_.multiProcessorCount, stream_);
+        else
+            with_storage(w.dtype, op.grid,
+                         [&](auto storage) { run_chunk<decltype(storage)>(a, tiled, stream_); });
+        if (op.grid.row_scaled) move_exponents(a, w.dtype, op.rescaling, stream_);
+        if (!packed) continue;
+        const std::int64_t first = a.first_tile * kLabelTile, last = first + expanded.rows;
+        pack_rows(expanded, op.row_exponents_L1.slice(first, last), op.grid, op.w_LD.slice(first, last),
+                  stream_);
+    }
+    if (const std::int64_t elements = op.dx_BD.size(); a.dx_slices != nullptr) {
+        add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, stream_>>>(
+            a.dx_slices, std::min(a.num_slices, tiles), elements, op.dx_BD.as<float>(),
+            static_cast<long long>(op.rounding.step), a.report);
+        check_launch("head, input gradient");
+    }
+    if (!op.want_loss) return {};
+    const std::int64_t parts = on_hopper ? tiles * (a.padded_batch / kBatchTile) * hopper::kLossParts
+                               : tiled   ? tiles * (a.padded_batch / kBatchTile)
+                                         : tiles * 2 * (a.padded_batch / simple::kEdge);
+    add_losses_kernel<<<1, kThreads, 0, stream_>>>(a.losses, parts, a.report);
+    check_launch("head, loss");
+    HeadReport report{};
+    download(&report, head_.report);
+    reset_report_kernel<<<1, 1, 0, stream_>>>(a.report);
+    check_launch("head, report");
+    HeadStepResult result;
+    result.loss_sum = report.loss_sum;
+    result.saturations = static_cast<std::int64_t>(report.saturations);
+    if (report.non_finite != kNever) result.non_finite = report.non_finite;
+    return result;
+}
+
+void CudaBackend::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {
+    HeadArgs a = staged;
+    a.grid = op.grid;
+    if (op.grid.row_scaled) a.row_exponents = op.row_exponents_L1.codes();
+    const View w = weights_of(op);
+    const auto rank = [&] {
+        with_storage(w.dtype,
+                     [&](auto storage) { run_rank<decltype(storage)>(a, on_tiles(op.x_BD, w), stream_); });
+    };
+    if (!is_packed(op)) return rank();
+    const std::int64_t room = expanded_tiles(a.width);
+    for (a.first_tile = staged.first_tile; a.first_tile < staged.last_tile; a.first_tile = a.last_tile) {
+        a.last_tile = std::min(staged.last_tile, a.first_tile + room);
+        expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a);
+        rank();
+    }
+}
+
+}  // namespace elmo::cuda

@@ -1,0 +1,140 @@
+// Ranking on the device, streaming: a logit above its text's threshold (the k-th best so far) is appended to
+// the text's candidates; between chunks a block a text sorts them, keeps k, and raises the threshold. Chunks
+// grow as thresholds settle. No [texts, labels] matrix exists.
+#include <algorithm>
+#include <limits>
+
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/head/packed.h"
+#include "elmo/error.h"
+
+namespace elmo::cuda {
+namespace {
+
+constexpr std::int64_t kLargestK = 4096, kSmallestCapacity = 4096;
+constexpr int kSortThreads = 512;
+
+std::int64_t power_of_two(std::int64_t n) {
+    std::int64_t p = 1;
+    while (p < n) p *= 2;
+    return p;
+}
+
+// Candidates a text may have: room for k and several times as many new ones.
+std::int64_t capacity_for(std::int64_t k) {
+    return std::max(kSmallestCapacity, power_of_two(4 * k));
+}
+
+// Sorts a text's candidates, best first, and keeps k. `overflow` is set where some had found no room.
+__global__ void keep_best_kernel(std::uint64_t* candidates, std::int32_t* counts, std::uint64_t* thresholds,
+                                 std::int64_t capacity, std::int64_t k, std::int32_t* overflow) {
+    extern __shared__ std::uint64_t keys[];
+    std::uint64_t* mine = candidates + blockIdx.x * capacity;
+    const std::int32_t found = counts[blockIdx.x];
+    const int n = static_cast<int>(found < capacity ? found : capacity);
+    int size = 1;
+    while (size < n) size *= 2;
+    for (int i = threadIdx.x; i < size; i += blockDim.x) keys[i] = i < n ? mine[i] : 0;
+    __syncthreads();  // all keys are in shared memory, and all have read the count
+    // Bitonic: sequences of `run` keys, alternately descending and ascending, are merged.
+    for (int run = 2; run <= size; run *= 2)
+        for (int distance = run / 2; distance > 0; distance /= 2) {
+            for (int i = threadIdx.x; i < size; i += blockDim.x) {
+                const int other = i ^ distance;
+                if (other <= i) continue;
+                const bool descending = (i & run) == 0;
+                if ((keys[i] < keys[other]) == descending) {
+                    const std::uint64_t swapped = keys[i];
+                    keys[i] = keys[other];
+                    keys[other] = swapped;
+                }
+            }
+            __syncthreads();  // the pass is done
+        }
+    const int kept = n < k ? n : static_cast<int>(k);
+    for (int i = threadIdx.x; i < kept; i += blockDim.x) mine[i] = keys[i];
+    if (threadIdx.x != 0) return;
+    if (found > capacity) *overflow = 1;
+    counts[blockIdx.x] = kept;
+    thresholds[blockIdx.x] = n >= k ? keys[k - 1] : 0;
+}
+
+ScoredLabel scored(std::uint64_t key) {
+    const auto ordered = static_cast<std::uint32_t>(key >> 32);
+    const std::uint32_t bits = ordered & 0x80000000u ? ordered & 0x7fffffffu : ~ordered;
+    return {std::bit_cast<float>(bits), std::int64_t{0xffffffffu - static_cast<std::uint32_t>(key)}};
+}
+
+}  // namespace
+
+void CudaBackend::reserve_ranking(Arena& arena, const Workload& w) {
+    const std::int64_t batch = std::max<std::int64_t>(w.batch, 1);
+    const std::int64_t capacity = capacity_for(std::min(w.top_k, kLargestK));
+    head_.candidates = arena.allocate("scratch/topk_candidates", DType::kI64, batch, capacity);
+    head_.counts = arena.allocate("scratch/topk_counts", DType::kI32, 1, batch);
+    head_.thresholds = arena.allocate("scratch/topk_thresholds", DType::kI64, 1, batch);
+}
+
+std::vector<TopK> CudaBackend::head_topk(const HeadTopK& op) {
+    const std::int64_t batch = op.x_BD.rows, labels = op.w_LD.rows, k = std::min(op.k, labels);
+    std::vector<TopK> best(static_cast<std::size_t>(batch), TopK(op.k));
+    if (batch == 0 || k <= 0) return best;
+    const std::int64_t capacity = head_.candidates.cols;
+    if (k > kLargestK || 4 * k > capacity)
+        throw ConfigError(
+            "the best labels of a text: a GPU ranks at most 4096 at once (and what was planned); ask for "
+            "fewer, or use --device cpu");
+    if (labels > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
+        throw ConfigError("a GPU ranks at most 2^32 labels");
+    HeadArgs a = stage_head(op.x_BD, weights_of(op), false, false, false);
+    a.candidates = static_cast<std::uint64_t*>(head_.candidates.data);
+    a.counts = head_.counts.as<std::int32_t>();
+    a.thresholds = static_cast<const std::uint64_t*>(head_.thresholds.data);
+    a.capacity = capacity;
+    const std::int64_t tiles = tiles_of(labels);
+    // What always fits: all of it may pass beside the k kept.
+    const std::int64_t safe = (capacity - k) / kLabelTile;
+    // While labels come in no particular order, a chunk of `growth` times what was seen adds about growth *
+    // k.
+    const std::int64_t growth = std::clamp<std::int64_t>((capacity - k) / (8 * k), 1, 32);
+    std::int32_t* overflow = flags_.as<std::int32_t>();
+    const auto shared = static_cast<std::size_t>(capacity) * sizeof(std::uint64_t);
+    check(cudaFuncSetAttribute(keep_best_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                               static_cast<int>(shared)),
+          "top-k");
+    for (const bool careful : {false, true}) {
+        clear(overflow, 4, "top-k");
+        fill_zero(head_.counts);
+        fill_zero(head_.thresholds);
+        for (std::int64_t first = 0; first < tiles;) {
+            const std::int64_t step = careful || first == 0 ? safe : std::max(safe, first * growth);
+            a.first_tile = first;
+            a.last_tile = std::min({tiles, first + step, first + (std::int64_t{1} << 15)});
+            rank_tiles(a, op);
+            keep_best_kernel<<<static_cast<unsigned>(batch), kSortThreads, shared, stream_>>>(
+                a.candidates, a.counts, static_cast<std::uint64_t*>(head_.thresholds.data), capacity, k,
+                overflow);
+            check_launch("top-k");
+            first = a.last_tile;
+        }
+        std::int32_t overflowed = 0;
+        download(&overflowed, {overflow, DType::kI32, 1, 1});
+        if (overflowed == 0) break;
+    }
+    std::vector<std::uint64_t> keys(static_cast<std::size_t>(batch * k));
+    check(cudaMemcpy2DAsync(keys.data(), static_cast<std::size_t>(k) * 8, a.candidates,
+                            static_cast<std::size_t>(capacity) * 8, static_cast<std::size_t>(k) * 8,
+                            static_cast<std::size_t>(batch), cudaMemcpyDeviceToHost, stream_),
+          "top-k");
+    std::vector<std::int32_t> counts(static_cast<std::size_t>(batch));
+    download(counts.data(), View{head_.counts.data, DType::kI32, 1, batch});
+    for (std::int64_t b = 0; b < batch; ++b)
+        for (std::int64_t i = 0; i < counts[static_cast<std::size_t>(b)]; ++i) {
+            const ScoredLabel label = scored(keys[static_cast<std::size_t>(b * k + i)]);
+            best[static_cast<std::size_t>(b)].offer(label.score, label.label);
+        }
+    return best;
+}
+
+}  // namespace elmo::cuda

@@ -1,0 +1,104 @@
+// GELU, exact, and its backward with the bias gradient.
+#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/column_sums.cuh"
+#include "backend/cuda/device/column_sums.h"
+#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/linear/gelu.h"
+
+namespace elmo::cuda {
+namespace {
+
+// The normal distribution function; GELU(x) = x * Phi(x).
+__device__ __forceinline__ float phi(float x) {
+    return 0.5f * (1.0f + erff(x * 0.70710678118654752f));
+}
+// Its derivative, e^(-x^2 / 2) / sqrt(2 pi), with the exponent in powers of two.
+__device__ __forceinline__ float density(float x) {
+    return 0.39894228040143268f * exp2_fast(x * x * -0.72134752044448170f);
+}
+
+template <int V, class T>
+__global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
+    for_each<V>(count, [&](std::int64_t i) {
+        float v[V];
+        load_some<V>(pre + i, v);
+#pragma unroll
+        for (float& x : v) x *= phi(x);
+        store_some<V>(y + i, v);
+    });
+}
+
+// Block (columns, partial) of eight warps, as in column_sums.cuh. The next row is on its way while one is
+// worked on. gelu(pre) may take pre's place.
+template <int V, class T>
+__global__ void __launch_bounds__(256) gelu_backward_kernel(const T* pre, T* dy, T* again, std::int64_t rows,
+                                                            std::int64_t cols, float* partials) {
+    __shared__ float shared[256 * V];
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * 32 * V, column = first + lane * V;
+    const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * 8 * cols, end = rows * cols;
+    float sum[V] = {};
+    Packed<V, T> next_x, next_d;
+    std::int64_t i = (static_cast<std::int64_t>(blockIdx.y) * 8 + warp) * cols + column;
+    const auto fetch = [&](std::int64_t at) {
+        if (at >= end) return;
+        next_x = load_packed<V>(pre + at);
+        next_d = load_packed<V>(dy + at);
+    };
+    if (column < cols) {
+        fetch(i);
+        for (; i < end; i += step) {
+            float x[V], d[V];
+            unpack(next_x, x);
+            unpack(next_d, d);
+            fetch(i + step);
+#pragma unroll
+            for (int j = 0; j < V; ++j) {
+                const float share = phi(x[j]);
+                d[j] *= fmaf(x[j], density(x[j]), share);
+                x[j] *= share;
+            }
+            store_packed(dy + i, round_packed<T>(d));
+            if (again != nullptr) store_some<V>(again + i, x);
+#pragma unroll
+            for (int j = 0; j < V; ++j) sum[j] += d[j];
+        }
+    }
+    if (partials != nullptr) write_partial<V, 8, 32>(sum, shared, first, cols, partials + blockIdx.y * cols);
+}
+
+}  // namespace
+
+void gelu(const View& pre, const View& y, cudaStream_t stream) {
+    with_type(y, [&](auto* out) {
+        using T = std::remove_pointer_t<decltype(out)>;
+        with_width(y.size(), [&](auto width) {
+            gelu_kernel<width()><<<blocks_for(y.size(), kThreads * width()), kThreads, 0, stream>>>(
+                static_cast<const T*>(pre.data), out, y.size());
+        });
+    });
+    check_launch("gelu");
+}
+
+void CudaBackend::gelu_backward(const GeluBackward& op) {
+    const bool with_bias = !op.dbias_1N.empty();
+    if (op.dy_TN.empty()) {
+        if (with_bias && !op.accumulate) fill_zero(op.dbias_1N);
+        return;
+    }
+    const std::int64_t rows = op.dy_TN.rows, cols = op.dy_TN.cols, num_partials = num_column_partials(rows);
+    float* partials = with_bias ? column_partials_.as<float>() : nullptr;
+    with_type(op.dy_TN, [&](auto* dy) {
+        using T = std::remove_pointer_t<decltype(dy)>;
+        with_width(cols, [&](auto width) {
+            const dim3 grid(blocks_for(cols, 32 * width()), static_cast<unsigned>(num_partials));
+            gelu_backward_kernel<width(), T><<<grid, 256, 0, stream_>>>(
+                static_cast<const T*>(op.pre_TN.data), dy,
+                op.gelu_TN.empty() ? nullptr : static_cast<T*>(op.gelu_TN.data), rows, cols, partials);
+        });
+    });
+    check_launch("gelu backward");
+    if (with_bias) add_partials(partials, num_partials, {op.dbias_1N}, op.accumulate, stream_);
+}
+
+}  // namespace elmo::cuda

@@ -1,0 +1,75 @@
+// Standard descriptors that are closed or cannot be written, and limits of the shell: what is written to
+// files stays right, and the status says what happened.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <iterator>
+
+#include "program.h"
+
+namespace elmo {
+namespace {
+
+std::string slurp(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// A trained run, the answers to its texts, and lines of shell in its folder.
+class ClosedDescriptors : public testing::Test {
+  protected:
+    void SetUp() override {
+        write_small_data(folder_, "data");
+        expect_success(
+            run_elmo(Words{"train", folder_.text("data"), "--out", folder_.text("run"), "--steps", "4"} +
+                     small_model()));
+        expect_success(shell("$ELMO predict run data/tst_X.txt --out answers -q"));
+        answers_ = slurp(folder_.path("answers"));
+        ASSERT_NE(answers_, "");
+    }
+    Outcome shell(const std::string& line) const { return run_shell("cd \"$0\" && " + line, folder_.path()); }
+
+    TempFolder folder_;
+    std::string answers_;
+};
+
+TEST_F(ClosedDescriptors, MessagesNeverGoIntoAnOutputFile) {
+    EXPECT_EQ(shell("$ELMO predict run data/tst_X.txt --out a 2>&-").status, 0);
+    EXPECT_TRUE(slurp(folder_.path("a")) == answers_);
+    shell("$ELMO predict run data/tst_X.txt --out b <&- >&- 2>&-");
+    EXPECT_TRUE(slurp(folder_.path("b")) == answers_);
+    EXPECT_EQ(shell("$ELMO eval run data --save-predictions p -q").status, 0);
+    EXPECT_EQ(shell("$ELMO eval run data --save-predictions q <&- 2>&-").status, 0);
+    EXPECT_TRUE(slurp(folder_.path("q")) == slurp(folder_.path("p")));
+    EXPECT_EQ(shell("$ELMO data convert data --to tsv --out c -q").status, 0);
+    EXPECT_EQ(shell("$ELMO data convert data --to tsv --out d <&- 2>&-").status, 0);
+    EXPECT_EQ(shell("diff -r c d").status, 0);
+    shell("$ELMO train data --out run2 --steps 4 --width 8 --vocab-size 100 >&- 2>&-");
+    std::ifstream log(folder_.path("run2/log.jsonl"));
+    int lines = 0;
+    for (std::string line; std::getline(log, line); ++lines) EXPECT_EQ(line.substr(0, 1), "{") << line;
+    EXPECT_GT(lines, 2);
+}
+
+// Results that went nowhere are no success.
+TEST_F(ClosedDescriptors, ClosedStandardOutputIsAnError) {
+    expect_failure(shell("$ELMO predict run data/tst_X.txt >&-"), 1, {"standard output"});
+    expect_failure(shell("$ELMO predict run - <&-"), 1, {"Bad file descriptor"});
+}
+
+TEST(Descriptors, AnErrorThatCannotBeWrittenKeepsItsStatus) {
+    for (const char* where : {"2>/dev/full", "2>&-", "2> >(exec true)"}) {
+        EXPECT_EQ(run_shell(std::string("$ELMO predict nosuch nothing ") + where).status, 1) << where;
+        EXPECT_EQ(run_shell(std::string("$ELMO nonsense ") + where).status, 2) << where;
+    }
+}
+
+// Batch systems limit the size of files: a failed write, not a death by SIGXFSZ.
+TEST_F(ClosedDescriptors, ALimitOnFileSizeIsAFailedWrite) {
+    const Outcome outcome =
+        shell("ulimit -f 8; exec $ELMO train data --out run3 --steps 4 --width 64 --vocab-size 100 -q");
+    expect_failure(outcome, 1, {"File too large"});
+}
+
+}  // namespace
+}  // namespace elmo

@@ -1,0 +1,20 @@
+# What elmo_cuda_architectures makes of lists that people pass: cmake -P this file.
+cmake_minimum_required(VERSION 3.22)
+include(${CMAKE_CURRENT_LIST_DIR}/../tools/cuda_architectures.cmake)
+
+function(expect list wanted)
+  elmo_cuda_architectures("${list}" found)
+  if(NOT found STREQUAL wanted)
+    message(SEND_ERROR "of '${list}': expected '${wanted}', found '${found}'")
+  endif()
+endfunction()
+
+expect("80;90a" "80;90a-real")
+expect("80;90a-real" "80;90a-real")
+expect("90" "90;90a-real")
+expect("80;86;89;90" "80;86;89;90;90a-real")
+expect("90-real;80" "90-real;80;90a-real")
+expect("90-virtual" "90-virtual;90a-real")
+expect("90;90a" "90;90a-real")
+expect("80" "80")
+expect("80;89-real;90a-real;120-real" "80;89-real;90a-real;120-real")

@@ -1,0 +1,124 @@
+// A run folder that was made to harm: its entries are symbolic links to what lies outside of it. Nothing
+// there is changed, whatever is done with the run.
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
+#include "quiet.h"
+#include "train/tiny_data.h"
+
+namespace elmo {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+
+class LinkedRun : public ::testing::Test {
+  protected:
+    // A run stopped before its first step: best/ and last/ are written again when it is continued.
+    void SetUp() override {
+        write_tiny_data(temp / "data");
+        config = tiny_config(temp);
+        EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
+        write_text(temp / "outside/notes.txt", "precious\nlast line without an end");
+        write_text(temp / "outside/Documents/thesis.tex", "years of work");
+        before = outside();
+    }
+    void link(const std::string& entry, const std::string& target) const {
+        fs::remove_all(temp / ("run/" + entry));
+        fs::create_symlink(temp / ("outside/" + target), temp / ("run/" + entry));
+    }
+    std::map<std::string, std::string> outside() const {
+        std::map<std::string, std::string> files;
+        for (const auto& entry : fs::recursive_directory_iterator(temp / "outside"))
+            files[entry.path()] = entry.is_regular_file() ? read_text(entry.path()) : "";
+        return files;
+    }
+    // The message with which the call refuses a link; what is outside stays.
+    template <class Call>
+    void expect_refused(const std::string& entry, const Call& call) const {
+        SCOPED_TRACE(entry);
+        const std::string message = message_of<DataError>(call);
+        EXPECT_NE(message.find("run/" + entry), std::string::npos) << message;
+        EXPECT_NE(message.find("symbolic link"), std::string::npos) << message;
+        EXPECT_TRUE(outside() == before);
+    }
+    void resume() {
+        config.resume = true;
+        train(quiet().with_stop(stop), config);
+    }
+
+    TempFolder temp;
+    Config config;
+    std::map<std::string, std::string> before;
+    const std::atomic<bool> stop{false};
+};
+
+TEST_F(LinkedRun, IsNotContinued) {
+    for (const auto& [entry, target] :
+         std::map<std::string, std::string>{{"best", "Documents"},
+                                            {"calibration-best.json", "notes.txt"},
+                                            {"last", "Documents"},
+                                            {"log.jsonl", "notes.txt"},
+                                            {"scores.jsonl", "notes.txt"},
+                                            {"tensorboard", "Documents"}}) {
+        fs::copy(config.out, temp / "kept", fs::copy_options::recursive);
+        link(entry, target);
+        expect_refused(entry, [&] { resume(); });
+        fs::remove_all(config.out);
+        fs::rename(temp / "kept", config.out);
+        write_text(temp / "outside/notes.txt", "precious\nlast line without an end");
+        write_text(temp / "outside/Documents/thesis.tex", "years of work");
+    }
+}
+
+// A link where a killed writer's exchange would have left the folder to put back.
+TEST_F(LinkedRun, IsNotPutBack) {
+    for (const std::string which : {"last", "best"}) {
+        fs::remove_all(temp / ("run/" + which));
+        fs::create_symlink(temp / "outside/Documents", temp / ("run/." + which + ".old-1-1"));
+    }
+    expect_refused("last", [&] { resume(); });
+    expect_refused("best", [&] { evaluate(quiet(), config.out, config); });
+}
+
+TEST_F(LinkedRun, ScoresAndCalibrationStayInside) {
+    config.resume = false;
+    link("scores.jsonl", "notes.txt");
+    testing::internal::CaptureStderr();
+    evaluate(quiet(), config.out, config);
+    EXPECT_NE(testing::internal::GetCapturedStderr().find("the scores were not kept"), std::string::npos);
+    EXPECT_TRUE(outside() == before);
+    link("calibration-best.json", "notes.txt");
+    expect_refused("calibration-best.json", [&] { calibrate(quiet(), config.out, config); });
+    // A file that the user names may be a link.
+    write_text(temp / "scores", "");
+    fs::create_symlink(temp / "scores", temp / "link");
+    config.save_scores = temp / "link";
+    evaluate(quiet(), config.out, config);
+    EXPECT_NE(read_text(temp / "scores"), "");
+}
+
+TEST_F(LinkedRun, OverwritingRemovesTheLinksAlone) {
+    link("best", "Documents");
+    link("log.jsonl", "notes.txt");
+    link("tensorboard", "Documents");
+    config.overwrite = true;
+    train(quiet().with_stop(stop), config);
+    EXPECT_TRUE(outside() == before);
+    EXPECT_FALSE(fs::is_symlink(temp / "run/best"));
+}
+
+// A folder that is no checkpoint is not replaced by one: its files would be gone.
+TEST_F(LinkedRun, AFolderOfOtherFilesIsNotReplaced) {
+    fs::remove_all(temp / "run/best");
+    write_text(temp / "run/best/thesis.tex", "years of work");
+    const std::string message = message_of<DataError>([&] { resume(); });
+    EXPECT_NE(message.find("expected a checkpoint to replace"), std::string::npos) << message;
+    EXPECT_EQ(read_text(temp / "run/best/thesis.tex"), "years of work");
+}
+
+}  // namespace
+}  // namespace elmo
