@@ -11,6 +11,7 @@
 #include "elmo/messages.h"
 #include "elmo/plan.h"
 #include "elmo/resolve.h"
+#include "engine/precision.h"
 #include "study/engines.h"
 
 namespace elmo {
