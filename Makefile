@@ -1,17 +1,23 @@
 # Thin: CMake builds, ctest tests, tools/ holds the scripts. `make` prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help deps build demo test gpu-test bench format docs sanitize sanitize-readers fuzz clean
+.PHONY: help deps build cuda install demo test gpu-test bench format docs sanitize sanitize-readers fuzz clean
 
 # As many jobs as cores, but a gigabyte and a half of free memory for each.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { m = int($$2 / 1500000) } \
     END { print (m > 0 && m < cores) ? m : cores }' /proc/meminfo)
 FUZZ_SECONDS ?= 15
+PREFIX ?= /usr/local
+# libelmo_cuda.so takes minutes to build: made where there is a GPU, and by `make cuda` anywhere.
+ELMO_CUDA ?= $(if $(wildcard /dev/nvidia0),AUTO,OFF)
+configure = cmake --preset release -DELMO_CUDA=$(ELMO_CUDA)
 
 help:
 	@echo "make demo      install what is needed, build, and train, score and use a model of WordNet (minutes)"
 	@echo "make test      build and run all tests"
 	@echo "make gpu-test  build and run the tests that need an NVIDIA GPU"
-	@echo "make build     build the program: build/bin/elmo"
+	@echo "make build     build the program, build/bin/elmo, and where there is a GPU the CUDA backend"
+	@echo "make cuda      build the program and the CUDA backend, build/lib/libelmo_cuda.so (needs nvcc)"
+	@echo "make install   install program, library and headers to PREFIX ($(PREFIX))"
 	@echo "make deps      install the missing Debian packages for building"
 	@echo "make bench     measure the speed of the training step on this machine"
 	@echo "make format    format all sources"
@@ -23,8 +29,16 @@ deps:
 	@tools/install_deps.sh build
 
 build: deps
-	@cmake --preset release -DELMO_TESTS=OFF >/dev/null
-	@cmake --build build --target elmo -j $(JOBS)
+	@$(configure) -DELMO_TESTS=OFF >/dev/null
+	@cmake --build build -j $(JOBS)
+
+cuda:
+	@$(MAKE) --no-print-directory build ELMO_CUDA=ON
+
+install: deps
+	@$(configure) -DELMO_TESTS=OFF -DELMO_SHARED=ON >/dev/null
+	@cmake --build build -j $(JOBS)
+	@cmake --install build --prefix $(PREFIX)
 
 demo:
 	@tools/install_deps.sh demo
@@ -33,7 +47,7 @@ demo:
 
 test:
 	@tools/install_deps.sh test
-	@cmake --preset release -DELMO_TESTS=ON >/dev/null
+	@$(configure) -DELMO_TESTS=ON >/dev/null
 	@cmake --build build -j $(JOBS)
 	@ctest --test-dir build --output-on-failure -j $(JOBS)
 

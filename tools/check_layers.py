@@ -5,7 +5,7 @@ The rule is written once, in CMakeLists.txt: elmo_layer(name links...). A folder
 the layers that it links, directly or through others; the backends never include each other. A public header
 belongs to the layer that defines its functions (elmo_public(layer headers...)) and may be included wherever
 that layer may. elmo/elmo.h, which holds them all, is for programs. The program includes only public headers.
-Public headers hold no CUDA, no JSON and no conditional compilation.
+Public headers hold no CUDA, no JSON and no conditional compilation, and mark their functions and classes ELMO_API.
 
     tools/check_layers.py [REPOSITORY]
 """
@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
+# A function or a class at the margin of a public header, which libelmo.so would hide.
+UNMARKED = re.compile(r"^(class (?!ELMO_API\b)\w+ (:|\{)|(?!ELMO_API\b|inline\b|template\b|using\b|\s|#|//)[\w:<>,&* ]+ [\w&*]+\()")
 NOT_PUBLIC = re.compile(r"cuda|nlohmann|json|toml|fmt/|CLI/|dnnl|omp\.h", re.IGNORECASE)
 
 
@@ -100,6 +102,8 @@ def check_public(root, owners):
             yield f"{where}: public headers include the standard library and elmo/ alone, found {match[2]}"
         if re.match(r"\s*#\s*(if|ifdef|ifndef|elif)\b", line):
             yield f"{where}: public headers have no conditional compilation"
+        if UNMARKED.match(line):
+            yield f"{where}: expected ELMO_API before what a program may call, found '{line.strip()}'"
 
 
 def main():

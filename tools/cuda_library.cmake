@@ -1,7 +1,7 @@
 # libelmo_cuda.so, and the name of the interface that it and the program share. The library has its own copy of
 # the small layers below it, and shows one symbol (src/backend/plugin.h).
 set(elmo_shared_layers base numerics tensor memory backend)
-file(GLOB interface_headers CONFIGURE_DEPENDS src/backend/ops/*.h include/elmo/error.h include/elmo/memory.h)
+file(GLOB interface_headers CONFIGURE_DEPENDS src/backend/ops/*.h include/elmo/context.h include/elmo/error.h include/elmo/memory.h)
 foreach(layer ${elmo_shared_layers})
   file(GLOB headers CONFIGURE_DEPENDS src/${layer}/*.h)
   list(APPEND interface_headers ${headers})
@@ -18,9 +18,6 @@ add_dependencies(elmo_backend elmo_interface)
 target_include_directories(elmo_backend PRIVATE ${interface_folder})
 
 if(ELMO_CUDA_FOUND)
-  foreach(layer ${elmo_shared_layers})
-    set_target_properties(elmo_${layer} PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_VISIBILITY_PRESET hidden)
-  endforeach()
   add_dependencies(elmo_backend_cuda elmo_interface)
   target_include_directories(elmo_backend_cuda PRIVATE ${interface_folder})
   set_target_properties(elmo_backend_cuda PROPERTIES POSITION_INDEPENDENT_CODE ON
@@ -30,7 +27,7 @@ if(ELMO_CUDA_FOUND)
   target_compile_options(elmo_backend_cuda PRIVATE
     $<$<COMPILE_LANGUAGE:CUDA>:--expt-relaxed-constexpr;-fmad=false>)
   string(REPLACE ";" "," architectures "${CMAKE_CUDA_ARCHITECTURES}")
-  set_source_files_properties(src/backend/cuda/cuda_backend.cpp PROPERTIES
+  set_source_files_properties(src/backend/cuda/device/context.cpp PROPERTIES
     COMPILE_DEFINITIONS ELMO_CUDA_ARCHITECTURES="${architectures}")
 
   add_library(elmo_cuda MODULE)

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/memory.h"
@@ -39,6 +40,6 @@ struct BenchResult {
 
 // what: step, head, encoder, predict or tokenize. Uses labels, batch_size, max_length, width, encoder,
 // precision, threads, steps (iterations) of the configuration.
-BenchResult bench(const Context& context, const std::string& what, const Config& config);
+ELMO_API BenchResult bench(const Context& context, const std::string& what, const Config& config);
 
 }  // namespace elmo

@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/run.h"
@@ -11,6 +12,6 @@ namespace elmo {
 
 // Fits on the validation rows of the run's data and keeps the result beside the checkpoint, where prediction
 // finds it.
-Calibration calibrate(const Context& context, const std::string& run, const Config& config);
+ELMO_API Calibration calibrate(const Context& context, const std::string& run, const Config& config);
 
 }  // namespace elmo

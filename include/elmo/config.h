@@ -11,6 +11,8 @@
 #include <string_view>
 #include <vector>
 
+#include "elmo/api.h"
+
 namespace elmo {
 
 // A number that may be left to the program: `auto` until the configuration is resolved (elmo/resolve.h).
@@ -103,42 +105,43 @@ struct OptionInfo {
 };
 
 // All options, in the order of options.def.
-const std::vector<OptionInfo>& options();
+ELMO_API const std::vector<OptionInfo>& options();
 // The flag of a key: "batch_size" -> "--batch-size".
-std::string flag_of(std::string_view key);
+ELMO_API std::string flag_of(std::string_view key);
 
 // Sets one key from text; it counts as given. ConfigError for an unknown key (with the nearest) or a malformed
 // value; `where` opens the message, for example "recipe.toml:12".
-void set_option(Config& config, std::string_view key, std::string_view value, std::string_view where = {});
+ELMO_API void set_option(Config& config, std::string_view key, std::string_view value,
+                         std::string_view where = {});
 // The value of a key as text that set_option takes back exactly.
-std::string get_option(const Config& config, std::string_view key);
+ELMO_API std::string get_option(const Config& config, std::string_view key);
 
 // Whether somebody asked for this value: on the command line, in a recipe, or by assigning the member. A member
 // that was assigned the value it had already cannot be told from one that was not: set_option can.
-bool given(const Config& config, std::string_view key);
+ELMO_API bool given(const Config& config, std::string_view key);
 // Where the value comes from, for people: "default", "given on the command line", "the run's recipe".
-std::string reason_of(const Config& config, std::string_view key);
+ELMO_API std::string reason_of(const Config& config, std::string_view key);
 // Records who set the value that the key has now.
-void mark_option(Config& config, std::string_view key, Origin origin, std::string reason);
+ELMO_API void mark_option(Config& config, std::string_view key, Origin origin, std::string reason);
 // Every option with its value and the reason for it, in the order of options().
 struct OptionReason {
     std::string_view key;
     std::string value, reason;
 };
-std::vector<OptionReason> explain(const Config& config);
+ELMO_API std::vector<OptionReason> explain(const Config& config);
 
 // Applies a recipe (TOML, flat keys) on top of `config`: a file, or one of builtin_recipes() by name. Its keys
 // count as given.
-void load_recipe(Config& config, const std::filesystem::path& path);
+ELMO_API void load_recipe(Config& config, const std::filesystem::path& path);
 // The recipes of the source tree's recipes/ by name (without .toml) and text, ordered by name.
 struct BuiltinRecipe {
     std::string_view name, text;
 };
-const std::vector<BuiltinRecipe>& builtin_recipes();
+ELMO_API const std::vector<BuiltinRecipe>& builtin_recipes();
 // The whole configuration as a recipe that load_recipe takes back exactly, grouped and commented.
-std::string to_recipe(const Config& config);
+ELMO_API std::string to_recipe(const Config& config);
 
 // Checks values that can be judged without data: ranges, names of modes. ConfigError names key and range.
-void validate(const Config& config);
+ELMO_API void validate(const Config& config);
 
 }  // namespace elmo

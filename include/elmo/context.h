@@ -10,6 +10,8 @@
 #include <memory>
 #include <string_view>
 
+#include "elmo/api.h"
+
 namespace elmo {
 
 class ThreadPool;
@@ -41,13 +43,13 @@ struct Sinks {
 // How much of it the terminal shows. Warnings are shown at every level.
 enum class LogLevel { kQuiet, kInfo, kDebug };
 // Standard error: a bar on a terminal, plain lines now and then elsewhere.
-Sinks terminal(LogLevel level = LogLevel::kInfo);
+ELMO_API Sinks terminal(LogLevel level = LogLevel::kInfo);
 // Nothing is said.
-Sinks silent();
+ELMO_API Sinks silent();
 
 // Copies share the threads. A context may be used by several threads at once: loops of one context run in
 // parallel one at a time, others meanwhile on their caller's thread.
-class Context {
+class ELMO_API Context {
   public:
     struct Settings {
         int threads = 0;  // 0: all cores

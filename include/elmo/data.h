@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/dataset.h"
@@ -56,7 +57,7 @@ struct DataReport {
 
 // Looks at config.data. What a strict import would stop at (invalid UTF-8, repeated labels) is counted
 // instead.
-DataReport report_data(const Context& context, const Config& config);
+ELMO_API DataReport report_data(const Context& context, const Config& config);
 
 struct Conversion {
     std::string format;
@@ -67,7 +68,7 @@ struct Conversion {
 };
 
 // Writes config.data into the folder config.out in the format `to`, a name that --format takes.
-Conversion convert_data(const Context& context, const Config& config, const std::string& to);
+ELMO_API Conversion convert_data(const Context& context, const Config& config, const std::string& to);
 
 struct FilterResult {
     std::int64_t train_pairs = 0, test_pairs = 0;
@@ -77,10 +78,11 @@ struct FilterResult {
 // Writes trn_filter_labels.txt and tst_filter_labels.txt into config.out: pairs of a row and a label that is
 // the row's own text (own), and, with `reciprocal`, pairs of a test row and a label whose text is a training
 // row that has the test row's own label.
-FilterResult make_filters(const Context& context, const Config& config, bool own, bool reciprocal);
+ELMO_API FilterResult make_filters(const Context& context, const Config& config, bool own, bool reciprocal);
 
 // Writes the WordNet hypernym data set (XMC repository text layout) from a WordNet dict folder.
-DataSummary make_wordnet(const Context& context, const std::string& wordnet_folder, const Config& config);
+ELMO_API DataSummary make_wordnet(const Context& context, const std::string& wordnet_folder,
+                                  const Config& config);
 
 struct PaperKeywords {
     std::int64_t papers = 0;                                            // elements of the dump
@@ -91,6 +93,7 @@ struct PaperKeywords {
 
 // Writes LF-Paper2Keywords from a DBLP citation network dump (JSON array; plain, gzip, zstd or zip) into
 // config.out in the XMC repository text layout.
-PaperKeywords make_paper2keywords(const Context& context, const std::string& dump, const Config& config);
+ELMO_API PaperKeywords make_paper2keywords(const Context& context, const std::string& dump,
+                                           const Config& config);
 
 }  // namespace elmo

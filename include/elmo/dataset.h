@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 
@@ -25,6 +26,6 @@ struct DataSummary {
 };
 
 // Imports config.data (tokenizing when a tokenizer is known) or reuses its cache, and says what is there.
-DataSummary import_data(const Context& context, const Config& config);
+ELMO_API DataSummary import_data(const Context& context, const Config& config);
 
 }  // namespace elmo

@@ -6,40 +6,42 @@
 #include <stdexcept>
 #include <string>
 
+#include "elmo/api.h"
+
 namespace elmo {
 
-class [[gnu::visibility("default")]] Error : public std::runtime_error {
+class ELMO_API Error : public std::runtime_error {
   public:
     using std::runtime_error::runtime_error;
 };
 
 // The user asked for something that cannot be: an unknown key, a value out of range. Exit code 2.
-class [[gnu::visibility("default")]] ConfigError : public Error {
+class ELMO_API ConfigError : public Error {
   public:
     using Error::Error;
 };
 
 // A file is missing, malformed or does not fit another. Names the file and, where it can, the line. Exit
 // code 1.
-class [[gnu::visibility("default")]] DataError : public Error {
+class ELMO_API DataError : public Error {
   public:
     using Error::Error;
 };
 
 // The machine cannot do it or failed while doing it. Exit code 1.
-class [[gnu::visibility("default")]] DeviceError : public Error {
+class ELMO_API DeviceError : public Error {
   public:
     using Error::Error;
 };
 
 // Memory does not suffice. Names the tensor and carries the plan. Exit code 1.
-class [[gnu::visibility("default")]] OutOfMemory : public DeviceError {
+class ELMO_API OutOfMemory : public DeviceError {
   public:
     using DeviceError::DeviceError;
 };
 
 // Training met a NaN or Inf. Names the step and the tensor. Exit code 1.
-class [[gnu::visibility("default")]] NumericError : public Error {
+class ELMO_API NumericError : public Error {
   public:
     using Error::Error;
 };

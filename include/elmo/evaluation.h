@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 
@@ -27,7 +28,7 @@ struct LabelGroup {
 };
 
 // Scores and the protocol that gave them.
-struct Evaluation {
+struct ELMO_API Evaluation {
     std::vector<Score> scores;
     std::vector<LabelGroup> groups;
     std::string data;  // the data set
@@ -51,10 +52,10 @@ struct Evaluation {
 };
 
 // One line of JSON: scores by name, intervals, groups, and the protocol.
-std::string to_json(const Evaluation& evaluation);
+ELMO_API std::string to_json(const Evaluation& evaluation);
 
 // config.predictions empty: the model in `run`; otherwise the stored file, and `run` is unused. The scores
 // are also appended to RUN/scores.jsonl, or where config.save_scores says.
-Evaluation evaluate(const Context& context, const std::string& run, const Config& config);
+ELMO_API Evaluation evaluate(const Context& context, const std::string& run, const Config& config);
 
 }  // namespace elmo

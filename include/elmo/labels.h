@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 
@@ -26,12 +27,12 @@ struct LabelChange {
 // Options used: out, overwrite, checkpoint, data and how it is read, batch_size, steps, head_lr,
 // head_weight_decay, dropout, schedule, warmup_steps, seed, device, threads, max_memory; what is not given
 // is the run's.
-LabelChange add_labels(const Context& context, const std::string& run, const std::string& file,
-                       const Config& config);
+ELMO_API LabelChange add_labels(const Context& context, const std::string& run, const std::string& file,
+                                const Config& config);
 
 // Writes the run without the labels that `file` names, by name or number, to config.out. The others keep
 // their order and are numbered anew.
-LabelChange remove_labels(const Context& context, const std::string& run, const std::string& file,
-                          const Config& config);
+ELMO_API LabelChange remove_labels(const Context& context, const std::string& run, const std::string& file,
+                                   const Config& config);
 
 }  // namespace elmo

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "elmo/api.h"
+
 namespace elmo {
 
 struct Segment {
@@ -21,7 +23,7 @@ struct MemoryPhase {
     std::vector<std::size_t> segments;  // alive then: indices into MemoryReport::segments
 };
 
-struct MemoryReport {
+struct ELMO_API MemoryReport {
     std::string device;               // whose memory: "cpu", "cuda" (without the CUDA context), "reference"
     std::vector<Segment> segments;    // in the order of allocation
     std::vector<MemoryPhase> phases;  // in the order of a step; the fullest has arena_bytes

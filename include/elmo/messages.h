@@ -6,21 +6,23 @@
 #include <string_view>
 #include <vector>
 
+#include "elmo/api.h"
+
 namespace elmo {
 
 // The candidate nearest to `word` by edit distance, or "" when none is near enough to suggest.
-std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
+ELMO_API std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 // " (did you mean 'x'?)" or "".
-std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
+ELMO_API std::string did_you_mean(std::string_view word, const std::vector<std::string>& candidates);
 
 // 1.5 GiB, 312 MiB, 17 KiB.
-std::string human_bytes(std::int64_t bytes);
+ELMO_API std::string human_bytes(std::int64_t bytes);
 // 1,234,567
-std::string with_commas(std::int64_t value);
+ELMO_API std::string with_commas(std::int64_t value);
 
 // Bytes 0x00-0x1f and invalid UTF-8 made visible, cut to `limit` characters: for quoting input in messages.
-std::string quoted(std::string_view text, std::size_t limit = 60);
+ELMO_API std::string quoted(std::string_view text, std::size_t limit = 60);
 // For a std::string the unqualified name would otherwise mean std::quoted.
 inline std::string quoted(const std::string& text, std::size_t limit = 60) {
     return quoted(std::string_view(text), limit);
@@ -30,6 +32,6 @@ inline std::string quoted(std::string& text, std::size_t limit = 60) {
 }
 
 // Offset of the first byte that is not valid UTF-8 (overlong forms and surrogates are invalid), or npos.
-std::size_t find_invalid_utf8(std::string_view text);
+ELMO_API std::size_t find_invalid_utf8(std::string_view text);
 
 }  // namespace elmo

@@ -1,6 +1,7 @@
 // `elmo plan`: the memory of a training run, known before it starts.
 #pragma once
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/memory.h"
@@ -9,6 +10,6 @@ namespace elmo {
 
 // The memory of a training run of this configuration, without running it. Uses the data set's cache for
 // labels and lengths when `data` is set, else `labels` and full-length texts.
-MemoryReport plan_memory(const Context& context, const Config& config);
+ELMO_API MemoryReport plan_memory(const Context& context, const Config& config);
 
 }  // namespace elmo

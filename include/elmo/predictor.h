@@ -3,10 +3,11 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/memory.h"
@@ -15,13 +16,14 @@ namespace elmo {
 
 struct Prediction {
     std::int64_t label = 0;
-    std::string_view name;  // of the predictor; "" where the data set had no label names
-    float score = 0;        // logit
+    std::string name;  // "" where the data set had no label names
+    float score = 0;   // logit
     float probability = 0;
 };
 
 // One line of JSON; `file` is left out when empty.
-std::string to_json(const std::string& file, std::int64_t line, const std::vector<Prediction>& predictions);
+ELMO_API std::string to_json(const std::string& file, std::int64_t line,
+                             const std::vector<Prediction>& predictions);
 
 // Which labels may be answered: files of a label a line, by name or number; "" for no restriction.
 struct LabelScope {
@@ -29,18 +31,32 @@ struct LabelScope {
     std::string without = {};  // all but these
 };
 
-class Predictor {
+// The vectors of texts, a row per text.
+struct Embeddings {
+    std::int64_t rows = 0, width = 0;
+    std::vector<float> values;  // row after row
+    std::span<const float> row(std::int64_t i) const {
+        return std::span(values).subspan(static_cast<std::size_t>(i * width),
+                                         static_cast<std::size_t>(width));
+    }
+};
+
+// A run that answers texts. One thread at a time may call it; several predictors do not notice each other.
+class ELMO_API Predictor {
   public:
     // Maps the checkpoint. Options used: checkpoint, device, threads, top, threshold, probabilities,
     // batch_size, max_memory.
     Predictor(const Context& context, const std::string& run, const Config& config,
               const LabelScope& scope = {});
     ~Predictor();
-    Predictor(const Predictor&) = delete;
-    Predictor& operator=(const Predictor&) = delete;
+    Predictor(Predictor&&) noexcept;
+    Predictor& operator=(Predictor&&) noexcept;
 
-    // Best labels of each text, best first, ties by lower number. At most batch_size texts a call.
+    // Best labels of each text, best first, ties by lower number. Any number of texts: they are taken
+    // batch_size at a time.
     std::vector<std::vector<Prediction>> predict(const std::vector<std::string>& texts);
+    // What the run's encoder makes of each text: the vector that the head scores.
+    Embeddings embed(const std::vector<std::string>& texts);
     std::int64_t num_labels() const;   // of the run
     std::int64_t num_answers() const;  // labels that may be answered
     bool calibrated() const;           // probabilities are
@@ -62,8 +78,8 @@ struct PredictedFiles {
 // Answers every text of the files into config.out, a line of JSON each, with progress. Until all are done the
 // lines are in OUT.partial, which config.resume continues. ConfigError when OUT exists and neither resume nor
 // overwrite is set, or when what is to be continued was another call.
-PredictedFiles predict_files(const Context& context, const std::string& run,
-                             const std::vector<std::string>& files, const LabelScope& scope,
-                             const Config& config);
+ELMO_API PredictedFiles predict_files(const Context& context, const std::string& run,
+                                      const std::vector<std::string>& files, const LabelScope& scope,
+                                      const Config& config);
 
 }  // namespace elmo

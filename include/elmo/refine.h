@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/memory.h"
@@ -28,7 +29,7 @@ struct RefineResult {
 // What a refinement of this run takes where nothing is given: the run's own recipe, bf16, two epochs, a
 // tenth of the run's head_lr, no dropout where the encoder is a transformer. A caller may change it, or give
 // refine() only what is to differ. DataError.
-Config refinement_defaults(const std::string& run, const std::string& checkpoint = "best");
+ELMO_API Config refinement_defaults(const std::string& run, const std::string& checkpoint = "best");
 
 // Writes to config.out the run in `run` with its head refined on config.data. The vectors of all training
 // texts are computed once into OUT/refine, then the head is trained on them, as many labels at a time as
@@ -38,6 +39,6 @@ Config refinement_defaults(const std::string& run, const std::string& checkpoint
 // schedule, warmup_steps, chunks, out, resume, overwrite, device, threads, cpu_products, max_memory; all
 // others are the run's. Asked to stop by its context, it ends after the running step; finished subsets are
 // kept.
-RefineResult refine(const Context& context, const std::string& run, const Config& config);
+ELMO_API RefineResult refine(const Context& context, const std::string& run, const Config& config);
 
 }  // namespace elmo

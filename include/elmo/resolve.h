@@ -6,17 +6,18 @@
 
 #include <string>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 
 namespace elmo {
 
 // For train() and import_data(); with config.resume, of the run in config.out. ConfigError, DataError.
-Config resolve_training(const Context& context, const Config& config);
+ELMO_API Config resolve_training(const Context& context, const Config& config);
 // For plan_memory() and bench(), which know shapes by name.
-Config resolve_plan(const Context& context, const Config& config);
+ELMO_API Config resolve_plan(const Context& context, const Config& config);
 // For evaluate(), calibrate(), Predictor and predict_files(): what is not given about reading and scoring data comes
 // from the recipe of the run. A run without a recipe that can be read changes nothing: opening it says why.
-Config resolve_for_run(const std::string& run, const Config& config);
+ELMO_API Config resolve_for_run(const std::string& run, const Config& config);
 
 }  // namespace elmo

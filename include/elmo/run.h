@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 
@@ -24,7 +25,8 @@ struct Calibration {
 };
 
 // What a run folder or a data set holds, as ordered pairs for printing or JSON (values are JSON literals).
-std::vector<std::pair<std::string, std::string>> inspect(const Context& context, const std::string& path,
-                                                         const Config& config);
+ELMO_API std::vector<std::pair<std::string, std::string>> inspect(const Context& context,
+                                                                  const std::string& path,
+                                                                  const Config& config);
 
 }  // namespace elmo

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 
@@ -15,7 +16,7 @@ struct StudyInfo {
     std::string name, summary;
 };
 // The studies there are, in the order of the help.
-std::vector<StudyInfo> studies();
+ELMO_API std::vector<StudyInfo> studies();
 
 struct StudyRequest {
     std::string name;
@@ -33,6 +34,6 @@ struct StudyFiles {
 
 // Runs the study and writes its files. ConfigError for an unknown name, a missing config.out, or a folder
 // that holds a study already while neither overwrite nor resume is set.
-StudyFiles run_study(const Context& context, const StudyRequest& request);
+ELMO_API StudyFiles run_study(const Context& context, const StudyRequest& request);
 
 }  // namespace elmo

@@ -6,11 +6,12 @@
 #include <string>
 #include <vector>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 
 namespace elmo {
 
-class TextReader {
+class ELMO_API TextReader {
   public:
     // `path` "" or "-" is standard input. A file named .csv or .tsv is a table whose text_column is read,
     // unless `input` says otherwise. Options used: input, text_column, encoding, allow_invalid_utf8.

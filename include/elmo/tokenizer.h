@@ -6,13 +6,14 @@
 #include <string_view>
 #include <vector>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 
 namespace elmo {
 
 // Ids of one text, special tokens included; loads config.tokenizer once.
-class TextEncoder {
+class ELMO_API TextEncoder {
   public:
     TextEncoder(const Context& context, const Config& config);
     ~TextEncoder();

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 
+#include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/memory.h"
@@ -27,6 +28,6 @@ struct TrainResult {
 };
 
 // Trains. Asked to stop by its context, it ends after the running step with everything saved.
-TrainResult train(const Context& context, const Config& config);
+ELMO_API TrainResult train(const Context& context, const Config& config);
 
 }  // namespace elmo

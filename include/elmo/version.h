@@ -1,10 +1,18 @@
-// Which elmo this is.
+// Which elmo this is. CMake, packages and `elmo --version` have their numbers from here.
 #pragma once
 
 #include <string>
 
+#include "elmo/api.h"
+
 namespace elmo {
 
-std::string version();
+// Of these headers.
+inline constexpr int kVersionMajor = 0;
+inline constexpr int kVersionMinor = 1;
+inline constexpr int kVersionPatch = 0;
+
+// Of the library that is linked: "0.1.0".
+ELMO_API std::string version();
 
 }  // namespace elmo

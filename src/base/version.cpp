@@ -1,9 +1,11 @@
 #include "elmo/version.h"
 
+#include <fmt/format.h>
+
 namespace elmo {
 
 std::string version() {
-    return ELMO_VERSION;
+    return fmt::format("{}.{}.{}", kVersionMajor, kVersionMinor, kVersionPatch);
 }
 
 }  // namespace elmo

@@ -14,6 +14,7 @@
 #include "engine/session.h"
 #include "metrics/metrics.h"
 #include "metrics/platt.h"
+#include "numerics/bf16.h"
 #include "rank/label_list.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
@@ -115,6 +116,29 @@ struct Predictor::Impl {
         if (scope.gathered) session.head().load_rows(checkpoint.folder(), scope.rows);
     }
 
+    // The vectors of at most batch_size texts, alive until the next call.
+    View encode(std::span<const std::string> texts) {
+        tokens.clear();
+        offsets = {0};
+        for (const std::string& text : texts) {
+            tokenizer->encode(text, max_length, ids);
+            tokens.insert(tokens.end(), ids.begin(), ids.end());
+            if (tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+                throw ConfigError(
+                    fmt::format("batch_size: {} texts have more than 2^31 tokens; lower it", texts.size()));
+            offsets.push_back(static_cast<std::int32_t>(tokens.size()));
+        }
+        return session.encoder().forward({tokens, offsets}, false, 0, 0);
+    }
+
+    // Calls use(first, x_BD) for one batch of texts after another, from text `first` on.
+    template <typename Use>
+    void for_batches(const std::vector<std::string>& texts, Use&& use) {
+        const auto batch = static_cast<std::size_t>(config.batch_size);
+        for (std::size_t first = 0; first < texts.size(); first += batch)
+            use(first, encode(std::span(texts).subspan(first, std::min(batch, texts.size() - first))));
+    }
+
     std::vector<Prediction> answer(std::vector<ScoredLabel> ranked) const {
         if (scope.gathered)
             for (ScoredLabel& scored : ranked)
@@ -126,7 +150,7 @@ struct Predictor::Impl {
             if (probability < threshold) break;
             result.push_back(
                 {scored.label,
-                 names.empty() ? std::string_view() : names[static_cast<std::size_t>(scored.label)],
+                 names.empty() ? std::string() : std::string(names[static_cast<std::size_t>(scored.label)]),
                  scored.score, static_cast<float>(probability)});
         }
         return result;
@@ -143,6 +167,7 @@ struct Predictor::Impl {
     Platt platt;
     double threshold;
     Session session;
+    std::vector<std::int32_t> tokens, ids, offsets;  // of the running batch
 };
 
 Predictor::Predictor(const Context& given_context, const std::string& run, const Config& config,
@@ -152,6 +177,8 @@ Predictor::Predictor(const Context& given_context, const std::string& run, const
     impl_ = std::make_unique<Impl>(context, run, config, scope);
 }
 Predictor::~Predictor() = default;
+Predictor::Predictor(Predictor&&) noexcept = default;
+Predictor& Predictor::operator=(Predictor&&) noexcept = default;
 
 std::int64_t Predictor::num_labels() const {
     return impl_->checkpoint.state().labels;
@@ -171,24 +198,25 @@ const MemoryReport& Predictor::plan() const {
 }
 
 std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts) {
-    Impl& p = *impl_;
-    if (static_cast<std::int64_t>(texts.size()) > p.config.batch_size)
-        throw ConfigError(fmt::format("predict: {} texts in one call, but batch_size is {}", texts.size(),
-                                      p.config.batch_size));
-    std::vector<std::int32_t> tokens, ids, offsets = {0};
-    for (const std::string& text : texts) {
-        p.tokenizer->encode(text, p.max_length, ids);
-        tokens.insert(tokens.end(), ids.begin(), ids.end());
-        if (tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-            throw ConfigError(
-                fmt::format("batch_size: {} texts have more than 2^31 tokens; lower it", texts.size()));
-        offsets.push_back(static_cast<std::int32_t>(tokens.size()));
-    }
     std::vector<std::vector<Prediction>> result(texts.size());
-    if (texts.empty()) return result;
-    const View x_BD = p.session.encoder().forward({tokens, offsets}, false, 0, 0);
-    const auto best = p.session.head().topk(x_BD, p.session.workload().top_k);
-    for (std::size_t i = 0; i < texts.size(); ++i) result[i] = p.answer(best[i].sorted());
+    impl_->for_batches(texts, [&](std::size_t first, View x_BD) {
+        const auto best = impl_->session.head().topk(x_BD, impl_->session.workload().top_k);
+        for (std::size_t i = 0; i < best.size(); ++i) result[first + i] = impl_->answer(best[i].sorted());
+    });
+    return result;
+}
+
+Embeddings Predictor::embed(const std::vector<std::string>& texts) {
+    Embeddings result;
+    result.rows = static_cast<std::int64_t>(texts.size());
+    result.width = impl_->spec.width;
+    result.values.reserve(static_cast<std::size_t>(result.rows * result.width));
+    std::vector<Bf16> batch;
+    impl_->for_batches(texts, [&](std::size_t, View x_BD) {
+        batch.resize(static_cast<std::size_t>(x_BD.rows * x_BD.cols));
+        impl_->session.backend().download(batch.data(), x_BD);
+        for (const Bf16 value : batch) result.values.push_back(to_float(value));
+    });
     return result;
 }
 

@@ -37,15 +37,6 @@ class UploadingBackend : public Backend {
         device_->reserve_head(arena, workload);
     }
 
-    void upload(View to, const void* from) override {
-        run({&to}, [&] { device_->upload(to, from); });
-    }
-    void download(void* to, View from) override {
-        run({&from}, [&] { device_->download(to, from); });
-    }
-    void fill_zero(View view) override {
-        run({&view}, [&] { device_->fill_zero(view); });
-    }
     void wait() override { device_->wait(); }
     void begin_batch(std::span<const std::int32_t> tokens, Offsets offsets) override {
         device_->begin_batch(tokens, offsets);
@@ -56,112 +47,53 @@ class UploadingBackend : public Backend {
         return device_->measure_ceilings(storage, room);
     }
 
-    void fill_normal(const FillNormal& given) override {
-        FillNormal op = given;
-        run({&op.w, &op.row_exponents}, [&] { device_->fill_normal(op); });
+    void upload(View to, const void* from) override {
+        with_copies({&to}, [&] { device_->upload(to, from); });
     }
-    void linear_forward(const LinearForward& given) override {
-        LinearForward op = given;
-        run({&op.x_TK, &op.w_NK, &op.bias_1N, &op.y_TN, &op.pre_TN, &op.amax_13},
-            [&] { device_->linear_forward(op); });
+    void download(void* to, View from) override {
+        with_copies({&from}, [&] { device_->download(to, from); });
     }
-    void linear_backward(const LinearBackward& given) override {
-        LinearBackward op = given;
-        run({&op.dy_TN, &op.x_TK, &op.w_NK, &op.dx_TK, &op.dw_NK, &op.dbias_1N, &op.amax_13},
-            [&] { device_->linear_backward(op); });
-    }
-    void gelu_backward(const GeluBackward& given) override {
-        GeluBackward op = given;
-        run({&op.pre_TN, &op.dy_TN, &op.gelu_TN, &op.dbias_1N}, [&] { device_->gelu_backward(op); });
-    }
-    void residual_norm_forward(const ResidualNormForward& given) override {
-        ResidualNormForward op = given;
-        run({&op.a_TD, &op.residual_TD, &op.gamma_1D, &op.beta_1D, &op.sum_TD, &op.y_TD, &op.stats_T2},
-            [&] { device_->residual_norm_forward(op); });
-    }
-    void residual_norm_backward(const ResidualNormBackward& given) override {
-        ResidualNormBackward op = given;
-        run({&op.dy_TD, &op.sum_TD, &op.stats_T2, &op.gamma_1D, &op.dsum_TD, &op.da_TD, &op.dgamma_1D,
-             &op.dbeta_1D, &op.more_dy_TD, &op.dbias_1D},
-            [&] { device_->residual_norm_backward(op); });
-    }
-    void dropout(const DropoutApply& given) override {
-        DropoutApply op = given;
-        run({&op.x_TD}, [&] { device_->dropout(op); });
-    }
-    void add(const AddInPlace& given) override {
-        AddInPlace op = given;
-        run({&op.y_TD, &op.x_TD}, [&] { device_->add(op); });
-    }
-    void attention_forward(const AttentionForward& given) override {
-        AttentionForward op = given;
-        run({&op.qkv_T3D, &op.context_TD, &op.lse_TH}, [&] { device_->attention_forward(op); });
-    }
-    void attention_backward(const AttentionBackward& given) override {
-        AttentionBackward op = given;
-        run({&op.dcontext_TD, &op.qkv_T3D, &op.context_TD, &op.lse_TH, &op.dqkv_T3D},
-            [&] { device_->attention_backward(op); });
-    }
-    void embed_forward(const EmbedForward& given) override {
-        EmbedForward op = given;
-        run({&op.word_VD, &op.position_PD, &op.type_1D, &op.out_TD}, [&] { device_->embed_forward(op); });
-    }
-    void embed_backward(const EmbedBackward& given) override {
-        EmbedBackward op = given;
-        run({&op.dout_TD, &op.dword_VD, &op.dposition_PD, &op.dtype_1D},
-            [&] { device_->embed_backward(op); });
-    }
-    void pool_forward(const PoolForward& given) override {
-        PoolForward op = given;
-        run({&op.x_TD, &op.out_BD}, [&] { device_->pool_forward(op); });
-    }
-    void pool_backward(const PoolBackward& given) override {
-        PoolBackward op = given;
-        run({&op.dout_BD, &op.dx_TD}, [&] { device_->pool_backward(op); });
-    }
-    void bag_forward(const BagForward& given) override {
-        BagForward op = given;
-        run({&op.word_VD, &op.out_BD}, [&] { device_->bag_forward(op); });
-    }
-    void bag_backward(const BagBackward& given) override {
-        BagBackward op = given;
-        run({&op.dout_BD, &op.dword_VD}, [&] { device_->bag_backward(op); });
-    }
-    void adamw(std::span<const AdamWUpdate> given) override {
-        std::vector<AdamWUpdate> ops(given.begin(), given.end());
-        std::vector<View*> views;
-        for (AdamWUpdate& op : ops) views.insert(views.end(), {&op.w, &op.grad, &op.m, &op.v, &op.c});
-        run(views, [&] { device_->adamw(ops); });
-    }
-    HeadStepResult head_step(const HeadStep& given) override {
-        HeadStep op = given;
-        HeadStepResult result;
-        run({&op.x_BD, &op.w_LD, &op.dx_BD, &op.compensation_KD, &op.compensated_R2, &op.row_exponents_L1},
-            [&] { result = device_->head_step(op); });
-        return result;
-    }
-    ReneeStepResult renee_step(const ReneeStep& given) override {
-        ReneeStep op = given;
-        ReneeStepResult result;
-        run({&op.x_BD, &op.w_LD, &op.momentum_LD, &op.w16_LD, &op.g16_LP, &op.dw16_LD, &op.dw32_LD,
-             &op.dx_BD},
-            [&] { result = device_->renee_step(op); });
-        return result;
-    }
-    std::vector<TopK> head_topk(const HeadTopK& given) override {
-        HeadTopK op = given;
-        std::vector<TopK> result;
-        run({&op.x_BD, &op.w_LD, &op.row_exponents_L1}, [&] { result = device_->head_topk(op); });
-        return result;
+    void fill_zero(View view) override {
+        with_copies({&view}, [&] { device_->fill_zero(view); });
     }
     void cast(View dst, View src) override {
-        run({&dst, &src}, [&] { device_->cast(dst, src); });
+        with_copies({&dst, &src}, [&] { device_->cast(dst, src); });
     }
     bool has_non_finite(View view) override {
         bool found = false;
-        run({&view}, [&] { found = device_->has_non_finite(view); });
+        with_copies({&view}, [&] { found = device_->has_non_finite(view); });
         return found;
     }
+
+    void fill_normal(const FillNormal& op) override { run(&Backend::fill_normal, op); }
+    void linear_forward(const LinearForward& op) override { run(&Backend::linear_forward, op); }
+    void linear_backward(const LinearBackward& op) override { run(&Backend::linear_backward, op); }
+    void gelu_backward(const GeluBackward& op) override { run(&Backend::gelu_backward, op); }
+    void residual_norm_forward(const ResidualNormForward& op) override {
+        run(&Backend::residual_norm_forward, op);
+    }
+    void residual_norm_backward(const ResidualNormBackward& op) override {
+        run(&Backend::residual_norm_backward, op);
+    }
+    void dropout(const DropoutApply& op) override { run(&Backend::dropout, op); }
+    void add(const AddInPlace& op) override { run(&Backend::add, op); }
+    void attention_forward(const AttentionForward& op) override { run(&Backend::attention_forward, op); }
+    void attention_backward(const AttentionBackward& op) override { run(&Backend::attention_backward, op); }
+    void embed_forward(const EmbedForward& op) override { run(&Backend::embed_forward, op); }
+    void embed_backward(const EmbedBackward& op) override { run(&Backend::embed_backward, op); }
+    void pool_forward(const PoolForward& op) override { run(&Backend::pool_forward, op); }
+    void pool_backward(const PoolBackward& op) override { run(&Backend::pool_backward, op); }
+    void bag_forward(const BagForward& op) override { run(&Backend::bag_forward, op); }
+    void bag_backward(const BagBackward& op) override { run(&Backend::bag_backward, op); }
+    void adamw(std::span<const AdamWUpdate> given) override {
+        std::vector<AdamWUpdate> ops(given.begin(), given.end());
+        std::vector<View*> views;
+        for (AdamWUpdate& op : ops) add_views(op, views);
+        with_copies(views, [&] { device_->adamw(ops); });
+    }
+    HeadStepResult head_step(const HeadStep& op) override { return run(&Backend::head_step, op); }
+    ReneeStepResult renee_step(const ReneeStep& op) override { return run(&Backend::renee_step, op); }
+    std::vector<TopK> head_topk(const HeadTopK& op) override { return run(&Backend::head_topk, op); }
 
   private:
     // NaN in all formats but E3M4: what is read beyond an end shows in the result.
@@ -178,9 +110,27 @@ class UploadingBackend : public Backend {
         return next != device_memory_.begin() && p < std::prev(next)->first + std::prev(next)->second;
     }
 
+    template <class Op>
+    static void add_views(Op& op, std::vector<View*>& views) {
+        visit_views(op, [&](auto&... view) { views.insert(views.end(), {&view...}); });
+    }
+    // An op with all of its views on the device.
+    template <class Result, class Op>
+    Result run(Result (Backend::*method)(const Op&), Op op) {
+        std::vector<View*> views;
+        add_views(op, views);
+        if constexpr (std::is_void_v<Result>) {
+            with_copies(views, [&] { (device_.get()->*method)(op); });
+        } else {
+            Result result;
+            with_copies(views, [&] { result = (device_.get()->*method)(op); });
+            return result;
+        }
+    }
+
     // Points the views to copies on the device for as long as the body runs.
     template <class Body>
-    void run(const std::vector<View*>& views, const Body& body) {
+    void with_copies(const std::vector<View*>& views, const Body& body) {
         std::map<char*, Piece> pieces;
         for (const View* view : views)
             if (view->data != nullptr && !on_device(view->data)) {

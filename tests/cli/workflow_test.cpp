@@ -356,7 +356,7 @@ const std::string kEndless =
 // `timeout` ends what hangs; no step is that slow.
 Outcome train_until_stopped(const std::string& words, const std::string& out, const std::string& event) {
     const std::string steps = "sed '0,/\"event\":\"" + event + "\"/d' " + out + "/log.jsonl 2>/dev/null";
-    return run_shell("timeout --foreground -k 1 1800 \"$ELMO\" train " + words + " --out " + out +
+    return run_shell("timeout --foreground -s KILL 1800 \"$ELMO\" train " + words + " --out " + out +
                      " & child=$!; until " + steps + " | grep -q '\"event\":\"step\"'; do " +
                      "kill -0 $child || break; sleep 0.1; done; kill -TERM $child; wait $child");
 }

@@ -6,6 +6,7 @@
 
 #include "backend/backend.h"
 #include "elmo/error.h"
+#include "quiet.h"
 
 namespace elmo {
 namespace {
@@ -13,7 +14,7 @@ namespace {
 class RequireGpu : public ::testing::Environment {
     void SetUp() override {
         try {
-            make_cuda_backend()->allocate(1);
+            make_cuda_backend(quiet())->allocate(1);
         } catch (const Error& error) {
             if (std::getenv("ELMO_REQUIRE_GPU") != nullptr) FAIL() << error.what();
             // The words in brackets are what ctest knows a skipped test by.

@@ -2,11 +2,14 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "formats/safetensors.h"
 #include "io/folder_lock.h"
 #include "quiet.h"
 #include "rank/label_list.h"
@@ -30,14 +33,12 @@ class Predict : public ::testing::Test {
     std::vector<Prediction> answer(const LabelScope& scope, std::int64_t top = 5) {
         Config c = config;
         c.top = top;
-        predictors.push_back(std::make_unique<Predictor>(quiet(), config.out, c, scope));
-        return predictors.back()->predict({text})[0];
+        return Predictor(quiet(), config.out, c, scope).predict({text})[0];
     }
 
     TempFolder temp;
     Config config;
     std::atomic<bool> stop{false};
-    std::vector<std::unique_ptr<Predictor>> predictors;  // answers have views of their names
     const std::string text = "the thing " + word_of(5) + " beside " + word_of(1) + " number 0";
 };
 
@@ -62,6 +63,57 @@ TEST_F(Predict, AmongGivenLabelsIsTheFullRankingRestricted) {
         }
         EXPECT_EQ(answer({.labels = temp / "labels.txt"}, 2).size(), 2u);
     }
+}
+
+TEST_F(Predict, TakesAnyNumberOfTextsAndCanBeMoved) {
+    config.batch_size = 4;
+    train_run();
+    std::vector<std::string> texts;
+    for (int i = 0; i < 11; ++i) texts.push_back(fmt::format("the {} of {}", word_of(i % 7), word_of(i)));
+    std::optional<Predictor> first(std::in_place, quiet(), config.out, config);
+    Predictor moved = std::move(*first);
+    first.reset();
+    const auto together = moved.predict(texts);
+    ASSERT_EQ(together.size(), texts.size());
+    for (std::size_t i = 0; i < texts.size(); ++i) {
+        const auto single = moved.predict({texts[i]})[0];
+        ASSERT_EQ(together[i].size(), single.size());
+        for (std::size_t j = 0; j < single.size(); ++j) {
+            EXPECT_EQ(together[i][j].label, single[j].label);
+            EXPECT_EQ(together[i][j].score, single[j].score);
+        }
+    }
+    EXPECT_TRUE(moved.predict({}).empty());
+}
+
+TEST_F(Predict, TheVectorsOfTextsAreThoseThatTheHeadScores) {
+    config.batch_size = 4;
+    train_run();
+    std::vector<std::string> texts;
+    for (int i = 0; i < 6; ++i) texts.push_back(fmt::format("{} beside {}", word_of(i), word_of(i + 1)));
+    texts.push_back(texts[0]);
+    config.top = 37;
+    Predictor predictor(quiet(), config.out, config);
+    const Embeddings vectors = predictor.embed(texts);
+    ASSERT_EQ(vectors.rows, 7);
+    ASSERT_EQ(vectors.width, config.width);
+    ASSERT_EQ(vectors.values.size(), static_cast<std::size_t>(7 * config.width));
+    EXPECT_TRUE(std::ranges::equal(vectors.row(0), vectors.row(6)));
+    EXPECT_FALSE(std::ranges::equal(vectors.row(0), vectors.row(1)));
+    // A score is the product of the text's vector and the label's row of the head.
+    const SafeTensors head =
+        SafeTensors::open(predictor.checkpoint_folder() + "/head-00001-of-00001.safetensors");
+    const auto* weights = reinterpret_cast<const Bf16*>(head.at("weight").data.data());
+    const auto answers = predictor.predict(texts);
+    for (std::int64_t i = 0; i < vectors.rows; ++i)
+        for (const Prediction& p : answers[static_cast<std::size_t>(i)]) {
+            double score = 0;
+            for (std::int64_t d = 0; d < vectors.width; ++d)
+                score += static_cast<double>(vectors.row(i)[static_cast<std::size_t>(d)]) *
+                         static_cast<double>(to_float(weights[p.label * vectors.width + d]));
+            EXPECT_FLOAT_EQ(p.score, static_cast<float>(score));
+        }
+    EXPECT_EQ(predictor.embed({}).rows, 0);
 }
 
 TEST_F(Predict, AmongGivenLabelsOnlyTheirWeightsAreInMemory) {

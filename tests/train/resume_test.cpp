@@ -206,7 +206,7 @@ TEST_F(RunRules, OneTrainerAFolder) {
 
 // The folder is looked at before the data are imported: a run that ends there meanwhile stays.
 TEST_F(RunRules, ARunThatWasWrittenMeanwhileIsNotReplaced) {
-    RunFolder early(config);
+    RunFolder early(quiet(), config);
     train(quiet().with_stop(stop), config);
     const auto before = files_of(config.out + "/last");
     EXPECT_NE(message_of<ConfigError>([&] { early.prepare(); }).find("not empty"), std::string::npos);

@@ -16,6 +16,10 @@ struct AttentionForward {
     View context_TD;
     View lse_TH;  // f32; may be empty when no backward follows
 };
+template <OpIs<AttentionForward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.qkv_T3D, op.context_TD, op.lse_TH);
+}
 
 struct AttentionBackward {
     View dcontext_TD, qkv_T3D, context_TD, lse_TH;
@@ -24,5 +28,9 @@ struct AttentionBackward {
     Dropout dropout;
     View dqkv_T3D;
 };
+template <OpIs<AttentionBackward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.dcontext_TD, op.qkv_T3D, op.context_TD, op.lse_TH, op.dqkv_T3D);
+}
 
 }  // namespace elmo

@@ -6,8 +6,10 @@
 // the way out unless the contract says stochastic.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
 #include <span>
+#include <type_traits>
 
 #include "numerics/philox.h"
 #include "tensor/view.h"
@@ -22,6 +24,11 @@ struct Dropout {
     std::uint32_t threshold() const { return static_cast<std::uint32_t>(p * 65536.0f + 0.5f); }
     float scale() const { return 65536.0f / (65536.0f - static_cast<float>(threshold())); }
 };
+
+// Every op struct lists its views once: visit_views(op, visit) calls visit(view, view, ...) with all of them,
+// inputs and outputs. Who moves, guards or checks tensors whatever the op needs no list of its own.
+template <class T, class Op>
+concept OpIs = std::same_as<std::remove_const_t<T>, Op>;
 
 // Where each text begins in the packed tokens: B + 1 entries, the last is T.
 using Offsets = std::span<const std::int32_t>;

@@ -14,6 +14,10 @@ struct EmbedForward {
     std::int64_t position_base = 0;
     View out_TD;
 };
+template <OpIs<EmbedForward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.word_VD, op.position_PD, op.type_1D, op.out_TD);
+}
 
 // Dense gradients of the tables: zero (or, with `accumulate`, unchanged) in rows that no token names.
 // Each row is summed in the order of the tokens: deterministic.
@@ -25,6 +29,10 @@ struct EmbedBackward {
     std::int64_t position_base = 0;
     bool accumulate = false;
 };
+template <OpIs<EmbedBackward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.dout_TD, op.dword_VD, op.dposition_PD, op.dtype_1D);
+}
 
 enum class Pooling { kMean, kCls };
 
@@ -36,6 +44,10 @@ struct PoolForward {
     Dropout dropout;
     View out_BD;
 };
+template <OpIs<PoolForward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.x_TD, op.out_BD);
+}
 
 struct PoolBackward {
     View dout_BD;
@@ -44,6 +56,10 @@ struct PoolBackward {
     Dropout dropout;
     View dx_TD;
 };
+template <OpIs<PoolBackward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.dout_BD, op.dx_TD);
+}
 
 // out[b] = mean of word[token] over its tokens; zeros without tokens.
 struct BagForward {
@@ -52,6 +68,10 @@ struct BagForward {
     View word_VD;
     View out_BD;
 };
+template <OpIs<BagForward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.word_VD, op.out_BD);
+}
 
 // As EmbedBackward's dword.
 struct BagBackward {
@@ -61,5 +81,9 @@ struct BagBackward {
     View dword_VD;
     bool accumulate = false;
 };
+template <OpIs<BagBackward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.dout_BD, op.dword_VD);
+}
 
 }  // namespace elmo

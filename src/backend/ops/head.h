@@ -73,6 +73,10 @@ struct HeadStep {
     }
     bool drops_weights() const { return weight_dropout.threshold() > 0; }
 };
+template <OpIs<HeadStep> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.x_BD, op.w_LD, op.dx_BD, op.compensation_KD, op.compensated_R2, op.row_exponents_L1);
+}
 
 // Of HeadStep or HeadTopK: whether its weights are codes of fewer than 8 bits. Widths are then multiples of
 // kCodeGroup.
@@ -97,5 +101,9 @@ struct HeadTopK {
     WeightGrid grid = {};        // of u8 weights
     View row_exponents_L1 = {};  // as in HeadStep
 };
+template <OpIs<HeadTopK> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.x_BD, op.w_LD, op.row_exponents_L1);
+}
 
 }  // namespace elmo

@@ -25,6 +25,10 @@ struct LinearForward {
     View pre_TN;     // with kGelu alone; may be empty when no backward follows
     View amax_13{};  // f32
 };
+template <OpIs<LinearForward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.x_TK, op.w_NK, op.bias_1N, op.y_TN, op.pre_TN, op.amax_13);
+}
 
 // dx = dy w (may be empty); dw = dy^T x (may be empty, with dbias: then x is not read and may be empty too);
 // dbias = column sums of dy (may be empty). dw and dbias are added to what is there when `accumulate` is set.
@@ -36,6 +40,10 @@ struct LinearBackward {
     bool accumulate = false;
     View amax_13{};  // f32
 };
+template <OpIs<LinearBackward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.dy_TN, op.x_TK, op.w_NK, op.dx_TK, op.dw_NK, op.dbias_1N, op.amax_13);
+}
 
 // dy *= gelu'(pre), in place. gelu, where given, receives gelu(pre): what the forward had, computed again; it
 // may be pre itself. dbias, where given, receives the column sums of the new dy as stored, added to what is
@@ -46,5 +54,9 @@ struct GeluBackward {
     View dbias_1N{};
     bool accumulate = false;
 };
+template <OpIs<GeluBackward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.pre_TN, op.dy_TN, op.gelu_TN, op.dbias_1N);
+}
 
 }  // namespace elmo

@@ -17,6 +17,10 @@ struct ResidualNormForward {
     View sum_TD, y_TD;
     View stats_T2;  // f32 (f64 on the reference, where the backward is to be exact)
 };
+template <OpIs<ResidualNormForward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.a_TD, op.residual_TD, op.gamma_1D, op.beta_1D, op.sum_TD, op.y_TD, op.stats_T2);
+}
 
 // dsum = gradient of sum (and so of the residual), da = dropout(dsum). dy may alias dsum, da may alias
 // sum, and dsum only when p is 0. Where more_dy is given it is first added to dy, with the bits of
@@ -32,16 +36,29 @@ struct ResidualNormBackward {
     View more_dy_TD{};
     View dbias_1D{};
 };
+template <OpIs<ResidualNormBackward> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.dy_TD, op.sum_TD, op.stats_T2, op.gamma_1D, op.dsum_TD, op.da_TD, op.dgamma_1D, op.dbeta_1D,
+          op.more_dy_TD, op.dbias_1D);
+}
 
 // x = dropout(x) in place; the same op is its own backward.
 struct DropoutApply {
     View x_TD;
     Dropout dropout;
 };
+template <OpIs<DropoutApply> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.x_TD);
+}
 
 // y += x, elementwise.
 struct AddInPlace {
     View y_TD, x_TD;
 };
+template <OpIs<AddInPlace> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.y_TD, op.x_TD);
+}
 
 }  // namespace elmo

@@ -20,6 +20,10 @@ struct AdamWUpdate {
     std::int64_t t = 1;
     NoiseKey key;
 };
+template <OpIs<AdamWUpdate> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.w, op.grad, op.m, op.v, op.c);
+}
 
 // w = sigma * N(0, 1) by addressed noise (base/normal.h), rounded to the dtype: to nearest for F32 and F64,
 // stochastically (with `rounding`) for BF16 and the 8-bit formats. Row r of w is row `first_row` + r of the
@@ -36,5 +40,9 @@ struct FillNormal {
     // Columns of w: u8 weights are the grid's codes, packed.
     std::int64_t width() const { return w.dtype == DType::kU8 ? grid.packed_width(w.cols) : w.cols; }
 };
+template <OpIs<FillNormal> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.w, op.row_exponents);
+}
 
 }  // namespace elmo

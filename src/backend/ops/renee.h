@@ -36,6 +36,10 @@ struct ReneeStep {
     View dx_BD;  // f32
     bool want_loss = false;
 };
+template <OpIs<ReneeStep> Op>
+void visit_views(Op& op, const auto& visit) {
+    visit(op.x_BD, op.w_LD, op.momentum_LD, op.w16_LD, op.g16_LP, op.dw16_LD, op.dw32_LD, op.dx_BD);
+}
 
 struct ReneeStepResult {
     double loss_sum = 0;  // when wanted

@@ -16,7 +16,7 @@ TEST(Agreement, FillNormalAtEveryExponent) {
     for (const DType dtype : {DType::kF32, DType::kBf16, DType::kE4M3, DType::kE3M4})
         for (const std::int64_t width : {1, 7, 64, 129, 1030}) {
             Reserved gpu(make_tested_backend("cuda"), workload_of(width));
-            Reserved cpu(make_cpu_backend("fp32"), workload_of(width));
+            Reserved cpu(make_cpu_backend(quiet(), "fp32"), workload_of(width));
             for (int exponent = -148; exponent <= 127; exponent += 11) {
                 SCOPED_TRACE(std::string(name_of(dtype)) + ", width " + std::to_string(width) + ", sigma 2^" +
                              std::to_string(exponent));
@@ -53,7 +53,7 @@ TEST(Agreement, AdamW) {
         for (const DType grad_dtype : {dtype, DType::kF32}) {  // F32 where gradients are accumulated
             SCOPED_TRACE(std::string(name_of(dtype)) + ", gradients " + std::string(name_of(grad_dtype)));
             Reserved gpu(make_tested_backend("cuda"), workload_of(1025));
-            Reserved cpu(make_cpu_backend("fp32"), workload_of(1025));
+            Reserved cpu(make_cpu_backend(quiet(), "fp32"), workload_of(1025));
             std::vector<std::unique_ptr<State>> on_gpu, on_cpu;
             std::vector<std::unique_ptr<Tensor>> grads;
             for (const auto& [rows, cols] : shapes) {
@@ -139,7 +139,7 @@ TEST(Agreement, AnnouncedBatches) {
 }
 
 TEST(Agreement, CastsOfEveryNumber) {
-    Reserved gpu(make_tested_backend("cuda"), Workload{}), cpu(make_cpu_backend("fp32"), Workload{});
+    Reserved gpu(make_tested_backend("cuda"), Workload{}), cpu(make_cpu_backend(quiet(), "fp32"), Workload{});
     Rng rng(79);
     Tensor bits("bits", DType::kF32, 64, 1000);
     for (std::int64_t i = 0; i < 64 * 1000; ++i) {

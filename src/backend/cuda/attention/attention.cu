@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "backend/cuda/attention/attention.h"
 #include "backend/cuda/attention/long.cuh"
 #include "backend/cuda/attention/short.h"
 #include "backend/cuda/attention/simple.cuh"
-#include "backend/cuda/cuda_backend.h"
 
 namespace elmo::cuda {
 namespace {
@@ -123,8 +123,14 @@ void backward_simple(const AttentionBackward& op, const AttentionShape& shape, c
 
 }  // namespace
 
-void CudaBackend::attention_forward(const AttentionForward& op) {
-    const DeviceTexts batch = texts(op.offsets);
+void AttentionOps::reserve(Arena& arena, const Workload& w) {
+    if (w.training && w.heads > 0)
+        delta_TH_ = arena.allocate("scratch/attention_delta", DType::kF32,
+                                   std::max<std::int64_t>(w.tokens, 1), w.heads);
+}
+
+void AttentionOps::forward(const AttentionForward& op) {
+    const DeviceTexts batch = texts_.get(op.offsets);
     if (batch.longest == 0) return;
     const std::int64_t width = op.context_TD.cols;
     const AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
@@ -133,22 +139,22 @@ void CudaBackend::attention_forward(const AttentionForward& op) {
                                static_cast<bf16*>(op.context_TD.data),
                                op.lse_TH.empty() ? nullptr : op.lse_TH.as<float>()};
         if (batch.longest <= kShortText)
-            attention_forward_short(args, batch, stream_);
+            attention_forward_short(args, batch, context_.stream());
         else
-            run<Forward, 8>(args, batch, stream_);
+            run<Forward, 8>(args, batch, context_.stream());
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
-        forward_simple<bf16>(op, shape, batch, op.offsets.back(), stream_);
+        forward_simple<bf16>(op, shape, batch, op.offsets.back(), context_.stream());
     } else {
-        forward_simple<float>(op, shape, batch, op.offsets.back(), stream_);
+        forward_simple<float>(op, shape, batch, op.offsets.back(), context_.stream());
     }
 }
 
-void CudaBackend::attention_backward(const AttentionBackward& op) {
-    const DeviceTexts batch = texts(op.offsets);
+void AttentionOps::backward(const AttentionBackward& op) {
+    const DeviceTexts batch = texts_.get(op.offsets);
     if (batch.longest == 0) return;
     const std::int64_t width = op.context_TD.cols;
     const AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
-    float* delta = attention_delta_TH_.as<float>();
+    float* delta = delta_TH_.as<float>();
     if (on_tensor_cores(op.qkv_T3D.dtype, width, op.num_heads)) {
         const BackwardArgs args{shape,
                                 static_cast<const bf16*>(op.dcontext_TD.data),
@@ -158,15 +164,15 @@ void CudaBackend::attention_backward(const AttentionBackward& op) {
                                 delta,
                                 static_cast<bf16*>(op.dqkv_T3D.data)};
         if (batch.longest <= kShortText) {
-            attention_backward_short(args, batch, stream_);
+            attention_backward_short(args, batch, context_.stream());
         } else {
-            run<BackwardQueries, 8>(args, batch, stream_);
-            run<BackwardKeys, 4>(args, batch, stream_);
+            run<BackwardQueries, 8>(args, batch, context_.stream());
+            run<BackwardKeys, 4>(args, batch, context_.stream());
         }
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
-        backward_simple<bf16>(op, shape, batch, op.offsets.back(), delta, stream_);
+        backward_simple<bf16>(op, shape, batch, op.offsets.back(), delta, context_.stream());
     } else {
-        backward_simple<float>(op, shape, batch, op.offsets.back(), delta, stream_);
+        backward_simple<float>(op, shape, batch, op.offsets.back(), delta, context_.stream());
     }
 }
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/cuda/attention/rows.cuh"
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/texts.h"
 
 namespace elmo::cuda {
 

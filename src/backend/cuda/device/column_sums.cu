@@ -1,7 +1,6 @@
 // Column sums of a matrix, and the adding up of partial sums.
 #include <algorithm>
 
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/column_sums.cuh"
 #include "backend/cuda/device/column_sums.h"
 
@@ -76,27 +75,34 @@ __global__ void __launch_bounds__(1024) add_partials_kernel(const float* partial
 
 }  // namespace
 
-std::int64_t num_column_partials(std::int64_t rows) {
+void ColumnSums::reserve(Arena& arena, const Workload& w) {
+    if (!w.training) return;
+    const std::int64_t columns = std::max({3 * w.width, w.widest, std::int64_t{8}});
+    partials_ =
+        arena.allocate("scratch/column_partials", DType::kF32, kColumnPartials, (columns + 7) / 8 * 8);
+}
+
+std::int64_t ColumnSums::num_partials(std::int64_t rows) {
     constexpr std::int64_t kRows = 64;  // of a block; more where there would be too many
     return std::clamp<std::int64_t>((rows + kRows - 1) / kRows, 1, kColumnPartials);
 }
 
-void CudaBackend::column_sums(View dy, View dbias, bool accumulate) {
-    const std::int64_t partials = num_column_partials(dy.rows);
-    float* sums = column_partials_.as<float>();
+void ColumnSums::add_rows(const View& dy, const View& dbias, bool accumulate) {
+    const std::int64_t parts = num_partials(dy.rows);
     with_type(dy, [&](auto* in) {
         using T = std::remove_pointer_t<decltype(in)>;
         with_width(dy.cols, [&](auto width) {
-            const dim3 grid(blocks_for(dy.cols, 32 * width()), static_cast<unsigned>(partials));
-            column_partials_kernel<width(), T><<<grid, 256, 0, stream_>>>(in, dy.rows, dy.cols, sums);
+            const dim3 grid(blocks_for(dy.cols, 32 * width()), static_cast<unsigned>(parts));
+            column_partials_kernel<width(), T>
+                <<<grid, 256, 0, context_.stream()>>>(in, dy.rows, dy.cols, partials());
         });
     });
     check_launch("bias gradient");
-    add_partials(sums, partials, {dbias}, accumulate, stream_);
+    add_partials(parts, {dbias}, accumulate);
 }
 
-void add_partials(const float* partials, std::int64_t num_partials, std::initializer_list<View> gradients,
-                  bool accumulate, cudaStream_t stream) {
+void ColumnSums::add_partials(std::int64_t num_partials, std::initializer_list<View> gradients,
+                              bool accumulate) {
     Outs outs;
     unsigned count = 0;
     for (const View& view : gradients)
@@ -105,7 +111,8 @@ void add_partials(const float* partials, std::int64_t num_partials, std::initial
         });
     const std::int64_t cols = gradients.begin()->size();
     const dim3 grid(blocks_for(cols, 32), count);
-    add_partials_kernel<<<grid, 1024, 0, stream>>>(partials, num_partials, cols, outs, accumulate);
+    add_partials_kernel<<<grid, 1024, 0, context_.stream()>>>(partials(), num_partials, cols, outs,
+                                                              accumulate);
     check_launch("adding partial sums");
 }
 

@@ -1,19 +1,33 @@
-// Sums over rows that kernels of several families make part by part (column_sums.cuh).
+// Sums over rows that kernels of several families make part by part (column_sums.cuh), and the scratch for
+// the parts.
 #pragma once
-
-#include <cuda_runtime.h>
 
 #include <initializer_list>
 
-#include "tensor/view.h"
+#include "backend/cuda/device/context.h"
 
 namespace elmo::cuda {
 
-// gradient i (+)= partials[0][i] + partials[1][i] + ..., in a fixed order; a partial is [gradients, columns].
-// At most three gradients.
-void add_partials(const float* partials, std::int64_t num_partials, std::initializer_list<View> gradients,
-                  bool accumulate, cudaStream_t stream);
-// Partials of a kernel over [rows, cols] by blocks of eight warps (column_sums.cuh).
-std::int64_t num_column_partials(std::int64_t rows);
+// Partial sums over tokens: as many as these, added in order.
+inline constexpr std::int64_t kColumnPartials = 264;
+
+class ColumnSums {
+  public:
+    explicit ColumnSums(CudaContext& context) : context_(context) {}
+    void reserve(Arena& arena, const Workload& workload);
+
+    float* partials() const { return partials_.as<float>(); }
+    // Partials of a kernel over [rows, cols] by blocks of eight warps.
+    static std::int64_t num_partials(std::int64_t rows);
+    // gradient i (+)= partials[0][i] + partials[1][i] + ..., in a fixed order; a partial is [gradients,
+    // columns]. At most three gradients.
+    void add_partials(std::int64_t num_partials, std::initializer_list<View> gradients, bool accumulate);
+    // Column sums of [rows, cols] into a gradient, added to what is there when `accumulate` is set.
+    void add_rows(const View& dy_TN, const View& dbias_1N, bool accumulate);
+
+  private:
+    CudaContext& context_;
+    View partials_;  // f32: of norms and biases
+};
 
 }  // namespace elmo::cuda

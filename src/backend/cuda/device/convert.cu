@@ -1,5 +1,6 @@
 // Element by element, whatever the family: casting, and looking for what is not finite.
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/convert.h"
+
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/head/storage.cuh"
 
@@ -29,19 +30,19 @@ __global__ void non_finite_kernel(const T* x, std::int64_t count, int* found) {
 
 }  // namespace
 
-void CudaBackend::cast(View to, View from) {
+void cast(const View& to, const View& from, cudaStream_t stream) {
     if (to.empty()) return;
     with_type(to, [&](auto* out) {
         const unsigned blocks = blocks_for(to.size(), kThreads);
         if (from.dtype == DType::kE4M3)
-            return decode_kernel<StorageE4M3><<<blocks, kThreads, 0, stream_>>>(out, from.codes(), to.size());
+            return decode_kernel<StorageE4M3><<<blocks, kThreads, 0, stream>>>(out, from.codes(), to.size());
         if (from.dtype == DType::kE3M4)
-            return decode_kernel<StorageE3M4><<<blocks, kThreads, 0, stream_>>>(out, from.codes(), to.size());
+            return decode_kernel<StorageE3M4><<<blocks, kThreads, 0, stream>>>(out, from.codes(), to.size());
         with_type(from, [&](auto* in) {
             using From = std::remove_pointer_t<decltype(in)>;
             const std::int64_t count = to.size();
             with_width(count, [&](auto width) {
-                cast_kernel<width()><<<blocks_for(count, kThreads * width()), kThreads, 0, stream_>>>(
+                cast_kernel<width()><<<blocks_for(count, kThreads * width()), kThreads, 0, stream>>>(
                     out, static_cast<const From*>(in), count);
             });
         });
@@ -49,16 +50,16 @@ void CudaBackend::cast(View to, View from) {
     check_launch("cast");
 }
 
-bool CudaBackend::has_non_finite(View view) {
+bool has_non_finite(CudaContext& context, const View& view) {
     if (view.empty()) return false;
-    clear(flags_.data, 4, "finite check");
+    context.clear(context.flags(), 4, "finite check");
     with_type(view, [&](auto* x) {
-        non_finite_kernel<<<blocks_up_to(1 << 16, view.size(), kThreads * 8), kThreads, 0, stream_>>>(
-            x, view.size(), flags_.as<std::int32_t>());
+        non_finite_kernel<<<blocks_up_to(1 << 16, view.size(), kThreads * 8), kThreads, 0,
+                            context.stream()>>>(x, view.size(), context.flags());
     });
     check_launch("finite check");
     std::int32_t found = 0;
-    download(&found, {flags_.data, DType::kI32, 1, 1});
+    context.download(&found, {context.flags(), DType::kI32, 1, 1});
     return found != 0;
 }
 

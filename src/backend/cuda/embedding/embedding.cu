@@ -5,8 +5,8 @@
 #include <cub/device/device_radix_sort.cuh>
 #include <string>
 
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/embedding/embedding.h"
 #include "elmo/error.h"
 
 namespace elmo::cuda {
@@ -190,14 +190,13 @@ __global__ void pool_backward_kernel(DeviceTexts texts, const In* dout, bool fir
     }
 }
 
-}  // namespace
-
 // A bound, so that planning needs no GPU: cub asks for a few histograms and, on some cards, a second copy of
 // keys and values.
 std::int64_t sort_temp_bytes(std::int64_t entries) {
     return (std::int64_t{1} << 20) + 16 * entries;
 }
 
+// That the bound holds, where there is a GPU to ask. DeviceError where it does not.
 void check_sort_temp(std::int64_t entries) {
     std::size_t needed = 0;
     std::int32_t* none = nullptr;
@@ -209,29 +208,40 @@ void check_sort_temp(std::int64_t entries) {
                           std::to_string(sort_temp_bytes(entries)));
 }
 
-void CudaBackend::token_gradient(const DeviceTexts& texts, View rows, bool per_text, View dtable,
-                                 bool accumulate) {
-    if (!accumulate) fill_zero(dtable);
+}  // namespace
+
+void EmbeddingOps::reserve(Arena& arena, const Workload& w) {
+    if (!w.training) return;
+    const std::int64_t entries = BatchTexts::entries(w);
+    if (!arena.dry()) check_sort_temp(entries);
+    sort_in_2T_ = arena.allocate("scratch/sort_in", DType::kI32, 2, entries);
+    sort_out_2T_ = arena.allocate("scratch/sort_out", DType::kI32, 2, entries);
+    sort_temp_ = arena.allocate("scratch/sort_temp", DType::kU8, 1, sort_temp_bytes(entries));
+}
+
+void EmbeddingOps::token_gradient(const DeviceTexts& texts, View rows, bool per_text, View dtable,
+                                  bool accumulate) {
+    if (!accumulate) context_.fill_zero(dtable);
     const std::int64_t count = texts.num_tokens, cols = dtable.cols;
     if (count == 0) return;
     std::int32_t* keys = sort_in_2T_.as<std::int32_t>();
     std::int32_t* values = keys + sort_in_2T_.cols;
     std::int32_t* sorted_keys = sort_out_2T_.as<std::int32_t>();
     std::int32_t* sorted_values = sorted_keys + sort_out_2T_.cols;
-    keys_kernel<<<blocks_for(count, 256), 256, 0, stream_>>>(texts, keys, values);
+    keys_kernel<<<blocks_for(count, 256), 256, 0, context_.stream()>>>(texts, keys, values);
     check_launch("table gradient");
     std::size_t temp =
         static_cast<std::size_t>(sort_temp_.bytes());  // cub reports an error where it is too small
     const int bits = std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(dtable.rows - 1, 1)));
     check(cub::DeviceRadixSort::SortPairs(sort_temp_.data, temp, keys, sorted_keys, values, sorted_values,
-                                          count, 0, bits, stream_),
+                                          count, 0, bits, context_.stream()),
           "sorting tokens");
     with_type(rows, [&](auto* in) {
         using T = std::remove_pointer_t<decltype(in)>;
         with_type(dtable, [&](auto* out) {
             with_width(cols, [&](auto width) {
                 const dim3 grid(static_cast<unsigned>(count), blocks_for(cols, 32 * width()));
-                token_gradient_kernel<width()><<<grid, 32 * kRowGroups, 0, stream_>>>(
+                token_gradient_kernel<width()><<<grid, 32 * kRowGroups, 0, context_.stream()>>>(
                     texts, sorted_keys, sorted_values, static_cast<const T*>(in), per_text, out, cols,
                     accumulate);
             });
@@ -240,9 +250,9 @@ void CudaBackend::token_gradient(const DeviceTexts& texts, View rows, bool per_t
     check_launch("table gradient");
 }
 
-void CudaBackend::position_gradient(const DeviceTexts& texts, View rows, std::int64_t position_base,
-                                    View dtable, bool accumulate) {
-    if (!accumulate) fill_zero(dtable);
+void EmbeddingOps::position_gradient(const DeviceTexts& texts, View rows, std::int64_t position_base,
+                                     View dtable, bool accumulate) {
+    if (!accumulate) context_.fill_zero(dtable);
     if (texts.num_tokens == 0) return;
     const std::int64_t cols = dtable.cols;
     with_type(rows, [&](auto* in) {
@@ -250,7 +260,7 @@ void CudaBackend::position_gradient(const DeviceTexts& texts, View rows, std::in
         with_type(dtable, [&](auto* out) {
             with_width(cols, [&](auto width) {
                 const dim3 grid(static_cast<unsigned>(texts.longest), blocks_for(cols, 32 * width()));
-                position_gradient_kernel<width()><<<grid, 32 * kRowGroups, 0, stream_>>>(
+                position_gradient_kernel<width()><<<grid, 32 * kRowGroups, 0, context_.stream()>>>(
                     texts, static_cast<const T*>(in), position_base, out, cols, accumulate);
             });
         });
@@ -258,13 +268,13 @@ void CudaBackend::position_gradient(const DeviceTexts& texts, View rows, std::in
     check_launch("position gradient");
 }
 
-void CudaBackend::embed_forward(const EmbedForward& op) {
-    const DeviceTexts batch = texts(op.tokens, op.offsets);
+void EmbeddingOps::embed_forward(const EmbedForward& op) {
+    const DeviceTexts batch = texts_.get(op.tokens, op.offsets);
     if (batch.num_tokens == 0) return;
     with_type(op.out_TD, [&](auto* out) {
         using T = std::remove_pointer_t<decltype(out)>;
         with_width(op.out_TD.cols, [&](auto width) {
-            embed_kernel<width()><<<blocks_for(batch.num_tokens, 8), 256, 0, stream_>>>(
+            embed_kernel<width()><<<blocks_for(batch.num_tokens, 8), 256, 0, context_.stream()>>>(
                 batch, static_cast<const T*>(op.word_VD.data), static_cast<const T*>(op.position_PD.data),
                 static_cast<const T*>(op.type_1D.data), op.position_base, out, op.out_TD.cols);
         });
@@ -272,20 +282,20 @@ void CudaBackend::embed_forward(const EmbedForward& op) {
     check_launch("embedding forward");
 }
 
-void CudaBackend::embed_backward(const EmbedBackward& op) {
-    const DeviceTexts batch = texts(op.tokens, op.offsets);
+void EmbeddingOps::embed_backward(const EmbedBackward& op) {
+    const DeviceTexts batch = texts_.get(op.tokens, op.offsets);
     token_gradient(batch, op.dout_TD, false, op.dword_VD, op.accumulate);
     if (!op.dposition_PD.empty())
         position_gradient(batch, op.dout_TD, op.position_base, op.dposition_PD, op.accumulate);
     if (op.dtype_1D.empty()) return;
     if (batch.num_tokens > 0)
-        column_sums(op.dout_TD.first(batch.num_tokens), op.dtype_1D, op.accumulate);
+        column_sums_.add_rows(op.dout_TD.first(batch.num_tokens), op.dtype_1D, op.accumulate);
     else if (!op.accumulate)
-        fill_zero(op.dtype_1D);
+        context_.fill_zero(op.dtype_1D);
 }
 
-void CudaBackend::pool_forward(const PoolForward& op) {
-    const DeviceTexts batch = texts(op.offsets);
+void EmbeddingOps::pool_forward(const PoolForward& op) {
+    const DeviceTexts batch = texts_.get(op.offsets);
     if (batch.num_texts == 0) return;
     with_type(op.x_TD, [&](auto* x) {
         using T = std::remove_pointer_t<decltype(x)>;
@@ -293,23 +303,23 @@ void CudaBackend::pool_forward(const PoolForward& op) {
             with_width(op.out_BD.cols, [&](auto width) {
                 const dim3 grid(static_cast<unsigned>(batch.num_texts),
                                 blocks_for(op.out_BD.cols, 32 * width()));
-                pool_kernel<width(), false>
-                    <<<grid, 32, 0, stream_>>>(batch, static_cast<const T*>(x), op.pooling == Pooling::kCls,
-                                               dropout_args(op.dropout), out, op.out_BD.cols);
+                pool_kernel<width(), false><<<grid, 32, 0, context_.stream()>>>(
+                    batch, static_cast<const T*>(x), op.pooling == Pooling::kCls, dropout_args(op.dropout),
+                    out, op.out_BD.cols);
             });
         });
     });
     check_launch("pooling forward");
 }
 
-void CudaBackend::pool_backward(const PoolBackward& op) {
-    const DeviceTexts batch = texts(op.offsets);
+void EmbeddingOps::pool_backward(const PoolBackward& op) {
+    const DeviceTexts batch = texts_.get(op.offsets);
     if (batch.num_tokens == 0) return;
     with_type(op.dx_TD, [&](auto* dx) {
         with_type(op.dout_BD, [&](auto* dout) {
             using In = std::remove_pointer_t<decltype(dout)>;
             with_width(op.dx_TD.cols, [&](auto width) {
-                pool_backward_kernel<width()><<<blocks_for(batch.num_tokens, 8), 256, 0, stream_>>>(
+                pool_backward_kernel<width()><<<blocks_for(batch.num_tokens, 8), 256, 0, context_.stream()>>>(
                     batch, static_cast<const In*>(dout), op.pooling == Pooling::kCls,
                     dropout_args(op.dropout), dx, op.dx_TD.cols);
             });
@@ -318,22 +328,22 @@ void CudaBackend::pool_backward(const PoolBackward& op) {
     check_launch("pooling backward");
 }
 
-void CudaBackend::bag_forward(const BagForward& op) {
-    const DeviceTexts batch = texts(op.tokens, op.offsets);
+void EmbeddingOps::bag_forward(const BagForward& op) {
+    const DeviceTexts batch = texts_.get(op.tokens, op.offsets);
     if (batch.num_texts == 0) return;
     with_type(op.out_BD, [&](auto* out) {
         using T = std::remove_pointer_t<decltype(out)>;
         with_width(op.out_BD.cols, [&](auto width) {
             const dim3 grid(static_cast<unsigned>(batch.num_texts), blocks_for(op.out_BD.cols, 32 * width()));
-            pool_kernel<width(), true><<<grid, 32, 0, stream_>>>(
+            pool_kernel<width(), true><<<grid, 32, 0, context_.stream()>>>(
                 batch, static_cast<const T*>(op.word_VD.data), false, DropoutArgs{}, out, op.out_BD.cols);
         });
     });
     check_launch("bag forward");
 }
 
-void CudaBackend::bag_backward(const BagBackward& op) {
-    token_gradient(texts(op.tokens, op.offsets), op.dout_BD, true, op.dword_VD, op.accumulate);
+void EmbeddingOps::bag_backward(const BagBackward& op) {
+    token_gradient(texts_.get(op.tokens, op.offsets), op.dout_BD, true, op.dword_VD, op.accumulate);
 }
 
 }  // namespace elmo::cuda

@@ -3,10 +3,9 @@
 // once, for what tells it whether the step is skipped.
 #include <algorithm>
 
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/head/renee.h"
 #include "backend/cuda/head/storage.cuh"
-#include "backend/cuda/linear/products.h"
 #include "elmo/error.h"
 
 namespace elmo::cuda {
@@ -163,40 +162,39 @@ __global__ void update_kernel(UpdateArgs a) {
 
 }  // namespace
 
-void CudaBackend::reserve_renee(Arena& arena, const Workload& w) {
+void ReneeOps::reserve(Arena& arena, const Workload& w) {
     const std::int64_t columns = renee_columns(std::max<std::int64_t>(w.batch, 1));
-    renee_.x16 = arena.allocate("scratch/renee_input", DType::kF16, columns, w.width);
-    renee_.dx = arena.allocate("scratch/renee_input_gradient", DType::kF32, columns, w.width);
-    renee_.positive_z = arena.allocate("scratch/renee_positive_logits", DType::kF32, 1,
-                                       std::max<std::int64_t>(w.positives, 1));
-    renee_.losses = arena.allocate("scratch/renee_losses", DType::kF64, 1, kLossParts);
-    renee_.report = arena.allocate("scratch/renee_report", DType::kU8, 1, sizeof(ReneeReport));
+    x16_ = arena.allocate("scratch/renee_input", DType::kF16, columns, w.width);
+    dx_ = arena.allocate("scratch/renee_input_gradient", DType::kF32, columns, w.width);
+    positive_z_ = arena.allocate("scratch/renee_positive_logits", DType::kF32, 1,
+                                 std::max<std::int64_t>(w.positives, 1));
+    losses_ = arena.allocate("scratch/renee_losses", DType::kF64, 1, kLossParts);
+    report_ = arena.allocate("scratch/renee_report", DType::kU8, 1, sizeof(ReneeReport));
 }
 
-ReneeStepResult CudaBackend::renee_step(const ReneeStep& op) {
+ReneeStepResult ReneeOps::step(const ReneeStep& op) {
     const std::int64_t labels = op.w_LD.rows, batch = op.x_BD.rows, width = op.w_LD.cols;
     const std::int64_t columns = op.g16_LP.cols, weights = labels * width;
-    if (columns > renee_.x16.rows || width != renee_.x16.cols)
+    if (columns > x16_.rows || width != x16_.cols)
         throw DeviceError("renee: a batch larger than was planned for");
-    send_positives(op.positives);
-    const Positives positives{head_.positive_labels.as<std::int64_t>(),
-                              head_.positive_samples.as<std::int32_t>(),
-                              static_cast<std::int64_t>(op.positives.size()), renee_.positive_z.as<float>()};
-    auto* report = static_cast<ReneeReport*>(renee_.report.data);
-    clear(report, sizeof(ReneeReport), "renee, report");
+    positives_.send(op.positives);
+    const Positives positives{positives_.labels(), positives_.samples(),
+                              static_cast<std::int64_t>(op.positives.size()), positive_z_.as<float>()};
+    auto* report = static_cast<ReneeReport*>(report_.data);
+    context_.clear(report, sizeof(ReneeReport), "renee, report");
 
-    const View x16 = renee_.x16.first(columns), dx = renee_.dx.first(columns);
+    const View x16 = x16_.first(columns), dx = dx_.first(columns);
     auto* w16 = static_cast<fp16*>(op.w16_LD.data);
     auto* z_or_g = static_cast<fp16*>(op.g16_LP.data);
     auto* dw16 = static_cast<fp16*>(op.dw16_LD.data);
     with_type(op.x_BD, [&](auto* x) {
         using In = std::remove_pointer_t<decltype(x)>;
-        stage_kernel<In><<<blocks_for(x16.size(), kThreads), kThreads, 0, stream_>>>(
+        stage_kernel<In><<<blocks_for(x16.size(), kThreads), kThreads, 0, context_.stream()>>>(
             x, batch * width, x16.size(), static_cast<fp16*>(x16.data));
     });
     check_launch("renee, input");
     with_width(weights, [&](auto v) {
-        round_weights_kernel<v()><<<blocks_for(weights, kThreads * v()), kThreads, 0, stream_>>>(
+        round_weights_kernel<v()><<<blocks_for(weights, kThreads * v()), kThreads, 0, context_.stream()>>>(
             op.w_LD.as<float>(), weights, w16);
     });
     check_launch("renee, weights in FP16");
@@ -214,19 +212,20 @@ ReneeStepResult CudaBackend::renee_step(const ReneeStep& op) {
         z.b = x16;
         z.transpose_b = true;
         z.c = op.g16_LP.slice(first, last);
-        multiply(z, "renee, logits");
+        products_.multiply(z, "renee, logits");
     });
     const unsigned positive_blocks = blocks_for(positives.count, kThreads);
-    take_positives_kernel<<<positive_blocks, kThreads, 0, stream_>>>(z_or_g, columns, positives);
+    take_positives_kernel<<<positive_blocks, kThreads, 0, context_.stream()>>>(z_or_g, columns, positives);
     check_launch("renee, positives");
     const auto gradient = op.want_loss ? gradient_kernel<true> : gradient_kernel<false>;
-    gradient<<<kLossParts, kThreads, 0, stream_>>>(z_or_g, labels * columns, columns, batch, op.scale,
-                                                   renee_.losses.as<double>());
+    gradient<<<kLossParts, kThreads, 0, context_.stream()>>>(z_or_g, labels * columns, columns, batch,
+                                                             op.scale, losses_.as<double>());
     check_launch("renee, logit gradient");
-    set_positives_kernel<<<positive_blocks, kThreads, 0, stream_>>>(z_or_g, columns, positives, op.scale);
+    set_positives_kernel<<<positive_blocks, kThreads, 0, context_.stream()>>>(z_or_g, columns, positives,
+                                                                              op.scale);
     check_launch("renee, positives");
     if (op.want_loss) {
-        add_losses_kernel<<<1, kThreads, 0, stream_>>>(renee_.losses.as<double>(), positives, report);
+        add_losses_kernel<<<1, kThreads, 0, context_.stream()>>>(losses_.as<double>(), positives, report);
         check_launch("renee, loss");
     }
 
@@ -237,37 +236,37 @@ ReneeStepResult CudaBackend::renee_step(const ReneeStep& op) {
         input.b = op.w16_LD.slice(first, last);
         input.c = dx;
         input.accumulate = first > 0;
-        multiply(input, "renee, input gradient");
+        products_.multiply(input, "renee, input gradient");
         Product weight;
         weight.a = op.g16_LP.slice(first, last);
         weight.b = x16;
         weight.c = op.dw16_LD.slice(first, last);
-        multiply(weight, "renee, weight gradient");
+        products_.multiply(weight, "renee, weight gradient");
     });
     const std::int64_t inputs = batch * width;
-    round_input_gradient_kernel<<<blocks_for(inputs, kThreads), kThreads, 0, stream_>>>(dx.as<float>(),
-                                                                                        inputs, report);
+    round_input_gradient_kernel<<<blocks_for(inputs, kThreads), kThreads, 0, context_.stream()>>>(
+        dx.as<float>(), inputs, report);
     check_launch("renee, input gradient");
     with_width(weights, [&](auto v) {
         find_overflow_kernel<v()>
-            <<<blocks_for(weights, kThreads * v()), kThreads, 0, stream_>>>(dw16, weights, report);
+            <<<blocks_for(weights, kThreads * v()), kThreads, 0, context_.stream()>>>(dw16, weights, report);
     });
     check_launch("renee, overflow");
 
     ReneeReport found{};
-    download(&found, renee_.report);
+    context_.download(&found, report_);
     ReneeStepResult result;
     result.loss_sum = found.loss_sum;
     result.skipped = found.overflow != 0;
     if (result.skipped) return result;
     with_width(weights, [&](auto v) {
-        update_kernel<v()><<<blocks_for(weights, kThreads * v()), kThreads, 0, stream_>>>(
+        update_kernel<v()><<<blocks_for(weights, kThreads * v()), kThreads, 0, context_.stream()>>>(
             {dw16, op.dw32_LD.as<float>(), op.momentum_LD.as<float>(), op.w_LD.as<float>(), weights, op.lr,
              op.weight_decay, op.beta, op.scale});
     });
     check_launch("renee, update");
-    unscale_kernel<<<blocks_for(inputs, kThreads), kThreads, 0, stream_>>>(dx.as<float>(), inputs, op.scale,
-                                                                           op.dx_BD.as<float>());
+    unscale_kernel<<<blocks_for(inputs, kThreads), kThreads, 0, context_.stream()>>>(
+        dx.as<float>(), inputs, op.scale, op.dx_BD.as<float>());
     check_launch("renee, input gradient");
     return result;
 }

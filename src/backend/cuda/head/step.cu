@@ -5,9 +5,11 @@
 // dx: tile t of 128 labels adds to slice t % slices, each slice in the order of its tiles, the slices in
 // order: the sum depends on the shape alone, not on the chunks.
 #include <algorithm>
+#include <atomic>
 #include <limits>
 
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/head/head.h"
 #include "backend/cuda/head/hopper.h"
 #include "backend/cuda/head/packed.h"
 #include "backend/cuda/head/rows.h"
@@ -228,7 +230,7 @@ void with_storage(DType dtype, const WeightGrid& grid, const Body& body) {
 
 }  // namespace
 
-std::int64_t CudaBackend::preferred_chunks(const Workload& w) const {
+std::int64_t HeadOps::preferred_chunks(const Workload& w) const {
     std::int64_t labels = std::max<std::int64_t>(
         round_up(kChunkBytes / (2 * round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile)), kLabelTile),
         kLabelTile);
@@ -236,90 +238,78 @@ std::int64_t CudaBackend::preferred_chunks(const Workload& w) const {
     return std::max<std::int64_t>((w.labels + labels - 1) / labels, 1);
 }
 
-void CudaBackend::reserve_head_report(Arena& arena) {
-    head_.report = arena.allocate("scratch/head_report", DType::kU8, 1, sizeof(HeadReport));
+void HeadOps::reserve_report(Arena& arena, const Workload& w) {
+    if (!w.training || w.labels == 0) return;
+    report_ = arena.allocate("scratch/head_report", DType::kU8, 1, sizeof(HeadReport));
     if (arena.dry()) return;
-    reset_report_kernel<<<1, 1, 0, stream_>>>(static_cast<HeadReport*>(head_.report.data));
+    reset_report_kernel<<<1, 1, 0, context_.stream()>>>(static_cast<HeadReport*>(report_.data));
     check_launch("head, report");
 }
 
-void CudaBackend::reserve_head(Arena& arena, const Workload& w) {
-    if (w.labels == 0) return;
+void HeadOps::reserve(Arena& arena, const Workload& w) {
     const std::int64_t padded = round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile);
     const std::int64_t tiles = tiles_of(w.labels);
     const std::int64_t chunks = std::clamp<std::int64_t>(w.chunks, 1, tiles);
-    head_.x_logit = arena.allocate("scratch/head_logit_input", DType::kF32, padded, w.width);
+    x_logit_ = arena.allocate("scratch/head_logit_input", DType::kF32, padded, w.width);
     if (w.head_packed)
-        head_.expanded = arena.allocate(
+        expanded_ = arena.allocate(
             "scratch/head_expanded_weights", DType::kBf16,
             std::min((tiles + chunks - 1) / chunks * kLabelTile, expanded_labels(w.width)), w.width);
     if (w.top_k > 0) reserve_ranking(arena, w);
     if (!w.training) return;
-    reserve_positives(arena, w);
-    if (w.renee) return reserve_renee(arena, w);
-    head_.x_update = arena.allocate("scratch/head_update_input", DType::kF32, padded, w.width);
-    head_.g = arena.allocate("scratch/head_logit_gradient", DType::kBf16,
-                             (tiles + chunks - 1) / chunks * kLabelTile, padded);
-    head_.dx_slices = arena.allocate(
+    positives_.reserve(arena, w);
+    if (w.renee) return;
+    x_update_ = arena.allocate("scratch/head_update_input", DType::kF32, padded, w.width);
+    g_ = arena.allocate("scratch/head_logit_gradient", DType::kBf16,
+                        (tiles + chunks - 1) / chunks * kLabelTile, padded);
+    dx_slices_ = arena.allocate(
         "scratch/head_input_gradient_slices", DType::kF32,
         std::max(slices_for(w.labels, padded, w.width),
                  hopper::slices_for(w.head_dtype, w.labels, padded, w.width, hopper::kMultiprocessors)),
         std::max<std::int64_t>(w.batch, 1) * w.width);
-    head_.tile_starts = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
-    head_.losses = arena.allocate("scratch/head_losses", DType::kF64, 1,
-                                  tiles * (padded / kBatchTile) * hopper::kLossParts);
-    if (w.head_row_exponents)
-        head_.row_flags = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
+    tile_starts_ = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
+    losses_ = arena.allocate("scratch/head_losses", DType::kF64, 1,
+                             tiles * (padded / kBatchTile) * hopper::kLossParts);
+    if (w.head_row_exponents) row_flags_ = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
 }
 
-void CudaBackend::reserve_positives(Arena& arena, const Workload& w) {
-    head_.positive_labels =
-        arena.allocate("scratch/positive_labels", DType::kI64, 1, std::max<std::int64_t>(w.positives, 1));
-    head_.positive_samples =
-        arena.allocate("scratch/positive_samples", DType::kI32, 1, std::max<std::int64_t>(w.positives, 1));
+void HeadOps::start() {
+    static std::atomic<bool> warned = false;  // once, however many backends there are
+    if (context_.properties().major != 9) return;
+    has_hopper_code_ = hopper::has_code(context_.stream());
+    if (!has_hopper_code_ && !warned.exchange(true))
+        context_.run().warning(
+            "GPU: this elmo has no code for sm_90a: the head takes the kernels of other cards, at about half "
+            "the speed; build it with CMAKE_CUDA_ARCHITECTURES=90a-real");
 }
 
-void CudaBackend::send_positives(std::span<const Positive> positives) {
-    const auto count = static_cast<std::int64_t>(positives.size());
-    if (count > head_.positive_labels.size())
-        throw DeviceError("head: more positives in a batch than were planned for");
-    positive_labels_.resize(positives.size());
-    positive_samples_.resize(positives.size());
-    for (std::size_t i = 0; i < positives.size(); ++i) {
-        positive_labels_[i] = positives[i].label;
-        positive_samples_[i] = positives[i].sample;
-    }
-    send(head_.positive_labels.data, positive_labels_.data(), count * 8);
-    send(head_.positive_samples.data, positive_samples_.data(), count * 4);
-}
-
-bool CudaBackend::on_hopper(const HeadStep& op) const {
+bool HeadOps::on_hopper(const HeadStep& op) const {
     return has_hopper_code_ &&
            hopper::takes(op, round_up(std::max<std::int64_t>(op.x_BD.rows, 1), kBatchTile));
 }
 
-HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update, bool on_hopper, bool drop) {
+HeadArgs HeadOps::stage(const View& x, const View& w, bool for_update, bool on_hopper, bool drop) {
     HeadArgs a;
     a.labels = w.rows;
     a.batch = x.rows;
     a.padded_batch = round_up(std::max<std::int64_t>(x.rows, 1), kBatchTile);
     a.width = w.cols;
     a.w_LD = w.data;
-    a.x_logit = head_.x_logit.data;
-    a.x_update = head_.x_update.data;
+    a.x_logit = x_logit_.data;
+    a.x_update = x_update_.data;
     const bool tiled = on_tiles(x, w), codes = size_of(w.dtype) == 1;
     const std::int64_t rows = tiled ? a.padded_batch : a.batch;
-    if (a.padded_batch > head_.x_logit.rows) throw DeviceError("head: a batch larger than was planned for");
+    if (a.padded_batch > x_logit_.rows) throw DeviceError("head: a batch larger than was planned for");
     if (on_hopper) {
-        hopper::stage(x, w.dtype, a, stream_);
+        hopper::stage(x, w.dtype, a, context_.stream());
         return a;
     }
     with_type(x, [&](auto* in) {
         using In = std::remove_pointer_t<decltype(in)>;
         const auto launch = [&](auto kernel) {
-            kernel<<<blocks_for(rows * a.width, kThreads), kThreads, 0, stream_>>>(
+            kernel<<<blocks_for(rows * a.width, kThreads), kThreads, 0, context_.stream()>>>(
                 static_cast<const In*>(in), a.batch, rows, a.width, w.dtype == DType::kE4M3,
-                tiled && codes && !drop, for_update ? head_.x_update.data : nullptr, head_.x_logit.data);
+                tiled && codes && !drop, for_update ? x_update_.data : nullptr, x_logit_.data);
         };
         tiled ? launch(stage_batch_kernel<In, true>) : launch(stage_batch_kernel<In, false>);
     });
@@ -327,57 +317,53 @@ HeadArgs CudaBackend::stage_head(const View& x, const View& w, bool for_update, 
     return a;
 }
 
-std::int64_t CudaBackend::expanded_tiles(std::int64_t width) const {
-    const std::int64_t tiles = head_.expanded.size() / width / kLabelTile;
+std::int64_t HeadOps::expanded_tiles(std::int64_t width) const {
+    const std::int64_t tiles = expanded_.size() / width / kLabelTile;
     if (tiles == 0) throw DeviceError("head: packed weights were not planned for");
     return tiles;
 }
 
-View CudaBackend::expand_chunk(const View& w, const View& exponents, const WeightGrid& grid, HeadArgs& a) {
+View HeadOps::expand_chunk(const View& w, const View& exponents, const WeightGrid& grid, HeadArgs& a) {
     const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
-    const View expanded{head_.expanded.data, DType::kBf16, last - first, a.width};
-    expand_rows(w.slice(first, last), exponents.slice(first, last), grid, expanded, stream_);
+    const View expanded{expanded_.data, DType::kBf16, last - first, a.width};
+    expand_rows(w.slice(first, last), exponents.slice(first, last), grid, expanded, context_.stream());
     // Kernels find the row of a label by its number, counted from w_LD.
     a.w_LD = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(expanded.data) -
                                      static_cast<std::uintptr_t>(first * a.width * 2));
     return expanded;
 }
 
-void CudaBackend::fill_packed(const FillNormal& op) {
+void HeadOps::fill_packed(const FillNormal& op) {
     const std::int64_t rows = expanded_tiles(op.width()) * kLabelTile;
     for (std::int64_t first = 0; first < op.w.rows; first += rows) {
         const std::int64_t last = std::min(op.w.rows, first + rows);
         FillNormal part = op;
-        part.w = {head_.expanded.data, DType::kBf16, last - first, op.width()};
+        part.w = {expanded_.data, DType::kBf16, last - first, op.width()};
         part.first_row = op.first_row + first;
         part.row_exponents = op.row_exponents.slice(first, last);
-        fill_normal_on_grid(part, stream_);
-        pack_rows(part.w, part.row_exponents, op.grid, op.w.slice(first, last), stream_);
+        fill_normal_on_grid(part, context_.stream());
+        pack_rows(part.w, part.row_exponents, op.grid, op.w.slice(first, last), context_.stream());
     }
 }
 
-HeadStepResult CudaBackend::head_step(const HeadStep& op) {
-    const View w = weights_of(op);
-    const bool packed = is_packed(op);
-    const std::int64_t labels = op.w_LD.rows, count = static_cast<std::int64_t>(op.positives.size());
-    const std::int64_t tiles = tiles_of(labels);
-    const bool on_hopper = this->on_hopper(op);
-    HeadArgs a = stage_head(op.x_BD, w, true, on_hopper, op.drops_weights());
-    send_positives(op.positives);
-    tile_starts_kernel<<<blocks_for(tiles + 1, kThreads), kThreads, 0, stream_>>>(
-        head_.positive_labels.as<std::int64_t>(), static_cast<std::int32_t>(count), tiles,
-        head_.tile_starts.as<std::int32_t>());
+HeadArgs HeadOps::prepare(const HeadStep& op, const View& w, bool on_hopper) {
+    const std::int64_t labels = op.w_LD.rows, tiles = tiles_of(labels);
+    HeadArgs a = stage(op.x_BD, w, true, on_hopper, op.drops_weights());
+    positives_.send(op.positives);
+    tile_starts_kernel<<<blocks_for(tiles + 1, kThreads), kThreads, 0, context_.stream()>>>(
+        positives_.labels(), static_cast<std::int32_t>(op.positives.size()), tiles,
+        tile_starts_.as<std::int32_t>());
     check_launch("head, positives");
-    a.g_CB = static_cast<std::uint16_t*>(head_.g.data);
-    a.dx_slices = op.dx_BD.empty() ? nullptr : head_.dx_slices.as<float>();
+    a.g_CB = static_cast<std::uint16_t*>(g_.data);
+    a.dx_slices = op.dx_BD.empty() ? nullptr : dx_slices_.as<float>();
     a.num_slices = on_hopper ? hopper::slices_for(op.w_LD.dtype, labels, a.padded_batch, a.width,
-                                                  properties_.multiProcessorCount)
+                                                  context_.properties().multiProcessorCount)
                              : slices_for(labels, a.padded_batch, a.width);
-    a.positive_labels = head_.positive_labels.as<std::int64_t>();
-    a.positive_samples = head_.positive_samples.as<std::int32_t>();
-    a.tile_starts = head_.tile_starts.as<std::int32_t>();
-    a.losses = op.want_loss ? head_.losses.as<double>() : nullptr;
-    a.report = static_cast<HeadReport*>(head_.report.data);
+    a.positive_labels = positives_.labels();
+    a.positive_samples = positives_.samples();
+    a.tile_starts = tile_starts_.as<std::int32_t>();
+    a.losses = op.want_loss ? losses_.as<double>() : nullptr;
+    a.report = static_cast<HeadReport*>(report_.data);
     a.lr = op.lr;
     a.keep = 1.0f - op.lr * op.weight_decay;
     a.rounding = op.rounding;
@@ -392,47 +378,62 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     a.noise = op.noise;
     a.grid = op.grid;
     if (op.grid.row_scaled) {
-        if (head_.row_flags.size() < labels)
-            throw DeviceError("head: exponents of rows were not planned for");
+        if (row_flags_.size() < labels) throw DeviceError("head: exponents of rows were not planned for");
         a.row_exponents = op.row_exponents_L1.codes();
-        a.row_flags = head_.row_flags.codes();
-        fill_zero(head_.row_flags);
+        a.row_flags = row_flags_.codes();
+        context_.fill_zero(row_flags_);
     }
-    const bool tiled = on_tiles(op.x_BD, w);
-    std::int64_t room = head_.g.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
-    if (packed) room = std::min(room, expanded_tiles(a.width));
+    return a;
+}
+
+void HeadOps::run_chunk(const HeadStep& op, const View& w, HeadArgs& a, bool on_hopper) {
+    const cudaStream_t stream = context_.stream();
+    const bool packed = is_packed(op);
+    const View expanded = packed ? expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a) : View{};
+    if (on_hopper)
+        hopper::run_chunk(a, w.dtype, context_.properties().multiProcessorCount, stream);
+    else
+        with_storage(w.dtype, op.grid, [&](auto storage) {
+            cuda::run_chunk<decltype(storage)>(a, on_tiles(op.x_BD, w), stream);
+        });
+    if (op.grid.row_scaled) move_exponents(a, w.dtype, op.rescaling, stream);
+    if (!packed) return;
+    const std::int64_t first = a.first_tile * kLabelTile, last = first + expanded.rows;
+    pack_rows(expanded, op.row_exponents_L1.slice(first, last), op.grid, op.w_LD.slice(first, last), stream);
+}
+
+HeadStepResult HeadOps::step(const HeadStep& op) {
+    const View w = weights_of(op);
+    const bool on_hopper = this->on_hopper(op), tiled = on_tiles(op.x_BD, w);
+    const std::int64_t tiles = tiles_of(op.w_LD.rows);
+    HeadArgs a = prepare(op, w, on_hopper);
+    std::int64_t room = g_.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
+    if (is_packed(op)) room = std::min(room, expanded_tiles(a.width));
     std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
     if (tiles > 0) chunks = std::max(chunks, (tiles + room - 1) / room);
     for (std::int64_t chunk = 0; chunk < chunks && tiles > 0; ++chunk) {
         a.first_tile = tiles * chunk / chunks;
         a.last_tile = tiles * (chunk + 1) / chunks;
-        const View expanded = packed ? expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a) : View{};
-        if (on_hopper)
-            hopper::run_chunk(a, w.dtype, properties_.multiProcessorCount, stream_);
-        else
-            with_storage(w.dtype, op.grid,
-                         [&](auto storage) { run_chunk<decltype(storage)>(a, tiled, stream_); });
-        if (op.grid.row_scaled) move_exponents(a, w.dtype, op.rescaling, stream_);
-        if (!packed) continue;
-        const std::int64_t first = a.first_tile * kLabelTile, last = first + expanded.rows;
-        pack_rows(expanded, op.row_exponents_L1.slice(first, last), op.grid, op.w_LD.slice(first, last),
-                  stream_);
+        run_chunk(op, w, a, on_hopper);
     }
     if (const std::int64_t elements = op.dx_BD.size(); a.dx_slices != nullptr) {
-        add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, stream_>>>(
+        add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, context_.stream()>>>(
             a.dx_slices, std::min(a.num_slices, tiles), elements, op.dx_BD.as<float>(),
             static_cast<long long>(op.rounding.step), a.report);
         check_launch("head, input gradient");
     }
     if (!op.want_loss) return {};
-    const std::int64_t parts = on_hopper ? tiles * (a.padded_batch / kBatchTile) * hopper::kLossParts
-                               : tiled   ? tiles * (a.padded_batch / kBatchTile)
-                                         : tiles * 2 * (a.padded_batch / simple::kEdge);
-    add_losses_kernel<<<1, kThreads, 0, stream_>>>(a.losses, parts, a.report);
+    return read_report(a, on_hopper ? tiles * (a.padded_batch / kBatchTile) * hopper::kLossParts
+                          : tiled   ? tiles * (a.padded_batch / kBatchTile)
+                                    : tiles * 2 * (a.padded_batch / simple::kEdge));
+}
+
+HeadStepResult HeadOps::read_report(const HeadArgs& a, std::int64_t loss_parts) {
+    add_losses_kernel<<<1, kThreads, 0, context_.stream()>>>(a.losses, loss_parts, a.report);
     check_launch("head, loss");
     HeadReport report{};
-    download(&report, head_.report);
-    reset_report_kernel<<<1, 1, 0, stream_>>>(a.report);
+    context_.download(&report, report_);
+    reset_report_kernel<<<1, 1, 0, context_.stream()>>>(a.report);
     check_launch("head, report");
     HeadStepResult result;
     result.loss_sum = report.loss_sum;
@@ -441,14 +442,15 @@ HeadStepResult CudaBackend::head_step(const HeadStep& op) {
     return result;
 }
 
-void CudaBackend::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {
+void HeadOps::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {
     HeadArgs a = staged;
     a.grid = op.grid;
     if (op.grid.row_scaled) a.row_exponents = op.row_exponents_L1.codes();
     const View w = weights_of(op);
     const auto rank = [&] {
-        with_storage(w.dtype,
-                     [&](auto storage) { run_rank<decltype(storage)>(a, on_tiles(op.x_BD, w), stream_); });
+        with_storage(w.dtype, [&](auto storage) {
+            run_rank<decltype(storage)>(a, on_tiles(op.x_BD, w), context_.stream());
+        });
     };
     if (!is_packed(op)) return rank();
     const std::int64_t room = expanded_tiles(a.width);

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <limits>
 
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/head/head.h"
 #include "backend/cuda/head/packed.h"
 #include "elmo/error.h"
 
@@ -68,29 +68,29 @@ ScoredLabel scored(std::uint64_t key) {
 
 }  // namespace
 
-void CudaBackend::reserve_ranking(Arena& arena, const Workload& w) {
+void HeadOps::reserve_ranking(Arena& arena, const Workload& w) {
     const std::int64_t batch = std::max<std::int64_t>(w.batch, 1);
     const std::int64_t capacity = capacity_for(std::min(w.top_k, kLargestK));
-    head_.candidates = arena.allocate("scratch/topk_candidates", DType::kI64, batch, capacity);
-    head_.counts = arena.allocate("scratch/topk_counts", DType::kI32, 1, batch);
-    head_.thresholds = arena.allocate("scratch/topk_thresholds", DType::kI64, 1, batch);
+    candidates_ = arena.allocate("scratch/topk_candidates", DType::kI64, batch, capacity);
+    counts_ = arena.allocate("scratch/topk_counts", DType::kI32, 1, batch);
+    thresholds_ = arena.allocate("scratch/topk_thresholds", DType::kI64, 1, batch);
 }
 
-std::vector<TopK> CudaBackend::head_topk(const HeadTopK& op) {
+std::vector<TopK> HeadOps::topk(const HeadTopK& op) {
     const std::int64_t batch = op.x_BD.rows, labels = op.w_LD.rows, k = std::min(op.k, labels);
     std::vector<TopK> best(static_cast<std::size_t>(batch), TopK(op.k));
     if (batch == 0 || k <= 0) return best;
-    const std::int64_t capacity = head_.candidates.cols;
+    const std::int64_t capacity = candidates_.cols;
     if (k > kLargestK || 4 * k > capacity)
         throw ConfigError(
             "the best labels of a text: a GPU ranks at most 4096 at once (and what was planned); ask for "
             "fewer, or use --device cpu");
     if (labels > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
         throw ConfigError("a GPU ranks at most 2^32 labels");
-    HeadArgs a = stage_head(op.x_BD, weights_of(op), false, false, false);
-    a.candidates = static_cast<std::uint64_t*>(head_.candidates.data);
-    a.counts = head_.counts.as<std::int32_t>();
-    a.thresholds = static_cast<const std::uint64_t*>(head_.thresholds.data);
+    HeadArgs a = stage(op.x_BD, weights_of(op), false, false, false);
+    a.candidates = static_cast<std::uint64_t*>(candidates_.data);
+    a.counts = counts_.as<std::int32_t>();
+    a.thresholds = static_cast<const std::uint64_t*>(thresholds_.data);
     a.capacity = capacity;
     const std::int64_t tiles = tiles_of(labels);
     // What always fits: all of it may pass beside the k kept.
@@ -98,37 +98,36 @@ std::vector<TopK> CudaBackend::head_topk(const HeadTopK& op) {
     // While labels come in no particular order, a chunk of `growth` times what was seen adds about growth *
     // k.
     const std::int64_t growth = std::clamp<std::int64_t>((capacity - k) / (8 * k), 1, 32);
-    std::int32_t* overflow = flags_.as<std::int32_t>();
+    std::int32_t* overflow = context_.flags();
     const auto shared = static_cast<std::size_t>(capacity) * sizeof(std::uint64_t);
     check(cudaFuncSetAttribute(keep_best_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
                                static_cast<int>(shared)),
           "top-k");
     for (const bool careful : {false, true}) {
-        clear(overflow, 4, "top-k");
-        fill_zero(head_.counts);
-        fill_zero(head_.thresholds);
+        context_.clear(overflow, 4, "top-k");
+        context_.fill_zero(counts_);
+        context_.fill_zero(thresholds_);
         for (std::int64_t first = 0; first < tiles;) {
             const std::int64_t step = careful || first == 0 ? safe : std::max(safe, first * growth);
             a.first_tile = first;
             a.last_tile = std::min({tiles, first + step, first + (std::int64_t{1} << 15)});
             rank_tiles(a, op);
-            keep_best_kernel<<<static_cast<unsigned>(batch), kSortThreads, shared, stream_>>>(
-                a.candidates, a.counts, static_cast<std::uint64_t*>(head_.thresholds.data), capacity, k,
-                overflow);
+            keep_best_kernel<<<static_cast<unsigned>(batch), kSortThreads, shared, context_.stream()>>>(
+                a.candidates, a.counts, static_cast<std::uint64_t*>(thresholds_.data), capacity, k, overflow);
             check_launch("top-k");
             first = a.last_tile;
         }
         std::int32_t overflowed = 0;
-        download(&overflowed, {overflow, DType::kI32, 1, 1});
+        context_.download(&overflowed, {overflow, DType::kI32, 1, 1});
         if (overflowed == 0) break;
     }
     std::vector<std::uint64_t> keys(static_cast<std::size_t>(batch * k));
     check(cudaMemcpy2DAsync(keys.data(), static_cast<std::size_t>(k) * 8, a.candidates,
                             static_cast<std::size_t>(capacity) * 8, static_cast<std::size_t>(k) * 8,
-                            static_cast<std::size_t>(batch), cudaMemcpyDeviceToHost, stream_),
+                            static_cast<std::size_t>(batch), cudaMemcpyDeviceToHost, context_.stream()),
           "top-k");
     std::vector<std::int32_t> counts(static_cast<std::size_t>(batch));
-    download(counts.data(), View{head_.counts.data, DType::kI32, 1, batch});
+    context_.download(counts.data(), View{counts_.data, DType::kI32, 1, batch});
     for (std::int64_t b = 0; b < batch; ++b)
         for (std::int64_t i = 0; i < counts[static_cast<std::size_t>(b)]; ++i) {
             const ScoredLabel label = scored(keys[static_cast<std::size_t>(b * k + i)]);

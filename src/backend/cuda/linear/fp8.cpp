@@ -6,9 +6,9 @@
 
 #include <vector>
 
-#include "backend/cuda/cuda_backend.h"
+#include "backend/cuda/device/texts.h"
 #include "backend/cuda/linear/fp8_cast.h"
-#include "backend/cuda/linear/products.h"
+#include "backend/cuda/linear/linear.h"
 #include "elmo/error.h"
 
 namespace elmo::cuda {
@@ -36,19 +36,21 @@ View grid_of(const Fp8Operand& operand) {
 
 }  // namespace
 
-void CudaBackend::reserve_fp8(Arena& arena, std::int64_t rows, const Workload& w) {
+void LinearOps::reserve(Arena& arena, const Workload& w) {
+    if (w.fp8_widths == 0) return;
+    const std::int64_t rows = BatchTexts::entries(w);
     // Codes and transposed codes, or BF16 numbers in their place: two bytes an element either way.
     fp8_.operands = arena.allocate("scratch/fp8_operands", DType::kU8, 2 * in_sixteens(rows), w.fp8_widths);
     fp8_.weights = arena.allocate("scratch/fp8_weights", DType::kU8, 2, w.largest_weight);
     fp8_.small = arena.allocate("scratch/fp8_scales", DType::kU8, 1, sizeof(Small));
-    if (fp8_.small.data != nullptr) fill_zero(fp8_.small);
+    if (fp8_.small.data != nullptr) context_.fill_zero(fp8_.small);
 }
 
-bool CudaBackend::multiplies_fp8(std::int64_t n, std::int64_t k) const {
-    return properties_.major * 10 + properties_.minor >= 89 && n % 16 == 0 && k % 16 == 0;
+bool LinearOps::multiplies_fp8(std::int64_t n, std::int64_t k) const {
+    return context_.properties().major * 10 + context_.properties().minor >= 89 && n % 16 == 0 && k % 16 == 0;
 }
 
-void CudaBackend::check_fp8_room(std::int64_t rows, const View& w_NK) const {
+void LinearOps::check_fp8_room(std::int64_t rows, const View& w_NK) const {
     const std::int64_t padded = in_sixteens(rows);
     if (2 * padded * (w_NK.rows + w_NK.cols) > fp8_.operands.bytes() ||
         2 * w_NK.size() > fp8_.weights.bytes())
@@ -57,7 +59,7 @@ void CudaBackend::check_fp8_room(std::int64_t rows, const View& w_NK) const {
                         w_NK.rows, w_NK.cols));
 }
 
-void CudaBackend::product_forward_fp8(const LinearForward& op, const View& y) {
+void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
     const std::int64_t n = op.w_NK.rows, k = op.w_NK.cols;
     check_fp8_room(op.x_TK.rows, op.w_NK);
     Small* small = small_of(fp8_.small);
@@ -78,23 +80,23 @@ void CudaBackend::product_forward_fp8(const LinearForward& op, const View& y) {
     if (multiplies_fp8(n, k)) {
         x.codes = fp8_.operands.codes();
         w.codes = fp8_.weights.codes();
-        cast_fp8(operands, &small->cast, stream_);
+        cast_fp8(operands, &small->cast, context_.stream());
         product.a = codes_of(x.codes, false, op.x_TK.rows, k);
         product.b = codes_of(w.codes, false, n, k);
         product.scale_a = x.scale;
         product.scale_b = w.scale;
-        if (products_->run(product, workspace_, "linear forward, FP8")) return;
+        if (products_.run(product, "linear forward, FP8")) return;
     }
     x.on_grid = static_cast<__nv_bfloat16*>(fp8_.operands.data);
     w.on_grid = static_cast<__nv_bfloat16*>(fp8_.weights.data);
-    round_to_fp8_grid(operands, &small->cast, stream_);
+    round_to_fp8_grid(operands, &small->cast, context_.stream());
     product.a = grid_of(x);
     product.b = grid_of(w);
     product.scale_a = product.scale_b = nullptr;
-    multiply(product, "linear forward");
+    products_.multiply(product, "linear forward");
 }
 
-void CudaBackend::product_backward_fp8(const LinearBackward& op) {
+void LinearOps::backward_fp8(const LinearBackward& op) {
     const std::int64_t n = op.w_NK.rows, k = op.w_NK.cols, rows = op.dy_TN.rows, padded = in_sixteens(rows);
     check_fp8_room(rows, op.w_NK);
     bool dx = !op.dx_TK.empty(), dw = !op.dw_NK.empty();  // still to be made
@@ -130,7 +132,7 @@ void CudaBackend::product_backward_fp8(const LinearBackward& op) {
         if (dw) dy.transposed = fp8_.operands.codes() + padded * n;
         w.transposed = fp8_.weights.codes();
         x.transposed = fp8_.operands.codes() + 2 * padded * n;
-        cast_fp8(wanted(), &small->cast, stream_);
+        cast_fp8(wanted(), &small->cast, context_.stream());
         dy.amax_known = true;
         if (dx) {
             Product product = to_dx;
@@ -139,7 +141,7 @@ void CudaBackend::product_backward_fp8(const LinearBackward& op) {
             product.transpose_b = true;
             product.scale_a = dy.scale;
             product.scale_b = w.scale;
-            dx = !products_->run(product, workspace_, "linear backward, dx, FP8");
+            dx = !products_.run(product, "linear backward, dx, FP8");
         }
         if (dw) {
             Product product = to_dw;
@@ -148,24 +150,24 @@ void CudaBackend::product_backward_fp8(const LinearBackward& op) {
             product.transpose_b = true;
             product.scale_a = dy.scale;
             product.scale_b = x.scale;
-            dw = !products_->run(product, workspace_, "linear backward, dw, FP8");
+            dw = !products_.run(product, "linear backward, dw, FP8");
         }
     }
     if (!dx && !dw) return;
     dy.on_grid = static_cast<__nv_bfloat16*>(fp8_.operands.data);
     w.on_grid = static_cast<__nv_bfloat16*>(fp8_.weights.data);
     x.on_grid = dy.on_grid + padded * n;
-    round_to_fp8_grid(wanted(), &small->cast, stream_);
+    round_to_fp8_grid(wanted(), &small->cast, context_.stream());
     if (dx) {
         to_dx.a = grid_of(dy);
         to_dx.b = grid_of(w);
-        multiply(to_dx, "linear backward, dx");
+        products_.multiply(to_dx, "linear backward, dx");
     }
     if (dw) {
         to_dw.a = grid_of(dy);
         to_dw.transpose_a = true;
         to_dw.b = grid_of(x);
-        multiply(to_dw, "linear backward, dw");
+        products_.multiply(to_dw, "linear backward, dw");
     }
 }
 

@@ -260,7 +260,7 @@ void round_to_fp8_grid(std::span<const Fp8Operand> operands, Fp8CastScratch* scr
     for (const Fp8Operand& operand : operands) {
         const auto* x = static_cast<const bf16*>(operand.x.data);
         const std::int64_t count = operand.x.size();
-        const unsigned blocks = blocks_for(count, kThreads * 8, kFewBlocks);
+        const unsigned blocks = blocks_up_to(kFewBlocks, count, kThreads * 8);
         if (!operand.amax_known)
             amax_kernel<<<blocks, kThreads, 0, stream>>>(x, count, operand.amax, scratch->states);
         const auto kernel = operand.e5m2 ? grid_kernel<true> : grid_kernel<false>;

@@ -1,9 +1,7 @@
 // GELU, exact, and its backward with the bias gradient.
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/column_sums.cuh"
-#include "backend/cuda/device/column_sums.h"
 #include "backend/cuda/device/launch.cuh"
-#include "backend/cuda/linear/gelu.h"
+#include "backend/cuda/linear/linear.h"
 
 namespace elmo::cuda {
 namespace {
@@ -69,36 +67,38 @@ __global__ void __launch_bounds__(256) gelu_backward_kernel(const T* pre, T* dy,
 
 }  // namespace
 
-void gelu(const View& pre, const View& y, cudaStream_t stream) {
+void LinearOps::apply_gelu(const View& pre, const View& y) {
     with_type(y, [&](auto* out) {
         using T = std::remove_pointer_t<decltype(out)>;
         with_width(y.size(), [&](auto width) {
-            gelu_kernel<width()><<<blocks_for(y.size(), kThreads * width()), kThreads, 0, stream>>>(
-                static_cast<const T*>(pre.data), out, y.size());
+            gelu_kernel<width()>
+                <<<blocks_for(y.size(), kThreads * width()), kThreads, 0, context_.stream()>>>(
+                    static_cast<const T*>(pre.data), out, y.size());
         });
     });
     check_launch("gelu");
 }
 
-void CudaBackend::gelu_backward(const GeluBackward& op) {
+void LinearOps::gelu_backward(const GeluBackward& op) {
     const bool with_bias = !op.dbias_1N.empty();
     if (op.dy_TN.empty()) {
-        if (with_bias && !op.accumulate) fill_zero(op.dbias_1N);
+        if (with_bias && !op.accumulate) context_.fill_zero(op.dbias_1N);
         return;
     }
-    const std::int64_t rows = op.dy_TN.rows, cols = op.dy_TN.cols, num_partials = num_column_partials(rows);
-    float* partials = with_bias ? column_partials_.as<float>() : nullptr;
+    const std::int64_t rows = op.dy_TN.rows, cols = op.dy_TN.cols,
+                       num_partials = ColumnSums::num_partials(rows);
+    float* partials = with_bias ? column_sums_.partials() : nullptr;
     with_type(op.dy_TN, [&](auto* dy) {
         using T = std::remove_pointer_t<decltype(dy)>;
         with_width(cols, [&](auto width) {
             const dim3 grid(blocks_for(cols, 32 * width()), static_cast<unsigned>(num_partials));
-            gelu_backward_kernel<width(), T><<<grid, 256, 0, stream_>>>(
+            gelu_backward_kernel<width(), T><<<grid, 256, 0, context_.stream()>>>(
                 static_cast<const T*>(op.pre_TN.data), dy,
                 op.gelu_TN.empty() ? nullptr : static_cast<T*>(op.gelu_TN.data), rows, cols, partials);
         });
     });
     check_launch("gelu backward");
-    if (with_bias) add_partials(partials, num_partials, {op.dbias_1N}, op.accumulate, stream_);
+    if (with_bias) column_sums_.add_partials(num_partials, {op.dbias_1N}, op.accumulate);
 }
 
 }  // namespace elmo::cuda

@@ -1,17 +1,15 @@
 // Linear layers: cuBLASLt with the bias in the epilogue. cuBLASLt's own GELU is the tanh approximation; ours
 // is exact, so it is a kernel of its own (gelu.cu). Its bias gradient is a pass over dy of its own as
 // well: most biases get theirs from the kernels that make dy instead.
-#include "backend/cuda/cuda_backend.h"
-#include "backend/cuda/linear/gelu.h"
-#include "backend/cuda/linear/products.h"
+#include "backend/cuda/linear/linear.h"
 
 namespace elmo::cuda {
-void CudaBackend::linear_forward(const LinearForward& op) {
+void LinearOps::forward(const LinearForward& op) {
     if (op.x_TK.rows == 0) return;
     const bool gelu = op.activation == Activation::kGelu;
     const View pre = gelu && !op.pre_TN.empty() ? op.pre_TN : op.y_TN;
     if (!op.amax_13.empty()) {
-        product_forward_fp8(op, pre);
+        forward_fp8(op, pre);
     } else {
         Product product;
         product.a = op.x_TK;
@@ -20,21 +18,21 @@ void CudaBackend::linear_forward(const LinearForward& op) {
         product.c = pre;
         product.bias = op.bias_1N;
         product.tokens = Product::Tokens::kM;
-        multiply(product, "linear forward");
+        products_.multiply(product, "linear forward");
     }
-    if (gelu) cuda::gelu(pre, op.y_TN, stream_);
+    if (gelu) apply_gelu(pre, op.y_TN);
 }
 
-void CudaBackend::linear_backward(const LinearBackward& op) {
+void LinearOps::backward(const LinearBackward& op) {
     if (op.dy_TN.rows == 0) {
         if (op.accumulate) return;
-        fill_zero(op.dw_NK);
-        fill_zero(op.dbias_1N);
+        context_.fill_zero(op.dw_NK);
+        context_.fill_zero(op.dbias_1N);
         return;
     }
     if (!op.amax_13.empty()) {
-        product_backward_fp8(op);
-        if (!op.dbias_1N.empty()) column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
+        backward_fp8(op);
+        if (!op.dbias_1N.empty()) column_sums_.add_rows(op.dy_TN, op.dbias_1N, op.accumulate);
         return;
     }
     if (!op.dx_TK.empty()) {
@@ -43,7 +41,7 @@ void CudaBackend::linear_backward(const LinearBackward& op) {
         product.b = op.w_NK;
         product.c = op.dx_TK;
         product.tokens = Product::Tokens::kM;
-        multiply(product, "linear backward, dx");
+        products_.multiply(product, "linear backward, dx");
     }
     if (op.dw_NK.empty()) return;
     Product product;
@@ -53,12 +51,8 @@ void CudaBackend::linear_backward(const LinearBackward& op) {
     product.c = op.dw_NK;
     product.accumulate = op.accumulate;
     product.tokens = Product::Tokens::kK;
-    multiply(product, "linear backward, dw");
-    if (!op.dbias_1N.empty()) column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
-}
-
-void CudaBackend::multiply(const Product& product, const char* op) {
-    if (!products_->run(product, workspace_, op)) plain_product(product, stream_, op);
+    products_.multiply(product, "linear backward, dw");
+    if (!op.dbias_1N.empty()) column_sums_.add_rows(op.dy_TN, op.dbias_1N, op.accumulate);
 }
 
 }  // namespace elmo::cuda

@@ -112,7 +112,7 @@ Products::Choice Products::choose(Call& call, std::int64_t m, std::int64_t k) co
     cublasLtMatmulHeuristicResult_t result{};
     int found = 0;
     const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(lt_, &call.desc, &planned.b.opaque, &planned.a.opaque,
+        cublasLtMatmulAlgoGetHeuristic(context_.lt(), &call.desc, &planned.b.opaque, &planned.a.opaque,
                                        &planned.c.opaque, &planned.c.opaque, &preference, 1, &result, &found);
     Choice choice;
     choice.status = status == CUBLAS_STATUS_SUCCESS && found == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : status;
@@ -129,9 +129,18 @@ cublasStatus_t Products::run_chosen(Call& call, std::int64_t for_m, std::int64_t
     const Product& p = call.p;
     Layouts layouts(p, call.m, call.n, call.k);
     const float one = 1, beta = p.accumulate ? 1.0f : 0.0f;
-    return cublasLtMatmul(lt_, &call.desc, &one, p.b.data, &layouts.b.opaque, p.a.data, &layouts.a.opaque,
-                          &beta, p.c.data, &layouts.c.opaque, p.c.data, &layouts.c.opaque, &choice.algorithm,
-                          call.workspace.data, static_cast<std::size_t>(call.workspace.bytes()), stream_);
+    return cublasLtMatmul(context_.lt(), &call.desc, &one, p.b.data, &layouts.b.opaque, p.a.data,
+                          &layouts.a.opaque, &beta, p.c.data, &layouts.c.opaque, p.c.data, &layouts.c.opaque,
+                          &choice.algorithm, call.workspace.data,
+                          static_cast<std::size_t>(call.workspace.bytes()), context_.stream());
+}
+
+void Products::reserve(Arena& arena) {
+    workspace_ = arena.allocate("scratch/cublaslt_workspace", DType::kU8, 1, kWorkspaceBytes);
+}
+
+void Products::multiply(const Product& product, const char* op) {
+    if (!run(product, op)) plain_product(product, context_.stream(), op);
 }
 
 bool Products::run(const Product& p, const View& workspace, const char* op) {
@@ -151,7 +160,7 @@ bool Products::run(const Product& p, const View& workspace, const char* op) {
         if (!refused(status, op)) return true;
     }
     if (warned_.insert(call.key(for_m, for_k)).second)
-        log_.warning(fmt::format(
+        context_.run().warning(fmt::format(
             "GPU: {}: cuBLASLt has no kernel for [{}, {}] x [{}, {}] of {} and {} to {} ({}): a slower one "
             "takes its place",
             op, call.m, call.k, call.k, call.n, name_of(p.a.dtype), name_of(p.b.dtype), name_of(p.c.dtype),

@@ -8,7 +8,7 @@
 #include <set>
 #include <tuple>
 
-#include "elmo/context.h"
+#include "backend/cuda/device/context.h"
 #include "tensor/view.h"
 
 namespace elmo::cuda {
@@ -30,11 +30,14 @@ class Products {
   public:
     static constexpr std::int64_t kWorkspaceBytes = std::int64_t{32} << 20;
 
-    Products(cublasLtHandle_t lt, cudaStream_t stream, const Context& log)
-        : lt_(lt), stream_(stream), log_(log) {}
+    explicit Products(CudaContext& context) : context_(context) {}
+    void reserve(Arena& arena);
 
-    // Runs the product. Returns false, having done nothing, where cuBLASLt has no kernel for it, and warns
+    // By cuBLASLt or, where it has no kernel, plainly.
+    void multiply(const Product& product, const char* op);
+    // By cuBLASLt. Returns false, having done nothing, where cuBLASLt has no kernel for it, and warns
     // once for each shape unless the sizes are known to be awkward. DeviceError where cuBLASLt fails.
+    bool run(const Product& product, const char* op) { return run(product, workspace_, op); }
     bool run(const Product& product, const View& workspace, const char* op);
 
   private:
@@ -50,9 +53,8 @@ class Products {
     // With the algorithm that was chosen for these sizes.
     cublasStatus_t run_chosen(Call& call, std::int64_t for_m, std::int64_t for_k);
 
-    cublasLtHandle_t lt_;
-    cudaStream_t stream_;
-    Context log_;
+    CudaContext& context_;
+    View workspace_;
     std::map<Key, Choice> choices_;
     std::set<Key> warned_;
 };

@@ -1,6 +1,6 @@
 // Element by element: dropout and adding.
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/norm/norm.h"
 
 namespace elmo::cuda {
 namespace {
@@ -29,24 +29,25 @@ __global__ void dropout_kernel(T* x, std::int64_t rows, std::int64_t cols, Dropo
 
 }  // namespace
 
-void CudaBackend::dropout(const DropoutApply& op) {
+void NormOps::dropout(const DropoutApply& op) {
     if (op.x_TD.empty() || op.dropout.threshold() == 0) return;
     with_type(op.x_TD, [&](auto* x) {
         with_width(op.x_TD.cols, [&](auto width) {
-            dropout_kernel<width()><<<blocks_for(op.x_TD.size(), kThreads * width()), kThreads, 0, stream_>>>(
-                x, op.x_TD.rows, op.x_TD.cols, dropout_args(op.dropout));
+            dropout_kernel<width()>
+                <<<blocks_for(op.x_TD.size(), kThreads * width()), kThreads, 0, context_.stream()>>>(
+                    x, op.x_TD.rows, op.x_TD.cols, dropout_args(op.dropout));
         });
     });
     check_launch("dropout");
 }
 
-void CudaBackend::add(const AddInPlace& op) {
+void NormOps::add(const AddInPlace& op) {
     if (op.y_TD.empty()) return;
     with_type(op.y_TD, [&](auto* y) {
         using T = std::remove_pointer_t<decltype(y)>;
         const std::int64_t count = op.y_TD.size();
         with_width(count, [&](auto width) {
-            add_kernel<width()><<<blocks_for(count, kThreads * width()), kThreads, 0, stream_>>>(
+            add_kernel<width()><<<blocks_for(count, kThreads * width()), kThreads, 0, context_.stream()>>>(
                 y, static_cast<const T*>(op.x_TD.data), count);
         });
     });

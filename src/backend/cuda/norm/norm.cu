@@ -3,10 +3,9 @@
 // lies in shared memory as floats, each lane reading back only what it wrote.
 #include <algorithm>
 
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/column_sums.cuh"
-#include "backend/cuda/device/column_sums.h"
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/norm/norm.h"
 
 namespace elmo::cuda {
 namespace {
@@ -310,7 +309,7 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
 
 }  // namespace
 
-void CudaBackend::residual_norm_forward(const ResidualNormForward& op) {
+void NormOps::forward(const ResidualNormForward& op) {
     const std::int64_t rows = op.a_TD.rows, cols = op.a_TD.cols;
     if (rows == 0) return;
     // A sum that is already where it belongs is not written again.
@@ -319,7 +318,7 @@ void CudaBackend::residual_norm_forward(const ResidualNormForward& op) {
     with_type(op.a_TD, [&](auto* a) {
         using T = std::remove_pointer_t<decltype(a)>;
         const auto launch = [&](auto kernel, int warps, std::int64_t shared) {
-            kernel<<<blocks_for(rows, warps), 32 * warps, shared, stream_>>>(
+            kernel<<<blocks_for(rows, warps), 32 * warps, shared, context_.stream()>>>(
                 static_cast<const T*>(a),
                 op.residual_TD.empty() ? nullptr : static_cast<const T*>(op.residual_TD.data),
                 dropout_args(op.dropout), static_cast<const T*>(op.gamma_1D.data),
@@ -344,10 +343,10 @@ void CudaBackend::residual_norm_forward(const ResidualNormForward& op) {
     check_launch("residual norm forward");
 }
 
-void CudaBackend::residual_norm_backward(const ResidualNormBackward& op) {
+void NormOps::backward(const ResidualNormBackward& op) {
     const std::int64_t rows = op.dy_TD.rows, cols = op.dy_TD.cols;
     const bool by_columns = cols % 8 == 0 && cols <= 1024, with_bias = !op.dbias_1D.empty();
-    float* partials = column_partials_.as<float>();
+    float* partials = column_sums_.partials();
     std::int64_t blocks = 0;
     if (rows > 0)
         with_type(op.dy_TD, [&](auto* dy) {
@@ -364,14 +363,14 @@ void CudaBackend::residual_norm_backward(const ResidualNormBackward& op) {
             const auto launch = [&](auto kernel) {
                 const std::int64_t floats = 2 * ((cols + 7) / 8 * 8);
                 const int warps = warps_for(floats);
-                kernel<<<blocks_of(warps), 32 * warps, warps * floats * 4, stream_>>>(
+                kernel<<<blocks_of(warps), 32 * warps, warps * floats * 4, context_.stream()>>>(
                     static_cast<const T*>(dy), more_dy, sum, op.stats_T2.as<float>(), gamma,
                     dropout_args(op.dropout), dsum, da, partials, rows, cols);
             };
             const auto launch_by_columns = [&](auto warps) {
                 constexpr int kSlots = slots_for(warps());
                 norm_backward_by_columns_kernel<warps(), T>
-                    <<<blocks_of(kSlots), 32 * warps() * kSlots, 0, stream_>>>(
+                    <<<blocks_of(kSlots), 32 * warps() * kSlots, 0, context_.stream()>>>(
                         static_cast<const T*>(dy), more_dy, sum, op.stats_T2.as<float>(), gamma,
                         dropout_args(op.dropout), dsum, da, with_bias, partials, rows, cols);
             };
@@ -390,10 +389,10 @@ void CudaBackend::residual_norm_backward(const ResidualNormBackward& op) {
         });
     check_launch("residual norm backward");
     if (with_bias && by_columns)
-        return add_partials(partials, blocks, {op.dgamma_1D, op.dbeta_1D, op.dbias_1D}, op.accumulate,
-                            stream_);
-    add_partials(partials, blocks, {op.dgamma_1D, op.dbeta_1D}, op.accumulate, stream_);
-    if (with_bias) column_sums(op.da_TD.empty() ? op.dsum_TD : op.da_TD, op.dbias_1D, op.accumulate);
+        return column_sums_.add_partials(blocks, {op.dgamma_1D, op.dbeta_1D, op.dbias_1D}, op.accumulate);
+    column_sums_.add_partials(blocks, {op.dgamma_1D, op.dbeta_1D}, op.accumulate);
+    if (with_bias)
+        column_sums_.add_rows(op.da_TD.empty() ? op.dsum_TD : op.da_TD, op.dbias_1D, op.accumulate);
 }
 
 }  // namespace elmo::cuda

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cuda/cuda_backend.h"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/head/rows.h"
+#include "backend/cuda/optimizer/optimizer.h"
 #include "elmo/error.h"
 #include "numerics/normal.h"
 
@@ -143,7 +143,15 @@ struct StoreF32 {
 
 }  // namespace
 
-void CudaBackend::adamw(std::span<const AdamWUpdate> ops) {
+void OptimizerOps::reserve(Arena& arena, const Workload& w) {
+    tables_.clear();
+    tables_used_ = 0;
+    if (!w.training) return;
+    constexpr std::int64_t kTableBytes = 4096 * 80;  // of 4,096 tensors
+    table_ = arena.allocate("scratch/optimizer_table", DType::kU8, 1, kTableBytes);
+}
+
+void OptimizerOps::adamw(std::span<const AdamWUpdate> ops) {
     if (ops.empty()) return;
     const AdamWUpdate& first = ops.front();
     std::vector<TensorEntry> entries;
@@ -171,37 +179,36 @@ void CudaBackend::adamw(std::span<const AdamWUpdate> ops) {
         using T = std::remove_pointer_t<decltype(w)>;
         with_type(first.grad, [&](auto* g) {
             using G = std::remove_pointer_t<decltype(g)>;
-            adamw_kernel<T, G><<<static_cast<unsigned>(blocks), kThreads, 0, stream_>>>(
+            adamw_kernel<T, G><<<static_cast<unsigned>(blocks), kThreads, 0, context_.stream()>>>(
                 table, static_cast<int>(entries.size()), args);
         });
     });
     check_launch("AdamW");
 }
 
-const void* CudaBackend::on_device(const void* table, std::int64_t bytes) {
+const void* OptimizerOps::on_device(const void* table, std::int64_t bytes) {
     const auto* from = static_cast<const unsigned char*>(table);
     for (const Table& known : tables_)
         if (static_cast<std::int64_t>(known.content.size()) == bytes &&
             std::memcmp(known.content.data(), from, known.content.size()) == 0)
             return known.device;
-    if (bytes > optimizer_table_.bytes()) throw DeviceError("AdamW: more tensors than were planned for");
-    if (tables_used_ + bytes > optimizer_table_.bytes()) {
+    if (bytes > table_.bytes()) throw DeviceError("AdamW: more tensors than were planned for");
+    if (tables_used_ + bytes > table_.bytes()) {
         tables_.clear();
         tables_used_ = 0;
     }
-    unsigned char* place = static_cast<unsigned char*>(optimizer_table_.data) + tables_used_;
+    unsigned char* place = static_cast<unsigned char*>(table_.data) + tables_used_;
     tables_used_ += (bytes + 255) / 256 * 256;
-    send(place, from, bytes);
+    context_.send(place, from, bytes);
     tables_.push_back({place, {from, from + bytes}});
     return place;
 }
 
-void CudaBackend::fill_normal(const FillNormal& op) {
+void fill_normal(const FillNormal& op, cudaStream_t stream) {
     if (op.w.empty()) return;
-    if (op.width() != op.w.cols) return fill_packed(op);
-    if (op.grid.used()) return fill_normal_on_grid(op, stream_);
+    if (op.grid.used()) return fill_normal_on_grid(op, stream);
     const unsigned blocks = blocks_for(op.w.rows * ((op.w.cols + 7) / 8), kThreads);
-    const auto launch = [&](auto store) { fill_normal_kernel<<<blocks, kThreads, 0, stream_>>>(op, store); };
+    const auto launch = [&](auto store) { fill_normal_kernel<<<blocks, kThreads, 0, stream>>>(op, store); };
     switch (op.w.dtype) {
         case DType::kF32:
             launch(StoreF32{op.w.as<float>()});

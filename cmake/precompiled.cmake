@@ -1,0 +1,20 @@
+# elmo_precompile(target kind): the target takes cmake/precompiled.h (and what ARGN adds) as it was compiled once for
+# all targets of this kind, which have the same compiler flags.
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT ELMO_SANITIZE AND NOT ELMO_FUZZ)
+  option(ELMO_PRECOMPILE "Read common headers once" ON)
+endif()
+if(ELMO_PRECOMPILE)
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")  # for ccache
+endif()
+function(elmo_precompile target kind)
+  if(NOT ELMO_PRECOMPILE)
+    return()
+  endif()
+  get_property(first GLOBAL PROPERTY elmo_precompiled_${kind})
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${CMAKE_SOURCE_DIR}/cmake/precompiled.h>" ${ARGN})
+    set_property(GLOBAL PROPERTY elmo_precompiled_${kind} ${target})
+  endif()
+endfunction()

@@ -1,0 +1,78 @@
+// One device and one stream: what the families of ops stand on. Asks for no GPU until start(), so that a run
+// can be planned where there is none.
+#pragma once
+
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "backend/backend.h"
+#include "backend/cuda/device/check.h"
+#include "elmo/context.h"
+
+namespace elmo::cuda {
+
+class CudaContext {
+  public:
+    explicit CudaContext(const Context& run) : run_(run) {}
+    ~CudaContext();
+    CudaContext(const CudaContext&) = delete;
+    CudaContext& operator=(const CudaContext&) = delete;
+
+    // Takes the device; true the first time. DeviceError where there is no usable one. Everything below but
+    // run() and free_bytes() follows it.
+    bool start();
+    bool started() const { return stream_ != nullptr; }
+    const Context& run() const { return run_; }  // for messages
+    const cudaDeviceProp& properties() const { return properties_; }
+    cudaStream_t stream() const { return stream_; }
+    cublasLtHandle_t lt() const { return lt_; }
+    std::string describe() const;
+
+    std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes);
+    std::int64_t free_bytes() const;   // of the device
+    std::int64_t taken_bytes() const;  // of it by this process since the start, at most
+
+    // A few counters on the device that an op may use and leave as they are.
+    void reserve(Arena& arena);
+    std::int32_t* flags() const { return flags_.as<std::int32_t>(); }
+
+    // Copies from a host buffer that may be reused at once: through pinned memory, in stream order.
+    void send(void* to, const void* from, std::int64_t bytes);
+    // Zeroes, in stream order.
+    void clear(void* to, std::int64_t bytes, const char* op);
+    void fill_zero(const View& view);
+    // These block.
+    void upload(const View& to, const void* from);
+    void download(void* to, const View& from);
+    void wait();
+
+    void mark(int mark);
+    double elapsed_ms(int from, int to);
+
+  private:
+    Context run_;
+    std::int64_t free_at_start_ = 0, most_held_ = 0;
+    // Bytes of the blocks that live, which may live longer than this.
+    std::shared_ptr<std::int64_t> held_ = std::make_shared<std::int64_t>(0);
+    cudaDeviceProp properties_{};
+    cudaStream_t stream_ = nullptr;
+    cublasLtHandle_t lt_ = nullptr;
+    std::vector<cudaEvent_t> marks_;
+    View flags_;
+
+    // Pinned memory that uploads pass through; each piece is reused once its event has passed.
+    struct Pinned {
+        void* data = nullptr;
+        std::int64_t bytes = 0;
+        cudaEvent_t sent = nullptr;
+    };
+    static constexpr int kPinned = 32;
+    Pinned pinned_[kPinned];
+    int next_pinned_ = 0;
+};
+
+}  // namespace elmo::cuda

@@ -1,0 +1,61 @@
+// The head: its step, and the ranking of labels. Owns the scratch of both.
+#pragma once
+
+#include <vector>
+
+#include "backend/cuda/device/context.h"
+#include "backend/cuda/head/args.h"
+#include "backend/cuda/head/positives.h"
+
+namespace elmo::cuda {
+
+class HeadOps {
+  public:
+    HeadOps(CudaContext& context, DevicePositives& positives) : context_(context), positives_(positives) {}
+
+    // Asks which kernels there are for the card. Follows the context's start.
+    void start();
+    std::int64_t preferred_chunks(const Workload& workload) const;
+    // The counts that are kept from step to step.
+    void reserve_report(Arena& arena, const Workload& workload);
+    // The scratch of a call, of `renee` what ranking needs only.
+    void reserve(Arena& arena, const Workload& workload);
+
+    HeadStepResult step(const HeadStep& op);
+    std::vector<TopK> topk(const HeadTopK& op);
+    void fill_packed(const FillNormal& op);
+
+  private:
+    void reserve_ranking(Arena& arena, const Workload& workload);
+    // Whether Hopper's kernels do this step.
+    bool on_hopper(const HeadStep& op) const;
+    // The batch as the products take it, and their common arguments. `drop`: with weight dropout.
+    HeadArgs stage(const View& x, const View& w, bool for_update, bool on_hopper, bool drop);
+    // The arguments of a step, and its positives on the device.
+    HeadArgs prepare(const HeadStep& op, const View& w, bool on_hopper);
+    // The products of a chunk, and what follows them in its rows.
+    void run_chunk(const HeadStep& op, const View& w, HeadArgs& a, bool on_hopper);
+    HeadStepResult read_report(const HeadArgs& a, std::int64_t loss_parts);
+    // The rows of a.first_tile .. a.last_tile, which are packed, as BF16; a.w_LD becomes what leads to them.
+    View expand_chunk(const View& w, const View& exponents, const WeightGrid& grid, HeadArgs& a);
+    // Tiles that may be expanded at once. DeviceError where that was not planned.
+    std::int64_t expanded_tiles(std::int64_t width) const;
+    // Offers the logits of a.first_tile .. a.last_tile to the candidates.
+    void rank_tiles(const HeadArgs& staged, const HeadTopK& op);
+
+    CudaContext& context_;
+    DevicePositives& positives_;
+    bool has_hopper_code_ = false;  // and the card is one
+
+    View x_update_, x_logit_;  // room for f32 [Bp, D]; bf16 on tiles
+    View g_;                   // bf16 [labels of a chunk, Bp]
+    View dx_slices_;           // f32 [slices, B, D]
+    View tile_starts_;
+    View losses_;                            // f64, one a tile
+    View report_;                            // HeadReport
+    View row_flags_;                         // u8 [1, L], where rows have exponents
+    View expanded_;                          // bf16 [labels, D], where weights are packed
+    View candidates_, counts_, thresholds_;  // of ranking
+};
+
+}  // namespace elmo::cuda

@@ -1,0 +1,39 @@
+// Linear layers and GELU: products by cuBLASLt, also of FP8 numbers, with the scratch of those.
+#pragma once
+
+#include "backend/cuda/device/column_sums.h"
+#include "backend/cuda/device/context.h"
+#include "backend/cuda/linear/products.h"
+
+namespace elmo::cuda {
+
+class LinearOps {
+  public:
+    LinearOps(CudaContext& context, Products& products, ColumnSums& column_sums)
+        : context_(context), products_(products), column_sums_(column_sums) {}
+    void reserve(Arena& arena, const Workload& workload);
+
+    void forward(const LinearForward& op);
+    void backward(const LinearBackward& op);
+    void gelu_backward(const GeluBackward& op);
+
+  private:
+    void apply_gelu(const View& pre, const View& y);  // exact; y may be pre
+    // FP8 products (fp8.cpp): y without its activation; dx and dw.
+    void forward_fp8(const LinearForward& op, const View& y_TN);
+    void backward_fp8(const LinearBackward& op);
+    // Whether this GPU has FP8 kernels for a weight of [n, k].
+    bool multiplies_fp8(std::int64_t n, std::int64_t k) const;
+    // DeviceError where the scratch is too small.
+    void check_fp8_room(std::int64_t rows, const View& w_NK) const;
+
+    CudaContext& context_;
+    Products& products_;
+    ColumnSums& column_sums_;
+    struct Fp8Scratch {
+        View operands, weights;  // u8: codes, or bf16 numbers
+        View small;              // u8: scales, and what casting needs
+    } fp8_;
+};
+
+}  // namespace elmo::cuda
