@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "elmo/messages.h"
+#include "elmo/resolve.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -104,6 +105,10 @@ void run_bench(Invocation& call) {
         write_stdout(table(result));
 }
 
+Config resolve_bench(const Invocation& call) {
+    return resolve_plan(call.context, call.config);
+}
+
 }  // namespace
 
 Verb bench_verb() {
@@ -126,7 +131,10 @@ Verb bench_verb() {
         "Prints medians, the work of a step, the measured product and copy rates of the machine, and the "
         "share of "
         "the speed of light: the least time those rates allow over the time it took.",
-        run_bench};
+        run_bench,
+        {},
+        nullptr,
+        resolve_bench};
 }
 
 }  // namespace elmo::cli

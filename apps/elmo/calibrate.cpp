@@ -43,6 +43,11 @@ void run_calibrate(Invocation& call) {
         {"threshold of best F1", fmt::format("{:.4f}", c.f1_threshold)}}));
 }
 
+// The run's recipe is in it already.
+Config resolve_calibrate(const Invocation& call) {
+    return call.config;
+}
+
 }  // namespace
 
 Verb calibrate_verb() {
@@ -62,7 +67,10 @@ Verb calibrate_verb() {
             "Judges the 20 best labels of every validation text and fits sigmoid(a score + b) to what was "
             "right (Platt's method). The order of answers does not change. What is printed before and after "
             "comes from fits on one half judged on the other.",
-            run_calibrate};
+            run_calibrate,
+            {},
+            nullptr,
+            resolve_calibrate};
 }
 
 }  // namespace elmo::cli

@@ -8,11 +8,14 @@
 
 #include "elmo/error.h"
 #include "elmo/messages.h"
+#include "elmo/resolve.h"
 #include "help.h"
 #include "output.h"
 
 namespace elmo::cli {
 namespace {
+
+constexpr const char* kOnCommandLine = "given on the command line";
 
 struct Flag {
     std::string key;
@@ -37,6 +40,7 @@ void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invoca
     app.add_option("--recipe", parsed.recipes)->allow_extra_args(false);
     app.add_option("--set", parsed.settings)->allow_extra_args(false);
     app.add_option("words", invocation.words);
+    if (verb.resolve != nullptr) app.add_flag("--explain", invocation.explain);
     for (const ExtraFlag& flag : verb.extra) {
         std::string& value = invocation.extra[flag.name] = flag.default_value;
         if (flag.is_switch)
@@ -57,6 +61,7 @@ void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invoca
 [[noreturn]] void unknown_flag(const Verb& verb, std::string_view word) {
     const std::string flag(word.substr(0, word.find('=')));
     std::vector<std::string> known = {"--help", "--json", "--quiet", "--verbose", "--recipe", "--set"};
+    if (verb.resolve != nullptr) known.push_back("--explain");
     for (const ExtraFlag& extra : verb.extra) known.push_back(fmt::format("--{}", extra.name));
     for (const OptionInfo& option : options()) {
         if (has_option(verb, option))
@@ -71,30 +76,9 @@ void apply_setting(Config& config, const Verb& verb, const std::string& setting)
     const std::size_t equals = setting.find('=');
     if (equals == std::string::npos)
         usage_error(verb, fmt::format("--set: expected key=value, found '{}'", quoted(setting)));
-    set_option(config, setting.substr(0, equals), setting.substr(equals + 1), "--set");
-}
-
-// How the data are read and scored was settled by the run: eval and predict need not repeat it. A recipe that
-// cannot be read is passed over here, since opening the run's checkpoint reports damage better.
-void apply_run_recipe(Config& config, const std::filesystem::path& run, bool with_propensities) {
-    for (const auto& folder : {run, run / "best", run / "last"}) {
-        Config of_run;
-        std::error_code error;
-        // A pipe would hang; a link inside of a run may lead anywhere.
-        if ((folder != run && std::filesystem::is_symlink(folder, error)) ||
-            std::filesystem::symlink_status(folder / "recipe.toml", error).type() !=
-                std::filesystem::file_type::regular)
-            continue;
-        try {
-            load_recipe(of_run, folder / "recipe.toml");
-        } catch (const Error&) {
-            continue;
-        }
-        for (const OptionInfo& option : options())
-            if (option.group == "data" || (with_propensities && option.key.rfind("propensity_", 0) == 0))
-                set_option(config, option.key, get_option(of_run, option.key));
-        return;
-    }
+    const std::string key = setting.substr(0, equals);
+    set_option(config, key, setting.substr(equals + 1), "--set");
+    mark_option(config, key, Origin::kGiven, kOnCommandLine);
 }
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {
@@ -163,19 +147,17 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
                                                                      : LogLevel::kInfo)});
     check_words(verb, invocation.words);
 
-    // Another project's conventions are asked for: its propensities, not the run's.
-    const bool like =
-        std::any_of(parsed.flags.begin(), parsed.flags.end(),
-                    [](const Flag& flag) { return flag.key == "like" && flag.option->count() > 0; }) ||
-        std::any_of(parsed.settings.begin(), parsed.settings.end(),
-                    [](const std::string& setting) { return setting.rfind("like=", 0) == 0; });
-    if (verb.starts_from_run && !invocation.words.empty())
-        apply_run_recipe(invocation.config, invocation.words[0], !like);
+    Config& config = invocation.config;
     if (verb.defaults != nullptr) verb.defaults(invocation);
-    for (const std::string& recipe : parsed.recipes) load_recipe(invocation.config, recipe);
-    for (const std::string& setting : parsed.settings) apply_setting(invocation.config, verb, setting);
-    for (const Flag& flag : parsed.flags)
-        if (flag.option->count() > 0) set_option(invocation.config, flag.key, flag.option->results().back());
+    for (const std::string& recipe : parsed.recipes) load_recipe(config, recipe);
+    for (const std::string& setting : parsed.settings) apply_setting(config, verb, setting);
+    for (const Flag& flag : parsed.flags) {
+        if (flag.option->count() == 0) continue;
+        set_option(config, flag.key, flag.option->results().back());
+        mark_option(config, flag.key, Origin::kGiven, kOnCommandLine);
+    }
+    if (verb.starts_from_run && !invocation.words.empty() && config.predictions.empty())
+        config = resolve_for_run(invocation.words[0], config);
     validate(invocation.config);
     return true;
 }

@@ -14,10 +14,10 @@ namespace elmo::cli {
 // A verb's call, as its function sees it.
 struct Invocation {
     Context context;
-    Config config;                             // defaults, then the run's recipe, --recipe, --set, flags
+    Config config;                             // defaults, the run's recipe, --recipe, --set, flags
     std::vector<std::string> words;            // the arguments that are not flags
     std::map<std::string, std::string> extra;  // flags that are not options of the library
-    bool json = false;
+    bool json = false, explain = false;
     std::string command;  // as it was typed
 };
 
@@ -53,6 +53,8 @@ struct Verb {
     void (*run)(Invocation& invocation);
     std::string further_letters = {};                    // verbs whose options it has too
     void (*defaults)(Invocation& invocation) = nullptr;  // sets what its options start from, given the words
+    // The configuration that it would run with, for --explain; a verb without has no such flag.
+    Config (*resolve)(const Invocation& invocation) = nullptr;
 };
 
 // Whether the verb has this option.

@@ -96,6 +96,11 @@ void run_eval(Invocation& call) {
         write_stdout(report(evaluation));
 }
 
+// The run's recipe is in it already.
+Config resolve_eval(const Invocation& call) {
+    return call.config;
+}
+
 }  // namespace
 
 Verb eval_verb() {
@@ -120,7 +125,10 @@ Verb eval_verb() {
         "protocol that gave them: propensity model, filter file, tie rule, number of texts. The same goes, "
         "as a line of JSON, to scores.jsonl in the run. How the data are read comes from the run's recipe "
         "unless a flag says otherwise.",
-        run_eval};
+        run_eval,
+        {},
+        nullptr,
+        resolve_eval};
 }
 
 }  // namespace elmo::cli

@@ -11,6 +11,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "explain.h"
 #include "help.h"
 #include "output.h"
 #include "verbs.h"
@@ -42,8 +43,8 @@ void run(int argc, char** argv) {
     for (const Verb& verb : verbs) {
         if (verb.name != word) continue;
         Invocation invocation;
-        if (parse(verb, argc - 1, argv + 1, invocation)) verb.run(invocation);
-        return;
+        if (!parse(verb, argc - 1, argv + 1, invocation)) return;
+        return invocation.explain ? print_explanation(verb, invocation) : verb.run(invocation);
     }
     std::vector<std::string> known = {"--help", "--version"};
     for (const Verb& verb : verbs) known.push_back(verb.name);

@@ -26,6 +26,12 @@ void run_plan(Invocation& call) {
             human_bytes(report.total_bytes()), human_bytes(report.max_bytes)));
 }
 
+Config resolve_of_plan(const Invocation& call) {
+    Config config = call.config;
+    if (!call.words.empty()) config.data = call.words[0];
+    return resolve_plan(call.context, config);
+}
+
 }  // namespace
 
 Verb plan_verb() {
@@ -43,7 +49,10 @@ Verb plan_verb() {
              {"elmo plan data/wordnet --recipe recipes/demo.toml --max-memory 1GiB",
               "Chunks chosen to fit a budget"}},
             "With --max-memory the status is 1 where nothing fits.",
-            run_plan};
+            run_plan,
+            {},
+            nullptr,
+            resolve_of_plan};
 }
 
 }  // namespace elmo::cli

@@ -69,6 +69,11 @@ void run_predict(Invocation& call) {
     write_stdout(aligned(facts));
 }
 
+// The run's recipe is in it already.
+Config resolve_predict(const Invocation& call) {
+    return call.config;
+}
+
 }  // namespace
 
 Verb predict_verb() {
@@ -99,7 +104,10 @@ Verb predict_verb() {
             "when it comes. For people each text is followed by lines of probability, label number and name. "
             "With "
             "--out the answers go to a file, a line of JSON each, which appears when all are there.",
-            run_predict};
+            run_predict,
+            {},
+            nullptr,
+            resolve_predict};
 }
 
 }  // namespace elmo::cli

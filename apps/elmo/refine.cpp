@@ -69,6 +69,11 @@ void run_refine(Invocation& call) {
         write_stdout(table(result, call.config));
 }
 
+// The run's recipe is in it already.
+Config resolve_refine(const Invocation& call) {
+    return call.config;
+}
+
 }  // namespace
 
 Verb refine_verb() {
@@ -92,6 +97,7 @@ Verb refine_verb() {
         "the result does not depend on their number. Options start from the run's recipe.",
         run_refine};
     verb.defaults = start_from_run;
+    verb.resolve = resolve_refine;
     return verb;
 }
 

@@ -59,6 +59,12 @@ void run_train(Invocation& call) {
         write_stdout(table(result, call.config));
 }
 
+Config resolve_train(const Invocation& call) {
+    Config config = call.config;
+    if (!call.words.empty()) config.data = call.words[0];
+    return resolve_training(call.context, config);
+}
+
 }  // namespace
 
 Verb train_verb() {
@@ -83,7 +89,10 @@ Verb train_verb() {
         "RUN beside the run log. Ctrl-C or SIGTERM finishes the step, saves and ends with status 0; a "
         "second one "
         "ends at once.",
-        run_train};
+        run_train,
+        {},
+        nullptr,
+        resolve_train};
 }
 
 }  // namespace elmo::cli

@@ -1,21 +1,97 @@
-// The complete configuration of a run: one struct, one list of options (options.def), and the ways in.
+// The complete configuration of a run: one struct, one list of options (options.def), the ways in, and where
+// each value comes from.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
+#include <map>
+#include <optional>
+#include <stdexcept>
 #include <string>
 #include <string_view>
-#include <variant>
 #include <vector>
+
+#include "elmo/api.h"
 
 namespace elmo {
 
+// A number that may be left to the program: `auto` until the configuration is resolved (elmo/resolve.h).
+struct AutoValue {};
+inline constexpr AutoValue kAuto;
+
+template <class T>
+class ELMO_API Auto {
+  public:
+    Auto(AutoValue) {}
+    Auto(T value) : value_(value) {}
+    bool is_auto() const { return !value_; }
+    // The number. std::logic_error while it is auto: nothing computes with a value that nobody has chosen.
+    operator T() const {
+        if (!value_) throw std::logic_error("an option is still auto: resolve the configuration first");
+        return *value_;
+    }
+    friend bool operator==(const Auto& a, const Auto& b) { return a.value_ == b.value_; }
+    friend bool operator==(const Auto& a, T b) { return a.value_ == b; }
+
+  private:
+    std::optional<T> value_;
+};
+
+// What an option decides.
+enum class OptionRole {
+    kResult,    // what training makes
+    kReading,   // which texts and labels are read from the data: the result too, and a run settles it for its
+                // users
+    kHarmless,  // where things lie, and how fast: no result depends on it
+    kOutput,    // what is written, answered and scored: nothing of a run depends on it
+};
+
+// Who set the value of an option.
+enum class Origin {
+    kDefault,
+    kRun,     // the recipe that a run was trained with
+    kChosen,  // the program, for an `auto`, a name or a shape
+    kRecipe,
+    kGiven,  // command line, or a program's own code
+};
+
+struct OptionSource {
+    Origin origin = Origin::kDefault;
+    std::string reason;  // for people: "recipe demo", "given on the command line"
+    std::string value;   // what was set, as text: where the member is another now, it was assigned since
+};
+
 struct Config {
-#define ELMO_OPTION(type, key, default_value, group, verbs, help) type key = default_value;
-#include "elmo/api.h"
+#define ELMO_OPTION(type, key, default_value, group, verbs, role) type key = default_value;
+#define ELMO_CHOICE(key, default_value, group, verbs, role, ...) std::string key = default_value;
 #include "elmo/options.def"
 #undef ELMO_OPTION
+#undef ELMO_CHOICE
+    // By key, of the options that were set by other means than assigning a member. See given() and
+    // reason_of().
+    std::map<std::string, OptionSource, std::less<>> sources = {};
+};
+
+inline constexpr std::string_view kOptionKeys[] = {
+#define ELMO_OPTION(type, key, default_value, group, verbs, role) #key,
+#define ELMO_CHOICE(key, default_value, group, verbs, role, ...) #key,
+#include "elmo/options.def"
+#undef ELMO_OPTION
+#undef ELMO_CHOICE
+};
+
+// The key of an option that exists: of any other text it does not compile.
+class ELMO_API OptionKey {
+  public:
+    consteval OptionKey(const char* key) : key_(key) {
+        for (const std::string_view known : kOptionKeys)
+            if (known == key_) return;
+        throw "no option has this key";
+    }
+    constexpr operator std::string_view() const { return key_; }
+
+  private:
+    std::string_view key_;
 };
 
 // What is known of one option besides its value.
@@ -24,6 +100,8 @@ struct OptionInfo {
     std::string_view type;  // "string", "integer", "number", "switch"
     std::string_view group;
     std::string_view verbs;
+    OptionRole role;
+    std::vector<std::string> choices;  // the names that it may have; empty where it is no choice
     std::string_view help;
     std::string default_value;
 };
@@ -33,14 +111,29 @@ ELMO_API const std::vector<OptionInfo>& options();
 // The flag of a key: "batch_size" -> "--batch-size".
 ELMO_API std::string flag_of(std::string_view key);
 
-// Sets one key from text. ConfigError for an unknown key (with the nearest) or a malformed value;
-// `where` opens the message, for example "recipe.toml:12".
+// Sets one key from text; it counts as given. ConfigError for an unknown key (with the nearest) or a
+// malformed value; `where` opens the message, for example "recipe.toml:12".
 ELMO_API void set_option(Config& config, std::string_view key, std::string_view value,
                          std::string_view where = {});
 // The value of a key as text that set_option takes back exactly.
 ELMO_API std::string get_option(const Config& config, std::string_view key);
 
-// Applies a recipe (TOML, flat keys) on top of `config`: a file, or one of builtin_recipes() by name.
+// Whether somebody asked for this value: on the command line, in a recipe, or by assigning the member. A
+// member that was assigned the value it had already cannot be told from one that was not: set_option can.
+ELMO_API bool given(const Config& config, std::string_view key);
+// Where the value comes from, for people: "default", "given on the command line", "the run's recipe".
+ELMO_API std::string reason_of(const Config& config, std::string_view key);
+// Records who set the value that the key has now.
+ELMO_API void mark_option(Config& config, std::string_view key, Origin origin, std::string reason);
+// Every option with its value and the reason for it, in the order of options().
+struct OptionReason {
+    std::string_view key;
+    std::string value, reason;
+};
+ELMO_API std::vector<OptionReason> explain(const Config& config);
+
+// Applies a recipe (TOML, flat keys) on top of `config`: a file, or one of builtin_recipes() by name. Its
+// keys count as given.
 ELMO_API void load_recipe(Config& config, const std::filesystem::path& path);
 // The recipes of the source tree's recipes/ by name (without .toml) and text, ordered by name.
 struct BuiltinRecipe {

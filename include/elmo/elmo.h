@@ -15,6 +15,7 @@
 #include "elmo/plan.h"
 #include "elmo/predictor.h"
 #include "elmo/refine.h"
+#include "elmo/resolve.h"
 #include "elmo/run.h"
 #include "elmo/study.h"
 #include "elmo/text_reader.h"

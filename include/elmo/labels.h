@@ -25,8 +25,8 @@ struct LabelChange {
 // starts from the vectors of the label's texts in config.data where it has any, else from the vector of its
 // own text (its name where none is given). With config.steps the new rows alone are trained on config.data.
 // Options used: out, overwrite, checkpoint, data and how it is read, batch_size, steps, head_lr,
-// head_weight_decay, dropout, schedule, warmup_steps, seed, device, threads, max_memory; what is left at its
-// default is the run's.
+// head_weight_decay, dropout, schedule, warmup_steps, seed, device, threads, max_memory; what is not given
+// is the run's.
 ELMO_API LabelChange add_labels(const Context& context, const std::string& run, const std::string& file,
                                 const Config& config);
 

@@ -26,9 +26,9 @@ struct RefineResult {
     std::int64_t measured_peak_bytes = 0;   // of the larger stage
 };
 
-// The configuration that a refinement of this run starts from: the run's own recipe, bf16, two epochs, a
-// tenth of the run's head_lr, no dropout where the encoder is a transformer. What a caller changes is set on
-// it. DataError.
+// What a refinement of this run takes where nothing is given: the run's own recipe, bf16, two epochs, a
+// tenth of the run's head_lr, no dropout where the encoder is a transformer. A caller may change it, or give
+// refine() only what is to differ. DataError.
 ELMO_API Config refinement_defaults(const std::string& run, const std::string& checkpoint = "best");
 
 // Writes to config.out the run in `run` with its head refined on config.data. The vectors of all training

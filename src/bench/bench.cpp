@@ -14,13 +14,13 @@
 #include "base/text_util.h"
 #include "data/tokenizer_files.h"
 #include "elmo/error.h"
+#include "elmo/resolve.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
 #include "engine/shapes.h"
 #include "engine/step_cost.h"
 #include "engine/train_step.h"
 #include "numerics/philox.h"
-#include "run/precision_choice.h"
 #include "text/spec.h"
 
 namespace elmo {
@@ -309,7 +309,7 @@ void bench_tokenize(const Context& context, const Config& config, BenchResult& r
 BenchResult bench(const Context& given_context, const std::string& what, const Config& given) {
     validate(given);
     const Context context = given_context.with_threads(given.threads);
-    const Config config = with_precision(context, with_shape(given));
+    const Config config = resolve_plan(context, given);
     BenchResult result;
     result.what = what;
     result.threads = context.num_threads();

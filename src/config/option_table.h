@@ -12,7 +12,7 @@
 namespace elmo {
 
 using OptionMember = std::variant<std::string Config::*, std::int64_t Config::*, std::uint64_t Config::*,
-                                  double Config::*, bool Config::*>;
+                                  double Config::*, Auto<double> Config::*, bool Config::*>;
 
 const std::vector<OptionMember>& option_members();
 

@@ -18,7 +18,7 @@ template <class Value>
 std::string_view type_name() {
     if constexpr (std::is_same_v<Value, std::string>) return "string";
     if constexpr (std::is_same_v<Value, bool>) return "switch";
-    if constexpr (std::is_same_v<Value, double>) return "number";
+    if constexpr (std::is_same_v<Value, double> || std::is_same_v<Value, Auto<double>>) return "number";
     return "integer";
 }
 
@@ -34,6 +34,11 @@ std::string to_text(Number value) {
     char buffer[64];
     const auto [end, status] = std::to_chars(buffer, buffer + sizeof buffer, value);
     return {buffer, end};
+}
+
+template <class Number>
+std::string to_text(const Auto<Number>& value) {
+    return value.is_auto() ? "auto" : to_text(static_cast<Number>(value));
 }
 
 // Each returns what was expected, or nullptr when the text was taken.
@@ -64,24 +69,47 @@ const char* from_text(std::string_view text, Integer& value) {
     value = number;
     return nullptr;
 }
+template <class Number>
+const char* from_text(std::string_view text, Auto<Number>& value) {
+    Number number = 0;
+    if (text == "auto")
+        value = kAuto;
+    else if (from_text(text, number) != nullptr)
+        return "a number or auto";
+    else
+        value = number;
+    return nullptr;
+}
+
+// Every option has a help text, and every help text an option: else this does not compile.
+namespace help {
+#define ELMO_HELP(key, text) constexpr const char* key = (static_cast<void>(&Config::key), text);
+#include "config/options_help.def"
+#undef ELMO_HELP
+}  // namespace help
 
 }  // namespace
 
 const std::vector<OptionMember>& option_members() {
     static const std::vector<OptionMember> members = {
-#define ELMO_OPTION(type, key, default_value, group, verbs, help) &Config::key,
+#define ELMO_OPTION(type, key, default_value, group, verbs, role) &Config::key,
+#define ELMO_CHOICE(key, default_value, group, verbs, role, ...) &Config::key,
 #include "elmo/options.def"
 #undef ELMO_OPTION
+#undef ELMO_CHOICE
     };
     return members;
 }
 
 const std::vector<OptionInfo>& options() {
     static const std::vector<OptionInfo> infos = {
-#define ELMO_OPTION(type, key, default_value, group, verbs, help) \
-    {#key, type_name<type>(), group, verbs, help, to_text(Config().key)},
+#define ELMO_OPTION(type, key, default_value, group, verbs, role) \
+    {#key, type_name<type>(), group, verbs, OptionRole::role, {}, help::key, to_text(Config().key)},
+#define ELMO_CHOICE(key, default_value, group, verbs, role, ...) \
+    {#key, "string", group, verbs, OptionRole::role, {__VA_ARGS__}, help::key, default_value},
 #include "elmo/options.def"
 #undef ELMO_OPTION
+#undef ELMO_CHOICE
     };
     return infos;
 }
@@ -113,6 +141,7 @@ void set_option(Config& config, std::string_view key, std::string_view value, st
     if (expected != nullptr)
         throw ConfigError(
             fmt::format("{}{}: expected {}, found '{}'", opening(where), key, expected, quoted(value)));
+    mark_option(config, key, Origin::kGiven, "given");
 }
 
 std::string get_option(const Config& config, std::string_view key) {

@@ -94,6 +94,12 @@ Converted convert(const toml::node& node, const OptionMember& member) {
                 if (const auto* value = node.as_floating_point()) return {fmt::format("{}", value->get())};
                 if (const auto* value = node.as_integer()) return {std::to_string(value->get())};
                 return {{}, "a number"};
+            } else if constexpr (std::is_same_v<Value, Auto<double>>) {
+                if (const auto* value = node.as_floating_point()) return {fmt::format("{}", value->get())};
+                if (const auto* value = node.as_integer()) return {std::to_string(value->get())};
+                if (const auto* value = node.as_string(); value != nullptr && value->get() == "auto")
+                    return {"auto"};
+                return {{}, "a number or \"auto\""};
             } else {
                 if (const auto* value = node.as_integer()) return {std::to_string(value->get())};
                 // TOML integers end at 2^63 - 1: a larger unsigned value is written in quotes.
@@ -126,8 +132,10 @@ std::string toml_value(const Config& config, std::string_view key, const OptionM
     if (std::holds_alternative<std::string Config::*>(member)) return toml_string(text);
     if (const auto* field = std::get_if<std::uint64_t Config::*>(&member))
         return config.*(*field) >> 63 ? toml_string(text) : text;
-    if (std::holds_alternative<double Config::*>(member) && text.find_first_of(".en") == std::string::npos)
-        text += ".0";
+    if (text == "auto") return toml_string(text);
+    const bool is_number = std::holds_alternative<double Config::*>(member) ||
+                           std::holds_alternative<Auto<double> Config::*>(member);
+    if (is_number && text.find_first_of(".en") == std::string::npos) text += ".0";
     return text;
 }
 
@@ -157,6 +165,7 @@ void load_recipe(Config& config, const std::filesystem::path& path) {
                 throw ConfigError(fmt::format("{}: {}: expected {}, found {}", where, key.str(),
                                               value.expected, found_type(node)));
             set_option(result, key.str(), value.text, where);
+            mark_option(result, key.str(), Origin::kRecipe, fmt::format("recipe {}", name));
         }
     } catch (const toml::parse_error& error) {
         throw ConfigError(

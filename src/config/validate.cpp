@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
-#include <initializer_list>
 
 #include "base/text_util.h"
+#include "config/option_table.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
 #include "numerics/weight_grid.h"
@@ -22,7 +22,10 @@ constexpr std::int64_t kMaxLabels = (std::int64_t{1} << 31) - 1;
     throw ConfigError(fmt::format("{}: expected {}, found {}", key, expected, found));
 }
 
-void one_of(std::string_view key, const std::string& value, const std::vector<std::string>& names) {
+// A name that options.def lists.
+void choice(const Config& config, OptionKey key) {
+    const std::vector<std::string>& names = options()[option_index(key, {})].choices;
+    const std::string value = get_option(config, key);
     if (std::find(names.begin(), names.end(), value) != names.end()) return;
     refuse(key, fmt::format("one of {}", fmt::join(names, ", ")),
            fmt::format("'{}'{}", quoted(value), did_you_mean(value, names)));
@@ -120,38 +123,36 @@ void check_renee(const Config& c) {
 }  // namespace
 
 void validate(const Config& c) {
-    one_of("format", c.format,
-           {"auto", "xmc", "pecos", "jsonl-folder", "raw", "sparse", "fasttext", "tsv", "csv", "jsonl"});
-    one_of("encoding", c.encoding, {"utf-8", "latin-1"});
+    choice(c, "format");
+    choice(c, "encoding");
     not_empty("text_column", c.text_column);
     not_empty("label_column", c.label_column);
     not_empty("label_separator", c.label_separator);
     share("test_share", c.test_share);
     check_validation(c.validation);
-    one_of("augment", c.augment, {"none", "labels", "cooccurrence"});
+    choice(c, "augment");
     within("augment_threshold", c.augment_threshold, 0, 1);
     in_range("max_length", c.max_length, 3, 1 << 16);
     not_empty("filter", c.filter);
 
     not_empty("tokenizer", c.tokenizer);
-    one_of("tokenizer_kind", c.tokenizer_kind, {"wordpiece", "bpe"});
+    choice(c, "tokenizer_kind");
     in_range("vocab_size", c.vocab_size, 16, 1 << 24);
 
     not_empty("encoder", c.encoder);
     in_range("width", c.width, 1, 1 << 16);
-    one_of("encoder_precision", c.encoder_precision, {"bf16", "fp8", "fp32"});
-    one_of("pooling", c.pooling, {"mean", "cls"});
+    choice(c, "encoder_precision");
+    choice(c, "pooling");
     share("dropout", c.dropout);
-    one_of("recompute", c.recompute, {"auto", "none", "cheap", "wide", "layers"});
+    choice(c, "recompute");
     if (c.encoder_dropout != -1) share("encoder_dropout", c.encoder_dropout);
 
     if (is_grid_name(c.precision))
         parse_grid(c.precision);
     else
-        one_of("precision", c.precision,
-               {"auto", "fp32", "bf16", "fp8", "e3m4", "e2m5", "e2m3", "e2m1", "renee", "exmy:E,M"});
-    one_of("head_rounding", c.head_rounding, {"stochastic", "nearest"});
-    one_of("head_noise", c.head_noise, {"auto", "independent", "paired", "shared", "steps", "shared-steps"});
+        choice(c, "precision");
+    choice(c, "head_rounding");
+    choice(c, "head_noise");
     if (c.head_rounding == "nearest" &&
         (c.precision == "auto" || c.precision == "fp8" || c.precision == "e3m4" || is_code_name(c.precision)))
         refuse("head_rounding nearest",
@@ -165,14 +166,14 @@ void validate(const Config& c) {
     in_range("batch_size", c.batch_size, 1, 1 << 20);
     above_zero("epochs", c.epochs, 1e6);
     in_range("steps", c.steps, 0, kMaxSteps);
-    within("encoder_lr", c.encoder_lr, 0, 1e6);
+    if (!c.encoder_lr.is_auto()) within("encoder_lr", c.encoder_lr, 0, 1e6);
     within("head_lr", c.head_lr, 0, 1e6);
     within("encoder_weight_decay", c.encoder_weight_decay, 0, 1e6);
     within("head_weight_decay", c.head_weight_decay, 0, 1e6);
     share("beta1", c.beta1);
     share("beta2", c.beta2);
     above_zero("epsilon", c.epsilon, 1);
-    one_of("schedule", c.schedule, {"cosine", "linear", "constant"});
+    choice(c, "schedule");
     in_range("warmup_steps", c.warmup_steps, -1, kMaxSteps);
     in_range("accumulate", c.accumulate, 1, 1 << 20);
     share("head_momentum", c.head_momentum);
@@ -184,34 +185,31 @@ void validate(const Config& c) {
     if (c.resume && c.overwrite)
         throw ConfigError(
             "resume and overwrite: expected one of them, found both: a run is either continued or replaced");
-    one_of("device", c.device, {"cpu", "cuda", "reference"});
+    choice(c, "device");
     in_range("threads", c.threads, 0, 4096);
-    one_of("cpu_products", c.cpu_products, {"auto", "bf16", "fp32"});
+    choice(c, "cpu_products");
     check_max_memory(c.max_memory);
     in_range("log_every", c.log_every, 1, kMaxSteps);
     above_zero("eval_every", c.eval_every, 1e6);
     in_range("save_every", c.save_every, 0, kMaxSteps);
-    std::vector<std::string> scores;
-    for (const char* name : {"P", "nDCG", "PSP", "R"})
-        for (const int k : {1, 3, 5}) scores.push_back(fmt::format("{}@{}", name, k));
-    one_of("select", c.select, scores);
+    choice(c, "select");
 
-    one_of("checkpoint", c.checkpoint, {"best", "last"});
-    one_of("split", c.split, {"test", "validation", "train"});
+    choice(c, "checkpoint");
+    choice(c, "split");
     check_k(c.k);
-    if (!c.like.empty()) one_of("like", c.like, {"pyxclib", "renee", "elmo"});
+    if (!c.like.empty()) choice(c, "like");
     if (c.propensity_a != -1) within("propensity_a", c.propensity_a, 0, 100);
     if (c.propensity_b != -1) above_zero("propensity_b", c.propensity_b, 1e6);
     if ((c.propensity_a == -1) != (c.propensity_b == -1))
         refuse("propensity_a and propensity_b", "both or neither",
                fmt::format("{} and {}", c.propensity_a, c.propensity_b));
-    one_of("propensity_counts", c.propensity_counts, {"auto", "plain", "augmented"});
+    choice(c, "propensity_counts");
     in_range("bootstrap", c.bootstrap, 0, 100000);
     not_empty("save_scores", c.save_scores);
     in_range("top", c.top, 1, kMaxLabels);
     if (c.threshold != -1) within("threshold", c.threshold, 0, 1);
-    one_of("probabilities", c.probabilities, {"auto", "raw", "calibrated"});
-    one_of("input", c.input, {"auto", "text", "jsonl"});
+    choice(c, "probabilities");
+    choice(c, "input");
 }
 
 }  // namespace elmo

@@ -1,6 +1,7 @@
 #include "data/tokenizer_files.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <chrono>
 #include <nlohmann/json.hpp>
@@ -22,6 +23,10 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr double kLearnBytes = 0x1p30;  // of texts to learn a vocabulary from, about
+
+// Options that decide which vocabulary is learnt.
+constexpr OptionKey kVocabularyKeys[] = {"tokenizer_kind",     "vocab_size", "text_column", "test_share",
+                                         "allow_invalid_utf8", "encoding",   "format"};
 
 bool has_tokenizer(const fs::path& folder) {
     std::error_code error;
@@ -73,9 +78,10 @@ std::unique_ptr<Tokenizer> learn_or_reuse(const Context& context, const Config& 
     const Layout layout = find_layout(config);
     const fs::path folder = cache_folder(config.cache, layout.data);
     CacheKey key(layout.data, "tokenizer");
-    for (const char* option : {"tokenizer_kind", "vocab_size", "text_column", "test_share",
-                               "allow_invalid_utf8", "encoding", "format"})
-        key.add(option, get_option(config, option));
+    // The columns that are read: a format may have names of its own for those that are not given.
+    const std::string columns = fmt::format("{}", fmt::join(layout.text_columns, "+"));
+    for (const std::string_view option : kVocabularyKeys)
+        key.add(option, option == "text_column" ? columns : get_option(config, option));
     if (layout.train.text.empty())
         throw DataError(fmt::format(
             "{}: expected training texts to learn a vocabulary from, found no trn_X.txt", config.data));

@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "cache/name_table.h"
+#include "config/resolve.h"
 #include "data/dataset.h"
 #include "data/text_scan.h"
 #include "data/tokenizer_files.h"
@@ -13,9 +14,8 @@
 #include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "elmo/plan.h"
-#include "engine/precision.h"
+#include "elmo/resolve.h"
 #include "io/checksum.h"
-#include "run/precision_choice.h"
 
 namespace elmo {
 namespace {
@@ -88,7 +88,7 @@ DataReport report_data(const Context& given_context, const Config& given) {
     validate(given);
     if (given.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
     const Context context = given_context.with_threads(given.threads);
-    Config config = given;
+    Config config = with_encoder_folder(given);
     const Layout layout = find_layout(config);
     DataReport report;
     DataSummary summary;
@@ -151,8 +151,8 @@ DataReport report_data(const Context& given_context, const Config& given) {
         const auto rows = static_cast<double>(data.train().rows());
         report.steps_per_epoch =
             (static_cast<std::int64_t>(rows) + config.batch_size - 1) / config.batch_size;
-        report.encoder = config.encoder;
-        report.precision = with_precision(context, plan).precision;
+        report.encoder = given.encoder;
+        report.precision = resolve_training(context, plan).precision;
     }
     return report;
 }

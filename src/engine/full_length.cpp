@@ -12,7 +12,7 @@ namespace elmo {
 
 EncoderSpec spec_without_data(const Config& config) {
     if (!config.shape.empty()) return shape_encoder(config);
-    return make_encoder_spec(config, config.encoder == "bag" ? config.vocab_size : 0);
+    return make_encoder_spec(encoder_options(config), config.encoder == "bag" ? config.vocab_size : 0);
 }
 
 RunShape full_length_shape(const Context& context, const Config& config, const EncoderSpec& spec) {
@@ -21,7 +21,7 @@ RunShape full_length_shape(const Context& context, const Config& config, const E
             "labels: expected the number of labels where there is no data set, found none; give --labels");
     RunShape shape;
     shape.batch = config.batch_size;
-    shape.longest = cut_length(context, config, spec);
+    shape.longest = cut_length(context, config.max_length, spec);
     shape.tokens = shape.batch * shape.longest;
     if (shape.tokens > std::numeric_limits<std::int32_t>::max())
         throw ConfigError(fmt::format(

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "model/head.h"
 
 namespace elmo {
@@ -14,8 +15,8 @@ std::string choose_head_kahan(const Config& config) {
 }
 
 Config with_plain_head(Config config) {
-    for (const char* key : {"head_kahan", "weight_dropout", "head_rounding", "head_noise"})
-        set_option(config, key, get_option(Config(), key));
+    constexpr OptionKey kModes[] = {"head_kahan", "weight_dropout", "head_rounding", "head_noise"};
+    for (const OptionKey key : kModes) copy_option(config, Config(), key);
     return config;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
 
@@ -33,10 +34,13 @@ const std::vector<NamedShape>& named_shapes() {
 Config with_shape(Config config) {
     if (config.shape.empty()) return config;
     const NamedShape& shape = find(config.shape);
-    const Config untouched;  // what was given wins
-    if (config.labels == untouched.labels) config.labels = shape.labels;
-    if (config.batch_size == untouched.batch_size) config.batch_size = shape.batch;
-    if (config.max_length == untouched.max_length) config.max_length = shape.length;
+    const std::string reason = fmt::format("shape {}", shape.name);
+    const auto take = [&](OptionKey key, std::int64_t Config::*member, std::int64_t value) {
+        if (!given(config, key)) choose_option(config, key, member, value, reason);
+    };
+    take("labels", &Config::labels, shape.labels);
+    take("batch_size", &Config::batch_size, shape.batch);
+    take("max_length", &Config::max_length, shape.length);
     return config;
 }
 

@@ -16,50 +16,54 @@ bool is_there(const fs::path& path) {
     return fs::exists(path, error);
 }
 
-EncoderSpec bag_spec(const Config& config, std::int64_t vocab) {
+EncoderSpec bag_spec(const EncoderOptions& options, std::int64_t vocab) {
     EncoderSpec spec;
     spec.family = "bag";
     spec.vocab = vocab;
-    spec.width = config.width;
-    spec.intermediate = config.width;
+    spec.width = options.width;
+    spec.intermediate = options.width;
     spec.norm_epsilon = 1e-6f;
     return spec;
 }
 
-EncoderSpec folder_spec(const Config& config, std::int64_t vocab) {
-    const fs::path folder = config.encoder;
+EncoderSpec folder_spec(const EncoderOptions& options, std::int64_t vocab) {
+    const fs::path folder = options.encoder;
     if (!is_there(folder / "config.json"))
         throw ConfigError(fmt::format("encoder '{}': expected bag, or a folder with a config.json",
-                                      quoted(config.encoder)));
+                                      quoted(options.encoder)));
     EncoderSpec spec = parse_model_config(read_file(folder / "config.json"), folder / "config.json");
     if (vocab > spec.vocab)
         throw ConfigError(
             fmt::format("encoder '{}' has room for {} tokens, but the tokenizer has {}: use the encoder's "
                         "own tokenizer, or a smaller vocab_size",
-                        quoted(config.encoder), with_commas(spec.vocab), with_commas(vocab)));
-    if (is_there(folder / "model.safetensors") || is_there(folder / "model.safetensors.index.json"))
+                        quoted(options.encoder), with_commas(spec.vocab), with_commas(vocab)));
+    if (has_encoder_weights(folder))
         spec.weights_folder = folder;
     else if (is_there(folder / "pytorch_model.bin"))
         throw ConfigError(
             fmt::format("encoder '{}' has its weights in pytorch_model.bin alone: save them as "
                         "model.safetensors first (save_pretrained of transformers does)",
-                        quoted(config.encoder)));
+                        quoted(options.encoder)));
     return spec;
 }
 
 }  // namespace
 
-EncoderSpec make_encoder_spec(const Config& config, std::int64_t vocab) {
-    EncoderSpec spec = config.encoder == "bag" ? bag_spec(config, vocab) : folder_spec(config, vocab);
-    spec.pooling = config.pooling == "cls" ? Pooling::kCls : Pooling::kMean;
-    spec.pooled_dropout = static_cast<float>(config.dropout);
-    if (config.encoder_dropout >= 0)
-        spec.hidden_dropout = spec.attention_dropout = static_cast<float>(config.encoder_dropout);
-    spec.dtype = config.encoder_precision == "fp32" ? DType::kF32 : DType::kBf16;
-    spec.fp8 = config.encoder_precision == "fp8";
-    spec.accumulate = config.accumulate;
-    spec.consume_gradients = config.accumulate == 1;
-    spec.frozen = config.freeze_encoder;
+bool has_encoder_weights(const fs::path& folder) {
+    return is_there(folder / "model.safetensors") || is_there(folder / "model.safetensors.index.json");
+}
+
+EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab) {
+    EncoderSpec spec = options.encoder == "bag" ? bag_spec(options, vocab) : folder_spec(options, vocab);
+    spec.pooling = options.pooling == PoolingChoice::kCls ? Pooling::kCls : Pooling::kMean;
+    spec.pooled_dropout = static_cast<float>(options.dropout);
+    if (options.inner_dropout >= 0)
+        spec.hidden_dropout = spec.attention_dropout = static_cast<float>(options.inner_dropout);
+    spec.dtype = options.precision == EncoderPrecision::kFp32 ? DType::kF32 : DType::kBf16;
+    spec.fp8 = options.precision == EncoderPrecision::kFp8;
+    spec.accumulate = options.accumulate;
+    spec.consume_gradients = options.accumulate == 1;
+    spec.frozen = options.frozen;
     return spec;
 }
 
@@ -69,11 +73,11 @@ EncoderSpec read_encoder_spec(const fs::path& folder) {
     return spec;
 }
 
-std::int64_t cut_length(const Context& context, const Config& config, const EncoderSpec& spec) {
+std::int64_t cut_length(const Context& context, std::int64_t max_length, const EncoderSpec& spec) {
     const std::int64_t positions = spec.longest_text();
-    if (positions <= 0 || config.max_length <= positions) return config.max_length;
+    if (positions <= 0 || max_length <= positions) return max_length;
     context.info(fmt::format("texts are cut at {} tokens, the encoder's positions, not at max_length {}",
-                             positions, config.max_length));
+                             positions, max_length));
     return positions;
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "backend/ops/embedding.h"
-#include "elmo/config.h"
+#include "config/views.h"
 #include "elmo/context.h"
 #include "tensor/view.h"
 
@@ -41,14 +41,16 @@ struct EncoderSpec {
     std::int64_t longest_text() const { return positions - position_base; }
 };
 
-// The spec that a configuration asks for: bag, or a Hugging Face folder. `vocab` is the tokenizer's; it must
+// The spec that options ask for: bag, or a Hugging Face folder. `vocab` is the tokenizer's; it must
 // fit in a Hugging Face encoder's table.
-EncoderSpec make_encoder_spec(const Config& config, std::int64_t vocab);
+EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab);
+// Whether the folder holds weights to start from; else an encoder is started from scratch.
+bool has_encoder_weights(const std::filesystem::path& folder);
 
 // From a saved checkpoint's config.json: shape, pooling and dtype as saved, weights from the folder.
 EncoderSpec read_encoder_spec(const std::filesystem::path& folder);
 
 // max_length cut to what the encoder has positions for, and a line in the log when it is.
-std::int64_t cut_length(const Context& context, const Config& config, const EncoderSpec& spec);
+std::int64_t cut_length(const Context& context, std::int64_t max_length, const EncoderSpec& spec);
 
 }  // namespace elmo

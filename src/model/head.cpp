@@ -40,22 +40,36 @@ HeadFormat head_format(const std::string& precision) {
                     quoted(precision)));
 }
 
-HeadFormat head_format(const Config& config) {
-    HeadFormat format = head_format(config.precision);
-    if (config.head_rounding == "nearest" && format.dtype != DType::kF32 &&
-        (!format.grid.used() || format.dtype == DType::kU8)) {
+HeadFormat head_format(const HeadOptions& options) {
+    HeadFormat format = head_format(options.precision);
+    const bool nearest = options.rounding == HeadRounding::kNearest;
+    if (nearest && format.dtype != DType::kF32 && (!format.grid.used() || format.dtype == DType::kU8)) {
         if (format.dtype != DType::kBf16)
             throw ConfigError(fmt::format(
                 "head_rounding nearest: expected precision bf16 or exmy:E,M, found {}; e3m4 is exmy:3,4,7",
-                config.precision));
+                options.precision));
         format.grid = kBf16Grid;
     }
-    format.grid.nearest = config.head_rounding == "nearest" && format.grid.used();
-    if (config.head_noise == "paired") format.noise = NoiseKind::kPaired;
-    if (config.head_noise == "shared") format.noise = NoiseKind::kShared;
-    if (config.head_noise == "steps") format.noise = NoiseKind::kSteps;
-    if (config.head_noise == "shared-steps" || (config.head_noise == "auto" && format.grid.row_scaled))
-        format.noise = NoiseKind::kSharedSteps;
+    format.grid.nearest = nearest && format.grid.used();
+    switch (options.noise) {
+        case HeadNoise::kAuto:
+            if (format.grid.row_scaled) format.noise = NoiseKind::kSharedSteps;
+            break;
+        case HeadNoise::kIndependent:
+            break;
+        case HeadNoise::kPaired:
+            format.noise = NoiseKind::kPaired;
+            break;
+        case HeadNoise::kShared:
+            format.noise = NoiseKind::kShared;
+            break;
+        case HeadNoise::kSteps:
+            format.noise = NoiseKind::kSteps;
+            break;
+        case HeadNoise::kSharedSteps:
+            format.noise = NoiseKind::kSharedSteps;
+            break;
+    }
     return format;
 }
 
@@ -78,7 +92,7 @@ std::string precision_of(const HeadFormat& format) {
 }
 
 HeadSpec plain_head(const Config& config, std::int64_t labels, std::int64_t width) {
-    return {LabelLayout::range(0, labels), width, head_format(config)};
+    return {LabelLayout::range(0, labels), width, head_format(head_options(config))};
 }
 
 Head::Head(const HeadSpec& spec, Backend& backend)

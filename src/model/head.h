@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "elmo/config.h"
+#include "config/views.h"
 #include "formats/safetensors.h"
 #include "model/head_compensation.h"
 #include "model/head_input.h"
@@ -42,8 +42,8 @@ struct HeadFormat {
     bool same_numbers(const HeadFormat& other) const;
 };
 
-// Of precision, head_rounding and head_noise. ConfigError where they do not go together.
-HeadFormat head_format(const Config& config);
+// ConfigError where the options do not go together.
+HeadFormat head_format(const HeadOptions& options);
 // "fp32", "bf16", "fp8", "e3m4", "e2m5", "e2m3", "e2m1", "exmy:..." and back; "renee" is FP32 too;
 // ConfigError for another name.
 HeadFormat head_format(const std::string& precision);

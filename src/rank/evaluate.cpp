@@ -10,6 +10,7 @@
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/evaluation.h"
+#include "elmo/resolve.h"
 #include "formats/json_lines.h"
 #include "io/checksum.h"
 #include "io/links.h"
@@ -125,9 +126,9 @@ Evaluation evaluate_run(const Context& context, const std::string& run, const Co
 }  // namespace
 
 Evaluation evaluate(const Context& given_context, const std::string& run, const Config& given) {
-    check_ready(given);
-    const Context context = given_context.with_threads(given.threads);
-    Config config = given;
+    Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
+    check_ready(config);
+    const Context context = given_context.with_threads(config.threads);
     if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
     const Evaluation result = config.predictions.empty() ? evaluate_run(context, run, config)
                                                          : evaluate_predictions(context, config);

@@ -15,6 +15,7 @@
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "elmo/predictor.h"
+#include "elmo/resolve.h"
 #include "elmo/text_reader.h"
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
@@ -30,6 +31,10 @@ namespace fs = std::filesystem;
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+// Options that decide what an answer says.
+constexpr OptionKey kAnswerKeys[] = {"top",   "threshold",   "probabilities",
+                                     "input", "text_column", "allow_invalid_utf8"};
 
 Json file_entry(const std::string& file) {
     std::error_code error;
@@ -52,9 +57,7 @@ Json describe_call(const fs::path& checkpoint, const std::vector<std::string>& f
         {"calibration_xxh64", hash_or_none(fs::exists(calibration, error) ? calibration.string() : "")},
         {"labels_xxh64", hash_or_none(scope.labels)},
         {"without_xxh64", hash_or_none(scope.without)}};
-    for (const char* key :
-         {"top", "threshold", "probabilities", "input", "text_column", "allow_invalid_utf8"})
-        json[key] = get_option(config, key);
+    for (const OptionKey key : kAnswerKeys) json[std::string(key)] = get_option(config, key);
     for (const std::string& file : files) json["files"].push_back(file_entry(file));
     return json;
 }
@@ -167,7 +170,8 @@ std::int64_t skip(TextReader& reader, std::int64_t count) {
 
 PredictedFiles predict_files(const Context& context, const std::string& run,
                              const std::vector<std::string>& files, const LabelScope& scope,
-                             const Config& config) {
+                             const Config& given) {
+    const Config config = resolve_for_run(run, given);
     validate(config);
     if (config.out.empty()) throw ConfigError("out: expected a file for the answers, found none");
     if (files.empty()) throw ConfigError("predict: expected files of texts, found none");

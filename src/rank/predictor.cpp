@@ -101,7 +101,7 @@ struct Predictor::Impl {
           config(given),
           spec(read_encoder_spec(checkpoint.folder())),
           tokenizer(load_tokenizer(context, checkpoint.folder())),
-          max_length(cut_length(context, checkpoint.config(), spec)),
+          max_length(cut_length(context, checkpoint.config().max_length, spec)),
           names(checkpoint.label_names()),
           scope(resolve(label_scope, names, checkpoint.state().labels)),
           stored(config.probabilities == "raw" ? std::nullopt

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "run/run_data.h"
@@ -12,14 +13,7 @@
 namespace elmo {
 namespace {
 
-// Options of reading data that the run was trained with and that must be the same to read it again.
-Config with_run_options(const Config& given, const Config& run, std::int64_t max_length) {
-    Config config = given;
-    const Config defaults;
-    for (const char* key :
-         {"format", "text_column", "label_column", "label_separator", "test_share", "validation", "seed"})
-        if (get_option(given, key) == get_option(defaults, key))
-            set_option(config, key, get_option(run, key));
+Config with_length(Config config, std::int64_t max_length) {
     config.max_length = max_length;
     return config;
 }
@@ -68,8 +62,8 @@ ScoredRun::ScoredRun(const Context& context, const std::string& run, const Confi
       checkpoint_(run, given.checkpoint),
       spec_(read_encoder_spec(checkpoint_.folder())),
       tokenizer_(load_tokenizer(context, checkpoint_.folder())),
-      config_(
-          with_run_options(given, checkpoint_.config(), cut_length(context, checkpoint_.config(), spec_))),
+      config_(with_length(with_run_reading(given, checkpoint_.config()),
+                          cut_length(context, checkpoint_.config().max_length, spec_))),
       dataset_(open_data(context, config_, *tokenizer_)) {
     rows_ = choose_rows(config_, dataset_);
     const RunState& state = checkpoint_.state();

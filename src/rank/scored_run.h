@@ -27,8 +27,8 @@ ScoredRows choose_rows(const Config& config, const Dataset& dataset);
 
 class ScoredRun {
   public:
-    // Opens checkpoint and data. What says how the data is read comes from the run where `given` has the
-    // default. Labels that are not the run's, number by number, are matched by name, which is said; DataError
+    // Opens checkpoint and data. What says how the data is read comes from the run where it was not
+    // given. Labels that are not the run's, number by number, are matched by name, which is said; DataError
     // when that is not possible for half of them.
     ScoredRun(const Context& context, const std::string& run, const Config& given);
     ScoredRun(const ScoredRun&) = delete;

@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/labels.h"
@@ -80,14 +81,14 @@ std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vect
     return result;
 }
 
-// What is left at its default is the run's.
-Config with_run_training(const Config& given, const Checkpoint& checkpoint, std::int64_t max_length) {
-    Config config = given;
-    const Config defaults;
-    for (const char* key :
-         {"head_lr", "head_weight_decay", "dropout", "weight_dropout", "schedule", "seed", "batch_size"})
-        if (get_option(given, key) == get_option(defaults, key))
-            set_option(config, key, get_option(checkpoint.config(), key));
+// How the run was trained, and so are its new rows where nothing else is given.
+constexpr OptionKey kRunTraining[] = {"head_lr", "head_weight_decay", "dropout", "weight_dropout", "schedule",
+                                      "seed",    "batch_size"};
+
+Config with_run_training(const Config& options, const Checkpoint& checkpoint, std::int64_t max_length) {
+    Config config = options;
+    for (const OptionKey key : kRunTraining)
+        if (!given(config, key)) copy_option(config, checkpoint.config(), key);
     config.precision = checkpoint.config().precision;
     if (config.precision == "renee") config.precision = "fp32";  // the storage of its weights
     config.head_kahan = "0";                                     // how frequent a new label is, is not known
@@ -151,7 +152,7 @@ LabelChange add_labels(const Context& given_context, const std::string& run, con
             run));
     const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
     const Config config =
-        with_run_training(given, checkpoint, cut_length(context, checkpoint.config(), spec));
+        with_run_training(given, checkpoint, cut_length(context, checkpoint.config().max_length, spec));
     const auto tokenizer = load_tokenizer(context, checkpoint.folder());
     std::optional<Dataset> dataset;
     if (!config.data.empty()) {

@@ -9,6 +9,7 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "engine/precision.h"
@@ -27,32 +28,39 @@ namespace {
 
 constexpr double kEpochs = 2, kShareOfHeadLr = 0.1;
 
-// What the caller says; every other key is the run's. The first ones decide the result.
-constexpr const char* kResultKeys[] = {
-    "precision",         "epochs",   "steps",        "batch_size", "head_lr",     "dropout",
-    "head_weight_decay", "schedule", "warmup_steps", "device",     "cpu_products"};
-constexpr const char* kOtherKeys[] = {"data",
-                                      "format",
-                                      "encoding",
-                                      "text_column",
-                                      "label_column",
-                                      "label_separator",
-                                      "allow_invalid_utf8",
-                                      "allow_repeated_labels",
-                                      "cache",
-                                      "checkpoint",
-                                      "chunks",
-                                      "out",
-                                      "resume",
-                                      "overwrite",
-                                      "threads",
-                                      "max_memory"};
+// Options of refine that do not start from the run's values.
+constexpr OptionKey kNotOfRun[] = {"out",    "resume",       "overwrite", "threads", "max_memory",
+                                   "device", "cpu_products", "chunks",    "steps",   "warmup_steps"};
 
-Config config_of(const Config& run, const Config& given) {
+// The options of refine are the caller's; every other one is the run's.
+bool is_asked(const OptionInfo& option) {
+    return option.verbs.find('r') != std::string_view::npos;
+}
+
+// Of them those that decide the result.
+bool decides(const OptionInfo& option) {
+    return is_asked(option) && option.role == OptionRole::kResult;
+}
+
+// What a refinement of `from` starts from.
+Config defaults_of(const Checkpoint& from, const std::string& checkpoint) {
+    const Config& run = from.config();
     Config config = run;
-    for (const char* key : kResultKeys) set_option(config, key, get_option(given, key));
-    for (const char* key : kOtherKeys) set_option(config, key, get_option(given, key));
-    if (config.data.empty()) config.data = run.data;
+    for (const OptionKey key : kNotOfRun) copy_option(config, Config(), key);
+    config.checkpoint = checkpoint;
+    choose_option<std::string>(config, "precision", &Config::precision, "bf16", "what refine makes");
+    choose_option(config, "epochs", &Config::epochs, kEpochs, "what refine takes");
+    choose_option(config, "head_lr", &Config::head_lr, kShareOfHeadLr * run.head_lr, "a tenth of the run's");
+    if (!read_encoder_spec(from.folder()).is_bag())  // measured: docs/paper.md
+        choose_option(config, "dropout", &Config::dropout, 0.0, "none for a transformer");
+    return with_plain_head(config);
+}
+
+Config config_of(const Checkpoint& from, const Config& asked) {
+    Config config = defaults_of(from, asked.checkpoint);
+    for (const OptionInfo& option : options())
+        if (is_asked(option) && given(asked, option.key)) copy_option(config, asked, option.key);
+    if (config.data.empty()) config.data = from.config().data;
     config.freeze_encoder = true;
     config.accumulate = 1;
     return with_plain_head(config);
@@ -69,7 +77,8 @@ DType refined_dtype(const std::string& precision) {
 std::string identity_of(const Checkpoint& from, const RunState& data, const Config& config) {
     Hash64 hash;
     hash.update(hash_text(hash_file(from.folder() / "manifest.json")) + data.data_hash);
-    for (const char* key : kResultKeys) hash.update(get_option(config, key) + "\n");
+    for (const OptionInfo& option : options())
+        if (decides(option)) hash.update(get_option(config, option.key) + "\n");
     return "refinement " + hash_text(hash.digest());
 }
 
@@ -93,12 +102,13 @@ class Work {
         refuse_link(path() / kRecipe);
         Config was;
         load_recipe(was, path() / kRecipe);
-        for (const char* key : kResultKeys)
-            if (get_option(was, key) != get_option(config, key))
+        for (const OptionInfo& option : options())
+            if (const std::string value = get_option(was, option.key), now = get_option(config, option.key);
+                decides(option) && value != now)
                 throw ConfigError(
                     fmt::format("resume: the refinement has {} = {}, found {}; give the options it was "
                                 "started with, or start a new one",
-                                key, get_option(was, key), get_option(config, key)));
+                                option.key, value, now));
     }
     fs::path path() const { return out_ / kRefineWork; }
     fs::path best() const { return out_ / "best"; }
@@ -169,27 +179,16 @@ void check_data(const Context& context, const Checkpoint& from, const RunState& 
 
 Config refinement_defaults(const std::string& run, const std::string& checkpoint) {
     const Checkpoint from(run, checkpoint, Checkpoint::Check::kAllButHead);
-    const Config& of_run = from.config();
-    const Config defaults;
-    Config config = of_run;
-    for (const char* key : {"out", "resume", "overwrite", "threads", "max_memory", "device", "cpu_products",
-                            "chunks", "steps", "warmup_steps"})
-        set_option(config, key, get_option(defaults, key));
-    config.checkpoint = checkpoint;
-    config.precision = "bf16";
-    config.epochs = kEpochs;
-    config.head_lr = kShareOfHeadLr * of_run.head_lr;
-    if (!read_encoder_spec(from.folder()).is_bag()) config.dropout = 0;  // measured: docs/paper.md
-    return with_plain_head(config);
+    return defaults_of(from, checkpoint);
 }
 
-RefineResult refine(const Context& given_context, const std::string& run, const Config& given) {
+RefineResult refine(const Context& given_context, const std::string& run, const Config& asked) {
     const auto start = std::chrono::steady_clock::now();
-    validate(given);
-    require_other_folder(run, given.out);
-    const Context context = given_context.with_threads(given.threads);
-    const Checkpoint from(run, given.checkpoint);
-    const Config config = config_of(from.config(), given);
+    validate(asked);
+    require_other_folder(run, asked.out);
+    const Context context = given_context.with_threads(asked.threads);
+    const Checkpoint from(run, asked.checkpoint);
+    const Config config = config_of(from, asked);
     const DType storage = refined_dtype(config.precision);
     const HeadFormat stored = stored_head(from.folder()).format;
     if (size_of(stored.dtype) > size_of(storage))

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "data/tokenizer_files.h"
 #include "elmo/error.h"
 #include "formats/json_text.h"
@@ -210,7 +211,7 @@ Checkpoint::Checkpoint(const fs::path& run, const std::string& which, Check chec
         throw DataError(fmt::format("{}: expected {} and {} in the manifest; the checkpoint is damaged",
                                     folder_.string(), kState, kRecipe));
     state_ = read_state(folder_ / kState);
-    load_recipe(config_, folder_ / kRecipe);
+    config_ = read_run_recipe(folder_ / kRecipe);
 }
 
 std::vector<std::int64_t> Checkpoint::read_label_counts() const {

@@ -39,8 +39,8 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     } else {
         tokenizer_ = open_tokenizer(context, config_);
     }
-    spec_ = make_encoder_spec(for_spec, tokenizer_->vocab_size());
-    max_length_ = cut_length(context, config_, spec_);
+    spec_ = make_encoder_spec(encoder_options(for_spec), tokenizer_->vocab_size());
+    max_length_ = cut_length(context, config_.max_length, spec_);
     Config for_data = config_;
     for_data.max_length = max_length_;
     dataset_ =

@@ -25,37 +25,6 @@ constexpr std::array<std::string_view, 8> kOwn = {"calibration-best.json",
                                                   "scores.jsonl",
                                                   "tensorboard"};
 
-// Keys of a run that may differ when it is continued: none changes a weight.
-constexpr std::string_view kHarmless[] = {"data",
-                                          "cache",
-                                          "out",
-                                          "resume",
-                                          "overwrite",
-                                          "threads",
-                                          "max_memory",
-                                          "chunks",
-                                          "log_every",
-                                          "save_every",
-                                          "checkpoint",
-                                          "split",
-                                          "predictions",
-                                          "save_predictions",
-                                          "k",
-                                          "top",
-                                          "threshold",
-                                          "input",
-                                          "labels",
-                                          "recompute",
-                                          "like",
-                                          "propensity_counts",
-                                          "bootstrap",
-                                          "save_scores",
-                                          "probabilities"};
-
-bool is_harmless(std::string_view key) {
-    return std::find(std::begin(kHarmless), std::end(kHarmless), key) != std::end(kHarmless);
-}
-
 // The first entry that is not a run's, or "".
 std::string foreign_entry(const fs::path& folder) {
     for (const auto& entry : fs::directory_iterator(folder)) {
@@ -160,24 +129,6 @@ void RunFolder::prepare() {
             throw DataError(
                 fmt::format("{}: cannot be removed: {}", (path_ / name).string(), error.message()));
     }
-}
-
-Config resumed_config(const Config& stored, const Config& given) {
-    Config result = stored;
-    const Config defaults;
-    for (const OptionInfo& option : options()) {
-        const std::string value = get_option(given, option.key), was = get_option(stored, option.key);
-        if (value == was || value == get_option(defaults, option.key)) continue;
-        if (is_harmless(option.key)) {
-            set_option(result, option.key, value);
-        } else {
-            throw ConfigError(
-                fmt::format("resume: the run has {} = {}, found {}; a continued run keeps its recipe: leave "
-                            "{} out, or start a new run",
-                            option.key, was, value, flag_of(option.key)));
-        }
-    }
-    return result;
 }
 
 }  // namespace elmo

@@ -47,9 +47,4 @@ class RunFolder {
     std::optional<FolderLock> lock_;
 };
 
-// The configuration of a continued run: the stored one, and from `given` the keys that do not change the
-// result (threads, logging, where things lie) where they are not the default, which is taken as not given.
-// ConfigError when another key of `given` was set to a value that is neither the default nor the stored one.
-Config resumed_config(const Config& stored, const Config& given);
-
 }  // namespace elmo

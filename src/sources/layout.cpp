@@ -237,6 +237,12 @@ void find_matrix_files(Layout& layout) {
             labels_beside(split->text);  // says what is missing
 }
 
+// Nobody asked for a name, and the default names nothing in these files: what the sets' own names say then
+// holds. A run's recipe says no more than a default does.
+bool is_left_open(const Config& config, OptionKey key) {
+    return !given(config, key) && get_option(config, key) == get_option(Config(), key);
+}
+
 void find_json_files(const Config& config, Layout& layout) {
     const fs::path& data = layout.data;
     const fs::path train = find_file(data, {"trn.json"}), test = find_file(data, {"tst.json"});
@@ -246,14 +252,13 @@ void find_json_files(const Config& config, Layout& layout) {
     if (layout.label_names.empty())
         throw DataError(
             fmt::format("{}: not found; a label's number is its line in it", (data / "lbl.json").string()));
-    // The options' own defaults name nothing in these files; what the sets' names say then holds.
-    if (config.text_column == Config{}.text_column) {
+    if (is_left_open(config, "text_column")) {
         layout.text_columns = {"title"};
         const fs::path folder = fs::absolute(data).lexically_normal();
         const std::string name = plain_name(folder.has_filename() ? folder : folder.parent_path());
         if (name.find("titles") == name.npos) layout.text_columns.push_back("content");
     }
-    if (config.label_column == Config{}.label_column) layout.label_column = "target_ind";
+    if (is_left_open(config, "label_column")) layout.label_column = "target_ind";
 }
 
 void find_raw_files(const Config& config, Layout& layout) {
@@ -266,7 +271,7 @@ void find_raw_files(const Config& config, Layout& layout) {
     layout.test = split("test");
     if (layout.train.labels.empty())
         throw DataError(fmt::format("{}: not found", (data / "train_labels.txt").string()));
-    if (config.label_separator == Config{}.label_separator) layout.label_separator = " ";
+    if (is_left_open(config, "label_separator")) layout.label_separator = " ";
 }
 
 void find_one_file(const Config& config, Layout& layout) {

@@ -7,10 +7,8 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "engine/precision.h"
-#include "model/encoder_folder.h"
+#include "elmo/resolve.h"
 #include "model/head.h"
-#include "run/precision_choice.h"
 #include "study/engines.h"
 #include "study/head_probe.h"
 
@@ -77,9 +75,9 @@ BarChart chart_of(std::size_t kind, const std::map<std::int64_t, HeadProbe::Hist
 Study histogram_study(const Context& given_context, const StudyRequest& request) {
     Config config = request.config;
     if (config.data.empty()) throw ConfigError("data: expected a data set to train on, found none");
-    config.encoder = encoder_folder(config.encoder);
+    config.resume = false;
     const Context context = given_context.with_threads(config.threads);
-    config = with_precision(context, config);
+    config = resolve_training(context, config);
     if (const HeadFormat format = head_format(config.precision); format.dtype == DType::kU8)
         throw ConfigError(
             fmt::format("precision: expected one whose weights are read without their row, found {}; "

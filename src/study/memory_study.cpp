@@ -10,8 +10,8 @@
 #include "elmo/error.h"
 #include "elmo/messages.h"
 #include "elmo/plan.h"
+#include "elmo/resolve.h"
 #include "engine/precision.h"
-#include "run/precision_choice.h"
 #include "study/engines.h"
 
 namespace elmo {
@@ -178,7 +178,7 @@ Study memory_study(const Context& context, const StudyRequest& given) {
     StudyRequest request = given;
     Config& config = request.config;
     if (config.data.empty() && config.labels == 0 && config.shape.empty()) config.shape = "amazon-3m";
-    config = with_precision(context, config);
+    config = resolve_training(context, config);
     const MemoryReport plan = plan_memory(context, config);
     const Timeline timeline = timeline_of(plan);
     Study study;

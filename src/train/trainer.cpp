@@ -12,9 +12,8 @@
 #include "elmo/error.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
-#include "model/encoder_folder.h"
 #include "rank/scoring.h"
-#include "run/precision_choice.h"
+#include "run/resolve.h"
 
 namespace elmo {
 namespace {
@@ -28,6 +27,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 nlohmann::ordered_json config_json(const Config& config) {
     nlohmann::ordered_json json;
     for (const OptionInfo& option : options()) json[std::string(option.key)] = get_option(config, option.key);
+    return json;
+}
+
+nlohmann::ordered_json reasons_json(const Config& config) {
+    nlohmann::ordered_json json;
+    for (const OptionReason& option : explain(config)) json[std::string(option.key)] = option.reason;
     return json;
 }
 
@@ -239,7 +244,7 @@ void Trainer::announce() const {
     if (cut_rows > 0)
         context_.info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
                                   data_.max_length()));
-    if (!precision_note_.empty()) context_.info(precision_note_);
+    if (const std::string note = precision_note(config_); !note.empty()) context_.info(note);
     for (const std::string& line : explain_precision(config_, engine_.backend())) context_.info(line);
     if (const std::int64_t rows = engine_.head().compensation().rows(); rows > 0)
         context_.info(fmt::format("compensated labels: {} of {}, the most frequent (head_kahan {})",
@@ -252,6 +257,7 @@ TrainResult Trainer::run() {
     announce();
     folder_.prepare();
     log_.emplace(context_, folder_.path(), state_.step, state_.total_steps);
+    const std::string note = precision_note(config_);
     log_->event(state_.step > 0 ? "resume" : "start", state_.step,
                 {{"total_steps", state_.total_steps},
                  {"labels", state_.labels},
@@ -260,8 +266,9 @@ TrainResult Trainer::run() {
                  {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
                  {"planned_bytes", engine_.plan().total_bytes()},
                  {"backend", engine_.backend().describe()},
-                 {"precision", precision_note_.empty() ? config_.precision : precision_note_},
-                 {"config", config_json(config_)}});
+                 {"precision", note.empty() ? config_.precision : note},
+                 {"config", config_json(config_)},
+                 {"reasons", reasons_json(config_)}});
     try {
         loop();
     } catch (const NumericError& error) {
@@ -311,27 +318,15 @@ TrainResult Trainer::summary(bool interrupted) const {
 
 TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
-    Context context = given_context.with_threads(given.threads);
-    RunFolder folder(context, given);
-    Config config = given;
-    // A continued run has its encoder in the checkpoint.
-    if (folder.checkpoint() == nullptr || given.encoder != Config{}.encoder)
-        config.encoder = encoder_folder(given.encoder);
-    if (folder.checkpoint() != nullptr) {
-        for (const char* key : {"precision", "head_kahan"})
-            if (get_option(config, key) == "auto")
-                set_option(config, key, get_option(folder.checkpoint()->config(), key));
-        config = resumed_config(folder.checkpoint()->config(), config);
-        context = given_context.with_threads(config.threads);
+    RunFolder folder(given_context, given);
+    const Config config =
+        resolve_training(given_context.with_threads(given.threads), given, folder.checkpoint());
+    const Context context = given_context.with_threads(config.threads);
+    if (folder.checkpoint() != nullptr)
         context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
                                  folder.checkpoint()->state().step,
                                  folder.checkpoint()->state().total_steps));
-    }
-    const PrecisionChoice choice = choose_precision(context, config);
-    config.precision = choice.precision;
-    config.head_kahan = choose_head_kahan(config);
     Trainer trainer(context, folder, config);
-    trainer.set_precision_note(choice.why);
     return trainer.run();
 }
 

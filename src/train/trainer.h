@@ -31,14 +31,13 @@ class StepProbe {
 
 class Trainer {
   public:
-    // Opens data, plans and takes memory, starts or restores the weights. Writes nothing yet.
+    // `config` is resolved. Opens data, plans and takes memory, starts or restores the weights. Writes
+    // nothing yet.
     Trainer(const Context& context, RunFolder& folder, const Config& config);
     TrainResult run();
     std::int64_t total_steps() const { return state_.total_steps; }
     // Before run(): the probe must outlive it.
     void set_probe(StepProbe& probe) { probe_ = &probe; }
-    // Before run(): why the precision is what it is, for the log.
-    void set_precision_note(std::string note) { precision_note_ = std::move(note); }
 
   private:
     void restore(const Checkpoint& checkpoint);
@@ -70,7 +69,6 @@ class Trainer {
     StepMeter meter_;
     std::optional<RunLog> log_;
     StepProbe* probe_ = nullptr;
-    std::string precision_note_;
 
     double seconds_ = 0, logged_seconds_ = 0;  // inside steps
     std::int64_t texts_ = 0, logged_texts_ = 0, logged_tokens_ = 0, logged_step_ = 0;

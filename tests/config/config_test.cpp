@@ -63,6 +63,7 @@ Config awkward_config() {
             config.** natural = 18446744073709551615ull - n;
         if (const auto* number = std::get_if<double Config::*>(&member))
             config.** number = -(n + 1) / 3.0 * 1e-30;
+        if (const auto* number = std::get_if<Auto<double> Config::*>(&member)) config.** number = n / 3.0;
         if (const auto* on = std::get_if<bool Config::*>(&member)) config.** on = !(config.**on);
     }
     return config;
@@ -88,7 +89,7 @@ TEST(Options, AreListedOnceWithTypeDefaultAndFlag) {
     EXPECT_EQ(batch.type, "integer");
     EXPECT_EQ(batch.default_value, "128");
     EXPECT_EQ(options()[option_index("encoder_lr", {})].type, "number");
-    EXPECT_EQ(options()[option_index("encoder_lr", {})].default_value, "0.001");
+    EXPECT_EQ(options()[option_index("encoder_lr", {})].default_value, "auto");
     EXPECT_EQ(options()[option_index("resume", {})].type, "switch");
     EXPECT_EQ(options()[option_index("out", {})].type, "string");
     EXPECT_EQ(flag_of("batch_size"), "--batch-size");

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/text_util.h"
+#include "elmo/config.h"
 #include "elmo/error.h"
 #include "formats/safetensors_writer.h"
 #include "harness.h"
@@ -316,7 +317,7 @@ TEST(Head, PackedWeightsTakeTheirBits) {
 TEST(Head, NearestBf16IsStoredAsBf16) {
     Config config;
     config.head_rounding = "nearest";
-    const HeadFormat format = head_format(config);
+    const HeadFormat format = head_format(head_options(config));
     EXPECT_TRUE(format.grid.nearest);
     EXPECT_EQ(precision_of(format), "bf16");
     HeadModel model(format), plain(DType::kBf16);
@@ -325,7 +326,7 @@ TEST(Head, NearestBf16IsStoredAsBf16) {
     plain.head.load(folder.path);
     EXPECT_EQ(plain.weights(), model.weights());
     config.precision = "e3m4";
-    EXPECT_THROW(head_format(config), ConfigError);
+    EXPECT_THROW(head_format(head_options(config)), ConfigError);
 }
 
 TEST(Head, DamagedAndForeignShardsAreRefused) {

@@ -240,6 +240,8 @@ TEST(Plan, SizesGivenBesideANamedShapeStay) {
     EXPECT_EQ(with_shape(config).batch_size, 64);
     EXPECT_EQ(with_shape(config).labels, 1000);
     EXPECT_EQ(with_shape(config).max_length, 32);
+    set_option(config, "max_length", "128");  // the default, and asked for
+    EXPECT_EQ(with_shape(config).max_length, 128);
 }
 
 // What the five shapes of the field take on a GPU with a classifier of 8 bits.

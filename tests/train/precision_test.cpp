@@ -7,7 +7,7 @@
 #include "elmo/messages.h"
 #include "quiet.h"
 #include "run/checkpoint.h"
-#include "run/precision_choice.h"
+#include "run/resolve.h"
 #include "train/tiny_data.h"
 
 namespace elmo {

@@ -1,4 +1,4 @@
-#include "model/encoder_folder.h"
+#include "config/encoder_folder.h"
 
 #include <fmt/format.h>
 

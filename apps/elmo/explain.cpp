@@ -1,0 +1,36 @@
+#include "explain.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "output.h"
+
+namespace elmo::cli {
+
+void print_explanation(const Verb& verb, const Invocation& invocation) {
+    std::vector<OptionReason> rows = explain(verb.resolve(invocation));
+    std::erase_if(rows, [&](const OptionReason& row) {
+        return std::none_of(options().begin(), options().end(), [&](const OptionInfo& option) {
+            return option.key == row.key && has_option(verb, option);
+        });
+    });
+    if (invocation.json) {
+        Json json;
+        for (const OptionReason& row : rows)
+            json[std::string(row.key)] = {{"value", row.value}, {"reason", row.reason}};
+        return write_json(json);
+    }
+    std::size_t keys = 0, values = 0;
+    for (const OptionReason& row : rows) {
+        keys = std::max(keys, row.key.size());
+        values = std::max(values, std::min<std::size_t>(row.value.size(), 40));
+    }
+    std::string out;
+    for (const OptionReason& row : rows)
+        out += fmt::format("{:<{}}  {:<{}}  {}\n", row.key, keys, row.value.empty() ? "-" : row.value, values,
+                           row.reason);
+    write_stdout(out);
+}
+
+}  // namespace elmo::cli

@@ -1,0 +1,38 @@
+// The steps of resolving a configuration that need neither data nor a model. The order is: defaults, the
+// recipe of a run that is used or continued, recipes, what was given; then names and autos. src/run/resolve.h
+// has the rest.
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "elmo/config.h"
+
+namespace elmo {
+
+// The value of one option, and where it comes from.
+void copy_option(Config& to, const Config& from, std::string_view key);
+// Sets an option that the program chooses.
+template <class T>
+void choose_option(Config& config, OptionKey key, T Config::*member, const T& value, std::string reason) {
+    config.*member = value;
+    mark_option(config, key, Origin::kChosen, std::move(reason));
+}
+
+// The recipe that a run was trained with: its values count as the run's, not as given.
+Config read_run_recipe(const std::filesystem::path& file);
+
+// For those who use a run: how data is read and scored was settled when it was trained, so what is not given
+// comes from its recipe: where the data and its cache lie, every option of role kReading, the seed (which
+// chooses validation rows), and propensities, unless another project's are asked for (`like`).
+Config with_run_reading(Config config, const Config& of_run);
+
+// The configuration of a continued run: the stored one, and what was given of role kHarmless and kOutput.
+// ConfigError when an option that changes results was given with another value than the run has. `auto` is
+// the run's own value where the run stores what it stood for.
+Config with_stored_run(const Config& stored, const Config& given);
+
+// With the folder of an encoder that is named as in the Hugging Face cache.
+Config with_encoder_folder(Config config);
+
+}  // namespace elmo

@@ -1,0 +1,120 @@
+// What was given is what is used, in every verb; and --explain says why.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+
+namespace elmo {
+namespace {
+
+nlohmann::json explained(const Words& words) {
+    const Outcome outcome = run_elmo(words + Words{"--explain", "--json"});
+    expect_success(outcome);
+    return nlohmann::json::parse(outcome.out);
+}
+
+nlohmann::json entry(const std::string& value, const std::string& reason) {
+    return {{"value", value}, {"reason", reason}};
+}
+
+// The first event of a run's log.
+nlohmann::json start_event(const TempFolder& temp) {
+    const Outcome line = run_shell("head -1 $0/run/log.jsonl", temp.path());
+    return nlohmann::json::parse(line.out);
+}
+
+const char* const kTinyBert =
+    R"({"model_type":"bert","vocab_size":400,"hidden_size":16,"num_hidden_layers":1,"num_attention_heads":2,
+        "intermediate_size":32,"max_position_embeddings":32,"type_vocab_size":2,"layer_norm_eps":1e-12,
+        "hidden_dropout_prob":0.1,"attention_probs_dropout_prob":0.1,"hidden_act":"gelu"})";
+
+TEST(GivenOptions, ASizeBesideAShapeStaysThoughItIsTheDefault) {
+    const auto plan = [](const Words& more) {
+        const Outcome outcome = run_elmo(Words{"plan", "--shape", "lf-amazontitles-131k", "--json"} + more);
+        expect_success(outcome);
+        return nlohmann::json::parse(outcome.out)["arena_bytes"].get<std::int64_t>();
+    };
+    EXPECT_LT(plan({"--batch-size", "128"}), plan({}));
+    EXPECT_EQ(plan({"--batch-size", "512"}), plan({}));
+    const auto json = explained({"plan", "--shape", "lf-amazontitles-131k", "--set", "batch_size=128"});
+    EXPECT_EQ(json["batch_size"], entry("128", "given on the command line"));
+    EXPECT_EQ(json["max_length"], entry("32", "shape lf-amazontitles-131k"));
+    EXPECT_EQ(json["width"], entry("512", "default"));
+}
+
+TEST(GivenOptions, AContinuedRunRefusesADefaultThatItDoesNotHave) {
+    const TempFolder temp;
+    write_small_data(temp, "data");
+    const Words train = Words{"train", temp.text("data"), "--out", temp.text("run")} + small_model();
+    expect_success(run_elmo(train + Words{"--epochs", "2", "--steps", "0", "--validation", "0"}));
+    expect_failure(run_elmo({"train", "--out", temp.text("run"), "--resume", "--epochs", "10"}), 2,
+                   {"the run has epochs = 2, found 10"});
+    expect_success(run_elmo({"train", "--out", temp.text("run"), "--resume", "--epochs", "2"}));
+    const auto json = explained({"train", "--out", temp.text("run"), "--resume"});
+    EXPECT_EQ(json["epochs"], entry("2", "the run's recipe"));
+    EXPECT_EQ(json["resume"], entry("true", "given on the command line"));
+}
+
+TEST(GivenOptions, EvalReadsTheColumnThatIsGivenThoughItIsTheDefault) {
+    const TempFolder temp;
+    std::string table = "title,labels\n";
+    for (int i = 0; i < 60; ++i)
+        table += (i % 2 ? "red green " : "blue black ") + std::to_string(i) + (i % 2 ? ",warm\n" : ",cold\n");
+    const std::string data = temp.write("data.csv", table);
+    expect_success(
+        run_elmo(Words{"train", data, "--out", temp.text("run"), "--text-column", "title"} + small_model()));
+    expect_success(run_elmo({"eval", temp.text("run"), data}));
+    expect_failure(run_elmo({"eval", temp.text("run"), data, "--text-column", "text"}), 1, {"text"});
+    const auto json = explained({"eval", temp.text("run"), "--k", "1,3,5"});
+    EXPECT_EQ(json["text_column"], entry("title", "the run's recipe"));
+    EXPECT_EQ(json["data"], entry(data, "the run's recipe"));
+    EXPECT_EQ(json["k"], entry("1,3,5", "given on the command line"));
+    const auto log = start_event(temp);
+    EXPECT_EQ(log["reasons"]["text_column"], "given on the command line");
+    EXPECT_EQ(log["reasons"]["head_momentum"], "default");
+    EXPECT_EQ(log["reasons"].size(), log["config"].size());
+}
+
+TEST(GivenOptions, ANamedEncoderIsFoundByEveryVerb) {
+    const TempFolder temp;
+    write_small_data(temp, "data");
+    expect_success(run_elmo(Words{"train", temp.text("data"), "--out", temp.text("run")} + small_model()));
+    const std::string snapshot = "hub/models--tiny--bert/snapshots/1/";
+    temp.write(snapshot + "config.json", kTinyBert);
+    std::filesystem::copy(temp.path("run/best/tokenizer.json"), temp.path(snapshot + "tokenizer.json"));
+    const auto run = [&](const std::string& words) {
+        return run_shell("HF_HUB_CACHE=$0/hub $ELMO " + words + " --cache $0/cache", temp.path());
+    };
+    for (const std::string verb : {"data inspect $0/data", "data $0/data", "plan $0/data"}) {
+        const Outcome outcome = run(verb + " --encoder tiny/bert --max-length 16");
+        expect_success(outcome);
+        EXPECT_EQ(outcome.err.find("learnt a vocabulary"), std::string::npos) << verb;
+        expect_failure(run(verb + " --encoder tinny/bert"), 2, {"no 'tinny/bert'"});
+    }
+    expect_success(
+        run_shell("HF_HUB_CACHE=$0/hub $ELMO bench step --encoder tiny/bert --labels 50 --steps 1 "
+                  "--batch-size 2 --max-length 8",
+                  temp.path()));
+}
+
+TEST(EncoderLr, FollowsFromTheEncoder) {
+    const TempFolder temp;
+    write_small_data(temp, "data");
+    temp.write("bert/config.json", kTinyBert);
+    const Words train = Words{"train", temp.text("data"), "--out", temp.text("run")} + small_model();
+    const auto lr = [&](const std::string& encoder, const Words& more = {}) {
+        return explained(Words{"train", "--encoder", encoder} + more)["encoder_lr"];
+    };
+    EXPECT_EQ(lr("bag"), entry("0.001", "auto: the bag encoder starts from scratch"));
+    EXPECT_EQ(lr(temp.text("bert")), entry("0.001", "auto: the encoder starts from scratch"));
+    expect_success(run_elmo(train + Words{"--encoder", temp.text("bert"), "--encoder-lr", "auto"}));
+    EXPECT_EQ(start_event(temp)["config"]["encoder_lr"], "0.001");
+    EXPECT_EQ(lr(temp.text("run/best")), entry("2e-04", "auto: the encoder has pretrained weights"));
+    EXPECT_EQ(lr(temp.text("run/best"), {"--encoder-lr", "3e-5"}),
+              entry("3e-05", "given on the command line"));
+    EXPECT_EQ(lr("bag", {"--recipe", "demo"}), entry("0.002", "recipe demo"));
+}
+
+}  // namespace
+}  // namespace elmo

@@ -1,0 +1,151 @@
+// Who set an option, and which of defaults, a run's recipe, recipes and given values wins.
+#include "config/resolve.h"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "elmo/error.h"
+
+namespace elmo {
+namespace {
+
+// The recipe of a run with these options, read as a run's.
+Config run_with(const std::vector<std::pair<std::string, std::string>>& values) {
+    Config config;
+    for (const auto& [key, value] : values) set_option(config, key, value);
+    const auto path = std::filesystem::temp_directory_path() / fmt::format("elmo_resolve_{}.toml", getpid());
+    std::ofstream(path, std::ios::binary) << to_recipe(config);
+    config = read_run_recipe(path);
+    std::filesystem::remove(path);
+    return config;
+}
+
+template <class Function>
+std::string message_of(const Function& function) {
+    try {
+        function();
+    } catch (const ConfigError& error) {
+        return error.what();
+    }
+    return "";
+}
+
+TEST(Given, AnOptionKnowsWhetherItWasAskedFor) {
+    Config config;
+    EXPECT_FALSE(given(config, "batch_size"));
+    EXPECT_EQ(reason_of(config, "batch_size"), "default");
+    set_option(config, "batch_size", "128");  // the default, and asked for
+    EXPECT_TRUE(given(config, "batch_size"));
+    EXPECT_EQ(reason_of(config, "batch_size"), "given");
+    config.epochs = 3;  // a program assigns members
+    EXPECT_TRUE(given(config, "epochs"));
+    EXPECT_FALSE(given(config, "seed"));
+}
+
+TEST(Given, WhatTheRunOrTheProgramSetIsNotUntilItIsAssigned) {
+    Config config = run_with({{"epochs", "5"}});
+    EXPECT_EQ(config.epochs, 5);
+    EXPECT_FALSE(given(config, "epochs"));
+    EXPECT_EQ(reason_of(config, "epochs"), "the run's recipe");
+    config.epochs = 10;  // the default, but no longer what the run has
+    EXPECT_TRUE(given(config, "epochs"));
+    EXPECT_EQ(reason_of(config, "epochs"), "given");
+    choose_option(config, "labels", &Config::labels, std::int64_t{7}, "shape tiny");
+    EXPECT_FALSE(given(config, "labels"));
+    EXPECT_EQ(reason_of(config, "labels"), "shape tiny");
+}
+
+TEST(Given, ARecipeAsksForItsKeys) {
+    Config config;
+    load_recipe(config, "demo");
+    EXPECT_TRUE(given(config, "encoder_lr"));
+    EXPECT_EQ(reason_of(config, "encoder_lr"), "recipe demo");
+    EXPECT_FALSE(given(config, "threads"));
+}
+
+TEST(Auto, IsTextARecipeAndNoNumber) {
+    Config config;
+    EXPECT_TRUE(config.encoder_lr.is_auto());
+    EXPECT_EQ(get_option(config, "encoder_lr"), "auto");
+    EXPECT_THROW(static_cast<double>(config.encoder_lr), std::logic_error);
+    set_option(config, "encoder_lr", "2e-4");
+    EXPECT_EQ(config.encoder_lr, 2e-4);
+    set_option(config, "encoder_lr", "auto");
+    EXPECT_TRUE(config.encoder_lr.is_auto());
+    EXPECT_EQ(message_of([&] { set_option(config, "encoder_lr", "fast"); }),
+              "encoder_lr: expected a number or auto, found 'fast'");
+    EXPECT_NE(to_recipe(config).find("\nencoder_lr = \"auto\"\n"), std::string::npos);
+    EXPECT_TRUE(run_with({}).encoder_lr.is_auto());
+    EXPECT_EQ(run_with({{"encoder_lr", "1"}}).encoder_lr, 1.0);
+}
+
+TEST(Choices, AreNamedInTheirHelp) {
+    int choices = 0;
+    for (const OptionInfo& option : options()) {
+        choices += !option.choices.empty();
+        for (const std::string& name : option.choices) {
+            const std::string shown = option.key == "select" ? name.substr(0, name.find('@')) + "@k" : name;
+            EXPECT_NE(option.help.find(shown), std::string_view::npos) << option.key << ": " << name;
+        }
+    }
+    EXPECT_EQ(choices, 20);
+}
+
+TEST(RunReading, ComesFromTheRunUnlessGiven) {
+    const Config run = run_with({{"text_column", "title"},
+                                 {"encoding", "latin-1"},
+                                 {"data", "d.csv"},
+                                 {"head_lr", "7"},
+                                 {"seed", "3"},
+                                 {"propensity_a", "0.6"},
+                                 {"propensity_b", "2.6"},
+                                 {"device", "reference"}});
+    Config config = with_run_reading(Config(), run);
+    EXPECT_EQ(config.text_column, "title");
+    EXPECT_EQ(config.encoding, "latin-1");
+    EXPECT_EQ(config.data, "d.csv");
+    EXPECT_EQ(config.seed, 3u);
+    EXPECT_EQ(config.propensity_a, 0.6);
+    EXPECT_EQ(config.device, "cpu");  // how it was trained is not how it is used
+    EXPECT_NE(config.head_lr, 7);
+    EXPECT_EQ(reason_of(config, "text_column"), "the run's recipe");
+
+    Config asked;
+    set_option(asked, "text_column", "text");  // the default, and asked for
+    asked.like = "renee";
+    config = with_run_reading(asked, run);
+    EXPECT_EQ(config.text_column, "text");
+    EXPECT_EQ(config.propensity_a, -1);  // another project's
+    EXPECT_EQ(with_run_reading(config, run).text_column, "text");
+}
+
+TEST(StoredRun, ResultsAreKeptAndTheRestMayDiffer) {
+    const Config run = run_with({{"epochs", "5"},
+                                 {"threads", "2"},
+                                 {"save_every", "7"},
+                                 {"precision", "e2m5"},
+                                 {"encoder_lr", "0.01"}});
+    EXPECT_EQ(with_stored_run(run, Config()).epochs, 5);
+    EXPECT_EQ(with_stored_run(run, Config()).save_every, 7);
+    Config asked;
+    asked.out = "run";
+    set_option(asked, "threads", "0");
+    set_option(asked, "precision", "auto");  // what it stood for is in the run
+    set_option(asked, "encoder_lr", "auto");
+    const Config config = with_stored_run(run, asked);
+    EXPECT_EQ(config.threads, 0);
+    EXPECT_EQ(config.out, "run");
+    EXPECT_EQ(config.precision, "e2m5");
+    EXPECT_EQ(config.encoder_lr, 0.01);
+    set_option(asked, "epochs", "10");  // the default, and not what the run has
+    EXPECT_EQ(
+        message_of([&] { with_stored_run(run, asked); }),
+        "resume: the run has epochs = 5, found 10; a continued run keeps its recipe: leave --epochs out, "
+        "or start a new run");
+}
+
+}  // namespace
+}  // namespace elmo
