@@ -1,6 +1,6 @@
 # Thin: CMake builds, ctest tests, tools/ holds the scripts. `make` prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help deps build cuda install demo test gpu-test bench format docs sanitize sanitize-readers fuzz clean
+.PHONY: help deps build cuda install package demo test gpu-test bench format docs sanitize sanitize-readers fuzz clean
 
 # As many jobs as cores, but a gigabyte and a half of free memory for each.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { m = int($$2 / 1500000) } \
@@ -18,6 +18,7 @@ help:
 	@echo "make build     build the program, build/bin/elmo, and where there is a GPU the CUDA backend"
 	@echo "make cuda      build the program and the CUDA backend, build/lib/libelmo_cuda.so (needs nvcc)"
 	@echo "make install   install program, library and headers to PREFIX ($(PREFIX))"
+	@echo "make package   make .deb packages and a .tar.gz that runs on a bare machine: build-package/packages"
 	@echo "make deps      install the missing Debian packages for building"
 	@echo "make bench     measure the speed of the training step on this machine"
 	@echo "make format    format all sources"
@@ -39,6 +40,13 @@ install: deps
 	@$(configure) -DELMO_TESTS=OFF -DELMO_SHARED=ON >/dev/null
 	@cmake --build build -j $(JOBS)
 	@cmake --install build --prefix $(PREFIX)
+
+package:
+	@tools/install_deps.sh package
+	@cmake --preset package -DELMO_CUDA=$(ELMO_CUDA) -DELMO_SHARED=ON >/dev/null
+	@cmake --build build-package -j $(JOBS)
+	@cd build-package && cpack
+	@tools/check_package.sh build-package/packages
 
 demo:
 	@tools/install_deps.sh demo

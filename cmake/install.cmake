@@ -3,16 +3,22 @@
 include(CMakePackageConfigHelpers)
 set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/elmo)
 
+# Libraries that come along (cmake/package.cmake) lie in lib/elmo. The old kind of RPATH, because they need each other.
+set(rpath_kind -Wl,--disable-new-dtags)
+target_link_options(elmo PRIVATE ${rpath_kind})
+set_target_properties(elmo PROPERTIES INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}/elmo")
 install(TARGETS elmo RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright COMPONENT program)
 if(TARGET elmo_cuda)
-  install(TARGETS elmo_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/elmo COMPONENT program OPTIONAL)
+  install(TARGETS elmo_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/elmo COMPONENT cuda OPTIONAL)
 endif()
 
 set(library_targets elmo_static)
 set_target_properties(elmo_static PROPERTIES EXPORT_NAME static)
 if(ELMO_SHARED)
   list(APPEND library_targets elmo_shared)
-  set_target_properties(elmo_shared PROPERTIES EXPORT_NAME shared)
+  set_target_properties(elmo_shared PROPERTIES EXPORT_NAME shared INSTALL_RPATH "$ORIGIN/elmo")
+  target_link_options(elmo_shared PRIVATE ${rpath_kind})
 endif()
 install(TARGETS ${library_targets} EXPORT elmo
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library

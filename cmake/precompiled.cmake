@@ -1,20 +1,18 @@
-# elmo_precompile(target kind): the target takes cmake/precompiled.h (and what ARGN adds) as it was compiled once for
-# all targets of this kind, which have the same compiler flags.
+# elmo_precompile(target owner [headers...]): the target takes cmake/precompiled.h as it was compiled for `owner`, whose
+# compiler flags are the same; the owner itself names further headers. Owners define no macros of other libraries.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT ELMO_SANITIZE AND NOT ELMO_FUZZ)
   option(ELMO_PRECOMPILE "Read common headers once" ON)
 endif()
 if(ELMO_PRECOMPILE)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fpch-preprocess>")  # for ccache
 endif()
-function(elmo_precompile target kind)
+function(elmo_precompile target owner)
   if(NOT ELMO_PRECOMPILE)
     return()
-  endif()
-  get_property(first GLOBAL PROPERTY elmo_precompiled_${kind})
-  if(first)
-    target_precompile_headers(${target} REUSE_FROM ${first})
+  elseif(target STREQUAL owner)
+    target_precompile_headers(${target} PRIVATE
+      "$<$<COMPILE_LANGUAGE:CXX>:${CMAKE_SOURCE_DIR}/cmake/precompiled.h>" ${ARGN})
   else()
-    target_precompile_headers(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:${CMAKE_SOURCE_DIR}/cmake/precompiled.h>" ${ARGN})
-    set_property(GLOBAL PROPERTY elmo_precompiled_${kind} ${target})
+    target_precompile_headers(${target} REUSE_FROM ${owner})
   endif()
 endfunction()

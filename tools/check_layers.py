@@ -15,7 +15,7 @@ from pathlib import Path
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]')
 # A function or a class at the margin of a public header, which libelmo.so would hide.
-UNMARKED = re.compile(r"^(class (?!ELMO_API\b)\w+ (:|\{)|(?!ELMO_API\b|inline\b|template\b|using\b|\s|#|//)[\w:<>,&* ]+ [\w&*]+\()")
+UNMARKED = re.compile(r"^(class (?!ELMO_API\b)\w+ (:|\{)|(?!ELMO_API\b|inline\b|template\b|using\b|\s|#|//)[\w:<>,&* ]+ [\w&*]+\((?!.*\{$))")
 NOT_PUBLIC = re.compile(r"cuda|nlohmann|json|toml|fmt/|CLI/|dnnl|omp\.h", re.IGNORECASE)
 
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs the packages that are missing for a purpose, and nothing else.
-#   tools/install_deps.sh build|demo|test|ci
+#   tools/install_deps.sh build|demo|test|ci|package
 # On Debian and its kin through apt-get (as root or with sudo); elsewhere it names what is missing.
 set -euo pipefail
 
@@ -10,7 +10,8 @@ case $purpose in
     demo) wanted="build demo" ;;
     test) wanted="build demo test" ;;
     ci) wanted="build demo test ci" ;;
-    *) echo "usage: tools/install_deps.sh build|demo|test|ci" >&2; exit 2 ;;
+    package) wanted="build package" ;;
+    *) echo "usage: tools/install_deps.sh build|demo|test|ci|package" >&2; exit 2 ;;
 esac
 
 # Debian package, purpose, and how to see on another system that it is there (a program or a header).
@@ -37,6 +38,9 @@ clang-14             ci     program:clang++-14
 libclang-rt-14-dev   ci     program:clang++-14
 libomp-14-dev        ci     program:clang++-14
 clang-format         ci     program:clang-format
+pkg-config           ci     program:pkg-config
+dpkg-dev             package program:dpkg-shlibdeps
+file                 package program:file
 '
 
 on_debian() { command -v dpkg-query >/dev/null && command -v apt-get >/dev/null; }

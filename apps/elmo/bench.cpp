@@ -13,42 +13,6 @@
 namespace elmo::cli {
 namespace {
 
-Json to_json(const BenchResult& result) {
-    Json phases = Json::array();
-    for (const BenchPhase& phase : result.phases)
-        phases.push_back({{"name", phase.name},
-                          {"median_ms", phase.median_ms},
-                          {"flops", phase.flops},
-                          {"bytes", phase.bytes}});
-    Json segments = Json::array();
-    for (const Segment& segment : result.memory.segments)
-        segments.push_back({{"name", segment.name}, {"bytes", segment.bytes}, {"at_peak", segment.at_peak}});
-    return {{"what", result.what},
-            {"device", result.device},
-            {"threads", result.threads},
-            {"median_ms", result.median_ms},
-            {"min_ms", result.min_ms},
-            {"host_ms", result.host_ms},
-            {"max_ms", result.max_ms},
-            {"items_per_second", result.items_per_second},
-            {"flops", result.flops},
-            {"bytes", result.bytes},
-            {"peak_gflops", result.peak_gflops},
-            {"peak_gbytes", result.peak_gbytes},
-            {"floor_ms", result.floor_ms},
-            {"sol_percent", result.sol_percent},
-            {"head_ms", result.head_ms},
-            {"encoder_ms", result.encoder_ms},
-            {"peak_gib", static_cast<double>(result.memory.total_bytes()) / (1 << 30)},
-            {"planned_bytes", result.memory.total_bytes()},
-            {"recompute", result.memory.recompute},
-            {"chunks", result.memory.chunks},
-            {"measured_peak_bytes", result.measured_peak_bytes},
-            {"skipped_steps", result.skipped_steps},
-            {"phases", phases},
-            {"segments", segments}};
-}
-
 std::string table(const BenchResult& result) {
     const bool tokenize = result.what == "tokenize";
     std::string out = fmt::format("{} on {}\n\n", result.what, result.device);
@@ -100,7 +64,7 @@ void run_bench(Invocation& call) {
                                 quoted(what), did_you_mean(what, kinds)));
     const BenchResult result = bench(call.context, what, call.config);
     if (call.json)
-        write_json(to_json(result));
+        write_json(result);
     else
         write_stdout(table(result));
 }

@@ -17,22 +17,7 @@ void run_calibrate(Invocation& call) {
     if (call.words.size() > 1) call.config.data = call.words[1];
     if (call.words.size() == 1) require_data(calibrate_verb(), call.words[0], call.config);
     const Calibration c = calibrate(call.context, call.words[0], call.config);
-    if (call.json)
-        return write_json({{"method", "platt"},
-                           {"a", c.a},
-                           {"b", c.b},
-                           {"rows", c.rows},
-                           {"top", c.top},
-                           {"pairs", c.pairs},
-                           {"right", c.right},
-                           {"positives", c.positives},
-                           {"f1_threshold", c.f1_threshold},
-                           {"log_loss_raw", c.log_loss_raw},
-                           {"log_loss", c.log_loss},
-                           {"brier_raw", c.brier_raw},
-                           {"brier", c.brier},
-                           {"error_raw", c.error_raw},
-                           {"error", c.error}});
+    if (call.json) return write_json(c);
     write_stdout(aligned(Facts{
         {"probability", fmt::format("sigmoid({:.5g} score {:+.5g})  (Platt)", c.a, c.b)},
         {"fitted on", fmt::format("{} validation texts, {} best labels each, {} right of {}",

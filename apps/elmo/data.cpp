@@ -13,28 +13,6 @@
 namespace elmo::cli {
 namespace {
 
-Json to_json(const DataSummary& summary) {
-    return {{"format", summary.format},
-            {"train_rows", summary.train_rows},
-            {"test_rows", summary.test_rows},
-            {"labels", summary.labels},
-            {"labels_per_row", summary.labels_per_row},
-            {"rows_per_label", summary.rows_per_label},
-            {"tokens_per_row", summary.tokens_per_row},
-            {"longest_row_tokens", summary.longest_row_tokens},
-            {"cut_rows", summary.cut_rows},
-            {"rows_without_labels", summary.rows_without_labels},
-            {"labels_unseen_in_train", summary.labels_unseen_in_train},
-            {"replaced_utf8", summary.replaced_utf8},
-            {"merged_labels", summary.merged_labels},
-            {"has_label_names", summary.has_label_names},
-            {"train_filter_pairs", summary.train_filter_pairs},
-            {"test_filter_pairs", summary.test_filter_pairs},
-            {"cache", summary.cache},
-            {"cache_reused", summary.cache_reused},
-            {"import_seconds", summary.import_seconds}};
-}
-
 std::string table(const DataSummary& summary) {
     Facts facts;
     const auto text = [&](const char* name, std::string value) { facts.push_back({name, std::move(value)}); };
@@ -67,7 +45,7 @@ std::string table(const DataSummary& summary) {
 
 void show(const Invocation& call, const DataSummary& summary) {
     if (call.json)
-        write_json(to_json(summary));
+        write_json(summary);
     else
         write_stdout(table(summary));
 }

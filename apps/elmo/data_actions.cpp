@@ -12,47 +12,10 @@
 namespace elmo::cli {
 namespace {
 
-Json to_json(const Spread& spread) {
-    return {{"mean", spread.mean}, {"least", spread.least}, {"median", spread.median},
-            {"p90", spread.p90},   {"p99", spread.p99},     {"most", spread.most}};
-}
-
 std::string text_of(const Spread& spread) {
     return fmt::format("{:.2f} (median {}, 90% to {}, 99% to {}, most {})", spread.mean,
                        with_commas(spread.median), with_commas(spread.p90), with_commas(spread.p99),
                        with_commas(spread.most));
-}
-
-Json to_json(const DataReport& report) {
-    Json json = {{"format", report.format}, {"labels", report.labels}};
-    for (const SplitReport& split : report.splits)
-        json["splits"][split.name] = {{"rows", split.rows},
-                                      {"rows_without_labels", split.rows_without_labels},
-                                      {"labels_per_row", to_json(split.labels_per_row)},
-                                      {"tokens_per_row", to_json(split.tokens_per_row)},
-                                      {"longer_than_max", split.longer_than_max},
-                                      {"empty_texts", split.empty_texts},
-                                      {"repeated_texts", split.repeated_texts},
-                                      {"texts_in_train", split.texts_in_train},
-                                      {"not_utf8", split.not_utf8},
-                                      {"like_latin1", split.like_latin1},
-                                      {"first_not_utf8", split.first_not_utf8}};
-    json["has_label_names"] = report.has_label_names;
-    json["repeated_names"] = report.repeated_names;
-    json["empty_names"] = report.empty_names;
-    json["rows_per_label"] = to_json(report.rows_per_label);
-    json["histogram"] = Json::array();
-    for (const auto& [rows, labels] : report.histogram)
-        json["histogram"].push_back({{"rows", rows}, {"labels", labels}});
-    json["labels_unseen_in_train"] = report.labels_unseen_in_train;
-    json["merged_labels"] = report.merged_labels;
-    json["trouble"] = report.trouble;
-    json["cache"] = report.cache;
-    json["plan"] = {{"encoder", report.encoder},
-                    {"precision", report.precision},
-                    {"total_bytes", report.plan_bytes},
-                    {"steps_per_epoch", report.steps_per_epoch}};
-    return json;
 }
 
 void add_split(const SplitReport& split, std::int64_t max_length, Facts& facts) {
@@ -109,24 +72,14 @@ std::string table(const DataReport& report, const Config& config) {
 void run_data_report(const Invocation& call) {
     const DataReport report = report_data(call.context, call.config);
     if (call.json)
-        write_json(to_json(report));
+        write_json(report);
     else
         write_stdout(table(report, call.config));
 }
 
 void run_conversion(const Invocation& call) {
     const Conversion made = convert_data(call.context, call.config, call.extra.at("to"));
-    if (call.json) {
-        write_json({{"out", call.config.out},
-                    {"format", made.format},
-                    {"train_rows", made.train_rows},
-                    {"test_rows", made.test_rows},
-                    {"labels", made.labels},
-                    {"changed_texts", made.changed_texts},
-                    {"changed_names", made.changed_names},
-                    {"files", made.files}});
-        return;
-    }
+    if (call.json) return write_json(made);
     std::string files;
     for (const std::string& file : made.files) files += (files.empty() ? "" : ", ") + file;
     write_stdout(aligned(Facts{{"out", call.config.out},
@@ -147,10 +100,7 @@ void run_filters(const Invocation& call) {
             fmt::format("--filters: expected own, reciprocal or own,reciprocal, found '{}'", quoted(kinds)));
     const FilterResult made = make_filters(call.context, call.config, own, reciprocal);
     if (call.json)
-        write_json({{"train_pairs", made.train_pairs},
-                    {"test_pairs", made.test_pairs},
-                    {"train_file", made.train_file},
-                    {"test_file", made.test_file}});
+        write_json(made);
     else
         write_stdout(aligned(
             Facts{{"training pairs", fmt::format("{}  {}", with_commas(made.train_pairs), made.train_file)},
@@ -159,19 +109,7 @@ void run_filters(const Invocation& call) {
 
 void run_paper2keywords(const Invocation& call, const std::string& dump) {
     const PaperKeywords made = make_paper2keywords(call.context, dump, call.config);
-    if (call.json) {
-        write_json({{"papers", made.papers},
-                    {"without_text", made.without_text},
-                    {"without_keywords", made.without_keywords},
-                    {"repeated", made.repeated},
-                    {"train_rows", made.train_rows},
-                    {"test_rows", made.test_rows},
-                    {"labels", made.labels},
-                    {"labels_unseen_in_train", made.labels_unseen_in_train},
-                    {"labels_per_row", made.labels_per_row},
-                    {"rows_per_label", made.rows_per_label}});
-        return;
-    }
+    if (call.json) return write_json(made);
     const auto row = [](const char* name, std::string here, const char* paper) {
         return std::vector<std::string>{name, std::move(here), paper};
     };

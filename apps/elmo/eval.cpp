@@ -91,7 +91,7 @@ void run_eval(Invocation& call) {
     if (!stored && call.words.size() == 1) require_data(eval_verb(), run, call.config);
     const Evaluation evaluation = evaluate(call.context, run, call.config);
     if (call.json)
-        write_stdout(to_json(evaluation) + "\n");
+        write_json(evaluation);
     else
         write_stdout(report(evaluation));
 }

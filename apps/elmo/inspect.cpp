@@ -14,17 +14,10 @@ void run_inspect(Invocation& call) {
 
 void show_inspection(const Invocation& call, const std::string& path) {
     const auto facts = inspect(call.context, path, call.config);
-    Json json = Json::object();
+    if (call.json) return write_stdout(to_json(facts) + "\n");
     Facts lines;
-    for (const auto& [name, literal] : facts) {
-        const Json value = Json::parse(literal);
-        json[name] = value;
-        lines.push_back({name, value.is_string() ? value.get<std::string>() : value.dump()});
-    }
-    if (call.json)
-        write_json(json);
-    else
-        write_stdout(aligned(lines));
+    for (const Fact& fact : facts) lines.push_back({fact.name, fact.text});
+    write_stdout(aligned(lines));
 }
 
 Verb inspect_verb() {

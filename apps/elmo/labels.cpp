@@ -10,24 +10,12 @@
 namespace elmo::cli {
 namespace {
 
-void show(const Invocation& call, const LabelChange& change, bool added) {
-    if (call.json) {
-        Json json = {{"out", call.config.out},
-                     {"labels_before", change.labels_before},
-                     {"labels", change.labels_after}};
-        if (added)
-            json.update({{"from_text", change.from_text},
-                         {"from_data", change.from_data},
-                         {"slope", change.slope},
-                         {"steps", change.steps},
-                         {"first_loss", change.first_loss},
-                         {"last_loss", change.last_loss}});
-        return write_json(json);
-    }
+void show(const Invocation& call, const LabelChange& change) {
+    if (call.json) return write_json(change);
     Facts facts = {{"run", call.config.out},
                    {"labels", fmt::format("{}, were {}", with_commas(change.labels_after),
                                           with_commas(change.labels_before))}};
-    if (added)
+    if (change.added)
         facts.push_back(
             {"new rows", fmt::format("{} from texts that carry them, {} from their own text",
                                      with_commas(change.from_data), with_commas(change.from_text))});
@@ -46,9 +34,9 @@ void run_labels(Invocation& call) {
                                                did_you_mean(action, {"add", "remove"})));
     if (call.config.out.empty())
         usage_error(labels_verb(), "--out is missing: the folder of the run with the other labels");
-    if (action == "add") return show(call, add_labels(call.context, call.words[1], file, call.config), true);
+    if (action == "add") return show(call, add_labels(call.context, call.words[1], file, call.config));
     if (file.empty()) usage_error(labels_verb(), "FILE is missing: the labels to remove");
-    show(call, remove_labels(call.context, call.words[1], file, call.config), false);
+    show(call, remove_labels(call.context, call.words[1], file, call.config));
 }
 
 }  // namespace

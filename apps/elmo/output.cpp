@@ -28,10 +28,6 @@ void flush_stdout() {
     if (std::fflush(stdout) != 0) write_failed();
 }
 
-void write_json(const Json& value) {
-    write_stdout(value.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n");
-}
-
 std::string aligned(const std::vector<std::vector<std::string>>& rows) {
     std::vector<std::size_t> widths;
     for (const auto& row : rows) {
@@ -68,23 +64,6 @@ std::string duration_text(double seconds) {
 std::string measured_memory(std::int64_t bytes, const MemoryReport& planned) {
     const bool shared = planned.device == "cuda" && bytes > planned.total_bytes() / 10 * 11;
     return human_bytes(bytes) + (shared ? ", other programs on this GPU included" : "");
-}
-
-Json to_json(const MemoryReport& report) {
-    Json segments = Json::array();
-    for (const Segment& segment : report.segments)
-        segments.push_back({{"name", segment.name}, {"bytes", segment.bytes}, {"at_peak", segment.at_peak}});
-    Json phases = Json::array();
-    for (const MemoryPhase& phase : report.phases)
-        phases.push_back({{"name", phase.name}, {"bytes", phase.bytes}});
-    return {{"total_bytes", report.total_bytes()},
-            {"arena_bytes", report.arena_bytes},
-            {"mapped_bytes", report.mapped_bytes},
-            {"program_bytes", report.program_bytes},
-            {"chunks", report.chunks},
-            {"recompute", report.recompute},
-            {"phases", phases},
-            {"segments", segments}};
 }
 
 }  // namespace elmo::cli

@@ -1,7 +1,6 @@
 // Standard output: the results and nothing else, written whole or refused with an error.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,8 +9,6 @@
 
 namespace elmo::cli {
 
-using Json = nlohmann::ordered_json;
-
 // The reader of our output has gone: the program ends without a word.
 struct OutputClosed {};
 
@@ -19,8 +16,11 @@ struct OutputClosed {};
 void write_stdout(std::string_view text);
 void flush_stdout();
 
-// One line; label names of any bytes are printed with U+FFFD for what is not UTF-8.
-void write_json(const Json& value);
+// A result as one line.
+template <HasFields T>
+void write_json(const T& result) {
+    write_stdout(to_json(result) + "\n");
+}
 // Columns aligned by their widest cell: the first to the left, the others to the right.
 std::string aligned(const std::vector<std::vector<std::string>>& rows);
 // Names and values, a pair a line.
@@ -30,7 +30,6 @@ std::string aligned(const Facts& facts);
 // 1:05, 2:03:04; tenths below a minute.
 std::string duration_text(double seconds);
 
-Json to_json(const MemoryReport& report);
 // Measured memory, and where it is far above the plan on a GPU, why: it is counted by what the card has free.
 std::string measured_memory(std::int64_t bytes, const MemoryReport& planned);
 

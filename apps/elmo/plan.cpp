@@ -16,7 +16,7 @@ void run_plan(Invocation& call) {
         usage_error(plan_verb(), "expected DATA, --labels or --shape: a plan needs the number of labels");
     const MemoryReport report = plan_memory(call.context, call.config);
     if (call.json)
-        write_json(to_json(report));
+        write_json(report);
     else
         write_stdout(report.describe());
     if (!report.fits())

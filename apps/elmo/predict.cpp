@@ -53,11 +53,7 @@ void run_predict(Invocation& call) {
     if (files.empty()) usage_error(predict_verb(), "--out needs FILE...: the texts to answer");
     const PredictedFiles done = predict_files(call.context, call.words[0], files, scope, call.config);
     say_replaced(done.replaced_utf8);
-    if (call.json)
-        return write_json({{"out", call.config.out},
-                           {"texts", done.texts},
-                           {"resumed", done.resumed},
-                           {"seconds", done.seconds}});
+    if (call.json) return write_json(done);
     Facts facts = {{"answers", call.config.out}, {"texts", with_commas(done.texts)}};
     if (done.resumed > 0) facts.push_back({"of them there before", with_commas(done.resumed)});
     if (done.seconds > 0) {

@@ -15,27 +15,6 @@ void start_from_run(Invocation& call) {
     call.config = refinement_defaults(call.words[0]);
 }
 
-Json to_json(const RefineResult& result, const Config& config) {
-    return {{"run", config.out},
-            {"from_precision", result.from_precision},
-            {"precision", result.precision},
-            {"texts", result.texts},
-            {"labels", result.labels},
-            {"labels_done", result.labels_done},
-            {"labels_resumed", result.labels_resumed},
-            {"steps", result.steps},
-            {"subsets", result.subsets},
-            {"subset_labels", result.subset_labels},
-            {"interrupted", result.interrupted},
-            {"first_loss", result.first_loss},
-            {"last_loss", result.last_loss},
-            {"seconds", result.seconds},
-            {"vector_bytes", result.vector_bytes},
-            {"measured_peak_bytes", result.measured_peak_bytes},
-            {"encoding_plan", cli::to_json(result.encoding_plan)},
-            {"head_plan", cli::to_json(result.head_plan)}};
-}
-
 std::string table(const RefineResult& result, const Config& config) {
     const bool encoding = result.encoding_plan.total_bytes() > result.head_plan.total_bytes();
     const MemoryReport& planned = encoding ? result.encoding_plan : result.head_plan;
@@ -64,7 +43,7 @@ void run_refine(Invocation& call) {
         usage_error(refine_verb(), "--out is missing: the folder to write the refined run to");
     const RefineResult result = refine(call.context.with_stop(stop_on_signal()), call.words[0], call.config);
     if (call.json)
-        write_json(to_json(result, call.config));
+        write_json(result);
     else
         write_stdout(table(result, call.config));
 }

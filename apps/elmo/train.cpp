@@ -10,24 +10,6 @@
 namespace elmo::cli {
 namespace {
 
-Json to_json(const TrainResult& result, const Config& config) {
-    return {{"run", config.out},
-            {"steps", result.steps},
-            {"epochs", result.epochs},
-            {"interrupted", result.interrupted},
-            {"train_seconds", result.train_seconds},
-            {"texts_per_second", result.texts_per_second},
-            {"last_loss", result.last_loss},
-            {"select", result.select},
-            {"best_score", result.best_score},
-            {"best_step", result.best_step},
-            {"planned_peak_bytes", result.planned.total_bytes()},
-            {"measured_peak_bytes", result.measured_peak_bytes},
-            {"saturations", result.saturations},
-            {"skipped_steps", result.skipped_steps},
-            {"plan", cli::to_json(result.planned)}};
-}
-
 std::string table(const TrainResult& result, const Config& config) {
     Facts facts = {{"run", config.out},
                    {"steps", fmt::format("{} ({:.4g} epochs)", with_commas(result.steps), result.epochs)},
@@ -54,7 +36,7 @@ void run_train(Invocation& call) {
         usage_error(train_verb(), "--out is missing: the folder to write the run to");
     const TrainResult result = train(call.context.with_stop(stop_on_signal()), call.config);
     if (call.json)
-        write_json(to_json(result, call.config));
+        write_json(result);
     else
         write_stdout(table(result, call.config));
 }

@@ -19,6 +19,14 @@ struct BenchPhase {
     double bytes = 0;
 };
 
+template <typename Visit>
+void visit_fields(const BenchPhase& phase, Visit&& visit) {
+    visit("name", phase.name);
+    visit("median_ms", phase.median_ms);
+    visit("flops", phase.flops);
+    visit("bytes", phase.bytes);
+}
+
 struct BenchResult {
     std::string what;  // "step", "head", "encoder", "predict", "tokenize"
     std::string device;
@@ -37,6 +45,34 @@ struct BenchResult {
     std::int64_t skipped_steps = 0;  // precision renee: gradients beyond FP16; before the timed steps too
     double items_per_second = 0;     // texts, or bytes of text for tokenize
 };
+
+template <typename Visit>
+void visit_fields(const BenchResult& result, Visit&& visit) {
+    visit("what", result.what);
+    visit("device", result.device);
+    visit("threads", result.threads);
+    visit("median_ms", result.median_ms);
+    visit("min_ms", result.min_ms);
+    visit("host_ms", result.host_ms);
+    visit("max_ms", result.max_ms);
+    visit("items_per_second", result.items_per_second);
+    visit("flops", result.flops);
+    visit("bytes", result.bytes);
+    visit("peak_gflops", result.peak_gflops);
+    visit("peak_gbytes", result.peak_gbytes);
+    visit("floor_ms", result.floor_ms);
+    visit("sol_percent", result.sol_percent);
+    visit("head_ms", result.head_ms);
+    visit("encoder_ms", result.encoder_ms);
+    visit("peak_gib", static_cast<double>(result.memory.total_bytes()) / (1 << 30));
+    visit("planned_bytes", result.memory.total_bytes());
+    visit("recompute", result.memory.recompute);
+    visit("chunks", result.memory.chunks);
+    visit("measured_peak_bytes", result.measured_peak_bytes);
+    visit("skipped_steps", result.skipped_steps);
+    visit("phases", result.phases);
+    visit("segments", result.memory.segments);
+}
 
 // what: step, head, encoder, predict or tokenize. Uses labels, batch_size, max_length, width, encoder,
 // precision, threads, steps (iterations) of the configuration.

@@ -4,13 +4,13 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/dataset.h"
+#include "elmo/fields.h"
 
 namespace elmo {
 
@@ -19,6 +19,16 @@ struct Spread {
     double mean = 0;
     std::int64_t least = 0, median = 0, p90 = 0, p99 = 0, most = 0;
 };
+
+template <typename Visit>
+void visit_fields(const Spread& spread, Visit&& visit) {
+    visit("mean", spread.mean);
+    visit("least", spread.least);
+    visit("median", spread.median);
+    visit("p90", spread.p90);
+    visit("p99", spread.p99);
+    visit("most", spread.most);
+}
 
 struct SplitReport {
     std::string name;  // "train"
@@ -36,6 +46,35 @@ struct SplitReport {
     std::int64_t longer_than_max = 0;  // than max_length
 };
 
+// The name is for whoever lists several.
+template <typename Visit>
+void visit_fields(const SplitReport& split, Visit&& visit) {
+    visit("rows", split.rows);
+    visit("rows_without_labels", split.rows_without_labels);
+    visit("labels_per_row", split.labels_per_row);
+    visit("tokens_per_row", split.tokens_per_row);
+    visit("longer_than_max", split.longer_than_max);
+    visit("empty_texts", split.empty_texts);
+    visit("repeated_texts", split.repeated_texts);
+    visit("texts_in_train", split.texts_in_train);
+    visit("not_utf8", split.not_utf8);
+    visit("like_latin1", split.like_latin1);
+    visit("first_not_utf8", split.first_not_utf8);
+}
+
+// Labels by how many training rows they have.
+struct LabelsByRows {
+    std::string rows;  // "0", "1", "2", "3-4", "5-8", ...
+    std::int64_t labels = 0;
+    bool operator==(const LabelsByRows&) const = default;
+};
+
+template <typename Visit>
+void visit_fields(const LabelsByRows& bar, Visit&& visit) {
+    visit("rows", bar.rows);
+    visit("labels", bar.labels);
+}
+
 struct DataReport {
     std::string format;
     std::vector<SplitReport> splits;
@@ -43,8 +82,7 @@ struct DataReport {
     bool has_label_names = false;
     std::int64_t repeated_names = 0, empty_names = 0;
     Spread rows_per_label;  // training rows
-    // Labels by training rows: (label, count) of "0", "1", "2", "3-4", "5-8", ...
-    std::vector<std::pair<std::string, std::int64_t>> histogram;
+    std::vector<LabelsByRows> histogram;
     std::int64_t labels_unseen_in_train = 0;
     std::int64_t merged_labels = 0;
     std::vector<std::string> trouble;  // what a strict import stops at
@@ -55,17 +93,55 @@ struct DataReport {
     std::string encoder, precision;
 };
 
+template <typename Visit>
+void visit_fields(const DataReport& report, Visit&& visit) {
+    visit("format", report.format);
+    visit("labels", report.labels);
+    if (!report.splits.empty())
+        visit("splits", FieldGroup{[&](auto&& of_split) {
+                  for (const SplitReport& split : report.splits) of_split(split.name, split);
+              }});
+    visit("has_label_names", report.has_label_names);
+    visit("repeated_names", report.repeated_names);
+    visit("empty_names", report.empty_names);
+    visit("rows_per_label", report.rows_per_label);
+    visit("histogram", report.histogram);
+    visit("labels_unseen_in_train", report.labels_unseen_in_train);
+    visit("merged_labels", report.merged_labels);
+    visit("trouble", report.trouble);
+    visit("cache", report.cache);
+    visit("plan", FieldGroup{[&](auto&& of_plan) {
+              of_plan("encoder", report.encoder);
+              of_plan("precision", report.precision);
+              of_plan("total_bytes", report.plan_bytes);
+              of_plan("steps_per_epoch", report.steps_per_epoch);
+          }});
+}
+
 // Looks at config.data. What a strict import would stop at (invalid UTF-8, repeated labels) is counted
 // instead.
 ELMO_API DataReport report_data(const Context& context, const Config& config);
 
 struct Conversion {
+    std::string out;  // the folder
     std::string format;
     std::int64_t train_rows = 0, test_rows = 0, labels = 0;
     std::int64_t changed_texts = 0,
                  changed_names = 0;  // characters that the format cannot carry became '_' or ' '
     std::vector<std::string> files;
 };
+
+template <typename Visit>
+void visit_fields(const Conversion& made, Visit&& visit) {
+    visit("out", made.out);
+    visit("format", made.format);
+    visit("train_rows", made.train_rows);
+    visit("test_rows", made.test_rows);
+    visit("labels", made.labels);
+    visit("changed_texts", made.changed_texts);
+    visit("changed_names", made.changed_names);
+    visit("files", made.files);
+}
 
 // Writes config.data into the folder config.out in the format `to`, a name that --format takes.
 ELMO_API Conversion convert_data(const Context& context, const Config& config, const std::string& to);
@@ -74,6 +150,14 @@ struct FilterResult {
     std::int64_t train_pairs = 0, test_pairs = 0;
     std::string train_file, test_file;
 };
+
+template <typename Visit>
+void visit_fields(const FilterResult& made, Visit&& visit) {
+    visit("train_pairs", made.train_pairs);
+    visit("test_pairs", made.test_pairs);
+    visit("train_file", made.train_file);
+    visit("test_file", made.test_file);
+}
 
 // Writes trn_filter_labels.txt and tst_filter_labels.txt into config.out: pairs of a row and a label that is
 // the row's own text (own), and, with `reciprocal`, pairs of a test row and a label whose text is a training
@@ -90,6 +174,20 @@ struct PaperKeywords {
     std::int64_t train_rows = 0, test_rows = 0, labels = 0, labels_unseen_in_train = 0;
     double labels_per_row = 0, rows_per_label = 0;
 };
+
+template <typename Visit>
+void visit_fields(const PaperKeywords& made, Visit&& visit) {
+    visit("papers", made.papers);
+    visit("without_text", made.without_text);
+    visit("without_keywords", made.without_keywords);
+    visit("repeated", made.repeated);
+    visit("train_rows", made.train_rows);
+    visit("test_rows", made.test_rows);
+    visit("labels", made.labels);
+    visit("labels_unseen_in_train", made.labels_unseen_in_train);
+    visit("labels_per_row", made.labels_per_row);
+    visit("rows_per_label", made.rows_per_label);
+}
 
 // Writes LF-Paper2Keywords from a DBLP citation network dump (JSON array; plain, gzip, zstd or zip) into
 // config.out in the XMC repository text layout.

@@ -1,8 +1,10 @@
-// A data set in its binary cache.
+// A data set: rows from memory, and what is in its binary cache.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string>
+#include <vector>
 
 #include "elmo/api.h"
 #include "elmo/config.h"
@@ -25,7 +27,59 @@ struct DataSummary {
     double import_seconds = 0;
 };
 
+template <typename Visit>
+void visit_fields(const DataSummary& summary, Visit&& visit) {
+    visit("format", summary.format);
+    visit("train_rows", summary.train_rows);
+    visit("test_rows", summary.test_rows);
+    visit("labels", summary.labels);
+    visit("labels_per_row", summary.labels_per_row);
+    visit("rows_per_label", summary.rows_per_label);
+    visit("tokens_per_row", summary.tokens_per_row);
+    visit("longest_row_tokens", summary.longest_row_tokens);
+    visit("cut_rows", summary.cut_rows);
+    visit("rows_without_labels", summary.rows_without_labels);
+    visit("labels_unseen_in_train", summary.labels_unseen_in_train);
+    visit("replaced_utf8", summary.replaced_utf8);
+    visit("merged_labels", summary.merged_labels);
+    visit("has_label_names", summary.has_label_names);
+    visit("train_filter_pairs", summary.train_filter_pairs);
+    visit("test_filter_pairs", summary.test_filter_pairs);
+    visit("cache", summary.cache);
+    visit("cache_reused", summary.cache_reused);
+    visit("import_seconds", summary.import_seconds);
+}
+
 // Imports config.data (tokenizing when a tokenizer is known) or reuses its cache, and says what is there.
 ELMO_API DataSummary import_data(const Context& context, const Config& config);
+
+struct Row {
+    std::string text;
+    std::vector<std::string> labels;  // by name
+};
+
+// A data set from memory. Every verb reads its data more than once, so rows go to a folder as they come:
+// train.jsonl and test.jsonl, a JSON object per line with the keys "text" and "labels". Memory does not grow
+// with them. Without test rows, a share of the training rows is held out as for any file (test_share).
+class ELMO_API RowFolder {
+  public:
+    // A folder among the system's temporary files, which goes when this object goes.
+    RowFolder();
+    // This folder, which is made where it is missing and stays. DataError when it holds such files already.
+    explicit RowFolder(const std::string& folder);
+    ~RowFolder();
+    RowFolder(RowFolder&&) noexcept;
+    RowFolder& operator=(RowFolder&&) noexcept;
+
+    // DataError for a text or a name that is not UTF-8, and when the disk is full.
+    void add(const Row& row);
+    void add_test(const Row& row);
+    // All rows are in: sets the data set of `config` and how it is read.
+    void finish(Config& config);
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
 
 }  // namespace elmo

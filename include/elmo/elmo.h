@@ -9,6 +9,7 @@
 #include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "elmo/evaluation.h"
+#include "elmo/fields.h"
 #include "elmo/labels.h"
 #include "elmo/memory.h"
 #include "elmo/messages.h"

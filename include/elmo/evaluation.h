@@ -1,6 +1,7 @@
 // `elmo eval`: scores and the protocol that gave them.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -8,6 +9,8 @@
 #include "elmo/api.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
+#include "elmo/fields.h"
+#include "elmo/version.h"
 
 namespace elmo {
 
@@ -26,6 +29,14 @@ struct LabelGroup {
     std::int64_t positives = 0;        // of the rows scored
     std::vector<Score> scores;  // "P@k": the group's part of P@k; "R@k": the share of its positives found
 };
+
+template <typename Visit>
+void visit_fields(const LabelGroup& group, Visit&& visit) {
+    visit("labels", group.labels);
+    visit("training_rows", std::array{group.least, group.most});
+    visit("positives", group.positives);
+    for (const Score& score : group.scores) visit(score.name, score.percent);
+}
 
 // Scores and the protocol that gave them.
 struct ELMO_API Evaluation {
@@ -51,8 +62,53 @@ struct ELMO_API Evaluation {
     double get(const std::string& name) const;  // ConfigError when absent
 };
 
-// One line of JSON: scores by name, intervals, groups, and the protocol.
-ELMO_API std::string to_json(const Evaluation& evaluation);
+// How the scores came about.
+template <typename Visit>
+void visit_protocol(const Evaluation& e, Visit&& visit) {
+    visit("elmo", version());
+    visit("data", e.data);
+    visit("split", e.split);
+    visit("samples", e.num_samples);
+    visit("labels", e.num_labels);
+    visit("checkpoint", e.checkpoint);
+    visit("k", e.k);
+    if (e.like.empty())
+        visit("like", nullptr);
+    else
+        visit("like", e.like);
+    if (!e.labels_matched.empty()) visit("labels_matched", e.labels_matched);
+    if (e.propensity_source.empty()) {
+        visit("propensities", "none: the data set has no training labels");
+    } else {
+        visit("propensity_a", e.propensity_a);
+        visit("propensity_b", e.propensity_b);
+        visit("propensity_source", e.propensity_source);
+        visit("propensity_counts", e.propensity_counts);
+        visit("propensity_rows", e.propensity_rows);
+    }
+    visit("filter", e.filter);
+    visit("ties", e.ties);
+    if (e.bootstrap > 0) {
+        visit("bootstrap", e.bootstrap);
+        visit("confidence", e.confidence);
+    }
+}
+
+// Scores by name, intervals, groups, and the protocol.
+template <typename Visit>
+void visit_fields(const Evaluation& e, Visit&& visit) {
+    for (const Score& score : e.scores) visit(score.name, score.percent);
+    if (e.bootstrap > 0 && !e.scores.empty())
+        visit("intervals", FieldGroup{[&](auto&& of_score) {
+                  for (const Score& score : e.scores) of_score(score.name, std::array{score.low, score.high});
+              }});
+    if (!e.groups.empty())
+        visit("groups", FieldGroup{[&](auto&& of_group) {
+                  for (const LabelGroup& group : e.groups) of_group(group.name, group);
+              }});
+    visit("protocol", FieldGroup{[&](auto&& of_protocol) { visit_protocol(e, of_protocol); }});
+    if (e.texts_per_second > 0) visit("texts_per_second", e.texts_per_second);
+}
 
 // config.predictions empty: the model in `run`; otherwise the stored file, and `run` is unused. The scores
 // are also appended to RUN/scores.jsonl, or where config.save_scores says.

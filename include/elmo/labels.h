@@ -12,6 +12,8 @@
 namespace elmo {
 
 struct LabelChange {
+    std::string out;     // the folder of the run with other labels
+    bool added = false;  // labels were added, not removed
     std::int64_t labels_before = 0, labels_after = 0;
     // Of added labels: where their rows started.
     std::int64_t from_text = 0, from_data = 0;
@@ -19,6 +21,20 @@ struct LabelChange {
     std::int64_t steps = 0;  // training of the new rows alone
     double first_loss = 0, last_loss = 0;
 };
+
+template <typename Visit>
+void visit_fields(const LabelChange& change, Visit&& visit) {
+    visit("out", change.out);
+    visit("labels_before", change.labels_before);
+    visit("labels", change.labels_after);
+    if (!change.added) return;
+    visit("from_text", change.from_text);
+    visit("from_data", change.from_data);
+    visit("slope", change.slope);
+    visit("steps", change.steps);
+    visit("first_loss", change.first_loss);
+    visit("last_loss", change.last_loss);
+}
 
 // Writes the run in `run` with more labels to config.out. The labels are the lines of `file`, a name or
 // 'name<TAB>text' each; without a file, the labels of config.data that the run does not have. A new row

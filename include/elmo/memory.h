@@ -38,4 +38,29 @@ struct ELMO_API MemoryReport {
     std::string describe() const;    // a table for people
 };
 
+template <typename Visit>
+void visit_fields(const Segment& segment, Visit&& visit) {
+    visit("name", segment.name);
+    visit("bytes", segment.bytes);
+    visit("at_peak", segment.at_peak);
+}
+
+template <typename Visit>
+void visit_fields(const MemoryPhase& phase, Visit&& visit) {
+    visit("name", phase.name);
+    visit("bytes", phase.bytes);
+}
+
+template <typename Visit>
+void visit_fields(const MemoryReport& report, Visit&& visit) {
+    visit("total_bytes", report.total_bytes());
+    visit("arena_bytes", report.arena_bytes);
+    visit("mapped_bytes", report.mapped_bytes);
+    visit("program_bytes", report.program_bytes);
+    visit("chunks", report.chunks);
+    visit("recompute", report.recompute);
+    visit("phases", report.phases);
+    visit("segments", report.segments);
+}
+
 }  // namespace elmo

@@ -21,6 +21,14 @@ struct Prediction {
     float probability = 0;
 };
 
+template <typename Visit>
+void visit_fields(const Prediction& prediction, Visit&& visit) {
+    visit("label", prediction.label);
+    visit("name", prediction.name);
+    visit("probability", prediction.probability);
+    visit("score", prediction.score);
+}
+
 // One line of JSON; `file` is left out when empty.
 ELMO_API std::string to_json(const std::string& file, std::int64_t line,
                              const std::vector<Prediction>& predictions);
@@ -69,11 +77,20 @@ class ELMO_API Predictor {
 };
 
 struct PredictedFiles {
+    std::string out;           // the file of answers
     std::int64_t texts = 0;    // in config.out now
     std::int64_t resumed = 0;  // of them there before
     std::int64_t replaced_utf8 = 0;
     double seconds = 0;
 };
+
+template <typename Visit>
+void visit_fields(const PredictedFiles& files, Visit&& visit) {
+    visit("out", files.out);
+    visit("texts", files.texts);
+    visit("resumed", files.resumed);
+    visit("seconds", files.seconds);
+}
 
 // Answers every text of the files into config.out, a line of JSON each, with progress. Until all are done the
 // lines are in OUT.partial, which config.resume continues. ConfigError when OUT exists and neither resume nor

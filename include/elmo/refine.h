@@ -12,6 +12,7 @@
 namespace elmo {
 
 struct RefineResult {
+    std::string run;  // its folder
     std::string from_precision, precision;
     std::int64_t texts = 0, labels = 0, steps = 0;
     std::int64_t subsets = 0, subset_labels = 0;  // of this call
@@ -25,6 +26,28 @@ struct RefineResult {
     MemoryReport encoding_plan, head_plan;  // the two stages, one after the other
     std::int64_t measured_peak_bytes = 0;   // of the larger stage
 };
+
+template <typename Visit>
+void visit_fields(const RefineResult& result, Visit&& visit) {
+    visit("run", result.run);
+    visit("from_precision", result.from_precision);
+    visit("precision", result.precision);
+    visit("texts", result.texts);
+    visit("labels", result.labels);
+    visit("labels_done", result.labels_done);
+    visit("labels_resumed", result.labels_resumed);
+    visit("steps", result.steps);
+    visit("subsets", result.subsets);
+    visit("subset_labels", result.subset_labels);
+    visit("interrupted", result.interrupted);
+    visit("first_loss", result.first_loss);
+    visit("last_loss", result.last_loss);
+    visit("seconds", result.seconds);
+    visit("vector_bytes", result.vector_bytes);
+    visit("measured_peak_bytes", result.measured_peak_bytes);
+    visit("encoding_plan", result.encoding_plan);
+    visit("head_plan", result.head_plan);
+}
 
 // What a refinement of this run takes where nothing is given: the run's own recipe, bf16, two epochs, a
 // tenth of the run's head_lr, no dropout where the encoder is a transformer. A caller may change it, or give

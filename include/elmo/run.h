@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "elmo/api.h"
@@ -24,9 +23,35 @@ struct Calibration {
     double error_raw = 0, error = 0;        // expected calibration error
 };
 
-// What a run folder or a data set holds, as ordered pairs for printing or JSON (values are JSON literals).
-ELMO_API std::vector<std::pair<std::string, std::string>> inspect(const Context& context,
-                                                                  const std::string& path,
-                                                                  const Config& config);
+template <typename Visit>
+void visit_fields(const Calibration& c, Visit&& visit) {
+    visit("method", "platt");
+    visit("a", c.a);
+    visit("b", c.b);
+    visit("rows", c.rows);
+    visit("top", c.top);
+    visit("pairs", c.pairs);
+    visit("right", c.right);
+    visit("positives", c.positives);
+    visit("f1_threshold", c.f1_threshold);
+    visit("log_loss_raw", c.log_loss_raw);
+    visit("log_loss", c.log_loss);
+    visit("brier_raw", c.brier_raw);
+    visit("brier", c.brier);
+    visit("error_raw", c.error_raw);
+    visit("error", c.error);
+}
+
+// Something that is known of a run or a data set.
+struct Fact {
+    std::string name;
+    std::string text;  // for people
+    std::string json;  // a JSON literal
+};
+
+// What a run folder or a data set holds.
+ELMO_API std::vector<Fact> inspect(const Context& context, const std::string& path, const Config& config);
+// One line of JSON: values by name.
+ELMO_API std::string to_json(const std::vector<Fact>& facts);
 
 }  // namespace elmo

@@ -12,6 +12,7 @@
 namespace elmo {
 
 struct TrainResult {
+    std::string run;  // its folder
     std::int64_t steps = 0;
     double epochs = 0;
     bool interrupted = false;
@@ -26,6 +27,25 @@ struct TrainResult {
     std::int64_t saturations = 0;          // weights that met the largest finite number of their format
     std::int64_t skipped_steps = 0;        // precision renee: gradients beyond FP16
 };
+
+template <typename Visit>
+void visit_fields(const TrainResult& result, Visit&& visit) {
+    visit("run", result.run);
+    visit("steps", result.steps);
+    visit("epochs", result.epochs);
+    visit("interrupted", result.interrupted);
+    visit("train_seconds", result.train_seconds);
+    visit("texts_per_second", result.texts_per_second);
+    visit("last_loss", result.last_loss);
+    visit("select", result.select);
+    visit("best_score", result.best_score);
+    visit("best_step", result.best_step);
+    visit("planned_peak_bytes", result.planned.total_bytes());
+    visit("measured_peak_bytes", result.measured_peak_bytes);
+    visit("saturations", result.saturations);
+    visit("skipped_steps", result.skipped_steps);
+    visit("plan", result.planned);
+}
 
 // Trains. Asked to stop by its context, it ends after the running step with everything saved.
 ELMO_API TrainResult train(const Context& context, const Config& config);

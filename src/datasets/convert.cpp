@@ -374,6 +374,7 @@ class Converter {
 Conversion convert_data(const Context& context, const Config& config, const std::string& to) {
     const DataFormat format = format_named(to, "to");
     Conversion result = Converter(context, config, format).run();
+    result.out = config.out;
     if (result.changed_texts > 0)
         context.warning(fmt::format("{} texts held line ends or tabs, which {} cannot carry: now spaces",
                                     with_commas(result.changed_texts), to));

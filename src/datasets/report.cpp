@@ -42,16 +42,16 @@ Spread spread_of(std::vector<T> values) {
 }
 
 // 0, 1, 2, 3-4, 5-8, 9-16, ...
-std::vector<std::pair<std::string, std::int64_t>> histogram_of(std::span<const std::int64_t> counts) {
-    std::vector<std::pair<std::string, std::int64_t>> bins;
+std::vector<LabelsByRows> histogram_of(std::span<const std::int64_t> counts) {
+    std::vector<LabelsByRows> bins;
     const std::int64_t most = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
     for (std::int64_t first = 0, last = 0; first <= most;
          first = last + 1, last = std::max(first, 2 * last)) {
         const auto inside = std::count_if(counts.begin(), counts.end(), [&](std::int64_t count) {
             return count >= first && count <= last;
         });
-        bins.emplace_back(first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last),
-                          inside);
+        bins.push_back(
+            {first == last ? fmt::format("{}", first) : fmt::format("{}-{}", first, last), inside});
     }
     return bins;
 }

@@ -186,6 +186,7 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
                             quoted(file)));
     }
     PredictedFiles result;
+    result.out = config.out;
     Target target(config);
     std::error_code error;
     if (config.resume && fs::exists(target.out, error) && !fs::exists(target.partial, error)) {

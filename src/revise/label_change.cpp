@@ -168,6 +168,8 @@ LabelChange add_labels(const Context& given_context, const std::string& run, con
     if (labels.empty()) throw DataError(fmt::format("{}: expected new labels, found none", config.data));
 
     LabelChange change;
+    change.out = config.out;
+    change.added = true;
     change.labels_before = checkpoint.state().labels;
     change.labels_after = change.labels_before + static_cast<std::int64_t>(labels.size());
     NewLabelData data;
@@ -225,6 +227,7 @@ LabelChange remove_labels(const Context& given_context, const std::string& run, 
     const auto backend = make_backend(context, config);
     write_run(folder, checkpoint, table, kept, *backend, View{}, View{}, "remove");
     LabelChange change;
+    change.out = config.out;
     change.labels_before = labels;
     change.labels_after = static_cast<std::int64_t>(kept.size());
     return change;

@@ -210,6 +210,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
                                        storage, state.labels, encoding.width(), mapped);
 
     RefineResult result;
+    result.run = config.out;
     result.from_precision = precision_of(stored);
     result.precision = config.precision;
     result.texts = texts.num_rows();

@@ -1,22 +1,27 @@
 // elmo inspect: what a run folder or a data set holds.
-#include <nlohmann/json.hpp>
-
 #include "data/dataset.h"
+#include "elmo/fields.h"
 #include "elmo/run.h"
 #include "model/encoder_spec.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
+#include "text/unicode.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-using Facts = std::vector<std::pair<std::string, std::string>>;
+using Facts = std::vector<Fact>;
 
 template <class T>
 void add(Facts& facts, const char* name, const T& value) {
-    facts.emplace_back(name,
-                       nlohmann::json(value).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    JsonLine literal;
+    literal.value(value);
+    std::string storage;
+    if constexpr (std::convertible_to<const T&, std::string_view>)
+        facts.push_back({name, std::string(unicode::as_valid_utf8(value, storage)), literal.text()});
+    else
+        facts.push_back({name, literal.text(), literal.text()});
 }
 
 Facts inspect_run(const Context& context, const fs::path& run, const Config& config) {
@@ -80,12 +85,21 @@ Facts inspect_data(const Context& context, const std::string& path, Config confi
 
 }  // namespace
 
-std::vector<std::pair<std::string, std::string>> inspect(const Context& context, const std::string& path,
-                                                         const Config& config) {
+std::vector<Fact> inspect(const Context& context, const std::string& path, const Config& config) {
     std::error_code error;
     for (const char* name : {"manifest.json", "best", "last"})
         if (fs::exists(fs::path(path) / name, error)) return inspect_run(context, path, config);
     return inspect_data(context, path, config);
+}
+
+std::string to_json(const std::vector<Fact>& facts) {
+    std::string line = "{";
+    for (const Fact& fact : facts) {
+        JsonLine name;
+        name.value(fact.name);
+        line += (line.size() > 1 ? "," : "") + name.text() + ":" + fact.json;
+    }
+    return line + "}";
 }
 
 }  // namespace elmo

@@ -300,6 +300,7 @@ std::int64_t Trainer::skipped_steps() const {
 
 TrainResult Trainer::summary(bool interrupted) const {
     TrainResult result;
+    result.run = config_.out;
     result.steps = state_.step;
     result.epochs = epoch();
     result.interrupted = interrupted;

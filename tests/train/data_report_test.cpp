@@ -41,7 +41,7 @@ TEST(DataReport, CountsByHand) {
     EXPECT_EQ(report.repeated_names, 1);
     EXPECT_EQ(report.empty_names, 1);
     EXPECT_EQ(report.labels_unseen_in_train, 2);
-    const std::vector<std::pair<std::string, std::int64_t>> bins = {{"0", 2}, {"1", 2}, {"2", 0}, {"3-4", 1}};
+    const std::vector<LabelsByRows> bins = {{"0", 2}, {"1", 2}, {"2", 0}, {"3-4", 1}};
     EXPECT_EQ(report.histogram, bins);
     EXPECT_EQ(report.steps_per_epoch, 1);
     EXPECT_GT(report.plan_bytes, 0);

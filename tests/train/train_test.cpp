@@ -290,8 +290,8 @@ TEST_F(Train, InspectTellsRunsFromData) {
     const Config config = tiny_config(temp);
     run(config);
     const auto find = [](const auto& facts, const std::string& name) {
-        for (const auto& [key, value] : facts)
-            if (key == name) return value;
+        for (const Fact& fact : facts)
+            if (fact.name == name) return fact.json;
         return std::string("absent");
     };
     const auto of_run = inspect(quiet(), config.out, config);

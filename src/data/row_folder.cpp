@@ -1,0 +1,95 @@
+#include <fmt/format.h>
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "elmo/dataset.h"
+#include "elmo/error.h"
+#include "elmo/fields.h"
+#include "elmo/messages.h"
+#include "io/file_error.h"
+#include "io/output_file.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+fs::path temporary_folder() {
+    std::string pattern = (fs::temp_directory_path() / "elmo-rows-XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw_file_error(pattern, "create");
+    return pattern;
+}
+
+fs::path made_folder(const std::string& folder) {
+    std::error_code error;
+    fs::create_directories(folder, error);
+    if (error) throw_file_error(folder, "create", error.value());
+    return folder;
+}
+
+// One of the two files, made when its first row comes.
+struct Part {
+    const char* name;
+    OutputFile file;
+    std::int64_t rows = 0;
+
+    void check(const std::string& text, const char* what) const {
+        if (const std::size_t at = find_invalid_utf8(text); at != std::string::npos)
+            throw DataError(fmt::format("row {} of {}: expected a {} of valid UTF-8, found '{}'", rows + 1,
+                                        name, what, quoted(text)));
+    }
+
+    void add(const fs::path& folder, const Row& row) {
+        check(row.text, "text");
+        for (const std::string& label : row.labels) check(label, "label");
+        if (!file.is_open()) file = OutputFile(folder / name, OutputFile::Open::kExclusive);
+        file.write(to_json(FieldGroup{[&](auto&& visit) {
+                       visit("text", row.text);
+                       visit("labels", row.labels);
+                   }}) +
+                   "\n");
+        ++rows;
+    }
+};
+
+}  // namespace
+
+struct RowFolder::Impl {
+    ~Impl() {
+        std::error_code error;
+        if (temporary) fs::remove_all(folder, error);
+    }
+
+    fs::path folder;
+    bool temporary = false;
+    Part train{"train.jsonl", {}}, test{"test.jsonl", {}};
+};
+
+RowFolder::RowFolder() : impl_(std::make_unique<Impl>()) {
+    impl_->folder = temporary_folder();
+    impl_->temporary = true;
+}
+RowFolder::RowFolder(const std::string& folder) : impl_(std::make_unique<Impl>()) {
+    impl_->folder = made_folder(folder);
+}
+RowFolder::~RowFolder() = default;
+RowFolder::RowFolder(RowFolder&&) noexcept = default;
+RowFolder& RowFolder::operator=(RowFolder&&) noexcept = default;
+
+void RowFolder::add(const Row& row) {
+    impl_->train.add(impl_->folder, row);
+}
+void RowFolder::add_test(const Row& row) {
+    impl_->test.add(impl_->folder, row);
+}
+
+void RowFolder::finish(Config& config) {
+    for (Part* part : {&impl_->train, &impl_->test})
+        if (part->file.is_open()) part->file.flush();
+    config.data = impl_->folder.string();
+    config.format = "jsonl";
+    config.text_column = "text";
+    config.label_column = "labels";
+}
+
+}  // namespace elmo
