@@ -16,10 +16,13 @@ void print_explanation(const Verb& verb, const Invocation& invocation) {
         });
     });
     if (invocation.json) {
-        Json json;
-        for (const OptionReason& row : rows)
-            json[std::string(row.key)] = {{"value", row.value}, {"reason", row.reason}};
-        return write_json(json);
+        return write_json(FieldGroup{[&](auto& visit) {
+            for (const OptionReason& row : rows)
+                visit(row.key, FieldGroup{[&](auto& inner) {
+                          inner("value", row.value);
+                          inner("reason", row.reason);
+                      }});
+        }});
     }
     std::size_t keys = 0, values = 0;
     for (const OptionReason& row : rows) {

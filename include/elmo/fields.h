@@ -64,7 +64,9 @@ class ELMO_API JsonLine {
 
 template <typename T>
 void JsonLine::value(const T& value) {
-    if constexpr (HasFields<T>) {
+    if constexpr (std::same_as<T, std::nullptr_t>) {  // it would pass for a text
+        write(nullptr);
+    } else if constexpr (HasFields<T>) {
         open('{');
         visit_fields(value, [this](std::string_view name, const auto& field) {
             key(name);

@@ -20,7 +20,7 @@ struct CompensatedHead {
 
     explicit CompensatedHead(float weight_dropout = 0)
         : head({LabelLayout::range(0, kLabels), kWidth, DType::kE3M4,
-                HeadExtras{.compensated_rows = kRows, .weight_dropout = weight_dropout}},
+                HeadExtras{.compensated_rows = kRows, .weight_dropout = weight_dropout, .renee = {}}},
                *backend) {
         Workload workload;
         workload.batch = kBatch;
@@ -123,7 +123,8 @@ TEST(HeadCompensation, RefusesWhatIsNotItsOwn) {
     fs::remove(file);
     EXPECT_THROW(model.head.compensation().load(file), DataError);
     EXPECT_THROW(
-        Head({LabelLayout::range(0, 9), 4, DType::kF32, HeadExtras{.compensated_rows = 1}}, *model.backend),
+        Head({LabelLayout::range(0, 9), 4, DType::kF32, HeadExtras{.compensated_rows = 1, .renee = {}}},
+             *model.backend),
         ConfigError);
 }
 

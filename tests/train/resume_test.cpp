@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/resolve.h"
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "io/folder_lock.h"
@@ -233,7 +234,7 @@ TEST_F(RunRules, WhatIsNotGivenAgainIsTheRunsOwn) {
     EXPECT_EQ(stored.cache, config.cache);
     EXPECT_EQ(stored.threads, 1);
     again.save_every = 5;  // given, it is another
-    EXPECT_EQ(resumed_config(stored, again).save_every, 5);
+    EXPECT_EQ(with_stored_run(stored, again).save_every, 5);
 }
 
 TEST_F(RunRules, AMissingCheckpointIsSaidBesideTheOneThereIs) {
