@@ -30,7 +30,7 @@ std::vector<std::string> explain_precision(const Config& config, const Backend& 
             "them exactly; results and memory are the same as on newer cards",
             config.precision));
     if (config.encoder_precision == "fp8")
-        lines.push_back(
+        lines.emplace_back(
             "this device has no FP8 products: the encoder's are simulated, rounded to FP8 and multiplied "
             "in a wider format; that studies FP8 and is not faster");
     return lines;
