@@ -53,7 +53,7 @@ hash_run() { # name
     done >>"$out"
     "$elmo" predict "$1" texts.txt --json --device "$device" 2>/dev/null | sha256sum | cut -c1-16 | sed "s#\$#  $1 predict#" >>"$out"
     "$elmo" eval "$1" data.csv --json --device "$device" --save-scores none 2>/dev/null |
-        sed -E 's/"(texts_per_second|checkpoint|seconds)": ?[^,}]*//g' | sha256sum | cut -c1-16 | sed "s#\$#  $1 eval#" >>"$out"
+        sed -E 's/"(texts_per_second|checkpoint)": ?("[^"]*"|[^,}]*)//g' | sha256sum | cut -c1-16 | sed "s#\$#  $1 eval#" >>"$out"
 }
 run() { # name options...
     local name=$1
