@@ -114,6 +114,13 @@ RunFolder::RunFolder(const Context& context, const Config& config)
                         path_.string(), quoted(name)));
 }
 
+void RunFolder::take_up() {
+    overwrite_ = false;
+    checkpoint_.reset();
+    std::error_code error;
+    if (fs::exists(last(), error)) checkpoint_.emplace(last(), "last");
+}
+
 void RunFolder::prepare() {
     std::error_code error;
     fs::create_directories(path_, error);

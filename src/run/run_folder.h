@@ -39,6 +39,9 @@ class RunFolder {
     // Creates the folder and locks it for as long as this lives (ConfigError when another writes it, or has
     // written it since it was looked at); with overwrite, removes the files of the run that was there.
     void prepare();
+    // After prepare(): what this object's run has written so far is taken up from its last checkpoint, or
+    // from the beginning where it has none.
+    void take_up();
 
   private:
     std::filesystem::path path_;

@@ -8,10 +8,12 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
+#include "numerics/bf16.h"
 #include "rank/scoring.h"
 #include "run/resolve.h"
 
@@ -136,11 +138,28 @@ void Trainer::check_gradient(const Parameter& parameter) const {
         non_finite(state_.step, fmt::format("encoder gradient '{}' has", parameter.name));
 }
 
+void Trainer::collapsed(const std::optional<std::string>& what) const {
+    if (what && config_.on_collapse != "ignore") throw Collapse(*what);
+}
+
+void Trainer::look_at_vectors(const Batch& batch) {
+    if (config_.freeze_encoder || config_.on_collapse == "ignore") return;
+    const ProbeTexts probe = choose_probe(batch.tokens, batch.offsets);
+    if (probe.size() == 0) return;
+    const View x_BD = engine_.encoder().forward({probe.tokens, probe.offsets}, false, config_.seed, 0);
+    std::vector<Bf16> stored(static_cast<std::size_t>(x_BD.size()));
+    engine_.backend().download(stored.data(), x_BD);
+    std::vector<float> x;
+    for (const Bf16 value : stored) x.push_back(to_float(value));
+    collapsed(judge_vectors(x, probe.size()));
+}
+
 void Trainer::log_step(double loss) {
     if (!std::isfinite(loss))
         throw NumericError(
             fmt::format("step {}: the loss is {}; nothing was saved over the last checkpoint; lower head_lr",
                         state_.step, loss));
+    collapsed(loss_course_.judge(state_.step, loss));
     state_.last_loss = loss;
     const double seconds = seconds_ - logged_seconds_;
     const auto steps = static_cast<double>(state_.step - logged_step_);
@@ -175,11 +194,18 @@ void Trainer::validate_and_save() {
     if (data_.has_validation()) {
         Scorer scorer(config_, kValidationKs, state_.labels, labels_.counts, state_.train_rows);
         const Split& split = data_.validation_split();
+        TopLabels top;
+        const auto frequent = static_cast<std::uint32_t>(
+            std::max_element(labels_.counts.begin(), labels_.counts.end()) - labels_.counts.begin());
         rank_rows(context_, engine_, data_.validation(), split, scorer.largest_k(), "validating",
                   [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
                       scorer.add(ranked, split.labels.row(row));
+                      if (!ranked.empty())
+                          top.add(ranked.front().label,
+                                  std::ranges::binary_search(split.labels.row(row), frequent));
                   });
         const Evaluation scores = scorer.result();
+        if (state_.step >= kFirstLook) collapsed(top.judge(scores.get("P@1")));
         const double score = scores.get(config_.select);
         log_->validation(state_.step, epoch(), scores);
         const bool better = score >= state_.best_score;  // equal: the one that has learnt longer
@@ -222,6 +248,8 @@ void Trainer::loop() {
         logged_texts_ += batch->size();
         logged_tokens_ += static_cast<std::int64_t>(batch->tokens.size());
         if (want_loss) log_step(loss);
+        if (state_.step >= kFirstLook && (state_.step % kLookEvery == 0 || validates || saves))
+            look_at_vectors(*batch);
         log_->tick(state_.step);
         if (validates)
             validate_and_save();
@@ -271,6 +299,9 @@ TrainResult Trainer::run() {
                  {"reasons", reasons_json(config_)}});
     try {
         loop();
+    } catch (const Collapse& error) {
+        log_->event("collapse", state_.step, {{"message", error.what()}});
+        throw Collapse(fmt::format("step {}: training has collapsed: {}", state_.step, error.what()));
     } catch (const NumericError& error) {
         log_->event("error", state_.step, {{"message", error.what()}});
         throw;
@@ -317,6 +348,45 @@ TrainResult Trainer::summary(bool interrupted) const {
     return result;
 }
 
+namespace {
+
+constexpr int kMostLowered = 3;
+constexpr double kLoweredBy = 5;
+
+// Trains; where that collapses, again from the last checkpoint with a lower learning rate, as on_collapse
+// says.
+TrainResult run_lowering(const Context& context, RunFolder& folder, Config config) {
+    for (int lowered = 0;; ++lowered) {
+        try {
+            return Trainer(context, folder, config).run();
+        } catch (const Collapse& collapse) {
+            const bool frozen = config.freeze_encoder;
+            const double rate = frozen ? config.head_lr : static_cast<double>(config.encoder_lr);
+            const char* key = frozen ? "head_lr" : "encoder_lr";
+            if (config.on_collapse == "stop" || lowered == kMostLowered)
+                throw NumericError(fmt::format(
+                    "{}; {} is {:g}: lower it, or lengthen warmup_steps, and train again; nothing was saved "
+                    "over the last checkpoint",
+                    collapse.what(), key, rate));
+            folder.take_up();
+            const std::string from =
+                folder.checkpoint() == nullptr
+                    ? std::string("the beginning")
+                    : fmt::format("the checkpoint of step {}", folder.checkpoint()->state().step);
+            context.warning(fmt::format("{}; starting again from {} with {} {:g} instead of {:g}",
+                                        collapse.what(), from, key, rate / kLoweredBy, rate));
+            const std::string reason = fmt::format("lowered from {:g}: training had collapsed", rate);
+            if (frozen)
+                choose_option(config, "head_lr", &Config::head_lr, rate / kLoweredBy, reason);
+            else
+                choose_option(config, "encoder_lr", &Config::encoder_lr, Auto<double>(rate / kLoweredBy),
+                              reason);
+        }
+    }
+}
+
+}  // namespace
+
 TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
     RunFolder folder(given_context, given);
@@ -327,8 +397,7 @@ TrainResult train(const Context& given_context, const Config& given) {
         context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
                                  folder.checkpoint()->state().step,
                                  folder.checkpoint()->state().total_steps));
-    Trainer trainer(context, folder, config);
-    return trainer.run();
+    return run_lowering(context, folder, config);
 }
 
 }  // namespace elmo

@@ -13,6 +13,7 @@
 #include "run/checkpoint.h"
 #include "run/run_data.h"
 #include "run/run_folder.h"
+#include "train/collapse.h"
 #include "train/run_log.h"
 #include "train/schedule.h"
 #include "train/step_meter.h"
@@ -53,6 +54,9 @@ class Trainer {
     void check_gradient(const Parameter& parameter) const;
     void log_step(double loss);
     void validate_and_save();
+    // Whether the vectors of a batch's texts still differ. Collapse.
+    void look_at_vectors(const Batch& batch);
+    void collapsed(const std::optional<std::string>& what) const;
     void save(const std::filesystem::path& folder, bool to_continue);
     double epoch() const {
         return static_cast<double>(state_.step) / static_cast<double>(state_.steps_per_epoch);
@@ -69,6 +73,7 @@ class Trainer {
     StepMeter meter_;
     std::optional<RunLog> log_;
     StepProbe* probe_ = nullptr;
+    LossCourse loss_course_;
 
     double seconds_ = 0, logged_seconds_ = 0;  // inside steps
     std::int64_t texts_ = 0, logged_texts_ = 0, logged_tokens_ = 0, logged_step_ = 0;

@@ -1,0 +1,98 @@
+#include "train/collapse.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace elmo {
+namespace {
+
+// Vectors of an encoder that works have a mean cosine far below; a collapsed one has the same vector for
+// every text, up to the rounding of BF16.
+constexpr double kSameCosine = 0.9995;
+constexpr std::int64_t kFewestTexts = 8;
+
+constexpr std::int64_t kFewestRows = 100;
+constexpr double kSameShare = 0.99;  // of the rows have one best label
+constexpr double kRightAnyway =
+    90;  // percent: where one label is nearly always right, answering it is no fault
+constexpr double kNoBetter = 0.5;  // percent
+
+constexpr double kFarAbove = 4;  // times the smallest loss
+constexpr int kLooksAbove = 3;
+
+}  // namespace
+
+ProbeTexts choose_probe(std::span<const std::int32_t> tokens, std::span<const std::int32_t> offsets,
+                        std::int64_t most) {
+    ProbeTexts probe;
+    probe.offsets.push_back(0);
+    std::set<std::vector<std::int32_t>> seen;
+    for (std::size_t i = 0; i + 1 < offsets.size() && probe.size() < most; ++i) {
+        const auto text = tokens.subspan(static_cast<std::size_t>(offsets[i]),
+                                         static_cast<std::size_t>(offsets[i + 1] - offsets[i]));
+        if (text.empty() || !seen.emplace(text.begin(), text.end()).second) continue;
+        probe.tokens.insert(probe.tokens.end(), text.begin(), text.end());
+        probe.offsets.push_back(static_cast<std::int32_t>(probe.tokens.size()));
+    }
+    return probe;
+}
+
+double mean_cosine(std::span<const float> x, std::int64_t rows) {
+    // The sum over all pairs of unit vectors is (|sum of all|^2 - rows) / 2.
+    const std::size_t width = x.size() / static_cast<std::size_t>(rows);
+    std::vector<double> sum(width);
+    double units = 0, zeros = 0;
+    for (std::size_t row = 0; row < static_cast<std::size_t>(rows); ++row) {
+        double square = 0;
+        for (std::size_t i = 0; i < width; ++i)
+            square += static_cast<double>(x[row * width + i]) * x[row * width + i];
+        if (square == 0) {
+            ++zeros;
+            continue;
+        }
+        ++units;
+        for (std::size_t i = 0; i < width; ++i) sum[i] += x[row * width + i] / std::sqrt(square);
+    }
+    double square = 0;
+    for (const double s : sum) square += s * s;
+    const double pairs = static_cast<double>(rows) * static_cast<double>(rows - 1);
+    const double with_zeros = pairs - units * (units - 1);
+    return (square - units + with_zeros) / pairs;
+}
+
+std::optional<std::string> judge_vectors(std::span<const float> x, std::int64_t rows) {
+    if (rows < kFewestTexts) return std::nullopt;
+    const double cosine = mean_cosine(x, rows);
+    if (!(cosine > kSameCosine)) return std::nullopt;
+    return fmt::format("the vectors of {} different texts are the same (mean cosine {:.5f})", rows, cosine);
+}
+
+std::optional<std::string> TopLabels::judge(double precision_at_1) const {
+    std::int64_t rows = 0, most = 0;
+    for (const auto& [label, count] : counts_) {
+        rows += count;
+        most = std::max(most, count);
+    }
+    const double of_most_frequent =
+        100 * static_cast<double>(frequent_right_) / static_cast<double>(std::max<std::int64_t>(rows, 1));
+    if (rows < kFewestRows || static_cast<double>(most) < kSameShare * static_cast<double>(rows) ||
+        of_most_frequent > kRightAnyway || precision_at_1 > of_most_frequent + kNoBetter)
+        return std::nullopt;
+    return fmt::format(
+        "{:.1f} % of the validation texts have the same best label, and P@1 is {:.2f}, where always "
+        "answering the most frequent label gives {:.2f}",
+        100 * static_cast<double>(most) / static_cast<double>(rows), precision_at_1, of_most_frequent);
+}
+
+std::optional<std::string> LossCourse::judge(std::int64_t step, double loss) {
+    const bool far = smallest_ > 0 && loss > kFarAbove * smallest_ && step >= kFirstLook;
+    smallest_ = smallest_ < 0 ? loss : std::min(smallest_, loss);
+    above_ = far ? above_ + 1 : 0;
+    if (above_ < kLooksAbove) return std::nullopt;
+    return fmt::format("the loss is {:.4g}, after it had been {:.4g}", loss, smallest_);
+}
+
+}  // namespace elmo

@@ -1,0 +1,67 @@
+// A run that has stopped learning, noticed from numbers that cost next to nothing: text vectors that no
+// longer differ, a ranking that is the same for every text, a loss that has left its course. The first two
+// verdicts depend on the weights only, so a resumed run comes to the same ones.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "backend/ops/embedding.h"
+#include "elmo/error.h"
+
+namespace elmo {
+
+// Thrown where training has collapsed; the message says how it was seen.
+class Collapse : public NumericError {
+    using NumericError::NumericError;
+};
+
+// Steps before the first look: the first ones may do anything, and between two looks.
+inline constexpr std::int64_t kFirstLook = 200, kLookEvery = 100;
+
+// Up to `most` different texts of a batch, none of them empty: their tokens one after another.
+struct ProbeTexts {
+    std::vector<std::int32_t> tokens, offsets;
+    std::int64_t size() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+};
+ProbeTexts choose_probe(std::span<const std::int32_t> tokens, std::span<const std::int32_t> offsets,
+                        std::int64_t most = 32);
+
+// The mean cosine of all pairs of rows of x, [rows, width]; rows of zeros are equal to everything.
+double mean_cosine(std::span<const float> x, std::int64_t rows);
+// What is wrong with vectors of texts that differ, or nothing. Fewer than eight say nothing.
+std::optional<std::string> judge_vectors(std::span<const float> x, std::int64_t rows);
+
+// The best labels of the rows of a validation.
+class TopLabels {
+  public:
+    // Of a row, and whether the most frequent label of training is right for it.
+    void add(std::int64_t best, bool frequent_is_right) {
+        ++counts_[best];
+        frequent_right_ += frequent_is_right ? 1 : 0;
+    }
+    // What is wrong when nearly every row has the same best label and P@1 (percent) is no better than that of
+    // always answering the most frequent label, or nothing.
+    std::optional<std::string> judge(double precision_at_1) const;
+
+  private:
+    std::int64_t frequent_right_ = 0;
+    std::unordered_map<std::int64_t, std::int64_t> counts_;
+};
+
+// The losses that are logged.
+class LossCourse {
+  public:
+    // What is wrong when the loss has been several times its smallest for some looks in a row, or nothing.
+    std::optional<std::string> judge(std::int64_t step, double loss);
+
+  private:
+    double smallest_ = -1;
+    int above_ = 0;
+};
+
+}  // namespace elmo
