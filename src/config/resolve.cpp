@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
+#include "base/text_util.h"
 #include "config/encoder_folder.h"
 #include "config/option_table.h"
 #include "elmo/error.h"
@@ -32,14 +33,18 @@ void copy_option(Config& to, const Config& from, std::string_view key) {
         to.sources.erase(old);
 }
 
-Config read_run_recipe(const std::filesystem::path& file) {
+Config parse_run_recipe(const std::string& text, const std::string& name) {
     Config config;
-    load_recipe(config, file);
+    parse_recipe(config, text, name);
     for (auto& [key, source] : config.sources) {
         source.origin = Origin::kRun;
         source.reason = "the run's recipe";
     }
     return config;
+}
+
+Config read_run_recipe(const std::filesystem::path& file) {
+    return parse_run_recipe(read_file(file), file.string());
 }
 
 Config with_run_reading(Config config, const Config& of_run) {

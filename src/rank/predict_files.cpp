@@ -48,12 +48,12 @@ std::string hash_or_none(const std::string& file) {
 }
 
 // Everything that decides what the lines say.
-Json describe_call(const fs::path& checkpoint, const std::vector<std::string>& files, const LabelScope& scope,
+Json describe_call(const Predictor& predictor, const std::vector<std::string>& files, const LabelScope& scope,
                    const Config& config) {
     std::error_code error;
-    const fs::path calibration = calibration_file(checkpoint);
+    const fs::path calibration = calibration_file(predictor.checkpoint_folder());
     Json json = {
-        {"manifest_xxh64", hash_text(hash_file(checkpoint / "manifest.json"))},
+        {"manifest_xxh64", predictor.checkpoint_hash()},
         {"calibration_xxh64", hash_or_none(fs::exists(calibration, error) ? calibration.string() : "")},
         {"labels_xxh64", hash_or_none(scope.labels)},
         {"without_xxh64", hash_or_none(scope.without)}};
@@ -197,7 +197,7 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         return result;
     }
     Predictor predictor(context, run, config, scope);
-    result.resumed = target.open(config, describe_call(predictor.checkpoint_folder(), files, scope, config));
+    result.resumed = target.open(config, describe_call(predictor, files, scope, config));
     if (result.resumed > 0)
         context.info(fmt::format("continuing after {} answers", with_commas(result.resumed)));
     OutputFile out(target.partial, OutputFile::Open::kAppend);

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "config/resolve.h"
+#include "data/tokenizer_files.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/labels.h"
@@ -123,7 +124,7 @@ void write_run(RunFolder& folder, const Checkpoint& from, const LabelTable& labe
     folder.prepare();
     derive_checkpoint(folder.best(), from, labels, changed_state(from.state(), labels),
                       [&](const std::filesystem::path& to) {
-                          rewrite_head(from.folder(), kept, backend, added, added_exponents, to);
+                          rewrite_head(from.content(), kept, backend, added, added_exponents, to);
                       });
     JsonLinesWriter(folder.path() / "log.jsonl")
         .write({{"event", "labels"},
@@ -150,10 +151,10 @@ LabelChange add_labels(const Context& given_context, const std::string& run, con
         throw DataError(fmt::format(
             "{}: expected a run with label names, found one with numbers alone; labels cannot be added to it",
             run));
-    const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
+    const EncoderSpec spec = read_encoder_spec(checkpoint.content());
     const Config config =
         with_run_training(given, checkpoint, cut_length(context, checkpoint.config().max_length, spec));
-    const auto tokenizer = load_tokenizer(context, checkpoint.folder());
+    const auto tokenizer = stored_tokenizer(checkpoint.content());
     std::optional<Dataset> dataset;
     if (!config.data.empty()) {
         dataset = Dataset::open(context, config, *tokenizer, nullptr, {SplitName::kTrain});

@@ -51,7 +51,7 @@ Config defaults_of(const Checkpoint& from, const std::string& checkpoint) {
     choose_option<std::string>(config, "precision", &Config::precision, "bf16", "what refine makes");
     choose_option(config, "epochs", &Config::epochs, kEpochs, "what refine takes");
     choose_option(config, "head_lr", &Config::head_lr, kShareOfHeadLr * run.head_lr, "a tenth of the run's");
-    if (!read_encoder_spec(from.folder()).is_bag())  // measured: docs/paper.md
+    if (!read_encoder_spec(from.content()).is_bag())  // measured: docs/paper.md
         choose_option(config, "dropout", &Config::dropout, 0.0, "none for a transformer");
     return with_plain_head(config);
 }
@@ -76,7 +76,7 @@ DType refined_dtype(const std::string& precision) {
 // Where the rows of a refinement come from: an unfinished one continues its own rows alone.
 std::string identity_of(const Checkpoint& from, const RunState& data, const Config& config) {
     Hash64 hash;
-    hash.update(hash_text(hash_file(from.folder() / "manifest.json")) + data.data_hash);
+    hash.update(from.manifest_hash() + data.data_hash);
     for (const OptionInfo& option : options())
         if (decides(option)) hash.update(get_option(config, option.key) + "\n");
     return "refinement " + hash_text(hash.digest());
@@ -190,7 +190,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     const Checkpoint from(run, asked.checkpoint);
     const Config config = config_of(from, asked);
     const DType storage = refined_dtype(config.precision);
-    const HeadFormat stored = stored_head(from.folder()).format;
+    const HeadFormat stored = stored_head(from.content()).format;
     if (size_of(stored.dtype) > size_of(storage))
         throw ConfigError(
             fmt::format("precision: the run's head is {}; expected at least that to refine it in, found {}",
@@ -200,7 +200,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     const RunData data(context, config, &from);
     const RunState state = refined_state(from, data);
     check_data(context, from, state, run, config);
-    const EncoderSpec spec = read_encoder_spec(from.folder());
+    const EncoderSpec spec = read_encoder_spec(from.content());
     BatchPlan texts(data.dataset().train(), all_rows(data.dataset().train().rows()), config.batch_size);
     texts.append(data.augmentation().rows());
     const HeadBatches batches(data);
@@ -253,7 +253,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     encoding.release();
     while (!result.interrupted && !rows.complete()) {
         HeadRefiner::Subset done;
-        result.interrupted = !refiner->refine_next(from.folder(), vectors, rows, done);
+        result.interrupted = !refiner->refine_next(from.content(), vectors, rows, done);
         if (result.interrupted) break;
         ++result.subsets;
         result.first_loss += done.first_loss;

@@ -37,10 +37,6 @@ void visit_calibration(Value& c, const Visit& visit) {
     visit("error", c.error);
 }
 
-std::string manifest_hash(const fs::path& folder) {
-    return hash_text(hash_file(folder / "manifest.json"));
-}
-
 }  // namespace
 
 fs::path calibration_file(const fs::path& folder) {
@@ -50,14 +46,16 @@ fs::path calibration_file(const fs::path& folder) {
     return named.parent_path() / fmt::format("calibration-{}.json", named.filename().string());
 }
 
-void write_calibration(const fs::path& folder, const Calibration& calibration) {
-    nlohmann::ordered_json json = {{"method", kMethod}, {"manifest_xxh64", manifest_hash(folder)}};
+void write_calibration(const Checkpoint& checkpoint, const Calibration& calibration) {
+    const fs::path& folder = checkpoint.folder();
+    nlohmann::ordered_json json = {{"method", kMethod}, {"manifest_xxh64", checkpoint.manifest_hash()}};
     visit_calibration(calibration, [&](const char* key, const auto& value) { json[key] = value; });
     refuse_link(calibration_file(folder));
     write_file_atomically(calibration_file(folder), json.dump(2) + "\n");
 }
 
-std::optional<Calibration> read_calibration(const Context& context, const fs::path& folder) {
+std::optional<Calibration> read_calibration(const Context& context, const Checkpoint& checkpoint) {
+    const fs::path& folder = checkpoint.folder();
     const fs::path file = calibration_file(folder);
     std::error_code error;
     refuse_link(file);
@@ -84,7 +82,7 @@ std::optional<Calibration> read_calibration(const Context& context, const fs::pa
     if (!std::isfinite(calibration.a) || !std::isfinite(calibration.b) || calibration.a <= 0)
         throw DataError(fmt::format("{}: expected a > 0 and a finite b, found {} and {}; calibrate again",
                                     file.string(), calibration.a, calibration.b));
-    if (manifest != manifest_hash(folder)) {
+    if (manifest != checkpoint.manifest_hash()) {
         context.warning(
             fmt::format("{} was made for other weights than those in {}: not used; calibrate again",
                         file.string(), folder.string()));

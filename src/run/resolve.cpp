@@ -57,7 +57,8 @@ std::string precision_note(const Config& config) {
 
 Config with_chosen_numbers(Config config) {
     if (config.encoder_lr.is_auto()) {
-        const bool bag = config.encoder == "bag", pretrained = !bag && has_encoder_weights(config.encoder);
+        const bool bag = config.encoder == "bag",
+                   pretrained = !bag && has_encoder_weights(InputFolder(config.encoder));
         choose_option(config, "encoder_lr", &Config::encoder_lr,
                       Auto<double>(pretrained ? kPretrainedLr : kFreshLr),
                       std::string(kAutoReason) + (bag          ? "the bag encoder starts from scratch"
