@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "base/text_util.h"
 #include "config/encoder_folder.h"
 #include "config/option_table.h"
 #include "elmo/error.h"
@@ -21,6 +20,14 @@ bool is_stored_choice(std::string_view key) {
                        [&](std::string_view choice) { return choice == key; });
 }
 
+Config as_of_run(Config config) {
+    for (auto& [key, source] : config.sources) {
+        source.origin = Origin::kRun;
+        source.reason = "the run's recipe";
+    }
+    return config;
+}
+
 }  // namespace
 
 void copy_option(Config& to, const Config& from, std::string_view key) {
@@ -33,18 +40,16 @@ void copy_option(Config& to, const Config& from, std::string_view key) {
         to.sources.erase(old);
 }
 
+Config read_run_recipe(const std::filesystem::path& file) {
+    Config config;
+    load_recipe(config, file);
+    return as_of_run(std::move(config));
+}
+
 Config parse_run_recipe(const std::string& text, const std::string& name) {
     Config config;
     parse_recipe(config, text, name);
-    for (auto& [key, source] : config.sources) {
-        source.origin = Origin::kRun;
-        source.reason = "the run's recipe";
-    }
-    return config;
-}
-
-Config read_run_recipe(const std::filesystem::path& file) {
-    return parse_run_recipe(read_file(file), file.string());
+    return as_of_run(std::move(config));
 }
 
 Config with_run_reading(Config config, const Config& of_run) {

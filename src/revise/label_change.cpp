@@ -90,9 +90,8 @@ Config with_run_training(const Config& options, const Checkpoint& checkpoint, st
     Config config = options;
     for (const OptionKey key : kRunTraining)
         if (!given(config, key)) copy_option(config, checkpoint.config(), key);
-    config.precision = checkpoint.config().precision;
-    if (config.precision == "renee") config.precision = "fp32";  // the storage of its weights
-    config.head_kahan = "0";                                     // how frequent a new label is, is not known
+    config.precision = precision_of(stored_head(checkpoint.content()).format);
+    config.head_kahan = "0";  // how frequent a new label is, is not known
     config.head_rounding = checkpoint.config().head_rounding;
     config.head_noise = checkpoint.config().head_noise;
     config.max_length = max_length;

@@ -11,6 +11,7 @@
 #include "base/text_util.h"
 #include "config/resolve.h"
 #include "elmo/context.h"
+#include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "engine/precision.h"
 #include "formats/json_lines.h"
@@ -47,6 +48,7 @@ Config defaults_of(const Checkpoint& from, const std::string& checkpoint) {
     const Config& run = from.config();
     Config config = run;
     for (const OptionKey key : kNotOfRun) copy_option(config, Config(), key);
+    if (!holds_a_cache(config.cache)) copy_option(config, Config(), "cache");
     config.checkpoint = checkpoint;
     choose_option<std::string>(config, "precision", &Config::precision, "bf16", "what refine makes");
     choose_option(config, "epochs", &Config::epochs, kEpochs, "what refine takes");
@@ -93,12 +95,16 @@ class Work {
             folder_.emplace(context, config);
             return;
         }
+        refuse_links(out_);
+        if (!fs::exists(path() / kRecipe, error) && fs::exists(path(), error) && !fs::exists(best(), error)) {
+            context.info(fmt::format("{} has no vectors yet: starting from the beginning", out_.string()));
+            return;
+        }
         if (!fs::exists(path() / kRecipe, error))
             throw ConfigError(fmt::format("resume: {} {}; start it without --resume", out_.string(),
                                           fs::exists(out_ / "best", error)
                                               ? "holds a run and no unfinished refinement"
                                               : "holds no refinement"));
-        refuse_links(out_);
         refuse_link(path() / kRecipe);
         Config was;
         load_recipe(was, path() / kRecipe);
@@ -115,31 +121,56 @@ class Work {
     fs::path log() const { return out_ / "log.jsonl"; }
 
     void prepare(const Config& config) {
-        if (resume_) {
+        if (resume_)
             lock_.emplace(out_);
-            return;
-        }
-        folder_->prepare();
+        else
+            folder_->prepare();
+        if (resume_ && fs::exists(path() / kRecipe)) return;
         std::error_code error;
         fs::create_directories(path(), error);
         if (error)
             throw DataError(fmt::format("{}: cannot be created: {}", path().string(), error.message()));
         write_file_atomically(path() / kRecipe, stored_recipe(config));
     }
+    // Its recipe first: what is left of a removal that was interrupted is nothing to continue.
     void remove(const Context& context) {
         std::error_code error;
+        fs::remove(path() / kRecipe, error);
         fs::remove_all(path(), error);
         if (error)
             context.warning(fmt::format("{}: cannot be removed: {}", path().string(), error.message()));
     }
 
-  private:
     static constexpr const char* kRecipe = "recipe.toml";
+
+  private:
     fs::path out_;
     bool resume_;
     std::optional<RunFolder> folder_;
     std::optional<FolderLock> lock_;  // of a refinement that is continued
 };
+
+// Whether a refinement has ended there: a best checkpoint, none to continue from and no work.
+bool is_refined(const fs::path& out) {
+    std::error_code error;
+    return fs::exists(out / "best", error) && !fs::exists(out / "last", error) &&
+           !fs::exists(out / kRefineWork / Work::kRecipe, error);
+}
+
+RefineResult already_refined(const Context& context, const Checkpoint& from, const fs::path& out) {
+    const FolderLock lock(out);
+    std::error_code error;
+    fs::remove_all(out / kRefineWork, error);  // what a kill may have left of it
+    const Checkpoint refined(out, "best", Checkpoint::Check::kAllButHead);
+    context.info(
+        fmt::format("{} is complete already and stays as it is; --overwrite refines anew", out.string()));
+    RefineResult result;
+    result.from_precision = precision_of(stored_head_format(from.content()));
+    result.precision = refined.config().precision;
+    result.steps = refined.state().total_steps;
+    result.labels = result.labels_done = result.labels_resumed = refined.state().labels;
+    return result;
+}
 
 // The training rows without their tokens, in the run's batches.
 struct HeadBatches {
@@ -188,6 +219,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     require_other_folder(run, asked.out);
     const Context context = given_context.with_threads(asked.threads);
     const Checkpoint from(run, asked.checkpoint);
+    if (asked.resume && is_refined(asked.out)) return already_refined(context, from, asked.out);
     const Config config = config_of(from, asked);
     const DType storage = refined_dtype(config.precision);
     const HeadFormat stored = stored_head(from.content()).format;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/text_util.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "formats/json_text.h"
@@ -17,6 +18,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kMethod = "platt";
+constexpr const char* kChecksum = "xxh64";
+
+// Of all other keys, in the order of their names.
+std::string checksum(nlohmann::json json) {
+    json.erase(kChecksum);
+    return hash_text(hash64(json.dump()));
+}
 
 // One list of the keys: writing and reading walk it.
 template <class Value, class Visit>
@@ -50,6 +58,7 @@ void write_calibration(const Checkpoint& checkpoint, const Calibration& calibrat
     const fs::path& folder = checkpoint.folder();
     nlohmann::ordered_json json = {{"method", kMethod}, {"manifest_xxh64", checkpoint.manifest_hash()}};
     visit_calibration(calibration, [&](const char* key, const auto& value) { json[key] = value; });
+    json[kChecksum] = checksum(json);
     refuse_link(calibration_file(folder));
     write_file_atomically(calibration_file(folder), json.dump(2) + "\n");
 }
@@ -68,6 +77,10 @@ std::optional<Calibration> read_calibration(const Context& context, const Checkp
         if (json.at("method") != kMethod)
             throw DataError(fmt::format("{}: expected method {}, found another; calibrate again",
                                         file.string(), kMethod));
+        if (json.contains(kChecksum) && json.at(kChecksum) != checksum(json))  // older ones have none
+            throw DataError(
+                fmt::format("{}: expected checksum {}, found {}; the file is damaged: calibrate again",
+                            file.string(), quoted(json.at(kChecksum).dump(-1, ' ', true)), checksum(json)));
         json.at("manifest_xxh64").get_to(manifest);
         visit_calibration(calibration, [&](const char* key, auto& value) {
             sound = sound && get_exact(json.at(key), value);
