@@ -165,7 +165,7 @@ RefineResult already_refined(const Context& context, const Checkpoint& from, con
     context.info(
         fmt::format("{} is complete already and stays as it is; --overwrite refines anew", out.string()));
     RefineResult result;
-    result.from_precision = precision_of(stored_head_format(from.content()));
+    result.from_precision = precision_of(stored_head(from.content()).format);
     result.precision = refined.config().precision;
     result.steps = refined.state().total_steps;
     result.labels = result.labels_done = result.labels_resumed = refined.state().labels;
