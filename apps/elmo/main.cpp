@@ -55,7 +55,8 @@ void run(int argc, char** argv) {
 int fail(int status, const char* message) {
     std::fflush(stdout);
     // Where standard error cannot be written the status has to do: fmt::print would throw here.
-    std::fprintf(stderr, "elmo: error: %s\n", message);
+    const bool terminal = ::isatty(STDERR_FILENO) != 0;
+    std::fprintf(stderr, "elmo: error: %s\n", terminal ? for_terminal(message).c_str() : message);
     return status;
 }
 
@@ -91,6 +92,14 @@ void hold_standard_descriptors() {
             ::_exit(kFailed);
 }
 
+// Files are mapped: one that another program cuts short while it is read is missing when it is touched.
+void on_lost_file(int) {
+    constexpr std::string_view kMessage =
+        "elmo: error: a file that was being read was cut short by another program, or its disk fails\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+    ::_exit(kFailed);
+}
+
 }  // namespace
 }  // namespace elmo::cli
 
@@ -98,5 +107,6 @@ int main(int argc, char** argv) {
     elmo::cli::hold_standard_descriptors();
     std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is seen as a failed write
     std::signal(SIGXFSZ, SIG_IGN);  // so is a limit on the size of files
+    std::signal(SIGBUS, elmo::cli::on_lost_file);
     return elmo::cli::guarded_main(argc, argv);
 }

@@ -1,6 +1,7 @@
 #include "output.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -21,6 +22,10 @@ namespace {
 }  // namespace
 
 void write_stdout(std::string_view text) {
+    // Label names and texts are of those who made them.
+    static const bool terminal = ::isatty(STDOUT_FILENO) != 0;
+    std::string shown;
+    if (terminal) text = shown = for_terminal(text);
     if (std::fwrite(text.data(), 1, text.size(), stdout) != text.size()) write_failed();
 }
 

@@ -20,11 +20,17 @@ void on_signal(int) {
     say("\nelmo: stopping after this step and saving; once more stops at once\n");
 }
 
+// The terminal was closed: whoever did it may say so more than once, and nobody reads what is said.
+void on_hangup(int) {
+    g_stop = true;
+}
+
 }  // namespace
 
 const std::atomic<bool>& stop_on_signal() {
     std::signal(SIGINT, on_signal);
     std::signal(SIGTERM, on_signal);
+    if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
     return g_stop;
 }
 

@@ -1,4 +1,5 @@
-// Ctrl-C and SIGTERM: the first ends the work after its step, the second the program.
+// Ctrl-C and SIGTERM: the first ends the work after its step, the second the program. SIGHUP, of a terminal
+// that is closed, ends the work too.
 #pragma once
 
 #include <atomic>

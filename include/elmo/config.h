@@ -135,6 +135,8 @@ ELMO_API std::vector<OptionReason> explain(const Config& config);
 // Applies a recipe (TOML, flat keys) on top of `config`: a file, or one of builtin_recipes() by name. Its
 // keys count as given.
 ELMO_API void load_recipe(Config& config, const std::filesystem::path& path);
+// The same of a recipe's text; `name` opens messages.
+ELMO_API void parse_recipe(Config& config, const std::string& text, const std::string& name);
 // The recipes of the source tree's recipes/ by name (without .toml) and text, ordered by name.
 struct BuiltinRecipe {
     std::string_view name, text;

@@ -53,6 +53,10 @@ void visit_fields(const DataSummary& summary, Visit&& visit) {
 // Imports config.data (tokenizing when a tokenizer is known) or reuses its cache, and says what is there.
 ELMO_API DataSummary import_data(const Context& context, const Config& config);
 
+// Whether the folder has files of a cache in it. A recipe that came with a run may name any folder: only one
+// that serves as a cache already is taken for one.
+ELMO_API bool holds_a_cache(const std::string& folder);
+
 struct Row {
     std::string text;
     std::vector<std::string> labels;  // by name

@@ -69,6 +69,7 @@ class ELMO_API Predictor {
     std::int64_t num_answers() const;  // labels that may be answered
     bool calibrated() const;           // probabilities are
     std::string checkpoint_folder() const;
+    const std::string& checkpoint_hash() const;  // of its manifest: equal ones have equal files
     const MemoryReport& plan() const;
 
   private:

@@ -69,14 +69,15 @@ class Terminal {
         }
         const bool last = report.state == ProgressReport::State::kEnded;
         const std::lock_guard lock(mutex_);
-        write("\r\033[K" + line + (last ? "\n" : ""));
+        write("\r\033[K" + for_terminal(line) + (last ? "\n" : ""));
         bar_open_ = !last;
     }
 
   private:
     void write_line(std::string_view line) {
         const std::lock_guard lock(mutex_);
-        write(fmt::format("{}{}\n", bar_open_ ? "\r\033[K" : "", line));
+        write(fmt::format("{}{}\n", bar_open_ ? "\r\033[K" : "",
+                          is_terminal_ ? for_terminal(line) : std::string(line)));
         bar_open_ = false;
     }
 

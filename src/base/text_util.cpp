@@ -160,4 +160,31 @@ std::string quoted(std::string_view text, std::size_t limit) {
     return out;
 }
 
+std::string for_terminal(std::string_view text) {
+    std::string out;
+    out.reserve(text.size());
+    for (std::size_t i = 0; i < text.size();) {
+        const auto c = static_cast<unsigned char>(text[i]);
+        const auto next = i + 1 < text.size() ? static_cast<unsigned char>(text[i + 1]) : 0u;
+        const std::size_t length = std::min<std::size_t>(c < 0x80    ? 1
+                                                         : c >= 0xf0 ? 4
+                                                         : c >= 0xe0 ? 3
+                                                                     : 2,
+                                                         text.size() - i);
+        const std::string_view piece = text.substr(i, length);
+        if (c == 0xc2 && next >= 0x80 && next < 0xa0) {  // U+0080 to U+009F: control characters too
+            out += fmt::format("\\x{:02x}", next);
+            i += 2;
+        } else if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ||
+                   find_invalid_utf8(piece) != std::string_view::npos) {
+            out += fmt::format("\\x{:02x}", c);
+            ++i;
+        } else {
+            out += piece;
+            i += length;
+        }
+    }
+    return out;
+}
+
 }  // namespace elmo

@@ -40,9 +40,7 @@ bool hash_part(const fs::path& path, std::int64_t count, std::int64_t element_by
 
 TokenParts::TokenParts(const Context& context, fs::path folder, std::vector<CacheKey> keys)
     : folder_(std::move(folder)), keys_(std::move(keys)) {
-    std::string all;
-    for (const CacheKey& key : keys_) all += key.text() + "\n";
-    name_ = hash_text(hash64(all)) + ".tokens.part";
+    name_ = name_of_pass(keys_);
     lock_ = ::open((folder_ / (name_ + ".lock")).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (lock_ < 0) throw_file_error(folder_ / (name_ + ".lock"), "open");
     // Another import of the same is at work, or has just removed its lock: this one goes beside it, on files
@@ -177,13 +175,31 @@ void TokenParts::finish() {
         writer.section("stats", std::vector<TokenStats>{{file.replaced, file.cut}});
         writer.commit();
     }
+    remove(folder_, name_, keys_.size());
+}
+
+void TokenParts::clear(const fs::path& folder, const std::vector<CacheKey>& keys) {
+    const std::string name = name_of_pass(keys);
+    const int lock = ::open((folder / (name + ".lock")).c_str(), O_RDWR | O_CLOEXEC);
+    if (lock < 0) return;
+    if (::flock(lock, LOCK_EX | LOCK_NB) == 0) remove(folder, name, keys.size());
+    ::close(lock);
+}
+
+std::string TokenParts::name_of_pass(const std::vector<CacheKey>& keys) {
+    std::string all;
+    for (const CacheKey& key : keys) all += key.text() + "\n";
+    return hash_text(hash64(all)) + ".tokens.part";
+}
+
+// The lock last: what is left of a removal that was interrupted is found by it.
+void TokenParts::remove(const fs::path& folder, const std::string& name, std::size_t files) {
     std::error_code ignored;
-    for (std::size_t f = 0; f < keys_.size(); ++f) {
-        fs::remove(part(f, "ids"), ignored);
-        fs::remove(part(f, "lengths"), ignored);
-    }
-    fs::remove(folder_ / (name_ + ".json"), ignored);
-    fs::remove(folder_ / (name_ + ".lock"), ignored);
+    for (std::size_t f = 0; f < files; ++f)
+        for (const char* what : {"ids", "lengths"})
+            fs::remove(folder / fmt::format("{}.{}.{}", name, f, what), ignored);
+    fs::remove(folder / (name + ".json"), ignored);
+    fs::remove(folder / (name + ".lock"), ignored);
 }
 
 }  // namespace elmo

@@ -42,6 +42,9 @@ class TokenParts {
     void add(std::int64_t records, const std::vector<const TokenBlock*>& blocks);
     // Writes the cache files and removes the parts.
     void finish();
+    // Removes what an interrupted pass with these keys left, where no other process is at it: for a pass that
+    // nobody will continue.
+    static void clear(const std::filesystem::path& folder, const std::vector<CacheKey>& keys);
 
     static constexpr std::int64_t kJournalBytes = std::int64_t{64} << 20;  // of ids between two entries
 
@@ -54,6 +57,8 @@ class TokenParts {
         std::int64_t records = 0;
         std::vector<File> files;
     };
+    static std::string name_of_pass(const std::vector<CacheKey>& keys);
+    static void remove(const std::filesystem::path& folder, const std::string& name, std::size_t files);
     std::filesystem::path part(std::size_t file, const char* what) const;
     bool read_journal();
     void write_journal();

@@ -31,9 +31,6 @@ std::string read_recipe(const std::filesystem::path& path) {
     in.read(text.data(), static_cast<std::streamsize>(text.size()));
     if (in.bad()) throw DataError(fmt::format("{}: cannot read: {}", path.string(), std::strerror(errno)));
     text.resize(static_cast<std::size_t>(in.gcount()));
-    if (text.size() > kMaxRecipeBytes)
-        throw DataError(
-            fmt::format("{}: expected a recipe of at most 1 MiB, found a larger file", path.string()));
     return text;
 }
 
@@ -142,8 +139,12 @@ std::string toml_value(const Config& config, std::string_view key, const OptionM
 }  // namespace
 
 void load_recipe(Config& config, const std::filesystem::path& path) {
-    const std::string name = path.string();
-    const std::string text = find_recipe(path);
+    parse_recipe(config, find_recipe(path), path.string());
+}
+
+void parse_recipe(Config& config, const std::string& text, const std::string& name) {
+    if (text.size() > kMaxRecipeBytes)
+        throw DataError(fmt::format("{}: expected a recipe of at most 1 MiB, found a larger file", name));
     if (find_invalid_utf8(text) != std::string::npos)
         throw ConfigError(fmt::format("{}: expected UTF-8, found other bytes", name));
     if (const auto points = std::count(text.begin(), text.end(), '.'); points > kMaxPoints)

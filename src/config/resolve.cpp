@@ -20,6 +20,14 @@ bool is_stored_choice(std::string_view key) {
                        [&](std::string_view choice) { return choice == key; });
 }
 
+Config as_of_run(Config config) {
+    for (auto& [key, source] : config.sources) {
+        source.origin = Origin::kRun;
+        source.reason = "the run's recipe";
+    }
+    return config;
+}
+
 }  // namespace
 
 void copy_option(Config& to, const Config& from, std::string_view key) {
@@ -35,11 +43,13 @@ void copy_option(Config& to, const Config& from, std::string_view key) {
 Config read_run_recipe(const std::filesystem::path& file) {
     Config config;
     load_recipe(config, file);
-    for (auto& [key, source] : config.sources) {
-        source.origin = Origin::kRun;
-        source.reason = "the run's recipe";
-    }
-    return config;
+    return as_of_run(std::move(config));
+}
+
+Config parse_run_recipe(const std::string& text, const std::string& name) {
+    Config config;
+    parse_recipe(config, text, name);
+    return as_of_run(std::move(config));
 }
 
 Config with_run_reading(Config config, const Config& of_run) {

@@ -21,6 +21,8 @@ void choose_option(Config& config, OptionKey key, T Config::*member, const T& va
 
 // The recipe that a run was trained with: its values count as the run's, not as given.
 Config read_run_recipe(const std::filesystem::path& file);
+// The same of its text; `name` opens messages.
+Config parse_run_recipe(const std::string& text, const std::string& name);
 
 // For those who use a run: how data is read and scored was settled when it was trained, so what is not given
 // comes from its recipe: where the data and its cache lie, every option of role kReading, the seed (which

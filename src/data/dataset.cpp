@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <optional>
 
 #include "base/text_util.h"
 #include "batches/share.h"
@@ -14,12 +15,14 @@
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "numerics/philox.h"
+#include "sources/source_stamps.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
 
 struct Dataset::Impl {
     Layout layout;
+    std::optional<SourceStamps> sources;  // before anything of them was read
     fs::path folder;
     LabelCache labels;
     TokenCache tokens;
@@ -66,6 +69,7 @@ std::span<const std::int64_t> read_counts(const CacheFile& file, std::int64_t nu
 
 void Dataset::Impl::open_labels(const Context& context, const Config& config) {
     layout = find_layout(config);
+    sources.emplace(layout);
     folder = cache_folder(config.cache, layout.data);
     labels = open_label_cache(context, config, layout, folder);
     num_labels = -1;
@@ -204,6 +208,7 @@ Dataset Dataset::open_with(const Context& context, const Config& config, const T
     auto impl = std::make_unique<Impl>();
     impl->open_labels(context, config);
     if (tokenizer != nullptr) impl->open_tokens(context, config, *tokenizer, splits);
+    impl->sources->require_unchanged();
     impl->warn(context);
     if (summary != nullptr) {
         *summary = {};

@@ -170,15 +170,36 @@ CacheFile import_filter(const fs::path& folder, const CacheKey& key, const fs::p
 // A header is believed about labels that no row has, and each takes memory: not beyond what can be meant.
 constexpr std::int64_t kMaxLabels = std::int64_t{1} << 28;
 
+// A header may speak of more labels than the rows have: they may be a part of a larger set. But many millions
+// of labels in a few bytes were not meant, unless they have names.
+constexpr std::int64_t kBelievedLabels = std::int64_t{1} << 24;
+constexpr std::int64_t kLabelsAByte = 64;
+
+std::int64_t label_bytes(const Layout& layout) {
+    std::int64_t bytes = 0;
+    for (const SplitName split : kAllSplits) {
+        std::error_code error;
+        const auto size = fs::file_size(layout.files(split).labels, error);
+        if (!error) bytes += static_cast<std::int64_t>(size);
+    }
+    return bytes;
+}
+
 // Before anything as large as the number of labels is allocated. `names` is -1 where labels have none.
-void check_num_labels(const fs::path& file, std::int64_t num_labels, const fs::path& names_file,
+void check_num_labels(const fs::path& file, std::int64_t num_labels, const Layout& layout,
                       std::int64_t names) {
     if (names >= 0 && names != num_labels)
-        throw DataError(fmt::format("{}: expected {} lines, one a label of {}, found {}", names_file.string(),
-                                    num_labels, file.string(), names));
+        throw DataError(fmt::format("{}: expected {} lines, one a label of {}, found {}",
+                                    layout.label_names.string(), num_labels, file.string(), names));
     if (num_labels > kMaxLabels)
         throw DataError(fmt::format("{}: expected at most {} labels, found {}", file.string(),
                                     with_commas(kMaxLabels), with_commas(num_labels)));
+    if (names < 0 && num_labels > kBelievedLabels && num_labels / kLabelsAByte > label_bytes(layout))
+        throw DataError(
+            fmt::format("{}: expected at most {} labels in files of {}, found {} in the header; labels that "
+                        "no row has are believed where a file names them",
+                        file.string(), with_commas(kBelievedLabels), human_bytes(label_bytes(layout)),
+                        with_commas(num_labels)));
 }
 
 // Label matrices with numbers.
@@ -234,7 +255,7 @@ void open_numbered(const Context& context, const Config& config, const Layout& l
             const auto source = open_json_folder_file(file, layout, num_labels, config.allow_repeated_labels);
             labels = import_numbered(context, folder, key, *source, true, num_labels, config);
         } else if (layout.format == DataFormat::kSparse) {
-            check_num_labels(file, num_labels, layout.label_names, num_names);
+            check_num_labels(file, num_labels, layout, num_names);
             const auto source = open_sparse_labels(file, shape, config.allow_repeated_labels);
             labels = import_numbered(context, folder, key, *source, false, num_labels, config);
         } else if (ZipFile::is_zip(file)) {
@@ -245,12 +266,12 @@ void open_numbered(const Context& context, const Config& config, const Layout& l
                                 "found {}",
                                 file.string(), num_labels, matrix.columns()));
             num_labels = matrix.columns();
-            check_num_labels(file, num_labels, layout.label_names, num_names);
+            check_num_labels(file, num_labels, layout, num_names);
             labels = import_npz(folder, key, matrix, config.allow_repeated_labels);
         } else {
             const auto source = open_label_matrix(file, num_labels, config.allow_repeated_labels);
             num_labels = source->num_labels();
-            check_num_labels(file, num_labels, layout.label_names, num_names);
+            check_num_labels(file, num_labels, layout, num_names);
             labels = import_numbered(context, folder, key, *source, false, num_labels, config);
         }
     }

@@ -169,6 +169,14 @@ TokenCache open_token_cache(const Context& context, const Config& config, const 
         for (std::size_t i = 0; i < wanted.size(); ++i)
             cache.of(wanted[i]) = CacheFile::read_back(folder, keys[i]);
     }
+    // Parts of a pass that was killed when some of its files were there: no pass will be that one again.
+    const auto clear = [&](const std::vector<SplitName>& pass) {
+        std::vector<CacheKey> keys;
+        for (const SplitName split : pass) keys.push_back(tokens_key(config, layout, tokenizer, split));
+        TokenParts::clear(folder, keys);
+    };
+    for (const SplitName split : splits) clear({split});
+    if (layout.splits_by_hash() && (cache.train || cache.test)) clear({SplitName::kTrain, SplitName::kTest});
     return cache;
 }
 

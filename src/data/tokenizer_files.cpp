@@ -139,6 +139,14 @@ std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const Config& 
     return learn_or_reuse(context, config);
 }
 
+std::unique_ptr<Tokenizer> stored_tokenizer(const InputFolder& checkpoint) {
+    constexpr const char* kName = "tokenizer.json";
+    if (!checkpoint.has(kName))
+        throw DataError(fmt::format("{}: expected {}, found none; the checkpoint is damaged",
+                                    checkpoint.path().string(), kName));
+    return parse_tokenizer_json(checkpoint.read(kName), (checkpoint / kName).string());
+}
+
 void save_tokenizer(const fs::path& folder, const Tokenizer& tokenizer, std::int64_t max_length) {
     const std::string json = tokenizer.to_json();
     write_file_atomically(folder / "tokenizer.json", json);

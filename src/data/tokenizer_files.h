@@ -8,6 +8,7 @@
 
 #include "elmo/config.h"
 #include "elmo/context.h"
+#include "io/input_folder.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
@@ -15,6 +16,9 @@ namespace elmo {
 // config.tokenizer, or with auto the encoder folder's, or one learnt from the training texts. A learnt one is
 // kept in the data cache and reused while texts and options are the same.
 std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const Config& config);
+
+// The tokenizer of a checkpoint, as save_tokenizer left it.
+std::unique_ptr<Tokenizer> stored_tokenizer(const InputFolder& checkpoint);
 
 // tokenizer.json, and the tokenizer_config.json with which transformers.AutoTokenizer loads it.
 void save_tokenizer(const std::filesystem::path& folder, const Tokenizer& tokenizer, std::int64_t max_length);

@@ -213,7 +213,7 @@ void Engine::initialise(std::uint64_t seed) {
     if (head_) head_->initialise(seed);
 }
 
-void Engine::load(const std::filesystem::path& folder) {
+void Engine::load(const InputFolder& folder) {
     if (encoder_) encoder_->load_weights(folder);
     if (maps_head_)
         head_ = std::make_unique<Head>(Head::map(folder, *backend_));

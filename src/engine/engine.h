@@ -72,7 +72,7 @@ class Engine {
     // Weights: a random start (the encoder's may be given, see Encoder), or those of a checkpoint; a head
     // that stays in its files is mapped. After allocate().
     void initialise(std::uint64_t seed);
-    void load(const std::filesystem::path& folder);
+    void load(const InputFolder& folder);
 
     Backend& backend() const { return *backend_; }
     // Null where it is not staged.

@@ -19,6 +19,11 @@ void mend_last_line(const std::filesystem::path& path) {
         file.close();
         return;
     }
+    // An object that was torn, or what a crash of the machine left: whatever else it is, is somebody's.
+    if (content[keep] != '{' && content[keep] != '\0')
+        throw DataError(
+            fmt::format("{}: expected lines of JSON objects to continue, found '{}'; give another file",
+                        path.string(), quoted(content.substr(keep))));
     std::filesystem::resize_file(path, keep, error);
     if (error) throw_file_error(path, "cut the torn last line off", error.value());
 }

@@ -11,7 +11,7 @@ namespace elmo {
 class JsonLinesWriter {
   public:
     // Continues an existing file. A last line that a crash or a full disk tore is cut off first, so that the
-    // file stays readable line by line.
+    // file stays readable line by line. DataError when it ends in something else than a torn object.
     explicit JsonLinesWriter(const std::filesystem::path& path);
 
     // Keys in the order given. NaN and infinities become null, invalid UTF-8 becomes U+FFFD. DataError when

@@ -30,13 +30,26 @@ json parse_json(std::string_view text, const std::string& name, int max_depth) {
     }
 }
 
+namespace {
+
+void check_size(const std::filesystem::path& path, std::int64_t bytes, std::int64_t max_bytes) {
+    if (bytes > max_bytes)
+        throw DataError(fmt::format("{}: expected at most {} of JSON, found {}", path.string(),
+                                    human_bytes(max_bytes), human_bytes(bytes)));
+}
+
+}  // namespace
+
 json read_json(const std::filesystem::path& path, std::int64_t max_bytes, int max_depth) {
     std::error_code error;
     const auto size = std::filesystem::file_size(path, error);
-    if (!error && size > static_cast<std::uintmax_t>(max_bytes))
-        throw DataError(fmt::format("{}: expected at most {} of JSON, found {}", path.string(),
-                                    human_bytes(max_bytes), human_bytes(static_cast<std::int64_t>(size))));
+    if (!error) check_size(path, static_cast<std::int64_t>(size), max_bytes);
     return parse_json(read_file(path), path.string(), max_depth);
+}
+
+json read_json(const InputFolder& folder, const std::string& name, std::int64_t max_bytes) {
+    check_size(folder / name, folder.size(name), max_bytes);
+    return parse_json(folder.read(name), (folder / name).string());
 }
 
 }  // namespace elmo

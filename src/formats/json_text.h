@@ -9,6 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "io/input_folder.h"
+
 namespace elmo {
 
 // DataError "NAME:LINE:COLUMN: ..." for malformed text or nesting deeper than max_depth.
@@ -17,6 +19,8 @@ nlohmann::json parse_json(std::string_view text, const std::string& name, int ma
 // The same for a file, of at most max_bytes.
 nlohmann::json read_json(const std::filesystem::path& path, std::int64_t max_bytes = std::int64_t{32} << 20,
                          int max_depth = 32);
+nlohmann::json read_json(const InputFolder& folder, const std::string& name,
+                         std::int64_t max_bytes = std::int64_t{32} << 20);
 
 // The value, where it is of that type: a fraction or a number beyond int64 is no integer. False, and `out`
 // untouched, where it is not.

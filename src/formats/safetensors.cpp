@@ -133,9 +133,13 @@ std::string TensorInfo::shape_text() const {
 }
 
 SafeTensors SafeTensors::open(const std::filesystem::path& path) {
+    return open(MappedFile(path));
+}
+
+SafeTensors SafeTensors::open(MappedFile file) {
     SafeTensors result;
-    result.file_ = path.string();
-    result.mapping_ = MappedFile(path);
+    result.file_ = file.path().string();
+    result.mapping_ = std::move(file);
     result.read_header(result.mapping_.bytes());
     return result;
 }
@@ -255,19 +259,19 @@ const TensorInfo& SafeTensorsFolder::at(std::string_view name) const {
     throw_absent(name_, name, names());
 }
 
-SafeTensorsFolder open_safetensors_folder(const std::filesystem::path& folder) {
+SafeTensorsFolder open_safetensors_folder(const InputFolder& folder) {
     std::vector<SafeTensors> files;
-    const auto single = folder / "model.safetensors";
-    const auto index_path = folder / "model.safetensors.index.json";
-    if (std::filesystem::exists(single)) {
-        files.push_back(SafeTensors::open(single));
-        return SafeTensorsFolder(std::move(files), folder.string());
+    const std::string single = "model.safetensors", index_name = "model.safetensors.index.json";
+    const std::filesystem::path index_path = folder / index_name;
+    if (folder.has(single)) {
+        files.push_back(SafeTensors::open(folder.map(single)));
+        return SafeTensorsFolder(std::move(files), folder.path().string());
     }
-    if (!std::filesystem::exists(index_path))
+    if (!folder.has(index_name))
         throw DataError(
             fmt::format("{}: expected model.safetensors or model.safetensors.index.json, found neither",
-                        folder.string()));
-    const nlohmann::json index = read_json(index_path);
+                        folder.path().string()));
+    const nlohmann::json index = read_json(folder, index_name);
     if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
         throw DataError(fmt::format("{}: expected an object with a weight_map", index_path.string()));
     std::map<std::string, std::set<std::string>> shards;
@@ -281,14 +285,14 @@ SafeTensorsFolder open_safetensors_folder(const std::filesystem::path& folder) {
         shards[name].insert(tensor);
     }
     for (const auto& [file, tensors] : shards) {
-        files.push_back(SafeTensors::open(folder / file));
+        files.push_back(SafeTensors::open(folder.map(file)));
         for (const auto& tensor : tensors)
             if (files.back().find(tensor) == nullptr)
                 throw DataError(
                     fmt::format("{}: expected the tensor '{}' that the index lists here, found it missing",
                                 files.back().file(), quoted(tensor)));
     }
-    return SafeTensorsFolder(std::move(files), folder.string());
+    return SafeTensorsFolder(std::move(files), folder.path().string());
 }
 
 void read_tensor(const TensorInfo& tensor, std::span<float> out) {

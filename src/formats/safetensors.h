@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "io/input_folder.h"
 #include "io/mmap_file.h"
 #include "numerics/bf16.h"
 #include "tensor/view.h"
@@ -44,6 +45,7 @@ class SafeTensors {
   public:
     // Maps the file. DataError names the file and what is wrong with it.
     static SafeTensors open(const std::filesystem::path& path);
+    static SafeTensors open(MappedFile file);
     // The same checks on bytes in memory, which must outlive the result; `name` opens messages.
     static SafeTensors parse(std::span<const std::byte> bytes, std::string name);
 
@@ -91,7 +93,7 @@ class SafeTensorsFolder {
 
 // FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json names. DataError when
 // neither is there, a shard is missing, holds other tensors than the index says, or names lie outside.
-SafeTensorsFolder open_safetensors_folder(const std::filesystem::path& folder);
+SafeTensorsFolder open_safetensors_folder(const InputFolder& folder);
 
 // The elements converted from F32, F16, BF16 or F64 (to nearest even). DataError for another dtype or when
 // out's size is not the number of elements.

@@ -94,19 +94,29 @@ std::uint64_t hash64(std::string_view text, std::uint64_t seed) {
 std::uint64_t hash_file(const std::filesystem::path& path) {
     const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) throw_file_error(path, "open");
+    try {
+        const std::uint64_t hash = hash_file(fd, path);
+        ::close(fd);
+        return hash;
+    } catch (...) {
+        ::close(fd);
+        throw;
+    }
+}
+
+std::uint64_t hash_file(int descriptor, const std::filesystem::path& path) {
     constexpr std::size_t kBlock = std::size_t{1} << 20;
     const auto block = std::make_unique_for_overwrite<std::byte[]>(kBlock);
     Hash64 hash;
-    ssize_t n = 0;
-    while ((n = ::read(fd, block.get(), kBlock)) != 0) {
+    off_t offset = 0;
+    while (true) {
+        const ssize_t n = ::pread(descriptor, block.get(), kBlock, offset);
+        if (n == 0) return hash.digest();
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) break;
+        if (n < 0) throw_file_error(path, "read");
         hash.update({block.get(), static_cast<std::size_t>(n)});
+        offset += n;
     }
-    const int error = errno;
-    ::close(fd);
-    if (n < 0) throw_file_error(path, "read", error);
-    return hash.digest();
 }
 
 std::string hash_text(std::uint64_t hash) {

@@ -31,6 +31,8 @@ std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 std::uint64_t hash64(std::string_view text, std::uint64_t seed = 0);
 // The hash of a file's bytes; DataError when it cannot be read.
 std::uint64_t hash_file(const std::filesystem::path& path);
+// The same of a file that is open, and stays so; `path` is for messages.
+std::uint64_t hash_file(int descriptor, const std::filesystem::path& path);
 // 16 lower-case hexadecimal digits.
 std::string hash_text(std::uint64_t hash);
 

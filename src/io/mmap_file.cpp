@@ -14,21 +14,30 @@ namespace elmo {
 MappedFile::MappedFile(std::filesystem::path path) : path_(std::move(path)) {
     const int fd = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC);
     if (fd < 0) throw_file_error(path_, "open");
-    struct stat info {};
-    int error = ::fstat(fd, &info) != 0 ? errno : 0;
-    const bool regular = error == 0 && S_ISREG(info.st_mode);
-    if (regular && info.st_size > 0) {
-        void* address = ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, fd, 0);
-        if (address == MAP_FAILED) {
-            error = errno;
-        } else {
-            data_ = static_cast<std::byte*>(address);
-            size_ = info.st_size;
-        }
+    try {
+        map(fd);
+    } catch (...) {
+        ::close(fd);
+        throw;
     }
     ::close(fd);
-    if (error != 0) throw_file_error(path_, "map", error);
-    if (!regular) throw DataError(fmt::format("{}: expected a file, found something else", path_.string()));
+}
+
+MappedFile::MappedFile(std::filesystem::path path, int descriptor) : path_(std::move(path)) {
+    map(descriptor);
+}
+
+void MappedFile::map(int descriptor) {
+    struct stat info {};
+    if (::fstat(descriptor, &info) != 0) throw_file_error(path_, "map");
+    if (!S_ISREG(info.st_mode))
+        throw DataError(fmt::format("{}: expected a file, found something else", path_.string()));
+    if (info.st_size == 0) return;
+    void* address =
+        ::mmap(nullptr, static_cast<std::size_t>(info.st_size), PROT_READ, MAP_SHARED, descriptor, 0);
+    if (address == MAP_FAILED) throw_file_error(path_, "map");
+    data_ = static_cast<std::byte*>(address);
+    size_ = info.st_size;
 }
 
 MappedFile::~MappedFile() {

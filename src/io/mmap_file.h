@@ -21,6 +21,8 @@ class MappedFile {
     // DataError when the file is missing, unreadable or not a regular file. An empty file maps to an empty
     // span.
     explicit MappedFile(std::filesystem::path path);
+    // The same of a file that is open, and stays so; `path` is for messages.
+    MappedFile(std::filesystem::path path, int descriptor);
     ~MappedFile();
     MappedFile(MappedFile&& other) noexcept;
     MappedFile& operator=(MappedFile&& other) noexcept;
@@ -33,6 +35,8 @@ class MappedFile {
     void advise(Access access) const;
 
   private:
+    void map(int descriptor);
+
     std::filesystem::path path_;
     std::byte* data_ = nullptr;
     std::int64_t size_ = 0;

@@ -99,7 +99,7 @@ class Encoder {
     // model.safetensors + config.json that `transformers` loads unchanged (bag: our own config.json).
     void save_weights(const std::filesystem::path& folder) const;
     // model.safetensors or its shards, F32, F16 or BF16, with or without the model's prefix.
-    void load_weights(const std::filesystem::path& folder);
+    void load_weights(const InputFolder& folder);
     // Optimiser state, all parameters: optimizer.safetensors. Exact round trip. With gradient accumulation
     // the gradients are part of it.
     void save_state(const std::filesystem::path& file) const;

@@ -68,7 +68,7 @@ void Encoder::save_weights(const std::filesystem::path& folder) const {
     write_file_atomically(folder / "config.json", config_json());
 }
 
-void Encoder::load_weights(const std::filesystem::path& folder) {
+void Encoder::load_weights(const InputFolder& folder) {
     const SafeTensorsFolder files = open_safetensors_folder(folder);
     for (const Parameter& p : parameters_) {
         std::int64_t first = 0;

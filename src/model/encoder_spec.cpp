@@ -8,13 +8,7 @@
 #include "model/hf_config.h"
 
 namespace elmo {
-namespace fs = std::filesystem;
 namespace {
-
-bool is_there(const fs::path& path) {
-    std::error_code error;
-    return fs::exists(path, error);
-}
 
 EncoderSpec bag_spec(const EncoderOptions& options, std::int64_t vocab) {
     EncoderSpec spec;
@@ -26,35 +20,36 @@ EncoderSpec bag_spec(const EncoderOptions& options, std::int64_t vocab) {
     return spec;
 }
 
-EncoderSpec folder_spec(const EncoderOptions& options, std::int64_t vocab) {
-    const fs::path folder = options.encoder;
-    if (!is_there(folder / "config.json"))
+EncoderSpec folder_spec(const InputFolder& folder, std::int64_t vocab) {
+    if (!folder.has("config.json"))
         throw ConfigError(fmt::format("encoder '{}': expected bag, or a folder with a config.json",
-                                      quoted(options.encoder)));
-    EncoderSpec spec = parse_model_config(read_file(folder / "config.json"), folder / "config.json");
+                                      quoted(folder.path().string())));
+    EncoderSpec spec = parse_model_config(folder.read("config.json"), folder / "config.json");
     if (vocab > spec.vocab)
         throw ConfigError(
             fmt::format("encoder '{}' has room for {} tokens, but the tokenizer has {}: use the encoder's "
                         "own tokenizer, or a smaller vocab_size",
-                        quoted(options.encoder), with_commas(spec.vocab), with_commas(vocab)));
+                        quoted(folder.path().string()), with_commas(spec.vocab), with_commas(vocab)));
     if (has_encoder_weights(folder))
         spec.weights_folder = folder;
-    else if (is_there(folder / "pytorch_model.bin"))
+    else if (folder.has("pytorch_model.bin"))
         throw ConfigError(
             fmt::format("encoder '{}' has its weights in pytorch_model.bin alone: save them as "
                         "model.safetensors first (save_pretrained of transformers does)",
-                        quoted(options.encoder)));
+                        quoted(folder.path().string())));
     return spec;
 }
 
 }  // namespace
 
-bool has_encoder_weights(const fs::path& folder) {
-    return is_there(folder / "model.safetensors") || is_there(folder / "model.safetensors.index.json");
+bool has_encoder_weights(const InputFolder& folder) {
+    return folder.has("model.safetensors") || folder.has("model.safetensors.index.json");
 }
 
-EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab) {
-    EncoderSpec spec = options.encoder == "bag" ? bag_spec(options, vocab) : folder_spec(options, vocab);
+EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab, const InputFolder& encoder) {
+    EncoderSpec spec = options.encoder == "bag"
+                           ? bag_spec(options, vocab)
+                           : folder_spec(encoder.empty() ? InputFolder(options.encoder) : encoder, vocab);
     spec.pooling = options.pooling == PoolingChoice::kCls ? Pooling::kCls : Pooling::kMean;
     spec.pooled_dropout = static_cast<float>(options.dropout);
     if (options.inner_dropout >= 0)
@@ -67,8 +62,8 @@ EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab)
     return spec;
 }
 
-EncoderSpec read_encoder_spec(const fs::path& folder) {
-    EncoderSpec spec = parse_model_config(read_file(folder / "config.json"), folder / "config.json");
+EncoderSpec read_encoder_spec(const InputFolder& folder) {
+    EncoderSpec spec = parse_model_config(folder.read("config.json"), folder / "config.json");
     spec.weights_folder = folder;
     return spec;
 }

@@ -8,6 +8,7 @@
 #include "backend/ops/embedding.h"
 #include "config/views.h"
 #include "elmo/context.h"
+#include "io/input_folder.h"
 #include "tensor/view.h"
 
 namespace elmo {
@@ -31,9 +32,9 @@ struct EncoderSpec {
     std::int64_t accumulate = 1;  // steps whose gradients are summed; more than one needs F32 gradients
     // Gradients share memory and are consumed as they appear, by Encoder::backward_and_update alone.
     bool consume_gradients = false;
-    bool frozen = false;                   // weights stay as they are: no gradients, no dropout inside
-    std::filesystem::path weights_folder;  // Hugging Face folder to load from; empty: start from scratch
-    std::string hf_config;                 // its config.json, kept for saving
+    bool frozen = false;         // weights stay as they are: no gradients, no dropout inside
+    InputFolder weights_folder;  // Hugging Face folder to load from; empty: start from scratch
+    std::string hf_config;       // its config.json, kept for saving
 
     bool is_bag() const { return family == "bag"; }
     DType grad_dtype() const { return accumulate > 1 && dtype == DType::kBf16 ? DType::kF32 : dtype; }
@@ -42,13 +43,14 @@ struct EncoderSpec {
 };
 
 // The spec that options ask for: bag, or a Hugging Face folder. `vocab` is the tokenizer's; it must
-// fit in a Hugging Face encoder's table.
-EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab);
+// fit in a Hugging Face encoder's table. A folder given as `encoder` is taken instead of the options'.
+EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab,
+                              const InputFolder& encoder = {});
 // Whether the folder holds weights to start from; else an encoder is started from scratch.
-bool has_encoder_weights(const std::filesystem::path& folder);
+bool has_encoder_weights(const InputFolder& folder);
 
 // From a saved checkpoint's config.json: shape, pooling and dtype as saved, weights from the folder.
-EncoderSpec read_encoder_spec(const std::filesystem::path& folder);
+EncoderSpec read_encoder_spec(const InputFolder& folder);
 
 // max_length cut to what the encoder has positions for, and a line in the log when it is.
 std::int64_t cut_length(const Context& context, std::int64_t max_length, const EncoderSpec& spec);

@@ -70,7 +70,7 @@ struct HeadSpec {
 // Of all labels, in the configuration's format.
 HeadSpec plain_head(const Config& config, std::int64_t labels, std::int64_t width);
 // The head of a checkpoint, to be used from its files. DataError as Head::map.
-HeadSpec stored_head(const std::filesystem::path& folder);
+HeadSpec stored_head(const InputFolder& folder);
 
 class Head {
   public:
@@ -80,7 +80,7 @@ class Head {
     Head(const HeadSpec& spec, Backend& backend);
     // For prediction: W stays in the mapped files, nothing is copied. DataError names the file and what is
     // wrong: a missing shard, rows that do not follow one another, a wrong dtype or width.
-    static Head map(const std::filesystem::path& folder, Backend& backend);
+    static Head map(const InputFolder& folder, Backend& backend);
 
     const LabelLayout& layout() const { return layout_; }
     std::int64_t labels() const { return layout_.rows(); }  // in memory
@@ -117,7 +117,7 @@ class Head {
     void save(const std::filesystem::path& folder, std::int64_t shard_bytes = kShardBytes) const;
     // Into the arena: row r becomes row layout().label(r) of the stored head, and only these are read. A head
     // of the labels from 0 must have all that are stored. Width and format must be this head's.
-    void load(const std::filesystem::path& folder);
+    void load(const InputFolder& folder);
     // Rows from first_row on, from floats, rounded to nearest.
     void assign(std::span<const float> values_RD, std::int64_t first_row = 0);
 
@@ -147,13 +147,13 @@ class Head {
 };
 
 // Rows of a stored head as floats, one after another. `rows` ascend. DataError as Head::map.
-std::vector<float> read_head_rows(const std::filesystem::path& folder, std::span<const std::int64_t> rows);
+std::vector<float> read_head_rows(const InputFolder& folder, std::span<const std::int64_t> rows);
 
 // Writes to `to` a head of the rows `kept` (ascending) of the one in `from`, bit for bit, followed by those
 // of `added` (empty, or of the same format and width; in the backend's memory) with their exponents where the
 // format has them.
-void rewrite_head(const std::filesystem::path& from, std::span<const std::int64_t> kept, Backend& backend,
-                  View added, View added_exponents, const std::filesystem::path& to,
+void rewrite_head(const InputFolder& from, std::span<const std::int64_t> kept, Backend& backend, View added,
+                  View added_exponents, const std::filesystem::path& to,
                   std::int64_t shard_bytes = Head::kShardBytes);
 
 // Writes a head whose rows come in order: rows_from(i) gives row i and, behind it, as many whole ones as

@@ -23,8 +23,8 @@ constexpr const char* kExponents = "row_exponents";
 constexpr std::int64_t kAssignedRows = 4096;  // encoded at once
 using Metadata = std::map<std::string, std::string>;
 
-fs::path shard_path(const fs::path& folder, std::int64_t index, std::int64_t count) {
-    return folder / fmt::format("head-{:05}-of-{:05}.safetensors", index + 1, count);
+std::string shard_name(std::int64_t index, std::int64_t count) {
+    return fmt::format("head-{:05}-of-{:05}.safetensors", index + 1, count);
 }
 
 Metadata format_metadata(const HeadFormat& format) {
@@ -40,11 +40,9 @@ Metadata format_metadata(const HeadFormat& format) {
 }
 
 // The number of shards that the names in the folder speak of.
-std::int64_t count_shards(const fs::path& folder) {
+std::int64_t count_shards(const InputFolder& folder) {
     std::int64_t count = 0;
-    std::error_code error;
-    for (const auto& entry : fs::directory_iterator(folder, error)) {
-        const std::string name = entry.path().filename().string();
+    for (const std::string& name : folder.names()) {
         int index = 0, total = 0, used = 0;
         if (std::sscanf(name.c_str(), "head-%5d-of-%5d.safetensors%n", &index, &total, &used) != 2 ||
             used != static_cast<int>(name.size()) || total < 1)
@@ -53,13 +51,12 @@ std::int64_t count_shards(const fs::path& folder) {
             throw DataError(
                 fmt::format("{}: found head shards of two sets, of {} and of {} files: remove those that do "
                             "not belong",
-                            folder.string(), count, total));
+                            folder.path().string(), count, total));
         count = total;
     }
-    if (error)
-        throw DataError(fmt::format("{}: cannot list the folder: {}", folder.string(), error.message()));
     if (count == 0)
-        throw DataError(fmt::format("{}: no head (head-00001-of-...safetensors) here", folder.string()));
+        throw DataError(
+            fmt::format("{}: no head (head-00001-of-...safetensors) here", folder.path().string()));
     return count;
 }
 
@@ -128,12 +125,12 @@ const std::byte* stored_exponents(const SafeTensors& file, const HeadFormat& for
     return tensor.data.data();
 }
 
-std::vector<Shard> open_shards(const fs::path& folder) {
+std::vector<Shard> open_shards(const InputFolder& folder) {
     const std::int64_t count = count_shards(folder);
     std::vector<Shard> shards;
     std::int64_t next_row = 0;
     for (std::int64_t i = 0; i < count; ++i) {
-        SafeTensors file = SafeTensors::open(shard_path(folder, i, count));
+        SafeTensors file = SafeTensors::open(folder.map(shard_name(i, count)));
         const TensorInfo& tensor = file.at(kTensor);
         if (tensor.shape.size() != 2 || tensor.shape[0] < 1 || tensor.shape[1] < 1)
             throw DataError(fmt::format("{}: tensor '{}': expected shape [labels, width], found {}",
@@ -179,7 +176,7 @@ void write_shards(const fs::path& folder, const HeadFormat& format, std::int64_t
                                             std::string(safetensors_dtype(format.dtype)),
                                             {last - first, format.stored_columns(width)}}};
         if (format.grid.row_scaled) tensors.push_back({kExponents, "U8", {last - first}});
-        SafeTensorsWriter writer(shard_path(folder, i, count), tensors, metadata);
+        SafeTensorsWriter writer(folder / shard_name(i, count), tensors, metadata);
         write_rows(writer, first, last);
         writer.commit();
     }
@@ -188,12 +185,13 @@ void write_shards(const fs::path& folder, const HeadFormat& format, std::int64_t
 // Calls take(i, count, bytes, exponents) for runs of `rows` (ascending) that lie behind one another in a
 // shard: rows[i], rows[i + 1] ... rows[i + count - 1].
 template <class Take>
-void for_each_run(const std::vector<Shard>& shards, const fs::path& folder,
+void for_each_run(const std::vector<Shard>& shards, const InputFolder& folder,
                   std::span<const std::int64_t> rows, const Take& take) {
     const std::int64_t stored = shards.back().first_row + shards.back().rows;
     if (!rows.empty() && (rows.front() < 0 || rows.back() >= stored))
-        throw DataError(fmt::format("{}: expected rows of a head of {} labels, found row {}", folder.string(),
-                                    stored, rows.front() < 0 ? rows.front() : rows.back()));
+        throw DataError(fmt::format("{}: expected rows of a head of {} labels, found row {}",
+                                    folder.path().string(), stored,
+                                    rows.front() < 0 ? rows.front() : rows.back()));
     const std::int64_t row_bytes = shards.front().format.row_bytes(shards.front().width);
     std::size_t shard = 0;
     for (std::size_t i = 0; i < rows.size();) {
@@ -264,7 +262,7 @@ void Head::upload_rows(std::int64_t first, std::int64_t count, const std::byte* 
     if (format_.grid.row_scaled) backend_.upload(row_exponents_.slice(first, first + count), exponents);
 }
 
-void Head::load(const fs::path& folder) {
+void Head::load(const InputFolder& folder) {
     assert(mapped_.empty());
     const std::vector<Shard> shards = open_shards(folder);
     const std::int64_t found = shards.back().first_row + shards.back().rows;
@@ -275,8 +273,8 @@ void Head::load(const fs::path& folder) {
             return whole ? fmt::format("{} labels, ", count) : std::string();
         };
         throw DataError(fmt::format("{}: expected a head of {}width {}, {}; found {}width {}, {}",
-                                    folder.string(), labels_of(labels()), width_, precision_of(format_),
-                                    labels_of(found), shards.back().width,
+                                    folder.path().string(), labels_of(labels()), width_,
+                                    precision_of(format_), labels_of(found), shards.back().width,
                                     precision_of(shards.back().format)));
     }
     if (whole) {
@@ -326,13 +324,13 @@ void Head::assign(std::span<const float> values_RD, std::int64_t first_row) {
     }
 }
 
-HeadSpec stored_head(const fs::path& folder) {
+HeadSpec stored_head(const InputFolder& folder) {
     const std::vector<Shard> shards = open_shards(folder);
     const Shard& last = shards.back();
     return {LabelLayout::range(0, last.first_row + last.rows), last.width, last.format, {}, true};
 }
 
-std::vector<float> read_head_rows(const fs::path& folder, std::span<const std::int64_t> rows) {
+std::vector<float> read_head_rows(const InputFolder& folder, std::span<const std::int64_t> rows) {
     const std::vector<Shard> shards = open_shards(folder);
     const HeadFormat format = shards.front().format;
     const std::int64_t width = shards.front().width, bytes_each = size_of(format.dtype);
@@ -355,7 +353,7 @@ std::vector<float> read_head_rows(const fs::path& folder, std::span<const std::i
     return values;
 }
 
-void rewrite_head(const fs::path& from, std::span<const std::int64_t> kept, Backend& backend, View added,
+void rewrite_head(const InputFolder& from, std::span<const std::int64_t> kept, Backend& backend, View added,
                   View added_exponents, const fs::path& to, std::int64_t shard_bytes) {
     const std::vector<Shard> shards = open_shards(from);
     const HeadFormat format = shards.front().format;
@@ -399,7 +397,7 @@ void write_head(const fs::path& folder, DType dtype, std::int64_t labels, std::i
                  });
 }
 
-Head Head::map(const fs::path& folder, Backend& backend) {
+Head Head::map(const InputFolder& folder, Backend& backend) {
     std::vector<Shard> shards = open_shards(folder);
     const Shard& last = shards.back();
     Head head({LabelLayout::range(0, last.first_row + last.rows), last.width, last.format}, backend);

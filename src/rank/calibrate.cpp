@@ -66,7 +66,7 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
         result.error_raw += share * raw.error;
         result.error += share * after.error;
     }
-    write_calibration(scored.checkpoint().folder(), result);
+    write_calibration(scored.checkpoint(), result);
     return result;
 }
 

@@ -117,9 +117,8 @@ Evaluation evaluate_run(const Context& context, const std::string& run, const Co
     result.filter = filter_text(config, scored.dataset(), scored.rows());
     result.labels_matched = scored.matched();
     result.split = config.split;
-    const std::filesystem::path& folder = scored.checkpoint().folder();
-    result.checkpoint = fmt::format("{} (step {}, manifest xxh64 {})", folder.string(), state.step,
-                                    hash_text(hash_file(folder / "manifest.json")));
+    result.checkpoint = fmt::format("{} (step {}, manifest xxh64 {})", scored.checkpoint().folder().string(),
+                                    state.step, scored.checkpoint().manifest_hash());
     return result;
 }
 

@@ -1,13 +1,15 @@
 // Prediction from files into a file, which can be interrupted and continued.
 //
-// Lines go to OUT.partial, batch by batch, and OUT.partial.json says which call writes them. When all are
-// there the partial file takes its name. A continued call cuts off a torn last line and goes on after the
-// texts that have been answered.
+// Lines go to OUT.partial, batch by batch; OUT.partial.json says which call writes them, and
+// OUT.partial.texts which texts they answer. When all are there the partial file takes its name. A continued
+// call cuts off a torn last line and goes on after the texts that have been answered, which must be the same
+// ones.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <chrono>
 #include <fstream>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -23,6 +25,7 @@
 #include "io/file_error.h"
 #include "io/folder_lock.h"
 #include "io/output_file.h"
+#include "rank/answered_texts.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 
@@ -33,8 +36,9 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Options that decide what an answer says.
-constexpr OptionKey kAnswerKeys[] = {"top",   "threshold",   "probabilities",
-                                     "input", "text_column", "allow_invalid_utf8"};
+constexpr OptionKey kAnswerKeys[] = {"top",         "threshold", "probabilities",      "input",
+                                     "text_column", "encoding",  "allow_invalid_utf8", "device",
+                                     "cpu_products"};
 
 Json file_entry(const std::string& file) {
     std::error_code error;
@@ -48,12 +52,12 @@ std::string hash_or_none(const std::string& file) {
 }
 
 // Everything that decides what the lines say.
-Json describe_call(const fs::path& checkpoint, const std::vector<std::string>& files, const LabelScope& scope,
+Json describe_call(const Predictor& predictor, const std::vector<std::string>& files, const LabelScope& scope,
                    const Config& config) {
     std::error_code error;
-    const fs::path calibration = calibration_file(checkpoint);
+    const fs::path calibration = calibration_file(predictor.checkpoint_folder());
     Json json = {
-        {"manifest_xxh64", hash_text(hash_file(checkpoint / "manifest.json"))},
+        {"manifest_xxh64", predictor.checkpoint_hash()},
         {"calibration_xxh64", hash_or_none(fs::exists(calibration, error) ? calibration.string() : "")},
         {"labels_xxh64", hash_or_none(scope.labels)},
         {"without_xxh64", hash_or_none(scope.without)}};
@@ -62,9 +66,10 @@ Json describe_call(const fs::path& checkpoint, const std::vector<std::string>& f
     return json;
 }
 
-// The lines of one JSON object each at the front of the file. `end` is where they end: before a torn last
-// line, or where a crash left something else in the disk's blocks.
-std::int64_t count_answers(const fs::path& file, std::uintmax_t& end) {
+// The lines of one JSON object each at the front of the file, at most `limit`. `end` is where they end:
+// before a torn last line, or where a crash left something else in the disk's blocks.
+std::int64_t count_answers(const fs::path& file, std::uintmax_t& end,
+                           std::int64_t limit = std::numeric_limits<std::int64_t>::max()) {
     std::ifstream in(file, std::ios::binary);
     std::vector<char> buffer(std::size_t{1} << 20);
     std::int64_t answers = 0, length = 0;
@@ -81,7 +86,7 @@ std::int64_t count_answers(const fs::path& file, std::uintmax_t& end) {
                 is_text = is_text && static_cast<unsigned char>(c) >= 0x20;
                 continue;
             }
-            if (length < 2 || first != '{' || last != '}' || !is_text) return answers;
+            if (answers == limit || length < 2 || first != '{' || last != '}' || !is_text) return answers;
             ++answers;
             length = 0;
             end = offset + static_cast<std::uintmax_t>(i) + 1;
@@ -92,10 +97,10 @@ std::int64_t count_answers(const fs::path& file, std::uintmax_t& end) {
     return answers;
 }
 
-// Cuts off what is no answer; how many there are.
-std::int64_t keep_answers(const fs::path& file) {
+// Cuts off what is no answer, or one beyond `limit`; how many there are.
+std::int64_t keep_answers(const fs::path& file, std::int64_t limit) {
     std::uintmax_t end = 0;
-    const std::int64_t answers = count_answers(file, end);
+    const std::int64_t answers = count_answers(file, end, limit);
     std::error_code error;
     if (fs::file_size(file, error) != end && !error) fs::resize_file(file, end, error);
     if (error) throw_file_error(file, "cut off what follows the last answer", error.value());
@@ -105,7 +110,10 @@ std::int64_t keep_answers(const fs::path& file) {
 // The files of one call.
 struct Target {
     explicit Target(const Config& config)
-        : out(config.out), partial(config.out + ".partial"), call(config.out + ".partial.json") {}
+        : out(config.out),
+          partial(config.out + ".partial"),
+          call(config.out + ".partial.json"),
+          texts(config.out + ".partial.texts") {}
 
     // How many lines are there already; 0 for a fresh start.
     std::int64_t open(const Config& config, const Json& wanted) {
@@ -135,11 +143,17 @@ struct Target {
                         "start again with --overwrite",
                         partial.string(), key,
                         was.is_object() && was.contains(key) ? was[key].dump() : "nothing", value.dump()));
-            return keep_answers(partial);
+            answered.emplace(texts);
+            const std::int64_t kept = keep_answers(partial, answered->count());
+            answered->keep(kept);
+            return kept;
         }
         fs::resize_file(partial, 0, error);
         if (error) throw_file_error(partial, "begin again", error.value());
         write_file_atomically(call, wanted.dump(2) + "\n");
+        fs::remove(texts, error);
+        answered.emplace(texts);
+        answered->keep(0);
         return 0;
     }
 
@@ -148,20 +162,29 @@ struct Target {
         fs::rename(partial, out, error);
         if (error) throw_file_error(out, "put in its place", error.value());
         fs::remove(call, error);
+        fs::remove(texts, error);
         sync_folder(fs::absolute(out).parent_path());
     }
 
-    fs::path out, partial, call;
+    fs::path out, partial, call, texts;
+    std::optional<AnsweredTexts> answered;
     std::optional<FileLock> lock;  // of the partial file: two writers would mix their answers
 };
 
-// Reads past `count` texts; how many there were.
-std::int64_t skip(TextReader& reader, std::int64_t count) {
+// Reads past the texts of a file that are answered, from number `first` of all, at most `count`; how many
+// there were. ConfigError when one is another than it was.
+std::int64_t skip(TextReader& reader, const std::string& file, const AnsweredTexts& answered,
+                  std::int64_t first, std::int64_t count) {
     std::int64_t done = 0;
     while (done < count) {
         const auto texts = reader.next(std::min<std::int64_t>(count - done, 4096));
         if (texts.empty()) break;
-        done += static_cast<std::int64_t>(texts.size());
+        for (const std::string& text : texts)
+            if (!answered.is(first + done++, text))
+                throw ConfigError(
+                    fmt::format("resume: {}: text {} is another than the one that was answered; give the "
+                                "files as they were, or start again with --overwrite",
+                                file, done));
     }
     return done;
 }
@@ -197,7 +220,7 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         return result;
     }
     Predictor predictor(context, run, config, scope);
-    result.resumed = target.open(config, describe_call(predictor.checkpoint_folder(), files, scope, config));
+    result.resumed = target.open(config, describe_call(predictor, files, scope, config));
     if (result.resumed > 0)
         context.info(fmt::format("continuing after {} answers", with_commas(result.resumed)));
     OutputFile out(target.partial, OutputFile::Open::kAppend);
@@ -210,11 +233,13 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
     std::int64_t answered = 0;
     for (const std::string& file : files) {
         TextReader reader(file, config);
-        std::int64_t line = skip(reader, to_skip);
+        std::int64_t line = skip(reader, file, *target.answered, result.resumed - to_skip, to_skip);
         to_skip -= line;
         while (true) {
             const auto texts = reader.next(config.batch_size);
             if (texts.empty()) break;
+            for (const std::string& text : texts) target.answered->add(text);
+            target.answered->flush();  // before the answers: those without a text are not kept
             for (const auto& answer : predictor.predict(texts))
                 out.write(to_json(files.size() > 1 ? file : std::string(), ++line, answer) + "\n");
             out.flush();

@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "data/tokenizer_files.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/predictor.h"
@@ -70,7 +71,7 @@ RunShape prediction_shape(const Config& config, const Scope& scope, std::int64_t
 
 // All of the stored head from its files, or the gathered rows in memory.
 HeadSpec head_of(const Checkpoint& checkpoint, const Scope& scope) {
-    HeadSpec head = stored_head(checkpoint.folder());
+    HeadSpec head = stored_head(checkpoint.content());
     if (scope.gathered) {
         head.layout = LabelLayout::gathered(scope.rows);
         head.in_files = false;
@@ -99,19 +100,19 @@ struct Predictor::Impl {
         : checkpoint(run, given.checkpoint,
                      label_scope.labels.empty() ? Checkpoint::Check::kAll : Checkpoint::Check::kAllButHead),
           config(given),
-          spec(read_encoder_spec(checkpoint.folder())),
-          tokenizer(load_tokenizer(context, checkpoint.folder())),
+          spec(read_encoder_spec(checkpoint.content())),
+          tokenizer(stored_tokenizer(checkpoint.content())),
           max_length(cut_length(context, checkpoint.config().max_length, spec)),
           names(checkpoint.label_names()),
           scope(resolve(label_scope, names, checkpoint.state().labels)),
-          stored(config.probabilities == "raw" ? std::nullopt
-                                               : read_calibration(context, checkpoint.folder())),
+          stored(config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint)),
           platt(choose_probabilities(config, stored)),
           threshold(choose_threshold(config, stored)),
           engine(context, config, {spec, head_of(checkpoint, scope)},
                  prediction_shape(config, scope, max_length)) {
         engine.allocate();
-        engine.load(checkpoint.folder());
+        engine.load(checkpoint.content());
+        checkpoint.close_files();
     }
 
     // The vectors of at most batch_size texts, alive until the next call.
@@ -186,6 +187,9 @@ bool Predictor::calibrated() const {
 }
 std::string Predictor::checkpoint_folder() const {
     return impl_->checkpoint.folder().string();
+}
+const std::string& Predictor::checkpoint_hash() const {
+    return impl_->checkpoint.manifest_hash();
 }
 const MemoryReport& Predictor::plan() const {
     return impl_->engine.plan();

@@ -6,6 +6,7 @@
 
 #include "base/text_util.h"
 #include "config/resolve.h"
+#include "data/tokenizer_files.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "run/run_data.h"
@@ -60,8 +61,8 @@ ScoredRows choose_rows(const Config& config, const Dataset& dataset) {
 ScoredRun::ScoredRun(const Context& context, const std::string& run, const Config& given)
     : context_(context),
       checkpoint_(run, given.checkpoint),
-      spec_(read_encoder_spec(checkpoint_.folder())),
-      tokenizer_(load_tokenizer(context, checkpoint_.folder())),
+      spec_(read_encoder_spec(checkpoint_.content())),
+      tokenizer_(stored_tokenizer(checkpoint_.content())),
       config_(with_length(with_run_reading(given, checkpoint_.config()),
                           cut_length(context, checkpoint_.config().max_length, spec_))),
       dataset_(open_data(context, config_, *tokenizer_)) {
@@ -121,9 +122,9 @@ void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked&
     shape.mapped_bytes = dataset_.mapped_bytes();
     shape.table_bytes =
         16 * plan.num_rows() + 16 * labels + 4 * static_cast<std::int64_t>(labels_.size() + filter_.size());
-    Engine engine(context_, config_, {spec_, stored_head(checkpoint_.folder())}, shape);
+    Engine engine(context_, config_, {spec_, stored_head(checkpoint_.content())}, shape);
     engine.allocate();
-    engine.load(checkpoint_.folder());
+    engine.load(checkpoint_.content());
     rank_rows(context_, engine, plan, *rows_.split, k, title, take);
 }
 

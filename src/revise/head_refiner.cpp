@@ -86,7 +86,7 @@ void HeadRefiner::allocate() {
     allocated_ = true;
 }
 
-void HeadRefiner::load(const std::filesystem::path& from) {
+void HeadRefiner::load(const InputFolder& from) {
     Head& head = engine_.head();
     std::vector<std::int64_t> labels;
     for (std::int64_t begin = 0; begin < head.labels(); begin += kLoadedRows) {
@@ -119,7 +119,7 @@ void HeadRefiner::append(RowStore& rows) {
     }
 }
 
-bool HeadRefiner::refine_next(const std::filesystem::path& from, const RowStore& vectors, RowStore& rows,
+bool HeadRefiner::refine_next(const InputFolder& from, const RowStore& vectors, RowStore& rows,
                               Subset& done) {
     allocate();
     const std::int64_t first = rows.rows_done(), last = std::min(labels_, first + subset_);

@@ -42,15 +42,14 @@ class HeadRefiner {
     };
     // Refines labels [rows.rows_done(), + subset_labels()) of the head in `from`, and appends them to `rows`.
     // False when the context asked to stop first: then nothing is appended. NumericError.
-    bool refine_next(const std::filesystem::path& from, const RowStore& vectors, RowStore& rows,
-                     Subset& done);
+    bool refine_next(const InputFolder& from, const RowStore& vectors, RowStore& rows, Subset& done);
 
   private:
     void plan_subset(std::int64_t labels);
     void choose_subset();
     void allocate();
     // The weights of the head's labels, from a stored head of any precision.
-    void load(const std::filesystem::path& from);
+    void load(const InputFolder& from);
     View gather(const RowStore& vectors, const Batch& batch);
     void append(RowStore& rows);
 

@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "config/resolve.h"
+#include "data/tokenizer_files.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/labels.h"
@@ -89,9 +90,8 @@ Config with_run_training(const Config& options, const Checkpoint& checkpoint, st
     Config config = options;
     for (const OptionKey key : kRunTraining)
         if (!given(config, key)) copy_option(config, checkpoint.config(), key);
-    config.precision = checkpoint.config().precision;
-    if (config.precision == "renee") config.precision = "fp32";  // the storage of its weights
-    config.head_kahan = "0";                                     // how frequent a new label is, is not known
+    config.precision = precision_of(stored_head(checkpoint.content()).format);
+    config.head_kahan = "0";  // how frequent a new label is, is not known
     config.head_rounding = checkpoint.config().head_rounding;
     config.head_noise = checkpoint.config().head_noise;
     config.max_length = max_length;
@@ -123,7 +123,7 @@ void write_run(RunFolder& folder, const Checkpoint& from, const LabelTable& labe
     folder.prepare();
     derive_checkpoint(folder.best(), from, labels, changed_state(from.state(), labels),
                       [&](const std::filesystem::path& to) {
-                          rewrite_head(from.folder(), kept, backend, added, added_exponents, to);
+                          rewrite_head(from.content(), kept, backend, added, added_exponents, to);
                       });
     JsonLinesWriter(folder.path() / "log.jsonl")
         .write({{"event", "labels"},
@@ -150,10 +150,10 @@ LabelChange add_labels(const Context& given_context, const std::string& run, con
         throw DataError(fmt::format(
             "{}: expected a run with label names, found one with numbers alone; labels cannot be added to it",
             run));
-    const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
+    const EncoderSpec spec = read_encoder_spec(checkpoint.content());
     const Config config =
         with_run_training(given, checkpoint, cut_length(context, checkpoint.config().max_length, spec));
-    const auto tokenizer = load_tokenizer(context, checkpoint.folder());
+    const auto tokenizer = stored_tokenizer(checkpoint.content());
     std::optional<Dataset> dataset;
     if (!config.data.empty()) {
         dataset = Dataset::open(context, config, *tokenizer, nullptr, {SplitName::kTrain});

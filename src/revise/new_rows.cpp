@@ -17,7 +17,7 @@ constexpr std::int64_t kSampledLabels = 2000;
 constexpr std::int64_t kSampledRows = 20000;
 
 EncoderSpec frozen_spec(const Checkpoint& checkpoint, const Config& config) {
-    EncoderSpec spec = read_encoder_spec(checkpoint.folder());
+    EncoderSpec spec = read_encoder_spec(checkpoint.content());
     spec.frozen = true;
     spec.pooled_dropout = static_cast<float>(config.dropout);
     return spec;
@@ -85,7 +85,7 @@ NewRows::NewRows(const Context& context, const Checkpoint& checkpoint, const Tok
       engine_(context, config, training_parts(config, frozen_spec(checkpoint, config), labels),
               shape_of(context, config, max_length, data, training)) {
     engine_.allocate();
-    engine_.encoder().load_weights(checkpoint.folder());
+    engine_.encoder().load_weights(checkpoint.content());
     width_ = engine_.head().width();
 }
 
@@ -178,7 +178,7 @@ void NewRows::start(const LabelTable& run_labels, std::span<const std::string_vi
     std::vector<std::string_view> names;
     for (const std::int64_t label : sample)
         names.push_back(run_labels.names[static_cast<std::size_t>(label)]);
-    const std::vector<float> w = read_head_rows(checkpoint_.folder(), sample);
+    const std::vector<float> w = read_head_rows(checkpoint_.content(), sample);
     const Rule by_text = fit(w, vectors_of(names), width_);
 
     Rule by_data = by_text;

@@ -11,6 +11,7 @@
 #include "base/text_util.h"
 #include "config/resolve.h"
 #include "elmo/context.h"
+#include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "engine/precision.h"
 #include "formats/json_lines.h"
@@ -47,11 +48,12 @@ Config defaults_of(const Checkpoint& from, const std::string& checkpoint) {
     const Config& run = from.config();
     Config config = run;
     for (const OptionKey key : kNotOfRun) copy_option(config, Config(), key);
+    if (!holds_a_cache(config.cache)) copy_option(config, Config(), "cache");
     config.checkpoint = checkpoint;
     choose_option<std::string>(config, "precision", &Config::precision, "bf16", "what refine makes");
     choose_option(config, "epochs", &Config::epochs, kEpochs, "what refine takes");
     choose_option(config, "head_lr", &Config::head_lr, kShareOfHeadLr * run.head_lr, "a tenth of the run's");
-    if (!read_encoder_spec(from.folder()).is_bag())  // measured: docs/paper.md
+    if (!read_encoder_spec(from.content()).is_bag())  // measured: docs/paper.md
         choose_option(config, "dropout", &Config::dropout, 0.0, "none for a transformer");
     return with_plain_head(config);
 }
@@ -76,7 +78,7 @@ DType refined_dtype(const std::string& precision) {
 // Where the rows of a refinement come from: an unfinished one continues its own rows alone.
 std::string identity_of(const Checkpoint& from, const RunState& data, const Config& config) {
     Hash64 hash;
-    hash.update(hash_text(hash_file(from.folder() / "manifest.json")) + data.data_hash);
+    hash.update(from.manifest_hash() + data.data_hash);
     for (const OptionInfo& option : options())
         if (decides(option)) hash.update(get_option(config, option.key) + "\n");
     return "refinement " + hash_text(hash.digest());
@@ -93,12 +95,16 @@ class Work {
             folder_.emplace(context, config);
             return;
         }
+        refuse_links(out_);
+        if (!fs::exists(path() / kRecipe, error) && fs::exists(path(), error) && !fs::exists(best(), error)) {
+            context.info(fmt::format("{} has no vectors yet: starting from the beginning", out_.string()));
+            return;
+        }
         if (!fs::exists(path() / kRecipe, error))
             throw ConfigError(fmt::format("resume: {} {}; start it without --resume", out_.string(),
                                           fs::exists(out_ / "best", error)
                                               ? "holds a run and no unfinished refinement"
                                               : "holds no refinement"));
-        refuse_links(out_);
         refuse_link(path() / kRecipe);
         Config was;
         load_recipe(was, path() / kRecipe);
@@ -115,31 +121,56 @@ class Work {
     fs::path log() const { return out_ / "log.jsonl"; }
 
     void prepare(const Config& config) {
-        if (resume_) {
+        if (resume_)
             lock_.emplace(out_);
-            return;
-        }
-        folder_->prepare();
+        else
+            folder_->prepare();
+        if (resume_ && fs::exists(path() / kRecipe)) return;
         std::error_code error;
         fs::create_directories(path(), error);
         if (error)
             throw DataError(fmt::format("{}: cannot be created: {}", path().string(), error.message()));
         write_file_atomically(path() / kRecipe, stored_recipe(config));
     }
+    // Its recipe first: what is left of a removal that was interrupted is nothing to continue.
     void remove(const Context& context) {
         std::error_code error;
+        fs::remove(path() / kRecipe, error);
         fs::remove_all(path(), error);
         if (error)
             context.warning(fmt::format("{}: cannot be removed: {}", path().string(), error.message()));
     }
 
-  private:
     static constexpr const char* kRecipe = "recipe.toml";
+
+  private:
     fs::path out_;
     bool resume_;
     std::optional<RunFolder> folder_;
     std::optional<FolderLock> lock_;  // of a refinement that is continued
 };
+
+// Whether a refinement has ended there: a best checkpoint, none to continue from and no work.
+bool is_refined(const fs::path& out) {
+    std::error_code error;
+    return fs::exists(out / "best", error) && !fs::exists(out / "last", error) &&
+           !fs::exists(out / kRefineWork / Work::kRecipe, error);
+}
+
+RefineResult already_refined(const Context& context, const Checkpoint& from, const fs::path& out) {
+    const FolderLock lock(out);
+    std::error_code error;
+    fs::remove_all(out / kRefineWork, error);  // what a kill may have left of it
+    const Checkpoint refined(out, "best", Checkpoint::Check::kAllButHead);
+    context.info(
+        fmt::format("{} is complete already and stays as it is; --overwrite refines anew", out.string()));
+    RefineResult result;
+    result.from_precision = precision_of(stored_head(from.content()).format);
+    result.precision = refined.config().precision;
+    result.steps = refined.state().total_steps;
+    result.labels = result.labels_done = result.labels_resumed = refined.state().labels;
+    return result;
+}
 
 // The training rows without their tokens, in the run's batches.
 struct HeadBatches {
@@ -188,9 +219,10 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     require_other_folder(run, asked.out);
     const Context context = given_context.with_threads(asked.threads);
     const Checkpoint from(run, asked.checkpoint);
+    if (asked.resume && is_refined(asked.out)) return already_refined(context, from, asked.out);
     const Config config = config_of(from, asked);
     const DType storage = refined_dtype(config.precision);
-    const HeadFormat stored = stored_head(from.folder()).format;
+    const HeadFormat stored = stored_head(from.content()).format;
     if (size_of(stored.dtype) > size_of(storage))
         throw ConfigError(
             fmt::format("precision: the run's head is {}; expected at least that to refine it in, found {}",
@@ -200,7 +232,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     const RunData data(context, config, &from);
     const RunState state = refined_state(from, data);
     check_data(context, from, state, run, config);
-    const EncoderSpec spec = read_encoder_spec(from.folder());
+    const EncoderSpec spec = read_encoder_spec(from.content());
     BatchPlan texts(data.dataset().train(), all_rows(data.dataset().train().rows()), config.batch_size);
     texts.append(data.augmentation().rows());
     const HeadBatches batches(data);
@@ -253,7 +285,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     encoding.release();
     while (!result.interrupted && !rows.complete()) {
         HeadRefiner::Subset done;
-        result.interrupted = !refiner->refine_next(from.folder(), vectors, rows, done);
+        result.interrupted = !refiner->refine_next(from.content(), vectors, rows, done);
         if (result.interrupted) break;
         ++result.subsets;
         result.first_loss += done.first_loss;

@@ -30,7 +30,7 @@ class TextVectors {
 
   private:
     Context context_;
-    std::filesystem::path weights_;
+    InputFolder weights_;
     const BatchPlan& texts_;
     Engine engine_;
 };

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/text_util.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "formats/json_text.h"
@@ -17,6 +18,13 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kMethod = "platt";
+constexpr const char* kChecksum = "xxh64";
+
+// Of all other keys, in the order of their names.
+std::string checksum(nlohmann::json json) {
+    json.erase(kChecksum);
+    return hash_text(hash64(json.dump()));
+}
 
 // One list of the keys: writing and reading walk it.
 template <class Value, class Visit>
@@ -37,10 +45,6 @@ void visit_calibration(Value& c, const Visit& visit) {
     visit("error", c.error);
 }
 
-std::string manifest_hash(const fs::path& folder) {
-    return hash_text(hash_file(folder / "manifest.json"));
-}
-
 }  // namespace
 
 fs::path calibration_file(const fs::path& folder) {
@@ -50,14 +54,17 @@ fs::path calibration_file(const fs::path& folder) {
     return named.parent_path() / fmt::format("calibration-{}.json", named.filename().string());
 }
 
-void write_calibration(const fs::path& folder, const Calibration& calibration) {
-    nlohmann::ordered_json json = {{"method", kMethod}, {"manifest_xxh64", manifest_hash(folder)}};
+void write_calibration(const Checkpoint& checkpoint, const Calibration& calibration) {
+    const fs::path& folder = checkpoint.folder();
+    nlohmann::ordered_json json = {{"method", kMethod}, {"manifest_xxh64", checkpoint.manifest_hash()}};
     visit_calibration(calibration, [&](const char* key, const auto& value) { json[key] = value; });
+    json[kChecksum] = checksum(json);
     refuse_link(calibration_file(folder));
     write_file_atomically(calibration_file(folder), json.dump(2) + "\n");
 }
 
-std::optional<Calibration> read_calibration(const Context& context, const fs::path& folder) {
+std::optional<Calibration> read_calibration(const Context& context, const Checkpoint& checkpoint) {
+    const fs::path& folder = checkpoint.folder();
     const fs::path file = calibration_file(folder);
     std::error_code error;
     refuse_link(file);
@@ -70,6 +77,10 @@ std::optional<Calibration> read_calibration(const Context& context, const fs::pa
         if (json.at("method") != kMethod)
             throw DataError(fmt::format("{}: expected method {}, found another; calibrate again",
                                         file.string(), kMethod));
+        if (json.contains(kChecksum) && json.at(kChecksum) != checksum(json))  // older ones have none
+            throw DataError(
+                fmt::format("{}: expected checksum {}, found {}; the file is damaged: calibrate again",
+                            file.string(), quoted(json.at(kChecksum).dump(-1, ' ', true)), checksum(json)));
         json.at("manifest_xxh64").get_to(manifest);
         visit_calibration(calibration, [&](const char* key, auto& value) {
             sound = sound && get_exact(json.at(key), value);
@@ -84,7 +95,7 @@ std::optional<Calibration> read_calibration(const Context& context, const fs::pa
     if (!std::isfinite(calibration.a) || !std::isfinite(calibration.b) || calibration.a <= 0)
         throw DataError(fmt::format("{}: expected a > 0 and a finite b, found {} and {}; calibrate again",
                                     file.string(), calibration.a, calibration.b));
-    if (manifest != manifest_hash(folder)) {
+    if (manifest != checkpoint.manifest_hash()) {
         context.warning(
             fmt::format("{} was made for other weights than those in {}: not used; calibrate again",
                         file.string(), folder.string()));

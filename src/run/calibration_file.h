@@ -8,15 +8,15 @@
 
 #include "elmo/context.h"
 #include "elmo/run.h"
+#include "run/checkpoint.h"
 
 namespace elmo {
 
 std::filesystem::path calibration_file(const std::filesystem::path& checkpoint_folder);
 
-void write_calibration(const std::filesystem::path& checkpoint_folder, const Calibration& calibration);
+void write_calibration(const Checkpoint& checkpoint, const Calibration& calibration);
 
 // Nothing when there is none, or when it was made for other weights, which is said. DataError when damaged.
-std::optional<Calibration> read_calibration(const Context& context,
-                                            const std::filesystem::path& checkpoint_folder);
+std::optional<Calibration> read_calibration(const Context& context, const Checkpoint& checkpoint);
 
 }  // namespace elmo

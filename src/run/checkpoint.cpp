@@ -15,6 +15,7 @@
 #include "formats/safetensors_writer.h"
 #include "io/atomic_file.h"
 #include "io/atomic_folder.h"
+#include "io/checksum.h"
 #include "io/links.h"
 #include "run/manifest.h"
 
@@ -55,8 +56,9 @@ void write_state(const fs::path& file, const RunState& state) {
     write_file_atomically(file, json.dump(2) + "\n");
 }
 
-RunState read_state(const fs::path& file) {
-    const nlohmann::json json = read_json(file);
+RunState read_state(const InputFolder& folder) {
+    const fs::path file = folder / kState;
+    const nlohmann::json json = read_json(folder, kState);
     RunState state;
     visit_state(state, [&](const char* key, auto& value) {
         constexpr bool kCount = std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>;
@@ -164,10 +166,10 @@ void replace_checkpoint(const fs::path& target, const WriteFiles& write) {
     }
 }
 
-void copy_to(const fs::path& from, const fs::path& to) {
-    std::error_code error;
-    fs::copy_file(from, to, error);
-    if (error) throw DataError(fmt::format("{}: cannot be copied: {}", from.string(), error.message()));
+void copy_to(const MappedFile& from, const fs::path& to) {
+    OutputFile file(to, OutputFile::Open::kExclusive);
+    file.write(from.bytes());
+    file.close();
 }
 
 }  // namespace
@@ -185,7 +187,7 @@ void derive_checkpoint(const fs::path& target, const Checkpoint& from, const Lab
         for (const std::string& name : from.files())
             if (!is_head(name) && name != kState && name != kNames && name != kCounts && name != kOptimizer &&
                 name != kHeadCompensationFile && name != kMomentumFile)
-                copy_to(from.folder() / name, folder / name);
+                copy_to(from.content().map(name), folder / name);
         if (!labels.names.empty()) write_names(folder / kNames, labels.names);
         write_counts(folder / kCounts, labels.counts);
         if (config != nullptr) write_file_atomically(folder / kRecipe, stored_recipe(*config));
@@ -195,12 +197,12 @@ void derive_checkpoint(const fs::path& target, const Checkpoint& from, const Lab
 }
 
 Checkpoint::Checkpoint(const fs::path& run, const std::string& which, Check check)
-    : folder_(find_checkpoint(run, which)) {
+    : content_(pin_manifest(find_checkpoint(run, which))) {
     bool has_state = false, has_recipe = false;
     const auto trusted = [&](const std::string& name) {
         return check == Check::kAllButHead && is_head(name);
     };
-    for (const ManifestFile& file : check_manifest(folder_, trusted)) {
+    for (const ManifestFile& file : check_manifest(content_, trusted)) {
         has_state |= file.name == kState;
         has_recipe |= file.name == kRecipe;
         has_optimizer_ |= file.name == kOptimizer;
@@ -209,13 +211,14 @@ Checkpoint::Checkpoint(const fs::path& run, const std::string& which, Check chec
     }
     if (!has_state || !has_recipe)
         throw DataError(fmt::format("{}: expected {} and {} in the manifest; the checkpoint is damaged",
-                                    folder_.string(), kState, kRecipe));
-    state_ = read_state(folder_ / kState);
-    config_ = read_run_recipe(folder_ / kRecipe);
+                                    folder().string(), kState, kRecipe));
+    state_ = read_state(content_);
+    config_ = parse_run_recipe(content_.read(kRecipe), (content_ / kRecipe).string());
+    manifest_hash_ = hash_text(content_.hash("manifest.json"));
 }
 
 std::vector<std::int64_t> Checkpoint::read_label_counts() const {
-    const SafeTensors file = SafeTensors::open(folder_ / kCounts);
+    const SafeTensors file = SafeTensors::open(content_.map(kCounts));
     const TensorInfo& tensor = file.at("counts");
     if (tensor.dtype != "I64" || tensor.num_elements() != state_.labels)
         throw DataError(fmt::format("{}: expected {} counts of I64, found {} {}", file.file(), state_.labels,
@@ -226,10 +229,9 @@ std::vector<std::int64_t> Checkpoint::read_label_counts() const {
 }
 
 std::vector<std::string_view> Checkpoint::label_names() {
-    std::error_code error;
     std::vector<std::string_view> names;
-    if (!fs::exists(folder_ / kNames, error)) return names;
-    names_file_ = MappedFile(folder_ / kNames);
+    if (!content_.has(kNames)) return names;
+    names_file_ = content_.map(kNames);
     const auto bytes = names_file_.bytes();
     std::string_view rest(reinterpret_cast<const char*>(bytes.data()), bytes.size());
     while (!rest.empty()) {
@@ -238,7 +240,7 @@ std::vector<std::string_view> Checkpoint::label_names() {
         rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
     }
     if (static_cast<std::int64_t>(names.size()) != state_.labels)
-        throw DataError(fmt::format("{}: expected {} label names, found {}", (folder_ / kNames).string(),
+        throw DataError(fmt::format("{}: expected {} label names, found {}", (content_ / kNames).string(),
                                     state_.labels, names.size()));
     return names;
 }

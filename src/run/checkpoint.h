@@ -20,6 +20,7 @@
 #include <vector>
 
 #include "elmo/config.h"
+#include "io/input_folder.h"
 #include "io/mmap_file.h"
 #include "model/encoder.h"
 #include "model/head.h"
@@ -80,7 +81,8 @@ void derive_checkpoint(const std::filesystem::path& folder, const Checkpoint& fr
                        const std::function<void(const std::filesystem::path& folder)>& write_head,
                        const Config* config = nullptr);
 
-// A checkpoint found sound: every size and checksum agrees with its manifest.
+// A checkpoint found sound: every size and checksum agrees with its manifest. Its files stay as they were
+// when it was opened, whoever replaces it meanwhile.
 class Checkpoint {
   public:
     enum class Check { kAll, kAllButHead };  // the head's files may be many gigabytes
@@ -89,7 +91,12 @@ class Checkpoint {
     // missing or damaged. With kAllButHead the head's sizes are compared, not its checksums.
     Checkpoint(const std::filesystem::path& run, const std::string& which, Check check = Check::kAll);
 
-    const std::filesystem::path& folder() const { return folder_; }
+    // Where it was found: a name. What it holds is read from content().
+    const std::filesystem::path& folder() const { return content_.path(); }
+    const InputFolder& content() const { return content_; }
+    const std::string& manifest_hash() const { return manifest_hash_; }
+    // For who has read all that is needed: the disk space of a checkpoint that was replaced is freed.
+    void close_files() { content_.close(); }
     const RunState& state() const { return state_; }
     const Config& config() const { return config_; }
     bool has_optimizer() const { return has_optimizer_; }
@@ -102,7 +109,8 @@ class Checkpoint {
     std::vector<std::string_view> label_names();
 
   private:
-    std::filesystem::path folder_;
+    InputFolder content_;
+    std::string manifest_hash_;
     RunState state_;
     Config config_;
     std::vector<std::string> files_;

@@ -27,7 +27,7 @@ void add(Facts& facts, const char* name, const T& value) {
 Facts inspect_run(const Context& context, const fs::path& run, const Config& config) {
     Checkpoint checkpoint(run, config.checkpoint);
     const RunState& state = checkpoint.state();
-    const EncoderSpec spec = read_encoder_spec(checkpoint.folder());
+    const EncoderSpec spec = read_encoder_spec(checkpoint.content());
     Facts facts;
     std::error_code error;
     const fs::path last = fs::exists(run / "manifest.json", error) ? run : run / "last";
@@ -57,7 +57,7 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
     add(facts, "encoder_precision", std::string(name_of(spec.dtype)));
     add(facts, "resumable",
         checkpoint.config().freeze_encoder || fs::exists(last / "optimizer.safetensors", error));
-    add(facts, "calibrated", read_calibration(context, checkpoint.folder()).has_value());
+    add(facts, "calibrated", read_calibration(context, checkpoint).has_value());
     add(facts, "data", checkpoint.config().data);
     return facts;
 }

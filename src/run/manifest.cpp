@@ -43,15 +43,28 @@ ManifestFile parse_entry(const fs::path& folder, const nlohmann::json& entry) {
     return file;
 }
 
-void check_file(const fs::path& folder, const ManifestFile& file, bool size_alone) {
-    std::error_code error;
+std::vector<ManifestFile> read_manifest(const InputFolder& folder) {
+    const fs::path path = folder / kName;
+    const nlohmann::json manifest = read_json(folder, kName);
+    if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kFormat ||
+        !manifest.contains("files") || !manifest["files"].is_array())
+        damaged(path, "expected the manifest of a checkpoint");
+    if (manifest.value("version", nlohmann::json()) != kVersion)
+        throw DataError(fmt::format("{}: expected version {}, found {}; this checkpoint is of another elmo",
+                                    path.string(), kVersion,
+                                    quoted(manifest.value("version", nlohmann::json()).dump())));
+    std::vector<ManifestFile> files;
+    for (const auto& entry : manifest["files"]) files.push_back(parse_entry(folder.path(), entry));
+    return files;
+}
+
+void check_file(const InputFolder& folder, const ManifestFile& file, bool size_alone) {
     const fs::path path = folder / file.name;
-    const auto size = fs::file_size(path, error);
-    if (error) damaged(folder, fmt::format("{} is missing", quoted(file.name)));
-    if (static_cast<std::int64_t>(size) != file.bytes)
-        damaged(path, fmt::format("expected {} bytes, found {}", file.bytes, size));
+    if (!folder.has(file.name)) damaged(folder.path(), fmt::format("{} is missing", quoted(file.name)));
+    const std::int64_t size = folder.size(file.name);
+    if (size != file.bytes) damaged(path, fmt::format("expected {} bytes, found {}", file.bytes, size));
     if (size_alone) return;
-    const std::string found = hash_text(hash_file(path));
+    const std::string found = hash_text(folder.hash(file.name));
     if (found != file.xxh64)
         damaged(path, fmt::format("expected checksum {}, found {}", quoted(file.xxh64), found));
 }
@@ -74,22 +87,20 @@ void write_manifest(const fs::path& folder) {
     write_file_atomically(folder / kName, manifest.dump(2) + "\n");
 }
 
-std::vector<ManifestFile> check_manifest(const fs::path& folder,
-                                         const std::function<bool(const std::string& name)>& trusted) {
-    const fs::path path = folder / kName;
-    std::error_code error;
-    if (!fs::exists(path, error))
+InputFolder pin_manifest(const fs::path& folder) {
+    const InputFolder pinned = InputFolder::pin(folder, kName, [](const InputFolder& opened) {
+        std::vector<std::string> names;
+        for (const ManifestFile& file : read_manifest(opened)) names.push_back(file.name);
+        return names;
+    });
+    if (!pinned.has(kName))
         throw DataError(fmt::format("{}: expected a checkpoint, found no {}", folder.string(), kName));
-    const nlohmann::json manifest = read_json(path);
-    if (!manifest.is_object() || manifest.value("format", nlohmann::json()) != kFormat ||
-        !manifest.contains("files") || !manifest["files"].is_array())
-        damaged(path, "expected the manifest of a checkpoint");
-    if (manifest.value("version", nlohmann::json()) != kVersion)
-        throw DataError(fmt::format("{}: expected version {}, found {}; this checkpoint is of another elmo",
-                                    path.string(), kVersion,
-                                    quoted(manifest.value("version", nlohmann::json()).dump())));
-    std::vector<ManifestFile> files;
-    for (const auto& entry : manifest["files"]) files.push_back(parse_entry(folder, entry));
+    return pinned;
+}
+
+std::vector<ManifestFile> check_manifest(const InputFolder& folder,
+                                         const std::function<bool(const std::string& name)>& trusted) {
+    std::vector<ManifestFile> files = read_manifest(folder);
     for (const ManifestFile& file : files) check_file(folder, file, trusted(file.name));
     return files;
 }

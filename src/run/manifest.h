@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "io/input_folder.h"
+
 namespace elmo {
 
 struct ManifestFile {
@@ -19,11 +21,15 @@ struct ManifestFile {
 // Hashes every file of the folder and writes manifest.json beside them.
 void write_manifest(const std::filesystem::path& folder);
 
-// Checks every file that manifest.json names. DataError, naming file, expected and found, for a missing
-// manifest, a missing file, another size or another checksum; names never lead outside the folder.
-// Files for which `trusted` is true are not read: their size alone is compared.
+// The folder with all files that its manifest.json names, of one moment. DataError for a missing or malformed
+// manifest; names never lead outside the folder.
+InputFolder pin_manifest(const std::filesystem::path& folder);
+
+// Checks every file that manifest.json names. DataError, naming file, expected and found, for a missing file,
+// another size or another checksum. Files for which `trusted` is true are not read: their size alone is
+// compared.
 std::vector<ManifestFile> check_manifest(
-    const std::filesystem::path& folder,
+    const InputFolder& folder,
     const std::function<bool(const std::string& name)>& trusted = [](const std::string&) { return false; });
 
 }  // namespace elmo

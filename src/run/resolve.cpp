@@ -4,6 +4,7 @@
 
 #include "base/text_util.h"
 #include "config/resolve.h"
+#include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "elmo/plan.h"
 #include "engine/precision.h"
@@ -16,6 +17,12 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view kAutoReason = "auto: ";
+
+// A recipe that came with a run may name any folder: nothing is put there unless it is a cache already.
+Config with_true_cache(Config config, const Config& asked) {
+    if (!given(asked, "cache") && !holds_a_cache(config.cache)) copy_option(config, Config(), "cache");
+    return config;
+}
 
 // Pretrained weights are lost at the rate that weights from scratch need: MiniLM on LF-AmazonTitles-131K came
 // to P@1 3.4 with 1e-3, and to 48.3 with 2e-4.
@@ -57,7 +64,8 @@ std::string precision_note(const Config& config) {
 
 Config with_chosen_numbers(Config config) {
     if (config.encoder_lr.is_auto()) {
-        const bool bag = config.encoder == "bag", pretrained = !bag && has_encoder_weights(config.encoder);
+        const bool bag = config.encoder == "bag",
+                   pretrained = !bag && has_encoder_weights(InputFolder(config.encoder));
         choose_option(config, "encoder_lr", &Config::encoder_lr,
                       Auto<double>(pretrained ? kPretrainedLr : kFreshLr),
                       std::string(kAutoReason) + (bag          ? "the bag encoder starts from scratch"
@@ -69,8 +77,9 @@ Config with_chosen_numbers(Config config) {
 
 Config resolve_training(const Context& context, const Config& config, const Checkpoint* checkpoint) {
     // A continued run has its encoder in the checkpoint.
-    const Config known =
-        checkpoint != nullptr ? with_stored_run(checkpoint->config(), config) : with_encoder_folder(config);
+    const Config known = checkpoint != nullptr
+                             ? with_true_cache(with_stored_run(checkpoint->config(), config), config)
+                             : with_encoder_folder(config);
     return with_precision(context, with_chosen_numbers(known));
 }
 
@@ -93,7 +102,7 @@ Config resolve_for_run(const std::string& run, const Config& config) {
             fs::symlink_status(folder / "recipe.toml", error).type() != fs::file_type::regular)
             continue;
         try {
-            return with_run_reading(config, read_run_recipe(folder / "recipe.toml"));
+            return with_true_cache(with_run_reading(config, read_run_recipe(folder / "recipe.toml")), config);
         } catch (const Error&) {
             continue;  // opening the checkpoint reports damage better
         }

@@ -32,14 +32,10 @@ std::int64_t steps_of(const Config& config, std::int64_t steps_per_epoch) {
 RunData::RunData(const Context& context, Config config, const Checkpoint* checkpoint)
     : config_(std::move(config)) {
     if (config_.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
-    Config for_spec = config_;
-    if (checkpoint != nullptr) {
-        tokenizer_ = load_tokenizer(context, checkpoint->folder());
-        if (config_.encoder != "bag") for_spec.encoder = checkpoint->folder().string();
-    } else {
-        tokenizer_ = open_tokenizer(context, config_);
-    }
-    spec_ = make_encoder_spec(encoder_options(for_spec), tokenizer_->vocab_size());
+    tokenizer_ =
+        checkpoint != nullptr ? stored_tokenizer(checkpoint->content()) : open_tokenizer(context, config_);
+    spec_ = make_encoder_spec(encoder_options(config_), tokenizer_->vocab_size(),
+                              checkpoint != nullptr ? checkpoint->content() : InputFolder());
     max_length_ = cut_length(context, config_.max_length, spec_);
     Config for_data = config_;
     for_data.max_length = max_length_;

@@ -90,7 +90,7 @@ RunFolder::RunFolder(const Context& context, const Config& config)
         refuse_links(path_);
         recover_folder(last());
         refuse_link(last());  // what was put back
-        if (fs::exists(path_ / kRefineWork, error))
+        if (fs::exists(path_ / kRefineWork / "recipe.toml", error))
             throw ConfigError(fmt::format(
                 "resume: {} holds an unfinished refinement; 'elmo refine RUN --out {} --resume' continues it",
                 path_.string(), path_.string()));

@@ -36,6 +36,11 @@ class RunFolder {
     // The checkpoint to continue from; null for a new run (also when the run stopped before it saved one).
     const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
 
+    // Once the run is restored from it: the disk space of what is replaced is freed.
+    void close_checkpoint() {
+        if (checkpoint_) checkpoint_->close_files();
+    }
+
     // Creates the folder and locks it for as long as this lives (ConfigError when another writes it, or has
     // written it since it was looked at); with overwrite, removes the files of the run that was there.
     void prepare();

@@ -54,6 +54,7 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
     engine_.allocate();
     if (folder.checkpoint() != nullptr) {
         restore(*folder.checkpoint());
+        folder.close_checkpoint();
     } else {
         engine_.initialise(config_.seed);
         HeadCompensation& compensation = engine_.head().compensation();
@@ -74,7 +75,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
         throw ConfigError(
             fmt::format("resume: the run has {} steps, found {}", was.total_steps, state_.total_steps));
     state_ = was;
-    engine_.load(checkpoint.folder());
+    engine_.load(checkpoint.content());
     HeadCompensation& compensation = engine_.head().compensation();
     if (compensation.rows() > 0) compensation.load(checkpoint.folder() / kHeadCompensationFile);
     if (ReneeHead* renee = engine_.head().renee()) renee->load(checkpoint.folder() / kMomentumFile);

@@ -111,6 +111,18 @@ TEST(Quoted, MakesHostileBytesVisible) {
     EXPECT_EQ(find_invalid_utf8(shown("ab\xe2\x82\xac\xe2\x82\xac", 4)), std::string_view::npos);
 }
 
+TEST(ForTerminal, NoControlCharacterIsLeft) {
+    EXPECT_EQ(for_terminal("one\ttwo\n"), "one\ttwo\n");
+    EXPECT_EQ(for_terminal("Gr\u00fc\u00dfe \u4f60\u597d \U0001f600"),
+              "Gr\u00fc\u00dfe \u4f60\u597d \U0001f600");
+    EXPECT_EQ(for_terminal("ev\x1b[2J\x1b]0;X\x07il\r\x7f"), "ev\\x1b[2J\\x1b]0;X\\x07il\\x0d\\x7f");
+    EXPECT_EQ(for_terminal("\u009b2J"), "\\x9b2J");  // CSI in one character
+    EXPECT_EQ(for_terminal("\x9b"
+                           "2J \xc2"),
+              "\\x9b2J \\xc2");  // and in one byte
+    EXPECT_EQ(for_terminal(std::string_view("\0", 1)), "\\x00");
+}
+
 TEST(ReadFile, NamesWhatItCannotRead) {
     const auto folder = std::filesystem::temp_directory_path() / "elmo_text_util_test";
     std::filesystem::create_directories(folder);

@@ -103,6 +103,10 @@ TEST(BadData, HeadersThatDisagree) {
     const std::string nameless = spoiled(folder, "trn_X_Y.txt", "60 4294967295\n" + rows);
     fs::remove(folder.path(nameless + "/Y.txt"));
     expect_refused(folder, nameless, {"trn_X_Y.txt", "4,294,967,295", "268,435,456"});
+    // Nor gigabytes of cache for labels that nobody names and hardly any row can have.
+    const std::string hollow = spoiled(folder, "trn_X_Y.txt", "60 67108864\n" + rows);
+    fs::remove(folder.path(hollow + "/Y.txt"));
+    expect_refused(folder, hollow, {"trn_X_Y.txt", "67,108,864", "16,777,216"});
 }
 
 TEST(BadData, LabelsThatCannotBe) {

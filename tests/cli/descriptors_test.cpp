@@ -1,6 +1,9 @@
 // Standard descriptors that are closed or cannot be written, and limits of the shell: what is written to
 // files stays right, and the status says what happened.
 #include <gtest/gtest.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <iterator>
@@ -13,6 +16,27 @@ namespace {
 std::string slurp(const std::filesystem::path& path) {
     std::ifstream in(path, std::ios::binary);
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
+}
+
+// What the program writes to a terminal, standard output and error together.
+std::string on_terminal(const Words& words) {
+    Words all = Words{ELMO_BINARY} + words;
+    std::vector<char*> argv;
+    for (std::string& word : all) argv.push_back(word.data());
+    argv.push_back(nullptr);
+    int terminal = -1;
+    const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (child == 0) {
+        execv(argv[0], argv.data());
+        _exit(99);
+    }
+    std::string shown;
+    char buffer[4096];
+    for (ssize_t n; (n = read(terminal, buffer, sizeof buffer)) > 0;)
+        shown.append(buffer, static_cast<std::size_t>(n));
+    close(terminal);
+    waitpid(child, nullptr, 0);
+    return shown;
 }
 
 // A trained run, the answers to its texts, and lines of shell in its folder.
@@ -62,6 +86,37 @@ TEST(Descriptors, AnErrorThatCannotBeWrittenKeepsItsStatus) {
         EXPECT_EQ(run_shell(std::string("$ELMO predict nosuch nothing ") + where).status, 1) << where;
         EXPECT_EQ(run_shell(std::string("$ELMO nonsense ") + where).status, 2) << where;
     }
+}
+
+// Escape sequences in the name of a label, or in the name of a file that is not there.
+TEST(Terminal, GetsNoControlCharacters) {
+    const TempFolder folder;
+    std::string rows;
+    for (int i = 0; i < 60; ++i) rows += "one two n" + std::to_string(i) + "\tev\x1b[2J\x1b]0;X\x07il\n";
+    folder.write("data.tsv", rows);
+    folder.write("texts", "one \x1b]52;c;AAAA\x07 two\n");
+    expect_success(
+        run_elmo(Words{"train", folder.text("data.tsv"), "--out", folder.text("run"), "--steps", "2"} +
+                 small_model()));
+    const std::string shown = on_terminal({"predict", folder.text("run"), folder.text("texts")});
+    EXPECT_NE(shown.find("ev\\x1b[2J"), std::string::npos) << shown;
+    EXPECT_EQ(shown.find('\x1b'), std::string::npos);
+    const std::string error = on_terminal({"predict", folder.text("no\x1b[2Jrun"), folder.text("texts")});
+    EXPECT_NE(error.find("no\\x1b[2Jrun"), std::string::npos) << error;
+    EXPECT_EQ(error.find('\x1b'), std::string::npos);
+    // A file or a pipe gets the bytes.
+    EXPECT_NE(run_elmo({"predict", folder.text("run"), folder.text("texts")}).out.find('\x1b'),
+              std::string::npos);
+}
+
+TEST_F(ClosedDescriptors, AMappedFileThatIsCutShortIsAnError) {
+    const Outcome outcome = shell(
+        "mkfifo in; $ELMO predict run - --batch-size 1 <in >out 2>err & pid=$!; exec 3>in; "
+        "echo the cat sleeps >&3; until [ -s out ] || ! kill -0 $pid; do sleep 0.02; done; "
+        ": > run/best/head-00001-of-00001.safetensors; echo the dog runs >&3; exec 3>&-; wait $pid; "
+        "status=$?; cat err >&2; exit $status");
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_NE(outcome.err.find("cut short"), std::string::npos) << outcome.err;
 }
 
 // Batch systems limit the size of files: a failed write, not a death by SIGXFSZ.

@@ -354,11 +354,12 @@ const std::string kEndless =
 
 // `elmo train words`, stopped by a signal when the log of the run `out` holds a step after an `event`.
 // `timeout` ends what hangs; no step is that slow.
-Outcome train_until_stopped(const std::string& words, const std::string& out, const std::string& event) {
+Outcome train_until_stopped(const std::string& words, const std::string& out, const std::string& event,
+                            const std::string& stop = "kill -TERM $child") {
     const std::string steps = "sed '0,/\"event\":\"" + event + "\"/d' " + out + "/log.jsonl 2>/dev/null";
     return run_shell("timeout --foreground -s KILL 1800 \"$ELMO\" train " + words + " --out " + out +
                      " & child=$!; until " + steps + " | grep -q '\"event\":\"step\"'; do " +
-                     "kill -0 $child || break; sleep 0.1; done; kill -TERM $child; wait $child");
+                     "kill -0 $child || break; sleep 0.1; done; " + stop + "; wait $child");
 }
 
 TEST_F(Workflow, ASignalSavesAndEndsWell) {
@@ -371,6 +372,18 @@ TEST_F(Workflow, ASignalSavesAndEndsWell) {
     EXPECT_EQ(Json::parse(run_elmo({"inspect", out, "--checkpoint", "last", "--json"}).out)["step"],
               result["steps"]);
     EXPECT_EQ(result["select"], "last");  // nothing was validated
+}
+
+// A terminal that is closed, which its shell and the kernel may both say.
+TEST_F(Workflow, AHangupSavesToo) {
+    const std::string out = folder_->text("hung_up");
+    const Outcome outcome = train_until_stopped(data() + kEndless + " --json --quiet", out, "start",
+                                                "kill -HUP $child; kill -HUP $child");
+    expect_success(outcome);
+    const Json result = Json::parse(outcome.out);
+    EXPECT_EQ(result["interrupted"], true);
+    EXPECT_EQ(Json::parse(run_elmo({"inspect", out, "--checkpoint", "last", "--json"}).out)["step"],
+              result["steps"]);
 }
 
 TEST_F(Workflow, AStoppedRunSaysHowFarItCame) {

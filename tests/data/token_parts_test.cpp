@@ -63,6 +63,28 @@ TEST_F(TokenPartsTest, WhatTheJournalSaysIsKeptAndTheRestDoneAgain) {
     EXPECT_EQ(again.records(), 0);
 }
 
+TEST_F(TokenPartsTest, AreClearedWhereNobodyIsAtThem) {
+    const TokenBlock rows = block(0, 3), none;
+    const auto parts_there = [&] {
+        int count = 0;
+        for (const auto& entry : std::filesystem::directory_iterator(folder_))
+            count += entry.path().string().find(".part") != std::string::npos;
+        return count;
+    };
+    {
+        TokenParts holder(folder_, keys());
+        holder.add(3, {&rows, &none});
+        TokenParts::clear(folder_, keys());
+        EXPECT_GT(parts_there(), 0);
+    }
+    std::vector<CacheKey> others = keys();
+    others[0].add("max_length", "7");
+    TokenParts::clear(folder_, others);
+    EXPECT_GT(parts_there(), 0);
+    TokenParts::clear(folder_, keys());
+    EXPECT_EQ(parts_there(), 0);
+}
+
 TEST_F(TokenPartsTest, OtherSourcesAndDamagedPartsBeginAnew) {
     const std::int64_t large = TokenParts::kJournalBytes / 12 + 1;
     const TokenBlock rows = block(0, large), none;

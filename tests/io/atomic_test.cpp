@@ -334,6 +334,14 @@ TEST(OutputFile, ADeviceWithoutRoom) {
                     "/dev/full: cannot write 1 bytes (0 of them written): No space");
 }
 
+TEST(JsonLines, AFileOfSomethingElseIsLeftAsItIs) {
+    const TempFolder folder;
+    spill(folder / "notes", "precious\nlast line without an end");
+    EXPECT_CONTAINS(data_error_of([&] { JsonLinesWriter log(folder / "notes"); }),
+                    "notes: expected lines of JSON");
+    EXPECT_EQ(slurp(folder / "notes"), "precious\nlast line without an end");
+}
+
 TEST(JsonLines, AppendsAndMendsATornLine) {
     TempFolder folder;
     const auto path = folder / "log.jsonl";

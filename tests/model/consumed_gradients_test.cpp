@@ -14,7 +14,7 @@ using namespace test;
 EncoderSpec training_spec(const std::string& family, DType dtype) {
     EncoderSpec spec = spec_of(family, dtype);
     if (family != "bag") {
-        spec.weights_folder.clear();
+        spec.weights_folder = {};
         spec.initializer_range = 0.2f;
         spec.layers = 3;
     }

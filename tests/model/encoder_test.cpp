@@ -283,7 +283,7 @@ TEST_P(EveryEncoder, BiasesAndNormsDoNotDecay) {
 
 TEST_P(EveryEncoder, StartsFromScratchByItsSeedAlone) {
     EncoderSpec spec = spec_of(GetParam(), DType::kF32);
-    spec.weights_folder.clear();
+    spec.weights_folder = {};
     Model a(make_reference_backend(), spec, 3, 12), b(make_device_backend(), spec, 3, 12),
         c(make_reference_backend(), spec, 3, 12);
     a.encoder->initialise(4);
@@ -319,7 +319,7 @@ void copy_weights(const fs::path& from, const fs::path& to, const Change& change
 TEST(EncoderFiles, OldNormNamesAndPrefixesLoad) {
     const TemporaryFolder folder;
     const EncoderSpec spec = spec_of("bert");
-    copy_weights(spec.weights_folder, folder.path, [](TensorInfo& t) {
+    copy_weights(spec.weights_folder.path(), folder.path, [](TensorInfo& t) {
         if (t.name.ends_with("LayerNorm.weight")) t.name = t.name.substr(0, t.name.size() - 6) + "gamma";
         if (t.name.ends_with("LayerNorm.bias")) t.name = t.name.substr(0, t.name.size() - 4) + "beta";
         if (t.name.starts_with("bert.encoder.layer.1.")) t.name = t.name.substr(5);
@@ -337,7 +337,7 @@ TEST(EncoderFiles, MissingAndWronglyShapedTensorsAreNamed) {
     const EncoderSpec spec = spec_of("bert");
     const std::string name = "bert.encoder.layer.1.output.dense.weight";
     const auto load = [&](const Change& change) {
-        copy_weights(spec.weights_folder, folder.path, change);
+        copy_weights(spec.weights_folder.path(), folder.path, change);
         Model model(make_reference_backend(), spec, 1, 4);
         return message_of([&] { model.encoder->load_weights(folder.path); });
     };

@@ -28,7 +28,7 @@ const Modes kModes[] = {{"cheap", {kCheap, kCheap, kCheap, kCheap}},
 
 EncoderSpec four_layers(const std::string& family, DType dtype) {
     EncoderSpec spec = read_encoder_spec(fs::path(ELMO_SOURCE_DIR) / "tests/model/golden" / family);
-    spec.weights_folder.clear();
+    spec.weights_folder = {};
     spec.initializer_range = 0.2f;  // so that layers differ from their inputs
     spec.layers = 4;
     spec.dtype = dtype;

@@ -107,7 +107,7 @@ TEST(EncoderSpecOf, TheConfiguration) {
     EXPECT_EQ(bert.hidden_dropout, 0.3f);
     EXPECT_EQ(bert.attention_dropout, 0.3f);
     EXPECT_EQ(bert.grad_dtype(), DType::kBf16);
-    EXPECT_EQ(bert.weights_folder, config.encoder);
+    EXPECT_EQ(bert.weights_folder.path(), config.encoder);
     EXPECT_THROW(make_encoder_spec(encoder_options(config), 32), ConfigError);
 
     const TemporaryFolder folder;

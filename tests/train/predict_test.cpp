@@ -10,6 +10,7 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "formats/safetensors.h"
+#include "io/checksum.h"
 #include "io/folder_lock.h"
 #include "quiet.h"
 #include "rank/label_list.h"
@@ -237,6 +238,16 @@ TEST_F(Predict, CalibratedProbabilitiesAreKeptWithTheRunAndUsed) {
 
     // Other weights: not used. Damaged: an error.
     const std::string kept = read_text(config.out + "/calibration-best.json");
+    std::string flipped = kept;
+    char& digit = flipped[flipped.find("\"a\": ") + 5];
+    digit = digit == '1' ? '2' : '1';
+    write_text(config.out + "/calibration-best.json", flipped);
+    EXPECT_NE(message_of<DataError>([&] { Predictor(quiet(), config.out, config); }).find("checksum"),
+              std::string::npos);
+    auto older = nlohmann::json::parse(kept);  // of a version that wrote no checksum
+    older.erase("xxh64");
+    write_text(config.out + "/calibration-best.json", older.dump());
+    EXPECT_TRUE(Predictor(quiet(), config.out, config).calibrated());
     config.steps = 41;
     config.overwrite = true;
     train_run();
@@ -280,6 +291,7 @@ TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
     EXPECT_EQ(last["line"], 19);
     EXPECT_FALSE(std::filesystem::exists(config.out + ".partial"));
     EXPECT_FALSE(std::filesystem::exists(config.out + ".partial.json"));
+    EXPECT_FALSE(std::filesystem::exists(config.out + ".partial.texts"));
     EXPECT_THROW(predict_files(quiet(), run(), files, {}, config), ConfigError);  // it is there
     Config again = config;
     again.resume = true;
@@ -332,7 +344,8 @@ TEST_F(PredictFiles, OnlyWholeAnswersOfADamagedPartialFileAreKept) {
     write_inputs();
     config.resume = true;
     const std::string partial = read_text(config.out + ".partial"),
-                      call = read_text(config.out + ".partial.json");
+                      call = read_text(config.out + ".partial.json"),
+                      texts = read_text(config.out + ".partial.texts");
     std::size_t third = 0;  // the end of the third line
     for (int i = 0; i < 3; ++i) third = partial.find('\n', third) + 1;
     const std::string front = partial.substr(0, third), back = partial.substr(third);
@@ -340,16 +353,68 @@ TEST_F(PredictFiles, OnlyWholeAnswersOfADamagedPartialFileAreKept) {
                                     std::string("{\"line\": 4, \"la\n"), std::string("}\n")}) {
         write_text(config.out + ".partial", front + hole + back);
         write_text(config.out + ".partial.json", call);
+        write_text(config.out + ".partial.texts", texts);
         EXPECT_EQ(predict_files(quiet(), run(), files, {}, config).resumed, 3);
         EXPECT_EQ(read_text(config.out), whole);
         std::filesystem::remove(config.out);
     }
+    // Answers beyond the texts that are known to be answered are done again.
+    write_text(config.out + ".partial", partial);
+    write_text(config.out + ".partial.json", call);
+    write_text(config.out + ".partial.texts", texts.substr(0, 5 * 8 + 3));
+    EXPECT_EQ(predict_files(quiet(), run(), files, {}, config).resumed, 5);
+    EXPECT_EQ(read_text(config.out), whole);
+    std::filesystem::remove(config.out);
+    write_text(config.out + ".partial", partial);
+    write_text(config.out + ".partial.json", call);
+    write_text(config.out + ".partial.texts", texts.substr(0, 7 * 8) + std::string(80, '\0'));
+    EXPECT_EQ(predict_files(quiet(), run(), files, {}, config).resumed, 7);
+    EXPECT_EQ(read_text(config.out), whole);
+    std::filesystem::remove(config.out);
+
+    std::string all;
+    for (std::size_t i = 0; i < 33; ++i) {
+        const std::uint64_t hash = hash64(lines[i % 30]);
+        all.append(reinterpret_cast<const char*>(&hash), sizeof hash);
+    }
     write_text(config.out + ".partial", whole + front);
     write_text(config.out + ".partial.json", call);
+    write_text(config.out + ".partial.texts", all);
     const std::string message =
         message_of<DataError>([&] { predict_files(quiet(), run(), files, {}, config); });
     EXPECT_NE(message.find(".partial: expected at most 30 answers"), std::string::npos) << message;
     EXPECT_FALSE(std::filesystem::exists(config.out));
+}
+
+// Another text where one was answered, in a file of the same name and size; and other ways to read or
+// compute.
+TEST_F(PredictFiles, AnswersToOtherTextsAreNotContinued) {
+    const std::string good = lines[20];
+    lines[20][4] = '\xff';
+    write_inputs();
+    EXPECT_THROW(predict_files(quiet(), run(), files, {}, config), DataError);
+    const std::string partial = read_text(config.out + ".partial");
+    lines[20] = good;
+    std::swap(lines[12][4], lines[12][5]);  // the second text of the second file
+    write_inputs();
+    config.resume = true;
+    const std::string message =
+        message_of<ConfigError>([&] { predict_files(quiet(), run(), files, {}, config); });
+    EXPECT_NE(message.find("second.txt: text 2 is another"), std::string::npos) << message;
+    EXPECT_EQ(read_text(config.out + ".partial"), partial);
+    std::swap(lines[12][4], lines[12][5]);
+    write_inputs();
+    for (const auto& [key, value] :
+         {std::pair("encoding", "latin-1"), {"cpu_products", "fp32"}, {"device", "reference"}}) {
+        Config other = config;
+        set_option(other, key, value);
+        EXPECT_NE(message_of<ConfigError>([&] {
+                      predict_files(quiet(), run(), files, {}, other);
+                  }).find(fmt::format("another {}", key)),
+                  std::string::npos)
+            << key;
+    }
+    EXPECT_EQ(predict_files(quiet(), run(), files, {}, config).resumed, 19);
 }
 
 TEST_F(PredictFiles, OverwriteStartsAgainAndWrongCallsAreRefused) {

@@ -300,6 +300,34 @@ TEST_F(Refine, WhatCannotBeIsRefused) {
         std::string::npos);
 }
 
+// A supervisor repeats a call with --resume until it succeeds.
+TEST_F(Refine, AFinishedOneIsContinuedToItself) {
+    Config config = refine_config("out");
+    refine(quiet(), run, config);
+    const auto before = files_of(config.out + "/best");
+    config.resume = true;
+    const RefineResult again = refine(quiet(), run, config);
+    EXPECT_FALSE(again.interrupted);
+    EXPECT_EQ(again.labels_done, kLabels);
+    EXPECT_EQ(again.labels_resumed, kLabels);
+    // Killed while its work was removed.
+    write_text(config.out + "/refine/rows-000000000000.safetensors", "x");
+    refine(quiet(), run, config);
+    EXPECT_FALSE(std::filesystem::exists(config.out + "/refine"));
+    EXPECT_TRUE(files_of(config.out + "/best") == before);
+    // Killed before it had written anything.
+    config.out = temp / "begun";
+    std::filesystem::create_directories(config.out + "/refine");
+    refine(quiet(), run, config);
+    expect_same_files(temp / "out/best", config.out + "/best");
+    // A trained run is no refinement.
+    config.out = temp / "trained";
+    Config trained = tiny_config(temp);
+    trained.out = config.out;
+    train(quiet(), trained);
+    EXPECT_NE(refusal<ConfigError>(config).find("no unfinished refinement"), std::string::npos);
+}
+
 // Whatever a head trained with, it is refined by plain steps, and says so.
 TEST_F(Refine, LeavesTheModesOfTheRunBehind) {
     Config config = tiny_config(temp);

@@ -12,6 +12,7 @@
 #include "quiet.h"
 #include "run/checkpoint.h"
 #include "run/manifest.h"
+#include "run/resolve.h"
 #include "run/run_folder.h"
 #include "train/killed_run.h"
 #include "train/tiny_data.h"
@@ -235,6 +236,31 @@ TEST_F(RunRules, WhatIsNotGivenAgainIsTheRunsOwn) {
     EXPECT_EQ(stored.threads, 1);
     again.save_every = 5;  // given, it is another
     EXPECT_EQ(with_stored_run(stored, again).save_every, 5);
+}
+
+// A recipe of who knows whom may name any folder: no files are put there.
+TEST_F(RunRules, ACacheThatIsNoneIsNotTakenFromTheRun) {
+    start();
+    Config again;
+    again.out = config.out;
+    again.resume = true;
+    const auto cache_of = [&] { return resolve_training(quiet(), again).cache; };
+    EXPECT_EQ(cache_of(), config.cache);
+    EXPECT_EQ(resolve_for_run(config.out, {}).cache, config.cache);
+    write_text(temp / "Documents/0123456789abcdef.train.labels", "years of work");
+    for (const char* name : {"absent", "Documents"}) {
+        Config stored = Checkpoint(config.out, "last").config();
+        stored.cache = temp / name;
+        for (const char* which : {"/last", "/best"}) {
+            write_text(config.out + which + "/recipe.toml", stored_recipe(stored));
+            write_manifest(config.out + which);
+        }
+        EXPECT_EQ(cache_of(), "");
+        EXPECT_EQ(resolve_for_run(config.out, {}).cache, "");
+        again.cache = stored.cache;  // asked for by who calls
+        EXPECT_EQ(cache_of(), stored.cache);
+        again.cache.clear();
+    }
 }
 
 TEST_F(RunRules, AMissingCheckpointIsSaidBesideTheOneThereIs) {
