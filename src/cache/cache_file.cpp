@@ -7,7 +7,6 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "elmo/dataset.h"
 #include "elmo/error.h"
 
 namespace elmo {
@@ -171,7 +170,7 @@ CacheFile CacheFile::read_back(const std::filesystem::path& folder, const CacheK
     return std::move(*file);
 }
 
-bool holds_a_cache(const std::string& folder) {
+bool has_cache_files(const std::filesystem::path& folder) {
     std::error_code error;
     for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
          it.increment(error)) {

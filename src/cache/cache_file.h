@@ -122,4 +122,7 @@ void add_encoding(const Config& config, CacheKey& key);
 // that can be written, else a folder of its own under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Makes it.
 std::filesystem::path cache_folder(const std::string& configured, const std::filesystem::path& data);
 
+// Whether any file of the folder is of a cache.
+bool has_cache_files(const std::filesystem::path& folder);
+
 }  // namespace elmo

@@ -1,5 +1,6 @@
 // Importing a data set by itself: tokenizer and cache, made or reused.
 #include "base/parallel.h"
+#include "cache/cache_file.h"
 #include "config/resolve.h"
 #include "data/dataset.h"
 #include "data/tokenizer_files.h"
@@ -16,6 +17,10 @@ DataSummary import_data(const Context& given_context, const Config& given) {
     DataSummary summary;
     Dataset::open(context, config, *tokenizer, &summary);
     return summary;
+}
+
+bool holds_a_cache(const std::string& folder) {
+    return has_cache_files(folder);
 }
 
 }  // namespace elmo
