@@ -72,7 +72,7 @@ TEST_F(TokenPartsTest, AreClearedWhereNobodyIsAtThem) {
         return count;
     };
     {
-        TokenParts holder(folder_, keys());
+        TokenParts holder(quiet(), folder_, keys());
         holder.add(3, {&rows, &none});
         TokenParts::clear(folder_, keys());
         EXPECT_GT(parts_there(), 0);
