@@ -78,7 +78,7 @@ class Labels : public ::testing::Test {
     static std::vector<float> head_of(const std::string& run, std::int64_t rows) {
         std::vector<std::int64_t> all(static_cast<std::size_t>(rows));
         std::iota(all.begin(), all.end(), 0);
-        return read_head_rows(run + "/best", all);
+        return read_head_rows(std::filesystem::path(run + "/best"), all);
     }
     // Of texts about each new label, those whose best answer of all is that label.
     int found(const std::string& run) {

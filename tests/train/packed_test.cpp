@@ -50,8 +50,8 @@ TEST(Packed, ARunEqualsTheSimulatedOne) {
         EXPECT_TRUE(std::ranges::equal(a.at("row_exponents").data, b.at("row_exponents").data));
         std::vector<std::int64_t> rows(static_cast<std::size_t>(labels));
         std::iota(rows.begin(), rows.end(), 0);
-        const auto w = read_head_rows(config.out + "/last", rows),
-                   v = read_head_rows(wide.out + "/last", rows);
+        const auto w = read_head_rows(std::filesystem::path(config.out + "/last"), rows),
+                   v = read_head_rows(std::filesystem::path(wide.out + "/last"), rows);
         ASSERT_EQ(w.size(), v.size());
         EXPECT_EQ(std::memcmp(w.data(), v.data(), w.size() * sizeof(float)), 0);
         for (const char* name : {"/last/model.safetensors", "/last/optimizer.safetensors"})

@@ -405,7 +405,7 @@ TEST_F(PredictFiles, AnswersToOtherTextsAreNotContinued) {
     std::swap(lines[12][4], lines[12][5]);
     write_inputs();
     for (const auto& [key, value] :
-         {std::pair("encoding", "latin-1"), {"cpu_products", "fp32"}, {"device", "reference"}}) {
+         {std::pair("encoding", "latin-1"), {"cpu_products", "fp32"}, {"device", "cpu"}}) {
         Config other = config;
         set_option(other, key, value);
         EXPECT_NE(message_of<ConfigError>([&] {
