@@ -5,7 +5,7 @@
 set -euo pipefail
 folder=$(readlink -f "$1")
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
+trap '! mountpoint -q "$work/root/proc" || umount "$work/root/proc"; rm -rf --one-file-system "$work"' EXIT
 archive=$(ls "$folder"/elmo-*.tar.gz)
 package=$(ls "$folder"/elmo_*.deb)
 
@@ -40,6 +40,7 @@ fi
 root=$work/root
 debootstrap --variant=minbase "$(. /etc/os-release && echo "$VERSION_CODENAME")" "$root" >"$work/debootstrap.log" ||
     fail "debootstrap: $(tail -3 "$work/debootstrap.log")"
+mount -t proc proc "$root/proc" # an RPATH relative to the program is found through it
 mkdir "$root/data" && cp "$work/data.tsv" "$root/data"
 cp -r "$work/unpacked" "$root/opt/elmo"
 use /data chroot "$root" env -i /opt/elmo/bin/elmo || fail "$archive: no good answer in a bare Debian"
