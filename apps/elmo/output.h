@@ -23,7 +23,7 @@ void write_json(const T& result) {
 }
 // Columns aligned by their widest cell: the first to the left, the others to the right.
 std::string aligned(const std::vector<std::vector<std::string>>& rows);
-// Names and values, a pair a line.
+// Names and values, a pair per line.
 using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string aligned(const Facts& facts);
 

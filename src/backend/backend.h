@@ -35,7 +35,7 @@ struct Workload {
     std::int64_t labels = 0;
     std::int64_t positives = 0;  // label entries of the largest batch
     DType head_dtype = DType::kBf16;
-    bool head_row_exponents = false;  // its grid has an exponent a row
+    bool head_row_exponents = false;  // its grid has an exponent per row
     bool renee = false;               // the head's step is renee_step
     bool head_packed = false;         // its weights are codes of fewer than 8 bits
     DType encoder_dtype = DType::kBf16;

@@ -89,7 +89,7 @@ void check_max_memory(const std::string& value) {
     if (bytes <= 0) refuse("max_memory", "a size above 0 such as 8GiB", fmt::format("'{}'", quoted(value)));
 }
 
-// Codes with an exponent a row.
+// Codes with an exponent per row.
 bool is_code_name(const std::string& precision) {
     return precision == "e2m5" || precision == "e2m3" || precision == "e2m1";
 }

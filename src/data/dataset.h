@@ -1,7 +1,7 @@
 // A data set as the rest of elmo sees it: memory-mapped views of its binary cache, made when it is not there
 // yet or its sources have changed.
 //
-// The cache is one file a part (train.labels, test.tokens, names, ...), each with its own key, so that a
+// The cache is one file per part (train.labels, test.tokens, names, ...), each with its own key, so that a
 // changed file or option rebuilds only what was made from it. Nothing of a data set is held in memory but
 // what is touched.
 #pragma once

@@ -12,7 +12,7 @@
 namespace elmo {
 
 struct TextScan {
-    std::vector<std::uint64_t> hashes;  // of each text, in order; eight bytes a row
+    std::vector<std::uint64_t> hashes;  // of each text, in order; eight bytes per row
     std::vector<std::int32_t> tokens;   // of each text, uncut
     std::int64_t empty = 0;
     std::int64_t not_utf8 = 0, like_latin1 = 0;

@@ -17,7 +17,7 @@ inline constexpr std::int64_t kKeptActivations = std::int64_t{1} << 30;
 // again.
 inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
 
-// The choices to try, one entry a layer each, from the least to compute again to the most. One alone where
+// The choices to try, one entry per layer each, from the least to compute again to the most. One alone where
 // the configuration names it, where no memory is given to fit in, or where nothing is kept for a backward.
 std::vector<std::vector<Recompute>> recompute_choices(const Config& config, const EncoderSpec& spec,
                                                       const Workload& workload, bool host_memory);

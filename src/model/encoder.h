@@ -1,4 +1,4 @@
-// Encoders: texts in, one vector a text out. An encoder owns no memory (the arena does) and computes
+// Encoders: texts in, one vector per text out. An encoder owns no memory (the arena does) and computes
 // through the backend alone. A family fills the table of parameters and writes forward and backward; all
 // that is the same for every family (memory, random start, update, files) is here.
 #pragma once
@@ -60,7 +60,7 @@ class Encoder {
     // Adds what it needs to the workload (widest linear, largest weight, heads).
     void describe_workload(Workload& workload) const;
 
-    // One entry a layer (spec().layers; none for a bag), before memory is planned. At the start: kNone for
+    // One entry per layer (spec().layers; none for a bag), before memory is planned. At the start: kNone for
     // all. The last layer's backward follows its forward, and the others' later use its memory, so there
     // kWide and kLayer would save nothing and mean kCheap.
     void set_recompute(std::vector<Recompute> layers);
@@ -155,7 +155,7 @@ class Encoder {
     void update_range(std::size_t first, std::size_t last, const AdamWSettings& settings);
 
     std::vector<std::size_t> group_ends_;  // indices of parameters
-    View fp8_amax_P3_;                     // a row a parameter; planned where products are FP8
+    View fp8_amax_P3_;                     // a row per parameter; planned where products are FP8
     bool fp8_step_ = false;                // of the last forward
 
     std::int64_t planned_batch_ = 0, planned_tokens_ = 0;

@@ -89,7 +89,7 @@ class Head {
     const HeadFormat& format() const { return format_; }
     // W as the arena holds it; empty when mapped.
     View weights() const { return mapped_.empty() ? pieces_.front().w.first(labels()) : View{}; }
-    // u8 [labels, 1] where the format has an exponent a row, else empty.
+    // u8 [labels, 1] where the format has an exponent per row, else empty.
     View row_exponents() const { return row_exponents_.empty() ? View{} : row_exponents_.first(labels()); }
     HeadCompensation& compensation() { return compensation_; }
     const HeadCompensation& compensation() const { return compensation_; }

@@ -44,7 +44,7 @@ constexpr float normal_of(std::uint32_t radius, std::uint32_t angle) {
     return std::sqrt(-2.0f * portable_log(u)) * portable_cos_turn(t);
 }
 
-// The standard normal deviate of one element: 64 bits of noise, two columns a block.
+// The standard normal deviate of one element: 64 bits of noise, two columns per block.
 constexpr float noise_normal(const NoiseKey& key, std::int64_t row, std::int64_t column) {
     const PhiloxBlock b = noise_block(key, row, column >> 1);
     return normal_of(b[(column & 1) * 2], b[(column & 1) * 2 + 1]);

@@ -1,7 +1,7 @@
 // Any small floating-point format as a grid of numbers that BF16 or FP32 holds: sign, E exponent bits, M
 // mantissa bits, a bias, subnormals, every code finite. Head weights of `--precision exmy:...` are kept on
 // such a grid: rounded to what the format has, stored in more bits. E = 0 is the uniform grid (integers times
-// a power of two). With an exponent a row, the grid of row l is 2^exponent[l] times the format's.
+// a power of two). With an exponent per row, the grid of row l is 2^exponent[l] times the format's.
 //
 // All of it is constexpr, which lets device code call it too: one definition for every backend.
 #pragma once
@@ -35,7 +35,7 @@ struct WeightGrid {
 // All of BF16's finite numbers.
 inline constexpr WeightGrid kBf16Grid{8, 7, 127};
 
-// The grids whose codes are stored, with an exponent a row: precision e2m5, e2m3 and e2m1.
+// The grids whose codes are stored, with an exponent per row: precision e2m5, e2m3 and e2m1.
 inline constexpr WeightGrid kE2M5Grid{2, 5, 1, true};
 inline constexpr WeightGrid kE2M3Grid{2, 3, 1, true};
 inline constexpr WeightGrid kE2M1Grid{2, 1, 1, true};

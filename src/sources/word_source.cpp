@@ -1,5 +1,5 @@
 // Rows whose labels are words: fastText's lines of __label__x before the text, and the raw pairs with a file
-// of label names a line beside the file of texts.
+// of label names, one per line, beside the file of texts.
 #include <algorithm>
 #include <string_view>
 

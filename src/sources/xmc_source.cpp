@@ -1,4 +1,4 @@
-// The XMC repository text layout: texts a line each, labels in a sparse matrix beside them.
+// The XMC repository text layout: one text per line, labels in a sparse matrix beside them.
 #include <fmt/format.h>
 
 #include "elmo/error.h"

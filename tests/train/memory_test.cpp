@@ -52,7 +52,7 @@ TEST(Plan, CountsTheWeightsOfTheHeadOnceInTheirFormat) {
     }
 }
 
-// Packed codes and a byte a row, on any device; a GPU has a bounded piece of them in BF16 besides.
+// Packed codes and a byte per row, on any device; a GPU has a bounded piece of them in BF16 besides.
 TEST(Plan, PackedWeightsTakeTheirBits) {
     Config config;
     config.labels = 1024 * 1024;
@@ -117,7 +117,7 @@ TEST(Plan, ShowsTheCompensation) {
     EXPECT_EQ(head_bytes()[1].second, planned(64 * 2));
     config.head_kahan = "auto";
     EXPECT_EQ(head_bytes().size(), 1u);
-    // All of e2m5's head within 8.1 bits a weight.
+    // All of e2m5's head within 8.1 bits per weight.
     config.labels = 1000000;
     config.width = 384;
     config.precision = "e2m5";

@@ -23,7 +23,7 @@ namespace elmo {
 //
 // With a grid (BF16 or F32 weights, which lie on it, or U8, its codes, packed as base/packed_codes.h says:
 // the row of w is then bytes, and x tells the width) SR rounds to the grid, or to nearest where the grid says
-// so. With an exponent a row, exponents move after the update as moved_row_exponent says
+// so. With an exponent per row, exponents move after the update as moved_row_exponent says
 // (`step` of the rounding key); weights of a raised row are rounded to the new grid with the noise of
 // `rescaling`, addressed like the rounding noise.
 //
@@ -35,7 +35,7 @@ namespace elmo {
 // its row of compensation_KD and u = -(lr * weight_decay) w - lr * sum, in FP32 and in this order:
 //   y = u + c;  t = nearest(w + y), to the storage or the grid of w;  c = bf16(y - (t - w));  w = t
 // Where |w + y| is beyond the largest number of an 8-bit storage or of the grid, which counts as a
-// saturation, c = 0; but with an exponent a row c keeps the rest, and what the raised row then rounds (to
+// saturation, c = 0; but with an exponent per row c keeps the rest, and what the raised row then rounds (to
 // nearest too) goes there as well: t = nearest(w), c = bf16(c + (w - t)).
 //
 // On the reference, g is not rounded to BF16 when x is F64, and F64 weights are not rounded: with all views

@@ -219,7 +219,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
     const float factor = shape.scale * kLog2e;
     const std::int64_t noise_row = (block.begin + row0 + (lane & 15)) * shape.heads + block.head;
 
-    // While the copies are under way: the context, a piece of a row a lane, and lse.
+    // While the copies are under way: the context, a piece of a row per lane, and lse.
     uint4 context[Size / 16];
     float shift[2] = {0, 0}, delta[2] = {0, 0};  // of rows g, g + 8
     if (active) {

@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
 }
 
 // sum (32 x Size, two halves of 16 rows) = dS^T (or dS, where Transposed), its rows from `first` on, times
-// 16 * blocks shared rows. `dscores` is dS^T: a row a key, a column a query.
+// 16 * blocks shared rows. `dscores` is dS^T: a row per key, a column a query.
 template <int Size, int Warps, bool Transposed>
 __device__ __forceinline__ void multiply_dscores(float (&sum)[2][Size / 8][4], std::uint32_t dscores,
                                                  int first, std::uint32_t rows, int blocks, int lane) {

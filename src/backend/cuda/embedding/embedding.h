@@ -21,8 +21,8 @@ class EmbeddingOps {
     void bag_backward(const BagBackward& op);
 
   private:
-    // Tables' gradients from those of their users: of tokens from a row a token or, with `per_text`, from a
-    // row a text (a bag's mean); of positions from a row a token.
+    // Tables' gradients from those of their users: of tokens from a row per token or, with `per_text`, from a
+    // row per text (a bag's mean); of positions from a row per token.
     void token_gradient(const DeviceTexts& texts, View rows, bool per_text, View dtable, bool accumulate);
     void position_gradient(const DeviceTexts& texts, View rows, std::int64_t position_base, View dtable,
                            bool accumulate);

@@ -39,7 +39,7 @@ View grid_of(const Fp8Operand& operand) {
 void LinearOps::reserve(Arena& arena, const Workload& w) {
     if (w.fp8_widths == 0) return;
     const std::int64_t rows = BatchTexts::entries(w);
-    // Codes and transposed codes, or BF16 numbers in their place: two bytes an element either way.
+    // Codes and transposed codes, or BF16 numbers in their place: two bytes per element either way.
     fp8_.operands = arena.allocate("scratch/fp8_operands", DType::kU8, 2 * in_sixteens(rows), w.fp8_widths);
     fp8_.weights = arena.allocate("scratch/fp8_weights", DType::kU8, 2, w.largest_weight);
     fp8_.small = arena.allocate("scratch/fp8_scales", DType::kU8, 1, sizeof(Small));

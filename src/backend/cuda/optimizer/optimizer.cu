@@ -103,7 +103,7 @@ __global__ void adamw_kernel(const TensorEntry* entries, int num_entries, AdamWA
     }
 }
 
-// Eight columns of a row a thread (fewer at its end).
+// Eight columns of a row per thread (fewer at its end).
 template <class Store>
 __global__ void fill_normal_kernel(FillNormal op, Store store) {
     const std::int64_t cols = op.w.cols, groups = (cols + 7) / 8;
