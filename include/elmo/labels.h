@@ -18,7 +18,7 @@ struct LabelChange {
     // Of added labels: where their rows started.
     std::int64_t from_text = 0, from_data = 0;
     double slope = 0;        // of rows on text vectors, measured on the run's own labels
-    std::int64_t steps = 0;  // training of the new rows alone
+    std::int64_t steps = 0;  // training of the new rows only
     double first_loss = 0, last_loss = 0;
 };
 
@@ -39,7 +39,7 @@ void visit_fields(const LabelChange& change, Visit&& visit) {
 // Writes the run in `run` with more labels to config.out. The labels are the lines of `file`, a name or
 // 'name<TAB>text' each; without a file, the labels of config.data that the run does not have. A new row
 // starts from the vectors of the label's texts in config.data where it has any, else from the vector of its
-// own text (its name where none is given). With config.steps the new rows alone are trained on config.data.
+// own text (its name where none is given). With config.steps only the new rows are trained on config.data.
 // Options used: out, overwrite, checkpoint, data and how it is read, batch_size, steps, head_lr,
 // head_weight_decay, dropout, schedule, warmup_steps, seed, device, threads, max_memory; what is not given
 // is the run's.

@@ -35,7 +35,7 @@ ELMO_API std::string to_json(const std::string& file, std::int64_t line,
 
 // Which labels may be answered: files of a label a line, by name or number; "" for no restriction.
 struct LabelScope {
-    std::string labels = {};   // these alone: only their weights are read
+    std::string labels = {};   // only these, and only their weights are read
     std::string without = {};  // all but these
 };
 

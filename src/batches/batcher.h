@@ -1,4 +1,4 @@
-// Batches of a split: rows packed without padding, in an order that is a function of (seed, epoch) alone,
+// Batches of a split: rows packed without padding, in an order that is a function of (seed, epoch) only,
 // so that any step can be computed by itself. A prefetching reader prepares the next batch meanwhile.
 #pragma once
 

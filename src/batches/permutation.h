@@ -1,4 +1,4 @@
-// The order of the rows in one epoch: an addressed permutation, a function of (seed, epoch, size) alone.
+// The order of the rows in one epoch: an addressed permutation, a function of (seed, epoch, size) only.
 // Any position is computed by itself, so a resumed run needs no replay and nothing is stored.
 #pragma once
 

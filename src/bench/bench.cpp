@@ -43,7 +43,7 @@ using Round = std::function<void(const std::function<void()>& done)>;
 
 // Runs the phases one after another, again and again, and fills times and costs. Nothing waits between the
 // phases or the rounds of a group, as in training: times are marks on the backend's own clock. Two rounds go
-// before, the second of them on the host's clock alone.
+// before, the second of them on the host's clock only.
 void measure(Backend& backend, const std::vector<Phase>& phases, const Round& run, std::int64_t iterations,
              BenchResult& result) {
     const auto marks = static_cast<std::int64_t>(phases.size()) + 1;

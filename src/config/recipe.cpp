@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t kMaxRecipeBytes = 1 << 20;
 // Each point of a dotted key is one more level of tables, which the TOML library frees by recursion; it
-// bounds brackets itself. Flat keys need points for fractions and in paths alone.
+// bounds brackets itself. Flat keys need points only for fractions and in paths.
 constexpr std::ptrdiff_t kMaxPoints = 10000;
 
 std::string read_recipe(const std::filesystem::path& path) {

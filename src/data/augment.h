@@ -1,5 +1,5 @@
 // Training points made from the labels: each label's text, with that label as its only positive, or with the
-// labels that occur beside it as soft targets. They are rows for training alone: no validation, no score and
+// labels that occur beside it as soft targets. They are rows for training only: no validation, no score and
 // no label count sees them.
 //
 // Soft targets follow Gandalf (Kharbanda et al., KDD 2024): the target of label j for the text of label i is

@@ -24,7 +24,7 @@ namespace elmo {
 
 class Dataset {
   public:
-    // Labels alone: splits without tokens. Needs no texts in the XMC layout.
+    // Labels only: splits without tokens. Needs no texts in the XMC layout.
     static Dataset open_labels(const Context& context, const Config& config, DataSummary* summary = nullptr);
     // With the tokens of the named splits (those that the data set has).
     static Dataset open(const Context& context, const Config& config, const Tokenizer& tokenizer,
@@ -64,7 +64,7 @@ class Dataset {
 };
 
 // Rows for training and for validation out of the training split, ascending. With a share, a row's place is
-// a function of (seed, row) alone; without one all rows train. ConfigError when no row is left to train on.
+// a function of (seed, row) only; without one all rows train. ConfigError when no row is left to train on.
 struct RowLists {
     std::vector<std::int64_t> train, validation;
 };

@@ -1,5 +1,5 @@
 // The elements of one huge JSON array, one after another, from a stream: memory is bounded by the largest
-// element. Elements are cut out by their brackets and quotes alone; whoever takes them parses them.
+// element. Elements are cut out only by their brackets and quotes; whoever takes them parses them.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Confidence intervals of scores, by the Poisson bootstrap: each row enters each replicate as often as a
 // Poisson(1) number says, so rows can stream by and memory is one set of sums a replicate. The number is a
-// function of (row, replicate) alone: intervals are the same on every machine, and two systems scored on the
+// function of (row, replicate) only: intervals are the same on every machine, and two systems scored on the
 // same rows are resampled alike.
 #pragma once
 

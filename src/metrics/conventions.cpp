@@ -17,7 +17,7 @@ struct Model {
 };
 constexpr Model kAmazon{0.6, 2.6}, kWikipedia{0.5, 0.4}, kOther{0.55, 1.5};
 
-// Letters and digits alone, lower case: "LF-WikiSeeAlso-320K" and "lf_wikiseealso320k" are one name.
+// Only letters and digits, lower case: "LF-WikiSeeAlso-320K" and "lf_wikiseealso320k" are one name.
 std::string plain(const std::string& name) {
     std::string out;
     for (const unsigned char c : name)

@@ -95,7 +95,7 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
     if (!is_planned(wide) || is_planned(sum))
         x = arena.allocate("encoder/forward/output", spec_.dtype, T, D);
     else
-        x = columns(wide, D);  // of the last layer alone
+        x = columns(wide, D);  // only of the last layer
 
     forward_embedding_sum_TD_ = kept_or(embedding_sum_TD_, kept_or(kept_.front().attention_sum_TD, sum));
     forward_embedding_stats_T2_ = kept_or(embedding_stats_T2_, stats);

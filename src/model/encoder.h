@@ -1,5 +1,5 @@
 // Encoders: texts in, one vector per text out. An encoder owns no memory (the arena does) and computes
-// through the backend alone. A family fills the table of parameters and writes forward and backward; all
+// only through the backend. A family fills the table of parameters and writes forward and backward; all
 // that is the same for every family (memory, random start, update, files) is here.
 #pragma once
 
@@ -71,9 +71,9 @@ class Encoder {
     // activations: the backward's last gradients may lie over them and what follows.
     void allocate(Arena& arena, const Workload& workload);
     virtual void allocate_activations(Arena& arena, const Workload& workload) = 0;
-    // Memory of the forward alone (the pooled vectors outlive it); called inside a Scope.
+    // Memory that only the forward needs (the pooled vectors outlive it); called inside a Scope.
     virtual void allocate_forward(Arena& arena, const Workload& workload) = 0;
-    // Memory of the backward alone; called inside a Scope that the head's transient memory has left.
+    // Memory that only the backward needs; called inside a Scope that the head's transient memory has left.
     void allocate_backward(Arena& arena, const Workload& workload);
 
     // Random start by addressed noise, or weights from spec().weights_folder.

@@ -30,7 +30,7 @@ struct EncoderSpec {
     // Products of the linear layers run in FP8 in training (backend/ops/linear.h); weights are BF16.
     bool fp8 = false;
     std::int64_t accumulate = 1;  // steps whose gradients are summed; more than one needs F32 gradients
-    // Gradients share memory and are consumed as they appear, by Encoder::backward_and_update alone.
+    // Gradients share memory and are consumed as they appear, only by Encoder::backward_and_update.
     bool consume_gradients = false;
     bool frozen = false;         // weights stay as they are: no gradients, no dropout inside
     InputFolder weights_folder;  // Hugging Face folder to load from; empty: start from scratch

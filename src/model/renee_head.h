@@ -29,7 +29,7 @@ class ReneeHead {
 
     // What lives as long as the run: momentum, the FP16 copy, the logits of the largest batch.
     void allocate(Arena& arena, std::int64_t batch);
-    // The phases of the head's step, and what lives in them alone: gradients in FP16, then in FP32.
+    // The phases of the head's step, and what lives only in them: gradients in FP16, then in FP32.
     void allocate_step(Arena& arena);
 
     // One step on `w_LD`, the FP32 weights. When it is skipped, nothing but the scale has changed, and dx is

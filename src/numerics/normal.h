@@ -1,4 +1,4 @@
-// Normal deviates by addressed noise, computed with +, -, *, / and sqrt alone so that every backend
+// Normal deviates by addressed noise, computed with +, -, *, / and sqrt only, so that every backend
 // gives the same bits (those five are correctly rounded everywhere; log and cos are not).
 #pragma once
 

@@ -40,7 +40,7 @@ class NewRows {
     // Measures how rows follow vectors on a sample of the run's labels, then sets every new row: from data
     // where the label has rows there, else from its text.
     void start(const LabelTable& run_labels, std::span<const std::string_view> texts, LabelChange& change);
-    // config.steps steps of the head on the new rows alone; the encoder stays. NumericError.
+    // config.steps steps of the head on the new rows only; the encoder stays. NumericError.
     void train(LabelChange& change);
 
     Backend& backend() { return engine_.backend(); }

@@ -75,7 +75,7 @@ DType refined_dtype(const std::string& precision) {
     return head_format(precision).dtype;
 }
 
-// Where the rows of a refinement come from: an unfinished one continues its own rows alone.
+// Where the rows of a refinement come from: an unfinished one continues only its own rows.
 std::string identity_of(const Checkpoint& from, const RunState& data, const Config& config) {
     Hash64 hash;
     hash.update(from.manifest_hash() + data.data_hash);

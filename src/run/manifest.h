@@ -26,7 +26,7 @@ void write_manifest(const std::filesystem::path& folder);
 InputFolder pin_manifest(const std::filesystem::path& folder);
 
 // Checks every file that manifest.json names. DataError, naming file, expected and found, for a missing file,
-// another size or another checksum. Files for which `trusted` is true are not read: their size alone is
+// another size or another checksum. Files for which `trusted` is true are not read: only their size is
 // compared.
 std::vector<ManifestFile> check_manifest(
     const InputFolder& folder,

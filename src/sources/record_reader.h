@@ -37,7 +37,7 @@ class RecordReader {
 
     explicit RecordReader(const std::filesystem::path& path, Framing framing);
 
-    // The next record alone, for headers; valid until the next call.
+    // Only the next record, for headers; valid until the next call.
     std::optional<Record> next();
     // At least one record unless the file has ended, then up to about kBlockBytes. False at the end.
     bool next_block(RecordBlock& block);

@@ -46,12 +46,12 @@ struct LabelMatrixSource : RowSource {
 };
 std::unique_ptr<LabelMatrixSource> open_label_matrix(const std::filesystem::path& file,
                                                      std::int64_t num_labels, bool merge);
-// Texts and numbered labels of the JSON lines folder, or texts alone with num_labels 0.
+// Texts and numbered labels of the JSON lines folder, or only texts with num_labels 0.
 std::unique_ptr<RowSource> open_json_folder_file(const std::filesystem::path& file, const Layout& layout,
                                                  std::int64_t num_labels, bool merge);
 // Texts and named labels of a plain file.
 std::unique_ptr<RowSource> open_plain_json(const std::filesystem::path& file, const Layout& layout);
-// A table; without a label_column in the layout its texts alone.
+// A table; without a label_column in the layout only its texts.
 std::unique_ptr<RowSource> open_table(const std::filesystem::path& file, const Layout& layout);
 std::unique_ptr<RowSource> open_fasttext(const std::filesystem::path& file);
 // The two files of a raw pair.

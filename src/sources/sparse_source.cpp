@@ -152,7 +152,7 @@ SparseFileShape join_sparse_shapes(const Context& context, const std::vector<std
 void parse_sparse_record(const Record& record, const SparseFileShape& shape, const SparseRules& rules,
                          SparseRow* labels, SparseRow* features, ImportCounts& counts) {
     std::string_view list = record.bytes.substr(0, record.bytes.find_first_of(" \t"));
-    if (list.find(':') != list.npos) list = {};  // features alone
+    if (list.find(':') != list.npos) list = {};  // features only
     if (labels != nullptr) {
         std::string storage;
         const Record part{spaced(list, storage), record.line, record.file};

@@ -18,7 +18,7 @@ constexpr std::int64_t kMaxTokenId = (std::int64_t{1} << 24) - 1;
 struct NormalizerStep {
     enum class Kind { kBert, kNfc, kNfd, kNfkc, kNfkd, kLowercase, kStripAccents };
     Kind kind = Kind::kBert;
-    // kBert alone:
+    // only kBert:
     bool clean_text = true;
     bool handle_chinese_chars = true;
     std::optional<bool> strip_accents;  // unset: as lowercase

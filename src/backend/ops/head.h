@@ -40,7 +40,7 @@ namespace elmo {
 //
 // On the reference, g is not rounded to BF16 when x is F64, and F64 weights are not rounded: with all views
 // F64 the step is the plain gradient step.
-// dx is set, not added to. Its sum order depends on the number of labels and the batch alone: not on
+// dx is set, not added to. Its sum order depends only on the number of labels and the batch: not on
 // chunks or threads. No gradient of w and no [B, L] matrix exists at any time.
 struct HeadStep {
     View x_BD;  // bf16, f32 (f64 on the reference)

@@ -22,7 +22,7 @@ struct LinearForward {
     View x_TK, w_NK, bias_1N;  // bias may be empty
     View y_TN;
     Activation activation = Activation::kNone;
-    View pre_TN;     // with kGelu alone; may be empty when no backward follows
+    View pre_TN;     // only with kGelu; may be empty when no backward follows
     View amax_13{};  // f32
 };
 template <OpIs<LinearForward> Op>
@@ -32,7 +32,7 @@ void visit_views(Op& op, const auto& visit) {
 
 // dx = dy w (may be empty); dw = dy^T x (may be empty, with dbias: then x is not read and may be empty too);
 // dbias = column sums of dy (may be empty). dw and dbias are added to what is there when `accumulate` is set.
-// Sums run in an order that depends on the shapes alone: dx and dw by two calls have the bits of one call.
+// Sums run in an order that depends only on the shapes: dx and dw by two calls have the bits of one call.
 // FP8 products where amax is given, as the forward of the same x and w left it; dbias sums dy as it is.
 struct LinearBackward {
     View dy_TN, x_TK, w_NK;

@@ -1,6 +1,6 @@
 // Sums over rows, for kernels whose threads own columns: the warps of a block that share columns add their
 // sums in order, each block writes one partial, and add_partials (column_sums.h) adds those in order. No
-// atomics: the order depends on the shape alone.
+// atomics: the order depends only on the shape.
 #pragma once
 
 #include "backend/cuda/device/launch.cuh"

@@ -44,7 +44,7 @@ struct HeadArgs {
     float decay = 0;                        // lr * weight_decay
     const std::uint32_t* marks = nullptr;   // of labels that have a row of compensation; null: none has
     std::uint16_t* compensation = nullptr;  // bf16 [K, D]
-    // How weights are rounded, where it is not by their storage alone.
+    // How weights are rounded, where it is not only by their storage.
     NoiseKind noise = NoiseKind::kIndependent;
     WeightGrid grid;                        // where the weights lie on one
     std::uint8_t* row_exponents = nullptr;  // [L], where the grid has them

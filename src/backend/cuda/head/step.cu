@@ -3,7 +3,7 @@
 // (simple.cuh).
 //
 // dx: tile t of 128 labels adds to slice t % slices, each slice in the order of its tiles, the slices in
-// order: the sum depends on the shape alone, not on the chunks.
+// order: the sum depends only on the shape, not on the chunks.
 #include <algorithm>
 #include <atomic>
 #include <limits>
@@ -123,7 +123,7 @@ struct ReadAs<StorageGrid32> {
     using Storage = StorageF32;
 };
 
-// The three products of a chunk. Dropout is in all of them, compensation in the update alone.
+// The three products of a chunk. Dropout is in all of them, compensation only in the update.
 template <class S, bool Drop, bool Extras>
 void run_tiles(const HeadArgs& a, cudaStream_t stream) {
     using R = typename ReadAs<S>::Storage;

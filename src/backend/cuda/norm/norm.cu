@@ -143,7 +143,7 @@ __global__ void __launch_bounds__(256)
 }
 
 // dsum and da of the rows of this block, and its partial sums of dgamma and dbeta ([2, cols] a block). Rows
-// blockIdx * warps + warp + i * gridDim * warps: the order depends on the shape alone.
+// blockIdx * warps + warp + i * gridDim * warps: the order depends only on the shape.
 template <int V, class T>
 __global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum, const float* stats,
                                      const T* gamma, DropoutArgs dropout, T* dsum, T* da, float* partials,
