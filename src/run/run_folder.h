@@ -47,6 +47,8 @@ class RunFolder {
     // After prepare(): what this object's run has written so far is taken up from its last checkpoint, or
     // from the beginning where it has none.
     void take_up();
+    // The same from the beginning: what was written is replaced as the run goes on.
+    void start_over() { checkpoint_.reset(); }
 
   private:
     std::filesystem::path path_;

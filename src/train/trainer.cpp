@@ -249,7 +249,8 @@ void Trainer::loop() {
         logged_texts_ += batch->size();
         logged_tokens_ += static_cast<std::int64_t>(batch->tokens.size());
         if (want_loss) log_step(loss);
-        if (state_.step >= kFirstLook && (state_.step % kLookEvery == 0 || validates || saves))
+        // Before every save too: a run must not go back to what has collapsed already.
+        if (validates || saves || (state_.step >= kFirstLook && state_.step % kLookEvery == 0))
             look_at_vectors(*batch);
         log_->tick(state_.step);
         if (validates)
@@ -357,6 +358,7 @@ constexpr double kLoweredBy = 5;
 // Trains; where that collapses, again from the last checkpoint with a lower learning rate, as on_collapse
 // says.
 TrainResult run_lowering(const Context& context, RunFolder& folder, Config config) {
+    std::int64_t taken_up = -1;  // the step that was gone back to last
     for (int lowered = 0;; ++lowered) {
         try {
             return Trainer(context, folder, config).run();
@@ -370,6 +372,9 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
                     "over the last checkpoint",
                     collapse.what(), key, rate));
             folder.take_up();
+            if (folder.checkpoint() != nullptr && folder.checkpoint()->state().step == taken_up)
+                folder.start_over();  // what leads to a collapse twice is no good place to begin
+            taken_up = folder.checkpoint() == nullptr ? -1 : folder.checkpoint()->state().step;
             const std::string from =
                 folder.checkpoint() == nullptr
                     ? std::string("the beginning")

@@ -63,5 +63,62 @@ TEST(Collapse, ALossThatHasLeftItsCourse) {
         EXPECT_FALSE(spike.judge(300, loss));
 }
 
+// A small transformer whose learning rate destroys it: noticed, said with its cause, and mended or stopped.
+class CollapsingRun : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        write_tiny_data(temp / "data", {.train_rows = 600});
+        write_text(temp / "bert/config.json",
+                   R"({"model_type": "bert", "vocab_size": 400, "hidden_size": 32, "num_hidden_layers": 2,
+                       "num_attention_heads": 1, "intermediate_size": 64, "max_position_embeddings": 32,
+                       "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+                       "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1, "pad_token_id": 0})");
+        config = tiny_config(temp);
+        config.encoder = temp / "bert";
+        config.vocab_size = 400;
+        config.max_length = 16;
+        config.steps = 400;
+        config.encoder_lr = 0.5;
+    }
+    Context listening() {
+        Sinks sinks;
+        sinks.message = [this](Severity severity, std::string_view text) {
+            if (severity == Severity::kWarning) warnings.emplace_back(text);
+        };
+        return quiet().with_sinks(sinks);
+    }
+
+    TempFolder temp;
+    Config config;
+    std::vector<std::string> warnings;
+};
+
+TEST_F(CollapsingRun, StopsWhereItIsToldTo) {
+    config.on_collapse = "stop";
+    try {
+        train(listening(), config);
+        FAIL() << "expected a collapse";
+    } catch (const NumericError& error) {
+        const std::string message = error.what();
+        EXPECT_NE(message.find("training has collapsed: the vectors of"), std::string::npos) << message;
+        EXPECT_NE(message.find("encoder_lr is 0.5: lower it"), std::string::npos) << message;
+    }
+}
+
+TEST_F(CollapsingRun, GoesBackWithALowerRateUntilItLearns) {
+    const TrainResult result = train(listening(), config);
+    EXPECT_EQ(result.steps, 400);
+    ASSERT_FALSE(warnings.empty());
+    EXPECT_NE(warnings[0].find("with encoder_lr 0.1 instead of 0.5"), std::string::npos) << warnings[0];
+    EXPECT_NE(read_text(config.out + "/log.jsonl").find("\"event\":\"collapse\""), std::string::npos);
+    EXPECT_EQ(read_text(config.out + "/last/recipe.toml").find("encoder_lr = 0.5"), std::string::npos);
+}
+
+TEST_F(CollapsingRun, IsLeftAloneWhereItIsToldTo) {
+    config.on_collapse = "ignore";
+    EXPECT_EQ(train(listening(), config).steps, 400);
+    EXPECT_TRUE(warnings.empty());
+}
+
 }  // namespace
 }  // namespace elmo
