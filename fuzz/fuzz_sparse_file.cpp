@@ -11,7 +11,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const elmo::fuzz::MemoryFile file(data, size);
     try {
-        const elmo::SparseFileShape shape = elmo::read_sparse_shape(quiet(), file.path());
+        const elmo::SparseFileShape shape = elmo::read_sparse_shape(elmo::quiet(), file.path());
         const auto reader = elmo::open_sparse_rows(file.path());
         elmo::SparseRow labels, features;
         elmo::ImportCounts counts;
