@@ -23,9 +23,9 @@ struct Calibration {
     double error_raw = 0, error = 0;        // expected calibration error
 };
 
-template <typename Visit>
-void visit_fields(const Calibration& c, Visit&& visit) {
-    visit("method", "platt");
+// Its numbers by name, to be read or to be set.
+template <typename AnyCalibration, typename Visit>
+void visit_numbers(AnyCalibration& c, Visit&& visit) {
     visit("a", c.a);
     visit("b", c.b);
     visit("rows", c.rows);
@@ -40,6 +40,12 @@ void visit_fields(const Calibration& c, Visit&& visit) {
     visit("brier", c.brier);
     visit("error_raw", c.error_raw);
     visit("error", c.error);
+}
+
+template <typename Visit>
+void visit_fields(const Calibration& c, Visit&& visit) {
+    visit("method", "platt");
+    visit_numbers(c, visit);
 }
 
 // Something that is known of a run or a data set.

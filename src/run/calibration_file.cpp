@@ -26,25 +26,6 @@ std::string checksum(nlohmann::json json) {
     return hash_text(hash64(json.dump()));
 }
 
-// One list of the keys: writing and reading walk it.
-template <class Value, class Visit>
-void visit_calibration(Value& c, const Visit& visit) {
-    visit("a", c.a);
-    visit("b", c.b);
-    visit("rows", c.rows);
-    visit("top", c.top);
-    visit("pairs", c.pairs);
-    visit("right", c.right);
-    visit("positives", c.positives);
-    visit("f1_threshold", c.f1_threshold);
-    visit("log_loss_raw", c.log_loss_raw);
-    visit("log_loss", c.log_loss);
-    visit("brier_raw", c.brier_raw);
-    visit("brier", c.brier);
-    visit("error_raw", c.error_raw);
-    visit("error", c.error);
-}
-
 }  // namespace
 
 fs::path calibration_file(const fs::path& folder) {
@@ -57,7 +38,7 @@ fs::path calibration_file(const fs::path& folder) {
 void write_calibration(const Checkpoint& checkpoint, const Calibration& calibration) {
     const fs::path& folder = checkpoint.folder();
     nlohmann::ordered_json json = {{"method", kMethod}, {"manifest_xxh64", checkpoint.manifest_hash()}};
-    visit_calibration(calibration, [&](const char* key, const auto& value) { json[key] = value; });
+    visit_numbers(calibration, [&](const char* key, const auto& value) { json[key] = value; });
     json[kChecksum] = checksum(json);
     refuse_link(calibration_file(folder));
     write_file_atomically(calibration_file(folder), json.dump(2) + "\n");
@@ -82,9 +63,8 @@ std::optional<Calibration> read_calibration(const Context& context, const Checkp
                 fmt::format("{}: expected checksum {}, found {}; the file is damaged: calibrate again",
                             file.string(), quoted(json.at(kChecksum).dump(-1, ' ', true)), checksum(json)));
         json.at("manifest_xxh64").get_to(manifest);
-        visit_calibration(calibration, [&](const char* key, auto& value) {
-            sound = sound && get_exact(json.at(key), value);
-        });
+        visit_numbers(calibration,
+                      [&](const char* key, auto& value) { sound = sound && get_exact(json.at(key), value); });
     } catch (const nlohmann::json::exception&) {
         sound = false;
     }
