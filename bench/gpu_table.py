@@ -53,7 +53,7 @@ def main():
             continue
         run = json.loads(done.stdout)
         segments = {}
-        for s in run.pop("segments", []):  # by their first two names: a tensor a line would be thousands
+        for s in run.pop("segments", []):  # by their first two names: a tensor per line would be thousands
             if s.get("at_peak"):
                 name = "/".join(s["name"].split("/")[:2])
                 name = "encoder/layer.*" if name.startswith("encoder/layer.") else name

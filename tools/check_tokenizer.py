@@ -43,7 +43,7 @@ def hugging_face_ids(tokenizer, lines, batch=4096):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("file", help="a text a line, UTF-8")
+    parser.add_argument("file", help="a text per line, UTF-8")
     parser.add_argument("--tokenizer", required=True, help="folder with a tokenizer.json, or the file")
     parser.add_argument("--elmo", default=DEFAULT_ELMO, help="the program (default: build/bin/elmo)")
     parser.add_argument("--show", type=int, default=5, help="how many differing lines to print (default: 5)")

@@ -34,7 +34,7 @@ std::string table(const BenchResult& result) {
     if (tokenize)
         facts.push_back(
             {"speed",
-             fmt::format("{:.1f} MB/s ({:.0f} MB a minute and thread)", result.items_per_second / 1e6,
+             fmt::format("{:.1f} MB/s ({:.0f} MB per minute and thread)", result.items_per_second / 1e6,
                          result.items_per_second * 60 / 1e6 /
                              static_cast<double>(std::max<std::int64_t>(result.threads, 1)))});
     else

@@ -30,7 +30,7 @@ std::vector<std::vector<std::string>> grid(const std::string& title, const std::
     return rows;
 }
 
-// The groups below one another: a row a group and metric.
+// The groups below one another: a row per group and metric.
 std::string group_table(const std::vector<LabelGroup>& groups) {
     std::vector<std::vector<std::string>> rows;
     for (const LabelGroup& group : groups) {

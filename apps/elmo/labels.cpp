@@ -49,7 +49,7 @@ Verb labels_verb() {
             {{"add|remove", "What to do"},
              {"RUN", "Folder that elmo train wrote"},
              {"FILE",
-              "A label a line. add: its name, or name, tab and text; left out: the labels of --data that are "
+              "A label per line. add: its name, or name, tab and text; left out: the labels of --data that are "
               "new. "
               "remove: its name or number"}},
             2,

@@ -85,12 +85,12 @@ Verb predict_verb() {
             1 << 20,
             true,
             {{"labels", "",
-              "File of labels, a name or number a line: answers are taken from these alone, and only their "
+              "File of labels, a name or number per line: answers are taken from these alone, and only their "
               "weights are read"},
-             {"without", "", "File of labels, a name or number a line, that are never answered"}},
+             {"without", "", "File of labels, a name or number per line, that are never answered"}},
             {{"echo 'a small domesticated feline' | elmo predict runs/first", "Five best labels of one text"},
              {"elmo predict runs/first texts.txt --top 10 --threshold 0.2 --json > labels.jsonl",
-              "A file, one JSON object a line: label, name, probability, score"},
+              "A file, one JSON object per line: label, name, probability, score"},
              {"elmo predict runs/first items.jsonl --text-column title+content", "JSON lines"},
              {"elmo predict runs/first texts.txt --labels in-stock.txt", "The best of the labels in a file"},
              {"elmo predict runs/first part-*.txt.gz --out answers.jsonl --resume",

@@ -43,7 +43,7 @@ Verb tokenize_verb() {
             {},
             {{"elmo tokenize --tokenizer models/all-MiniLM-L6-v2 texts.txt",
               "Ids with the special tokens, by spaces"},
-             {"elmo tokenize --tokenizer models/all-MiniLM-L6-v2 --json < texts.txt", "A JSON array a line"}},
+             {"elmo tokenize --tokenizer models/all-MiniLM-L6-v2 --json < texts.txt", "A JSON array per line"}},
             "Texts are cut at --max-length as in training.",
             run_tokenize};
 }

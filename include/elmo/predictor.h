@@ -33,7 +33,7 @@ void visit_fields(const Prediction& prediction, Visit&& visit) {
 ELMO_API std::string to_json(const std::string& file, std::int64_t line,
                              const std::vector<Prediction>& predictions);
 
-// Which labels may be answered: files of a label a line, by name or number; "" for no restriction.
+// Which labels may be answered: files of a label per line, by name or number; "" for no restriction.
 struct LabelScope {
     std::string labels = {};   // only these, and only their weights are read
     std::string without = {};  // all but these

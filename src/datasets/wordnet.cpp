@@ -35,7 +35,7 @@ struct Synset {
     std::vector<std::int64_t> parents;
 };
 
-// Splits at spaces, one field a call; "" at the end.
+// Splits at spaces, one field per call; "" at the end.
 class Fields {
   public:
     explicit Fields(const Record& record) : record_(record), rest_(record.bytes) {}

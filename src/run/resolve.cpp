@@ -46,7 +46,7 @@ Config with_precision(const Context& context, Config config) {
 PrecisionChoice choose_precision(const Context& context, const Config& config) {
     if (config.precision != "auto") return {config.precision, ""};
     if (config.device == "cuda")
-        return {kAuto8Bit, "8 bits a weight: half the memory of bf16 and about its quality"};
+        return {kAuto8Bit, "8 bits per weight: half the memory of bf16 and about its quality"};
     if (config.max_memory.empty()) return {"bf16", "as no max_memory asks for less"};
     Config wide = config;
     wide.precision = "bf16";

@@ -1,4 +1,4 @@
-// Texts and labels out of JSON lines: one object a line, keys by name.
+// Texts and labels out of JSON lines: one object per line, keys by name.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace elmo {
 
-// Parses records; keeps buffers, so one object a thread.
+// Parses records; keeps buffers, so one object per thread.
 class JsonRows {
   public:
     JsonRows();

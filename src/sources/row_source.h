@@ -18,7 +18,7 @@ struct RowLabels {
     std::vector<std::string> names;
 };
 
-// Understands records; one object a thread. Records are valid UTF-8 already, except for numbered labels of
+// Understands records; one object per thread. Records are valid UTF-8 already, except for numbered labels of
 // the XMC format.
 class RowParser {
   public:

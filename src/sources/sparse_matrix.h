@@ -1,4 +1,4 @@
-// The sparse matrix of the XMC repository: a header `rows columns`, then one line a row of `index:value`
+// The sparse matrix of the XMC repository: a header `rows columns`, then one line per row of `index:value`
 // entries, indices from 0. An empty line is an empty row; a missing value is 1. Label matrices and stored
 // predictions have this form.
 #pragma once

@@ -184,7 +184,7 @@ Study bits_study(const Context& context, const StudyRequest& request) {
     for (const Format& format : formats) cell_config(request, format, seeds.front());  // before hours of work
 
     Table cells{"cells",
-                "One line a run.",
+                "One line per run.",
                 {{"format", "format"},
                  {"seed", "seed"},
                  {"p1", "P@1"},

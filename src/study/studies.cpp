@@ -27,7 +27,7 @@ constexpr Entry kStudies[] = {
     {"histogram", "exponents of weights, inputs and gradients of the classifier while it trains",
      histogram_study},
     {"chunks", "time and memory of a step against the number of chunks", chunks_study},
-    {"bits", "scores against exponent and mantissa bits of the classifier's weights, a training run a cell",
+    {"bits", "scores against exponent and mantissa bits of the classifier's weights, a training run per cell",
      bits_study},
 };
 

@@ -36,7 +36,7 @@ class TopK {
             replace_worst({score, label});
         }
     }
-    // scores[i] belongs to label first_label + i. Runs at the speed of one comparison a score.
+    // scores[i] belongs to label first_label + i. Runs at the speed of one comparison per score.
     void offer_block(std::span<const float> scores, std::int64_t first_label);
     void merge(const TopK& other);
 

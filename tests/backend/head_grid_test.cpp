@@ -288,7 +288,7 @@ struct Codes {
     }
 };
 
-// Codes of 8 bits with an exponent a row are the same weights as those kept in BF16: same step, same ranking.
+// Codes of 8 bits with an exponent per row are the same weights as those kept in BF16: same step, same ranking.
 // On a GPU the two may take different kernels, which add losses in another order.
 TEST(HeadGrid, CodesAreTheSameWeights) {
     Rng rng(64);
@@ -355,7 +355,7 @@ TEST(HeadGrid, CodesAreTheSameWeights) {
                 }
                 for (std::int64_t l = 0; l < labels; ++l)
                     for (std::int64_t d = 0; d < width; ++d) ASSERT_EQ(codes(l, d), (*s.w)(l, d));
-                // One factor a text: the logits are exact.
+                // One factor per text: the logits are exact.
                 Tensor x("x", DType::kBf16, shape.batch, width);
                 x.fill([&](auto b, auto d) { return d == b % width ? 1 : 0; });
                 const View w = codes.codes.view(), exponents = codes.exponents.view();

@@ -220,7 +220,7 @@ TEST_P(Renee, ManyLabelsOverflowWhereFewDoNot) {
         p.positives.clear();
         p.x.assign(p.x.size(), 0);
         p.w.assign(p.w.size(), 0x1.48p-6f);  // 0.02
-        p.scale = 1024;                      // g = 512: dx = 10.25 a label, FP16 ends at 65504
+        p.scale = 1024;                      // g = 512: dx = 10.25 per label, FP16 ends at 65504
         EXPECT_EQ(run(p).skipped, skipped) << labels;
         for (const Fp16 dw : p.dw16) ASSERT_EQ(to_float(dw), 0);
     }

@@ -270,7 +270,7 @@ TEST(Head, GridsAreSaidInTheFileAndChecked) {
     expect_mentions(rewrite("exmy:9,7", "BF16", 0, std::byte{}), {"exponent bits", "9"});
 }
 
-// Six and four bits a weight and a byte per row, in memory and in files; what cannot be so is refused.
+// Six and four bits per weight and a byte per row, in memory and in files; what cannot be so is refused.
 TEST(Head, PackedWeightsTakeTheirBits) {
     for (const auto& [name, bytes] : {std::pair("e2m3", 18), std::pair("e2m1", 12)}) {
         SCOPED_TRACE(name);

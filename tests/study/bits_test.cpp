@@ -1,4 +1,4 @@
-// elmo study bits on a tiny data set: a run a cell, resumed cell by cell.
+// elmo study bits on a tiny data set: a run per cell, resumed cell by cell.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -85,7 +85,7 @@ __attribute__((target("avx512f"))) void noise_blocks_avx512(const NoiseKey& key,
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
-    // Four vectors of one word a block to sixteen blocks of four words.
+    // Four vectors of one word per block to sixteen blocks of four words.
     const __m512i ab_low = _mm512_unpacklo_epi32(c0, c1), ab_high = _mm512_unpackhi_epi32(c0, c1);
     const __m512i cd_low = _mm512_unpacklo_epi32(c2, c3), cd_high = _mm512_unpackhi_epi32(c2, c3);
     const __m512i q0 = _mm512_unpacklo_epi64(ab_low, cd_low), q1 = _mm512_unpackhi_epi64(ab_low, cd_low);

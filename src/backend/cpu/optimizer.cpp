@@ -50,7 +50,7 @@ ELMO_CLONES void add_piece(float* __restrict w, const float* __restrict u, std::
     for (std::int64_t i = 0; i < count; ++i) w[i] += u[i];
 }
 
-// noise_normal of each column times sigma, from the words of its row: two a column.
+// noise_normal of each column times sigma, from the words of its row: two per column.
 ELMO_CLONES void normal_row(const std::uint32_t* __restrict words, float sigma, float* __restrict out,
                             std::int64_t count) {
     for (std::int64_t c = 0; c < count; ++c) out[c] = sigma * normal_of(words[2 * c], words[2 * c + 1]);

@@ -1,5 +1,5 @@
 // Attention of texts of at most 128 tokens with BF16 storage and heads of 32 or 64: a block serves one head
-// of one text, whole, in 16 rows a warp. Everything it reads lies in shared memory once; while that is on its
+// of one text, whole, in 16 rows per warp. Everything it reads lies in shared memory once; while that is on its
 // way the warps draw their dropout masks.
 //
 // Rows from the text's end to a multiple of 16 are zeros in shared memory; those past that are not touched,
@@ -27,7 +27,7 @@ struct ShortLayout {
     // Forward.
     static constexpr int kQueries = 0, kKeys = kMatrix, kValues = 2 * kMatrix;
     static constexpr int kForwardBytes = 3 * kMatrix;
-    // Backward: two matrices more, of which one is dS^T, and two numbers a query.
+    // Backward: two matrices more, of which one is dS^T, and two numbers per query.
     static constexpr int kDContext = 3 * kMatrix;
     static constexpr int kDScores = 4 * kMatrix;
     static constexpr int kNumbers = kDScores + kRows * SharedRows<kRows>::kRowBytes;
@@ -227,7 +227,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
 }
 
 // sum (32 x Size, two halves of 16 rows) = dS^T (or dS, where Transposed), its rows from `first` on, times
-// 16 * blocks shared rows. `dscores` is dS^T: a row per key, a column a query.
+// 16 * blocks shared rows. `dscores` is dS^T: a row per key, a column per query.
 template <int Size, int Warps, bool Transposed>
 __device__ __forceinline__ void multiply_dscores(float (&sum)[2][Size / 8][4], std::uint32_t dscores,
                                                  int first, std::uint32_t rows, int blocks, int lane) {

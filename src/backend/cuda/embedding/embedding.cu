@@ -23,7 +23,7 @@ __device__ __forceinline__ std::int64_t text_of(const std::int32_t* offsets, std
     return low;
 }
 
-// A warp a token.
+// A warp per token.
 template <int V, class T>
 __global__ void embed_kernel(DeviceTexts texts, const T* word, const T* position, const T* type,
                              std::int64_t position_base, T* out, std::int64_t cols) {
@@ -169,7 +169,7 @@ __global__ void pool_kernel(DeviceTexts texts, const T* x, bool first_only, Drop
     store_some<V>(out + b * cols + c, sum);
 }
 
-// A warp a token.
+// A warp per token.
 template <int V, class T, class In>
 __global__ void pool_backward_kernel(DeviceTexts texts, const In* dout, bool first_only, DropoutArgs dropout,
                                      T* dx, std::int64_t cols) {

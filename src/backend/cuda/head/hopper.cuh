@@ -1,5 +1,5 @@
 // The head's three products on Hopper's warpgroup instructions, for widths that are multiples of 128 up to
-// 768 and batches up to 512, W in BF16 or 8 bits, also with an exponent a row. The same sums and roundings as
+// 768 and batches up to 512, W in BF16 or 8 bits, also with an exponent per row. The same sums and roundings as
 // tiles.cuh, in tiles of 64 labels. Here: what the kernels share, and how they are fed; the kernels are
 // in hopper_gradient.cuh, hopper_input.cuh, hopper_update.cuh and hopper_joined.cuh.
 //

@@ -9,7 +9,7 @@
 namespace elmo::cuda {
 namespace {
 
-constexpr int kRowsAtOnce = kThreads / 32;  // one warp a row
+constexpr int kRowsAtOnce = kThreads / 32;  // one warp per row
 
 __device__ __forceinline__ float warp_max(float x) {
     for (int lane = 16; lane > 0; lane /= 2) x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, lane));

@@ -341,7 +341,7 @@ __global__ void __launch_bounds__(kThreads, 2) input_gradient_kernel(HeadArgs a)
             drop_tile<S, kStep, kTile>(a, shared + (raw - base), shared + (wt - base), label, first_column);
             __syncthreads();  // the tile of dropped weights is whole
         } else if constexpr (kCodes) {
-            // 64 rows of 8 pieces of 16 codes: two pieces a thread.
+            // 64 rows of 8 pieces of 16 codes: two pieces per thread.
             const unsigned char* raw = shared + (wt - base);
             unsigned char* to = shared + (decoded - base);
             for (int i = threadIdx.x; i < kStep * 8; i += kThreads) {
