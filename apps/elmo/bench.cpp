@@ -94,7 +94,7 @@ Verb bench_verb() {
           "A whole step"}},
         "Prints medians, the work of a step, the measured product and copy rates of the machine, and the "
         "share of "
-        "the speed of light: the least time those rates allow over the time it took.",
+        "the speed of light: the least time that those rates allow, divided by the measured time.",
         run_bench,
         {},
         nullptr,

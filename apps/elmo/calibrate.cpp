@@ -1,4 +1,4 @@
-// elmo calibrate: makes the probabilities of a run hold, on its validation rows.
+// elmo calibrate: fits the probabilities of a run on its validation rows.
 #include <fmt/format.h>
 
 #include "elmo/elmo.h"
@@ -46,12 +46,12 @@ Verb calibrate_verb() {
             2,
             true,
             {},
-            {{"elmo calibrate runs/first", "Kept beside the checkpoint; elmo predict uses it from then on"},
+            {{"elmo calibrate runs/first", "Stored beside the checkpoint; elmo predict then uses it"},
              {"elmo predict runs/first texts.txt --threshold -1",
-              "Answers above the threshold of the largest F1, instead of a fixed number"}},
-            "Judges the 20 best labels of every validation text and fits sigmoid(a score + b) to what was "
-            "right (Platt's method). The order of answers does not change. What is printed before and after "
-            "comes from fits on one half judged on the other.",
+              "Answers above the threshold with the largest F1, instead of a fixed number"}},
+            "Takes the 20 best labels of every validation text and fits sigmoid(a score + b) to the correct "
+            "ones (Platt's method). The order of answers does not change. The figures before and after come "
+            "from fits on one half of the texts, judged on the other.",
             run_calibrate,
             {},
             nullptr,

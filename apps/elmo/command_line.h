@@ -53,21 +53,21 @@ struct Verb {
     void (*run)(Invocation& invocation);
     std::string further_letters = {};                    // verbs whose options it has too
     void (*defaults)(Invocation& invocation) = nullptr;  // sets what its options start from, given the words
-    // The configuration that it would run with, for --explain; a verb without has no such flag.
+    // The configuration that it would run with, for --explain; a verb without this has no such flag.
     Config (*resolve)(const Invocation& invocation) = nullptr;
 };
 
 // Whether the verb has this option.
 bool has_option(const Verb& verb, const OptionInfo& option);
 
-// Takes an error to mean that the command line is wrong: ConfigError that ends in a pointer to --help.
+// Reports a wrong command line: ConfigError that ends in a pointer to --help.
 [[noreturn]] void usage_error(const Verb& verb, std::string_view message);
 
-// The data set to score a run on is there: given, or the one that the run's recipe names. Else an error that
-// says which of the two is missing, the run or its data.
+// Checks that the data set to score a run on exists: the given one, or the one in the run's recipe. The error
+// names what is missing, the run or its data.
 void require_data(const Verb& verb, const std::string& run, const Config& config);
 
-// Reads the arguments after the verb. Returns false when help was asked for, and printed.
+// Reads the arguments after the verb. Returns false after it printed the help that was asked for.
 // ConfigError for anything unknown, malformed or out of range.
 bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation);
 

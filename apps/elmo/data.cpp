@@ -25,10 +25,10 @@ std::string table(const DataSummary& summary) {
     count("test texts", summary.test_rows);
     count("labels", summary.labels);
     text("label names", summary.has_label_names ? "yes" : "no");
-    text("labels a text", fmt::format("{:.2f}", summary.labels_per_row));
-    text("texts a label", fmt::format("{:.2f}", summary.rows_per_label));
+    text("labels per text", fmt::format("{:.2f}", summary.labels_per_row));
+    text("texts per label", fmt::format("{:.2f}", summary.rows_per_label));
     if (summary.tokens_per_row > 0) {
-        text("tokens a text", fmt::format("{:.1f}", summary.tokens_per_row));
+        text("tokens per text", fmt::format("{:.1f}", summary.tokens_per_row));
         count("longest text, tokens", summary.longest_row_tokens);
     }
     count_if_any("texts cut at max_length", summary.cut_rows);
@@ -110,19 +110,19 @@ Verb data_verb() {
           "Format that 'elmo data convert' writes: xmc, pecos, jsonl-folder, raw, sparse, fasttext, tsv, csv "
           "or jsonl"},
          {"filters", "own",
-          "What 'elmo data filter' writes: own (a row whose text is a label's), reciprocal (a training pair "
-          "read backwards), or own,reciprocal"}},
+          "What 'elmo data filter' writes: own (a row with the text of a label), reciprocal (a training pair "
+          "in reverse), or own,reciprocal"}},
         {{"elmo data data/wordnet", "Imports into the cache, or reuses it, and prints counts"},
          {"elmo data tickets.csv --text-column subject+body --label-column tags --label-separator ';'",
           "A CSV with named columns"},
          {"elmo data inspect tickets.csv",
-          "Counts, lengths, duplicates, encoding trouble, and what training would cost"},
+          "Counts, lengths, duplicates, encoding problems, and what training would cost"},
          {"elmo data convert data/wordnet --to fasttext --out data/wordnet-ft", "The same rows for fastText"},
          {"elmo data filter data/LF-Set --filters own,reciprocal --out data/LF-Set", "Filter files"},
          {"elmo data paper2keywords DBLP-Citation-network-V14.json.zip --out data/LF-Paper2Keywords-8.6M",
           "The paper's largest data set from the public dump"},
          {"elmo data wordnet --wordnet /usr/share/wordnet --out data/wordnet",
-          "Words and definitions to the kinds of thing they are, from Debian's wordnet-base"}},
+          "Words and definitions, labelled by what they are, from Debian's wordnet-base"}},
         "",
         run_data};
 }

@@ -59,7 +59,7 @@ std::string table(const DataReport& report, const Config& config) {
     if (report.plan_bytes > 0)
         facts.push_back(
             {"to train",
-             fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), {} steps an epoch",
+             fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), {} steps per epoch",
                          human_bytes(report.plan_bytes), report.encoder, report.precision, config.batch_size,
                          with_commas(report.steps_per_epoch))});
     for (const std::string& trouble : report.trouble) facts.push_back({"import stops at", trouble});
@@ -121,9 +121,9 @@ void run_paper2keywords(const Invocation& call, const std::string& dump) {
         row("training rows", with_commas(made.train_rows), "2,020,621"),
         row("test rows", with_commas(made.test_rows), "2,020,621"),
         row("labels", with_commas(made.labels), "8,623,847"),
-        row("  more in test alone", with_commas(made.labels_unseen_in_train), ""),
-        row("labels a row", fmt::format("{:.2f}", made.labels_per_row), "9.03"),
-        row("rows a label", fmt::format("{:.2f}", made.rows_per_label), "2.12")}));
+        row("  more in test only", with_commas(made.labels_unseen_in_train), ""),
+        row("labels per row", fmt::format("{:.2f}", made.labels_per_row), "9.03"),
+        row("rows per label", fmt::format("{:.2f}", made.rows_per_label), "2.12")}));
 }
 
 }  // namespace elmo::cli

@@ -1,4 +1,4 @@
-// elmo eval: scores a run, or a stored prediction file, and the protocol that gave the scores.
+// elmo eval: scores a run, or a stored prediction file, and prints the scores with their protocol.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace elmo::cli {
 namespace {
 
-// A row a metric, a column a k; both in the order of the scores.
+// One row per metric, one column per k; both in the order of the scores.
 std::vector<std::vector<std::string>> grid(const std::string& title, const std::vector<Score>& scores) {
     std::vector<std::vector<std::string>> rows = {{title}};
     for (const Score& score : scores) {
@@ -30,7 +30,7 @@ std::vector<std::vector<std::string>> grid(const std::string& title, const std::
     return rows;
 }
 
-// The groups below one another: a row per group and metric.
+// The groups below each other: one row per group and metric.
 std::string group_table(const std::vector<LabelGroup>& groups) {
     std::vector<std::vector<std::string>> rows;
     for (const LabelGroup& group : groups) {
@@ -117,14 +117,14 @@ Verb eval_verb() {
         {},
         {{"elmo eval runs/first data/wordnet",
           "P, nDCG, PSP, PSnDCG and R of the best checkpoint on the test set"},
-         {"elmo eval runs/first data/wordnet --json --k 1,2,3,4,5", "The same by machine, for other k"},
+         {"elmo eval runs/first data/wordnet --json --k 1,2,3,4,5", "The same as JSON, for other k"},
          {"elmo eval runs/first data/LF-AmazonTitles-131K --like renee",
-          "Scores to set beside those that Renee reports"},
+          "Scores comparable with those that Renee reports"},
          {"elmo eval --predictions top10.txt data/wordnet", "Scores of any system's stored predictions"}},
-        "Prints the scores in percent with 95 % intervals, the parts of head, torso and tail labels, and the "
-        "protocol that gave them: propensity model, filter file, tie rule, number of texts. The same goes, "
-        "as a line of JSON, to scores.jsonl in the run. How the data are read comes from the run's recipe "
-        "unless a flag says otherwise.",
+        "Prints the scores in percent with 95 % intervals, the parts of head, torso and tail labels, and "
+        "their protocol: propensity model, filter file, tie rule, number of texts. The same is appended "
+        "to scores.jsonl in the run, as a line of JSON. The data are read as the run's recipe says, "
+        "unless a flag overrides it.",
         run_eval,
         {},
         nullptr,

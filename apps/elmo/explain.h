@@ -1,4 +1,4 @@
-// --explain: the options of a verb, what they are and why.
+// --explain: the options of a verb with their values and reasons.
 #pragma once
 
 #include "command_line.h"

@@ -40,7 +40,7 @@ std::vector<Group> groups_of(const Verb& verb) {
             {fmt::format("--{}{}", flag.name, flag.is_switch ? "" : " TEXT"), flag.help, flag.default_value});
     if (verb.resolve != nullptr)
         group(verb.name).entries.push_back(
-            {"--explain", "Print every option with its value and the reason for it, and end", ""});
+            {"--explain", "Print every option with its value and the reason for it, and exit", ""});
     for (const OptionInfo& option : options()) {
         if (!has_option(verb, option)) continue;
         group(option.group)
@@ -49,8 +49,8 @@ std::vector<Group> groups_of(const Verb& verb) {
     }
     Group& common = group("common");
     common.entries = {
-        {"--recipe FILE", "Recipe (TOML) applied before --set and the flags; may be repeated", ""},
-        {"--set KEY=VALUE", "Sets one option by its recipe key; may be repeated", ""},
+        {"--recipe FILE", "Recipe (TOML), applied before --set and the flags; can be repeated", ""},
+        {"--set KEY=VALUE", "Set one option by its recipe key; can be repeated", ""},
         {"--json", "Results as JSON on standard output", ""},
         {"-q, --quiet", "No progress, no messages but warnings and errors", ""},
         {"-v, --verbose", "More messages", ""},
@@ -158,7 +158,7 @@ std::string overview_text(const std::vector<Verb>& verbs) {
 std::string markdown(const std::vector<Verb>& verbs) {
     std::string out =
         "# The command line\n\n"
-        "Made from the option list by `tools/make_cli_docs.sh`; `elmo VERB --help` prints the same.\n\n"
+        "Generated from the option list by `tools/make_cli_docs.sh`; `elmo VERB --help` prints the same.\n\n"
         "Results go to standard output, messages and progress to standard error. Exit status: 0 done, 1 "
         "failed, "
         "2 wrong usage.\n\n"

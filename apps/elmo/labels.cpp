@@ -49,20 +49,19 @@ Verb labels_verb() {
             {{"add|remove", "What to do"},
              {"RUN", "Folder that elmo train wrote"},
              {"FILE",
-              "A label per line. add: its name, or name, tab and text; left out: the labels of --data that are "
-              "new. "
-              "remove: its name or number"}},
+              "One label per line. add: its name, or name, tab and text (without FILE: the new labels of "
+              "--data). remove: its name or number"}},
             2,
             3,
             false,
             {},
             {{"elmo labels add runs/first new.txt --out runs/more", "Rows start from the labels' texts"},
              {"elmo labels add runs/first --data new.tsv --steps 500 --out runs/more",
-              "Rows start from texts that carry the labels, and they alone are trained"},
+              "Rows start from texts that carry the labels; only these rows are trained"},
              {"elmo labels remove runs/first gone.txt --out runs/less", "The others stay as they are"}},
             "Writes a new run. Encoder, tokenizer and the rows of all other labels keep every bit; added "
-            "labels come last, after a removal the rest is numbered anew. Trained or not, a new row costs no "
-            "pass over the old ones.",
+            "labels come last, and after a removal the rest is renumbered. A new row, trained or not, needs "
+            "no pass over the old ones.",
             run_labels};
 }
 

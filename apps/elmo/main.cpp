@@ -54,7 +54,7 @@ void run(int argc, char** argv) {
 
 int fail(int status, const char* message) {
     std::fflush(stdout);
-    // Where standard error cannot be written the status has to do: fmt::print would throw here.
+    // If standard error cannot be written, only the status is left: fmt::print would throw here.
     const bool terminal = ::isatty(STDERR_FILENO) != 0;
     std::fprintf(stderr, "elmo: error: %s\n", terminal ? for_terminal(message).c_str() : message);
     return status;
@@ -81,9 +81,9 @@ int guarded_main(int argc, char** argv) {
     }
 }
 
-// A standard descriptor that is closed would be the number of the next file opened, and messages would be
-// written into that file. Standard input and output are opened the wrong way round, so that reading the one
-// and writing the other fails instead of losing something.
+// The next file opened would get the number of a closed standard descriptor, and messages would be written
+// into that file. Standard input is opened for writing and standard output for reading, so their use fails
+// instead of losing something.
 void hold_standard_descriptors() {
     constexpr int kModes[] = {O_WRONLY, O_RDONLY, O_WRONLY};
     for (int descriptor = 0; descriptor < 3; ++descriptor)
@@ -92,7 +92,7 @@ void hold_standard_descriptors() {
             ::_exit(kFailed);
 }
 
-// Files are mapped: one that another program cuts short while it is read is missing when it is touched.
+// Files are mapped: if another program truncates one while it is read, touching its missing pages raises SIGBUS.
 void on_lost_file(int) {
     constexpr std::string_view kMessage =
         "elmo: error: a file that was being read was cut short by another program, or its disk fails\n";

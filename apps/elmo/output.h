@@ -9,7 +9,7 @@
 
 namespace elmo::cli {
 
-// The reader of our output has gone: the program ends without a word.
+// The reader of our output has gone: the program ends silently.
 struct OutputClosed {};
 
 // OutputClosed when the reader has gone, DataError when the output cannot be written (a full disk).
@@ -30,7 +30,7 @@ std::string aligned(const Facts& facts);
 // 1:05, 2:03:04; tenths below a minute.
 std::string duration_text(double seconds);
 
-// Measured memory, and where it is far above the plan on a GPU, why: it is counted by what the card has free.
+// Measured memory; if it is far above the plan on a GPU, also why: it follows from what the card has free.
 std::string measured_memory(std::int64_t bytes, const MemoryReport& planned);
 
 }  // namespace elmo::cli

@@ -1,4 +1,4 @@
-// elmo predict: labels of texts from a file or standard input, in a stream.
+// elmo predict: streams texts from a file or standard input and answers with their labels.
 #include <fmt/format.h>
 
 #include "elmo/elmo.h"
@@ -79,27 +79,26 @@ Verb predict_verb() {
             "RUN [FILE] [options] | elmo predict RUN FILE... --out ANSWERS [options]",
             {{"RUN", "Folder that elmo train wrote"},
              {"FILE",
-              "Texts, one a line, JSON lines or a table with a header (.csv, .tsv; --text-column), plain, "
+              "Texts, one per line, JSON lines or a table with a header (.csv, .tsv; --text-column), plain, "
               "gzip or zstd; standard input when left out or '-'"}},
             1,
             1 << 20,
             true,
             {{"labels", "",
-              "File of labels, a name or number per line: answers are taken from these alone, and only their "
+              "File of labels, one name or number per line: answers come only from these, and only their "
               "weights are read"},
-             {"without", "", "File of labels, a name or number per line, that are never answered"}},
+             {"without", "", "File of labels, one name or number per line, that are never answered"}},
             {{"echo 'a small domesticated feline' | elmo predict runs/first", "Five best labels of one text"},
              {"elmo predict runs/first texts.txt --top 10 --threshold 0.2 --json > labels.jsonl",
               "A file, one JSON object per line: label, name, probability, score"},
              {"elmo predict runs/first items.jsonl --text-column title+content", "JSON lines"},
              {"elmo predict runs/first texts.txt --labels in-stock.txt", "The best of the labels in a file"},
              {"elmo predict runs/first part-*.txt.gz --out answers.jsonl --resume",
-              "Files into a file, with progress; an interrupted call is continued"}},
-            "Streams in batches: memory does not grow with the input, and a line that comes through a pipe "
-            "is answered "
-            "when it comes. For people each text is followed by lines of probability, label number and name. "
-            "With "
-            "--out the answers go to a file, a line of JSON each, which appears when all are there.",
+              "Many files into one, with progress; continues an interrupted call"}},
+            "Streams in batches: memory does not grow with the input, and a line from a pipe is answered at "
+            "once. Without --json each text is followed by lines of probability, label number and name. "
+            "With --out the answers go to a file, one line of JSON per text, which appears when it is "
+            "complete.",
             run_predict,
             {},
             nullptr,

@@ -69,11 +69,11 @@ Verb refine_verb() {
         {},
         {{"elmo refine runs/fp8 --out runs/refined", "From 8 bits to bf16 on the run's own data"},
          {"elmo refine runs/fp8 data/wordnet --precision fp32 --max-memory 4GiB --out runs/refined",
-          "As many labels at a time as the budget has room for"},
+          "As many labels at a time as fit in the budget"},
          {"elmo refine runs/fp8 --out runs/refined --resume", "Continue after a crash or Ctrl-C"}},
-        "The encoder stays. The vectors of all training texts are computed once into RUN2/refine, then the "
-        "head is trained on them a subset of labels at a time; subsets that are done survive a crash, and "
-        "the result does not depend on their number. Options start from the run's recipe.",
+        "The encoder does not change. The vectors of all training texts are computed once into RUN2/refine. "
+        "Then the head is trained on them, one subset of labels at a time. Finished subsets survive a crash, "
+        "and the result does not depend on their number. Options start from the run's recipe.",
         run_refine};
     verb.defaults = start_from_run;
     verb.resolve = resolve_refine;

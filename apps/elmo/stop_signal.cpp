@@ -20,7 +20,7 @@ void on_signal(int) {
     say("\nelmo: stopping after this step and saving; once more stops at once\n");
 }
 
-// The terminal was closed: whoever did it may say so more than once, and nobody reads what is said.
+// The terminal was closed: the signal may come more than once, and nobody reads messages.
 void on_hangup(int) {
     g_stop = true;
 }

@@ -1,5 +1,5 @@
-// Ctrl-C and SIGTERM: the first ends the work after its step, the second the program. SIGHUP, of a terminal
-// that is closed, ends the work too.
+// Ctrl-C and SIGTERM: the first ends the work after its step, the second ends the program. SIGHUP, from a
+// closed terminal, ends the work too.
 #pragma once
 
 #include <atomic>

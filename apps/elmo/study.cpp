@@ -1,4 +1,4 @@
-// elmo study: precision, memory and speed looked at from several sides, on a page with charts.
+// elmo study: answers questions about precision, memory and speed with tables and a page with charts.
 #include "elmo/study.h"
 
 #include <fmt/format.h>
@@ -43,13 +43,13 @@ Verb study_verb() {
         {{"values", "",
           "What the study varies, separated by commas: numbers of labels (memory) or chunks (chunks), or "
           "the steps to look at (histogram)"},
-         {"measure", "", "memory: also run a step where the machine can hold it, and show what it took",
+         {"measure", "", "memory: also run the steps that fit in this machine, and show the measured memory",
           true},
          {"exponents", "", "bits: numbers of exponent bits, for example 2,3,4,5,8"},
          {"mantissas", "", "bits: numbers of mantissa bits, for example 1,2,3,4,5,7"},
          {"formats", "",
-          "bits: these formats instead of a grid, separated by spaces: a precision, with /nearest, /paired, "
-          "/shared or /steps behind it where wanted"},
+          "bits: these formats instead of a grid, separated by spaces: a precision, optionally with /nearest, "
+          "/paired, /shared or /steps after it"},
          {"seeds", "", "bits: seeds of the runs of each cell, for example 1,2,3; otherwise --seed"}},
         {{"elmo study memory --device cuda --shape amazon-3m --precision e3m4 --out studies/memory",
           "A step of three million labels, phase by phase"},

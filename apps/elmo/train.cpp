@@ -1,4 +1,4 @@
-// elmo train: trains a run, and says how it went.
+// elmo train: trains a run and prints a summary.
 #include <fmt/format.h>
 
 #include "elmo/elmo.h"
