@@ -104,31 +104,30 @@ Config resolve_eval(const Invocation& call) {
 }  // namespace
 
 Verb eval_verb() {
-    return {
-        "eval",
-        'e',
-        "Score a run, or stored predictions, on a data set",
-        "RUN DATA [options] | elmo eval --predictions FILE DATA [options]",
-        {{"RUN", "Folder that elmo train wrote"},
-         {"DATA", "Folder or file of the data set (also --data; the run's own when left out)"}},
-        0,
-        2,
-        true,
-        {},
-        {{"elmo eval runs/first data/wordnet",
-          "P, nDCG, PSP, PSnDCG and R of the best checkpoint on the test set"},
-         {"elmo eval runs/first data/wordnet --json --k 1,2,3,4,5", "The same as JSON, for other k"},
-         {"elmo eval runs/first data/LF-AmazonTitles-131K --like renee",
-          "Scores comparable with those that Renee reports"},
-         {"elmo eval --predictions top10.txt data/wordnet", "Scores of any system's stored predictions"}},
-        "Prints the scores in percent with 95 % intervals, the parts of head, torso and tail labels, and "
-        "their protocol: propensity model, filter file, tie rule, number of texts. The same is appended "
-        "to scores.jsonl in the run, as a line of JSON. The data are read as the run's recipe says, "
-        "unless a flag overrides it.",
-        run_eval,
-        {},
-        nullptr,
-        resolve_eval};
+    return {"eval",
+            'e',
+            "Score a run, or stored predictions, on a data set",
+            "RUN DATA [options] | elmo eval --predictions FILE DATA [options]",
+            {{"RUN", "Folder that elmo train wrote"},
+             {"DATA", "Folder or file of the data set (also --data; the run's own when left out)"}},
+            0,
+            2,
+            true,
+            {},
+            {{"elmo eval runs/first data/wordnet",
+              "P, nDCG, PSP, PSnDCG and R of the best checkpoint on the test set"},
+             {"elmo eval runs/first data/wordnet --json --k 1,2,3,4,5", "The same as JSON, for other k"},
+             {"elmo eval runs/first data/LF-AmazonTitles-131K --like renee",
+              "Scores comparable with those that Renee reports"},
+             {"elmo eval --predictions top10.txt data/wordnet", "Scores of any system's stored predictions"}},
+            "Prints the scores in percent with 95 % intervals, the parts of head, torso and tail labels, and "
+            "their protocol: propensity model, filter file, tie rule, number of texts. The same is appended "
+            "to scores.jsonl in the run, as a line of JSON. The data are read as the run's recipe says, "
+            "unless a flag overrides it.",
+            run_eval,
+            {},
+            nullptr,
+            resolve_eval};
 }
 
 }  // namespace elmo::cli

@@ -164,9 +164,9 @@ std::string markdown(const std::vector<Verb>& verbs) {
         "2 wrong usage.\n\n"
         "Every option is a flag (`--batch-size 64`), a setting (`--set batch_size=64`) and a key of a recipe "
         "file\n"
-        "(`batch_size = 64`). Recipes are applied first, then settings, then flags. Switches are turned off "
-        "again by\n"
-        "`--flag=false`. Every verb also takes:\n\n"
+        "(`batch_size = 64`). Recipes are applied first, then settings, then flags. "
+        "`--flag=false`\n"
+        "turns a switch off. Every verb also takes:\n\n"
         "| common | |\n|---|---|\n";
     for (const Group& group : groups_of(verbs.front()))
         if (group.name == "common")

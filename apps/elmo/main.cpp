@@ -92,7 +92,8 @@ void hold_standard_descriptors() {
             ::_exit(kFailed);
 }
 
-// Files are mapped: if another program truncates one while it is read, touching its missing pages raises SIGBUS.
+// Files are mapped. If another program truncates one while it is read, touching the missing part raises
+// SIGBUS.
 void on_lost_file(int) {
     constexpr std::string_view kMessage =
         "elmo: error: a file that was being read was cut short by another program, or its disk fails\n";

@@ -32,20 +32,21 @@ void run_tokenize(Invocation& call) {
 }  // namespace
 
 Verb tokenize_verb() {
-    return {"tokenize",
-            'k',
-            "Print the token ids of each line",
-            "--tokenizer FOLDER [FILE] [options]",
-            {{"FILE", "Texts, one per line; standard input when left out or '-'"}},
-            0,
-            1,
-            false,
-            {},
-            {{"elmo tokenize --tokenizer models/all-MiniLM-L6-v2 texts.txt",
-              "Ids with the special tokens, separated by spaces"},
-             {"elmo tokenize --tokenizer models/all-MiniLM-L6-v2 --json < texts.txt", "One JSON array per line"}},
-            "Texts are truncated at --max-length as in training.",
-            run_tokenize};
+    return {
+        "tokenize",
+        'k',
+        "Print the token ids of each line",
+        "--tokenizer FOLDER [FILE] [options]",
+        {{"FILE", "Texts, one per line; standard input when left out or '-'"}},
+        0,
+        1,
+        false,
+        {},
+        {{"elmo tokenize --tokenizer models/all-MiniLM-L6-v2 texts.txt",
+          "Ids with the special tokens, separated by spaces"},
+         {"elmo tokenize --tokenizer models/all-MiniLM-L6-v2 --json < texts.txt", "One JSON array per line"}},
+        "Texts are truncated at --max-length as in training.",
+        run_tokenize};
 }
 
 }  // namespace elmo::cli

@@ -1,5 +1,5 @@
-// ELMO_API marks what a program may call: libelmo.so shows these functions and classes and hides all others.
-// Compilers that do not know the attribute ignore it.
+// ELMO_API marks what a program may call: libelmo.so exports these functions and classes and hides all
+// others. Compilers that do not know the attribute ignore it.
 #pragma once
 
 #define ELMO_API [[gnu::visibility("default")]]

@@ -32,7 +32,7 @@ struct BenchResult {
     std::string device;
     std::int64_t threads = 0;
     double median_ms = 0, min_ms = 0, max_ms = 0;
-    double host_ms = 0;  // what the host takes to hand one step to a device
+    double host_ms = 0;  // time the host needs to enqueue one step on a device
     std::vector<BenchPhase> phases;
     double flops = 0, bytes = 0;         // of one step
     double peak_gflops = 0;              // measured product rate of this machine, same arithmetic
@@ -42,7 +42,7 @@ struct BenchResult {
     double head_ms = 0, encoder_ms = 0;  // medians of their phases
     MemoryReport memory;                 // the plan
     std::int64_t measured_peak_bytes = 0;
-    std::int64_t skipped_steps = 0;  // precision renee: gradients beyond FP16; before the timed steps too
+    std::int64_t skipped_steps = 0;  // precision renee: gradients beyond FP16; includes the warm-up steps
     double items_per_second = 0;     // texts, or bytes of text for tokenize
 };
 

@@ -10,7 +10,7 @@
 
 namespace elmo {
 
-// Fits on the validation rows of the run's data and keeps the result beside the checkpoint, where prediction
+// Fits on the validation rows of the run's data and stores the result beside the checkpoint, where prediction
 // finds it.
 ELMO_API Calibration calibrate(const Context& context, const std::string& run, const Config& config);
 

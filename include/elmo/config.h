@@ -15,7 +15,7 @@
 
 namespace elmo {
 
-// A number that may be left to the program: `auto` until the configuration is resolved (elmo/resolve.h).
+// A number that the program may choose: `auto` until the configuration is resolved (elmo/resolve.h).
 struct AutoValue {};
 inline constexpr AutoValue kAuto;
 
@@ -25,7 +25,8 @@ class ELMO_API Auto {
     Auto(AutoValue) {}
     Auto(T value) : value_(value) {}
     bool is_auto() const { return !value_; }
-    // The number. std::logic_error while it is auto: nothing computes with a value that nobody has chosen.
+    // The number. std::logic_error while it is auto, so nothing can compute with a value that is not chosen
+    // yet.
     operator T() const {
         if (!value_) throw std::logic_error("an option is still auto: resolve the configuration first");
         return *value_;
@@ -39,11 +40,11 @@ class ELMO_API Auto {
 
 // What an option decides.
 enum class OptionRole {
-    kResult,    // what training makes
-    kReading,   // which texts and labels are read from the data: the result too, and a run settles it for its
-                // users
-    kHarmless,  // where things lie, and how fast: no result depends on it
-    kOutput,    // what is written, answered and scored: nothing of a run depends on it
+    kResult,   // the result of training
+    kReading,  // which texts and labels are read from the data: affects the result, and users of a run take
+               // it from the run
+    kHarmless,  // where files are, and how fast: no result depends on it
+    kOutput,    // what is written, answered and scored: no run depends on it
 };
 
 // Who set the value of an option.
@@ -58,7 +59,7 @@ enum class Origin {
 struct OptionSource {
     Origin origin = Origin::kDefault;
     std::string reason;  // for people: "recipe demo", "given on the command line"
-    std::string value;   // what was set, as text: where the member is another now, it was assigned since
+    std::string value;   // what was set, as text: if the member differs now, it was assigned since
 };
 
 struct Config {
@@ -67,7 +68,7 @@ struct Config {
 #include "elmo/options.def"
 #undef ELMO_OPTION
 #undef ELMO_CHOICE
-    // By key, of the options that were set by other means than assigning a member. See given() and
+    // By key, only for options that were not set by assigning the member. See given() and
     // reason_of().
     std::map<std::string, OptionSource, std::less<>> sources = {};
 };
@@ -80,7 +81,7 @@ inline constexpr std::string_view kOptionKeys[] = {
 #undef ELMO_CHOICE
 };
 
-// The key of an option that exists: of any other text it does not compile.
+// The key of an existing option: any other text does not compile.
 class ELMO_API OptionKey {
   public:
     consteval OptionKey(const char* key) : key_(key) {
@@ -94,14 +95,14 @@ class ELMO_API OptionKey {
     std::string_view key_;
 };
 
-// What is known of one option besides its value.
+// The description of one option.
 struct OptionInfo {
     std::string_view key;
     std::string_view type;  // "string", "integer", "number", "switch"
     std::string_view group;
     std::string_view verbs;
     OptionRole role;
-    std::vector<std::string> choices;  // the names that it may have; empty where it is no choice
+    std::vector<std::string> choices;  // its possible values; empty if it is not a choice
     std::string_view help;
     std::string default_value;
 };
@@ -112,18 +113,18 @@ ELMO_API const std::vector<OptionInfo>& options();
 ELMO_API std::string flag_of(std::string_view key);
 
 // Sets one key from text; it counts as given. ConfigError for an unknown key (with the nearest) or a
-// malformed value; `where` opens the message, for example "recipe.toml:12".
+// malformed value; the message starts with `where`, for example "recipe.toml:12".
 ELMO_API void set_option(Config& config, std::string_view key, std::string_view value,
                          std::string_view where = {});
 // The value of a key as text that set_option takes back exactly.
 ELMO_API std::string get_option(const Config& config, std::string_view key);
 
-// Whether somebody asked for this value: on the command line, in a recipe, or by assigning the member. A
-// member that was assigned the value it had already cannot be told from one that was not: set_option can.
+// Whether this value was given: on the command line, in a recipe, or by assigning the member. Assigning the
+// value that a member already has is not noticed; set_option is.
 ELMO_API bool given(const Config& config, std::string_view key);
 // Where the value comes from, for people: "default", "given on the command line", "the run's recipe".
 ELMO_API std::string reason_of(const Config& config, std::string_view key);
-// Records who set the value that the key has now.
+// Records the source of the key's current value.
 ELMO_API void mark_option(Config& config, std::string_view key, Origin origin, std::string reason);
 // Every option with its value and the reason for it, in the order of options().
 struct OptionReason {
@@ -135,7 +136,7 @@ ELMO_API std::vector<OptionReason> explain(const Config& config);
 // Applies a recipe (TOML, flat keys) on top of `config`: a file, or one of builtin_recipes() by name. Its
 // keys count as given.
 ELMO_API void load_recipe(Config& config, const std::filesystem::path& path);
-// The same of a recipe's text; `name` opens messages.
+// The same for the text of a recipe; messages start with `name`.
 ELMO_API void parse_recipe(Config& config, const std::string& text, const std::string& name);
 // The recipes of the source tree's recipes/ by name (without .toml) and text, ordered by name.
 struct BuiltinRecipe {
@@ -145,7 +146,7 @@ ELMO_API const std::vector<BuiltinRecipe>& builtin_recipes();
 // The whole configuration as a recipe that load_recipe takes back exactly, grouped and commented.
 ELMO_API std::string to_recipe(const Config& config);
 
-// Checks values that can be judged without data: ranges, names of modes. ConfigError names key and range.
+// Checks what can be checked without data: ranges, names of modes. ConfigError names key and range.
 ELMO_API void validate(const Config& config);
 
 }  // namespace elmo

@@ -1,6 +1,6 @@
 // What a call runs with, besides its options: threads, where messages and progress go, when to stop, which
-// device. Passed to every verb; the library keeps no such thing for the whole process, so callers with
-// different contexts do not notice each other.
+// device. Passed to every verb. The library has no global state, so callers with different contexts do not
+// affect each other.
 #pragma once
 
 #include <atomic>
@@ -18,25 +18,25 @@ class ThreadPool;
 
 enum class Severity { kDebug, kInfo, kWarning };
 
-// How far one long piece of work has come.
+// The progress of one long piece of work.
 struct ProgressReport {
     enum class State { kRunning, kEnded, kAbandoned };  // abandoned: by an exception
 
     std::string_view title, unit;  // "reading texts", "bytes"
-    std::string_view note;         // the loss, a rate, whatever helps; may be empty
+    std::string_view note;         // for example the loss or a rate; may be empty
     std::int64_t done = 0;
     std::int64_t total = 0;  // 0: unknown
-    std::int64_t first = 0;  // done before, by a run that is continued
+    std::int64_t first = 0;  // done before, by the run that this one continues
     double seconds = 0;      // since the work began
     State state = State::kRunning;
 };
 
 // Where messages and progress go. Both functions may be called from any thread, one call at a time for each
-// piece of work; one that is empty says nothing.
+// piece of work; an empty function drops them.
 struct Sinks {
     std::function<void(Severity, std::string_view)> message;
     std::function<void(const ProgressReport&)> progress;
-    // The least time between two reports of running work; the last report always comes.
+    // The shortest time between two reports of running work; the last report always comes.
     std::chrono::milliseconds progress_every{100};
 };
 
@@ -44,24 +44,24 @@ struct Sinks {
 enum class LogLevel { kQuiet, kInfo, kDebug };
 // Standard error: a bar on a terminal, plain lines now and then elsewhere.
 ELMO_API Sinks terminal(LogLevel level = LogLevel::kInfo);
-// Nothing is said.
+// Drops everything.
 ELMO_API Sinks silent();
 
-// Copies share the threads. A context may be used by several threads at once: loops of one context run in
-// parallel one at a time, others meanwhile on their caller's thread.
+// Copies share the threads. Several threads may use one context: its threads run one loop at a time, and
+// other loops meanwhile run on their caller's thread.
 class ELMO_API Context {
   public:
     struct Settings {
         int threads = 0;  // 0: all cores
         Sinks sinks = terminal();
-        const std::atomic<bool>* stop = nullptr;  // set by whoever wants the work to end early
+        const std::atomic<bool>* stop = nullptr;  // set it to end the work early
         int device = 0;                           // which GPU
     };
 
     Context();  // the settings as they stand above
     explicit Context(Settings settings);
 
-    // The same with another number of threads; 0 keeps this one's.
+    // The same with another number of threads; 0 keeps the current one.
     Context with_threads(std::int64_t threads) const;
     // The same with other sinks.
     Context with_sinks(Sinks sinks) const;
@@ -79,8 +79,8 @@ class ELMO_API Context {
     int num_threads() const;
     ThreadPool& threads() const { return *pool_; }
 
-    // Resident memory of the process when the context was made. Later data, mapped or allocated, is counted
-    // on its own.
+    // Resident memory of the process when the context was made. Data that is mapped or allocated later is
+    // counted separately.
     std::int64_t start_bytes() const { return start_bytes_; }
 
   private:

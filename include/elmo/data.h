@@ -1,5 +1,5 @@
-// The door to data sets beyond importing one: what is in it, writing it in another format, filters, and
-// data sets made from public dumps. Each function is one action of `elmo data`.
+// Data sets beyond importing: reports on their contents, conversion to other formats, filters, and data sets
+// made from public dumps. Each function is one action of `elmo data`.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace elmo {
 
-// Numbers of one kind, ordered: what is usual and what is extreme.
+// The distribution of a number: usual and extreme values.
 struct Spread {
     double mean = 0;
     std::int64_t least = 0, median = 0, p90 = 0, p99 = 0, most = 0;
@@ -38,7 +38,7 @@ struct SplitReport {
     // Of texts, where the split has any.
     std::int64_t empty_texts = 0;
     std::int64_t repeated_texts = 0;   // beyond the first of each
-    std::int64_t texts_in_train = 0;   // of another split: texts that training has too
+    std::int64_t texts_in_train = 0;   // of another split: texts that also occur in training
     std::int64_t not_utf8 = 0;         // rows
     std::int64_t like_latin1 = 0;      // of these
     std::string first_not_utf8;        // "file:line"
@@ -46,7 +46,7 @@ struct SplitReport {
     std::int64_t longer_than_max = 0;  // than max_length
 };
 
-// The name is for whoever lists several.
+// Without the name, which a list of splits adds.
 template <typename Visit>
 void visit_fields(const SplitReport& split, Visit&& visit) {
     visit("rows", split.rows);
@@ -118,7 +118,7 @@ void visit_fields(const DataReport& report, Visit&& visit) {
           }});
 }
 
-// Looks at config.data. What a strict import would stop at (invalid UTF-8, repeated labels) is counted
+// Reports on config.data. Errors that would stop a strict import (invalid UTF-8, repeated labels) are counted
 // instead.
 ELMO_API DataReport report_data(const Context& context, const Config& config);
 
@@ -127,7 +127,7 @@ struct Conversion {
     std::string format;
     std::int64_t train_rows = 0, test_rows = 0, labels = 0;
     std::int64_t changed_texts = 0,
-                 changed_names = 0;  // characters that the format cannot carry became '_' or ' '
+                 changed_names = 0;  // characters that the format cannot represent became '_' or ' '
     std::vector<std::string> files;
 };
 
@@ -159,9 +159,9 @@ void visit_fields(const FilterResult& made, Visit&& visit) {
     visit("test_file", made.test_file);
 }
 
-// Writes trn_filter_labels.txt and tst_filter_labels.txt into config.out: pairs of a row and a label that is
-// the row's own text (own), and, with `reciprocal`, pairs of a test row and a label whose text is a training
-// row that has the test row's own label.
+// Writes trn_filter_labels.txt and tst_filter_labels.txt into config.out. `own`: pairs of a row and the label
+// with the same text. `reciprocal`: pairs of a test row and a label whose text is a training row that carries
+// the test row's own label.
 ELMO_API FilterResult make_filters(const Context& context, const Config& config, bool own, bool reciprocal);
 
 // Writes the WordNet hypernym data set (XMC repository text layout) from a WordNet dict folder.

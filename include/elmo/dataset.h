@@ -22,7 +22,7 @@ struct DataSummary {
     std::int64_t replaced_utf8 = 0, merged_labels = 0;
     bool has_label_names = false;
     std::int64_t train_filter_pairs = 0, test_filter_pairs = 0;
-    std::string cache;  // where the binary cache lies
+    std::string cache;  // the folder of the binary cache
     bool cache_reused = false;
     double import_seconds = 0;
 };
@@ -50,11 +50,11 @@ void visit_fields(const DataSummary& summary, Visit&& visit) {
     visit("import_seconds", summary.import_seconds);
 }
 
-// Imports config.data (tokenizing when a tokenizer is known) or reuses its cache, and says what is there.
+// Imports config.data (tokenizing when a tokenizer is known) or reuses its cache, and returns a summary.
 ELMO_API DataSummary import_data(const Context& context, const Config& config);
 
-// Whether the folder has files of a cache in it. A recipe that came with a run may name any folder: only one
-// that serves as a cache already is taken for one.
+// Whether the folder contains files of a cache. A downloaded recipe may name any folder: only a folder that
+// already is a cache is used as one.
 ELMO_API bool holds_a_cache(const std::string& folder);
 
 struct Row {
@@ -67,9 +67,9 @@ struct Row {
 // with them. Without test rows, a share of the training rows is held out as for any file (test_share).
 class ELMO_API RowFolder {
   public:
-    // A folder among the system's temporary files, which goes when this object goes.
+    // A temporary folder, removed with this object.
     RowFolder();
-    // This folder, which is made where it is missing and stays. DataError when it holds such files already.
+    // This folder, made if it is missing, and kept. DataError if it already holds such files.
     explicit RowFolder(const std::string& folder);
     ~RowFolder();
     RowFolder(RowFolder&&) noexcept;

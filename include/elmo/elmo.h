@@ -1,4 +1,4 @@
-// The whole public interface. Include the header of a noun instead where that is enough.
+// The whole public interface. Include single headers instead if that is enough.
 #pragma once
 
 #include "elmo/bench.h"

@@ -1,6 +1,6 @@
 // The errors of the library. Each is one clear line: what was expected, what was found, what to do.
-// The library throws these and never exits; the program maps them to exit codes. They are visible outside of
-// a shared library, so that what one throws another can catch.
+// The library throws these and never exits; the program maps them to exit codes. They are visible outside
+// shared libraries, so that one can catch what another throws.
 #pragma once
 
 #include <stdexcept>
@@ -15,7 +15,7 @@ class ELMO_API Error : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-// The user asked for something that cannot be: an unknown key, a value out of range. Exit code 2.
+// The user asked for something impossible: an unknown key, a value out of range. Exit code 2.
 class ELMO_API ConfigError : public Error {
   public:
     using Error::Error;
@@ -34,7 +34,7 @@ class ELMO_API DeviceError : public Error {
     using Error::Error;
 };
 
-// Memory does not suffice. Names the tensor and carries the plan. Exit code 1.
+// Not enough memory. Names the tensor and carries the plan. Exit code 1.
 class ELMO_API OutOfMemory : public DeviceError {
   public:
     using DeviceError::DeviceError;

@@ -1,4 +1,4 @@
-// `elmo eval`: scores and the protocol that gave them.
+// `elmo eval`: scores and their protocol.
 #pragma once
 
 #include <array>
@@ -20,8 +20,8 @@ struct Score {
     double low = 0, high = 0;  // confidence interval; both 0 where none was computed
 };
 
-// Labels by how often they occur in training: each group holds about a third of the training positives. Where
-// many are equally frequent there are fewer than three.
+// Labels by how often they occur in training. Each group holds about a third of the training positives; if
+// many labels are equally frequent, there are fewer than three groups.
 struct LabelGroup {
     std::string name;  // "head", "torso", "tail"
     std::int64_t labels = 0;
@@ -38,7 +38,7 @@ void visit_fields(const LabelGroup& group, Visit&& visit) {
     for (const Score& score : group.scores) visit(score.name, score.percent);
 }
 
-// Scores and the protocol that gave them.
+// Scores and their protocol.
 struct ELMO_API Evaluation {
     std::vector<Score> scores;
     std::vector<LabelGroup> groups;
@@ -46,11 +46,11 @@ struct ELMO_API Evaluation {
     std::string split;
     std::int64_t num_samples = 0;
     std::int64_t num_labels = 0;
-    std::string labels_matched;  // how, where the data's labels are not the run's; else ""
+    std::string labels_matched;  // how, if the labels of data and run differ; else ""
     std::string k;               // "1,3,5"
     std::string like;            // whose conventions; "" for ours
     double propensity_a = 0, propensity_b = 0;
-    std::string propensity_source;     // "given", "by the data set's name ..."; "" where there are none
+    std::string propensity_source;     // "given", "by the data set's name ..."; "" if there are none
     std::string propensity_counts;     // "training set, plain"
     std::int64_t propensity_rows = 0;  // the N of the propensities
     std::string filter;                // file and hash, or "none"
@@ -62,7 +62,7 @@ struct ELMO_API Evaluation {
     double get(const std::string& name) const;  // ConfigError when absent
 };
 
-// How the scores came about.
+// The protocol.
 template <typename Visit>
 void visit_protocol(const Evaluation& e, Visit&& visit) {
     visit("elmo", version());
@@ -111,7 +111,7 @@ void visit_fields(const Evaluation& e, Visit&& visit) {
 }
 
 // config.predictions empty: the model in `run`; otherwise the stored file, and `run` is unused. The scores
-// are also appended to RUN/scores.jsonl, or where config.save_scores says.
+// are also appended to RUN/scores.jsonl, or to the file in config.save_scores.
 ELMO_API Evaluation evaluate(const Context& context, const std::string& run, const Config& config);
 
 }  // namespace elmo

@@ -1,8 +1,8 @@
-// Results listed once. visit_fields(result, visit) calls visit(name, value) for every field of a result, in
-// order; it stands beside each struct. Its users are JSON (to_json, what `--json` prints), bindings and
-// servers.
+// The fields of a result, listed once. visit_fields(result, visit) calls visit(name, value) for every field
+// of a result, in order; it is defined beside each struct. Its users are JSON (to_json, what `--json`
+// prints), bindings and servers.
 //
-// A value is a bool, a number, a text, nullptr where there is none, a std::vector or std::array of values, or
+// A value is a bool, a number, a text, nullptr if there is none, a std::vector or std::array of values, or
 // something that visit_fields lists in turn: another result or a FieldGroup.
 #pragma once
 
@@ -18,7 +18,7 @@
 
 namespace elmo {
 
-// Fields that are no struct: `list(visit)` calls visit(name, value) for each.
+// Fields without a struct: `list(visit)` calls visit(name, value) for each.
 template <typename List>
 struct FieldGroup {
     List list;
@@ -64,7 +64,7 @@ class ELMO_API JsonLine {
 
 template <typename T>
 void JsonLine::value(const T& value) {
-    if constexpr (std::same_as<T, std::nullptr_t>) {  // it would pass for a text
+    if constexpr (std::same_as<T, std::nullptr_t>) {  // it would count as a text
         write(nullptr);
     } else if constexpr (HasFields<T>) {
         open('{');

@@ -1,5 +1,5 @@
-// `elmo labels`: a run with other labels. Encoder and tokenizer stay, and so does every row of the head that
-// stays, bit for bit.
+// `elmo labels`: a run with other labels. Encoder, tokenizer and all other rows of the head stay the same,
+// bit for bit.
 #pragma once
 
 #include <cstdint>
@@ -38,16 +38,16 @@ void visit_fields(const LabelChange& change, Visit&& visit) {
 
 // Writes the run in `run` with more labels to config.out. The labels are the lines of `file`, a name or
 // 'name<TAB>text' each; without a file, the labels of config.data that the run does not have. A new row
-// starts from the vectors of the label's texts in config.data where it has any, else from the vector of its
-// own text (its name where none is given). With config.steps only the new rows are trained on config.data.
+// starts from the vectors of the label's texts in config.data if it has any, else from the vector of its own
+// text (by default its name). With config.steps only the new rows are trained on config.data.
 // Options used: out, overwrite, checkpoint, data and how it is read, batch_size, steps, head_lr,
-// head_weight_decay, dropout, schedule, warmup_steps, seed, device, threads, max_memory; what is not given
-// is the run's.
+// head_weight_decay, dropout, schedule, warmup_steps, seed, device, threads, max_memory; all others
+// come from the run.
 ELMO_API LabelChange add_labels(const Context& context, const std::string& run, const std::string& file,
                                 const Config& config);
 
 // Writes the run without the labels that `file` names, by name or number, to config.out. The others keep
-// their order and are numbered anew.
+// their order and are renumbered.
 ELMO_API LabelChange remove_labels(const Context& context, const std::string& run, const std::string& file,
                                    const Config& config);
 

@@ -20,7 +20,7 @@ struct Segment {
 struct MemoryPhase {
     std::string name;  // "start", "encoder forward", "head", "encoder backward"
     std::int64_t bytes = 0;
-    std::vector<std::size_t> segments;  // alive then: indices into MemoryReport::segments
+    std::vector<std::size_t> segments;  // alive at that moment: indices into MemoryReport::segments
 };
 
 struct ELMO_API MemoryReport {
@@ -31,7 +31,7 @@ struct ELMO_API MemoryReport {
     std::int64_t mapped_bytes = 0;    // files mapped, not allocated: token cache, head at prediction
     std::int64_t program_bytes = 0;   // code, libraries and their scratch: measured once, not planned
     std::int64_t total_bytes() const { return arena_bytes + mapped_bytes + program_bytes; }
-    std::int64_t max_bytes = 0;  // max_memory, 0 where none is given
+    std::int64_t max_bytes = 0;  // max_memory, 0 if not given
     bool fits() const { return max_bytes == 0 || total_bytes() <= max_bytes; }
     std::int64_t chunks = 1;         // chosen or given
     std::string recompute = "none";  // of the encoder's layers, chosen or given

@@ -1,4 +1,4 @@
-// The small helpers that word what people read.
+// Small helpers for messages.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ inline std::string quoted(std::string& text, std::size_t limit = 60) {
     return quoted(std::string_view(text), limit);
 }
 
-// The text as a terminal may show it: control characters, which could move the cursor, change the title or
-// fill the clipboard, are written as \x1b, and so are bytes that are not UTF-8. Line ends and tabs stay.
+// The text in a form that is safe on a terminal: control characters, which could move the cursor, change the
+// title or fill the clipboard, and bytes that are not UTF-8 are written like \x1b. Line ends and tabs stay.
 ELMO_API std::string for_terminal(std::string_view text);
 
 // Offset of the first byte that is not valid UTF-8 (overlong forms and surrogates are invalid), or npos.

@@ -9,7 +9,7 @@
 namespace elmo {
 
 // The memory of a training run of this configuration, without running it. Uses the data set's cache for
-// labels and lengths when `data` is set, else `labels` and full-length texts.
+// labels and lengths if `data` is set, else `labels` and full-length texts.
 ELMO_API MemoryReport plan_memory(const Context& context, const Config& config);
 
 }  // namespace elmo

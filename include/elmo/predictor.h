@@ -16,7 +16,7 @@ namespace elmo {
 
 struct Prediction {
     std::int64_t label = 0;
-    std::string name;  // "" where the data set had no label names
+    std::string name;  // "" if the data set had no label names
     float score = 0;   // logit
     float probability = 0;
 };
@@ -33,7 +33,7 @@ void visit_fields(const Prediction& prediction, Visit&& visit) {
 ELMO_API std::string to_json(const std::string& file, std::int64_t line,
                              const std::vector<Prediction>& predictions);
 
-// Which labels may be answered: files of a label per line, by name or number; "" for no restriction.
+// Which labels may be answered: files with one label per line, by name or number; "" for no restriction.
 struct LabelScope {
     std::string labels = {};   // only these, and only their weights are read
     std::string without = {};  // all but these
@@ -49,7 +49,7 @@ struct Embeddings {
     }
 };
 
-// A run that answers texts. One thread at a time may call it; several predictors do not notice each other.
+// A run that answers texts. One thread at a time may call it; several predictors do not affect each other.
 class ELMO_API Predictor {
   public:
     // Maps the checkpoint. Options used: checkpoint, device, threads, top, threshold, probabilities,
@@ -63,13 +63,13 @@ class ELMO_API Predictor {
     // Best labels of each text, best first, ties by lower number. Any number of texts: they are taken
     // batch_size at a time.
     std::vector<std::vector<Prediction>> predict(const std::vector<std::string>& texts);
-    // What the run's encoder makes of each text: the vector that the head scores.
+    // The text vector of each text: what the head scores.
     Embeddings embed(const std::vector<std::string>& texts);
     std::int64_t num_labels() const;   // of the run
     std::int64_t num_answers() const;  // labels that may be answered
     bool calibrated() const;           // probabilities are
     std::string checkpoint_folder() const;
-    const std::string& checkpoint_hash() const;  // of its manifest: equal ones have equal files
+    const std::string& checkpoint_hash() const;  // of its manifest: equal hashes mean equal files
     const MemoryReport& plan() const;
 
   private:
@@ -80,7 +80,7 @@ class ELMO_API Predictor {
 struct PredictedFiles {
     std::string out;           // the file of answers
     std::int64_t texts = 0;    // in config.out now
-    std::int64_t resumed = 0;  // of them there before
+    std::int64_t resumed = 0;  // of these, done by earlier calls
     std::int64_t replaced_utf8 = 0;
     double seconds = 0;
 };
@@ -93,9 +93,9 @@ void visit_fields(const PredictedFiles& files, Visit&& visit) {
     visit("seconds", files.seconds);
 }
 
-// Answers every text of the files into config.out, a line of JSON each, with progress. Until all are done the
-// lines are in OUT.partial, which config.resume continues. ConfigError when OUT exists and neither resume nor
-// overwrite is set, or when what is to be continued was another call.
+// Answers every text of the files into config.out, one line of JSON per text, with progress. Until all are
+// done the lines are in OUT.partial, which config.resume continues. ConfigError if OUT exists and neither
+// resume nor overwrite is set, or if OUT.partial belongs to another call.
 ELMO_API PredictedFiles predict_files(const Context& context, const std::string& run,
                                       const std::vector<std::string>& files, const LabelScope& scope,
                                       const Config& config);

@@ -11,19 +11,19 @@
 
 namespace elmo {
 
-// Probabilities that hold: P(right) = sigmoid(a score + b), Platt's method.
+// Calibrated probabilities: P(right) = sigmoid(a score + b), Platt's method.
 struct Calibration {
     double a = 1, b = 0;
     std::int64_t rows = 0, top = 0;         // validation texts, and how many labels of each
     std::int64_t pairs = 0, right = 0;      // predictions, and those that are right
     std::int64_t positives = 0;             // true labels of the texts
-    double f1_threshold = 0;                // probability from which on the micro-F1 is largest
+    double f1_threshold = 0;                // probability threshold with the largest micro-F1
     double log_loss_raw = 0, log_loss = 0;  // before and after, each half scored by a fit on the other
     double brier_raw = 0, brier = 0;        // mean squared error of probabilities
     double error_raw = 0, error = 0;        // expected calibration error
 };
 
-// Its numbers by name, to be read or to be set.
+// Its numbers by name, to read or to set.
 template <typename AnyCalibration, typename Visit>
 void visit_numbers(AnyCalibration& c, Visit&& visit) {
     visit("a", c.a);
@@ -48,7 +48,7 @@ void visit_fields(const Calibration& c, Visit&& visit) {
     visit_numbers(c, visit);
 }
 
-// Something that is known of a run or a data set.
+// One fact about a run or a data set.
 struct Fact {
     std::string name;
     std::string text;  // for people

@@ -15,14 +15,14 @@ namespace elmo {
 struct StudyInfo {
     std::string name, summary;
 };
-// The studies there are, in the order of the help.
+// All studies, in the order of the help.
 ELMO_API std::vector<StudyInfo> studies();
 
 struct StudyRequest {
     std::string name;
     Config config;  // config.out is the folder
     std::map<std::string, std::string>
-        settings;         // flags of the verb that are no options: "values", "measure"
+        settings;         // flags of the verb that are not options: "values", "measure"
     std::string command;  // as it was typed, for the page
 };
 
@@ -33,7 +33,7 @@ struct StudyFiles {
 };
 
 // Runs the study and writes its files. ConfigError for an unknown name, a missing config.out, or a folder
-// that holds a study already while neither overwrite nor resume is set.
+// that already holds a study if neither overwrite nor resume is set.
 ELMO_API StudyFiles run_study(const Context& context, const StudyRequest& request);
 
 }  // namespace elmo

@@ -13,16 +13,16 @@ namespace elmo {
 
 class ELMO_API TextReader {
   public:
-    // `path` "" or "-" is standard input. A file named .csv or .tsv is a table whose text_column is read,
-    // unless `input` says otherwise. Options used: input, text_column, encoding, allow_invalid_utf8.
+    // `path` "" or "-" is standard input. Of a file named .csv or .tsv the text_column is read, unless
+    // `input` overrides it. Options used: input, text_column, encoding, allow_invalid_utf8.
     TextReader(const std::string& path, const Config& config);
     ~TextReader();
     TextReader(const TextReader&) = delete;
     TextReader& operator=(const TextReader&) = delete;
 
-    // Up to `limit` texts, one a line; empty at the end. Returns fewer rather than wait for input that
-    // has not come yet. DataError with file and line for invalid UTF-8 or a line that is not what `input`
-    // says.
+    // Up to `limit` texts, one per line; empty at the end. Returns fewer texts instead of waiting for
+    // more input. DataError with file and line for invalid UTF-8 or a line that does not match
+    // `input`.
     std::vector<std::string> next(std::int64_t limit);
 
     // For progress: bytes of the file taken so far, and its size (0 where unknown).

@@ -19,12 +19,12 @@ struct TrainResult {
     double train_seconds = 0;  // inside steps only
     double texts_per_second = 0;
     double last_loss = 0;
-    std::string select;     // what best means
+    std::string select;     // the score that picks the best
     double best_score = 0;  // percent; of the validation set
     std::int64_t best_step = 0;
     MemoryReport planned;
     std::int64_t measured_peak_bytes = 0;  // peak resident memory of the process
-    std::int64_t saturations = 0;          // weights that met the largest finite number of their format
+    std::int64_t saturations = 0;          // weights that reached the largest finite number of their format
     std::int64_t skipped_steps = 0;        // precision renee: gradients beyond FP16
 };
 
@@ -47,7 +47,7 @@ void visit_fields(const TrainResult& result, Visit&& visit) {
     visit("plan", result.planned);
 }
 
-// Trains. Asked to stop by its context, it ends after the running step with everything saved.
+// Trains. When its context asks it to stop, it ends after the current step with everything saved.
 ELMO_API TrainResult train(const Context& context, const Config& config);
 
 }  // namespace elmo

@@ -1,4 +1,4 @@
-// Which elmo this is. CMake, packages and `elmo --version` have their numbers from here.
+// The version of elmo. CMake, packages and `elmo --version` take their numbers from here.
 #pragma once
 
 #include <string>

@@ -14,8 +14,8 @@ namespace elmo {
 inline constexpr const char* kAuto8Bit = "e2m5";
 
 // What head_kahan's `auto` stands for with the precision chosen; any other value is itself. For e2m5, with
-// the noise whose kernels compensate, as many labels as 8.1 bits per weight have room for at a width of 384: a
-// weight takes 8, its row's exponent and marks 10 / 384, compensation 16 of a compensated one.
+// the noise whose kernels compensate, as many labels as 8.1 bits per weight have room for at a width of 384:
+// a weight takes 8, its row's exponent and marks 10 / 384, compensation 16 of a compensated one.
 inline constexpr const char* kAutoHeadKahan = "0.45%";
 std::string choose_head_kahan(const Config& config);
 

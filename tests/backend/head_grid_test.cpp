@@ -288,8 +288,8 @@ struct Codes {
     }
 };
 
-// Codes of 8 bits with an exponent per row are the same weights as those kept in BF16: same step, same ranking.
-// On a GPU the two may take different kernels, which add losses in another order.
+// Codes of 8 bits with an exponent per row are the same weights as those kept in BF16: same step, same
+// ranking. On a GPU the two may take different kernels, which add losses in another order.
 TEST(HeadGrid, CodesAreTheSameWeights) {
     Rng rng(64);
     int raised = 0, lowered = 0;

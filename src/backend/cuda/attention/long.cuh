@@ -1,10 +1,11 @@
 // Attention with BF16 storage and heads of 32 or 64, for texts of any length: products on the tensor cores,
 // scores never in memory.
 //
-// A block serves one head of one text and 16 * Warps of its rows, 16 per warp; it walks over the other side of
-// the score matrix in tiles that lie in shared memory, two of them so that the next is on its way while one
-// is used. In the forward and for dQ a warp's rows are queries and the tiles are keys; for dK and dV it is
-// the other way round. Every result is summed by one warp in one order: no atomics, the same bits each time.
+// A block serves one head of one text and 16 * Warps of its rows, 16 per warp; it walks over the other side
+// of the score matrix in tiles that lie in shared memory, two of them so that the next is on its way while
+// one is used. In the forward and for dQ a warp's rows are queries and the tiles are keys; for dK and dV it
+// is the other way round. Every result is summed by one warp in one order: no atomics, the same bits each
+// time.
 //
 // Rows past the end of a text are zeros in shared memory, and their weights are set to zero.
 //

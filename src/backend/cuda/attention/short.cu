@@ -1,6 +1,6 @@
 // Attention of texts of at most 128 tokens with BF16 storage and heads of 32 or 64: a block serves one head
-// of one text, whole, in 16 rows per warp. Everything it reads lies in shared memory once; while that is on its
-// way the warps draw their dropout masks.
+// of one text, whole, in 16 rows per warp. Everything it reads lies in shared memory once; while that is on
+// its way the warps draw their dropout masks.
 //
 // Rows from the text's end to a multiple of 16 are zeros in shared memory; those past that are not touched,
 // and what is computed from them is not stored. Every result is summed by one warp in one order.

@@ -1,7 +1,7 @@
 // The head's three products on Hopper's warpgroup instructions, for widths that are multiples of 128 up to
-// 768 and batches up to 512, W in BF16 or 8 bits, also with an exponent per row. The same sums and roundings as
-// tiles.cuh, in tiles of 64 labels. Here: what the kernels share, and how they are fed; the kernels are
-// in hopper_gradient.cuh, hopper_input.cuh, hopper_update.cuh and hopper_joined.cuh.
+// 768 and batches up to 512, W in BF16 or 8 bits, also with an exponent per row. The same sums and roundings
+// as tiles.cuh, in tiles of 64 labels. Here: what the kernels share, and how they are fed; the kernels are in
+// hopper_gradient.cuh, hopper_input.cuh, hopper_update.cuh and hopper_joined.cuh.
 //
 // Scratch is kept in the blocks that the instructions read (ptx/warpgroup.cuh), so copies are plain:
 //   x_logit   [batch tile of 128][block of 64 columns][128 texts][128 bytes]; columns of a block are permuted

@@ -1,6 +1,6 @@
 // Ranking on the device, streaming: a logit above its text's threshold (the k-th best so far) is appended to
-// the text's candidates; between chunks a block per text sorts them, keeps k, and raises the threshold. Chunks
-// grow as thresholds settle. No [texts, labels] matrix exists.
+// the text's candidates; between chunks a block per text sorts them, keeps k, and raises the threshold.
+// Chunks grow as thresholds settle. No [texts, labels] matrix exists.
 #include <algorithm>
 #include <limits>
 
