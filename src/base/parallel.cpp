@@ -8,8 +8,8 @@ namespace {
 thread_local int t_index = 0;        // of a pool's thread, for as long as it lives
 thread_local bool t_inside = false;  // running a body
 
-// Waits until `value` is no longer `old`: looks for a twentieth of a millisecond, about what waking a
-// sleeping thread costs, then sleeps.
+// Waits until `value` differs from `old`: spins for a twentieth of a millisecond, about the cost of waking a
+// sleeping thread, then sleeps.
 template <class T>
 void wait_for_change(const std::atomic<T>& value, T old) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(50);

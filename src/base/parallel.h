@@ -1,7 +1,7 @@
-// Threads of one context: a pool. Work is cut by its size and never by the number of threads, so results do
-// not depend on it. Calls inside a running loop run inline, and so do those of a second thread while a loop
-// of the pool runs. Waiting threads spin for a moment (loops follow one another closely) and then sleep: on a
-// busy machine a spinning one would take the core that its partner needs.
+// Threads of one context: a pool. Work is divided by its size, never by the number of threads, so results do
+// not depend on that number. Calls inside a running loop run inline, and so do those of a second thread while a
+// loop of the pool runs. Waiting threads spin for a moment (loops follow each other closely) and then sleep: on
+// a busy machine a spinning thread would take the core that another one needs.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class ThreadPool {
     }
 
   private:
-    // False when another thread is running a loop: the caller then does the work itself.
+    // False if another thread is running a loop: the caller then does the work itself.
     bool run(std::int64_t count, int threads, const std::function<void(std::int64_t)>& body);
     void work(int index, std::uint32_t seen);
     void take_part();

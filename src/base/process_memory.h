@@ -1,4 +1,4 @@
-// What the operating system says about memory: /proc and control groups.
+// Memory as the operating system reports it: /proc and control groups.
 #pragma once
 
 #include <cstdint>

@@ -10,7 +10,7 @@ Progress::Progress(const Context& context, std::string title, std::int64_t total
 Progress::~Progress() {
     try {
         if (!ended_) report({}, ProgressReport::State::kAbandoned);
-    } catch (...) {  // a sink that throws while an exception is on its way
+    } catch (...) {  // a sink that throws during stack unwinding
     }
 }
 

@@ -19,13 +19,13 @@ class Progress {
     Progress(const Progress&) = delete;
     Progress& operator=(const Progress&) = delete;
 
-    // This much was done before, by a run that is continued: the time left is estimated from the rest.
+    // This much was done by an earlier run: the time left is estimated from the rest.
     void begin_at(std::int64_t done);
-    // `note` follows the bar: the loss, a rate, whatever helps.
+    // `note` follows the bar, for example the loss or a rate.
     void update(std::int64_t done, std::string_view note = {});
     // All is done: reports the final state.
     void finish(std::string_view note = {});
-    // The work ends here, done or not: reports how far it came.
+    // The work ends here, done or not: reports the progress.
     void stop(std::string_view note = {});
 
   private:

@@ -1,5 +1,5 @@
-// The sinks that write to standard error: a bar on a terminal, plain lines elsewhere. Results never pass
-// here.
+// The sinks that write to standard error: a bar on a terminal, plain lines elsewhere. Results never go
+// through here.
 #include <fmt/format.h>
 #include <unistd.h>
 

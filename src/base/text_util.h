@@ -1,4 +1,4 @@
-// Small helpers for strings, files and messages that several layers need; those that the program needs too
+// Small helpers for strings, files and messages that several layers need. Those that the program also needs
 // are in elmo/messages.h.
 #pragma once
 

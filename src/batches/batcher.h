@@ -1,5 +1,5 @@
-// Batches of a split: rows packed without padding, in an order that is a function of (seed, epoch) only,
-// so that any step can be computed by itself. A prefetching reader prepares the next batch meanwhile.
+// Batches of a split: rows packed without padding, in an order that depends only on (seed, epoch), so
+// any step can be computed by itself. A prefetching reader prepares the next batch meanwhile.
 #pragma once
 
 #include <condition_variable>
@@ -19,40 +19,40 @@ namespace elmo {
 // B rows, T tokens, P positives.
 struct Batch {
     std::int64_t step = 0;
-    std::vector<std::int64_t> rows;           // [B] row numbers in the split; those of extra rows follow on
+    std::vector<std::int64_t> rows;           // [B] row numbers in the split; those of extra rows come after
     std::vector<std::int32_t> tokens;         // [T] ids, row after row
     std::vector<std::int32_t> offsets;        // [B + 1] into tokens
     std::vector<std::uint32_t> labels;        // [P] ids, ascending within a row
     std::vector<std::int64_t> label_offsets;  // [B + 1] into labels
-    PositiveList positives;  // the same for the head that is trained; empty where a reader was given none
+    PositiveList positives;  // the same for the trained head; empty if the reader has none
 
     std::int64_t size() const { return static_cast<std::int64_t>(rows.size()); }
 };
 
-// The row of a label in the head that is trained, or -1 where it is not there.
+// The row of a label in the trained head, or -1 if it is not there.
 using RowOfLabel = std::function<std::int64_t(std::int64_t label)>;
 void fill_positives(Batch& batch, const RowOfLabel& row_of);
 
-// The most that any batch of a range of steps holds: memory is planned from this.
+// The largest batch of a range of steps: memory is planned from this.
 struct BatchLimits {
     std::int64_t tokens = 0;
     std::int64_t positives = 0;
     std::int64_t longest_row = 0;
 };
 
-// Which rows make up which step; rows with soft targets draw their positives for each step. Steps count on
-// through the epochs; the last batch of an epoch may be short. Without shuffling every epoch is the given
-// order.
+// Which rows make up which step; rows with soft targets draw their positives for each step. Step numbers
+// continue through the epochs; the last batch of an epoch may be short. Without shuffling every epoch has the
+// given order.
 class BatchPlan {
   public:
     // `rows` are row numbers of the split (all_rows for all). The split's memory must outlive the plan. With
-    // a seed the rows are shuffled anew each epoch. ConfigError when batch_size is below 1 or there are no
+    // a seed the rows are shuffled again each epoch. ConfigError when batch_size is below 1 or there are no
     // rows.
     BatchPlan(const Split& split, std::vector<std::int64_t> rows, std::int64_t batch_size);
     BatchPlan(const Split& split, std::vector<std::int64_t> rows, std::int64_t batch_size,
               std::uint64_t seed);
 
-    // Adds all rows of another split; in a batch their numbers follow on those of the first. To be called
+    // Adds all rows of another split; in a batch their numbers come after those of the first. Call it
     // before the plan is used. That split's memory must outlive the plan too.
     void append(const Split& extra);
 

@@ -1,5 +1,5 @@
-// The order of the rows in one epoch: an addressed permutation, a function of (seed, epoch, size) only.
-// Any position is computed by itself, so a resumed run needs no replay and nothing is stored.
+// The order of the rows in one epoch: an addressed permutation, it depends only on (seed, epoch, size).
+// Any position can be computed by itself, so a resumed run needs no replay and nothing is stored.
 #pragma once
 
 #include <array>

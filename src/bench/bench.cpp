@@ -1,4 +1,4 @@
-// elmo bench: the time of a step and of its parts beside what this machine could do at best.
+// elmo bench: the time of a step and of its parts, beside the best that this machine could do.
 #include "elmo/bench.h"
 
 #include <fmt/format.h>
@@ -42,8 +42,8 @@ struct Phase {
 using Round = std::function<void(const std::function<void()>& done)>;
 
 // Runs the phases one after another, again and again, and fills times and costs. Nothing waits between the
-// phases or the rounds of a group, as in training: times are marks on the backend's own clock. Two rounds go
-// before, the second of them on the host's clock only.
+// phases or the rounds of a group, as in training: times are marks on the backend's own clock. Two warm-up
+// rounds come first, the second of them timed by the host's clock only.
 void measure(Backend& backend, const std::vector<Phase>& phases, const Round& run, std::int64_t iterations,
              BenchResult& result) {
     const auto marks = static_cast<std::int64_t>(phases.size()) + 1;
@@ -125,7 +125,7 @@ void start_compensation(Head& head) {
     head.compensation().start(labels);
 }
 
-// Memory, a random start, and what the result says about both.
+// Takes memory, starts at random, and fills the result's fields about both.
 void start(Engine& engine, const Config& config, BenchResult& result) {
     engine.allocate();
     engine.initialise(config.seed);

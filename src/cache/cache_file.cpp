@@ -95,7 +95,7 @@ void CacheWriter::commit() {
                                       {"offset", s.offset},
                                       {"count", s.count},
                                       {"hash", s.hash}});
-    // Paths need not be UTF-8; what is not is replaced on both sides of the comparison alike.
+    // Paths need not be UTF-8; invalid bytes are replaced on both sides of the comparison.
     const std::string text = footer.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
     Trailer trailer{{}, size_, static_cast<std::int64_t>(text.size()), hash64(text)};
     std::memcpy(trailer.magic, kMagic.data(), sizeof trailer.magic);

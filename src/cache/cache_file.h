@@ -1,5 +1,5 @@
-// One file of the binary cache: named arrays behind each other, then a footer that says what they are, what
-// they were made from (the key) and their checksums. Written as a stream, read as a mapping.
+// One file of the binary cache: named arrays one after another, then a footer that lists them, their source (the
+// key) and their checksums. Written as a stream, read as a mapping.
 #pragma once
 
 #include <cstddef>
@@ -18,15 +18,15 @@
 
 namespace elmo {
 
-// What a cache file was made from, as readable lines. Two keys are equal when every source file has the
-// same size and time of change and every option that matters has the same value.
+// What a cache file was made from, as readable lines. Two keys are equal if every source file has the same
+// size and time of change and every relevant option has the same value.
 class CacheKey {
   public:
     // `part` names what the file holds, "train.labels" for example.
     CacheKey(const std::filesystem::path& data, std::string part);
 
     void add(std::string_view name, std::string_view value);
-    // A file that is absent is part of the key too: it may appear later.
+    // An absent file is part of the key too: it may appear later.
     void add_file(const std::filesystem::path& file);
 
     const std::string& text() const { return text_; }
@@ -48,7 +48,7 @@ struct CacheSection {
     std::uint64_t hash = 0;
 };
 
-// The file appears under its name at commit() and not before.
+// The file appears under its name only at commit().
 class CacheWriter {
   public:
     CacheWriter(const std::filesystem::path& folder, const CacheKey& key);
@@ -84,7 +84,7 @@ class CacheWriter {
 class CacheFile {
   public:
     // Maps and checks the file that `key` names. Nothing when it is absent, was made from other sources or
-    // is damaged in any way (`why` says which).
+    // is damaged in any way (`why` gives the reason).
     static std::optional<CacheFile> open(const std::filesystem::path& folder, const CacheKey& key,
                                          std::string* why = nullptr);
     // The file just committed; DataError when it cannot be opened.
@@ -103,7 +103,7 @@ class CacheFile {
         if (values.size() != 1) inconsistent(name);
         return values[0];
     }
-    // DataError: what the section holds cannot be, though its checksum is right.
+    // DataError: the content of the section is impossible, though its checksum is right.
     [[noreturn]] void inconsistent(std::string_view name) const;
     std::int64_t bytes() const { return file_.size(); }
 
@@ -115,14 +115,14 @@ class CacheFile {
     std::vector<CacheSection> sections_;
 };
 
-// The options that decide about characters.
+// The options that affect characters.
 void add_encoding(const Config& config, CacheKey& key);
 
-// Where the cache of a data set lies: config.cache when given, else .elmo-cache in the data's folder when
-// that can be written, else a folder of its own under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Makes it.
+// The folder of a data set's cache: config.cache if given, else .elmo-cache in the data's folder if that is
+// writable, else a separate folder under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Creates it.
 std::filesystem::path cache_folder(const std::string& configured, const std::filesystem::path& data);
 
-// Whether any file of the folder is of a cache.
+// Whether any file of the folder belongs to a cache.
 bool has_cache_files(const std::filesystem::path& folder);
 
 }  // namespace elmo

@@ -1,4 +1,4 @@
-// Where the binary cache of a data set lies.
+// The folder of a data set's binary cache.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ bool make_folder(const fs::path& folder) {
     return fs::is_directory(folder, error) && ::access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
-// A folder without any write bit was meant to stay as it is, also where root could write to it.
+// A folder without any write bit is meant to stay unchanged, even if root could write to it.
 bool is_meant_to_be_written(const fs::path& folder) {
     struct stat info {};
     return ::stat(folder.c_str(), &info) == 0 && (info.st_mode & 0222) != 0 &&

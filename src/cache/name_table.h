@@ -1,6 +1,5 @@
 // Distinct names, numbered as they come: bytes in chunks that never move, numbers in an open hash table. A
-// name costs its bytes and about twenty more, so that millions of labels fit where millions of strings would
-// not.
+// name costs its bytes and about twenty more, so millions of labels fit where millions of strings would not.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Rows of different lengths written to a cache file: the values stream to the disk, only the offsets are
-// held.
+// Rows of different lengths written to a cache file: the values stream to the disk, and memory holds only the
+// offsets.
 #pragma once
 
 #include <string>

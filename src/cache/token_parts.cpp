@@ -27,7 +27,7 @@ std::int64_t count_at(const nlohmann::json& json, const char* key) {
     return value.get<std::int64_t>();
 }
 
-// Whether the first `count` elements of a part are those that the journal speaks of.
+// Whether the first `count` elements of a part are those in the journal.
 bool hash_part(const fs::path& path, std::int64_t count, std::int64_t element_bytes,
                const std::string& expected, Hash64& hash) {
     const MappedFile file(path);
@@ -43,8 +43,7 @@ TokenParts::TokenParts(const Context& context, fs::path folder, std::vector<Cach
     name_ = name_of_pass(keys_);
     lock_ = ::open((folder_ / (name_ + ".lock")).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (lock_ < 0) throw_file_error(folder_ / (name_ + ".lock"), "open");
-    // Another import of the same is at work, or has just removed its lock: this one goes beside it, on files
-    // of its own.
+    // Another import of the same data is running, or has just removed its lock: use separate files.
     static std::atomic<int> others{0};
     struct stat held {
     }, named{};
@@ -192,7 +191,7 @@ std::string TokenParts::name_of_pass(const std::vector<CacheKey>& keys) {
     return hash_text(hash64(all)) + ".tokens.part";
 }
 
-// The lock last: what is left of a removal that was interrupted is found by it.
+// The lock last: after an interrupted removal it marks what is left.
 void TokenParts::remove(const fs::path& folder, const std::string& name, std::size_t files) {
     std::error_code ignored;
     for (std::size_t f = 0; f < files; ++f)

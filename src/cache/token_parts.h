@@ -1,7 +1,6 @@
-// Tokens on their way into the cache, in a form that an interrupted import continues: the ids and lengths of
-// finished rows in files of their own beside the cache, and a journal that says how much of them counts, with
-// their checksums: the cache is never made of damaged parts. The cache file is put together from them at the
-// end.
+// Tokens of an unfinished import, in a form that the next import can continue: files beside the cache with the
+// ids and lengths of finished rows, and a journal with the valid size and checksums of these files, so the cache
+// is never made of damaged parts. At the end the cache file is assembled from them.
 #pragma once
 
 #include <cstdint>
@@ -30,20 +29,19 @@ struct TokenBlock {
 // One pass over a source that fills one or two tokens files of the cache.
 class TokenParts {
   public:
-    // Continues what an interrupted pass with the same keys left, where no other process is at it.
+    // Continues an interrupted pass with the same keys, unless another process works on it.
     TokenParts(const Context& context, std::filesystem::path folder, std::vector<CacheKey> keys);
     ~TokenParts();
     TokenParts(const TokenParts&) = delete;
     TokenParts& operator=(const TokenParts&) = delete;
 
-    // Records of the source that are done: the pass begins after them.
+    // Records of the source that are done: the pass starts after them.
     std::int64_t records() const { return state_.records; }
-    // Rows of the next `records` records for each file. Every now and then the journal is brought up to date.
+    // Rows of the next `records` records for each file. Updates the journal from time to time.
     void add(std::int64_t records, const std::vector<const TokenBlock*>& blocks);
     // Writes the cache files and removes the parts.
     void finish();
-    // Removes what an interrupted pass with these keys left, where no other process is at it: for a pass that
-    // nobody will continue.
+    // Removes the parts of an interrupted pass with these keys, unless another process uses them.
     static void clear(const std::filesystem::path& folder, const std::vector<CacheKey>& keys);
 
     static constexpr std::int64_t kJournalBytes = std::int64_t{64} << 20;  // of ids between two entries

@@ -16,7 +16,7 @@ using OptionMember = std::variant<std::string Config::*, std::int64_t Config::*,
 
 const std::vector<OptionMember>& option_members();
 
-// The number of a key; ConfigError that suggests the nearest. `where` opens the message.
+// The number of a key; ConfigError that suggests the nearest. The message starts with `where`.
 std::size_t option_index(std::string_view key, std::string_view where);
 
 // "recipe.toml:12: ", or "" for no place.

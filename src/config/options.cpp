@@ -1,4 +1,4 @@
-// The list of options made into code: what is known of each, and its value from and to text.
+// The list of options as code: the description of each, and its value from and to text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ std::string to_text(const Auto<Number>& value) {
     return value.is_auto() ? "auto" : to_text(static_cast<Number>(value));
 }
 
-// Each returns what was expected, or nullptr when the text was taken.
+// Each returns what was expected, or nullptr if the text was accepted.
 const char* from_text(std::string_view text, std::string& value) {
     if (find_invalid_utf8(text) != std::string_view::npos) return "valid UTF-8";
     value = text;
@@ -81,7 +81,7 @@ const char* from_text(std::string_view text, Auto<Number>& value) {
     return nullptr;
 }
 
-// Every option has a help text, and every help text an option: else this does not compile.
+// Does not compile unless every option has a help text and every help text an option.
 namespace help {
 #define ELMO_HELP(key, text) constexpr const char* key = (static_cast<void>(&Config::key), text);
 #include "config/options_help.def"

@@ -71,7 +71,7 @@ std::string_view found_type(const toml::node& node) {
     }
 }
 
-// The value as the text that set_option takes, or the type that the option wants.
+// The value as the text that set_option takes, or the type that the option expects.
 struct Converted {
     std::string text;
     const char* expected = nullptr;

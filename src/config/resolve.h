@@ -21,17 +21,17 @@ void choose_option(Config& config, OptionKey key, T Config::*member, const T& va
 
 // The recipe that a run was trained with: its values count as the run's, not as given.
 Config read_run_recipe(const std::filesystem::path& file);
-// The same of its text; `name` opens messages.
+// The same for its text; messages start with `name`.
 Config parse_run_recipe(const std::string& text, const std::string& name);
 
-// For those who use a run: how data is read and scored was settled when it was trained, so what is not given
-// comes from its recipe: where the data and its cache lie, every option of role kReading, the seed (which
-// chooses validation rows), and propensities, unless another project's are asked for (`like`).
+// For users of a run: training settled how data is read and scored, so options that are not given come from its
+// recipe: the paths of data and cache, every option of role kReading, the seed (which chooses validation rows),
+// and propensities, unless `like` asks for another project's.
 Config with_run_reading(Config config, const Config& of_run);
 
 // The configuration of a continued run: the stored one, and what was given of role kHarmless and kOutput.
-// ConfigError when an option that changes results was given with another value than the run has. `auto` is
-// the run's own value where the run stores what it stood for.
+// ConfigError when an option that changes results was given with another value than the run has. `auto` means
+// the run's own value if the run stores it.
 Config with_stored_run(const Config& stored, const Config& given);
 
 // With the folder of an encoder that is named as in the Hugging Face cache.

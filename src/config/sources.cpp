@@ -1,11 +1,11 @@
-// Where values come from: who set an option, whether it was asked for, and the reasons that --explain prints.
+// Where values come from: who set an option, whether it was given, and the reasons that --explain prints.
 #include "config/option_table.h"
 #include "elmo/config.h"
 
 namespace elmo {
 namespace {
 
-// What is recorded of the value that the key has now; null where it was assigned, or never set.
+// The record of the key's current value; null if it was assigned, or never set.
 const OptionSource* source_of(const Config& config, std::string_view key, const std::string& value) {
     const auto found = config.sources.find(key);
     return found == config.sources.end() || found->second.value != value ? nullptr : &found->second;

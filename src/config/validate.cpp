@@ -1,4 +1,4 @@
-// What values may be, as far as that can be judged without looking at data: ranges and names of modes.
+// Checks of values that need no data: ranges and names of modes.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -109,7 +109,7 @@ void check_head_kahan(const Config& c) {
                fmt::format("'{}'", quoted(c.head_kahan)));
 }
 
-// The baseline's step has no mode but its own.
+// The baseline's step has no other modes.
 void check_renee(const Config& c) {
     if (c.precision != "renee") return;
     if (c.weight_dropout > 0)

@@ -1,5 +1,5 @@
-// What single layers need of a configuration, as plain typed structs: their headers do not depend on the list
-// of options, so a new option compiles only what uses it. Made from a Config here and nowhere else.
+// What single layers need of a configuration, as plain typed structs. Their headers do not depend on the list
+// of options, so a new option compiles only what uses it. Made from a Config only here.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 // no label count sees them.
 //
 // Soft targets follow Gandalf (Kharbanda et al., KDD 2024): the target of label j for the text of label i is
-// the share of i's training rows that have j too, left out below a threshold; that of i itself is 1.
+// the share of i's training rows that also have j, left out below a threshold; that of i itself is 1.
 #pragma once
 
 #include <optional>

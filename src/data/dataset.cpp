@@ -172,7 +172,7 @@ void Dataset::Impl::summarize(DataSummary& summary) const {
     summary.cache_reused = labels.reused && tokens.reused;
 }
 
-// Says what was mended, once: when it was imported.
+// Reports repaired input, once: when it is imported.
 void Dataset::Impl::warn(const Context& context) const {
     const auto say = [&](std::int64_t count, const fs::path& file, std::string_view what) {
         if (count > 0) context.warning(fmt::format("{}: {} {}", file.string(), with_commas(count), what));

@@ -1,9 +1,9 @@
-// A data set as the rest of elmo sees it: memory-mapped views of its binary cache, made when it is not there
-// yet or its sources have changed.
+// A data set as the rest of elmo sees it: memory-mapped views of its binary cache, which is made if it is absent
+// or its sources have changed.
 //
-// The cache is one file per part (train.labels, test.tokens, names, ...), each with its own key, so that a
-// changed file or option rebuilds only what was made from it. Nothing of a data set is held in memory but
-// what is touched.
+// The cache is one file per part (train.labels, test.tokens, names, ...), each with its own key, so a
+// changed file or option rebuilds only what was made from it. Memory holds only the parts of a data set that
+// are touched.
 #pragma once
 
 #include <cstdint>
@@ -63,8 +63,8 @@ class Dataset {
     std::unique_ptr<Impl> impl_;
 };
 
-// Rows for training and for validation out of the training split, ascending. With a share, a row's place is
-// a function of (seed, row) only; without one all rows train. ConfigError when no row is left to train on.
+// Rows for training and for validation out of the training split, ascending. With a share, a row's place
+// depends only on (seed, row); without one all rows train. ConfigError when no row is left to train on.
 struct RowLists {
     std::vector<std::int64_t> train, validation;
 };

@@ -167,11 +167,11 @@ CacheFile import_filter(const fs::path& folder, const CacheKey& key, const fs::p
     return CacheFile::read_back(folder, key);
 }
 
-// A header is believed about labels that no row has, and each takes memory: not beyond what can be meant.
+// A header may count labels that no row has, and each takes memory: accepted only up to a plausible number.
 constexpr std::int64_t kMaxLabels = std::int64_t{1} << 28;
 
-// A header may speak of more labels than the rows have: they may be a part of a larger set. But many millions
-// of labels in a few bytes were not meant, unless they have names.
+// A header may count more labels than the rows have: they may be a part of a larger set. But many millions of
+// labels in a few bytes are a mistake, unless they have names.
 constexpr std::int64_t kBelievedLabels = std::int64_t{1} << 24;
 constexpr std::int64_t kLabelsAByte = 64;
 

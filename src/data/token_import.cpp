@@ -39,7 +39,7 @@ void visit_texts(const RecordBlock& records, const RowSource& source, Encoding e
     }
 }
 
-// Reads over the records that an interrupted import has done, whole blocks of them.
+// Skips the records that an interrupted import has done, in whole blocks.
 void skip_records(RecordReader& reader, std::int64_t records) {
     RecordBlock block;
     while (records > 0 && reader.next_block(block)) records -= block.size();
@@ -135,7 +135,7 @@ CacheKey tokens_key(const Config& config, const Layout& layout, const Tokenizer&
 TokenCache open_token_cache(const Context& context, const Config& config, const Layout& layout,
                             const fs::path& folder, const Tokenizer& tokenizer,
                             const std::vector<SplitName>& splits) {
-    // Keys are of the sources as they were before reading.
+    // Keys describe the sources as they were before reading.
     TokenCache cache;
     std::vector<std::vector<SplitName>> passes;
     for (const SplitName split : splits) {
@@ -169,7 +169,7 @@ TokenCache open_token_cache(const Context& context, const Config& config, const 
         for (std::size_t i = 0; i < wanted.size(); ++i)
             cache.of(wanted[i]) = CacheFile::read_back(folder, keys[i]);
     }
-    // Parts of a pass that was killed when some of its files were there: no pass will be that one again.
+    // Parts of a pass that was killed when some of its files were complete: it will not run again in this form.
     const auto clear = [&](const std::vector<SplitName>& pass) {
         std::vector<CacheKey> keys;
         for (const SplitName split : pass) keys.push_back(tokens_key(config, layout, tokenizer, split));

@@ -1,5 +1,5 @@
-// Texts into the binary cache: token ids without padding, and streaming of texts for whoever learns from
-// them.
+// Texts into the binary cache: token ids without padding; and a stream of texts for learning a
+// vocabulary.
 #pragma once
 
 #include <filesystem>
@@ -29,7 +29,7 @@ TokenCache open_token_cache(const Context& context, const Config& config, const 
                             const std::filesystem::path& folder, const Tokenizer& tokenizer,
                             const std::vector<SplitName>& splits);
 
-// The texts of a split in order, for whoever learns from them (learn_tokenizer takes `next` as it is).
+// The texts of a split in order, to learn from (learn_tokenizer takes `next` as it is).
 class SplitTexts {
   public:
     SplitTexts(const Context& context, const Config& config, SplitName split = SplitName::kTrain);

@@ -43,8 +43,8 @@ std::unique_ptr<Tokenizer> learn(const Context& context, const Config& config, c
     std::int64_t texts = 0;
     Progress progress(context, "learning a vocabulary", 0, "texts");
     SplitTexts stream(context, config);
-    // Of a huge file a share, chosen by a hash (another than the one that chooses test rows), tells as much
-    // and takes a fraction of the time.
+    // A share of a huge file, chosen by a hash (not the one that chooses test rows), is as good and takes a
+    // fraction of the time.
     std::error_code ignored;
     const auto bytes = static_cast<double>(fs::file_size(layout.train.text, ignored));
     const double share = bytes > kLearnBytes ? kLearnBytes / bytes : 1;

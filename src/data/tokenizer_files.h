@@ -14,7 +14,7 @@
 namespace elmo {
 
 // config.tokenizer, or with auto the encoder folder's, or one learnt from the training texts. A learnt one is
-// kept in the data cache and reused while texts and options are the same.
+// kept in the data cache and reused while texts and options stay the same.
 std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const Config& config);
 
 // The tokenizer of a checkpoint, as save_tokenizer left it.

@@ -117,7 +117,7 @@ class Converter {
         return OutputFile(folder_ / name, OutputFile::Open::kTruncate);
     }
 
-    // Names that the format can carry, all different.
+    // Names that the format can represent, all different.
     void make_names() {
         const bool words = to_ == DataFormat::kRaw || to_ == DataFormat::kFastText;
         const std::string_view bad = words ? " \t\r\n" : to_ == DataFormat::kJsonl ? "" : ",\t\r\n";
@@ -365,7 +365,7 @@ class Converter {
     Layout layout_;
     Dataset data_;
     fs::path folder_;
-    std::vector<std::string> names_;  // of a format that tells labels apart by name
+    std::vector<std::string> names_;  // of a format that identifies labels by name
     Conversion result_;
 };
 

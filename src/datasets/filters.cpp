@@ -1,8 +1,8 @@
 // Filter files of a label-feature data set, where labels have texts of the same kind as the rows.
 //
-// Own: a row whose text is a label's text is that label; predicting it is no prediction.
+// Own: a row with the text of a label is that label; finding it is not a prediction.
 // Reciprocal: when a training row b is labelled with the label that is test row a, then "a has b's own label"
-// is that training pair read backwards.
+// is that training pair in reverse.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -160,7 +160,7 @@ class PaperParser {
     dom::parser parser_;
 };
 
-// The dump's bytes, out of whatever it is packed in.
+// The dump's bytes, unpacked if needed.
 class DumpStream {
   public:
     explicit DumpStream(const std::string& file) {

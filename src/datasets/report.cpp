@@ -1,4 +1,4 @@
-// elmo data inspect: what a data set holds, what is wrong with it, and what a run on it would cost.
+// elmo data inspect: the contents of a data set, its problems, and what a run on it would cost.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -104,7 +104,7 @@ DataReport report_data(const Context& given_context, const Config& given) {
     report.histogram = histogram_of(counts);
 
     const bool has_texts = layout.format != DataFormat::kSparse && !layout.train.text.empty();
-    // A text that is not UTF-8 is no reason not to learn a vocabulary to count with.
+    // Learn a vocabulary for counting even if some text is not UTF-8.
     Config lenient = config;
     lenient.allow_invalid_utf8 = true;
     const auto tokenizer = has_texts ? open_tokenizer(context, lenient) : nullptr;

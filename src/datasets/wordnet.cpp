@@ -238,7 +238,7 @@ DataSummary write_wordnet(const Context& context, const fs::path& dict_folder, c
     summary.labels_unseen_in_train = std::count(unseen.begin(), unseen.end(), true);
     summary.rows_without_labels = num_synsets - summary.train_rows - summary.test_rows;  // dropped
     summary.has_label_names = true;
-    context.info(fmt::format("WordNet: {} training texts, {} test texts, {} labels, {:.2f} labels a text",
+    context.info(fmt::format("WordNet: {} training texts, {} test texts, {} labels, {:.2f} labels per text",
                              with_commas(summary.train_rows), with_commas(summary.test_rows),
                              with_commas(summary.labels), summary.labels_per_row));
     return summary;

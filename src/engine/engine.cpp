@@ -178,7 +178,7 @@ std::int64_t Engine::given_room() const {
 }
 
 std::int64_t Engine::free_room() const {
-    // What is resident already is not asked for again, and the kernel can drop mapped pages.
+    // Resident memory is not requested again, and the kernel can drop mapped pages.
     return backend_->free_bytes() - (backend_->host_memory() ? kLibraryBytes : 0);
 }
 

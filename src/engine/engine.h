@@ -1,11 +1,11 @@
-// What a run is in memory: backend, encoder, head, and the arena that holds every byte of them. A verb stages
-// what it needs: an encoder, a head, or both. One function lays the arena out, and planning, training,
-// prediction and refinement all call it: the plan is what happens.
+// A run in memory: backend, encoder, head, and the arena that holds every byte of them. A verb stages what it
+// needs: an encoder, a head, or both. One function lays the arena out. Planning, training, prediction and
+// refinement all call it, so the plan is exact.
 //
 // The order is fixed: encoder (weights, optimiser state, gradients unless they are consumed), head weights,
 // the backend's scratch; what goes from the encoder's forward to its backward (or, without an encoder, the
-// vectors that the head is given), and the gradient from head to encoder; then, over one another, what only
-// the encoder's forward, only the head and only the encoder's backward need.
+// vectors that the head is given), and the gradient from head to encoder; then, in overlaid
+// memory, what only the encoder's forward, only the head and only the encoder's backward need.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ struct EngineParts {
     std::optional<EncoderSpec> encoder;
     std::optional<HeadSpec> head;
 };
-// Both, of all labels and as the configuration says that the head is trained.
+// Both; the head has all labels and is trained as the configuration says.
 EngineParts training_parts(const Config& config, const EncoderSpec& encoder, std::int64_t labels);
 // A head with all that the configuration says about its training.
 HeadSpec trained_head(const Config& config, std::int64_t labels, std::int64_t width);
@@ -50,7 +50,7 @@ std::unique_ptr<Backend> make_backend(const Context& context,
                                       const Config& config);  // device and cpu_products; ConfigError
 
 // OutOfMemory, naming the first tensor that does not fit and carrying the plan, when the arena needs more
-// than `room_bytes`, which is what `whose` (max_memory, this machine) has for it.
+// than `room_bytes`, the room that `whose` (max_memory, this machine) has for it.
 void require_room(const MemoryReport& plan, std::int64_t room_bytes, const std::string& whose);
 
 class Engine {
@@ -60,7 +60,7 @@ class Engine {
     Engine(const Context& context, const Config& config, const EngineParts& parts, const RunShape& shape);
 
     const MemoryReport& plan() const { return plan_; }
-    // Plans once more, for other labels of the head, with the chunks that were given or are preferred.
+    // Plans again for other labels of the head, with the given or preferred chunks.
     void plan_labels(LabelLayout layout);
     // Whether the plan keeps within max_memory and what is free now.
     bool fits() const;
@@ -75,14 +75,14 @@ class Engine {
     void load(const InputFolder& folder);
 
     Backend& backend() const { return *backend_; }
-    // Null where it is not staged.
+    // Null if it is not staged.
     Encoder* staged_encoder() const { return encoder_.get(); }
     Head* staged_head() const { return head_.get(); }
     Encoder& encoder() const { return *encoder_; }
     Head& head() const { return *head_; }
     const Workload& workload() const { return workload_; }
 
-    // Memory that was really taken: of the device where there is one, else of the process.
+    // Measured memory: of the device if there is one, else of the process.
     std::int64_t taken_bytes() const { return backend_->taken_bytes(); }
 
     // Without an encoder: what the head is given (bf16), to be filled.

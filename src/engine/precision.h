@@ -1,5 +1,5 @@
-// What follows from the precision of the head: its compensation, and what is said about precisions that a
-// machine has no instructions for.
+// What follows from the precision of the head: its compensation, and messages about precisions for which a
+// machine has no instructions.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ std::string choose_head_kahan(const Config& config);
 // dropout, another rounding or noise.
 Config with_plain_head(Config config);
 
-// What the device does in place of instructions it does not have, a line each.
+// What the device does instead of instructions that it lacks, one line each.
 std::vector<std::string> explain_precision(const Config& config, const Backend& backend);
 
 }  // namespace elmo

@@ -10,15 +10,15 @@
 
 namespace elmo {
 
-// Where a device's memory is not limited by the user: nothing is computed again while all that the layers'
-// backward reads is within kKeptActivations.
+// If the user does not limit memory: nothing is computed again while everything that the layers' backward reads
+// is within kKeptActivations.
 inline constexpr std::int64_t kKeptActivations = std::int64_t{1} << 30;
-// Else pre-activations are kept up to this many bytes: they are the most memory for the least time to compute
-// again.
+// Otherwise pre-activations are kept up to this many bytes: they take the most memory for the least time to
+// compute again.
 inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
 
-// The choices to try, one entry per layer each, from the least to compute again to the most. One alone where
-// the configuration names it, where no memory is given to fit in, or where nothing is kept for a backward.
+// The choices to try, one entry per layer each, from the least to compute again to the most. Only one if the
+// configuration names it, if there is no memory limit, or if nothing is kept for a backward.
 std::vector<std::vector<Recompute>> recompute_choices(const Config& config, const EncoderSpec& spec,
                                                       const Workload& workload, bool host_memory);
 

@@ -17,7 +17,7 @@ struct NamedShape {
 };
 const std::vector<NamedShape>& named_shapes();
 
-// config with labels, batch_size and max_length of config.shape; one that was given stays.
+// config with labels, batch_size and max_length of config.shape; given values stay.
 // ConfigError for an unknown name.
 Config with_shape(Config config);
 // The encoder of config.shape, which is set.

@@ -26,7 +26,7 @@ StepResult train_step(Engine& engine, const StepInput& in) {
     StepResult result;
 
     const View x_BD = encoder != nullptr ? encoder->forward(in.texts, true, in.seed, in.step) : in.x_BD;
-    // Exchange 1, gather x: here the ranks of a run will give each other the vectors of their texts, and
+    // Exchange 1, gather x: here the ranks of a run will exchange the vectors of their texts, and
     // x_BD becomes the whole batch, in its order. One rank has it.
     if (in.before_head) in.before_head(x_BD);
 

@@ -1,5 +1,5 @@
-// One training step: forward, head, backward, update. Whatever trains runs this: a run, the rows of new
-// labels, a refinement of the head, and bench, which measures it.
+// One training step: forward, head, backward, update. All training runs this: a run, the rows of new labels,
+// a refinement of the head, and bench, which measures it.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct StepInput {
     float head_lr = 0, head_weight_decay = 0;
     bool want_loss = false;
     EncoderUpdate encoder = {};
-    // Called while the step runs: when the head is about to begin, and when it is done.
+    // Called while the step runs: before the head starts, and when it is done.
     std::function<void(View x_BD)> before_head = {};
     std::function<void(const HeadStepResult&)> after_head = {};
 };

@@ -33,7 +33,7 @@ struct TensorInfo {
     std::string shape_text() const;  // "[384, 1536]"
 };
 
-// Bytes an element of a safetensors dtype; 0 for an unknown one.
+// Bytes per element of a safetensors dtype; 0 for an unknown one.
 std::int64_t safetensors_element_bytes(std::string_view dtype);
 // kE3M4 is stored as "U8" (the format has no such name; the writer says so in the metadata).
 std::string_view safetensors_dtype(DType dtype);
