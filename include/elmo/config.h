@@ -40,9 +40,9 @@ class ELMO_API Auto {
 
 // What an option decides.
 enum class OptionRole {
-    kResult,   // the result of training
-    kReading,  // which texts and labels are read from the data: affects the result, and users of a run take
-               // it from the run
+    kResult,    // the result of training
+    kReading,   // which texts and labels are read from the data: affects the result, and users of a run take
+                // it from the run
     kHarmless,  // where files are, and how fast: no result depends on it
     kOutput,    // what is written, answered and scored: no run depends on it
 };

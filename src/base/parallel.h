@@ -1,7 +1,7 @@
 // Threads of one context: a pool. Work is divided by its size, never by the number of threads, so results do
-// not depend on that number. Calls inside a running loop run inline, and so do those of a second thread while a
-// loop of the pool runs. Waiting threads spin for a moment (loops follow each other closely) and then sleep: on
-// a busy machine a spinning thread would take the core that another one needs.
+// not depend on that number. Calls inside a running loop run inline, and so do those of a second thread while
+// a loop of the pool runs. Waiting threads spin for a moment (loops follow each other closely) and then
+// sleep: on a busy machine a spinning thread would take the core that another one needs.
 #pragma once
 
 #include <algorithm>

@@ -24,7 +24,7 @@ struct Batch {
     std::vector<std::int32_t> offsets;        // [B + 1] into tokens
     std::vector<std::uint32_t> labels;        // [P] ids, ascending within a row
     std::vector<std::int64_t> label_offsets;  // [B + 1] into labels
-    PositiveList positives;  // the same for the trained head; empty if the reader has none
+    PositiveList positives;                   // the same for the trained head; empty if the reader has none
 
     std::int64_t size() const { return static_cast<std::int64_t>(rows.size()); }
 };

@@ -1,5 +1,5 @@
-// One file of the binary cache: named arrays one after another, then a footer that lists them, their source (the
-// key) and their checksums. Written as a stream, read as a mapping.
+// One file of the binary cache: named arrays one after another, then a footer that lists them, their source
+// (the key) and their checksums. Written as a stream, read as a mapping.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Tokens of an unfinished import, in a form that the next import can continue: files beside the cache with the
-// ids and lengths of finished rows, and a journal with the valid size and checksums of these files, so the cache
-// is never made of damaged parts. At the end the cache file is assembled from them.
+// Tokens of an unfinished import, in a form that the next import can continue: files beside the cache with
+// the ids and lengths of finished rows, and a journal with the valid size and checksums of these files, so
+// the cache is never made of damaged parts. At the end the cache file is assembled from them.
 #pragma once
 
 #include <cstdint>

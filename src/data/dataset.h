@@ -1,5 +1,5 @@
-// A data set as the rest of elmo sees it: memory-mapped views of its binary cache, which is made if it is absent
-// or its sources have changed.
+// A data set as the rest of elmo sees it: memory-mapped views of its binary cache, which is made if it is
+// absent or its sources have changed.
 //
 // The cache is one file per part (train.labels, test.tokens, names, ...), each with its own key, so a
 // changed file or option rebuilds only what was made from it. Memory holds only the parts of a data set that

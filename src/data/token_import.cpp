@@ -169,7 +169,8 @@ TokenCache open_token_cache(const Context& context, const Config& config, const 
         for (std::size_t i = 0; i < wanted.size(); ++i)
             cache.of(wanted[i]) = CacheFile::read_back(folder, keys[i]);
     }
-    // Parts of a pass that was killed when some of its files were complete: it will not run again in this form.
+    // Parts of a pass that was killed when some of its files were complete: it will not run again in this
+    // form.
     const auto clear = [&](const std::vector<SplitName>& pass) {
         std::vector<CacheKey> keys;
         for (const SplitName split : pass) keys.push_back(tokens_key(config, layout, tokenizer, split));

@@ -10,8 +10,8 @@
 
 namespace elmo {
 
-// If the user does not limit memory: nothing is computed again while everything that the layers' backward reads
-// is within kKeptActivations.
+// If the user does not limit memory: nothing is computed again while everything that the layers' backward
+// reads is within kKeptActivations.
 inline constexpr std::int64_t kKeptActivations = std::int64_t{1} << 30;
 // Otherwise pre-activations are kept up to this many bytes: they take the most memory for the least time to
 // compute again.

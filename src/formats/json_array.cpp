@@ -10,7 +10,7 @@ namespace elmo {
 JsonArrayReader::JsonArrayReader(ByteStream& stream, std::string name, std::int64_t max_element_bytes)
     : stream_(stream), name_(std::move(name)), max_element_bytes_(max_element_bytes) {}
 
-// More bytes behind those held; what was taken goes.
+// Reads more bytes after those held, and drops what was taken.
 bool JsonArrayReader::fill() {
     constexpr std::size_t kBlock = std::size_t{1} << 20;
     if (at_ > 0) {
@@ -81,7 +81,8 @@ std::optional<std::string_view> JsonArrayReader::next() {
                 if (c == '"') {
                     in_string = false;
                 } else if (c == '\\') {
-                    if (at_ + scanned + 1 == buffer_.size()) break;  // what it escapes is not here yet
+                    if (at_ + scanned + 1 == buffer_.size())
+                        break;  // the escaped character has not been read yet
                     ++scanned;
                 }
             } else if (c == '"') {

@@ -1,5 +1,5 @@
 // The elements of one huge JSON array, one after another, from a stream: memory is bounded by the largest
-// element. Elements are cut out only by their brackets and quotes; whoever takes them parses them.
+// element. Only brackets and quotes delimit elements; the caller parses them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace elmo {
 
 class JsonArrayReader {
   public:
-    // `name` opens messages. DataError for an element larger than `max_element_bytes`.
+    // Messages start with `name`. DataError for an element larger than `max_element_bytes`.
     JsonArrayReader(ByteStream& stream, std::string name,
                     std::int64_t max_element_bytes = std::int64_t{64} << 20);
 
@@ -26,7 +26,7 @@ class JsonArrayReader {
 
   private:
     bool fill();
-    // The next byte that is no white space, not taken; 0 at the end.
+    // The next byte that is not white space, without taking it; 0 at the end.
     char peek();
     [[noreturn]] void fail(std::string_view expected, std::string_view found) const;
 

@@ -19,7 +19,7 @@ void mend_last_line(const std::filesystem::path& path) {
         file.close();
         return;
     }
-    // An object that was torn, or what a crash of the machine left: whatever else it is, is somebody's.
+    // A truncated object, or what a crash of the machine left. Anything else may be the user's.
     if (content[keep] != '{' && content[keep] != '\0')
         throw DataError(
             fmt::format("{}: expected lines of JSON objects to continue, found '{}'; give another file",

@@ -1,4 +1,4 @@
-// A log of JSON objects, one a line, each in the kernel's hands before the next begins.
+// A log of JSON objects, one per line; each is passed to the kernel before the next one starts.
 #pragma once
 
 #include <filesystem>
@@ -10,8 +10,8 @@ namespace elmo {
 
 class JsonLinesWriter {
   public:
-    // Continues an existing file. A last line that a crash or a full disk tore is cut off first, so that the
-    // file stays readable line by line. DataError when it ends in something else than a torn object.
+    // Continues an existing file. First removes a last line that a crash or a full disk truncated, so the
+    // file stays readable line by line. DataError if it ends in anything else than a truncated object.
     explicit JsonLinesWriter(const std::filesystem::path& path);
 
     // Keys in the order given. NaN and infinities become null, invalid UTF-8 becomes U+FFFD. DataError when

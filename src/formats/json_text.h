@@ -22,8 +22,8 @@ nlohmann::json read_json(const std::filesystem::path& path, std::int64_t max_byt
 nlohmann::json read_json(const InputFolder& folder, const std::string& name,
                          std::int64_t max_bytes = std::int64_t{32} << 20);
 
-// The value, where it is of that type: a fraction or a number beyond int64 is no integer. False, and `out`
-// untouched, where it is not.
+// The value, if it has that type: a fraction or a number beyond int64 is not an integer. Otherwise false, and
+// `out` is not changed.
 template <class T>
 bool get_exact(const nlohmann::json& value, T& out) {
     bool fits = false;
@@ -39,7 +39,7 @@ bool get_exact(const nlohmann::json& value, T& out) {
     return fits;
 }
 
-// What a parser exception says, without its own numbering: "line 1, column 9: ...".
+// The message of a parser exception, without its own numbering: "line 1, column 9: ...".
 std::string json_reason(const nlohmann::json::exception& error);
 
 }  // namespace elmo

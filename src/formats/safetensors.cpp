@@ -37,7 +37,7 @@ std::optional<std::int64_t> checked_bytes(const std::vector<std::int64_t>& shape
 
 [[noreturn]] void throw_absent(const std::string& file, std::string_view name,
                                std::vector<std::string> names) {
-    // Suggestions cost the product of the lengths: only among names a person could have meant.
+    // A suggestion costs the product of the lengths: only among names of plausible length.
     std::erase_if(names, [](const std::string& candidate) { return candidate.size() > 200; });
     if (names.size() > 10000 || name.size() > 200) names.clear();
     throw DataError(fmt::format("{}: expected a tensor '{}', found none of that name{}", file, quoted(name),

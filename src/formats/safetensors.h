@@ -1,6 +1,6 @@
 // Reading safetensors files: 8 bytes of header length (little-endian), a JSON header, the tensors' bytes.
-// The file is mapped and tensors are views of it. Everything the header says is checked before it is used:
-// lengths, offsets, shapes and names are an attacker's until then.
+// The file is mapped and tensors are views of it. Everything in the header is checked before it is used:
+// until then lengths, offsets, shapes and names may come from an attacker.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ struct TensorInfo {
 std::int64_t safetensors_element_bytes(std::string_view dtype);
 // kE3M4 is stored as "U8" (the format has no such name; the writer says so in the metadata).
 std::string_view safetensors_dtype(DType dtype);
-// The DType of a dtype name; nothing where elmo has none (F16 among them: read_tensor converts it).
+// The DType of a dtype name; nothing if elmo has none (such as F16, which read_tensor converts).
 std::optional<DType> dtype_from_safetensors(std::string_view dtype);
 
 // One file. Move-only; tensors' data lives as long as the object it was moved to.
@@ -46,7 +46,7 @@ class SafeTensors {
     // Maps the file. DataError names the file and what is wrong with it.
     static SafeTensors open(const std::filesystem::path& path);
     static SafeTensors open(MappedFile file);
-    // The same checks on bytes in memory, which must outlive the result; `name` opens messages.
+    // The same checks on bytes in memory, which must outlive the result; messages start with `name`.
     static SafeTensors parse(std::span<const std::byte> bytes, std::string name);
 
     const std::string& file() const { return file_; }
@@ -91,8 +91,8 @@ class SafeTensorsFolder {
     std::vector<SafeTensors> files_;
 };
 
-// FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json names. DataError when
-// neither is there, a shard is missing, holds other tensors than the index says, or names lie outside.
+// FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json names. DataError if
+// neither exists, or if a shard is missing, does not match the index, or is outside the folder.
 SafeTensorsFolder open_safetensors_folder(const InputFolder& folder);
 
 // The elements converted from F32, F16, BF16 or F64 (to nearest even). DataError for another dtype or when

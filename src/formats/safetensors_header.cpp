@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-// What value the parser stands before. Keys are handled by key(), everything else must fit this.
+// The value that the parser expects next. key() handles keys; everything else must match this.
 enum class Expect {
     kHeader,        // the outermost object
     kEntry,         // the object of one tensor

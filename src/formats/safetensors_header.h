@@ -1,6 +1,5 @@
-// The JSON header of a safetensors file, parsed as a stream of events with no tree in between: anything that
-// the format does not foresee ends the parse where it stands, so memory stays within a small multiple of the
-// header's size.
+// The JSON header of a safetensors file, parsed as a stream of events, without a tree. Anything unexpected
+// ends the parse at once, so memory stays within a small multiple of the header's size.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +22,7 @@ struct SafeTensorsHeader {
     std::map<std::string, std::string> metadata;
 };
 
-// DataError, opened by `file`, for anything but an object of {dtype, shape, data_offsets} objects and one
+// DataError, starting with `file`, for anything but an object of {dtype, shape, data_offsets} objects and one
 // __metadata__ object of strings.
 SafeTensorsHeader parse_safetensors_header(std::string_view json, const std::string& file);
 

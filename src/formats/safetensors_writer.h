@@ -1,5 +1,5 @@
-// Writing safetensors files: the shapes are told first, then the bytes stream through, a tensor at a time or
-// in pieces, never held. The file appears whole or not at all (AtomicFile).
+// Writing safetensors files: the shapes come first, then the bytes stream through, one tensor at a time or in
+// pieces. The file appears complete or not at all (AtomicFile).
 #pragma once
 
 #include <cstddef>
@@ -23,8 +23,8 @@ struct TensorSpec {
 
 class SafeTensorsWriter {
   public:
-    // Sets the disk space aside at once: a full disk is an error here, before hours of work. Tensors lie in
-    // the file by falling element size, then as given, behind a header padded with spaces to 64 bytes: every
+    // Reserves the disk space at once: a full disk is an error here, before hours of work. Tensors are
+    // ordered by falling element size, then as given, after a header padded with spaces to 64 bytes. So every
     // tensor is aligned to its element, and the first to a cache line. DataError for a name given twice, an
     // unknown dtype, a header beyond the format's limit.
     SafeTensorsWriter(const std::filesystem::path& path, const std::vector<TensorSpec>& tensors,
@@ -37,7 +37,7 @@ class SafeTensorsWriter {
         write(name, std::as_bytes(elements));
     }
 
-    // DataError when a tensor is not complete; nothing is replaced then.
+    // DataError if a tensor is not complete; then nothing is replaced.
     void commit();
 
   private:

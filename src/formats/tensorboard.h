@@ -23,8 +23,8 @@ struct Scalar {
 // before it returns. DataError when the folder cannot be written.
 class TensorBoardWriter {
   public:
-    // first_step > 0: the run resumes there; TensorBoard is told to drop what earlier files hold from that
-    // step on, which a crash made obsolete.
+    // first_step > 0: the run resumes there, and TensorBoard drops the later steps of earlier files, which a
+    // crash made obsolete.
     explicit TensorBoardWriter(const std::filesystem::path& folder, std::int64_t first_step = 0);
 
     void add_scalars(std::int64_t step, std::span<const Scalar> scalars);

@@ -1,5 +1,5 @@
 // A zip archive that is read in place: its directory, and each member as a stream (stored or deflated, zip64
-// too). What the archive says of sizes and places is checked before it is used.
+// too). Sizes and offsets in the archive are checked before they are used.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct ZipMember {
 
 class ZipFile {
   public:
-    // DataError when the file is no zip archive or its directory is damaged.
+    // DataError if the file is not a zip archive or its directory is damaged.
     explicit ZipFile(const std::filesystem::path& path);
 
     const std::vector<ZipMember>& members() const { return members_; }
@@ -33,7 +33,7 @@ class ZipFile {
     // included.
     std::unique_ptr<ByteStream> open(const ZipMember& member) const;
 
-    // The file begins as a zip archive does.
+    // Whether the file starts like a zip archive.
     static bool is_zip(const std::filesystem::path& path);
 
   private:

@@ -26,7 +26,7 @@ void ZipWriter::add(const std::string& name, const std::vector<std::span<const s
         crc = ::crc32_z(crc, reinterpret_cast<const Bytef*>(piece.data()), piece.size());
     }
     const auto offset = static_cast<std::uint64_t>(file_.size());
-    // Sizes always stand in the 64-bit field: readers take them from there when the short ones are full.
+    // Sizes are always in the 64-bit field: readers take them from there if the short ones are full.
     std::string extra;
     put<std::uint16_t>(extra, 1);
     put<std::uint16_t>(extra, 16);

@@ -9,7 +9,7 @@
 namespace elmo {
 
 AtomicFile::AtomicFile(const std::filesystem::path& target) : target_(resolve_target(target)) {
-    // What is there is replaced: a device or a pipe would be gone.
+    // The target is replaced: a device or a pipe would be lost.
     std::error_code error;
     const auto there = std::filesystem::status(target_, error);
     if (std::filesystem::exists(there) && !std::filesystem::is_regular_file(there))

@@ -1,9 +1,9 @@
-// A file that appears whole or not at all.
+// A file that appears complete or not at all.
 //
-// Guarantee: at any moment, also after a kill or a loss of power, the target is either exactly what it was
-// before or exactly what was written. The bytes go to a temporary beside the target; commit() brings them to
-// the disk, renames the temporary over the target and brings the rename to the disk. Without commit() the
-// temporary goes away; one left by a killed process is cleared by the next writer of the same target.
+// Guarantee: at any moment, even after a kill or a loss of power, the target is either exactly what it was
+// before or exactly what was written. The bytes go to a temporary beside the target. commit() syncs them,
+// renames the temporary over the target and syncs the rename. Without commit() the temporary is removed; the
+// next writer of the same target removes one that a killed process left.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace elmo {
 
 class AtomicFile {
   public:
-    // DataError when the target's folder does not exist or cannot be written.
+    // DataError if the target's folder does not exist or is not writable.
     explicit AtomicFile(const std::filesystem::path& target);
     ~AtomicFile();
     AtomicFile(AtomicFile&&) noexcept = default;

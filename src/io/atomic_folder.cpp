@@ -85,7 +85,7 @@ void AtomicFolder::commit() {
     }
     committed_ = true;
     sync_folder(target_.parent_path());
-    remove_quietly(temporary_);  // after a swap the previous folder bears this name
+    remove_quietly(temporary_);  // after a swap the previous folder has this name
 }
 
 void replace_by_two_renames(const fs::path& from, const fs::path& target, bool crash_between) {

@@ -45,16 +45,16 @@ class ByteSource::Input {
     }
     ~Input() { ::close(fd_); }
 
-    // What is at hand, not yet taken.
+    // Bytes that are read but not taken yet.
     std::string_view held() const { return {block_.get() + begin_, end_ - begin_}; }
     void take(std::size_t n) { begin_ += n; }
-    // False at the end of the file. Nothing may be held.
+    // False at the end of the file. The buffer must be empty.
     bool refill() {
         begin_ = 0;
         end_ = read_raw(block_.get(), kBlock);
         return end_ > 0;
     }
-    // More bytes behind those held.
+    // Reads more bytes after those held.
     bool extend() {
         const std::size_t n = read_raw(block_.get() + end_, kBlock - end_);
         end_ += n;
@@ -167,7 +167,7 @@ class ByteSource::Zstd : public Decoder {
     std::size_t read(char* out, std::size_t size) override {
         ZSTD_outBuffer room{out, std::min(size, kBlock), 0};
         while (!finished_) {
-            // A full buffer may leave decoded bytes inside the stream, to be had without more input.
+            // With a full buffer the stream may still hold decoded bytes that need no more input.
             if (!more_inside_ && input_.held().empty() && !input_.refill()) {
                 if (inside_frame_)
                     throw DataError(input_.name() + ": the zstd data ends too early: the file is truncated");
@@ -195,8 +195,8 @@ class ByteSource::Zstd : public Decoder {
 
 ByteSource::ByteSource(const std::filesystem::path& path, std::string name)
     : input_(std::make_unique<Input>(path, std::move(name))) {
-    // More is read only while what is there could still become a magic number, so that a terminal is not
-    // waited for.
+    // Reads more only while the bytes so far could still become a magic number, so it does not wait for a
+    // terminal.
     const auto begins = [&](std::string_view magic, std::size_t skipped) {
         while (true) {
             std::string_view held = input_->held();

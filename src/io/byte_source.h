@@ -1,5 +1,5 @@
-// The bytes of a file or of standard input, decompressed where they are gzip or zstd (told by the first
-// bytes, never by the name), in one pass with bounded memory.
+// The bytes of a file or of standard input, decompressed if they are gzip or zstd (detected from the first
+// bytes, never from the name), in one pass with bounded memory.
 #pragma once
 
 #include <cstddef>
@@ -13,14 +13,13 @@ namespace elmo {
 class ByteStream {
   public:
     virtual ~ByteStream() = default;
-    // At least one byte into [out, out + size), or 0 at the end. DataError when the bytes cannot be had.
+    // At least one byte into [out, out + size), or 0 at the end. DataError if the bytes cannot be read.
     virtual std::size_t read(char* out, std::size_t size) = 0;
 };
 
 class ByteSource : public ByteStream {
   public:
-    // Path "-" is standard input; `name` is what messages call it. DataError when it cannot be opened or is a
-    // folder.
+    // Path "-" is standard input; messages use `name`. DataError if it cannot be opened or is a folder.
     ByteSource(const std::filesystem::path& path, std::string name);
     ~ByteSource() override;
     ByteSource(const ByteSource&) = delete;
@@ -29,7 +28,8 @@ class ByteSource : public ByteStream {
     // DataError too for compressed data that is corrupt or ends too early.
     std::size_t read(char* out, std::size_t size) override;
 
-    // A read would not wait. Compressed bytes at hand may still not make a whole line: those are waited for.
+    // A read would not wait. Available compressed bytes may still not make a whole line; reading one may then
+    // wait.
     bool ready() const;
     bool is_compressed() const;
 

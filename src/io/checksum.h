@@ -1,4 +1,4 @@
-// XXH64 (Collet's xxHash, 64 bits): tells a damaged file from a sound one at memory speed. Not for security.
+// XXH64 (Collet's xxHash, 64 bits): detects damaged files at memory speed. Not for security.
 #pragma once
 
 #include <array>
@@ -11,7 +11,7 @@
 
 namespace elmo {
 
-// The hash of everything given to update(), however it was cut into pieces.
+// The hash of everything given to update(), in pieces of any size.
 class Hash64 {
   public:
     explicit Hash64(std::uint64_t seed = 0);
@@ -31,7 +31,7 @@ std::uint64_t hash64(std::span<const std::byte> bytes, std::uint64_t seed = 0);
 std::uint64_t hash64(std::string_view text, std::uint64_t seed = 0);
 // The hash of a file's bytes; DataError when it cannot be read.
 std::uint64_t hash_file(const std::filesystem::path& path);
-// The same of a file that is open, and stays so; `path` is for messages.
+// The same for an open file, which stays open; `path` is for messages.
 std::uint64_t hash_file(int descriptor, const std::filesystem::path& path);
 // 16 lower-case hexadecimal digits.
 std::string hash_text(std::uint64_t hash);

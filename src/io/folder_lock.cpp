@@ -40,7 +40,7 @@ FileLock::FileLock(const std::filesystem::path& file) {
         const bool taken = !held && errno == EWOULDBLOCK;
         struct stat mine {
         }, named{};
-        // Its last holder may have renamed it since it was opened.
+        // Its last owner may have renamed it since it was opened.
         const bool same = fstat(descriptor_, &mine) == 0 && stat(file.c_str(), &named) == 0 &&
                           mine.st_dev == named.st_dev && mine.st_ino == named.st_ino;
         if (same && !taken) return;

@@ -8,7 +8,7 @@ namespace elmo {
 // Held from construction to destruction, or to the end of the process, however it ends. Leaves no file.
 class FolderLock {
   public:
-    // ConfigError when somebody holds it already. A file system without locks locks nothing.
+    // ConfigError if another owner holds it. On a file system without locks it does nothing.
     explicit FolderLock(const std::filesystem::path& folder);
     ~FolderLock();
     FolderLock(const FolderLock&) = delete;
@@ -18,7 +18,7 @@ class FolderLock {
     int descriptor_ = -1;
 };
 
-// The same for a file, which is made where there is none and may be renamed while it is held.
+// The same for a file, which is created if absent and may be renamed while the lock is held.
 class FileLock {
   public:
     explicit FileLock(const std::filesystem::path& file);

@@ -14,7 +14,7 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-// A folder is opened in less time than one is written: being replaced this often in a row is no accident.
+// Opening a folder takes less time than writing one: so many replacements in a row are not an accident.
 constexpr int kAttempts = 1000;
 
 class Descriptor {
@@ -67,7 +67,7 @@ std::string read_whole(int descriptor, const fs::path& path) {
 struct InputFolder::Files {
     std::map<std::string, Descriptor> open;
 
-    // False: there is none of that name.
+    // False: no file of that name exists.
     bool add(const Descriptor& folder, const fs::path& path, const std::string& name) {
         // Without waiting for the writer of a pipe.
         Descriptor file(

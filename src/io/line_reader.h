@@ -1,5 +1,5 @@
-// Lines of a text file, plain, gzip or zstd (told by its first bytes, never by its name), streamed through
-// one buffer: memory is bounded by the longest line, whatever the size of the file.
+// Lines of a text file, plain, gzip or zstd (detected from its first bytes, never from its name), streamed
+// through one buffer: memory is bounded by the longest line, not by the size of the file.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace elmo {
 class LineReader {
   public:
     static constexpr std::int64_t kDefaultMaxLine = std::int64_t{64} << 20;
-    // This many bytes after the end of a returned line may be read (their content means nothing), which is
-    // what SIMD parsers ask for.
+    // This many bytes after the end of a returned line may be read (their content is undefined), as SIMD
+    // parsers need.
     static constexpr std::size_t kPadding = 64;
 
     // Path "-" is standard input. DataError when the file cannot be opened or is a folder.
@@ -32,7 +32,7 @@ class LineReader {
     // DataError for a read error, a corrupt or truncated gzip or zstd, a line longer than the limit.
     std::optional<std::string_view> next_line();
 
-    // False when the next line would have to wait for a pipe or a terminal to give more.
+    // False if the next line would have to wait for a pipe or a terminal.
     bool ready() const;
 
     // Number of the line last returned, from 1; 0 before the first.

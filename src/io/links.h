@@ -1,5 +1,5 @@
-// Symbolic links where none belong. A folder that was downloaded may hold links to any place: what is written
-// or read by a name inside of it must not lead out of it. (A link that the user names is followed.)
+// Refuses symbolic links inside folders. A downloaded folder may hold links to any place, and reading or
+// writing a name inside it must not lead out of it. (A link that the user names is followed.)
 #pragma once
 
 #include <fmt/format.h>

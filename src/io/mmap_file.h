@@ -9,9 +9,9 @@
 
 namespace elmo {
 
-// Owns one mapping; move-only, and a move keeps the addresses. A file that another process shortens while
-// it is mapped ends this one with SIGBUS when the lost part is touched: elmo replaces files, it never
-// shortens them.
+// Owns one mapping; move-only, and a move keeps the addresses. If another process truncates the file while it
+// is mapped, touching the lost part ends this process with SIGBUS. elmo itself replaces files and never
+// truncates them.
 class MappedFile {
   public:
     // kDone: the pages leave this process's memory until they are touched again.
@@ -21,7 +21,7 @@ class MappedFile {
     // DataError when the file is missing, unreadable or not a regular file. An empty file maps to an empty
     // span.
     explicit MappedFile(std::filesystem::path path);
-    // The same of a file that is open, and stays so; `path` is for messages.
+    // The same for an open file, which stays open; `path` is for messages.
     MappedFile(std::filesystem::path path, int descriptor);
     ~MappedFile();
     MappedFile(MappedFile&& other) noexcept;

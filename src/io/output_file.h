@@ -38,8 +38,8 @@ class OutputFile {
     void write(std::string_view text) { write(std::as_bytes(std::span(text))); }
     // At a position, past the buffer. Not together with kAppend.
     void write_at(std::int64_t offset, std::span<const std::byte> bytes);
-    // Sets the disk space of the first `bytes` aside, so that a full disk is met now rather than at the end.
-    // Does nothing where the file system cannot.
+    // Reserves the disk space of the first `bytes`, so a full disk is an error now, not at the end. Does
+    // nothing if the file system cannot.
     void reserve(std::int64_t bytes);
 
     void flush();  // to the kernel: survives the death of this process

@@ -15,8 +15,8 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-// A name may have 255 bytes, of which a temporary needs some more than its target: of a long one the
-// beginning and a hash are taken.
+// A name may have 255 bytes, and a temporary's name is longer than its target's: a long name is cut and a
+// hash is added.
 constexpr std::size_t kLongName = 200;
 
 std::string prefix_of(const fs::path& target, const std::string& kind) {
@@ -25,7 +25,7 @@ std::string prefix_of(const fs::path& target, const std::string& kind) {
     return fmt::format(".{}.{}-", name, kind);
 }
 
-// Exactly the names temporary_name() makes: nothing of the user's is ever taken for one.
+// Exactly the names that temporary_name() makes, so no file of the user can match.
 bool is_temporary(std::string_view name, std::string_view prefix) {
     if (!name.starts_with(prefix)) return false;
     name.remove_prefix(prefix.size());
@@ -87,7 +87,7 @@ void remove_abandoned(const fs::path& target) noexcept {
             ::close(fd);
         }
     } catch (...) {
-        // Clearing up is a courtesy: what stays is cleared next time.
+        // Best effort: what stays is removed next time.
     }
 }
 

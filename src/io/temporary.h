@@ -1,6 +1,6 @@
-// Temporaries beside their targets: ".NAME.tmp-PID-N". Each is locked (flock) for as long as its writer
-// lives, so what a dead process left behind is told from work in progress by trying the lock: no guess by
-// process number, which is wrong across containers and machines.
+// Temporaries beside their targets: ".NAME.tmp-PID-N". Each is locked (flock) while its writer lives, so
+// trying the lock shows whether its process is dead. Process numbers would be wrong across containers and
+// machines.
 #pragma once
 
 #include <filesystem>
@@ -12,8 +12,8 @@ namespace elmo {
 // A fresh name beside `target`; `kind` is "tmp" or "old". DataError where no name there can be looked up.
 std::filesystem::path temporary_name(const std::filesystem::path& target, const std::string& kind);
 
-// Takes the writer's lock on an open temporary. False: someone is just clearing it away, take a new name.
-// Where the file system has no locks, true: then nobody else can take it either, and nothing is cleared.
+// Takes the writer's lock on an open temporary. False: another process is just removing it, take a new name.
+// True if the file system has no locks: then no other process can lock it either, and nothing is removed.
 bool lock_temporary(int descriptor, const std::filesystem::path& temporary);
 
 // Temporaries of `target` of one kind, in no order.
@@ -26,7 +26,7 @@ bool is_abandoned(const std::filesystem::path& temporary);
 // Removes the temporaries of `target` whose writers are dead. Never throws.
 void remove_abandoned(const std::filesystem::path& target) noexcept;
 
-// The target with symbolic links followed, so that a linked file is replaced where it lies.
+// The target with symbolic links followed, so that a linked file is replaced in its own folder.
 std::filesystem::path resolve_target(const std::filesystem::path& target);
 
 }  // namespace elmo

@@ -3,8 +3,8 @@
 // and it hands out the memory. So the plan is exact by construction.
 //
 // Allocation is a stack. What lives for the whole run is allocated first; what lives for one phase of a
-// step is allocated inside a Scope, so that phases lie over one another. A Scope may begin at an earlier
-// mark: over what was allocated since and is dead in its phase.
+// step is allocated inside a Scope, so phases overlay each other. A Scope may start at an earlier mark: over
+// what was allocated since and is dead in its phase.
 #pragma once
 
 #include <cstdint>
@@ -72,7 +72,7 @@ class Arena {
         std::vector<std::size_t> live_;
     };
 
-    // Ends a phase of the step: what was allocated since the one before, at its fullest, with what it lay on.
+    // Ends a phase of the step: the peak since the previous phase, with what was allocated below it.
     void end_phase(std::string name);
     const std::vector<MemoryPhase>& phases() const { return phases_; }
 

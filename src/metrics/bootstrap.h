@@ -1,7 +1,7 @@
-// Confidence intervals of scores, by the Poisson bootstrap: each row enters each replicate as often as a
-// Poisson(1) number says, so rows can stream by and memory is one set of sums a replicate. The number is a
-// function of (row, replicate) only: intervals are the same on every machine, and two systems scored on the
-// same rows are resampled alike.
+// Confidence intervals of scores, by the Poisson bootstrap: each row enters each replicate a Poisson(1)
+// number of times, so rows can stream by and memory is one set of sums per replicate. The number depends only
+// on (row, replicate): intervals are the same on every machine, and two systems scored on the same rows are
+// resampled in the same way.
 #pragma once
 
 #include <cstdint>

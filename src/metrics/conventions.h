@@ -1,5 +1,6 @@
 // Which propensities a score is made with: the field's projects differ in A and B, in what they count, and in
-// when they filter. Here is what each does, so that a number can be compared with theirs, and said with it.
+// when they filter. This file lists what each does, so that scores can be compared with theirs and reported
+// with their convention.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +18,9 @@ struct PropensityRule {
     bool augmented = false;  // counted on the training set with each label's text added as one more row
 };
 
-// a, b: -1 where they are to follow from the name of the data set. counts: "auto", "plain" or "augmented";
-// auto is plain, but augmented where `like` names a project that trains on label texts and the name says that
-// the set has them ("LF-..."). ConfigError for an unknown `like` or `counts`, or one of a and b alone.
+// a, b: -1 to take them from the name of the data set. counts: "auto", "plain" or "augmented"; auto is plain,
+// or augmented if `like` names a project that trains on label texts and the name ("LF-...") shows that the
+// set has them. ConfigError for an unknown `like` or `counts`, or if only one of a and b is given.
 PropensityRule propensity_rule(const std::string& data_name, const std::string& like, double a, double b,
                                const std::string& counts);
 

@@ -1,4 +1,4 @@
-// P, nDCG, PSP, PSnDCG and R at k, fed row by row, as pyxclib (the field's yardstick) computes them.
+// P, nDCG, PSP, PSnDCG and R at k, fed row by row, as pyxclib (the standard of the field) computes them.
 //
 // With y the true labels of a row, r_i = 1 when the i-th prediction is one of them, q the inverse propensity:
 //   P@k      mean of (1/k) sum_{i<=k} r_i
@@ -44,7 +44,7 @@ class RankingMetrics {
     // no PSP and PSnDCG. ConfigError for a k below 1 or none.
     explicit RankingMetrics(std::vector<std::int64_t> ks, std::span<const double> inverse_propensity = {});
 
-    // predicted: distinct labels, best first, filtered already; those beyond the largest k are not looked at.
+    // predicted: distinct labels, best first, already filtered; those beyond the largest k are ignored.
     // truth: ascending, distinct. DataError for a true label without an inverse propensity.
     void add_row(std::span<const std::int64_t> predicted, std::span<const std::int64_t> truth);
     void add_row(std::span<const std::int64_t> predicted, std::span<const std::int32_t> truth);
@@ -59,7 +59,7 @@ class RankingMetrics {
     std::int64_t largest_k() const { return largest_k_; }
     const std::vector<std::int64_t>& ks() const { return ks_; }
     bool with_propensities() const { return !inverse_propensity_.empty(); }
-    // What the row last added has added, one a k.
+    // What the last added row has added, one per k.
     std::span<const MetricSums> last_row() const { return row_; }
     std::vector<MetricScore> scores() const;
 

@@ -77,7 +77,7 @@ Platt fit_platt(std::span<const JudgedScore> judged) {
         if (!(determinant > 0)) break;
         const double da = -(hbb * ga - hab * gb) / determinant, db = -(haa * gb - hab * ga) / determinant;
         const double slope = ga * da + gb * db;
-        // The loss is a sum of so many terms: a promised gain below its rounding is no gain.
+        // The loss is a sum of many terms: an expected gain below its rounding error does not count.
         if (!(-slope > 1e-13 * (1 + loss))) break;
         double step = 1;
         Platt next = platt;

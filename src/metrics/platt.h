@@ -1,7 +1,7 @@
-// Calibrated probabilities by Platt's method: P(right | score z) = sigmoid(a z + b), a and b fitted to scored
-// predictions that are known to be right or wrong. Two numbers need little data and keep the order of scores,
-// which isotonic regression does not: it makes plateaus, and on the few positives of a validation share it
-// fits their noise.
+// Calibrated probabilities by Platt's method: P(right | score z) = sigmoid(a z + b), with a and b fitted to
+// scored predictions that are known to be right or wrong. Two numbers need little data and keep the order of
+// scores. Isotonic regression does not: it makes plateaus, and fits the noise of the few positives in a
+// validation share.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct CalibrationQuality {
 };
 CalibrationQuality calibration_quality(const Platt& platt, std::span<const JudgedScore> judged);
 
-// The score from which on predictions are kept so that the micro-averaged F1 is largest; `positives` counts
-// all true labels, also those that are in no prediction. Lies between two scores. 0 without predictions.
+// The score threshold with the largest micro-averaged F1; `positives` counts all true labels, also those that
+// are in no prediction. Lies between two scores. 0 without predictions.
 double best_f1_score(std::span<const JudgedScore> judged, std::int64_t positives);
 
 }  // namespace elmo

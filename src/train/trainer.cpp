@@ -265,11 +265,11 @@ void Trainer::announce() const {
     const std::int64_t extra = data_.augmentation().rows().rows();
     const std::string label_texts =
         extra > 0 ? fmt::format(" + {} label texts", with_commas(extra)) : std::string();
-    context_.info(
-        fmt::format("{} training texts{} ({} more for validation), {} labels, {:.1f} tokens per text; {} steps",
-                    with_commas(data_.train().num_rows() - extra), label_texts,
-                    with_commas(data_.has_validation() ? data_.validation().num_rows() : 0),
-                    with_commas(state_.labels), data.tokens_per_row, with_commas(state_.total_steps)));
+    context_.info(fmt::format(
+        "{} training texts{} ({} more for validation), {} labels, {:.1f} tokens per text; {} steps",
+        with_commas(data_.train().num_rows() - extra), label_texts,
+        with_commas(data_.has_validation() ? data_.validation().num_rows() : 0), with_commas(state_.labels),
+        data.tokens_per_row, with_commas(state_.total_steps)));
     const std::int64_t cut_rows = data.cut_rows + data_.augmentation().cut_rows();
     if (cut_rows > 0)
         context_.info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
