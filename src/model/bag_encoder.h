@@ -1,8 +1,8 @@
 // The bag of tokens: for machines without a GPU and for quick starts. With e the mean of a text's token
 // embeddings:
 //   h = LN(e);  y = LN(h + dropout(W2 gelu(W1 h + b1) + b2));  pooled = dropout(y)
-// The last norm's gain starts at kOutputNorm / sqrt(D), so that pooled vectors start at length kOutputNorm
-// whatever the width: the head's SGD step on a logit is its rate times that length squared.
+// The last norm's gain starts at kOutputNorm / sqrt(D), so pooled vectors start at length kOutputNorm at any
+// width: the head's SGD step on a logit is its rate times that length squared.
 #pragma once
 
 #include "model/encoder.h"
@@ -26,7 +26,7 @@ class BagEncoder : public Encoder {
     std::string config_json() const override;
 
     Dropout branch_dropout(bool training) const;
-    // Offsets that make each row a text of its own: pooling is then dropout and a change of dtype.
+    // Offsets that make each row a separate text: pooling is then dropout and a change of dtype.
     Offsets rows(std::int64_t count) const {
         return Offsets(row_offsets_).first(static_cast<std::size_t>(count) + 1);
     }

@@ -147,8 +147,8 @@ void BertEncoder::down_backward(const LayerWeights& w, const LayerActivations& a
         backend_.gelu_backward({pre, dgelu_TI, {}, up_dbias, accumulate});
         return;
     }
-    // The op that takes the derivative gives the gelu too: between the gradient of the input and that of the
-    // weights.
+    // The op that computes the derivative also gives the gelu, between the gradient of the input and that of
+    // the weights.
     const View gelu = a.gelu_TI.first(dy_TD.rows);
     backend_.linear_backward(
         {dy_TD, {}, parameters_[w.down.weight].w, dgelu_TI, {}, {}, accumulate, fp8_amax(w.down.weight)});
@@ -164,7 +164,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const LayerActivations& a = backward_.layers[static_cast<std::size_t>(layer)];
     const View dgelu = reshaped(backward_.wide, T, spec_.intermediate);
     const View dqkv = reshaped(backward_.wide, T, 3 * spec_.width);
-    // Sums are read for the last time where the gradients of their branches take their places.
+    // The gradients of the branches overwrite the sums, which are read for the last time here.
     const View output_sum = a.output_sum_TD.first(T), attention_sum = a.attention_sum_TD.first(T);
     const View dinput =
         reshaped(backward_.dinput_TD.empty() ? a.gelu_TI : backward_.dinput_TD, T, spec_.width);

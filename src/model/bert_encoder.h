@@ -31,11 +31,11 @@ class BertEncoder : public Encoder {
         View pre_TI, gelu_TI;
         View output_sum_TD, output_stats_T2, output_TD;
     };
-    // Most gradients on their way take the place of what is dead by then (bert_memory.cpp); the others:
+    // Most gradients in transit reuse memory that is dead by then (bert_memory.cpp); the others:
     struct BackwardBuffers {
         View dpooled_BD;
         View wide;       // [T, max(3 D, I)]: gradient of the gelu, then of qkv
-        View dinput_TD;  // where the gelu's place is too small for it
+        View dinput_TD;  // if the gelu's memory is too small for it
         // By layer: what the forward had, kept or computed again. gelu may be where pre is, attended and
         // context where output_sum is.
         std::vector<LayerActivations> layers;
@@ -48,7 +48,7 @@ class BertEncoder : public Encoder {
 
     void describe_layers(Workload& workload) const override;
     void allocate_backward_buffers(Arena& arena, const Workload& workload) override;
-    // What a layer keeps under this mode, but for its output.
+    // What a layer keeps in this mode, except its output.
     LayerActivations allocate_layer(Arena& arena, const Workload& workload, const std::string& name,
                                     Recompute mode) const;
     View run_forward(const TextBatch& batch, bool training) override;
@@ -65,7 +65,7 @@ class BertEncoder : public Encoder {
                 View pre_TN = {});
     void norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
               View stats_T2);
-    // The bias gradient is left out where its view is empty: another op gives it.
+    // An empty view leaves the bias gradient out: another op computes it.
     void linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, View dbias_1N,
                          bool accumulate);
     // dy (with more_dy) becomes the gradient of the sum; returns that of the branch (after dropout), which is
@@ -78,15 +78,15 @@ class BertEncoder : public Encoder {
     // lse and pre-activations are left out where their views are empty.
     void layer_forward(const LayerActivations& a, View x_TD, const TextBatch& batch, std::int64_t layer,
                        bool inside);
-    // The input of a layer, as the last forward had it: where it is kept, or computed again into `buffer`;
-    // `sum` is for the embeddings' sum, and both may be overwritten.
+    // The input of a layer in the last forward: kept, or computed again into `buffer`; `sum` is for the
+    // embeddings' sum. Both may be overwritten.
     View layer_input(const TextBatch& batch, std::int64_t layer, View sum_TD, View buffer_TD);
     // The gradient of the gelu, multiplied by its derivative, that of the weights of `down`, and that of the
     // bias of `up`.
     void down_backward(const LayerWeights& w, const LayerActivations& a, View dy_TD, View dgelu_TI,
                        bool recompute, bool accumulate);
     // dx + more_dx (which may be empty) is the gradient of the layer's output; dx + what is returned becomes
-    // that of its input. The additions are left to the norms.
+    // that of its input. The norms do the additions.
     View layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, View more_dx_TD,
                         bool accumulate);
 

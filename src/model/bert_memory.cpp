@@ -1,9 +1,9 @@
 // The memory of the BERT family: what is kept from the forward to the backward, which depends on what each
 // layer's backward computes again, and the buffers that all layers share in the forward and in the backward.
 //
-// The most is alive around the last layer, between its forward and its backward: so both are given little
-// beside what is kept, and use the places of what is not yet or no longer alive. The layers below find the
-// last layer's activations dead, and compute theirs again in their place.
+// The peak is around the last layer, between its forward and its backward. So both get little memory besides
+// what is kept, and reuse the memory of what is not alive. When the layers below run, the last layer's
+// activations are dead, and they compute theirs again in that memory.
 #include <fmt/format.h>
 
 #include <algorithm>

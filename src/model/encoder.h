@@ -1,6 +1,6 @@
-// Encoders: texts in, one vector per text out. An encoder owns no memory (the arena does) and computes
-// only through the backend. A family fills the table of parameters and writes forward and backward; all
-// that is the same for every family (memory, random start, update, files) is here.
+// Encoders: texts in, one vector per text out. An encoder owns no memory (the arena does) and computes only
+// through the backend. A family fills the table of parameters and implements forward and backward. What all
+// families share (memory, random start, update, files) is here.
 #pragma once
 
 #include <filesystem>
@@ -26,15 +26,15 @@ struct Parameter {
     std::string name;
     View w, grad, m, v, c;
     bool decays = true;  // biases and LayerNorms do not
-    // Random start: N(0, sigma) or, where that is 0, a constant.
+    // Random start: N(0, sigma), or a constant if sigma is 0.
     float sigma = 0, constant = 0;
-    // What it is in files: these tensors one after another fill w (query, key and value are one parameter).
+    // In files: these tensors, one after another, fill w (query, key and value are one parameter).
     std::vector<StoredTensor> stored;
 };
 
-// What the backward of a transformer layer computes again instead of finding it stored: nothing, all that
-// takes no product with weights, that and the pre-activations (one product), or the whole layer from its
-// input. Gradients have the same bits.
+// What the backward of a transformer layer computes again instead of storing: nothing, everything without a
+// product with weights, that and the pre-activations (one product), or the whole layer from its input.
+// Gradients have the same bits.
 enum class Recompute { kNone, kCheap, kWide, kLayer };
 
 struct TextBatch {
@@ -61,14 +61,14 @@ class Encoder {
     void describe_workload(Workload& workload) const;
 
     // One entry per layer (spec().layers; none for a bag), before memory is planned. At the start: kNone for
-    // all. The last layer's backward follows its forward, and the others' later use its memory, so there
-    // kWide and kLayer would save nothing and mean kCheap.
+    // all. The last layer's backward follows its forward, and the other layers then reuse its memory. So
+    // kWide and kLayer would save nothing there and mean kCheap.
     void set_recompute(std::vector<Recompute> layers);
 
     // Plans or takes memory, in this order: weights (with optimiser state and, unless they are consumed,
     // gradients when training); what lives from forward to backward; what only the forward and only the
     // backward need. Called on the dry arena, then on the real one. What lives longer is allocated before the
-    // activations: the backward's last gradients may lie over them and what follows.
+    // activations: the backward's last gradients may overwrite them and what follows.
     void allocate(Arena& arena, const Workload& workload);
     virtual void allocate_activations(Arena& arena, const Workload& workload) = 0;
     // Memory that only the forward needs (the pooled vectors outlive it); called inside a Scope.
@@ -85,8 +85,8 @@ class Encoder {
     // text longer than the model's positions.
     View forward(const TextBatch& batch, bool training, std::uint64_t seed, std::uint64_t step);
     // Gradients of all parameters from the gradient of the pooled vectors (any float type); added to what is
-    // there when `accumulate` is set. Must follow the training forward of the same batch, and uses up what it
-    // left. Not for an encoder whose gradients are consumed.
+    // there when `accumulate` is set. Must follow the training forward of the same batch, and consumes its
+    // activations. Not for an encoder whose gradients are consumed.
     void backward(const TextBatch& batch, View dpooled_BD, bool accumulate);
     // AdamW on every parameter.
     void update(const AdamWSettings& settings);
@@ -114,7 +114,7 @@ class Encoder {
     // Helpers to fill the table, in the order of the forward. They return the index of the parameter.
     std::size_t add_matrix(std::string name, std::int64_t rows, std::int64_t cols, float sigma);
     std::size_t add_vector(std::string name, std::int64_t cols, float constant);
-    // The parameters since the last call are a group: their gradients are complete together.
+    // The parameters since the last call form a group: their gradients are complete at the same time.
     void end_group();
     std::span<const Parameter> group(std::size_t index) const;
 
@@ -146,7 +146,7 @@ class Encoder {
     Backend& backend_;
     std::vector<Parameter> parameters_;
     std::vector<Recompute> recompute_;
-    // When the gradients of group 0 appear, nothing allocated since is alive any more.
+    // When the gradients of group 0 appear, nothing allocated since is alive.
     std::optional<Arena::Mark> dead_for_group_0_;
 
   private:

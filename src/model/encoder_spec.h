@@ -43,16 +43,16 @@ struct EncoderSpec {
 };
 
 // The spec that options ask for: bag, or a Hugging Face folder. `vocab` is the tokenizer's; it must
-// fit in a Hugging Face encoder's table. A folder given as `encoder` is taken instead of the options'.
+// fit in a Hugging Face encoder's table. A folder given as `encoder` replaces that of the options.
 EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab,
                               const InputFolder& encoder = {});
-// Whether the folder holds weights to start from; else an encoder is started from scratch.
+// Whether the folder holds weights; otherwise the encoder starts from scratch.
 bool has_encoder_weights(const InputFolder& folder);
 
 // From a saved checkpoint's config.json: shape, pooling and dtype as saved, weights from the folder.
 EncoderSpec read_encoder_spec(const InputFolder& folder);
 
-// max_length cut to what the encoder has positions for, and a line in the log when it is.
+// max_length limited to the encoder's positions, with a log line if it was reduced.
 std::int64_t cut_length(const Context& context, std::int64_t max_length, const EncoderSpec& spec);
 
 }  // namespace elmo

@@ -1,9 +1,9 @@
 // The classifier head: W [L, D] in one of the storage formats, its step, its top-k and its files.
 //
 // Files: head-00001-of-000NN.safetensors, each with one tensor "weight", rows [first_row, ...) of W; the
-// metadata says which, and the grid where the weights lie on one or are its codes; "row_exponents" beside it
-// where that has them. Codes of fewer than 8 bits are packed (base/packed_codes.h): rows are then bytes. At
-// training W lies in the arena; at prediction the pieces of W are the mapped files.
+// metadata has the first row, and the grid if the weights are on one or are its codes; "row_exponents" is
+// beside it if rows have exponents. Codes of fewer than 8 bits are packed (numerics/packed_codes.h): rows are
+// then bytes. In training W is in the arena; in prediction the pieces of W are the mapped files.
 #pragma once
 
 #include <filesystem>
@@ -42,14 +42,14 @@ struct HeadFormat {
     bool same_numbers(const HeadFormat& other) const;
 };
 
-// ConfigError where the options do not go together.
+// ConfigError if the options contradict each other.
 HeadFormat head_format(const HeadOptions& options);
 // "fp32", "bf16", "fp8", "e3m4", "e2m5", "e2m3", "e2m1", "exmy:..." and back; "renee" is FP32 too;
 // ConfigError for another name.
 HeadFormat head_format(const std::string& precision);
 std::string precision_of(const HeadFormat& format);
 
-// What a head's training may have besides: see HeadStep.
+// Further modes of a head's training: see HeadStep.
 struct HeadExtras {
     std::int64_t compensated_rows = 0;
     float weight_dropout = 0;
@@ -63,7 +63,7 @@ struct HeadSpec {
     std::int64_t width = 0;
     HeadFormat format;
     HeadExtras extras = {};
-    bool in_files = false;  // prediction: W stays in its mapped files, where the backend can read them there
+    bool in_files = false;  // prediction: W stays in its mapped files, if the backend can read them there
 
     std::int64_t bytes() const { return layout.rows() * format.row_bytes(width); }
 };
@@ -76,10 +76,10 @@ class Head {
   public:
     static constexpr std::int64_t kShardBytes = std::int64_t{2} << 30;
 
-    // ConfigError where the format cannot hold rows of this width.
+    // ConfigError if the format cannot hold rows of this width.
     Head(const HeadSpec& spec, Backend& backend);
-    // For prediction: W stays in the mapped files, nothing is copied. DataError names the file and what is
-    // wrong: a missing shard, rows that do not follow one another, a wrong dtype or width.
+    // For prediction: W stays in the mapped files, nothing is copied. DataError names the file and the
+    // problem: a missing shard, rows that are not contiguous, a wrong dtype or width.
     static Head map(const InputFolder& folder, Backend& backend);
 
     const LabelLayout& layout() const { return layout_; }
@@ -98,8 +98,9 @@ class Head {
 
     // Label chunks of a step; results do not depend on them. Before memory is planned.
     void set_chunks(std::int64_t chunks);
-    // Other labels in the same memory, before any was taken or not more than then; their weights follow by
-    // load or assign. Not with a compensation or the baseline, whose state is of the labels before.
+    // Other labels in the same memory: before memory is taken, or at most as many as then. load or assign
+    // sets their weights. Not with a compensation or the baseline, whose state belongs to the previous
+    // labels.
     void set_layout(LabelLayout layout);
 
     // Plans or takes W, the compensation and what else lives as long as W; then, in a scope of the arena, the
@@ -116,7 +117,7 @@ class Head {
 
     void save(const std::filesystem::path& folder, std::int64_t shard_bytes = kShardBytes) const;
     // Into the arena: row r becomes row layout().label(r) of the stored head, and only these are read. A head
-    // of the labels from 0 must have all that are stored. Width and format must be this head's.
+    // of labels from 0 must have all stored labels. Width and format must be this head's.
     void load(const InputFolder& folder);
     // Rows from first_row on, from floats, rounded to nearest.
     void assign(std::span<const float> values_RD, std::int64_t first_row = 0);
@@ -141,7 +142,7 @@ class Head {
     Backend& backend_;
     HeadCompensation compensation_;
     std::unique_ptr<ReneeHead> renee_;
-    std::vector<Piece> pieces_;        // one in the arena; one a shard when mapped
+    std::vector<Piece> pieces_;        // one in the arena; one per shard when mapped
     View row_exponents_;               // in the arena
     std::vector<SafeTensors> mapped_;  // what the pieces point into
 };
@@ -156,8 +157,8 @@ void rewrite_head(const InputFolder& from, std::span<const std::int64_t> kept, B
                   View added_exponents, const std::filesystem::path& to,
                   std::int64_t shard_bytes = Head::kShardBytes);
 
-// Writes a head whose rows come in order: rows_from(i) gives row i and, behind it, as many whole ones as
-// there are at hand.
+// Writes a head from rows in order: rows_from(i) gives row i followed by as many complete rows as are
+// available.
 void write_head(const std::filesystem::path& folder, DType dtype, std::int64_t labels, std::int64_t width,
                 const std::function<std::span<const std::byte>(std::int64_t row)>& rows_from,
                 std::int64_t shard_bytes = Head::kShardBytes);

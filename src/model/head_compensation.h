@@ -1,6 +1,6 @@
 // The compensation of some of the head's rows, which are updated by Kahan summation instead of stochastic
-// rounding: BF16 [K, D], and marks of these labels among all (base/row_marks.h). It is state of training:
-// saved beside the head for a run that is to be continued, never needed to predict.
+// rounding: BF16 [K, D], and marks of these labels among all (numerics/row_marks.h). It is training state:
+// saved beside the head for resuming, never needed for prediction.
 //
 // File: one safetensors with "labels" (I64 [K], ascending) and "compensation" (BF16 [K, D], in their order).
 #pragma once
@@ -21,8 +21,8 @@ class HeadCompensation {
     std::int64_t rows() const { return rows_; }
     // Plans or takes the memory.
     void allocate(Arena& arena);
-    // Says which labels have one (ascending, rows() of them); it starts at zero. Before this and load() no
-    // label has.
+    // Sets which labels have one (ascending, rows() of them); it starts at zero. Before this or load() no
+    // label has one.
     void start(std::span<const std::int64_t> labels);
 
     // For HeadStep; empty while no label has one.

@@ -39,7 +39,7 @@ Metadata format_metadata(const HeadFormat& format) {
     return {{"format", std::string(name_of(format.dtype))}};
 }
 
-// The number of shards that the names in the folder speak of.
+// The number of shards according to the names in the folder.
 std::int64_t count_shards(const InputFolder& folder) {
     std::int64_t count = 0;
     for (const std::string& name : folder.names()) {
@@ -182,8 +182,8 @@ void write_shards(const fs::path& folder, const HeadFormat& format, std::int64_t
     }
 }
 
-// Calls take(i, count, bytes, exponents) for runs of `rows` (ascending) that lie behind one another in a
-// shard: rows[i], rows[i + 1] ... rows[i + count - 1].
+// Calls take(i, count, bytes, exponents) for runs of `rows` (ascending) that are contiguous in a shard:
+// rows[i], rows[i + 1] ... rows[i + count - 1].
 template <class Take>
 void for_each_run(const std::vector<Shard>& shards, const InputFolder& folder,
                   std::span<const std::int64_t> rows, const Take& take) {
@@ -407,7 +407,7 @@ Head Head::map(const InputFolder& folder, Backend& backend) {
         if (reinterpret_cast<std::uintptr_t>(shard.data) % static_cast<std::uintptr_t>(size_of(dtype)) != 0)
             throw DataError(fmt::format("{}: tensor '{}' is not aligned to its elements: save the head again",
                                         shard.file.file(), kTensor));
-        // Nobody writes through the view: a mapped head has no step.
+        // Nothing writes through the view: a mapped head has no step.
         head.pieces_.push_back({shard.first_row,
                                 {const_cast<std::byte*>(shard.data), dtype, shard.rows,
                                  shard.format.stored_columns(shard.width)}});

@@ -24,7 +24,7 @@ constexpr std::int64_t kMaxVocab = std::int64_t{1} << 30;
 class Keys {
   public:
     Keys(const std::string& text, const std::filesystem::path& file) : file_(file) {
-        // Deep nesting would end the program where a value is written again, which calls itself.
+        // Writing a value is recursive: deep nesting would overflow the stack.
         const auto check_depth = [&](int depth, Json::parse_event_t event, Json&) {
             const bool opens =
                 event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;

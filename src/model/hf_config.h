@@ -8,8 +8,8 @@
 
 namespace elmo {
 
-// Everything that the text says of the shape (DataError names `file`, key, expected and found).
-// `spec.hf_config` keeps the text.
+// Everything in the text about the shape (DataError names `file`, key, expected and found). `spec.hf_config`
+// keeps the text.
 EncoderSpec parse_model_config(const std::string& text, const std::filesystem::path& file);
 
 // What to save for `spec`: its hf_config with the dtype and pooling of this encoder, or the bag's own.

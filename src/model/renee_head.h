@@ -1,8 +1,8 @@
 // What the baseline `renee` keeps beside the FP32 weights of a head, and its dynamic loss scale: momentum, an
 // FP16 copy, FP16 logits and gradients of all labels at once. See backend/ops/renee.h for the step.
 //
-// The scale starts at 65536 or what is given, is halved by a step whose gradients are beyond FP16 (that
-// step changes nothing) and doubled after 2000 steps in a row without one.
+// The scale starts at 65536 or what is given, is halved when gradients are beyond FP16 (that step changes
+// nothing) and doubled after 2000 steps in a row without that.
 #pragma once
 
 #include <filesystem>
@@ -32,8 +32,8 @@ class ReneeHead {
     // The phases of the head's step, and what lives only in them: gradients in FP16, then in FP32.
     void allocate_step(Arena& arena);
 
-    // One step on `w_LD`, the FP32 weights. When it is skipped, nothing but the scale has changed, and dx is
-    // not set. NumericError when no scale is small enough.
+    // One step on `w_LD`, the FP32 weights. If it is skipped, only the scale changes, and dx is not set.
+    // NumericError when no scale is small enough.
     ReneeStepResult step(View w_LD, const HeadInput& in);
 
     float scale() const { return scale_; }

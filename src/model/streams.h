@@ -1,5 +1,5 @@
 // The noise streams of a run (see numerics/philox.h): one number for each tensor and purpose, never reused.
-// Those of the data are in data/streams.h.
+// Those of the data are in batches/streams.h.
 #pragma once
 
 #include <cstdint>

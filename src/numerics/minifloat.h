@@ -18,7 +18,7 @@ struct MiniFloat {
     int bias;
     int top_code;  // largest code (without sign) that is a finite number
 
-    // Smallest exponent of a normal number: below it the spacing no longer shrinks.
+    // Smallest exponent of a normal number: below it the spacing is constant.
     constexpr int min_exponent() const { return 1 - bias; }
     constexpr int sign_shift() const { return exponent_bits + mantissa_bits; }
 
@@ -42,9 +42,9 @@ inline constexpr MiniFloat kE3M4{3, 4, 7, 0x7f};
 // OCP E5M2: largest finite 57344, subnormals step by 2^-16.
 inline constexpr MiniFloat kE5M2{5, 2, 15, 0x7b};
 
-// The power of two that brings numbers of magnitude up to `largest` (given by its FP32 bits) as near to the
-// format's largest number as it can without passing it: floor(log2(max_value / largest)). At most 126, so
-// that the factor and its inverse are normal FP32 numbers; 0 where `largest` is not finite.
+// The power of two that brings numbers of magnitude up to `largest` (given by its FP32 bits) as close as
+// possible to the format's largest number without exceeding it: floor(log2(max_value / largest)). At most
+// 126, so that the factor and its inverse are normal FP32 numbers; 0 where `largest` is not finite.
 constexpr int scale_exponent(const MiniFloat& f, std::uint32_t largest_bits) {
     if (largest_bits >= 0x7f800000u) return 0;
     const int top = (f.top_code >> f.mantissa_bits) - f.bias;

@@ -1,7 +1,7 @@
 // Addressed noise: random bits as a pure function of (seed, step, stream, row, column), through
 // Philox4x32-7 (Salmon et al., 2011: the fewest rounds that pass their tests; noise is a large part of the
-// head's update). Nothing is drawn in sequence, so the same address gives the
-// same bits on every backend, with any number of threads, chunks or ranks, before and after a resume.
+// head's update). There is no generator state, so the same address gives the same bits on every backend, with
+// any number of threads, chunks or ranks, before and after a resume.
 //
 // One Philox block of 128 bits serves eight neighbouring columns with 16 bits each: column c takes
 // 16-bit word c % 8 (little-endian order) of block c / 8.

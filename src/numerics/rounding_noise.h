@@ -1,6 +1,6 @@
-// Noise for stochastic rounding, drawn so that rounding errors cancel in one way or another. Every kind is
-// addressed noise, uniform at each address, so a single rounding is unbiased whatever the kind; the kinds
-// differ in how the noises of several addresses hang together.
+// Noise for stochastic rounding, chosen so that rounding errors partly cancel. Every kind is addressed noise,
+// uniform at each address, so every single rounding is unbiased. The kinds differ in how the noise of several
+// addresses is correlated.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,7 @@ constexpr bool moves_by_step(NoiseKind kind) {
     return kind == NoiseKind::kSteps || kind == NoiseKind::kSharedSteps;
 }
 
-// How far noise that moves has moved by a step, in the 16 bits of a noise: multiples of the golden ratio
-// modulo 1.
+// The offset of moving noise at a step, in the 16 bits of a noise: multiples of the golden ratio modulo 1.
 constexpr std::uint32_t golden_move(std::uint64_t step) {
     return (static_cast<std::uint32_t>(step) * 0x9e3779b9u) >> 16;
 }

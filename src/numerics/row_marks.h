@@ -1,5 +1,5 @@
-// Which rows of a table are marked, and the number of each among the marked ones: a word of bits for every 32
-// rows, and beside it how many are marked before them. Two bits per row, found by one load.
+// Which rows of a table are marked, and the number of each among the marked ones: one word of bits per 32
+// rows, and beside it the number of marked rows before them. Two bits per row, found by one load.
 //
 // Host and device code call it.
 #pragma once

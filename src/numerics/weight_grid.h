@@ -1,7 +1,7 @@
 // Any small floating-point format as a grid of numbers that BF16 or FP32 holds: sign, E exponent bits, M
-// mantissa bits, a bias, subnormals, every code finite. Head weights of `--precision exmy:...` are kept on
-// such a grid: rounded to what the format has, stored in more bits. E = 0 is the uniform grid (integers times
-// a power of two). With an exponent per row, the grid of row l is 2^exponent[l] times the format's.
+// mantissa bits, a bias, subnormals, every code finite. Head weights of `--precision exmy:...` are on such a
+// grid: rounded to the format's numbers, stored in more bits. E = 0 is the uniform grid (integers times a
+// power of two). With an exponent per row, the grid of row l is 2^exponent[l] times the format's.
 //
 // All of it is constexpr, which lets device code call it too: one definition for every backend.
 #pragma once
@@ -22,10 +22,10 @@ struct WeightGrid {
     constexpr bool used() const { return exponent_bits + mantissa_bits > 0; }
     // Sign included; without the exponents of rows.
     constexpr int bits() const { return 1 + exponent_bits + mantissa_bits; }
-    // Bytes of a row of that many codes (base/packed_codes.h), and the codes of a row of that many bytes.
+    // Bytes of a row of that many codes (numerics/packed_codes.h), and the codes of a row of that many bytes.
     constexpr std::int64_t packed_bytes(std::int64_t width) const { return width * bits() / 8; }
     constexpr std::int64_t packed_width(std::int64_t bytes) const { return bytes * 8 / bits(); }
-    // Whether BF16 holds every number of the grid; FP32 does always.
+    // Whether BF16 holds every number of the grid; FP32 always does.
     constexpr bool fits_bf16() const {
         return mantissa_bits <= 7 && (row_scaled || 1 - bias - mantissa_bits >= -133);
     }
@@ -52,7 +52,7 @@ constexpr int decode_row_exponent(std::uint8_t stored) {
 // The grid of one row as rounding needs it.
 struct GridRow {
     int mantissa_bits = 0;
-    int min_exponent = 0;  // below 2^min_exponent the spacing no longer shrinks
+    int min_exponent = 0;  // below 2^min_exponent the spacing is constant
     float max = 0;         // the largest number
 };
 
@@ -78,10 +78,10 @@ constexpr int row_exponent_for(const WeightGrid& grid, float largest) {
     return exponent;
 }
 
-// How exponents of rows move, after a step's update. Up by one where a weight of the row saturated: its
-// weights are then rounded to the coarser grid. Down by one, at every kLoweringSteps-th step, where all
-// weights keep well below half of the largest number: the finer grid has them all, so nothing is rounded.
-// Sizes come before the move.
+// How exponents of rows change after a step's update. Up by one if a weight of the row saturated: its weights
+// are then rounded to the coarser grid. Down by one, at every kLoweringSteps-th step, if all weights are well
+// below half of the largest number: the finer grid has them all, so nothing is rounded. Sizes are those
+// before the change.
 inline constexpr std::uint64_t kLoweringSteps = 128;
 constexpr int moved_row_exponent(const WeightGrid& grid, int exponent, bool saturated, float largest,
                                  std::uint64_t step) {
@@ -92,8 +92,8 @@ constexpr int moved_row_exponent(const WeightGrid& grid, int exponent, bool satu
 }
 
 // x rounded to the grid. Stochastic: the discarded fraction of a unit, taken to 17 bits, plus 2 noise + 1
-// carries or not, as in numerics/minifloat.h. What lies beyond the largest number (NaN too) becomes it and is
-// counted.
+// carries or not, as in numerics/minifloat.h. A value beyond the largest number, or NaN, becomes the largest
+// number and is counted.
 constexpr float round_to_grid(const GridRow& row, float x, bool nearest, std::uint32_t noise,
                               std::uint32_t& saturated) {
     const std::uint32_t bits = std::bit_cast<std::uint32_t>(x), size_bits = bits & 0x7fffffffu;
@@ -142,7 +142,7 @@ constexpr std::uint8_t encode_grid_code(const GridRow& row, float x) {
 }
 
 // "exmy:E,M", "exmy:E,M,BIAS" (the bias otherwise 2^(E-1) - 1, and 0 for E = 0) or "exmy:E,M,row". Whether a
-// name begins so, and what it says: ConfigError names what is wrong with it.
+// name starts like this, and its grid: ConfigError names the mistake.
 bool is_grid_name(std::string_view precision);
 WeightGrid parse_grid(std::string_view precision);
 std::string grid_name(const WeightGrid& grid);  // what parse_grid reads; without the kind of rounding

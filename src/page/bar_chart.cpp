@@ -25,12 +25,12 @@ std::string draw_bands(const BarChart& chart, const Plot& plot, double step, dou
         out += with_title(fmt::format("<rect class=\"band\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"",
                                       px(x), px(y), px(wide), px(kBandHeight - 4)),
                           "rect", note);
-        // The name stands in its band, or where that is too narrow at its end, inside the plot.
+        // The name is in its band, or at its end inside the plot if the band is too narrow.
         const double name_wide = 6.4 * static_cast<double>(band.name.size());
         const double at = std::clamp(x + 0.5 * (wide - name_wide), plot.left, plot.right - name_wide);
         out += fmt::format("<text class=\"tick\" x=\"{}\" y=\"{}\">{}</text>\n", px(at),
                            px(y + kBandHeight - 7), escaped(band.name));
-        // Where it ends, down to the axis, so that it is seen which bars are outside.
+        // A line from its end down to the axis shows which bars are outside.
         std::vector<double> edges;
         if (first == band.first) edges.push_back(x);
         if (last == band.last) edges.push_back(x + wide);

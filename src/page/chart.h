@@ -9,7 +9,7 @@
 
 namespace elmo {
 
-// Colours --s0 ... of the page; more series begin again.
+// Colours --s0 ... of the page; further series start again.
 inline constexpr int kSeriesColours = 10;
 
 struct Axis {
@@ -36,7 +36,7 @@ struct LineChart {
     std::vector<Series> series;
 };
 
-// Groups of bars beside one another, one group a category; bands are ranges of categories drawn above them.
+// Groups of bars side by side, one group per category; bands are ranges of categories drawn above them.
 struct BarChart {
     struct Series {
         std::string name;
@@ -44,7 +44,7 @@ struct BarChart {
     };
     struct Band {
         std::string name;
-        int first = 0, last = 0;  // categories, both inside; cut to those there are
+        int first = 0, last = 0;  // categories, inclusive; limited to existing ones
     };
     std::string title, caption;
     std::string x_label;
@@ -68,7 +68,7 @@ struct HeatMap {
 struct StackedChart {
     struct Series {
         std::string name;
-        std::vector<double> values;  // one a phase, not negative
+        std::vector<double> values;  // one per phase, not negative
     };
     std::string title, caption;
     std::string x_label;
@@ -84,7 +84,7 @@ std::string svg(const BarChart& chart, int width);
 std::string svg(const HeatMap& chart, int width);
 std::string svg(const StackedChart& chart, int width);
 
-// Names of the series in the order of their colours; empty where one series needs no legend.
+// Names of the series in the order of their colours; empty if a single series needs no legend.
 std::vector<std::string> legend(const Chart& chart);
 
 }  // namespace elmo

@@ -34,7 +34,7 @@ std::string svg(const HeatMap& chart, int width) {
     plot.top = 20;
     plot.bottom = plot.top + rows * tall;
     plot.height = static_cast<int>(plot.bottom + room.height + (chart.x_label.empty() ? 6 : 22));
-    // Numbers that do not fit are left to the tooltip and the table.
+    // Numbers that do not fit are only in the tooltip and the table.
     int digits = chart.digits;
     const auto fits = [&](int d) {
         const double wide =

@@ -81,7 +81,7 @@ bool is_number(const Cell& cell) {
 }
 
 std::string table_html(const Table& table) {
-    // A column of numbers stands to the right, its head too.
+    // Columns of numbers, and their heads, are aligned to the right.
     std::vector<bool> numbers(table.columns.size(), false);
     for (const auto& row : table.rows)
         for (std::size_t c = 0; c < numbers.size(); ++c) numbers[c] = numbers[c] || is_number(row[c]);

@@ -1,5 +1,5 @@
-// What a study yields: words, tables and charts. The tables are the result: they go to study.json and
-// study.csv with every digit and to the page rounded; charts are drawn from the same numbers.
+// The result of a study: words, tables and charts. The tables go to study.json and study.csv with every
+// digit, and rounded to the page; charts are drawn from the same numbers.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ namespace elmo {
 
 // For text and attributes of HTML and SVG.
 std::string escaped(std::string_view text);
-// A coordinate: two decimals at most.
+// A coordinate: at most two decimals.
 std::string px(double value);
 // 131K, 2.8M, 0.25, 12: at most three digits and a letter.
 std::string compact(double value);
@@ -19,8 +19,8 @@ std::string compact(double value);
 // Values to pixels.
 class Scale {
   public:
-    // `from` and `to` are the pixels of the ends; the range is widened to whole ticks where the axis has none
-    // of its own.
+    // `from` and `to` are the pixels of the ends; the range is widened to whole ticks if the axis has no
+    // range itself.
     Scale(const Axis& axis, double least, double most, double from, double to, int num_ticks);
     double operator()(double value) const;
     const std::vector<double>& ticks() const { return ticks_; }
@@ -37,7 +37,7 @@ struct Plot {
     int width = 0, height = 0;
 };
 
-// Room for labels of categories below the plot: they lean where they are too wide to stand side by side.
+// Room for labels of categories below the plot: they are rotated if they are too wide side by side.
 struct CategoryLabels {
     CategoryLabels(const std::vector<std::string>& names, double step);
     bool leaning = false;

@@ -10,7 +10,7 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-// Never 0: that is what a crash of the machine may leave in the disk's blocks.
+// Never 0, which a crash of the machine may leave in the disk's blocks.
 std::uint64_t hash_of(std::string_view text) {
     return std::max<std::uint64_t>(hash64(text), 1);
 }

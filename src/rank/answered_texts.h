@@ -1,5 +1,5 @@
-// Which texts a file of answers answers: a hash of each, in their order, 8 bytes each. A continued call
-// compares them with the texts that it reads, so that answers to other texts are never joined to its own.
+// The texts that a file of answers belongs to: an 8-byte hash of each, in order. A continued call compares
+// them with the texts that it reads, so it never appends to answers of other texts.
 #pragma once
 
 #include <cstdint>
@@ -13,13 +13,13 @@ namespace elmo {
 
 class AnsweredTexts {
   public:
-    // Those that the file of an interrupted call speaks of; none where there is no file.
+    // The hashes in the file of an interrupted call; none if there is no file.
     explicit AnsweredTexts(std::filesystem::path file);
 
     std::int64_t count() const { return count_; }
     bool is(std::int64_t index, std::string_view text) const;
 
-    // Forgets what comes after the first `count`, or makes the file; add() continues there.
+    // Drops everything after the first `count`, or creates the file; add() continues there.
     void keep(std::int64_t count);
     void add(std::string_view text);
     void flush() { out_.flush(); }

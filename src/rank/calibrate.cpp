@@ -1,4 +1,4 @@
-// elmo calibrate: probabilities that hold, fitted on the validation rows of a run.
+// elmo calibrate: probabilities fitted on the validation rows of a run.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace elmo {
 namespace {
 
-// Labels of each text that are judged: enough that whatever is shown lies among them.
+// Labels per text that are judged: enough to include everything that is shown.
 constexpr std::int64_t kJudgedLabels = 20;
 constexpr std::int64_t kFewRows = 100;
 
@@ -54,7 +54,7 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     result.a = fitted.a;
     result.b = fitted.b;
     result.f1_threshold = fitted.probability(best_f1_score(all, result.positives));
-    // Each half is judged by the fit of the other, so that the gain is not that of knowing the answers.
+    // Each half is judged by the fit on the other half, so the gain does not come from knowing the answers.
     for (int half = 0; half < 2; ++half) {
         const double share = static_cast<double>(halves[half].size()) / static_cast<double>(all.size());
         const CalibrationQuality raw = calibration_quality(Platt{}, halves[half]);

@@ -37,13 +37,13 @@ std::string filter_text(const Config& config, const Dataset& dataset, const Scor
     return dataset.filter_description(chosen.name);
 }
 
-// Where the scores of a run are kept; "" for nowhere.
+// The file that keeps the scores of a run; "" for none.
 fs::path scores_file(const std::string& run, const Config& config) {
     if (config.save_scores == "none") return {};
     if (config.save_scores != "auto") return config.save_scores;
     std::error_code error;
     if (!config.predictions.empty()) return {};
-    // The folder named may be a checkpoint, which is replaced as one: its run keeps the scores.
+    // The given folder may be a checkpoint, which is replaced as a whole: its run keeps the scores.
     if (!fs::exists(fs::path(run) / "manifest.json", error)) return fs::path(run) / "scores.jsonl";
     const fs::path parent = fs::absolute(run, error).lexically_normal().parent_path();
     return fs::exists(parent / "log.jsonl", error) ? parent / "scores.jsonl" : fs::path();

@@ -41,7 +41,7 @@ std::vector<std::int64_t> read_label_list(const std::filesystem::path& file,
         found->second.found = true;
         result.push_back(static_cast<std::int64_t>(i));
     }
-    // The first line that means nothing, whatever the order of the table.
+    // The first invalid line, independent of the order of the table.
     std::int64_t bad_line = 0;
     std::string bad;
     for (const auto& [text, entry] : wanted) {

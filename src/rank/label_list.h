@@ -1,5 +1,4 @@
-// A file of labels, one a line, each by its name or its number: the labels to predict among or without, to
-// remove.
+// A file of labels, one per line, by name or number: labels to predict among, to leave out, or to remove.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +9,8 @@
 namespace elmo {
 
 // The labels that the file names, ascending and distinct. A line that is a label's name means every label of
-// that name; otherwise it must be a number from 0 to labels - 1. Empty lines are passed over. Memory grows
-// with the file, not with the labels. DataError with file and line.
+// that name; otherwise it must be a number from 0 to labels - 1. Empty lines are skipped. Memory grows with
+// the file, not with the labels. DataError with file and line.
 std::vector<std::int64_t> read_label_list(const std::filesystem::path& file,
                                           const std::vector<std::string_view>& names, std::int64_t labels);
 

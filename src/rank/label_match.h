@@ -1,5 +1,5 @@
-// Labels of a data set found by name in a run whose labels are others or in another order: a run whose labels
-// were changed, or new data for an old run.
+// Matches labels of a data set by name to those of a run that has other labels or another order: a run with
+// changed labels, or new data for an old run.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 namespace elmo {
 
 struct LabelMatch {
-    // Of each label of the data set, its number in the run. Those that the run does not have are numbered on
-    // from the run's labels: they are true labels that no prediction can hit.
+    // The number in the run of each label of the data set. Labels that the run does not have get numbers
+    // after the run's labels: they are true labels that no prediction can hit.
     std::vector<std::int64_t> number;
     std::int64_t unknown = 0;  // labels of the data set that the run does not have
     std::int64_t missing = 0;  // labels of the run that the data set does not have

@@ -1,9 +1,8 @@
 // Prediction from files into a file, which can be interrupted and continued.
 //
-// Lines go to OUT.partial, batch by batch; OUT.partial.json says which call writes them, and
-// OUT.partial.texts which texts they answer. When all are there the partial file takes its name. A continued
-// call cuts off a torn last line and goes on after the texts that have been answered, which must be the same
-// ones.
+// Lines go to OUT.partial, batch by batch; OUT.partial.json records which call writes them, and
+// OUT.partial.texts which texts they answer. When it is complete, the partial file is renamed. A continued
+// call removes a truncated last line and continues after the answered texts, which must be the same.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -35,7 +34,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Options that decide what an answer says.
+// Options that affect the content of an answer.
 constexpr OptionKey kAnswerKeys[] = {"top",         "threshold", "probabilities",      "input",
                                      "text_column", "encoding",  "allow_invalid_utf8", "device",
                                      "cpu_products"};
@@ -51,7 +50,7 @@ std::string hash_or_none(const std::string& file) {
     return file.empty() ? "none" : hash_text(hash_file(file));
 }
 
-// Everything that decides what the lines say.
+// Everything that affects the content of the lines.
 Json describe_call(const Predictor& predictor, const std::vector<std::string>& files, const LabelScope& scope,
                    const Config& config) {
     std::error_code error;
@@ -67,7 +66,7 @@ Json describe_call(const Predictor& predictor, const std::vector<std::string>& f
 }
 
 // The lines of one JSON object each at the front of the file, at most `limit`. `end` is where they end:
-// before a torn last line, or where a crash left something else in the disk's blocks.
+// before a truncated last line, or before what a crash left in the disk's blocks.
 std::int64_t count_answers(const fs::path& file, std::uintmax_t& end,
                            std::int64_t limit = std::numeric_limits<std::int64_t>::max()) {
     std::ifstream in(file, std::ios::binary);
@@ -97,7 +96,7 @@ std::int64_t count_answers(const fs::path& file, std::uintmax_t& end,
     return answers;
 }
 
-// Cuts off what is no answer, or one beyond `limit`; how many there are.
+// Removes what is not an answer, or beyond `limit`; returns the number of answers.
 std::int64_t keep_answers(const fs::path& file, std::int64_t limit) {
     std::uintmax_t end = 0;
     const std::int64_t answers = count_answers(file, end, limit);
@@ -115,7 +114,7 @@ struct Target {
           call(config.out + ".partial.json"),
           texts(config.out + ".partial.texts") {}
 
-    // How many lines are there already; 0 for a fresh start.
+    // The number of existing lines; 0 for a fresh start.
     std::int64_t open(const Config& config, const Json& wanted) {
         std::error_code error;
         if (fs::exists(out, error) && !fs::is_regular_file(out, error))
@@ -171,8 +170,8 @@ struct Target {
     std::optional<FileLock> lock;  // of the partial file: two writers would mix their answers
 };
 
-// Reads past the texts of a file that are answered, from number `first` of all, at most `count`; how many
-// there were. ConfigError when one is another than it was.
+// Skips the answered texts of a file, from number `first` of all, at most `count`; returns how many there
+// were. ConfigError if one has changed.
 std::int64_t skip(TextReader& reader, const std::string& file, const AnsweredTexts& answered,
                   std::int64_t first, std::int64_t count) {
     std::int64_t done = 0;

@@ -1,4 +1,4 @@
-// Stored predictions: a header `rows labels`, then a row a line of `label:score`, as the XMC repository
+// Stored predictions: a header `rows labels`, then one row per line of `label:score`, as the XMC repository
 // stores sparse matrices.
 #pragma once
 

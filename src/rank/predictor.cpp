@@ -1,5 +1,5 @@
-// Prediction: a checkpoint mapped, texts in, the best labels out; or, among given labels, their rows of the
-// head alone in memory.
+// Prediction: a checkpoint mapped, texts in, the best labels out; or, among given labels, with only their
+// rows of the head in memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -24,7 +24,7 @@
 namespace elmo {
 namespace {
 
-// Up to this many labels are left out by ranking as many more; beyond, the others are gathered.
+// Up to this many labels are left out by ranking that many more; above, the other labels are gathered.
 constexpr std::int64_t kRankedMore = 1024;
 
 // Which rows of the head are scored, and which labels are dropped from the ranking.

@@ -27,9 +27,9 @@ ScoredRows choose_rows(const Config& config, const Dataset& dataset);
 
 class ScoredRun {
   public:
-    // Opens checkpoint and data. What says how the data is read comes from the run where it was not
-    // given. Labels that are not the run's, number by number, are matched by name, which is said; DataError
-    // when that is not possible for half of them.
+    // Opens checkpoint and data. Reading options that are not given come from the run. If the labels differ
+    // from the run's, they are matched by name, and this is reported; DataError if fewer than half of them
+    // match.
     ScoredRun(const Context& context, const std::string& run, const Config& given);
     ScoredRun(const ScoredRun&) = delete;
     ScoredRun& operator=(const ScoredRun&) = delete;
@@ -44,7 +44,7 @@ class ScoredRun {
     // Training rows of each of them: as the run counted them, and as the data set does for those that the run
     // does not have.
     std::vector<std::int64_t> label_counts() const;
-    // How labels were matched; "" where they are the run's.
+    // How labels were matched; "" if they are the run's.
     const std::string& matched() const { return matched_; }
 
     // Ranks k labels of each row, filter pairs removed: see rank_rows.

@@ -22,8 +22,8 @@ namespace elmo {
 // "1,3,5" -> {1, 3, 5}. ConfigError.
 std::vector<std::int64_t> parse_ks(const std::string& text);
 
-// Calls take(row, ranked) for every row of the plan in order: at least k of its best labels where there are
-// as many, filter pairs removed. The engine was planned for k + longest_filter labels.
+// Calls take(row, ranked) for every row of the plan in order: at least k of its best labels (if there are
+// that many), filter pairs removed. The engine was planned for k + longest_filter labels.
 using TakeRanked = std::function<void(std::int64_t row, std::vector<ScoredLabel>& ranked)>;
 void rank_rows(const Context& context, Engine& engine, const BatchPlan& plan, const Split& split,
                std::int64_t k, const std::string& title, const TakeRanked& take);

@@ -14,7 +14,7 @@
 namespace elmo {
 namespace {
 
-// Of the vectors' files, as much is kept mapped in memory; the kernel maps up to 64 KiB around a touched row.
+// This much of the vectors' files stays mapped in memory; the kernel maps up to 64 KiB around a touched row.
 constexpr std::int64_t kVectorWindowBytes = std::int64_t{64} << 20, kBytesAroundRow = 1 << 16;
 constexpr std::int64_t kLoadedRows = 4096;  // of the stored head, decoded at once
 
@@ -143,7 +143,7 @@ bool HeadRefiner::refine_next(const InputFolder& from, const RowStore& vectors, 
         in.positives = batch->positives;
         in.step = static_cast<std::uint64_t>(step);
         in.head_lr = static_cast<float>(config_.head_lr * schedule_.factor(step));
-        // Noise of its own: batches are those of training's first epochs, and with its masks too the head
+        // Separate noise: batches are those of training's first epochs, and with the same masks the head
         // would be fitted to the same numbers again.
         engine_.backend().dropout(
             {in.x_BD, {static_cast<float>(config_.dropout), {in.seed, in.step, streams::kRefineDropout}}});

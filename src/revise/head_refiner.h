@@ -19,14 +19,14 @@ namespace elmo {
 
 class HeadRefiner {
   public:
-    // Labels are taken in multiples of this: every backend's tiles are cut there, whatever the subset.
+    // Labels are taken in multiples of this: every backend cuts its tiles there, for any subset.
     static constexpr std::int64_t kLabelUnit = 256;
-    // One batch's loss says little: batches differ by more than the steps change.
+    // The loss of one batch is noisy: batches differ more than the steps change it.
     static constexpr std::int64_t kLossSteps = 32;
 
     // `batches`: the training rows, whose numbers are rows of `vectors` (with or without tokens). `storage`
-    // is the precision to refine in. Plans the largest subset within max_memory and what is free, and of
-    // equal size; takes nothing yet.
+    // is the precision to refine in. Plans subsets of equal size, as large as max_memory and the free memory
+    // allow; takes no memory yet.
     HeadRefiner(const Context& context, const Config& config, const BatchPlan& batches,
                 std::int64_t total_steps, DType storage, std::int64_t labels, std::int64_t width,
                 std::int64_t mapped_bytes);

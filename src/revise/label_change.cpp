@@ -1,4 +1,4 @@
-// elmo labels: a run with labels added or removed, everything else by its bytes.
+// elmo labels: a run with labels added or removed; everything else is copied byte for byte.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -57,7 +57,7 @@ std::vector<NewLabel> labels_of(const Dataset& dataset) {
 
 using NameTable = std::unordered_map<std::string, std::int64_t>;
 
-// The candidates that the run does not have. From a file, one that it has or that comes twice is an error.
+// The candidates that the run does not have. In a file, a known or repeated label is an error.
 std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vector<std::string_view>& known,
                                const std::string& file) {
     NameTable place;
@@ -82,7 +82,7 @@ std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vect
     return result;
 }
 
-// How the run was trained, and so are its new rows where nothing else is given.
+// How the run was trained: the default for its new rows.
 constexpr OptionKey kRunTraining[] = {"head_lr", "head_weight_decay", "dropout", "weight_dropout", "schedule",
                                       "seed",    "batch_size"};
 
@@ -91,7 +91,7 @@ Config with_run_training(const Config& options, const Checkpoint& checkpoint, st
     for (const OptionKey key : kRunTraining)
         if (!given(config, key)) copy_option(config, checkpoint.config(), key);
     config.precision = precision_of(stored_head(checkpoint.content()).format);
-    config.head_kahan = "0";  // how frequent a new label is, is not known
+    config.head_kahan = "0";  // the frequency of a new label is not known
     config.head_rounding = checkpoint.config().head_rounding;
     config.head_noise = checkpoint.config().head_noise;
     config.max_length = max_length;

@@ -2,8 +2,8 @@
 //
 // Trained rows follow the texts of their labels: over the run's own labels, with v the encoder's vector of a
 // label's name, w is about w_mean + slope (v - v_mean), slope by least squares. A new label gets the row that
-// this says for the vector of its own text. With data v is the mean vector of the texts that carry a label,
-// and the same is measured on labels of the run that the data has too. The means matter: texts share a common
+// this predicts for the vector of its own text. With data, v is the mean vector of the texts that carry a
+// label, and the fit uses labels of the run that the data also has. The means matter: texts share a common
 // direction, on which trained rows are negative because most labels are wrong for most texts. Labels are
 // sampled by their share of the training positives, since rows of rare labels have hardly left their start.
 #pragma once
@@ -23,7 +23,7 @@
 
 namespace elmo {
 
-// Labelled texts and what their labels are among the new ones.
+// Labelled texts, and the numbers of their labels among the new ones.
 struct NewLabelData {
     const Split* split = nullptr;           // null: none
     std::vector<std::int64_t> new_label;    // of each label of the data set, -1 for others
@@ -56,8 +56,8 @@ class NewRows {
     static Rule fit(std::span<const float> w, std::span<const float> v, std::int64_t width);
 
     std::vector<float> vectors_of(std::span<const std::string_view> texts);
-    // The mean vector over rows of the data for each of `count` things, label_of[data label] or -1, and how
-    // many rows that were. Rows without any are not encoded; `most` rows at most, evenly taken.
+    // The mean vector over rows of the data for each of `count` targets, label_of[data label] or -1, and the
+    // number of rows. Rows without a target are not encoded; at most `most` rows, evenly spaced.
     struct Means {
         std::vector<float> vectors;
         std::vector<std::int64_t> rows;

@@ -1,5 +1,5 @@
-// elmo refine: two stages, each with an arena of its own. Text vectors into a RowStore; then the head's rows,
-// subset by subset, into another; both in OUT/refine until the run is whole.
+// elmo refine: two stages, each with its own arena. Text vectors go to a RowStore; then the head's rows,
+// subset by subset, to another. Both are in OUT/refine until the run is complete.
 #include "elmo/refine.h"
 
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ bool is_asked(const OptionInfo& option) {
     return option.verbs.find('r') != std::string_view::npos;
 }
 
-// Of them those that decide the result.
+// Those of them that affect the result.
 bool decides(const OptionInfo& option) {
     return is_asked(option) && option.role == OptionRole::kResult;
 }
@@ -84,7 +84,7 @@ std::string identity_of(const Checkpoint& from, const RunState& data, const Conf
     return "refinement " + hash_text(hash.digest());
 }
 
-// OUT/refine: what a refinement keeps until it is whole.
+// OUT/refine: the work of an unfinished refinement.
 class Work {
   public:
     Work(const Context& context, const Config& config) : out_(config.out), resume_(config.resume) {
@@ -132,7 +132,7 @@ class Work {
             throw DataError(fmt::format("{}: cannot be created: {}", path().string(), error.message()));
         write_file_atomically(path() / kRecipe, stored_recipe(config));
     }
-    // Its recipe first: what is left of a removal that was interrupted is nothing to continue.
+    // Its recipe first, so that the rest of an interrupted removal cannot be continued.
     void remove(const Context& context) {
         std::error_code error;
         fs::remove(path() / kRecipe, error);

@@ -39,7 +39,7 @@ bool TextVectors::write(RowStore& store, std::int64_t piece_bytes) {
     engine_.allocate();
     engine_.load(weights_);
 
-    // Pieces are whole batches, so that a continued run encodes the batches of an uninterrupted one.
+    // Pieces are whole batches, so a continued run encodes the same batches as an uninterrupted one.
     const std::int64_t batch_bytes = texts_.batch_size() * store.row_bytes();
     const std::int64_t piece_batches = std::max<std::int64_t>(1, piece_bytes / batch_bytes);
     std::vector<std::byte> piece;

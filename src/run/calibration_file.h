@@ -1,5 +1,5 @@
 // The calibration of a checkpoint: a file beside its folder, calibration-best.json for RUN/best. It holds the
-// hash of the manifest, so that it is never used with other weights.
+// hash of the manifest, so it is never used with other weights.
 #pragma once
 
 #include <filesystem>
@@ -16,7 +16,7 @@ std::filesystem::path calibration_file(const std::filesystem::path& checkpoint_f
 
 void write_calibration(const Checkpoint& checkpoint, const Calibration& calibration);
 
-// Nothing when there is none, or when it was made for other weights, which is said. DataError when damaged.
+// Nothing if there is none, or if it was made for other weights, which is reported. DataError if damaged.
 std::optional<Calibration> read_calibration(const Context& context, const Checkpoint& checkpoint);
 
 }  // namespace elmo

@@ -63,7 +63,7 @@ RunState read_state(const InputFolder& folder) {
     visit_state(state, [&](const char* key, auto& value) {
         constexpr bool kCount = std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>;
         bool sound = json.contains(key) && get_exact(json[key], value);
-        // A step below 0 or far beyond the run would be a batch that is not there.
+        // A step below 0 or far beyond the run would address a batch that does not exist.
         if constexpr (kCount) sound = sound && value >= 0 && value >> 62 == 0;
         if (!sound)
             throw DataError(fmt::format(
@@ -142,7 +142,7 @@ std::string stored_recipe(Config config) {
 
 namespace {
 
-// What is replaced is deleted: it must be a checkpoint, here.
+// The replaced folder is deleted, so it must be a checkpoint.
 void require_replaceable(const fs::path& target) {
     refuse_link(target);
     std::error_code error;

@@ -28,9 +28,8 @@
 
 namespace elmo {
 
-// Where a run stands after `step` steps. Noise is addressed and batches are a function of the step, so this,
-// the weights and the optimiser's state are all a resumed run needs. Holds no times: equal runs give equal
-// files.
+// The state of a run after `step` steps. Noise is addressed and batches depend only on the step, so a resumed
+// run needs only this, the weights and the optimiser's state. It holds no times: equal runs give equal files.
 struct RunState {
     std::int64_t step = 0;
     std::int64_t total_steps = 0;
@@ -66,9 +65,9 @@ struct CheckpointParts {
 inline constexpr const char* kHeadCompensationFile = "head_compensation.safetensors";
 inline constexpr const char* kMomentumFile = "momentum.safetensors";
 
-// Writes the folder under a temporary name and swaps it in. Whatever fails (DataError names file and reason),
-// the checkpoint that was there stays. `to_continue`: with what only a continued run needs, the state of the
-// optimisers (of an encoder that is trained, of a head with one) and the head's compensation.
+// Writes the folder under a temporary name and swaps it in. If anything fails (DataError names file and
+// reason), the previous checkpoint stays. `to_continue`: with what only a continued run needs, the state of
+// the optimisers (of an encoder that is trained, of a head with one) and the head's compensation.
 void save_checkpoint(const std::filesystem::path& folder, const CheckpointParts& parts, const RunState& state,
                      bool to_continue);
 
@@ -81,8 +80,8 @@ void derive_checkpoint(const std::filesystem::path& folder, const Checkpoint& fr
                        const std::function<void(const std::filesystem::path& folder)>& write_head,
                        const Config* config = nullptr);
 
-// A checkpoint found sound: every size and checksum agrees with its manifest. Its files stay as they were
-// when it was opened, whoever replaces it meanwhile.
+// A verified checkpoint: every size and checksum agrees with its manifest. Its files stay as they were when
+// it was opened, even if it is replaced meanwhile.
 class Checkpoint {
   public:
     enum class Check { kAll, kAllButHead };  // the head's files may be many gigabytes
@@ -91,11 +90,11 @@ class Checkpoint {
     // missing or damaged. With kAllButHead the head's sizes are compared, not its checksums.
     Checkpoint(const std::filesystem::path& run, const std::string& which, Check check = Check::kAll);
 
-    // Where it was found: a name. What it holds is read from content().
+    // Where it was found: only a name. Read its files from content().
     const std::filesystem::path& folder() const { return content_.path(); }
     const InputFolder& content() const { return content_; }
     const std::string& manifest_hash() const { return manifest_hash_; }
-    // For who has read all that is needed: the disk space of a checkpoint that was replaced is freed.
+    // Call it when everything needed is read: it frees the disk space of a replaced checkpoint.
     void close_files() { content_.close(); }
     const RunState& state() const { return state_; }
     const Config& config() const { return config_; }
@@ -119,7 +118,7 @@ class Checkpoint {
     MappedFile names_file_;
 };
 
-// The configuration as a checkpoint keeps it: without the keys that say where and how it was started.
+// The configuration as a checkpoint keeps it: without the keys about where and how it was started.
 std::string stored_recipe(Config config);
 
 }  // namespace elmo

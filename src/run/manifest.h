@@ -1,5 +1,5 @@
 // manifest.json of a checkpoint folder: every file with its size and XXH64, so that a truncated or damaged
-// checkpoint is told from a sound one before anything of it is used.
+// checkpoint is detected before it is used.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct ManifestFile {
 // Hashes every file of the folder and writes manifest.json beside them.
 void write_manifest(const std::filesystem::path& folder);
 
-// The folder with all files that its manifest.json names, of one moment. DataError for a missing or malformed
-// manifest; names never lead outside the folder.
+// The folder with all files that its manifest.json names, opened at one moment. DataError for a missing or
+// malformed manifest; names never lead outside the folder.
 InputFolder pin_manifest(const std::filesystem::path& folder);
 
 // Checks every file that manifest.json names. DataError, naming file, expected and found, for a missing file,

@@ -18,14 +18,14 @@ namespace {
 
 constexpr std::string_view kAutoReason = "auto: ";
 
-// A recipe that came with a run may name any folder: nothing is put there unless it is a cache already.
+// The recipe of a run may name any folder: it is used only if it already is a cache.
 Config with_true_cache(Config config, const Config& asked) {
     if (!given(asked, "cache") && !holds_a_cache(config.cache)) copy_option(config, Config(), "cache");
     return config;
 }
 
-// Pretrained weights are lost at the rate that weights from scratch need: MiniLM on WordNet relations came
-// to P@1 3.4 with 1e-3, and to 48.3 with 2e-4.
+// The rate for weights from scratch destroys pretrained weights: MiniLM on WordNet relations reached P@1 3.4
+// with 1e-3, and 48.3 with 2e-4.
 constexpr double kPretrainedLr = 2e-4, kFreshLr = 1e-3;
 
 Config with_precision(const Context& context, Config config) {
@@ -97,7 +97,7 @@ Config resolve_for_run(const std::string& run, const Config& config) {
     for (const fs::path& folder :
          {fs::path(run), fs::path(run) / config.checkpoint, fs::path(run) / "best", fs::path(run) / "last"}) {
         std::error_code error;
-        // A pipe would hang; a link inside of a run may lead anywhere.
+        // A pipe would hang; a link inside a run may lead anywhere.
         if ((folder != fs::path(run) && fs::is_symlink(folder, error)) ||
             fs::symlink_status(folder / "recipe.toml", error).type() != fs::file_type::regular)
             continue;

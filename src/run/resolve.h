@@ -11,19 +11,18 @@ namespace elmo {
 // As resolve_training(), of a run that is continued from `checkpoint`; null for a new one.
 Config resolve_training(const Context& context, const Config& given, const Checkpoint* checkpoint);
 
-// Chooses every number that is `auto`, by the encoder that the run starts from. What is to follow from the
-// data as well belongs here too, with the data's summary as one more argument, and is then called where the
-// data is open.
+// Chooses every number that is `auto`, by the encoder that the run starts from. Choices that depend on the
+// data belong here too: add the data's summary as an argument and call it when the data is open.
 Config with_chosen_numbers(Config config);
 
 struct PrecisionChoice {
     std::string precision;
-    std::string why;  // a line for people; "" where nothing was to be chosen
+    std::string why;  // a line for the log; "" if nothing was chosen
 };
 // What precision `auto` stands for: 8 bits on a GPU; on a CPU bf16, or 8 bits where that does not fit in
 // max_memory. Any other precision is itself.
 PrecisionChoice choose_precision(const Context& context, const Config& config);
-// What the log says of a precision that was chosen; "" where it was given.
+// The log line for a chosen precision; "" if it was given.
 std::string precision_note(const Config& config);
 
 }  // namespace elmo

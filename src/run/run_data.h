@@ -45,11 +45,11 @@ class RunData {
     std::int64_t total_steps() const { return total_steps_; }
     // Room for every batch of the run and of its validations, with that many labels ranked.
     RunShape shape(const Context& context, std::int64_t largest_k) const;
-    // Fills the facts by which a run knows its data again.
+    // Fills the facts by which a run recognises its data.
     void describe(RunState& state) const;
     LabelTable labels() const;
-    // The `count` labels that most of the rows that train carry, ascending; of equal ones the lower label.
-    // Neither validation rows nor label texts count.
+    // The `count` most frequent labels of the training rows, ascending; ties go to the lower label.
+    // Validation rows and label texts do not count.
     std::vector<std::int64_t> frequent_labels(std::int64_t count) const;
 
   private:

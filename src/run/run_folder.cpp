@@ -29,7 +29,7 @@ constexpr std::array<std::string_view, 8> kOwn = {"calibration-best.json",
 std::string foreign_entry(const fs::path& folder) {
     for (const auto& entry : fs::directory_iterator(folder)) {
         const std::string name = entry.path().filename().string();
-        // Temporaries of a killed writer begin with a point.
+        // Temporaries of a killed writer start with a dot.
         if (std::find(kOwn.begin(), kOwn.end(), name) == kOwn.end() && name.rfind(".best.", 0) != 0 &&
             name.rfind(".last.", 0) != 0)
             return name;
@@ -44,7 +44,7 @@ std::string foreign_entry(const fs::path& folder) {
                     folder.string()));
 }
 
-// Not whether anything is there: a cache that lies in the folder is made before the run is.
+// Does not check whether the folder is empty: a cache inside it is made before the run.
 bool holds_a_run(const fs::path& folder) {
     return std::any_of(kOwn.begin(), kOwn.end(), [&](std::string_view name) {
         std::error_code error;
@@ -127,7 +127,7 @@ void RunFolder::prepare() {
     if (error) throw DataError(fmt::format("{}: cannot be created: {}", path_.string(), error.message()));
     const bool resumes = lock_.has_value();
     if (!lock_) lock_.emplace(path_);
-    // Another run may have been written here since the folder was looked at: an import lies between.
+    // Another run may have been written here since the check: an import came in between.
     if (!overwrite_ && !resumes && holds_a_run(path_)) refuse_full(path_);
     if (!overwrite_) return;
     for (const std::string_view name : kOwn) {

@@ -16,7 +16,7 @@ namespace elmo {
 // The part of a run's folder in which elmo refine keeps its work until it is whole.
 inline constexpr const char* kRefineWork = "refine";
 
-// DataError when an entry of the run's folder is a symbolic link: what is written there would go elsewhere.
+// DataError if an entry of the run's folder is a symbolic link: writing to it would go elsewhere.
 void refuse_links(const std::filesystem::path& run);
 
 // ConfigError when `out` is the run that is read, or the run of the checkpoint that is: overwriting removes
@@ -25,7 +25,7 @@ void require_other_folder(const std::string& run, const std::string& out);
 
 class RunFolder {
   public:
-    // Looks at config.out; with resume, locks it and puts back a checkpoint whose exchange was interrupted.
+    // Checks config.out; with resume, locks it and restores a checkpoint after an interrupted exchange.
     // ConfigError when it holds something and neither resume nor overwrite is set, when overwrite would
     // delete what is not a run, or when the run to be continued is being written.
     RunFolder(const Context& context, const Config& config);
@@ -36,18 +36,18 @@ class RunFolder {
     // The checkpoint to continue from; null for a new run (also when the run stopped before it saved one).
     const Checkpoint* checkpoint() const { return checkpoint_ ? &*checkpoint_ : nullptr; }
 
-    // Once the run is restored from it: the disk space of what is replaced is freed.
+    // Call it when the run is restored from it: frees the disk space of a replaced checkpoint.
     void close_checkpoint() {
         if (checkpoint_) checkpoint_->close_files();
     }
 
-    // Creates the folder and locks it for as long as this lives (ConfigError when another writes it, or has
-    // written it since it was looked at); with overwrite, removes the files of the run that was there.
+    // Creates the folder and locks it while this object lives (ConfigError if another process writes it, or
+    // has written it since the check); with overwrite, removes the files of the run that was there.
     void prepare();
-    // After prepare(): what this object's run has written so far is taken up from its last checkpoint, or
-    // from the beginning where it has none.
+    // After prepare(): continues this object's run from its last checkpoint, or from the beginning if it has
+    // none.
     void take_up();
-    // The same from the beginning: what was written is replaced as the run goes on.
+    // The same from the beginning: the run replaces what was written.
     void start_over() { checkpoint_.reset(); }
 
   private:
