@@ -89,8 +89,8 @@ DataFormat detect_format(const std::filesystem::path& file) {
     const bool named_csv = name.ends_with(".csv");
     if (named_csv || name.ends_with(".tsv") || name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
         name.ends_with(".json")) {
-        // A tab in every line is no CSV, whatever the name; else the name stands where the content does not
-        // contradict it, and the reader says what is wrong.
+        // A tab in every line is not a CSV, whatever the name. Otherwise the name decides if the content does
+        // not contradict it, and the reader reports errors.
         if (named_csv)
             return rows > 0 && tabs == rows && first.find(',') == first.npos ? DataFormat::kTsv
                                                                              : DataFormat::kCsv;

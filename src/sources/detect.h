@@ -1,4 +1,4 @@
-// Formats told by content: what the first lines of a file look like.
+// Detects formats from the first lines of a file.
 #pragma once
 
 #include <filesystem>

@@ -237,8 +237,8 @@ void find_matrix_files(Layout& layout) {
             labels_beside(split->text);  // says what is missing
 }
 
-// Nobody asked for a name, and the default names nothing in these files: what the sets' own names say then
-// holds. A run's recipe says no more than a default does.
+// No name was given, and the default does not exist in these files: the names of the format are used. A run's
+// recipe counts like a default here.
 bool is_left_open(const Config& config, OptionKey key) {
     return !given(config, key) && get_option(config, key) == get_option(Config(), key);
 }

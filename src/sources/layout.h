@@ -47,7 +47,7 @@ struct Layout {
     bool names_labels() const { return format >= DataFormat::kRaw && format != DataFormat::kSparse; }
     // Texts and label matrix in two files.
     bool has_matrix() const { return format == DataFormat::kXmc || format == DataFormat::kPecos; }
-    // Training and test rows in one file, told apart by a hash of the text.
+    // Training and test rows in one file, split by a hash of the text.
     bool splits_by_hash() const { return test_share > 0; }
     const SplitFiles& files(SplitName split) const;
     std::string describe() const;  // for people

@@ -20,7 +20,7 @@ struct Record {
 [[noreturn]] void fail(const Record& record, std::string_view expected, std::string_view found,
                        std::string_view advice = {});
 
-// What an import met and mended because a flag allowed it.
+// What an import repaired because a flag allowed it.
 struct ImportCounts {
     std::int64_t replaced_utf8 = 0;  // rows in which invalid UTF-8 became U+FFFD
     std::int64_t merged_labels = 0;  // repeated label indices that were merged

@@ -13,7 +13,7 @@ namespace elmo {
 class SourceStamps {
   public:
     explicit SourceStamps(const Layout& layout);
-    // DataError, naming the file, when one is no longer the same: another size, time of change or file.
+    // DataError, naming the file, if one has changed: another size, time of change or file.
     void require_unchanged() const;
 
   private:

@@ -20,7 +20,7 @@ bool is_table_name(std::string_view name) {
     return name.ends_with(".csv") || name.ends_with(".tsv");
 }
 
-// The texts of a table, whose header and other columns are none.
+// The texts of a table, without its header and other columns.
 struct TableTexts {
     std::unique_ptr<RowSource> source;
     std::unique_ptr<RowParser> parser;

@@ -1,8 +1,9 @@
 // elmo study bits: scores against the format of the head's weights: exponent bits x mantissa bits, with and
-// without stochastic rounding, or a list of formats; each cell a training run of its own, mean over seeds.
+// without stochastic rounding, or a list of formats. Each cell is a separate training run, averaged over
+// seeds.
 //
-// A cell's result is kept in OUT/cells/NAME.json, with the recipe it was made by; the run lies in
-// OUT/runs/NAME while it lasts, and is continued where it was interrupted. A finished cell is not run again.
+// A cell's result is kept in OUT/cells/NAME.json, with its recipe. The run is in OUT/runs/NAME until it ends,
+// and continues after an interruption. A finished cell is not run again.
 #include <fmt/format.h>
 
 #include <atomic>
@@ -71,7 +72,7 @@ Config cell_config(const StudyRequest& request, const Format& format, std::int64
     config.precision = format.precision;
     config.head_rounding = format.rounding;
     config.head_noise = format.noise;
-    // Formats are compared, not their company, unless that was asked for; fp32 has nothing to compensate.
+    // Only formats are compared, without compensation unless it was given; fp32 has nothing to compensate.
     if (config.head_kahan == "auto" || format.precision == "fp32") config.head_kahan = "0";
     config.seed = static_cast<std::uint64_t>(seed);
     config.resume = config.overwrite = false;
@@ -104,7 +105,7 @@ CellResult read_cell(const fs::path& path, const std::string& recipe) {
     return result;
 }
 
-// Trains and scores one cell, or takes what is there.
+// Trains and scores one cell, or takes its stored result.
 CellResult run_cell(const Context& context, const StudyRequest& request, const Format& format,
                     std::int64_t seed) {
     const fs::path out = request.config.out;
@@ -141,7 +142,7 @@ CellResult run_cell(const Context& context, const StudyRequest& request, const F
     for (int i = 0; i < 3; ++i) json[kScores[i]] = result.scores[i];
     json["recipe"] = recipe;
     write_file_atomically(cell, json.dump(1) + "\n");
-    fs::remove_all(run);  // the scores are what is wanted of it
+    fs::remove_all(run);  // only its scores are needed
     return result;
 }
 
@@ -151,7 +152,7 @@ double mean(const std::vector<CellResult>& cells, int score) {
     return sum / static_cast<double>(cells.size());
 }
 
-// Of a single run; 0 where there is but one.
+// Of a single run; 0 if there is only one.
 double deviation(const std::vector<CellResult>& cells, int score) {
     if (cells.size() < 2) return 0;
     const double centre = mean(cells, score);

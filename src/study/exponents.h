@@ -1,4 +1,4 @@
-// How the exponents of many numbers are spread, and what a small float format would make of them.
+// The distribution of the exponents of many numbers, and what a small float format would do to them.
 #pragma once
 
 #include <array>
@@ -36,8 +36,8 @@ inline constexpr std::size_t kNumFates = 5;
 // kSaturated: beyond the largest finite number.
 Fate fate_in(const FormatRange& format, double value);
 
-// Counts numbers by floor(log2 |v|), which is exact, and by their fate in each format. Zeros, and what is no
-// finite number, stand apart.
+// Counts numbers by floor(log2 |v|), which is exact, and by their fate in each format. Zeros and non-finite
+// numbers are counted separately.
 class ExponentHistogram {
   public:
     void add(double value);
@@ -46,7 +46,7 @@ class ExponentHistogram {
     std::int64_t zeros() const { return zeros_; }
     std::int64_t non_finite() const { return non_finite_; }
     const std::map<int, std::int64_t>& bins() const { return bins_; }
-    // Shares of total; 0 where nothing was counted.
+    // Shares of total; 0 if nothing was counted.
     double share(std::int64_t count) const;
     double share(std::size_t format, Fate fate) const;
 

@@ -1,5 +1,5 @@
 // elmo study histogram: exponents of what the head's step works with, at chosen steps of a training run, and
-// what 8-bit formats would make of them.
+// what 8-bit formats would do to them.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// elmo study memory: what a step holds, by segment and phase, and how its peak grows with the labels. All of
-// it is planned, which needs neither data nor GPU; with --measure a step is run where it fits, and what it
-// took is shown.
+// elmo study memory: what a step holds, by segment and phase, and how its peak grows with the labels.
+// Everything is planned, which needs neither data nor GPU. --measure also runs the steps that fit and shows
+// their measured memory.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ double gib(std::int64_t bytes) {
     return static_cast<double>(bytes) / kGiB;
 }
 
-// What is shown as one layer: tensors of the head by their name, of the encoder by what they are for.
+// What is shown as one layer: tensors of the head by name, of the encoder by purpose.
 std::string layer_of(const std::string& segment) {
     const auto starts = [&](const char* prefix) { return segment.rfind(prefix, 0) == 0; };
     if (starts("head/")) {
@@ -48,7 +48,8 @@ struct Timeline {
 
 Timeline timeline_of(const MemoryReport& plan) {
     Timeline timeline;
-    // Encoder first, then head, then scratch, each in the order of allocation: what stays lies at the bottom.
+    // Encoder first, then head, then scratch, each in the order of allocation: permanent memory is at the
+    // bottom.
     for (const char* part : {"encoder", "head", "scratch"})
         for (const Segment& segment : plan.segments) {
             const std::string layer = layer_of(segment.name);
@@ -106,7 +107,7 @@ struct Mode {
 constexpr Mode kModes[] = {
     {"fp32", "fp32", "fp32"}, {"renee", "renee", ""}, {"bf16", "bf16", ""}, {"8 bits", "e3m4", ""}};
 
-// Each mode as it is by itself: what the study's own precision was asked to do besides is refused by others.
+// Each mode without further options: others would refuse what was given for the study's own precision.
 Config with_mode(const Config& asked, const Mode& mode, std::int64_t labels) {
     Config config = with_plain_head(asked);
     config.precision = mode.precision;
@@ -117,7 +118,7 @@ Config with_mode(const Config& asked, const Mode& mode, std::int64_t labels) {
     return config;
 }
 
-// What a step took, in bytes; -1 where it cannot be run here, with a word in the log.
+// Measured memory of a step, in bytes; -1 if it cannot run here, with a log line.
 std::int64_t measured_bytes(const Context& context, Config config, const std::string& name) {
     config.steps = 1;
     reset_peak_resident();
@@ -203,7 +204,7 @@ Study memory_study(const Context& context, const StudyRequest& given) {
         study.charts.push_back(chart_of(baseline, "renee"));
         study.tables.push_back(table_of(baseline, "timeline_renee", "renee"));
     }
-    request.config.max_memory.clear();  // the peaks are what each mode would like
+    request.config.max_memory.clear();  // the peaks are what each mode needs without a limit
     add_peaks(context, request, study);
     return study;
 }

@@ -1,7 +1,7 @@
-// Which labels the rows of a head in memory are: row r of W is the label layout.label(r) of all labels of the
-// run. A head of all labels is the range from 0; a part of it (a refined subset, later a rank's share) is
-// another range; prediction among given labels has a list. What must not depend on the part, noise and
-// ranking, addresses labels; memory and kernels address rows.
+// Maps the rows of a head in memory to labels: row r of W is label layout.label(r) of the run. A head of all
+// labels is the range from 0; a part of it (a refined subset, later a rank's share) is another range;
+// prediction among given labels has a list. Noise and ranking must not depend on the part, so they address
+// labels; memory and kernels address rows.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class LabelLayout {
     std::int64_t label(std::int64_t row) const {
         return is_range() ? first_ + row : labels_[static_cast<std::size_t>(row)];
     }
-    // The row of a label, or -1 where it is not here.
+    // The row of a label, or -1 if it is not here.
     std::int64_t row(std::int64_t label) const {
         if (is_range()) return label >= first_ && label < first_ + rows_ ? label - first_ : -1;
         const auto at = std::lower_bound(labels_.begin(), labels_.end(), label);

@@ -1,6 +1,6 @@
 // The positives of a batch in the form that kernels take: two arrays of equal length, ordered by row, then
-// sample, without repetition. A row is one of the head in memory (tensor/label_layout.h says which label that
-// is), a sample the index of a text in the batch.
+// sample, without repetition. A row is a row of the head in memory (tensor/label_layout.h maps it to a
+// label), a sample the index of a text in the batch.
 #pragma once
 
 #include <algorithm>

@@ -28,7 +28,7 @@ void TopK::offer_block(std::span<const float> scores, std::int64_t first_label) 
     }
     while (i < scores.size()) {
         const std::size_t end = std::min(scores.size(), i + kBlock);
-        // Almost every block holds nothing above the worst of the kept: one pass without branches says so.
+        // Almost no block holds a score above the worst kept one: one pass without branches checks that.
         const float threshold = heap_.front().score;
         int any = 0;
 #pragma omp simd reduction(| : any)

@@ -43,7 +43,7 @@ struct dtype_of<std::int64_t> {
     static constexpr DType value = DType::kI64;
 };
 
-// Row-major, rows follow one another without a gap.
+// Row-major, without gaps between rows.
 struct View {
     void* data = nullptr;
     DType dtype = DType::kF32;

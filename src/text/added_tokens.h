@@ -1,5 +1,5 @@
 // Finds added tokens ("[SEP]", "<mask>") in a text, leftmost first and the longest at each place, as the
-// Hugging Face library does: one set is sought in the raw text, another in the normalized one.
+// Hugging Face library does: one set is matched in the raw text, another in the normalized one.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace elmo {
 
 class AddedTokens {
   public:
-    // `patterns[i]` is what is sought for `tokens[i]`.
+    // `patterns[i]` is the text to match for `tokens[i]`.
     AddedTokens(std::vector<AddedToken> tokens, const std::vector<std::string>& patterns);
     bool empty() const { return tokens_.empty(); }
 

@@ -146,7 +146,7 @@ void ByteBpe::encode_word(std::string_view word, std::vector<std::int32_t>& ids)
     ids.insert(ids.end(), symbols.begin(), symbols.end());
 }
 
-// Looks for the best of all neighbours again and again: quadratic, but faster than a heap for few symbols.
+// Searches all neighbours for the best merge each time: quadratic, but faster than a heap for few symbols.
 void ByteBpe::merge_short(std::vector<std::int32_t>& symbols) const {
     constexpr std::int32_t kNone = std::numeric_limits<std::int32_t>::max();
     std::int32_t ranks[kShortWord], results[kShortWord];  // of symbols i and i + 1

@@ -1,5 +1,5 @@
-// The byte-level BPE model of GPT-2 and RoBERTa: a word starts as its bytes, and the neighbours whose merge
-// is best are joined until none can be.
+// The byte-level BPE model of GPT-2 and RoBERTa: a word starts as its bytes, and the best pair of neighbours
+// is merged until no merge is left.
 #pragma once
 
 #include <array>
@@ -21,8 +21,8 @@ std::string byte_level_string(std::string_view bytes);
 
 class ByteBpe {
   public:
-    // DataError, naming `where`, when a merge has a part or a result that is no token. `unk_id` -1: bytes
-    // without a token vanish.
+    // DataError, naming `where`, if a part or the result of a merge is not a token. `unk_id` -1: bytes
+    // without a token are dropped.
     ByteBpe(const TokenizerSpec& spec, std::int32_t unk_id, const std::string& where);
 
     // Appends the ids of a piece of text.

@@ -1,4 +1,4 @@
-// A set of byte strings with ids that answers "what is the longest one this text starts with". Nodes lie in
+// A set of byte strings with ids that finds the longest one at the start of a text. Nodes are in
 // breadth-first order, so the children of a node are neighbours and a node costs nine bytes.
 #pragma once
 

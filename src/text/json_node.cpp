@@ -14,7 +14,7 @@ constexpr int kMaxDepth = 32;
 
 }  // namespace
 
-// Nesting is bounded before parsing, so that nothing recursive meets a deep document.
+// Nesting is checked before parsing, so no recursive code sees a deep document.
 Json parse_json(std::string_view text, const std::string& where) {
     if (text.size() > kMaxBytes)
         throw DataError(fmt::format("{}: expected at most {}, found {}", where, human_bytes(kMaxBytes),

@@ -1,4 +1,4 @@
-// A JSON value together with its place, so that every complaint about untrusted JSON names where it stands.
+// A JSON value together with its place, so that every error about untrusted JSON names the place.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace elmo {
 
 using Json = nlohmann::json;
 
-// DataError when `text` is no JSON, over 256 MiB, or nested deeper than any tokenizer needs.
+// DataError if `text` is not JSON, over 256 MiB, or nested deeper than any tokenizer needs.
 Json parse_json(std::string_view text, const std::string& where);
 
 struct JsonNode {
@@ -22,7 +22,7 @@ struct JsonNode {
     [[noreturn]] void unsupported(std::string_view supported) const;
 
     bool has(const char* key) const;       // present and not null
-    JsonNode at(const char* key) const;    // may be missing: reading it then fails
+    JsonNode at(const char* key) const;    // may be missing; then reading it fails
     JsonNode at(std::size_t index) const;  // below size()
     std::size_t size() const;              // of a list
     const std::string& string() const;

@@ -18,8 +18,8 @@
 namespace elmo {
 namespace {
 
-constexpr std::size_t kMaxDistinctWords = 4'000'000;  // bounds memory: beyond it the rarest are forgotten
-constexpr std::size_t kMaxWordBytes = 256;            // longer ones are no words of a language
+constexpr std::size_t kMaxDistinctWords = 4'000'000;  // bounds memory: beyond it the rarest are dropped
+constexpr std::size_t kMaxWordBytes = 256;            // longer ones are not words of a language
 constexpr std::string_view kPrefix = "##";
 
 class WordCounts {
@@ -79,7 +79,7 @@ class Merger {
                 pair = entry.pair;
                 return count;
             }
-            // Counts that grew were queued again when they did; one that shrank takes its new place now.
+            // Counts that grew were queued again then; one that shrank is queued again now.
             if (count > 0 && count < entry.count) queue_.push({count, entry.pair});
         }
         return 0;
@@ -156,8 +156,8 @@ class Merger {
     std::priority_queue<Entry> queue_;
 };
 
-// The vocabulary while it grows. Its special tokens have punctuation and letters in one, which no word has,
-// so no merge can give one.
+// The vocabulary while it grows. Its special tokens mix punctuation and letters, which no word does, so no
+// merge can give one.
 class Vocabulary {
   public:
     std::int32_t add(const std::string& token) {

@@ -1,5 +1,5 @@
 // Finds and reads the files of a tokenizer folder. The older layouts (vocab.txt, vocab.json + merges.txt)
-// leave most of the specification to tokenizer_config.json and to what BERT and RoBERTa do.
+// leave most of the specification to tokenizer_config.json and to the defaults of BERT and RoBERTa.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -25,7 +25,7 @@ std::array<char, 128> ascii_table(const NormalizerStep& step) {
     return table;
 }
 
-// Decomposition and stripping leave ASCII alone, so ASCII goes through the table and only runs of other
+// Decomposition and stripping do not change ASCII, so ASCII goes through the table and only runs of other
 // characters (with the control characters among them, which vanish first) through the slow rules.
 void bert_run(std::string_view run, const NormalizerStep& step, bool strip, std::string& out) {
     thread_local std::u32string buffer, decomposed, result;

@@ -12,7 +12,7 @@
 
 namespace elmo {
 
-// Ids above this are refused: no vocabulary comes near, and an embedding table of that height would not fit.
+// Ids above this are refused: no vocabulary is nearly that large, and its embedding table would not fit.
 constexpr std::int64_t kMaxTokenId = (std::int64_t{1} << 24) - 1;
 
 struct NormalizerStep {

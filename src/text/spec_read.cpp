@@ -1,5 +1,5 @@
-// Reads a tokenizer.json. The file is untrusted: everything is checked, and what is not understood is refused
-// by name, because a component passed over would give other ids than the author's.
+// Reads a tokenizer.json. The file is untrusted: everything is checked, and unknown components are refused by
+// name, because ignoring one would give other ids than the author's.
 #include <fmt/format.h>
 
 #include <algorithm>

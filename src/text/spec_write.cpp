@@ -1,5 +1,5 @@
-// Writes a specification as a tokenizer.json. The order of keys is that of the Hugging Face library, so that
-// people find their way, and one specification always gives the same bytes, so that they can be compared.
+// Writes a specification as a tokenizer.json. Keys are in the order of the Hugging Face library, which people
+// know. One specification always gives the same bytes, so files can be compared.
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 namespace elmo {
 namespace {
 
-using Json = nlohmann::ordered_json;  // few keys an object; the vocabulary is written by hand
+using Json = nlohmann::ordered_json;  // few keys per object; the vocabulary is written by hand
 
 Json normalizer_json(const NormalizerStep& step) {
     using Kind = NormalizerStep::Kind;

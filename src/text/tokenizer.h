@@ -25,9 +25,9 @@ class Tokenizer {
     Tokenizer(const Tokenizer&) = delete;
     Tokenizer& operator=(const Tokenizer&) = delete;
 
-    // Ids of one text, special tokens included, cut so that at most max_length ids remain and the closing
-    // special tokens survive; `ids` is replaced. max_length 0: no limit. Invalid UTF-8 counts as U+FFFD.
-    // Returns the number of ids before cutting.
+    // Ids of one text, special tokens included, truncated to max_length ids, always with the closing special
+    // tokens; `ids` is replaced. max_length 0: no limit. Invalid UTF-8 counts as U+FFFD. Returns the number
+    // of ids before cutting.
     std::int64_t encode(std::string_view text, std::int64_t max_length, std::vector<std::int32_t>& ids) const;
 
     std::int64_t vocab_size() const;  // 1 + the largest id
@@ -59,7 +59,7 @@ enum class TokenizerKind { kWordPiece, kByteBpe };
 
 struct LearnOptions {
     TokenizerKind kind = TokenizerKind::kWordPiece;
-    std::int64_t vocab_size = 30000;  // at most; fewer when the texts do not yield as many
+    std::int64_t vocab_size = 30000;  // at most; fewer if the texts do not yield that many
     bool lowercase = true;            // WordPiece: strips accents too, as BERT uncased does
     std::int64_t min_count = 2;       // pairs seen less often are not merged
 };

@@ -1,5 +1,5 @@
-// UTF-8 and the properties of characters that tokenizers ask for, through utf8proc, with the classes that
-// the Hugging Face library gives them (see unicode_tables.h for where the two differ).
+// UTF-8 and the properties of characters that tokenizers need, through utf8proc, with the classes that the
+// Hugging Face library gives them (see unicode_tables.h for where the two differ).
 #pragma once
 
 #include <cstddef>
@@ -48,7 +48,7 @@ bool is_letter(char32_t c);           // \p{L}
 bool is_number(char32_t c);           // \p{N}
 bool is_word(char32_t c);             // \w
 
-// Appends the lower case of `c` (one or two characters, whatever stands around it).
+// Appends the lower case of `c` (one or two characters, independent of its neighbours).
 void append_lower(char32_t c, std::u32string& out);
 
 // Appends the canonical (or compatibility) decomposition of `text` in canonical order.

@@ -17,7 +17,7 @@ enum class BertClass : std::uint8_t { kWord, kSpace, kPunctuation, kNotAscii };
 extern const std::array<BertClass, 256> kBertClass;  // by byte
 BertClass bert_class(char32_t c);                    // never kNotAscii
 
-// Calls word(part) for every word; a punctuation mark is a word of its own, white space is none.
+// Calls word(part) for every word; a punctuation mark is a separate word, white space is none.
 template <class OnWord>
 void split_bert_words(std::string_view text, OnWord&& word) {
     std::size_t begin = 0;

@@ -9,15 +9,15 @@
 namespace elmo {
 namespace {
 
-// Vectors of an encoder that works have a mean cosine far below; a collapsed one has the same vector for
-// every text, up to the rounding of BF16.
+// A working encoder has a mean cosine far below; a collapsed one gives the same vector for every text, up to
+// the rounding of BF16.
 constexpr double kSameCosine = 0.9995;
 constexpr std::int64_t kFewestTexts = 8;
 
 constexpr std::int64_t kFewestRows = 100;
 constexpr double kSameShare = 0.99;  // of the rows have one best label
 constexpr double kRightAnyway =
-    90;  // percent: where one label is nearly always right, answering it is no fault
+    90;  // percent: if one label is nearly always right, always answering it is not an error
 constexpr double kNoBetter = 0.5;  // percent
 
 constexpr double kFarAbove = 4;  // times the smallest loss

@@ -1,6 +1,6 @@
-// A run that has stopped learning, noticed from numbers that cost next to nothing: text vectors that no
-// longer differ, a ranking that is the same for every text, a loss that has left its course. The first two
-// verdicts depend on the weights only, so a resumed run comes to the same ones.
+// Detects a run that has stopped learning, from numbers that cost almost nothing: text vectors that are all
+// alike, the same ranking for every text, a loss far above its earlier level. The first two verdicts depend
+// only on the weights, so a resumed run comes to the same ones.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@
 
 namespace elmo {
 
-// Thrown where training has collapsed; the message says how it was seen.
+// Thrown when training has collapsed; the message gives the sign.
 class Collapse : public NumericError {
     using NumericError::NumericError;
 };
 
-// Steps before the first look: the first ones may do anything, and between two looks.
+// Steps before the first check (early steps may do anything) and between two checks.
 inline constexpr std::int64_t kFirstLook = 200, kLookEvery = 100;
 
 // Up to `most` different texts of a batch, none of them empty: their tokens one after another.
@@ -33,7 +33,7 @@ ProbeTexts choose_probe(std::span<const std::int32_t> tokens, std::span<const st
 
 // The mean cosine of all pairs of rows of x, [rows, width]; rows of zeros are equal to everything.
 double mean_cosine(std::span<const float> x, std::int64_t rows);
-// What is wrong with vectors of texts that differ, or nothing. Fewer than eight say nothing.
+// What is wrong with the vectors of different texts, or nothing. Fewer than eight are not judged.
 std::optional<std::string> judge_vectors(std::span<const float> x, std::int64_t rows);
 
 // The best labels of the rows of a validation.
@@ -53,10 +53,10 @@ class TopLabels {
     std::unordered_map<std::int64_t, std::int64_t> counts_;
 };
 
-// The losses that are logged.
+// The logged losses.
 class LossCourse {
   public:
-    // What is wrong when the loss has been several times its smallest for some looks in a row, or nothing.
+    // What is wrong if the loss has been several times its smallest for some checks in a row, or nothing.
     std::optional<std::string> judge(std::int64_t step, double loss);
 
   private:

@@ -1,4 +1,4 @@
-// What a run says while it trains: RUN/log.jsonl, RUN/tensorboard/ and the progress bar.
+// The reports of a training run: RUN/log.jsonl, RUN/tensorboard/ and the progress bar.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace elmo {
 
-// One line of the log: the state after `step`, rates over the steps since the line before.
+// One line of the log: the state after `step`, rates over the steps since the previous line.
 struct StepLog {
     std::int64_t step = 0;
     double epoch = 0;

@@ -21,7 +21,7 @@ struct Schedule {
     double factor(std::int64_t step) const;
 };
 
-// The schedule that a configuration asks for in a run of `total` steps.
+// The schedule of a configuration for a run of `total` steps.
 Schedule make_schedule(const Config& config, std::int64_t total);
 
 }  // namespace elmo

@@ -1,6 +1,6 @@
 // How well a device is used while training: the share of time in which it waited for the host, and the share
-// of the speed of light (the least time that its measured product and copy rates allow, over the time it
-// took).
+// of the speed of light (the least time that its measured product and copy rates allow, divided by the
+// measured time).
 #pragma once
 
 #include <cstdint>

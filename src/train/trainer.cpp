@@ -209,7 +209,7 @@ void Trainer::validate_and_save() {
         if (state_.step >= kFirstLook) collapsed(top.judge(scores.get("P@1")));
         const double score = scores.get(config_.select);
         log_->validation(state_.step, epoch(), scores);
-        const bool better = score >= state_.best_score;  // equal: the one that has learnt longer
+        const bool better = score >= state_.best_score;  // equal: prefer the one that was trained longer
         context_.info(
             fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {} validation texts{}",
                         epoch(), state_.step, scores.get("P@1"), scores.get("P@3"), scores.get("P@5"),
@@ -234,8 +234,8 @@ void Trainer::loop() {
         const auto start = std::chrono::steady_clock::now();
         const Batch* batch = reader.next();
         if (batch == nullptr) return;
-        // A device may be behind: where the loss is wanted the step is waited for, and its numbers are
-        // checked. That must be so before anything is saved.
+        // A device may be behind: if the loss is wanted, wait for the step and check its numbers. This must
+        // happen before anything is saved.
         stopping = context_.stop_requested();
         ++state_.step;
         const bool last = state_.step == state_.total_steps;
@@ -355,10 +355,9 @@ namespace {
 constexpr int kMostLowered = 3;
 constexpr double kLoweredBy = 5;
 
-// Trains; where that collapses, again from the last checkpoint with a lower learning rate, as on_collapse
-// says.
+// Trains; after a collapse, again from the last checkpoint with a lower learning rate, as on_collapse says.
 TrainResult run_lowering(const Context& context, RunFolder& folder, Config config) {
-    std::int64_t taken_up = -1;  // the step that was gone back to last
+    std::int64_t taken_up = -1;  // the step of the last return
     for (int lowered = 0;; ++lowered) {
         try {
             return Trainer(context, folder, config).run();
@@ -373,7 +372,7 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
                     collapse.what(), key, rate));
             folder.take_up();
             if (folder.checkpoint() != nullptr && folder.checkpoint()->state().step == taken_up)
-                folder.start_over();  // what leads to a collapse twice is no good place to begin
+                folder.start_over();  // a checkpoint that collapsed twice is not a good start
             taken_up = folder.checkpoint() == nullptr ? -1 : folder.checkpoint()->state().step;
             const std::string from =
                 folder.checkpoint() == nullptr

@@ -20,12 +20,12 @@
 
 namespace elmo {
 
-// Looks into chosen steps of a run: at what the head is about to be given.
+// Observes chosen steps of a run: the input of the head.
 class StepProbe {
   public:
     virtual ~StepProbe() = default;
     virtual bool wants(std::int64_t step) const = 0;
-    // x and w lie in the backend's memory; w is from before the update.
+    // x and w are in the backend's memory; w is from before the update.
     virtual void look(std::int64_t step, Backend& backend, View x_BD, View w_LD,
                       const Positives& positives) = 0;
 };
