@@ -1,6 +1,6 @@
-// The only door to hardware. A backend owns its scratch (planned in the arena like everything else) and
-// offers a few coarse ops; each op's contract is in its header under ops/. CPU backends compute before
-// they return; a device backend may enqueue, and only wait() and download() block.
+// The only interface to hardware. A backend owns its scratch (planned in the arena like everything else) and
+// offers a few coarse ops; each op's contract is in its header under ops/. CPU backends compute before they
+// return; a device backend may enqueue, and only wait() and download() block.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@
 
 namespace elmo {
 
-// The largest of everything a run will ask for: what scratch is planned from.
+// The largest sizes that a run will use: scratch is planned from them.
 struct Workload {
     std::int64_t batch = 0;           // B
     std::int64_t tokens = 0;          // T of the largest batch
@@ -44,7 +44,7 @@ struct Workload {
     bool training = true;
 };
 
-// What a machine can do at best, measured.
+// The best rates of a machine, measured.
 struct Ceilings {
     double gflops = 0, gbytes = 0;
 };
@@ -60,19 +60,17 @@ class Backend {
     virtual std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) = 0;
     // Whether the hardware multiplies FP8 numbers (a GPU from compute capability 8.9 on).
     virtual bool has_fp8_products() const { return false; }
-    // What allocate could still take.
+    // The memory that allocate could still take.
     virtual std::int64_t free_bytes() const = 0;
-    // What this process has taken of that memory, at most, as the system counts it (a GPU: since its
-    // context).
+    // The peak of that memory taken by this process, as the system counts it (a GPU: since its context).
     virtual std::int64_t taken_bytes() const = 0;
-    // Label chunks of a head step where the user gives none.
+    // Default number of label chunks of a head step.
     virtual std::int64_t preferred_chunks(const Workload&) const { return 1; }
-    // Plans or takes the scratch of all ops but what reserve_head takes. Called once on the dry arena and
+    // Plans or takes the scratch of all ops, except what reserve_head takes. Called once on the dry arena and
     // once on the real one.
     virtual void reserve(Arena& arena, const Workload& workload) = 0;
-    // The scratch that only head_step, renee_step and head_topk use, and not from one call to the next:
-    // before each call it may hold anything, so it can lie over whatever is dead while the head works.
-    // Follows reserve.
+    // The scratch that only head_step, renee_step and head_topk use. It keeps nothing between calls, so it
+    // can overlay whatever is dead while the head works. Call it after reserve.
     virtual void reserve_head(Arena& /*arena*/, const Workload& /*workload*/) {}
 
     virtual void upload(View to, const void* from) = 0;
@@ -80,8 +78,8 @@ class Backend {
     virtual void fill_zero(View view) = 0;
     virtual void wait() {}
 
-    // Says that these texts will be passed, unchanged, to the ops until the next call: a device backend sends
-    // them once, while it still works on what came before. Ops take other texts too, at their own cost.
+    // Announces that ops will get these texts, unchanged, until the next call: a device backend uploads them
+    // once, while earlier work still runs. Ops take other texts too, at the cost of an upload.
     virtual void begin_batch(std::span<const std::int32_t> /*tokens*/, Offsets /*offsets*/) {}
     // Notes the time when all work enqueued so far is done, in slot `mark` (0 .. kMarks - 1).
     virtual void mark(int mark) = 0;
@@ -122,8 +120,8 @@ class Backend {
 std::unique_ptr<Backend> make_reference_backend();
 // products: "auto", "bf16" or "fp32" (see Config::cpu_products).
 std::unique_ptr<Backend> make_cpu_backend(const Context& context, const std::string& products);
-// From libelmo_cuda.so (plugin.h). ConfigError where that is missing or another version's. Asks for no GPU
-// yet: allocate() throws a DeviceError where there is no usable one.
+// From libelmo_cuda.so (plugin.h). ConfigError if that is missing or from another version. Needs no GPU yet:
+// allocate() throws a DeviceError if there is no usable one.
 std::unique_ptr<Backend> make_cuda_backend(const Context& context);
 
 }  // namespace elmo

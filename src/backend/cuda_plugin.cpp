@@ -1,5 +1,5 @@
-// The program's side of the CUDA backend: finds libelmo_cuda.so and opens it. A run on a CPU never does, so
-// CUDA's libraries take none of its memory, and one program serves machines with and without them.
+// The program's side of the CUDA backend: finds libelmo_cuda.so and opens it. A run on a CPU never opens it,
+// so CUDA's libraries take no memory there, and one program serves machines with and without them.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>

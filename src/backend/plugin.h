@@ -1,6 +1,6 @@
-// A backend in a library of its own, opened when it is first asked for: what the library and the program
-// agree on. The library has one door, elmo_cuda_plugin. Objects pass through it in both directions, so both
-// must come from the same headers and compiler: ELMO_BACKEND_INTERFACE (made by CMake from those) names them.
+// A backend in a separate library, opened on first use: what the library and the program agree on. The
+// library has one entry point, elmo_cuda_plugin. Objects pass through it in both directions, so both must
+// come from the same headers and compiler: ELMO_BACKEND_INTERFACE (made by CMake from those) names them.
 #pragma once
 
 #include "backend/backend.h"
@@ -10,7 +10,7 @@ namespace elmo {
 inline constexpr const char* kCudaLibrary = "libelmo_cuda.so";
 inline constexpr const char* kCudaPlugin = "elmo_cuda_plugin";
 
-// Where `interface` is the library's own: makes a backend in `*made` and returns null. Else touches nothing
+// If `interface` is the library's own: makes a backend in `*made` and returns null. Otherwise does nothing
 // and returns the library's interface.
 using CudaPlugin = const char*(const char* interface, const Context* context, Backend** made);
 

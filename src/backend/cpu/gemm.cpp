@@ -33,7 +33,7 @@ dnnl::engine& engine() {
     return the_engine;
 }
 
-// A prepared product with its memory handles; one set a thread, so that handles can be reused.
+// A prepared product with its memory handles; one set per thread, so handles can be reused.
 struct Prepared {
     dnnl::matmul primitive;
     dnnl::memory a, b, c;

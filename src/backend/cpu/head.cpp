@@ -64,8 +64,8 @@ void transpose(const float* from, float* to, std::int64_t rows, std::int64_t col
         for (std::int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
 }
 
-// The batch as the products want it: X for the update, its transpose (through E4M3 where the weights are)
-// for the logits, in FP32 or BF16.
+// The batch as the products need it: X for the update, its transpose (through E4M3 where the weights are) for
+// the logits, in FP32 or BF16.
 struct StagedBatch {
     const float* x = nullptr;
     const float* xt = nullptr;

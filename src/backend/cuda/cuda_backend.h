@@ -20,8 +20,8 @@ namespace elmo::cuda {
 
 class CudaBackend : public Backend {
   public:
-    // Asks for no GPU yet: a run can be planned where there is none. allocate() starts the device, and throws
-    // a DeviceError where there is no usable one; nothing else may be called before.
+    // Needs no GPU yet: a run can be planned without one. allocate() starts the device, and throws a
+    // DeviceError if there is no usable one; call nothing else before it.
     explicit CudaBackend(const Context& context) : context_(context) {}
 
     std::string_view name() const override { return "cuda"; }
@@ -72,7 +72,7 @@ class CudaBackend : public Backend {
     std::vector<TopK> head_topk(const HeadTopK& op) override { return head_.topk(op); }
 
   private:
-    // The device, at the first need of it.
+    // The device, started on first use.
     void start() {
         if (context_.start()) head_.start();
     }

@@ -1,4 +1,4 @@
-// The one door of libelmo_cuda.so: see backend/plugin.h.
+// The one entry point of libelmo_cuda.so: see backend/plugin.h.
 #include "backend/plugin.h"
 
 #include <cstring>

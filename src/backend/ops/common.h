@@ -26,7 +26,7 @@ struct Dropout {
 };
 
 // Every op struct lists its views once: visit_views(op, visit) calls visit(view, view, ...) with all of them,
-// inputs and outputs. Who moves, guards or checks tensors whatever the op needs no list of its own.
+// inputs and outputs. Code that moves, guards or checks the tensors of any op needs no other list.
 template <class T, class Op>
 concept OpIs = std::same_as<std::remove_const_t<T>, Op>;
 

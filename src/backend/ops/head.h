@@ -21,18 +21,18 @@ namespace elmo {
 // weights are not rounded. Without dx (an empty view) that product is left out: then nothing looks for NaN
 // and Inf either.
 //
-// With a grid (BF16 or F32 weights, which lie on it, or U8, its codes, packed as base/packed_codes.h says:
-// the row of w is then bytes, and x tells the width) SR rounds to the grid, or to nearest where the grid says
-// so. With an exponent per row, exponents move after the update as moved_row_exponent says
-// (`step` of the rounding key); weights of a raised row are rounded to the new grid with the noise of
-// `rescaling`, addressed like the rounding noise.
+// With a grid (BF16 or F32 weights, which lie on it, or U8, its codes, packed as in numerics/packed_codes.h:
+// a row of w is then bytes, and the width is that of x) SR rounds to the grid, or to nearest where the grid
+// says so. With an exponent per row, exponents move after the update as moved_row_exponent says (`step` of
+// the rounding key); weights of a raised row are rounded to the new grid with the noise of `rescaling`,
+// addressed like the rounding noise.
 //
 // Weight dropout: with m = 1 or 0 and s the scale of `weight_dropout` at (first_label + label, column), the
-// logits and dx take m s w, in FP32 rounded to nearest BF16 (F32 weights: FP32 alone), in place of w, and the
-// update takes m s sum_b g_b x_b in place of the sum.
+// logits and dx take m s w, in FP32 rounded to nearest BF16 (F32 weights: not rounded), in place of w, and
+// the update takes m s sum_b g_b x_b in place of the sum.
 //
-// Compensation: a label that compensated_R2 marks (base/row_marks.h) is not rounded stochastically. With c
-// its row of compensation_KD and u = -(lr * weight_decay) w - lr * sum, in FP32 and in this order:
+// Compensation: a label that compensated_R2 marks (numerics/row_marks.h) is not rounded stochastically. With
+// c its row of compensation_KD and u = -(lr * weight_decay) w - lr * sum, in FP32 and in this order:
 //   y = u + c;  t = nearest(w + y), to the storage or the grid of w;  c = bf16(y - (t - w));  w = t
 // Where |w + y| is beyond the largest number of an 8-bit storage or of the grid, which counts as a
 // saturation, c = 0; but with an exponent per row c keeps the rest, and what the raised row then rounds (to
@@ -80,7 +80,7 @@ bool is_packed(const Op& op) {
     return op.w_LD.dtype == DType::kU8 && op.grid.bits() < 8;
 }
 
-// A device backend blocks for the result only where the loss is wanted; otherwise it returns an empty one and
+// A device backend blocks for the result only if the loss is wanted; otherwise it returns an empty one and
 // keeps its counts for the next step that wants the loss.
 struct HeadStepResult {
     double loss_sum = 0;           // when wanted

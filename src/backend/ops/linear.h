@@ -16,7 +16,7 @@ enum class Activation { kNone, kGelu };  // exact GELU (erf)
 // of that tensor) (numerics/minifloat.h), which is taken out again; NaN and infinities become NaN. Operands
 // are BF16. On a GPU the sums of a product keep the bits that its FP8 instructions keep, elsewhere FP32's.
 // amax holds the largest |x|, |w| and |dy|: the forward writes the first two, the backward reads those and
-// writes the third. Kept from step to step, it lets a device guess scales; what was there before changes no
+// writes the third. Kept from step to step, it lets a device guess scales; its previous content changes no
 // result.
 struct LinearForward {
     View x_TK, w_NK, bias_1N;  // bias may be empty

@@ -25,10 +25,10 @@ void visit_views(Op& op, const auto& visit) {
     visit(op.w, op.grad, op.m, op.v, op.c);
 }
 
-// w = sigma * N(0, 1) by addressed noise (base/normal.h), rounded to the dtype: to nearest for F32 and F64,
-// stochastically (with `rounding`) for BF16 and the 8-bit formats. Row r of w is row `first_row` + r of the
-// tensor. With a grid: stochastically to the grid (whatever its own rounding); with an exponent per row, the
-// smallest one whose grid holds the row's largest deviate.
+// w = sigma * N(0, 1) by addressed noise (numerics/normal.h), rounded to the dtype: to nearest for F32 and
+// F64, stochastically (with `rounding`) for BF16 and the 8-bit formats. Row r of w is row `first_row` + r of
+// the tensor. With a grid: stochastically to the grid (even if the grid rounds to nearest); with an exponent
+// per row, the smallest one whose grid holds the row's largest deviate.
 struct FillNormal {
     View w;
     float sigma = 0.02f;

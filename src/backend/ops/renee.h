@@ -1,13 +1,12 @@
 // The head's step of the baseline `renee`: FP16 and FP32 mixed precision with a loss scale, as the paper
-// describes the program of that name. Everything is there at once: copies, logits and gradients of all
-// labels.
+// describes the program of that name. Copies, logits and gradients of all labels exist at the same time.
 #pragma once
 
 #include "backend/ops/head.h"
 
 namespace elmo {
 
-// Columns of the logits of a batch: whole pieces of 16 bytes, as the products of a GPU want their rows.
+// Columns of the logits of a batch: whole pieces of 16 bytes, as the products of a GPU need.
 inline std::int64_t renee_columns(std::int64_t batch) {
     return (batch + 7) / 8 * 8;
 }
@@ -21,7 +20,7 @@ inline std::int64_t renee_columns(std::int64_t batch) {
 //   dw32 = dw16 / scale
 //   momentum = beta * momentum + dw32 + weight_decay * w;  w = w - lr * momentum      (in FP32)
 //   dx = d16 / scale
-// Sums have one order, whatever the number of threads.
+// Sums have one order, for any number of threads.
 struct ReneeStep {
     View x_BD;         // bf16, f32
     View w_LD;         // f32

@@ -61,7 +61,7 @@ std::vector<double> dropped_row(const HeadStep& op, std::int64_t label, std::vec
     return w;
 }
 
-// The compensated update of one weight, `sum` being g^T x: FP32 throughout. `nearest` rounds, and says
+// The compensated update of one weight, `sum` being g^T x: FP32 throughout. `nearest` rounds, and reports
 // whether the number was beyond the largest. Returns the new weight.
 template <class Nearest>
 float compensate(const HeadStep& op, std::int64_t slot, std::int64_t column, double before, double sum,

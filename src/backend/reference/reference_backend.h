@@ -1,5 +1,5 @@
 // The truth that other backends are compared with: one thread, scalar loops, FP64 arithmetic, the contracts
-// of backend/ops/ written down as plainly as they can be. Also the backend of the golden tests against FP64
+// of backend/ops/ in the plainest possible code. Also the backend of the golden tests against FP64
 // implementations elsewhere: with F64 views nothing is rounded.
 #pragma once
 
@@ -16,7 +16,7 @@ class ReferenceBackend : public HostBackend {
     void reserve(Arena&, const Workload&) override {}
     Ceilings measure_ceilings(DType, std::int64_t) override {
         return {};
-    }  // nobody asks how fast the truth is
+    }  // the speed of the reference does not matter
 
     void upload(View to, const void* from) override;
     void download(void* to, View from) override;

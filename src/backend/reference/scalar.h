@@ -1,7 +1,7 @@
 // Element access of the reference: any dtype is loaded as a double and stored by one rounding rule. A double
 // on its way to BF16 or an 8-bit format passes through FP32, so it is rounded twice; the two roundings differ
 // from one only when the FP32 neighbour is a tie of the smaller format (about once in 2^16 for BF16), and
-// every other backend, which computes in FP32, stands before the same tie.
+// every other backend, which computes in FP32, meets the same tie.
 #pragma once
 
 #include <cmath>
@@ -77,7 +77,7 @@ inline void store_stochastic(const View& view, std::int64_t row, std::int64_t co
     }
 }
 
-// A matrix of doubles of its own: ops read their inputs into one, so that aliasing is no concern.
+// A matrix that owns doubles: ops read their inputs into one, so aliasing does not matter.
 struct Matrix {
     std::int64_t rows = 0, cols = 0;
     std::vector<double> values;

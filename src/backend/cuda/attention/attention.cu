@@ -22,8 +22,8 @@ bool on_tensor_cores(DType storage, std::int64_t width, std::int64_t heads) {
     return storage == DType::kBf16 && (size == 32 || size == 64);
 }
 
-// Warps of a block, 16 rows each: enough for most texts of the batch, since warps without rows keep their
-// place on the chip. The longest text counts while it is less than twice the mean.
+// Warps of a block, 16 rows each: enough for most texts of the batch, since warps without rows still occupy
+// the chip. The longest text counts if it is less than twice the mean.
 int warps_for(const DeviceTexts& texts, int most) {
     const std::int64_t mean = (texts.num_tokens + texts.num_texts - 1) / texts.num_texts;
     const std::int64_t rows = std::min(texts.longest, 2 * mean);

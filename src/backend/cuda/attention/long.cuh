@@ -2,16 +2,15 @@
 // scores never in memory.
 //
 // A block serves one head of one text and 16 * Warps of its rows, 16 per warp; it walks over the other side
-// of the score matrix in tiles that lie in shared memory, two of them so that the next is on its way while
-// one is used. In the forward and for dQ a warp's rows are queries and the tiles are keys; for dK and dV it
-// is the other way round. Every result is summed by one warp in one order: no atomics, the same bits each
-// time.
+// of the score matrix in tiles in shared memory, two of them so that the next loads while one is used. In the
+// forward and for dQ a warp's rows are queries and the tiles are keys; for dK and dV it is the other way
+// round. Every result is summed by one warp in one order: no atomics, the same bits each time.
 //
 // Rows past the end of a text are zeros in shared memory, and their weights are set to zero.
 //
 // Roundings, u = 2^-24 (FP32), w = 2^-9 (BF16): every product of two BF16 numbers is exact, every sum FP32
-// (the tensor cores may truncate where they add: up to 2u a term instead of u). What each kernel rounds to
-// BF16 is said above it.
+// (the tensor cores may truncate when they add: up to 2u per term instead of u). The comment above each
+// kernel lists what it rounds to BF16.
 #pragma once
 
 #include "backend/cuda/attention/rows.cuh"
@@ -39,8 +38,8 @@ struct BlockOfText {
 };
 
 // Shared bytes of a block before its tiles, all of them multiples of 128: its own rows of one matrix or two,
-// and numbers that belong to rows. The kernels declare no other shared memory, whose size would decide where
-// theirs begins.
+// and numbers that belong to rows. The kernels declare no other shared memory, because its size would shift
+// these offsets.
 constexpr int own_bytes(int size, int warps) {
     return 2 * size * 16 * warps;
 }
@@ -220,7 +219,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
     const float factor = shape.scale * kLog2e;
     const std::int64_t noise_row = (block.begin + row0 + (lane & 15)) * shape.heads + block.head;
 
-    // While the copies are under way: the context, a piece of a row per lane, and lse.
+    // While the copies run: the context, a piece of a row per lane, and lse.
     uint4 context[Size / 16];
     float shift[2] = {0, 0}, delta[2] = {0, 0};  // of rows g, g + 8
     if (active) {

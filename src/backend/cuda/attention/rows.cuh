@@ -128,7 +128,7 @@ __device__ __forceinline__ void add_product(float (&sum)[Size / 8][4], const flo
 }
 
 // Writes the first `valid` of a warp's 16 rows, times a factor for the upper and one for the lower eight.
-// They pass through 16 shared rows that only this warp uses, so that whole lines leave.
+// They pass through 16 shared rows that only this warp uses, so that whole cache lines are written.
 template <int Size>
 __device__ __forceinline__ void store_rows(bf16* to, std::int64_t stride, int valid,
                                            const float (&sum)[Size / 8][4], float upper, float lower,

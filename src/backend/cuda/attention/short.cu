@@ -1,13 +1,13 @@
 // Attention of texts of at most 128 tokens with BF16 storage and heads of 32 or 64: a block serves one head
-// of one text, whole, in 16 rows per warp. Everything it reads lies in shared memory once; while that is on
-// its way the warps draw their dropout masks.
+// of one text, whole, in 16 rows per warp. Everything it reads is loaded to shared memory once; meanwhile the
+// warps draw their dropout masks.
 //
 // Rows from the text's end to a multiple of 16 are zeros in shared memory; those past that are not touched,
 // and what is computed from them is not stored. Every result is summed by one warp in one order.
 //
 // Roundings, u = 2^-24 (FP32), w = 2^-9 (BF16): every product of two BF16 numbers is exact, every sum FP32
-// (the tensor cores may truncate where they add: up to 2u a term instead of u). What each kernel rounds to
-// BF16 is said above it.
+// (the tensor cores may truncate when they add: up to 2u per term instead of u). The comment above each
+// kernel lists what it rounds to BF16.
 #include "backend/cuda/attention/short.h"
 
 namespace elmo::cuda {
@@ -18,8 +18,8 @@ constexpr int short_rows(int warps) {
     return 16 * warps;
 }
 
-// Shared memory, in bytes from its begin. The kernels declare no other, whose size would decide where theirs
-// begins. All multiples of 256.
+// Shared memory, in bytes from its begin. The kernels declare no other, because its size would shift these
+// offsets. All multiples of 256.
 template <int Size, int Warps>
 struct ShortLayout {
     static constexpr int kRows = short_rows(Warps);
@@ -329,7 +329,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
         for (int e = 0; e < 8; ++e) dot = __fmaf_rn(x[e], y[e], dot);
 #pragma unroll
         for (int lanes = 1; lanes < Rows::kPieces; lanes *= 2) dot += __shfl_xor_sync(kWarp, dot, lanes);
-        // Past the text's end dcontext is zeros; the weights are to be too.
+        // Past the text's end dcontext is zero; the weights must be zero too.
         const float shift = row < text.length ? -lse[i] * kLog2e : -INFINITY;
         if (pieces.piece == 0) numbers[row] = make_float2(shift, dot * unscale);
     }
@@ -390,7 +390,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     else
         multiply_dscores<Size, Warps, false>(sum, start + Layout::kDScores, first, start + Layout::kQueries,
                                              blocks, lane);
-    // Values and dcontext have served: 32 rows of them for each warp.
+    // Values and dcontext are dead now: each warp takes 32 rows of them.
     bf16* to =
         args.dqkv + 3 * (text.begin + first) * shape.width + (of_queries ? 0 : width) + text.head * Size;
     const float factor = shape.scale * shape.dropout.scale;

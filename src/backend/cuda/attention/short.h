@@ -1,4 +1,4 @@
-// Attention of batches whose texts are all short, by kernels of their own: short.cu.
+// Attention of batches with only short texts, by separate kernels: short.cu.
 #pragma once
 
 #include "backend/cuda/attention/rows.cuh"

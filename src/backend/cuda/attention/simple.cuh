@@ -1,6 +1,6 @@
 // Attention for every storage, head size and text length, where speed does not matter: one warp for each
 // token and head, plain FP32 loops, each lane a key (or query) of 32 at a time. Sums have one order, so
-// results are the same each time. Nothing is rounded below FP32 but what is stored.
+// results are the same each time. Only stored results are rounded below FP32.
 #pragma once
 
 #include "backend/cuda/attention/long.cuh"

@@ -1,4 +1,5 @@
-// What the kernels were compiled for, as CMAKE_CUDA_ARCHITECTURES says it, and what that means for a card.
+// The architectures that the kernels were compiled for (CMAKE_CUDA_ARCHITECTURES), and what that means for a
+// card.
 #pragma once
 
 #include <charconv>
@@ -7,8 +8,8 @@
 namespace elmo::cuda {
 
 // Whether machine code for a card of this compute capability is in a list like "80,90a-real,120-virtual".
-// Where it is not, the driver compiles the list's PTX when a kernel is first used. Machine code for 8.0 runs
-// on 8.6 and 8.9 too, but on no other major version; with an `a` at its end on its own version only.
+// If not, the driver compiles the list's PTX when a kernel is first used. Machine code for 8.0 runs on 8.6
+// and 8.9 too, but on no other major version; with an `a` at its end only on that version.
 inline bool has_machine_code(std::string_view architectures, int major, int minor) {
     while (!architectures.empty()) {
         const std::size_t comma = architectures.find(',');

@@ -44,7 +44,7 @@ struct Outs {
     Out out[kOuts];
 };
 
-// Block (32 columns, output): 32 groups take the partials in turn, then a warp a column adds the groups'
+// Block (32 columns, output): 32 groups take the partials in turn, then one warp per column adds the groups'
 // sums.
 __global__ void __launch_bounds__(1024) add_partials_kernel(const float* partials, std::int64_t num_partials,
                                                             std::int64_t cols, Outs outs, bool accumulate) {

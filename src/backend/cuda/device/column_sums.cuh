@@ -19,7 +19,7 @@ __device__ __forceinline__ void write_partial(const float (&mine)[V], float* sha
     const auto place = [](int thread, int j) { return V * thread + (V == 8 ? (j + (thread >> 2)) & 7 : j); };
     const int slot = static_cast<int>(threadIdx.x) / Threads,
               thread = static_cast<int>(threadIdx.x) % Threads;
-    __syncwarp();     // the barrier wants whole warps, and loops before may end lane by lane
+    __syncwarp();     // the barrier needs whole warps, and loops before may end lane by lane
     __syncthreads();  // what was here before is read
 #pragma unroll
     for (int j = 0; j < V; ++j) shared[slot * Threads * V + place(thread, j)] = mine[j];

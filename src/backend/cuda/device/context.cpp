@@ -47,7 +47,7 @@ class DeviceBlock : public MemoryBlock {
     std::shared_ptr<std::int64_t> held_;
 };
 
-// DeviceError that says why, where there is no GPU of this number to use.
+// DeviceError with the reason if there is no usable GPU of this number.
 void require_gpu(int device) {
     int count = 0;
     const cudaError_t status = cudaGetDeviceCount(&count);
@@ -71,7 +71,7 @@ void require_gpu(int device) {
                                                           : cudaGetErrorString(status)));
 }
 
-// Says so where the driver will have to compile the kernels: once, however many backends there are.
+// Reports that the driver has to compile the kernels: once, for any number of backends.
 void announce_compiling(const cudaDeviceProp& card, const Context& run) {
     static std::atomic<bool> announced = false;
     if (has_machine_code(ELMO_CUDA_ARCHITECTURES, card.major, card.minor) || announced.exchange(true)) return;
@@ -137,7 +137,7 @@ std::int64_t CudaContext::free_bytes() const {
 }
 
 std::int64_t CudaContext::taken_bytes() const {
-    // Other programs move what is free: never less than was allocated here.
+    // Other programs change the free memory: never report less than was allocated here.
     return std::max(free_at_start_ - free_bytes(), most_held_);
 }
 

@@ -1,5 +1,5 @@
-// One device and one stream: what the families of ops stand on. Asks for no GPU until start(), so that a run
-// can be planned where there is none.
+// One device and one stream, shared by the families of ops. Needs no GPU until start(), so a run can be
+// planned without one.
 #pragma once
 
 #include <cublasLt.h>
@@ -22,8 +22,8 @@ class CudaContext {
     CudaContext(const CudaContext&) = delete;
     CudaContext& operator=(const CudaContext&) = delete;
 
-    // Takes the device; true the first time. DeviceError where there is no usable one. Everything below but
-    // run() and free_bytes() follows it.
+    // Takes the device; true the first time. DeviceError if there is no usable one. Everything below except
+    // run() and free_bytes() needs it first.
     bool start();
     bool started() const { return stream_ != nullptr; }
     const Context& run() const { return run_; }  // for messages
@@ -36,7 +36,7 @@ class CudaContext {
     std::int64_t free_bytes() const;   // of the device
     std::int64_t taken_bytes() const;  // of it by this process since the start, at most
 
-    // A few counters on the device that an op may use and leave as they are.
+    // A few counters on the device; an op that uses them must restore them.
     void reserve(Arena& arena);
     std::int32_t* flags() const { return flags_.as<std::int32_t>(); }
 
@@ -56,7 +56,7 @@ class CudaContext {
   private:
     Context run_;
     std::int64_t free_at_start_ = 0, most_held_ = 0;
-    // Bytes of the blocks that live, which may live longer than this.
+    // Bytes of the live blocks, which may outlive this object.
     std::shared_ptr<std::int64_t> held_ = std::make_shared<std::int64_t>(0);
     cudaDeviceProp properties_{};
     cudaStream_t stream_ = nullptr;

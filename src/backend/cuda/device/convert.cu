@@ -1,4 +1,4 @@
-// Element by element, whatever the family: casting, and looking for what is not finite.
+// Elementwise ops of all families: casting, and the search for non-finite numbers.
 #include "backend/cuda/device/convert.h"
 
 #include "backend/cuda/device/launch.cuh"

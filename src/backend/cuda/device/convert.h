@@ -1,4 +1,4 @@
-// Over a whole matrix, whatever the family: casting, and looking for what is not finite.
+// Whole-matrix ops of all families: casting, and the search for non-finite numbers.
 #pragma once
 
 #include "backend/cuda/device/context.h"

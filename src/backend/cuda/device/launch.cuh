@@ -13,8 +13,8 @@ namespace elmo::cuda {
 
 inline constexpr int kThreads = 256;
 
-// Blocks of `each` elements that have work; one where there is none. More than a grid can have is a mistake
-// of the caller: elements would be left out.
+// Blocks of `each` elements that have work; one where there is none. More than a grid can have is a caller's
+// mistake: elements would be left out.
 inline unsigned blocks_for(std::int64_t count, std::int64_t each) {
     const std::int64_t blocks = (count + each - 1) / each;
     if (blocks > std::numeric_limits<std::int32_t>::max())

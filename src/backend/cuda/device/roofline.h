@@ -1,4 +1,4 @@
-// What the card can do at best, measured: a large product and a large copy.
+// The best rates of the card, measured with a large product and a large copy.
 #pragma once
 
 #include "backend/cuda/device/context.h"

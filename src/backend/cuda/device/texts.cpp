@@ -43,7 +43,7 @@ DeviceTexts BatchTexts::get(std::span<const std::int32_t> tokens, Offsets offset
     const bool same_tokens = tokens.empty() || (tokens.data() == announced_tokens_.data() &&
                                                 tokens.size() == announced_tokens_.size());
     if (same_offsets && same_tokens && !announced_offsets_.empty()) return texts_;
-    send(tokens, offsets);  // what was announced is overwritten: it is sent again when asked for
+    send(tokens, offsets);  // the announced texts are overwritten: they are uploaded again on demand
     announced_tokens_ = {};
     announced_offsets_ = {};
     return texts_;

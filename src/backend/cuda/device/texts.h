@@ -1,4 +1,4 @@
-// The texts of a batch on the device: sent once, when they are announced, and found again by the ops.
+// The texts of a batch on the device: uploaded once, when they are announced, and found again by the ops.
 #pragma once
 
 #include <cstdint>
@@ -25,9 +25,9 @@ class BatchTexts {
     }
     void reserve(Arena& arena, const Workload& workload);
 
-    // Sends the texts that ops will be given until the next call.
+    // Uploads the texts that ops will get until the next call.
     void begin(std::span<const std::int32_t> tokens, Offsets offsets);
-    // The announced texts where the spans are the same, else these, sent now.
+    // The announced texts if the spans are the same, else these, uploaded now.
     DeviceTexts get(std::span<const std::int32_t> tokens, Offsets offsets);
     DeviceTexts get(Offsets offsets) { return get({}, offsets); }  // tokens not needed
 

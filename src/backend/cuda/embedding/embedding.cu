@@ -66,10 +66,9 @@ struct Entry {
     float scale = 1;
 };
 
-// dtable[key] = the sum over entries i of [begin, end) of their rows. Entries are shared out to the warps in
-// turn and the warps' sums added in order. A lane looks at one of the next 32 entries, so that the rows of
-// each warp's four are under way together. A list that ends early has no entry after its first gap.
-// Block y: 32 V columns.
+// dtable[key] = the sum over entries i of [begin, end) of their rows. Entries go to the warps in turn, and
+// the warps' sums are added in order. A lane looks at one of the next 32 entries, so that the rows of each
+// warp's four load together. A list that ends early has no entry after its first gap. Block y: 32 V columns.
 template <int V, class T, class G, class Entries>
 __device__ __forceinline__ void sum_entries(const Entries& entries, std::int64_t begin, std::int64_t end,
                                             bool ends_early, const T* rows, G* dtable, std::int64_t key,
@@ -190,13 +189,13 @@ __global__ void pool_backward_kernel(DeviceTexts texts, const In* dout, bool fir
     }
 }
 
-// A bound, so that planning needs no GPU: cub asks for a few histograms and, on some cards, a second copy of
+// A bound, so that planning needs no GPU: cub needs a few histograms and, on some cards, a second copy of
 // keys and values.
 std::int64_t sort_temp_bytes(std::int64_t entries) {
     return (std::int64_t{1} << 20) + 16 * entries;
 }
 
-// That the bound holds, where there is a GPU to ask. DeviceError where it does not.
+// Checks the bound if there is a GPU. DeviceError if it does not hold.
 void check_sort_temp(std::int64_t entries) {
     std::size_t needed = 0;
     std::int32_t* none = nullptr;

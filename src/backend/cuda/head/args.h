@@ -1,4 +1,4 @@
-// What the kernels of the head are given. Legend: L labels, C labels of a chunk, B texts, Bp texts padded to
+// The arguments of the head's kernels. Legend: L labels, C labels of a chunk, B texts, Bp texts padded to
 // whole tiles, D width.
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace elmo::cuda {
 
-// What a step leaves for the host.
+// The results of a step for the host.
 struct HeadReport {
     double loss_sum;
     unsigned long long saturations;
@@ -32,7 +32,7 @@ struct HeadArgs {
     const std::int64_t* positive_labels = nullptr;
     const std::int32_t* positive_samples = nullptr;
     const std::int32_t* tile_starts = nullptr;  // first positive of each tile
-    double* losses = nullptr;                   // one a (tile, batch tile); null when not wanted
+    double* losses = nullptr;                   // one per (tile, batch tile); null when not wanted
     HeadReport* report = nullptr;
     float lr = 0, keep = 1;
     NoiseKey rounding;
@@ -44,7 +44,7 @@ struct HeadArgs {
     float decay = 0;                        // lr * weight_decay
     const std::uint32_t* marks = nullptr;   // of labels that have a row of compensation; null: none has
     std::uint16_t* compensation = nullptr;  // bf16 [K, D]
-    // How weights are rounded, where it is not only by their storage.
+    // How weights are rounded, if not only by their storage.
     NoiseKind noise = NoiseKind::kIndependent;
     WeightGrid grid;                        // where the weights lie on one
     std::uint8_t* row_exponents = nullptr;  // [L], where the grid has them

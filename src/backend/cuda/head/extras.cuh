@@ -1,4 +1,4 @@
-// What a head step may carry besides: weight dropout and compensated rows (ops/head.h defines both). Kernels
+// Optional parts of a head step: weight dropout and compensated rows (ops/head.h defines both). Kernels
 // without them are separate instantiations.
 #pragma once
 

@@ -13,7 +13,7 @@ class HeadOps {
   public:
     HeadOps(CudaContext& context, DevicePositives& positives) : context_(context), positives_(positives) {}
 
-    // Asks which kernels there are for the card. Follows the context's start.
+    // Probes which kernels the card has. Call it after the context's start.
     void start();
     std::int64_t preferred_chunks(const Workload& workload) const;
     // The counts that are kept from step to step.
@@ -38,7 +38,7 @@ class HeadOps {
     HeadStepResult read_report(const HeadArgs& a, std::int64_t loss_parts);
     // The rows of a.first_tile .. a.last_tile, which are packed, as BF16; a.w_LD becomes what leads to them.
     View expand_chunk(const View& w, const View& exponents, const WeightGrid& grid, HeadArgs& a);
-    // Tiles that may be expanded at once. DeviceError where that was not planned.
+    // Tiles that may be expanded at once. DeviceError if that was not planned.
     std::int64_t expanded_tiles(std::int64_t width) const;
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
     void rank_tiles(const HeadArgs& staged, const HeadTopK& op);

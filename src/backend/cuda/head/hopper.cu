@@ -21,9 +21,9 @@ __global__ void has_code_kernel(int* found) {
 #endif
 }
 
-// `early`: the kernel may begin while the one before it ends. The logits of the first chunk may not: they
-// read tile_starts before they wait, and the ordinary kernel just before them writes it. What a kernel wrote
-// is seen by the next only after the wait.
+// `early`: the kernel may start while the previous one ends. The logits of the first chunk may not: they read
+// tile_starts before they wait, and the ordinary kernel just before them writes it. A kernel sees what the
+// previous one wrote only after the wait.
 template <class Kernel>
 void launch(Kernel* kernel, dim3 grid, int groups, int shared, cudaStream_t stream, const HeadArgs& a,
             const char* what, bool early = true) {

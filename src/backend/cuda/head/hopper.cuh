@@ -12,8 +12,8 @@
 //             rows have exponents: dx is then the product with plain codes, and a row's update in units of
 //             its codes is that of g / f^2. Powers of two change no digit
 //
-// A kernel begins while the one before it ends, and waits for it before it touches what that one reads or
-// writes: g, dx, and W where it is written.
+// A kernel starts while the previous one ends, and waits for it before it touches what that one reads or
+// writes: g, dx, and W when it is written.
 #pragma once
 
 #include "backend/cuda/device/launch.cuh"
@@ -29,7 +29,7 @@ constexpr int kLogitGroups = 3, kInputGroups = 4, kUpdateGroups = 4;
 constexpr int kRows = 64;                    // labels of a tile
 constexpr int kTextBlockBytes = 128 * 128;   // 128 texts of a block of columns
 constexpr int kGradientBytes = kRows * 128;  // 64 labels by 64 texts of g
-constexpr int kAlign = 1024;                 // of blocks; shared memory is taken with this to spare
+constexpr int kAlign = 1024;                 // of blocks; shared memory includes this as slack
 
 // The exponent of a label's row as it is stored, loaded before it is wanted; any beyond the last label.
 template <class S>
@@ -75,7 +75,7 @@ __global__ void stage_kernel(const In* x, std::int64_t batch, std::int64_t padde
 struct Thread {
     int group, warp, lane, g, q;
     __device__ Thread()
-        // From one lane: the compiler then knows that a warp has one.
+        // From one lane: the compiler then knows that it is uniform in a warp.
         : group(__shfl_sync(0xffffffffu, static_cast<int>(threadIdx.x) / kGroupThreads, 0)),
           warp(threadIdx.x / 32 % 4),
           lane(threadIdx.x % 32),

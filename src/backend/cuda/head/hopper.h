@@ -9,11 +9,11 @@
 
 namespace elmo::cuda::hopper {
 
-// Whether these kernels can do the step (the card apart): weights used as they are, rounded stochastically
-// with noise that is independent or moves from step to step. Of compensated steps those of 8-bit weights with
-// the noise that is usual for them.
+// Whether these kernels can do the step, on a suitable card: weights without dropout, rounded stochastically
+// with noise that is independent or moves from step to step. Of compensated steps only those of 8-bit weights
+// with their usual noise.
 bool takes(const HeadStep& op, std::int64_t padded_batch);
-// Whether the code that the driver took for this card has these kernels: they are compiled for sm_90a only.
+// Whether the code that the driver loaded for this card has these kernels: they are compiled for sm_90a only.
 bool has_code(cudaStream_t stream);
 // Fills a.x_logit and a.x_update.
 void stage(const View& x, DType storage, HeadArgs& a, cudaStream_t stream);

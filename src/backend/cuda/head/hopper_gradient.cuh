@@ -36,13 +36,13 @@ struct WeightStream {
           units(static_cast<int>(row_bytes / 64)) {
         from = static_cast<const char*>(a.w_LD) + label * row_bytes + at.q * 16;
     }
-    // Begins to copy the next unit, of rows g and g + 8, to `slot`.
+    // Starts to copy the next unit, of rows g and g + 8, to `slot`.
     __device__ __forceinline__ void fetch(int slot) {
         const std::uint32_t to = ring + slot * kUnitBytes;
         copy16(to, from, label < labels);
         copy16(to + 16, from + 8 * row_bytes, label + 8 < labels);
         commit_copies();
-        const bool wraps = ++unit == units;  // without a branch: products are under way
+        const bool wraps = ++unit == units;  // without a branch: products are running
         unit = wraps ? 0 : unit;
         from += wraps ? 64 + tile_bytes : 64;
         label += wraps ? tile_labels : 0;
@@ -55,7 +55,7 @@ struct WeightStream {
     }
 };
 
-// In a register of its own: products still read it when its source is loaded again.
+// In a separate register: products still read it when its source is loaded again.
 __device__ __forceinline__ std::uint32_t copied(std::uint32_t pair) {
     const __nv_bfloat162 one = __float2bfloat162_rn(1.0f);
     const __nv_bfloat162 same = __hmul2(reinterpret_cast<const __nv_bfloat162&>(pair), one);
@@ -96,7 +96,7 @@ __device__ __forceinline__ void store_gradients(char* out, const Thread& at, con
 }
 
 // g of the chunk's labels, and parts of the loss. A block keeps the 128 texts of its batch tile in shared
-// memory; each warpgroup takes tiles of 64 labels on its own. Grid: (blocks, batch tiles).
+// memory; each warpgroup takes tiles of 64 labels independently. Grid: (blocks, batch tiles).
 template <class S, bool WantLoss>
 __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER

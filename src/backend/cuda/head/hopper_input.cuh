@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
             row[i] = eight / (kPieces / 4) * 2 + thread / 4 % 2;
             piece[i] = eight % (kPieces / 4) * 4 + thread % 4;
         }
-        // Where it goes: codes to a place of its own, BF16 to where products read it.
+        // Where it goes: codes to a separate place, BF16 to where products read it.
         const auto target = [&](int s, int i) {
             if constexpr (kCodes)
                 return codes + s * kCodeStage<S, N> + (i * kDecoderThreads + thread) * 16;

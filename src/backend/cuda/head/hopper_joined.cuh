@@ -15,9 +15,9 @@ constexpr int kJoinedShared =
 
 // A block has 256 columns, a warpgroup 64 of them: it keeps their x in shared memory and their sums of dx in
 // registers, and goes over the tiles of one slice (tile of 128 % slices == slice), 64 labels at a time: the
-// product of the update begins, then those of dx, and the update's sums become weights meanwhile. g of a tile
-// serves all four warpgroups; one in turn fetches the next, when all are done with the one before. Grid:
-// slices times columns / 256.
+// product of the update starts, then those of dx, and meanwhile the update's sums become weights. g of a tile
+// serves all four warpgroups; they take turns fetching the next one, when all are done with the previous one.
+// Grid: slices times columns / 256.
 template <bool Decays, Noise Kind>
 __global__ void __launch_bounds__(kJoinedGroups* kGroupThreads, 1) joined_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
@@ -113,8 +113,8 @@ __global__ void __launch_bounds__(kJoinedGroups* kGroupThreads, 1) joined_kernel
 #pragma unroll
         for (int odd = 0; odd < 2; ++odd) {
             // The tile that is copied over was read by this warpgroup's products of the turn before. They are
-            // done in all four warps although no barrier stands here: a product is the whole warpgroup's, and
-            // wait_products<0> above has waited for it.
+            // done in all four warps although there is no barrier here: a product belongs to the whole
+            // warpgroup, and wait_products<0> above has waited for it.
             const std::int64_t further = odd ? (2 * a.num_slices - 1) * kRows : kRows;
             if (odd == 0 || step + 1 < steps)
                 copy_weights(1 - odd, label + further, row + further * a.width);

@@ -55,7 +55,7 @@ __device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t l
 #pragma unroll
     for (int m = 0; m < M; ++m) {
         float v[8], rest[8];
-        if (m % 2 == 0)  // two loads at a time: stores below are in the way of later ones
+        if (m % 2 == 0)  // two loads at a time: stores below would delay later ones
 #pragma unroll
             for (int i = 0; i < 2; ++i) kept[i] = *reinterpret_cast<const uint4*>(c + 32 * (m + i));
         S::unpack(old[m], v);
@@ -80,9 +80,9 @@ __device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t l
 // row. `row`: where the first is stored.
 //
 // Rows with exponents are updated in units of their codes, from the sums of f g: W / f = SR((W / f) keep -
-// (lr / f^2) (f g) X). A power of two changes no digit of FP32's roundings; where a number leaves the range
-// of normal ones, it lies so far below the 17 digits that rounding to codes looks at, or so far beyond the
-// largest code, that its digits do not matter.
+// (lr / f^2) (f g) X). A power of two changes no digit of FP32's roundings; a number outside the normal range
+// is so far below the 17 digits that rounding uses, or so far beyond the largest code, that its digits do not
+// matter.
 template <class S, bool Decays, int M, class Old, class DrawNoise>
 __device__ __forceinline__ void update_weights(const HeadArgs& a, float (&u)[16 * M], const Old& old,
                                                const DrawNoise& noise, std::uint32_t move,
@@ -159,8 +159,8 @@ __device__ __forceinline__ void add_saturations(const HeadArgs& a, const Thread&
 }
 
 // W = SR(W keep - lr g X) of the chunk's labels. A block keeps 128 columns of all texts in shared memory;
-// each warpgroup takes tiles of 64 labels on its own, and fetches the next ones' g while it rounds. Grid: a
-// multiple of width / 128.
+// each warpgroup takes tiles of 64 labels independently, and fetches g of the next ones while it rounds.
+// Grid: a multiple of width / 128.
 template <class S, bool Decays, Noise Kind, int Blocks, bool Compensates = false>
 __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
@@ -225,7 +225,7 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
 #pragma unroll
                 for (int m = 0; m < 4; ++m)
                     old[h][m] = *reinterpret_cast<const typename S::Eight*>(row + 8 * h * a.width + 32 * m);
-        std::int32_t compensated[2] = {-1, -1};  // their compensation is on its way to the L2 cache
+        std::int32_t compensated[2] = {-1, -1};  // their compensation is being fetched to the L2 cache
         const auto compensation = [&](int h) {
             return compensation_at(a, compensated[h]) + first_column + 8 * at.q;
         };

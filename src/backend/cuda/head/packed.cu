@@ -11,7 +11,7 @@
 namespace elmo::cuda {
 namespace {
 
-// What both directions are given. A thread has one group of eight codes: groups begin at even bytes.
+// The arguments of both directions. A thread has one group of eight codes: groups begin at even bytes.
 struct PackedRows {
     std::uint16_t* packed;
     bf16* expanded;

@@ -13,14 +13,14 @@ inline constexpr std::int64_t kExpandedBytes = std::int64_t{32} << 20;
 // Labels that this holds: whole tiles, at least one.
 std::int64_t expanded_labels(std::int64_t width);
 
-// Of HeadStep or HeadTopK: W in the type and shape in which kernels meet it. Where it is packed there is no
-// memory behind it: each chunk has its own.
+// Of HeadStep or HeadTopK: W in the type and shape that kernels see. If it is packed, no memory is behind it:
+// each chunk has its own.
 template <class Op>
 View weights_of(const Op& op) {
     return is_packed(op) ? View{nullptr, DType::kBf16, op.w_LD.rows, op.x_BD.cols} : op.w_LD;
 }
 
-// Packed rows with their exponents, and as many rows of BF16 on the grid: one from the other, every bit.
+// Converts packed rows with their exponents to the same rows in BF16 on the grid, and back, exactly.
 void expand_rows(const View& packed, const View& exponents, const WeightGrid& grid, const View& expanded,
                  cudaStream_t stream);
 void pack_rows(const View& expanded, const View& exponents, const WeightGrid& grid, const View& packed,

@@ -12,7 +12,7 @@ class DevicePositives {
     explicit DevicePositives(CudaContext& context) : context_(context) {}
     void reserve(Arena& arena, const Workload& workload);
 
-    // DeviceError where they are more than were planned for.
+    // DeviceError if there are more than planned.
     void send(const Positives& positives);
     const std::int64_t* labels() const { return labels_.as<std::int64_t>(); }
     const std::int32_t* samples() const { return samples_.as<std::int32_t>(); }

@@ -1,6 +1,6 @@
 // The baseline's step: see backend/ops/renee.h. cuBLASLt multiplies FP16 numbers with sums in FP32; between
-// the products lie passes over whole matrices, as the program that it stands for has them. The host waits
-// once, for what tells it whether the step is skipped.
+// the products there are passes over whole matrices, as in the original program. The host waits once, to
+// learn whether the step is skipped.
 #include <algorithm>
 
 #include "backend/cuda/device/launch.cuh"
@@ -17,7 +17,7 @@ constexpr std::int64_t kLossParts = 1024;
 // labels.
 constexpr std::int64_t kMostElements = std::int64_t{1} << 30, kMostLabels = std::int64_t{1} << 20;
 
-// What a step leaves for the host.
+// The results of a step for the host.
 struct ReneeReport {
     double loss_sum;
     std::int32_t overflow;  // 1: a gradient is not finite

@@ -1,5 +1,5 @@
-// How the head's work is cut: into tiles of labels and of texts, and dx into slices. Plain numbers, for the
-// host: a plan is made from them where there is no card.
+// How the head's work is divided: into tiles of labels and of texts, and dx into slices. Plain numbers for
+// the host, so a plan needs no card.
 #pragma once
 
 #include <algorithm>

@@ -20,7 +20,7 @@
 namespace elmo::cuda {
 namespace {
 
-// Of g: its memory serves the encoder's backward too, and every chunk costs three launches.
+// Of g: the encoder's backward reuses its memory, and every chunk costs three launches.
 constexpr std::int64_t kChunkBytes = std::int64_t{132} << 20;
 constexpr long long kNever = std::numeric_limits<long long>::max();
 
@@ -274,7 +274,7 @@ void HeadOps::reserve(Arena& arena, const Workload& w) {
 }
 
 void HeadOps::start() {
-    static std::atomic<bool> warned = false;  // once, however many backends there are
+    static std::atomic<bool> warned = false;  // once, for any number of backends
     if (context_.properties().major != 9) return;
     has_hopper_code_ = hopper::has_code(context_.stream());
     if (!has_hopper_code_ && !warned.exchange(true))

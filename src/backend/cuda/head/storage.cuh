@@ -26,8 +26,8 @@ __device__ __forceinline__ float larger_size(float size, float x) {
 
 // Storages that take eight at a time unpack them times kUnpacked, and round numbers that are so multiplied.
 // round8 is right for numbers within the format's range; within_range brings a number there, and counts it; a
-// sum of squares below kSquares tells that all are, where the range is so wide (kWide) that this is the rule.
-// What round8 is given as `move`, a multiple of 2^16, moves the noise by its upper half.
+// sum of squares below kSquares shows that all are, for formats with a range so wide (kWide) that this is
+// usual. What round8 is given as `move`, a multiple of 2^16, moves the noise by its upper half.
 struct StorageF32 {
     using Raw = float;
     static __device__ float load(const Raw* w, std::int64_t i) { return w[i]; }
@@ -47,7 +47,7 @@ struct StorageBf16 {
     static __device__ __forceinline__ void store8_exact(Raw* w, const float (&v)[8]) {
         elmo::cuda::store8(reinterpret_cast<bf16*>(w), v);
     }
-    // To nearest; whether x is beyond the largest number and loses what is.
+    // To nearest; whether x is beyond the largest number and is clipped.
     static __device__ __forceinline__ float nearest(float x, bool& beyond) {
         beyond = false;
         return __bfloat162float(__float2bfloat16_rn(x));

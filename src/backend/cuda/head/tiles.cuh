@@ -55,8 +55,8 @@ __device__ __forceinline__ void load_columns_b(std::uint32_t (&r)[4], std::uint3
     load_matrices_transposed(r, tile + tile_offset<256>(k + lane % 16, n_piece + lane / 16));
 }
 
-// Copies Rows rows of RowBytes into a tile, again and again from other places: what a thread copies is worked
-// out once. Rows from `valid_rows` on become zeros, and so do pieces from `valid_bytes` on.
+// Copies Rows rows of RowBytes into a tile, repeatedly from different places: what a thread copies is
+// computed once. Rows from `valid_rows` on become zeros, and so do pieces from `valid_bytes` on.
 template <int RowBytes, int Rows>
 struct Fetch {
     static constexpr int kPieces = RowBytes / 16, kAtOnce = kThreads / kPieces, kTimes = Rows / kAtOnce;
@@ -90,7 +90,7 @@ template <class S>
 constexpr int kWeightRowBytes = kStep* static_cast<int>(sizeof(typename S::Raw));
 template <class S>
 constexpr int kLogitStage = kTile* kWeightRowBytes<S> + kTile* kStep * 2;
-// With dropout 8-bit weights are decoded to a tile of their own.
+// With dropout 8-bit weights are decoded to a separate tile.
 template <class S, bool Drop = false>
 constexpr int kLogitShared = kStages* kLogitStage<S> +
                              (Drop && sizeof(typename S::Raw) == 1 ? kTile * kStep * 2 : 0);

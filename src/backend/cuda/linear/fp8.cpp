@@ -1,7 +1,7 @@
-// Linear layers with FP8 products: cuBLASLt's FP8 kernels, which want both operands with the summed dimension
+// Linear layers with FP8 products: cuBLASLt's FP8 kernels, which need both operands with the summed dimension
 // last. So the backward casts transposed: dy as it is (for dx) and transposed (for dw), w and x transposed.
-// Where there is no such kernel (widths that are not sixteens, GPUs before 8.9) the operands are rounded to
-// the same grids in BF16 and multiplied as ever.
+// If there is no such kernel (widths that are not multiples of 16, GPUs before 8.9), the operands are rounded
+// to the same grids in BF16 and multiplied as usual.
 #include <fmt/format.h>
 
 #include <vector>
@@ -17,7 +17,7 @@ namespace {
 // What lies in the scratch for small things.
 struct Small {
     Fp8CastScratch cast;
-    alignas(16) float x_scale;  // cuBLASLt takes scales at multiples of 16 bytes only
+    alignas(16) float x_scale;  // cuBLASLt needs scales at multiples of 16 bytes
     alignas(16) float w_scale;
     alignas(16) float dy_scale;
 };

@@ -147,9 +147,9 @@ __device__ __forceinline__ void cast_tile(const CastJob& job, unsigned tile, con
     }
 }
 
-// The blocks of a job share out its tiles, from the last to the first: what was written last is still in the
-// L2 cache. The first launch finds the largest magnitude while it casts with that of the guess; the second
-// (`again`) casts where the guess had another scale, or where numbers turned out not to be finite.
+// The blocks of a job divide its tiles, from the last to the first: what was written last is still in the L2
+// cache. The first launch finds the largest magnitude while it casts with that of the guess; the second
+// (`again`) casts if the guess had another scale, or if some numbers are not finite.
 template <bool kE5>
 __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, bool again,
                                          std::uint32_t (&columns)[kTileCols * kTileStride]) {
@@ -217,7 +217,7 @@ __global__ void __launch_bounds__(kThreads)
     }
 }
 
-// Of kernels whose blocks have much, or most often nothing, to do: about four on each multiprocessor.
+// For kernels whose blocks have much or (usually) nothing to do: about four per multiprocessor.
 constexpr unsigned kFewBlocks = 528;
 
 }  // namespace

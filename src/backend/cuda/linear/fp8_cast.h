@@ -1,6 +1,6 @@
 // The operands of FP8 products on a GPU: BF16 matrices as 8-bit codes, as they are and transposed, or, for
 // products that have no FP8 kernel, as BF16 numbers on the same grid; with scales made of their largest
-// magnitudes. Several matrices go through one launch, so that small ones cost no launch of their own.
+// magnitudes. Several matrices share one launch, so small ones cost no extra launch.
 #pragma once
 
 #include <cuda_bf16.h>
@@ -15,7 +15,7 @@ namespace elmo::cuda {
 
 inline constexpr int kMostFp8Operands = 3;
 
-// What blocks of a launch tell one another: zeros before the first launch, and again after each.
+// How blocks of a launch communicate: zeros before the first launch and after each.
 struct AmaxState {
     std::uint32_t largest = 0, arrived = 0;
 };
@@ -24,11 +24,11 @@ struct Fp8Operand {
     View x;                              // bf16 [rows, cols]
     bool e5m2 = false;                   // else E4M3
     float* amax = nullptr;               // the largest |x|; not finite where an element is not
-    float* scale = nullptr;              // receives what the codes are to be multiplied by
+    float* scale = nullptr;              // receives the factor of the codes
     std::uint8_t* codes = nullptr;       // [rows, cols], or not wanted
     std::uint8_t* transposed = nullptr;  // [cols, rows padded with zeros to sixteens], or not wanted
     __nv_bfloat16* on_grid = nullptr;    // [rows, cols], in place of the codes
-    bool amax_known = false;             // else *amax is found, and may hold a guess before
+    bool amax_known = false;             // else *amax is computed, and may hold a guess before
 };
 
 // What cast_fp8 needs beside its operands, on the device.

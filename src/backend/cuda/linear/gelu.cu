@@ -26,8 +26,8 @@ __global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
     });
 }
 
-// Block (columns, partial) of eight warps, as in column_sums.cuh. The next row is on its way while one is
-// worked on. gelu(pre) may take pre's place.
+// Block (columns, partial) of eight warps, as in column_sums.cuh. The next row loads while one is processed.
+// gelu(pre) may overwrite pre.
 template <int V, class T>
 __global__ void __launch_bounds__(256) gelu_backward_kernel(const T* pre, T* dy, T* again, std::int64_t rows,
                                                             std::int64_t cols, float* partials) {

@@ -1,6 +1,6 @@
 // Linear layers: cuBLASLt with the bias in the epilogue. cuBLASLt's own GELU is the tanh approximation; ours
-// is exact, so it is a kernel of its own (gelu.cu). Its bias gradient is a pass over dy of its own as
-// well: most biases get theirs from the kernels that make dy instead.
+// is exact, so it is a separate kernel (gelu.cu). The bias gradient here is a separate pass over dy; most
+// biases get theirs from the kernels that make dy instead.
 #include "backend/cuda/linear/linear.h"
 
 namespace elmo::cuda {

@@ -33,10 +33,10 @@ class Products {
     explicit Products(CudaContext& context) : context_(context) {}
     void reserve(Arena& arena);
 
-    // By cuBLASLt or, where it has no kernel, plainly.
+    // By cuBLASLt, or by a plain kernel if it has none.
     void multiply(const Product& product, const char* op);
-    // By cuBLASLt. Returns false, having done nothing, where cuBLASLt has no kernel for it, and warns
-    // once for each shape unless the sizes are known to be awkward. DeviceError where cuBLASLt fails.
+    // By cuBLASLt. Returns false and does nothing if cuBLASLt has no kernel for it, and warns once per shape
+    // unless the sizes are known to be awkward. DeviceError if cuBLASLt fails.
     bool run(const Product& product, const char* op) { return run(product, workspace_, op); }
     bool run(const Product& product, const View& workspace, const char* op);
 

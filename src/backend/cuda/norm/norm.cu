@@ -1,6 +1,6 @@
-// Residual, dropout and LayerNorm. Rows of up to 1,024 columns lie in registers between the passes (mean,
-// variance, result), so that these touch device memory once. For other widths a warp takes a row; its sum
-// lies in shared memory as floats, each lane reading back only what it wrote.
+// Residual, dropout and LayerNorm. Rows of up to 1,024 columns stay in registers between the passes (mean,
+// variance, result), which therefore touch device memory once. For other widths a warp takes a row; its sum
+// is in shared memory as floats, and each lane reads back only what it wrote.
 #include <algorithm>
 
 #include "backend/cuda/device/column_sums.cuh"
@@ -79,8 +79,8 @@ __global__ void norm_forward_kernel(const T* a, const T* residual, DropoutArgs d
     }
 }
 
-// The same for widths up to 256 Groups that are multiples of 8: a row lies in the registers of its warp, and
-// all its loads are under way together. Eight warps.
+// The same for widths up to 256 Groups that are multiples of 8: a row is in the registers of its warp, and
+// all its loads run together. Eight warps.
 template <int Groups, class T>
 __global__ void __launch_bounds__(256)
     norm_forward_in_registers_kernel(const T* a, const T* residual, DropoutArgs dropout, const T* gamma,
@@ -142,7 +142,7 @@ __global__ void __launch_bounds__(256)
     if (lane == 0) reinterpret_cast<float2*>(stats)[row] = make_float2(mean, inverse);
 }
 
-// dsum and da of the rows of this block, and its partial sums of dgamma and dbeta ([2, cols] a block). Rows
+// dsum and da of the rows of this block, and its partial sums of dgamma and dbeta ([2, cols] per block). Rows
 // blockIdx * warps + warp + i * gridDim * warps: the order depends only on the shape.
 template <int V, class T>
 __global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum, const float* stats,
@@ -234,7 +234,7 @@ constexpr int slots_for(int warps) {
 
 // The same for widths up to 256 Warps that are multiples of 8. A thread owns eight columns, `Warps` warps
 // take a row: gamma and the column sums (dgamma, dbeta and, where wanted, the bias gradient) stay in
-// registers, and the next row is on its way while one is worked on. Partials are [2 or 3, cols] a block.
+// registers, and the next row loads while one is processed. Partials are [2 or 3, cols] per block.
 template <int Warps, class T>
 __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
     norm_backward_by_columns_kernel(const T* dy, const T* more_dy, const T* sum, const float* stats,

@@ -1,5 +1,5 @@
-// Hopper's bulk copies into shared memory, the barriers that these report to, and the order of kernels that
-// begin before the one in front of them has ended.
+// Hopper's bulk copies into shared memory, the barriers that they signal, and the order of kernels that start
+// before the previous one has ended.
 #pragma once
 
 #include <cstdint>
@@ -52,7 +52,7 @@ __device__ __forceinline__ void copy_bulk(std::uint32_t to, const void* from, st
 __device__ __forceinline__ void publish_shared() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
 }
-// The kernel launched next may begin to take multiprocessors that this one leaves.
+// The next kernel may start on multiprocessors that this one leaves.
 __device__ __forceinline__ void let_next_begin() {
     asm volatile("griddepcontrol.launch_dependents;\n" ::: "memory");
 }

@@ -1,4 +1,4 @@
-// Instructions that every card since sm_80 has and C++ has no words for: BF16 products of a warp, their
+// Instructions that every card since sm_80 has and C++ cannot express: BF16 products of a warp, their
 // operands from shared memory, copies from global to shared memory that do not pass through registers.
 //
 // The layouts, for a lane with group g = lane / 4 and place q = lane % 4:
@@ -34,7 +34,7 @@ __device__ __forceinline__ uint4 load_shared(std::uint32_t from) {
 
 // ---- copies that go on while the thread does ------------------------------------------------------------
 // An address of global memory, as such. It is the same number; only the order of instructions that the
-// compiler finds differs, so each kernel keeps the form that it was measured with.
+// compiler chooses differs, so each kernel keeps the form that was measured.
 __device__ __forceinline__ const void* in_global(const void* p) {
     return reinterpret_cast<const void*>(__cvta_generic_to_global(p));
 }
