@@ -1,7 +1,7 @@
 // Makes a large plain data set for measuring imports: lines 'text<TAB>label,label,...'.
 //   g++ -O2 -o make_rows bench/make_rows.cpp && ./make_rows ROWS NEW_LABELS_A_ROW_PER_1000 > rows.tsv
 // A row has about 65 words out of 50,000 (frequent ones more often) and four labels: some new ones, seen in
-// that row alone unless drawn again, the others drawn from those seen before.
+// only that row unless drawn again, the others drawn from those seen before.
 #include <cmath>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Any bytes as JSON lines: each line is mended to UTF-8 and read as text, numbered labels and named labels.
+// Any bytes as JSON lines: each line is repaired to UTF-8 and read as text, numbered labels and named labels.
 // Reading ends in values that keep their promise or in an elmo::Error.
 #include <algorithm>
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Fuzz input as a file that readers can open: it has a path and lives in memory alone.
+// Fuzz input as a file that readers can open: it has a path and exists only in memory.
 #pragma once
 
 #include <sys/mman.h>

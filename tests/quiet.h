@@ -1,4 +1,4 @@
-// A context for tests: all cores, nothing said.
+// A context for tests: all cores, no messages.
 #pragma once
 
 #include "elmo/context.h"

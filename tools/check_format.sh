@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Checks the format of all C++ sources against .clang-format; with --fix, mends it.
+# Checks the format of all C++ sources against .clang-format; with --fix, corrects it.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --fix ]; then

@@ -29,7 +29,7 @@ check_programs() { # folder of the three programs
     "$1/predict" "$work/run" <"$work/texts.txt" >"$work/answers.txt"
     grep -A1 '^a sharp note$' "$work/answers.txt" | grep -q 'sound$' || fail "$1/predict: $(cat "$work/answers.txt")"
     "$1/embed" "$work/run" <"$work/texts.txt" | grep -q '^a red thing .* a blue thing$' || fail "$1/embed: another neighbour"
-    # An error of the library is one for the program.
+    # The program can catch errors of the library.
     ! "$1/predict" "$work/nothing" </dev/null 2>"$work/error.txt" && grep -q '^predict: .*nothing' "$work/error.txt" ||
         fail "$1/predict: expected one line about a run that is not there, found $(cat "$work/error.txt")"
 }
@@ -54,7 +54,7 @@ cp "$work/static"/{train,embed} "$work/pkg-config"
 check_programs "$work/pkg-config"
 echo "pkg-config: good"
 
-# Only the public interface is seen from outside.
+# Only the public interface is exported.
 seen=$(nm -DC --defined-only "$prefix/lib/libelmo.so" | sed -n 's/^[0-9a-f]* [TDBR] //p')
 internal=$(grep -vE '^elmo::' <<<"$seen" || true)
 [ -z "$internal" ] || fail "libelmo.so shows names that are not elmo's: $internal"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Opens pages of studies in Debian's chromium, without a window, and checks what a reader would meet.
+"""Opens pages of studies in Debian's chromium, without a window, and checks what a reader would see.
 
-Each page is shown 360 and 1200 pixels wide, light and dark. It must log no error, ask for nothing but itself, not
+Each page is shown 360 and 1200 pixels wide, light and dark. It must log no error, fetch nothing but itself, not
 be wider than the window, show every chart (with marks and tooltips) at the width it is drawn for, and have text that
 stands out from its background. Exit status 77 (skipped) without chromium.
 

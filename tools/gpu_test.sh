@@ -18,7 +18,7 @@ sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-san
 results=$(mktemp -d)
 trap 'rm -rf "$results"' EXIT
 
-# Whether the tests of a log passed and all that racecheck reported lies inside cuBLAS's kernels named nvjet. It
+# Whether the tests of a log passed and all racecheck reports are inside cuBLAS's kernels named nvjet. It
 # reports one wherever such a kernel's ring of tiles goes round (a product over more than about 1,000 elements),
 # also in a program that calls cuBLASLt and nothing else. Those of CUDA 13.0 keep a word with each tile; 128
 # threads read it, meet at a barrier, and one of them arrives at the mbarrier for which the writer waits: in
@@ -50,7 +50,7 @@ check() {
     } &
 }
 
-# Those of whole runs look at the card's free memory: by themselves.
+# Tests of whole runs check the card's free memory, so they run by themselves.
 check train "$build/bin/test_gpu_train" --gtest_brief=1
 wait
 for program in backend model; do
@@ -59,7 +59,7 @@ done
 
 if ((sanitize)); then
     # Each op on its awkward shapes once (ELMO_TEST_FEW: under_sanitizer() in tests/backend/op_harness.h). Left out
-    # is what repeats an op many times over, and what runs on the CPU alone.
+    # is what repeats an op many times over, and what runs only on the CPU.
     ops='-HeadStep.WithinBoundsInTiles:HeadStep.EqualsThe*:HeadStep.ChunksAnd*:HeadExtras.CompensationAdds*:HeadGrid.CompensationCarries*:HeadTopK.ScoresAnd*:AdamW.*Moves:AdamW.Kahan*:FillNormal.Moments*:Norm.DropoutKeeps*:Agreement.FillNormal*'
     ops+=':*.ReferenceWithin*:HeadExtras.DroppedStep*:LinearFp8.TheReferenceIs*:*/reference'
     tiles='HeadStep.WithinBoundsInTiles'

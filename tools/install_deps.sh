@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Installs the packages that are missing for a purpose, and nothing else.
+# Installs only the packages that are missing for a purpose.
 #   tools/install_deps.sh build|demo|test|ci|package
-# On Debian and its kin through apt-get (as root or with sudo); elsewhere it names what is missing.
+# On Debian and its derivatives through apt-get (as root or with sudo); elsewhere it names what is missing.
 set -euo pipefail
 
 purpose=${1:-build}

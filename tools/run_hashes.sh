@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Hashes of whole runs, to see that a change leaves every bit: training with a bag and with a small BERT in four
+# Hashes of whole runs, to check that a change keeps every bit: training with a bag and with a small BERT in four
 # precisions, a stopped and continued run, compensation, augmentation, accumulation, label edits, refinement,
 # evaluation and prediction. Results depend on the processor (docs/numerics.md): compare two programs on one machine.
 #

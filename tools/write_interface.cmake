@@ -1,4 +1,4 @@
-# Writes elmo_interface.h: what a backend in a library of its own and the program must have in common, as one
+# Writes elmo_interface.h: what a backend in a separate library and the program must have in common, as one
 # name. HEADERS (a list) are those that both see; VERSION and COMPILER the rest.
 set(all "")
 foreach(header ${HEADERS})

@@ -213,7 +213,7 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
     std::error_code error;
     if (config.resume && fs::exists(target.out, error) && !fs::exists(target.partial, error)) {
         context.info(
-            fmt::format("{} is complete already and stays as it is; --overwrite answers anew", config.out));
+            fmt::format("{} is complete already and stays as it is; --overwrite answers again", config.out));
         std::uintmax_t end = 0;
         result.texts = result.resumed = count_answers(target.out, end);
         return result;

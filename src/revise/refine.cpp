@@ -163,7 +163,7 @@ RefineResult already_refined(const Context& context, const Checkpoint& from, con
     fs::remove_all(out / kRefineWork, error);  // what a kill may have left of it
     const Checkpoint refined(out, "best", Checkpoint::Check::kAllButHead);
     context.info(
-        fmt::format("{} is complete already and stays as it is; --overwrite refines anew", out.string()));
+        fmt::format("{} is complete already and stays as it is; --overwrite refines again", out.string()));
     RefineResult result;
     result.from_precision = precision_of(stored_head(from.content()).format);
     result.precision = refined.config().precision;

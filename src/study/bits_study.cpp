@@ -225,7 +225,7 @@ Study bits_study(const Context& context, const StudyRequest& request) {
         "code a "
         "number, exponent bias 2^(E-1) - 1 unless given) and rounded to it after each update; products are "
         "taken "
-        "in BF16 or FP32. Each cell is a training run of its own, scored on the test set; its weights are "
+        "in BF16 or FP32. Each cell is a separate training run, scored on the test set; its weights are "
         "removed "
         "once it is scored.",
         fmt::format("Data {}, encoder {}, seeds {}.", request.config.data, request.config.encoder,

@@ -35,11 +35,12 @@ Study chunks_study(const Context& context, const StudyRequest& request) {
                    {"chunks", true},
                    {"milliseconds"},
                    {{"step", {}, false}, {"head", {}, false}, {"encoder", {}, false}}};
-    LineChart memory{"Memory of a step",
-                     "Planned: model and step, as the plan counts. Taken: what the system says the run had.",
-                     {"chunks", true},
-                     {"GiB"},
-                     {{"planned", {}, false}, {"taken", {}, false}}};
+    LineChart memory{
+        "Memory of a step",
+        "Planned: model and step, as the plan counts. Taken: memory of the run as the system reports it.",
+        {"chunks", true},
+        {"GiB"},
+        {{"planned", {}, false}, {"taken", {}, false}}};
     std::string device;
     for (const std::int64_t chunks : values_or(request, {1, 2, 4, 8, 16, 32})) {
         Config config = request.config;
@@ -63,7 +64,7 @@ Study chunks_study(const Context& context, const StudyRequest& request) {
     }
     table.caption = fmt::format("Measured on {}.", device);
     study.paragraphs = {
-        "The head works on its labels a chunk at a time. More chunks mean less memory for logits and "
+        "The head works on one chunk of its labels at a time. More chunks mean less memory for logits and "
         "gradients and more launches; the weights after a step are the same bit for bit.",
         fmt::format("Precision {}, encoder {}.", request.config.precision, request.config.encoder_precision)};
     study.charts = {time, memory};

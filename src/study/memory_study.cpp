@@ -142,7 +142,7 @@ void add_peaks(const Context& context, const StudyRequest& request, Study& study
                  {"mode", "mode"},
                  {"planned_gib", "planned, GiB", 2},
                  {"measured_gib", "measured, GiB", 2},
-                 {"bytes_a_label", "bytes a label", 0}},
+                 {"bytes_a_label", "bytes per label", 0}},
                 {}};
     LineChart chart{
         "Peak against the number of labels",

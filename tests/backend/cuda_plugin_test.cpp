@@ -1,4 +1,4 @@
-// Opening libelmo_cuda.so: what is said where it is missing or another's, and that lines and errors of a
+// Opening libelmo_cuda.so: the error if it is missing or from another version, and that lines and errors of a
 // library reach the program. Stubs stand in for the library (plugin_stub/).
 #include <gtest/gtest.h>
 

@@ -272,7 +272,7 @@ TEST(HeadExtras, ChunksAndThreadsDoNotMatter) {
             }
 }
 
-// Hopper's kernels, which take widths like 128, compensate 8-bit weights alone: with BF16 ones the
+// Hopper's kernels, which take widths like 128, compensate only 8-bit weights: with BF16 ones the
 // compensated step runs on other kernels than the plain one and adds in another order.
 bool changes_kernels(const HeadShape& s, DType storage) {
     return kTestsGpu && s.width % 128 == 0 && storage == DType::kBf16;

@@ -499,7 +499,7 @@ TEST(HeadGrid, CodesWithinBounds) {
 }
 
 // One weight that saturates raises its row's exponent, wherever in the row it stands, and no other row's. The
-// weights grow by a negative decay alone.
+// weights grow only by a negative decay.
 TEST(HeadGrid, OneWeightRaisesItsRow) {
     for (const HeadShape& s : {HeadShape{1, 33, 140}, HeadShape{1, 64, 300}, HeadShape{7, 128, 300},
                                HeadShape{7, 384, 700}, HeadShape{300, 384, 130}, HeadShape{1, 768, 700}})

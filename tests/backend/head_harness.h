@@ -1,4 +1,4 @@
-// What the tests of the head share: shapes, ops, and the step computed once more in FP64 with the bounds of
+// What the tests of the head share: shapes, ops, and the step computed again in FP64 with the bounds of
 // every FP32 error beside it.
 #pragma once
 
@@ -90,12 +90,12 @@ inline std::vector<std::string> head_products() {
     return names;
 }
 
-// FP32 weights have one kind of products, whatever is chosen.
+// FP32 weights have only one kind of products.
 inline bool repeats(const std::string& kind, DType storage) {
     return kind == "bf16" && storage == DType::kF32;
 }
 
-// A GPU multiplies FP32 weights in plain loops, whatever the shape: under a sanitizer other tests show those.
+// A GPU multiplies FP32 weights in plain loops for every shape: under a sanitizer other tests cover those.
 inline bool skips_tiles(DType storage) {
     return under_sanitizer() && storage == DType::kF32;
 }
@@ -141,7 +141,7 @@ inline HeadStep head_op(const Tensor& x, Tensor& w, const Positives& positives, 
     return op;
 }
 
-// The step once more, in FP64 with the bounds of every FP32 error: what a right result may be.
+// The step again, in FP64 with the bounds of every FP32 error: the range of correct results.
 class HeadBounds {
   public:
     HeadBounds(const Tensor& x, const Tensor& w, const HeadStep& op)

@@ -130,7 +130,7 @@ TEST(HeadPacked, TheReferenceHasTheSameBytes) {
         reference->fill_normal(truth.fill(true));
         EXPECT_EQ(mine.packed.bytes(), truth.packed.bytes());
         EXPECT_EQ(mine.packed_exponents.bytes(), truth.packed_exponents.bytes());
-        // One factor per text: the logits are exact. No texts that teach: decay alone moves the weights.
+        // One factor per text: the logits are exact. No gradients: only decay moves the weights.
         Tensor x("x", DType::kBf16, shape.batch, shape.width), none("none", DType::kBf16, 1, shape.width);
         Tensor dx("dx", DType::kF32, 1, shape.width), dx_truth("dx", DType::kF32, 1, shape.width);
         x.fill([&](auto b, auto d) { return d == 9 * b ? 1 : 0; });

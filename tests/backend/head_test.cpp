@@ -63,7 +63,7 @@ TEST(HeadStep, WithinBounds) {
     check_random_steps(DType::kBf16, rng);
 }
 
-// An FP32 encoder hands over FP32 vectors, whatever the storage of the head.
+// An FP32 encoder passes FP32 vectors, for any storage of the head.
 TEST(HeadStep, WithinBoundsFromFp32Input) {
     Rng rng(42);
     check_random_steps(DType::kF32, rng);
@@ -207,7 +207,7 @@ Outcome run_step(const HeadShape& s, DType storage, const std::string& kind, std
 }
 
 // Weights, dx and loss, bit for bit. There are more tiles than slices that dx is summed in: 20 of 256 labels
-// on a CPU, 157 of 128 on a GPU, whose matrix instructions want the second shape.
+// on a CPU, 157 of 128 on a GPU, whose matrix instructions need the second shape.
 TEST(HeadStep, ChunksAndRunsAndThreadsDoNotMatter) {
     const HeadShape shapes[] = {{9, 11, 5003}, {130, 128, 20011}};
     for (const HeadShape& s : std::span(shapes).first(kTestsGpu ? 2 : 1))
@@ -224,7 +224,8 @@ TEST(HeadStep, ChunksAndRunsAndThreadsDoNotMatter) {
             }
 }
 
-// Rows that only pad a tile take no part: the first labels of a longer head behave as if they were alone.
+// Rows that only pad a tile take no part: the first labels of a longer head behave as if they were the only
+// ones.
 TEST(HeadStep, OtherLabelsDoNotChangeALabel) {
     for (const DType storage : kHeadStorages) {
         Rng rng(53);
@@ -252,7 +253,7 @@ TEST(HeadStep, RoundingEqualsTheScalarDefinition) {
         const HeadShape s{1, 130, 300};
         Tensor x("x", DType::kBf16, 1, s.width), w("w", storage, s.labels, s.width);
         Tensor dx("dx", DType::kF32, 1, s.width);
-        // x = 0: sigmoid(0) = 1/2 exactly, the update is the decay alone: w (1 - 1/8 * 1/2).
+        // x = 0: sigmoid(0) = 1/2 exactly, the update is only the decay: w (1 - 1/8 * 1/2).
         x.fill([](auto, auto) { return 0; });
         w.fill(
             [](auto r, auto c) { return 0.003 * static_cast<double>(r) - 0.0021 * static_cast<double>(c); });
@@ -346,7 +347,7 @@ TEST(HeadStep, SaturationsAreCountedAndFinite) {
     }
 }
 
-// Labels a part at a time, told where they lie among all and without dx, get the bits of one step over all:
+// Labels in parts, with first_label set and without dx, get the bits of one step over all:
 // that is how a head is refined within a memory budget. Parts are cut between tiles.
 void check_parts(Backend& backend, const HeadShape& s, DType storage, float dropout, Rng& rng) {
     const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);

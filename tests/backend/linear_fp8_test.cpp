@@ -1,5 +1,5 @@
-// FP8 products of linear layers: the reference against the contract written out once more, the tested backend
-// against the reference, and the tensors that need care: zeros, extremes, what is not finite.
+// FP8 products of linear layers: the reference against a second implementation of the contract, the tested
+// backend against the reference, and the tensors that need care: zeros, extremes, what is not finite.
 #include <limits>
 
 #include "op_harness.h"
@@ -196,7 +196,7 @@ TEST(LinearFp8, ForwardAndBackward) {
 }
 
 // Whole numbers from -2 to 2 are on both grids, and sums of their products need at most 13 bits: every
-// backend has the same bits, whatever the instruction keeps.
+// backend has the same bits, independent of what the instruction keeps.
 TEST(LinearFp8, SumsOfSmallWholeNumbersAreExact) {
     const auto truth = make_reference_backend();
     for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {

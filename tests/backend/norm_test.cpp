@@ -272,7 +272,7 @@ TEST(Norm, BackwardOfTwoUsersAndABias) {
     });
 }
 
-// More rows than a device works on at a time: each row comes out as in a batch of its own, and the gradients
+// More rows than a device works on at a time: each row comes out as in a separate batch, and the gradients
 // have all of them.
 TEST(Norm, BackwardOfManyRows) {
     const std::int64_t rows = 3001, piece = 157;

@@ -94,7 +94,7 @@ using Rng = std::mt19937;
 inline bool under_sanitizer() {
     return std::getenv("ELMO_TEST_FEW") != nullptr;
 }
-// All values, each case; under a sanitizer the next one alone: cases take them in turn.
+// All values for each case; under a sanitizer only the next one: cases take them in turn.
 template <class T>
 std::vector<T> in_turn(std::initializer_list<T> all, std::size_t& turn) {
     if (!under_sanitizer()) return all;

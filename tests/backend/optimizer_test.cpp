@@ -183,7 +183,7 @@ void run_constant(State& state, float lr, float beta1, float beta2, int updates)
     }
 }
 
-// With beta2 = 0.999 a BF16 second moment moves by stochastic rounding alone.
+// With beta2 = 0.999 a BF16 second moment moves only by stochastic rounding.
 TEST(AdamW, SecondMomentMoves) {
     State state("state", DType::kBf16, {1, 1024});
     const int updates = 200;
@@ -197,8 +197,8 @@ TEST(AdamW, SecondMomentMoves) {
     EXPECT_GT(v2 - v * v, 0);
 }
 
-// Updates of 1e-4 on a weight of 1, where a unit of BF16 is 2^-8: each alone is lost, with Kahan none is. The
-// compensation stays below 2^-9, so rounding it to BF16 loses at most 2^-18 an update.
+// Updates of 1e-4 on a weight of 1, where a unit of BF16 is 2^-8: each one is lost by itself, with Kahan none
+// is. The compensation stays below 2^-9, so rounding it to BF16 loses at most 2^-18 an update.
 TEST(AdamW, KahanKeepsSmallUpdates) {
     State state("state", DType::kBf16, {1, 33});
     const int updates = 200;

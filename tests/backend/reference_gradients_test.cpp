@@ -130,7 +130,7 @@ TEST_F(ReferenceGradients, Attention) {
     }
 }
 
-// A text of one token attends to itself alone; texts do not see one another.
+// A text of one token attends only to itself; texts do not see each other.
 TEST_F(ReferenceGradients, AttentionStaysInsideTheText) {
     const std::int64_t width = 4;
     const auto offsets = offsets_of({1, 2});

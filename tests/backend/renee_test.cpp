@@ -1,5 +1,5 @@
 // The baseline's step on the reference and the tested device: each stored number against FP64 with the bounds
-// of its roundings, the update bit for bit, and what a skipped step leaves alone.
+// of its roundings, the update bit for bit, and what a skipped step does not change.
 #include "base/parallel.h"
 #include "op_harness.h"
 

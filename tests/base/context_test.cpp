@@ -1,4 +1,4 @@
-// A context: its sinks, its stop flag, its threads; and that two of them do not notice each other.
+// A context: its sinks, its stop flag, its threads; and that two of them do not affect each other.
 #include "elmo/context.h"
 
 #include <gtest/gtest.h>

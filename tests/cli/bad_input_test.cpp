@@ -19,7 +19,7 @@ std::string slurp(const fs::path& path) {
     return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// Both the import alone and training must refuse the data in the same way.
+// Import and training must refuse the data in the same way.
 void expect_refused(const TempFolder& folder, const std::string& data, const std::vector<std::string>& parts,
                     const Words& flags = {}) {
     SCOPED_TRACE(data);
@@ -52,7 +52,7 @@ TEST(BadData, WhatIsNotThere) {
     }
 }
 
-// What can be read once, or for ever, or not at all is told apart before it is read.
+// Inputs that can be read only once, without end, or not at all are detected before reading.
 TEST(BadData, WhatIsNoFile) {
     const TempFolder folder;
     ASSERT_EQ(mkfifo(folder.path("pipe.tsv").c_str(), 0600), 0);
@@ -98,7 +98,7 @@ TEST(BadData, HeadersThatDisagree) {
     expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "9999999999999999999999 6\n" + rows),
                    {"trn_X_Y.txt:1"});
     expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "-1 6\n" + rows), {"trn_X_Y.txt:1"});
-    // A header alone takes no memory: 2^32 - 1 labels would be 32 GiB of counts.
+    // A header by itself takes no memory: 2^32 - 1 labels would be 32 GiB of counts.
     expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "60 4294967295\n" + rows), {"Y.txt", "4294967295"});
     const std::string nameless = spoiled(folder, "trn_X_Y.txt", "60 4294967295\n" + rows);
     fs::remove(folder.path(nameless + "/Y.txt"));
@@ -131,7 +131,7 @@ TEST(BadData, NoLabelsAtAll) {
     std::string none = "60 6\n";
     for (int i = 0; i < 60; ++i) none += "\n";
     const std::string unlabelled = spoiled(folder, "trn_X_Y.txt", none);
-    // Every batch is without positives: there is nothing to learn from, which is said or done without harm.
+    // Every batch is without positives: there is nothing to learn from, which is reported or harmless.
     const Outcome outcome =
         run_elmo(Words{"train", folder.text(unlabelled), "--out", folder.text("run")} + small_model());
     if (outcome.status != 0) expect_failure(outcome, 1, {"label"});

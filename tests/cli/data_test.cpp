@@ -98,7 +98,7 @@ TEST(Data, FilterAndPaper2Keywords) {
 TEST(Data, RecipesByName) {
     const TempFolder folder;
     write_small_data(folder, "data");
-    // The encoder is looked for by name and, absent, said how to get.
+    // The encoder is searched by name; if absent, the error explains how to get it.
     expect_failure(run_shell("HF_HUB_CACHE=$0 $ELMO train --recipe lf-amazontitles-131k --data $0/data --out "
                              "$0/run --quiet",
                              folder.path()),

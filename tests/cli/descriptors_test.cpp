@@ -75,7 +75,7 @@ TEST_F(ClosedDescriptors, MessagesNeverGoIntoAnOutputFile) {
     EXPECT_GT(lines, 2);
 }
 
-// Results that went nowhere are no success.
+// Lost results are a failure.
 TEST_F(ClosedDescriptors, ClosedStandardOutputIsAnError) {
     expect_failure(shell("$ELMO predict run data/tst_X.txt >&-"), 1, {"standard output"});
     expect_failure(shell("$ELMO predict run - <&-"), 1, {"Bad file descriptor"});

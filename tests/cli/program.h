@@ -17,10 +17,10 @@ using Words = std::vector<std::string>;
 
 // `elmo words...` with `input` on standard input.
 Outcome run_elmo(const Words& words, const std::string& input = {});
-// A shell line in which $ELMO is the program and $0 the folder of the test.
+// A shell line where $ELMO is the program and $0 the folder of the test.
 Outcome run_shell(const std::string& line, const std::filesystem::path& folder = {});
 
-// A folder of its own that goes with the object.
+// A separate folder, removed with the object.
 class TempFolder {
   public:
     TempFolder();

@@ -1,4 +1,4 @@
-// The command line itself: help, versions, precedence, and what is said when it is wrong.
+// The command line itself: help, versions, precedence, and the errors when it is wrong.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -131,7 +131,7 @@ TEST(Usage, RecipesThatAreWrong) {
 TEST(Output, AFullDiskIsAnErrorAndAClosedPipeIsNot) {
     const Outcome full = run_shell("\"$ELMO\" train --help > /dev/full");
     expect_failure(full, 1, {"standard output", "No space left on device"});
-    // Descriptor 4 writes to a pipe that nobody reads any more.
+    // Descriptor 4 writes to a pipe without a reader.
     const TempFolder folder;
     const Outcome closed = run_shell(
         "mkfifo \"$0/pipe\" && exec 3<>\"$0/pipe\" 4>\"$0/pipe\" 3>&- && \"$ELMO\" train --help >&4",

@@ -90,7 +90,7 @@ TEST_F(Workflow, EvalTakesOthersConventionsAndKeepsEveryScore) {
     stored.erase("texts_per_second");
     EXPECT_EQ(Json::parse(last), stored);
     expect_failure(run_elmo({"eval", run(), "--like", "xclib"}), 2, {"like", "pyxclib"});
-    // A run with propensities of its own: they hold unless another project's are asked for.
+    // A run with its own propensities: they hold unless another project's are given.
     const std::string own = folder_->text("own_propensities");
     expect_success(run_elmo(Words{"train", data(), "--out", own} + small_model() +
                             Words{"--propensity-a", "0.7", "--propensity-b", "2"}));
@@ -226,7 +226,7 @@ TEST_F(Workflow, PredictWritesFilesAndCanGoOn) {
     const std::string deep = folder_->text("not/there/yet/answers.jsonl");
     expect_success(run_elmo({"predict", run(), texts, "--out", deep}));
     EXPECT_TRUE(std::filesystem::exists(deep));
-    // Of a table its text column, unless lines are asked for.
+    // The text column of a table, unless lines are given.
     const std::string table = folder_->write("many.csv", "text,labels\n\"the, trout\",kind of trout\n");
     const Outcome rows = run_elmo({"predict", run(), table}),
                   lines = run_elmo({"predict", run(), table, "--input", "text"});

@@ -50,7 +50,7 @@ TEST(Given, WhatTheRunOrTheProgramSetIsNotUntilItIsAssigned) {
     EXPECT_EQ(config.epochs, 5);
     EXPECT_FALSE(given(config, "epochs"));
     EXPECT_EQ(reason_of(config, "epochs"), "the run's recipe");
-    config.epochs = 10;  // the default, but no longer what the run has
+    config.epochs = 10;  // the default, but not what the run has
     EXPECT_TRUE(given(config, "epochs"));
     EXPECT_EQ(reason_of(config, "epochs"), "given");
     choose_option(config, "labels", &Config::labels, std::int64_t{7}, "shape tiny");

@@ -1,4 +1,4 @@
-// Label texts as training rows: what they hold, what they leave alone.
+// Label texts as training rows: what they hold, what they do not change.
 #include "data/augment.h"
 
 #include <set>

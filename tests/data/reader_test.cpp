@@ -117,7 +117,7 @@ TEST_F(Readers, XmcErrorsNameFileLineExpectedFound) {
     EXPECT_EQ(error(), "");
     write("tst_X_Y.txt", "1 4\n0:1\n");  // now with the other matrix in the cache
     EXPECT_TRUE(contains(error(), "tst_X_Y.txt:1: expected 3 columns"));
-    // The earliest of several bad rows is the one named, whatever the threads do.
+    // The earliest of several bad rows is named, for any order of threads.
     std::string many = "100000 3\n";
     for (int i = 0; i < 100000; ++i) many += i > 60000 ? "x\n" : "0:1\n";
     write_xmc(many);

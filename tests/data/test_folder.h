@@ -1,4 +1,4 @@
-// A folder of its own for each test, with files written from literals, and what the tests share besides.
+// A separate folder for each test, with files written from literals, and other shared helpers.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -92,7 +92,7 @@ TEST_F(TokenPartsTest, OtherSourcesAndDamagedPartsBeginAnew) {
     std::vector<CacheKey> others = keys();
     others[0].add("max_length", "7");
     EXPECT_EQ(TokenParts(quiet(), folder_, others).records(), 0);
-    // A second process meanwhile works on files of its own.
+    // A second process meanwhile works on separate files.
     {
         const TokenParts holder(quiet(), folder_, keys());
         EXPECT_EQ(holder.records(), large);

@@ -28,7 +28,7 @@ TEST(TensorBoard, GoldenEvent) {
                                  9 + 3 + 2 + 13 + 12));
 }
 
-// Splits the frames and checks both checksums, written out anew here.
+// Splits the frames and checks both checksums, implemented again here.
 std::vector<std::string> records_of(const std::string& file) {
     const auto masked = [](std::string_view bytes) {
         const std::uint32_t crc = crc32c(bytes);

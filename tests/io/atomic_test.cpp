@@ -81,7 +81,7 @@ TEST(AtomicFile, LongNamesAreWritten) {
     EXPECT_TRUE(fs::is_directory(folder / std::string(240, 'f')));
 }
 
-// A place where no name can be looked up is said, and not tried for ever.
+// A place where no name can be looked up is an error, not an endless loop.
 TEST(AtomicFile, NamesThatCannotBeAreRefused) {
     const TempFolder folder;
     fs::create_symlink("b", folder / "a");
@@ -161,7 +161,7 @@ TEST(AtomicFile, NoRoomKeepsTheOldFile) {
     EXPECT_EQ(folder.entries(), Names{"a"});
 }
 
-// A real full disk: a tmpfs of 1 MiB in a mount namespace of its own.
+// A real full disk: a tmpfs of 1 MiB in a separate mount namespace.
 TEST(AtomicFolder, FullDiskKeepsTheOldFolder) {
     TempFolder folder;
     const pid_t child = ::fork();

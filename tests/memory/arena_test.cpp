@@ -13,7 +13,7 @@
 namespace elmo {
 namespace {
 
-// One shape of a run: something that stays, then two phases that lie over one another.
+// One shape of a run: something that stays, then two phases that overlay.
 struct StepMemory {
     View weights, small, large, last;
 };

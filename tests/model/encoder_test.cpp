@@ -99,7 +99,7 @@ TEST_P(EveryEncoder, SavesAndReloadsBitForBit) {
         Model other(make_device_backend(), saved, 3, 12, false);
         other.encoder->initialise(2);
         expect_same_weights(model, other);
-        // And once more from the copy: the saved files are a fixed point.
+        // And again from the copy: the saved files are a fixed point.
         const std::string first =
             read_file(folder.path / "model.safetensors") + read_file(folder.path / "config.json");
         other.encoder->save_weights(folder.path);
@@ -267,7 +267,7 @@ TEST_P(EveryEncoder, BiasesAndNormsDoNotDecay) {
     model.encoder->initialise(4);
     std::vector<std::vector<double>> before;
     for (const Parameter& p : model.encoder->parameters()) before.push_back(model.values(p.w));
-    AdamWSettings settings;  // gradients are zero: decay alone moves weights
+    AdamWSettings settings;  // gradients are zero: only decay moves weights
     settings.lr = 0.5f;
     settings.weight_decay = 0.25f;
     model.encoder->update(settings);

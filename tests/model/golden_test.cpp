@@ -85,7 +85,7 @@ TEST_P(GoldenStep, AgreesWithPyTorch) {
     for (const Parameter& p : model.encoder->parameters())
         EXPECT_LE(relative_error(model.values(p.grad), golden.gradient(p)), bound) << p.name;
 
-    // Accumulation adds the same once more.
+    // Accumulation adds the same again.
     if (dtype == DType::kF64) {
         model.encoder->forward(golden.texts.batch(), true, 1, 1);
         model.encoder->backward(golden.texts.batch(), dx, true);

@@ -199,7 +199,7 @@ inline fs::path shared_folder() {
     return fs::path(ELMO_SOURCE_DIR) / ".." / "shared";
 }
 
-// A folder of its own for one test, removed afterwards.
+// A separate folder for one test, removed afterwards.
 struct TemporaryFolder {
     fs::path path;
     TemporaryFolder() {

@@ -71,7 +71,7 @@ TEST(HeadCompensation, RoundTripContinuesTheRun) {
     EXPECT_NE(other.values(), model.values());
 }
 
-// Nobody has one before it is said who.
+// No label has one before it is set.
 TEST(HeadCompensation, IsIdleUntilStarted) {
     CompensatedHead model, other;
     EXPECT_TRUE(model.head.compensation().values().empty());

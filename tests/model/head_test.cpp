@@ -313,7 +313,7 @@ TEST(Head, PackedWeightsTakeTheirBits) {
     }
 }
 
-// Rounding to nearest is no other format: BF16's own numbers.
+// Rounding to nearest does not change the format: BF16's own numbers.
 TEST(Head, NearestBf16IsStoredAsBf16) {
     Config config;
     config.head_rounding = "nearest";

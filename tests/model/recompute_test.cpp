@@ -1,4 +1,4 @@
-// What the backward computes again has the bits that the forward had: whatever is recomputed, gradients and
+// What the backward computes again has the bits that the forward had: in every mode, gradients and
 // weights are the same, and the memory of a layer is what the mode promises.
 #include "elmo/error.h"
 #include "harness.h"

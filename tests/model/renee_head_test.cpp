@@ -13,7 +13,7 @@ namespace {
 
 using test::set_values, test::values_of;
 
-// A head of 3 labels and width 2 with a batch of 2, in memory of its own.
+// A head of 3 labels and width 2 with a batch of 2, in its own memory.
 struct Small {
     std::unique_ptr<Backend> backend = make_device_backend();
     ReneeHead head;

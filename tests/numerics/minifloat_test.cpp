@@ -224,7 +224,7 @@ TEST(Bf16, RoundsToNearestEven) {
     EXPECT_EQ(to_bf16(1.0f + 3 * 0x1p-8f).bits, 0x3f82);         // tie, even above
     EXPECT_EQ(to_bf16(1.0f + 0x1p-8f + 0x1p-23f).bits, 0x3f81);  // just above the tie
     EXPECT_EQ(to_bf16(std::numeric_limits<float>::max()).bits, 0x7f80);
-    // A NaN whose payload lies in the lower half alone must not become infinite.
+    // A NaN with its payload only in the lower half must not become infinite.
     EXPECT_TRUE(std::isnan(to_float(to_bf16(std::bit_cast<float>(0x7f800001u)))));
 }
 

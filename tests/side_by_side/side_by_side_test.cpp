@@ -1,4 +1,4 @@
-// Two trainings and three predictors with different settings, in one process, on threads of their own: each
+// Two trainings and three predictors with different settings, in one process, on separate threads: each
 // gives what it gives by itself, says what it has to say to its own sink, and leaves the OpenMP setting of
 // its host.
 #include <gtest/gtest.h>

@@ -158,7 +158,7 @@ TEST(HistogramStudy, TrainsAndAddsUp) {
     EXPECT_THROW(run_study(quiet(), request), ConfigError);
 }
 
-// Codes are no numbers without their row's exponent, whoever chose them.
+// Codes are not numbers without their row's exponent.
 TEST(HistogramStudy, RefusesCodesWithExponents) {
     const test::TempFolder temp;
     test::write_tiny_data(temp / "data");

@@ -1,4 +1,4 @@
-// Label layouts: rows and labels are each other's inverse, whatever the part.
+// Label layouts: rows and labels are each other's inverse, for any part.
 #include "tensor/label_layout.h"
 
 #include <gtest/gtest.h>

@@ -45,7 +45,7 @@ TEST(Words, ByteLevelFollowsTheGpt2Pattern) {
 TEST(Words, BertSplitsAtSpaceAndPunctuation) {
     EXPECT_EQ(bert("hi,there  you"), (Words{"hi", ",", "there", "you"}));
     EXPECT_EQ(bert("…a—b$c^"), (Words{"…", "a", "—", "b", "$", "c", "^"}));
-    EXPECT_EQ(bert("€5"), (Words{"€5"}));  // a currency sign outside ASCII is no punctuation
+    EXPECT_EQ(bert("€5"), (Words{"€5"}));  // a currency sign outside ASCII is not punctuation
     EXPECT_EQ(bert("a\u3000b\u0085c\u200bd"), (Words{"a", "b", "c\u200bd"}));
     EXPECT_EQ(bert(" \t\n"), Words{});
 }

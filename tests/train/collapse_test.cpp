@@ -63,7 +63,8 @@ TEST(Collapse, ALossThatHasLeftItsCourse) {
         EXPECT_FALSE(spike.judge(300, loss));
 }
 
-// A small transformer whose learning rate destroys it: noticed, said with its cause, and mended or stopped.
+// A small transformer whose learning rate destroys it: detected, reported with its cause, and repaired or
+// stopped.
 class CollapsingRun : public ::testing::Test {
   protected:
     void SetUp() override {

@@ -139,7 +139,7 @@ TEST_F(RunExtras, FrequentLabelsAreThoseOfTheRowsThatTrain) {
         next = (next + 1) % 8;
     }
     ASSERT_GT(lists.validation.size(), lists.train.size() * 3 / 8) << "label 5 would be among the two";
-    // Whole turns alone, so that 7 and 8 stay equal.
+    // Only whole turns, so that 7 and 8 stay equal.
     while (next > 0)
         label_of[static_cast<std::size_t>(
             lists.train[lists.train.size() - static_cast<std::size_t>(next--)])] = 0;

@@ -113,7 +113,7 @@ TEST_F(LinkedRun, OverwritingRemovesTheLinksAlone) {
     EXPECT_FALSE(fs::is_symlink(temp / "run/best"));
 }
 
-// A folder that is no checkpoint is not replaced by one: its files would be gone.
+// A folder that is not a checkpoint is not replaced by one: its files would be lost.
 TEST_F(LinkedRun, AFolderOfOtherFilesIsNotReplaced) {
     fs::remove_all(temp / "run/best");
     write_text(temp / "run/best/thesis.tex", "years of work");

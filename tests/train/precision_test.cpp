@@ -1,4 +1,4 @@
-// --precision auto: what is picked, that it is said, and that the run keeps it.
+// --precision auto: what is picked, that it is reported, and that the run keeps it.
 #include "engine/precision.h"
 
 #include <gtest/gtest.h>

@@ -297,7 +297,7 @@ TEST_F(PredictFiles, AnInterruptedCallIsContinuedToTheSameBytes) {
     again.resume = true;
     EXPECT_EQ(predict_files(quiet(), run(), files, {}, again).resumed, 30);
 
-    // A text in the middle that cannot be read stops the call; mended, it goes on.
+    // An unreadable text in the middle stops the call; once repaired, the call continues.
     const std::string good = lines[20];
     lines[20][4] = '\xff';
     write_inputs();

@@ -1,4 +1,4 @@
-// A refined head: equal to plain training with a frozen encoder, whatever the subsets, killed or not.
+// A refined head: equal to plain training with a frozen encoder, for any subsets, killed or not.
 #include "elmo/refine.h"
 
 #include <gtest/gtest.h>
@@ -106,7 +106,7 @@ std::vector<float> emulate(const std::string& run, const Config& given) {
     const RunData data(quiet(), config, &from);
     EncoderSpec spec = read_encoder_spec(from.folder());
     spec.frozen = true;
-    spec.pooled_dropout = 0;  // refinement has noise of its own
+    spec.pooled_dropout = 0;  // refinement has separate noise
     Engine engine(quiet(), config, training_parts(config, spec, data.dataset().num_labels()),
                   data.shape(quiet(), 5));
     engine.allocate();
@@ -259,7 +259,7 @@ TEST_F(Refine, KilledRunContinuesToTheSameBytes) {
     EXPECT_EQ(result.labels_done, kLabels);
     EXPECT_EQ(result.subsets, 1);
     EXPECT_TRUE(head_of(killed.out, kLabels) == head_of(config.out, kLabels));
-    // Once more it finds everything done.
+    // Again: it finds everything done.
     EXPECT_EQ(refine(quiet().with_stop(stop), run, killed).labels_done, kLabels);
 }
 
@@ -321,7 +321,7 @@ TEST_F(Refine, AFinishedOneIsContinuedToItself) {
     std::filesystem::create_directories(config.out + "/refine");
     refine(quiet(), run, config);
     expect_same_files(temp / "out/best", config.out + "/best");
-    // A trained run is no refinement.
+    // A trained run is not a refinement.
     config.out = temp / "trained";
     Config trained = tiny_config(temp);
     trained.out = config.out;
@@ -329,7 +329,7 @@ TEST_F(Refine, AFinishedOneIsContinuedToItself) {
     EXPECT_NE(refusal<ConfigError>(config).find("no unfinished refinement"), std::string::npos);
 }
 
-// Whatever a head trained with, it is refined by plain steps, and says so.
+// A head trained in any mode is refined by plain steps, and the recipe says so.
 TEST_F(Refine, LeavesTheModesOfTheRunBehind) {
     Config config = tiny_config(temp);
     config.device = kTestedDevice;

@@ -105,7 +105,7 @@ TEST_F(RunRules, AContinuedRunKeepsItsRecipeAndItsData) {
     config.resume = true;
     config.head_lr = 0.3;
     EXPECT_NE(refusal<ConfigError>().find("head_lr"), std::string::npos);
-    // What is not said is taken from the run.
+    // What is not given comes from the run.
     config = Config();
     config.out = temp / "run";
     config.resume = true;
@@ -135,7 +135,7 @@ TEST_F(RunRules, LabelTextsTrainAndAreNotCounted) {
     write_text(temp / "data/Y.txt", read_text(temp / "data/Y.txt").replace(0, 4, "sort"));
     EXPECT_NE(refusal<DataError>().find("not the data of the run"), std::string::npos);
     write_tiny_data(temp / "data");
-    config.augment = "none";  // as the run has it: what is not said is taken from the run
+    config.augment = "none";  // as the run has it: what is not given comes from the run
     const TrainResult augmented = train(quiet().with_stop(stop), config);
     const RunState after = Checkpoint(config.out, "last").state();
     EXPECT_EQ(after.train_rows, before.train_rows);
@@ -257,7 +257,7 @@ TEST_F(RunRules, ACacheThatIsNoneIsNotTakenFromTheRun) {
         }
         EXPECT_EQ(cache_of(), "");
         EXPECT_EQ(resolve_for_run(config.out, {}).cache, "");
-        again.cache = stored.cache;  // asked for by who calls
+        again.cache = stored.cache;  // given by the caller
         EXPECT_EQ(cache_of(), stored.cache);
         again.cache.clear();
     }

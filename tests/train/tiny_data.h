@@ -49,7 +49,7 @@ struct TinyShape {
     bool with_filter = false;
 };
 
-// A word of its own for each label.
+// A separate word for each label.
 inline std::string word_of(int label) {
     return {"bdfglmnprstz"[label % 12], "aeiou"[label / 12 % 5], "xkv"[label / 60 % 3], 'o'};
 }

@@ -1,4 +1,4 @@
-// An engine stages what a verb needs, and one step serves whoever trains.
+// An engine stages what a verb needs, and one step serves all training.
 #include <gtest/gtest.h>
 
 #include "engine/full_length.h"

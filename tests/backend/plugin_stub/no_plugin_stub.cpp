@@ -1,4 +1,4 @@
-// A library that is no plugin.
+// A library that is not a plugin.
 extern "C" int elmo_no_plugin() {
     return 0;
 }
