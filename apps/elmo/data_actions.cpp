@@ -29,7 +29,7 @@ void add_split(const SplitReport& split, std::int64_t max_length, Facts& facts) 
     count_if_any(fmt::format("longer than max_length {}", max_length), split.longer_than_max);
     count_if_any("empty texts", split.empty_texts);
     count_if_any("texts seen before", split.repeated_texts);
-    count_if_any("texts that training has", split.texts_in_train);
+    count_if_any("texts also in training", split.texts_in_train);
     if (split.not_utf8 > 0)
         facts.push_back({"  not UTF-8", fmt::format("{} rows, the first at {}{}", with_commas(split.not_utf8),
                                                     split.first_not_utf8,
@@ -47,7 +47,7 @@ std::string table(const DataReport& report, const Config& config) {
         if (value > 0) facts.push_back({"  " + name, with_commas(value)});
     };
     count_if_any("unseen in training", report.labels_unseen_in_train);
-    count_if_any("names that another label has", report.repeated_names);
+    count_if_any("names shared with another label", report.repeated_names);
     count_if_any("empty names", report.empty_names);
     count_if_any("repeated in a row", report.merged_labels);
     std::int64_t most = 1;

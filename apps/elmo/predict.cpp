@@ -55,7 +55,7 @@ void run_predict(Invocation& call) {
     say_replaced(done.replaced_utf8);
     if (call.json) return write_json(done);
     Facts facts = {{"answers", call.config.out}, {"texts", with_commas(done.texts)}};
-    if (done.resumed > 0) facts.push_back({"of them there before", with_commas(done.resumed)});
+    if (done.resumed > 0) facts.push_back({"of these, from before", with_commas(done.resumed)});
     if (done.seconds > 0) {
         facts.push_back({"time", duration_text(done.seconds)});
         facts.push_back(
