@@ -9,7 +9,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "sources/json_rows.h"
+#include "sources/tables/json_rows.h"
 
 namespace {
 

@@ -5,7 +5,7 @@
 
 #include "elmo/error.h"
 #include "memory_file.h"
-#include "sources/npz_matrix.h"
+#include "sources/matrices/npz_matrix.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const elmo::fuzz::MemoryFile file(data, size);

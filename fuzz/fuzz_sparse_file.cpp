@@ -6,7 +6,7 @@
 #include "elmo/error.h"
 #include "memory_file.h"
 #include "quiet.h"
-#include "sources/sparse_source.h"
+#include "sources/matrices/sparse_source.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
     const elmo::fuzz::MemoryFile file(data, size);

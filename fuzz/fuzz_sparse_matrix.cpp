@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "elmo/error.h"
-#include "sources/sparse_matrix.h"
+#include "sources/matrices/sparse_matrix.h"
 
 namespace {
 

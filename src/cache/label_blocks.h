@@ -7,7 +7,7 @@
 
 #include "cache/cache_file.h"
 #include "cache/ragged_writer.h"
-#include "sources/record.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 

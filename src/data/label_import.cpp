@@ -11,10 +11,10 @@
 #include "data/named_labels.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
-#include "sources/block_pipeline.h"
-#include "sources/npz_matrix.h"
+#include "sources/matrices/npz_matrix.h"
+#include "sources/matrices/sparse_source.h"
+#include "sources/records/block_pipeline.h"
 #include "sources/row_source.h"
-#include "sources/sparse_source.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -14,7 +14,7 @@
 #include "cache/label_blocks.h"
 #include "cache/name_table.h"
 #include "elmo/error.h"
-#include "sources/block_pipeline.h"
+#include "sources/records/block_pipeline.h"
 #include "sources/row_source.h"
 
 namespace elmo {

@@ -6,7 +6,7 @@
 #include "base/text_util.h"
 #include "data/named_labels.h"
 #include "io/checksum.h"
-#include "sources/block_pipeline.h"
+#include "sources/records/block_pipeline.h"
 #include "sources/row_source.h"
 
 namespace elmo {

@@ -12,9 +12,9 @@
 #include "cache/token_parts.h"
 #include "data/named_labels.h"
 #include "elmo/error.h"
-#include "sources/block_pipeline.h"
+#include "sources/matrices/sparse_source.h"
+#include "sources/records/block_pipeline.h"
 #include "sources/row_source.h"
-#include "sources/sparse_source.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -15,7 +15,7 @@
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "sources/layout.h"
-#include "sources/sparse_source.h"
+#include "sources/matrices/sparse_source.h"
 #include "text/spec.h"
 
 namespace elmo {

@@ -16,7 +16,7 @@
 #include "formats/zip_writer.h"
 #include "io/atomic_folder.h"
 #include "io/output_file.h"
-#include "sources/sparse_source.h"
+#include "sources/matrices/sparse_source.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

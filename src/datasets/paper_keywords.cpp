@@ -28,7 +28,7 @@
 #include "io/checksum.h"
 #include "io/mmap_file.h"
 #include "io/output_file.h"
-#include "sources/record.h"
+#include "sources/records/record.h"
 #include "text/unicode.h"
 
 namespace elmo {

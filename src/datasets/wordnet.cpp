@@ -19,7 +19,7 @@
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/line_reader.h"
-#include "sources/record.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "elmo/error.h"
-#include "sources/record_reader.h"
-#include "sources/sparse_matrix.h"
+#include "sources/matrices/sparse_matrix.h"
+#include "sources/records/record_reader.h"
 
 namespace elmo {
 

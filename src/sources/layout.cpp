@@ -12,7 +12,7 @@
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "sources/detect.h"
-#include "sources/label_fields.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "sources/layout.h"
-#include "sources/record_reader.h"
+#include "sources/records/record_reader.h"
 
 namespace elmo {
 

@@ -5,9 +5,9 @@
 
 #include "io/line_reader.h"
 #include "sources/detect.h"
-#include "sources/json_rows.h"
-#include "sources/label_fields.h"
 #include "sources/row_source.h"
+#include "sources/tables/json_rows.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace {

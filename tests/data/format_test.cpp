@@ -8,8 +8,8 @@
 #include "elmo/error.h"
 #include "quiet.h"
 #include "sources/detect.h"
-#include "sources/npz_matrix.h"
-#include "sources/sparse_source.h"
+#include "sources/matrices/npz_matrix.h"
+#include "sources/matrices/sparse_source.h"
 
 namespace elmo {
 namespace {

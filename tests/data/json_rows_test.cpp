@@ -1,5 +1,5 @@
 // JSON lines: keys, joined texts, labels by number and by name, and bad lines.
-#include "sources/json_rows.h"
+#include "sources/tables/json_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,8 @@
 #include "data/token_import.h"
 #include "elmo/error.h"
 #include "quiet.h"
-#include "sources/label_fields.h"
-#include "sources/record_reader.h"
+#include "sources/records/record_reader.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace {

@@ -1,5 +1,5 @@
 // The sparse matrix reader on rows that are right and on everything that can be wrong with them.
-#include "sources/sparse_matrix.h"
+#include "sources/matrices/sparse_matrix.h"
 
 #include <gtest/gtest.h>
 

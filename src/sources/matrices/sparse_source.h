@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "elmo/context.h"
+#include "sources/matrices/sparse_matrix.h"
 #include "sources/row_source.h"
-#include "sources/sparse_matrix.h"
 
 namespace elmo {
 

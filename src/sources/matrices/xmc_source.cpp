@@ -2,8 +2,8 @@
 #include <fmt/format.h>
 
 #include "elmo/error.h"
+#include "sources/matrices/sparse_matrix.h"
 #include "sources/row_source.h"
-#include "sources/sparse_matrix.h"
 
 namespace elmo {
 namespace {

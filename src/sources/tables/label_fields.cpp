@@ -1,4 +1,4 @@
-#include "sources/label_fields.h"
+#include "sources/tables/label_fields.h"
 
 #include <fmt/format.h>
 

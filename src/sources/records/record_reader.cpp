@@ -1,4 +1,4 @@
-#include "sources/record_reader.h"
+#include "sources/records/record_reader.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "sources/sparse_source.h"
+#include "sources/matrices/sparse_source.h"
 
 #include <fmt/format.h>
 
@@ -10,8 +10,8 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "sources/block_pipeline.h"
 #include "sources/detect.h"
+#include "sources/records/block_pipeline.h"
 
 namespace elmo {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "sources/label_fields.h"
 #include "sources/row_source.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace {

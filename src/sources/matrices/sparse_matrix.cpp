@@ -1,4 +1,4 @@
-#include "sources/sparse_matrix.h"
+#include "sources/matrices/sparse_matrix.h"
 
 #include <fmt/format.h>
 

@@ -9,8 +9,8 @@
 #include <string>
 
 #include "formats/zip_file.h"
-#include "sources/record.h"
-#include "sources/sparse_matrix.h"
+#include "sources/matrices/sparse_matrix.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 

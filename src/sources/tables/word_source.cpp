@@ -4,8 +4,8 @@
 #include <string_view>
 
 #include "elmo/error.h"
-#include "sources/label_fields.h"
 #include "sources/row_source.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace {

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sources/record.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 

@@ -14,7 +14,7 @@
 
 #include "base/parallel.h"
 #include "elmo/context.h"
-#include "sources/record_reader.h"
+#include "sources/records/record_reader.h"
 
 namespace elmo {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "sources/record.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 

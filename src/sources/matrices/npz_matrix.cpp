@@ -1,4 +1,4 @@
-#include "sources/npz_matrix.h"
+#include "sources/matrices/npz_matrix.h"
 
 #include <fmt/format.h>
 

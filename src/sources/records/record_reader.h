@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "io/line_reader.h"
-#include "sources/record.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 

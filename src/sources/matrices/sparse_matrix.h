@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "sources/record.h"
+#include "sources/records/record.h"
 
 namespace elmo {
 

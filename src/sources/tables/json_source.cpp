@@ -1,7 +1,7 @@
 // JSON lines: the folder of trn.json, tst.json and lbl.json with numbered labels, and one plain file with
 // labels by name.
-#include "sources/json_rows.h"
 #include "sources/row_source.h"
+#include "sources/tables/json_rows.h"
 
 namespace elmo {
 namespace {

@@ -1,4 +1,4 @@
-#include "sources/json_rows.h"
+#include "sources/tables/json_rows.h"
 
 #include <fmt/format.h>
 #include <simdjson.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "base/text_util.h"
-#include "sources/label_fields.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace dom = simdjson::dom;

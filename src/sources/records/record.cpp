@@ -1,4 +1,4 @@
-#include "sources/record.h"
+#include "sources/records/record.h"
 
 #include <fmt/format.h>
 #include <simdjson.h>
