@@ -1,5 +1,5 @@
 // The elementary functions of the CPU backend.
-#include "backend/cpu/math.h"
+#include "backend/cpu/loops/math.h"
 
 #include "op_harness.h"
 

@@ -1,11 +1,11 @@
 // The vectorised noise, roundings and conversions of the CPU backend: bit for bit the scalar definitions.
-#include "backend/cpu/rounding.h"
+#include "backend/cpu/loops/rounding.h"
 
 #include <bit>
 #include <limits>
 
-#include "backend/cpu/convert.h"
-#include "backend/cpu/noise.h"
+#include "backend/cpu/loops/convert.h"
+#include "backend/cpu/loops/noise.h"
 #include "op_harness.h"
 
 namespace elmo::testing_ops {

@@ -27,7 +27,7 @@ namespace elmo::testing_ops {
 
 inline constexpr double kF32Roundoff = 0x1p-24;
 inline constexpr double kBf16Roundoff = 0x1p-8;
-// Relative errors of e^x and ln(1 + e), absolute error of erf, as backend/cpu/math.h states them.
+// Relative errors of e^x and ln(1 + e), absolute error of erf, as backend/cpu/loops/math.h states them.
 inline constexpr double kExpError = 3e-7;
 inline constexpr double kErfError = 3e-7;
 inline constexpr double kLog1pError = 1e-6;

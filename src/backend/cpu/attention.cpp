@@ -3,11 +3,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/clones.h"
-#include "backend/cpu/convert.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/dropout.h"
-#include "backend/cpu/math.h"
+#include "backend/cpu/loops/clones.h"
+#include "backend/cpu/loops/convert.h"
+#include "backend/cpu/loops/dropout.h"
+#include "backend/cpu/loops/math.h"
 #include "backend/cpu/scratch.h"
 #include "base/parallel.h"
 

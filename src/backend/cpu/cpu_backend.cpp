@@ -8,8 +8,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/convert.h"
-#include "backend/cpu/head_scratch.h"
+#include "backend/cpu/head/head_scratch.h"
+#include "backend/cpu/loops/convert.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 

@@ -3,11 +3,11 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/clones.h"
-#include "backend/cpu/convert.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/noise.h"
-#include "backend/cpu/rounding.h"
+#include "backend/cpu/loops/clones.h"
+#include "backend/cpu/loops/convert.h"
+#include "backend/cpu/loops/noise.h"
+#include "backend/cpu/loops/rounding.h"
 #include "backend/cpu/scratch.h"
 #include "base/parallel.h"
 #include "numerics/normal.h"

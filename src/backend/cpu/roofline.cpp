@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/linear/gemm.h"
 #include "base/parallel.h"
 
 namespace elmo::cpu {

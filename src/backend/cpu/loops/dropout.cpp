@@ -1,6 +1,6 @@
-#include "backend/cpu/dropout.h"
+#include "backend/cpu/loops/dropout.h"
 
-#include "backend/cpu/clones.h"
+#include "backend/cpu/loops/clones.h"
 
 namespace elmo::cpu {
 namespace {

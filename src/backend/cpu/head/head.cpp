@@ -4,16 +4,16 @@
 #include <atomic>
 #include <cstring>
 
-#include "backend/cpu/clones.h"
-#include "backend/cpu/convert.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/dropout.h"
-#include "backend/cpu/gemm.h"
-#include "backend/cpu/head_scratch.h"
-#include "backend/cpu/kahan.h"
-#include "backend/cpu/math.h"
-#include "backend/cpu/noise.h"
-#include "backend/cpu/rounding.h"
+#include "backend/cpu/head/head_scratch.h"
+#include "backend/cpu/head/kahan.h"
+#include "backend/cpu/linear/gemm.h"
+#include "backend/cpu/loops/clones.h"
+#include "backend/cpu/loops/convert.h"
+#include "backend/cpu/loops/dropout.h"
+#include "backend/cpu/loops/math.h"
+#include "backend/cpu/loops/noise.h"
+#include "backend/cpu/loops/rounding.h"
 #include "base/parallel.h"
 
 namespace elmo::cpu {

@@ -1,9 +1,9 @@
-#include "backend/cpu/rounding.h"
+#include "backend/cpu/loops/rounding.h"
 
 #include <algorithm>
 #include <bit>
 
-#include "backend/cpu/clones.h"
+#include "backend/cpu/loops/clones.h"
 #include "numerics/packed_codes.h"
 
 namespace elmo::cpu {

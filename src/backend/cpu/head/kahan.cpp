@@ -1,9 +1,9 @@
-#include "backend/cpu/kahan.h"
+#include "backend/cpu/head/kahan.h"
 
 #include <bit>
 #include <cmath>
 
-#include "backend/cpu/clones.h"
+#include "backend/cpu/loops/clones.h"
 
 namespace elmo::cpu {
 namespace {

@@ -3,12 +3,12 @@
 #include <cmath>
 #include <cstring>
 
-#include "backend/cpu/clones.h"
-#include "backend/cpu/convert.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/fp8_grid.h"
-#include "backend/cpu/gemm.h"
-#include "backend/cpu/math.h"
+#include "backend/cpu/linear/fp8_grid.h"
+#include "backend/cpu/linear/gemm.h"
+#include "backend/cpu/loops/clones.h"
+#include "backend/cpu/loops/convert.h"
+#include "backend/cpu/loops/math.h"
 #include "backend/cpu/scratch.h"
 #include "base/parallel.h"
 

@@ -1,10 +1,10 @@
-#include "backend/cpu/noise.h"
+#include "backend/cpu/loops/noise.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
 
-#include "backend/cpu/clones.h"
+#include "backend/cpu/loops/clones.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns about its own intrinsics

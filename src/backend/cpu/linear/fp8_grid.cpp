@@ -1,12 +1,12 @@
-#include "backend/cpu/fp8_grid.h"
+#include "backend/cpu/linear/fp8_grid.h"
 
 #include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cmath>
 
-#include "backend/cpu/clones.h"
-#include "backend/cpu/convert.h"
+#include "backend/cpu/loops/clones.h"
+#include "backend/cpu/loops/convert.h"
 #include "base/parallel.h"
 
 namespace elmo::cpu {

@@ -1,7 +1,7 @@
 // Dropout of one row by addressed noise.
 #pragma once
 
-#include "backend/cpu/noise.h"
+#include "backend/cpu/loops/noise.h"
 #include "backend/ops/common.h"
 
 namespace elmo::cpu {

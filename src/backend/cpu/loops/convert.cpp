@@ -1,10 +1,10 @@
-#include "backend/cpu/convert.h"
+#include "backend/cpu/loops/convert.h"
 
 #include <bit>
 #include <cassert>
 #include <cstring>
 
-#include "backend/cpu/clones.h"
+#include "backend/cpu/loops/clones.h"
 
 namespace elmo::cpu {
 

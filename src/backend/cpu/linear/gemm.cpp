@@ -1,4 +1,4 @@
-#include "backend/cpu/gemm.h"
+#include "backend/cpu/linear/gemm.h"
 
 #include <fmt/format.h>
 #include <omp.h>

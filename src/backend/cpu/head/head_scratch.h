@@ -2,7 +2,7 @@
 #pragma once
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/noise.h"
+#include "backend/cpu/loops/noise.h"
 #include "backend/cpu/scratch.h"
 
 namespace elmo::cpu {

@@ -4,10 +4,10 @@
 #include <atomic>
 #include <cmath>
 
-#include "backend/cpu/convert.h"
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/head_scratch.h"
-#include "backend/cpu/math.h"
+#include "backend/cpu/head/head_scratch.h"
+#include "backend/cpu/loops/convert.h"
+#include "backend/cpu/loops/math.h"
 #include "base/parallel.h"
 
 namespace elmo::cpu {
