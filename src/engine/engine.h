@@ -18,8 +18,8 @@
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/memory.h"
-#include "model/encoder.h"
-#include "model/head.h"
+#include "model/encoder/encoder.h"
+#include "model/head/head.h"
 
 namespace elmo {
 

@@ -3,7 +3,7 @@
 
 #include "elmo/context.h"
 #include "engine/engine.h"
-#include "model/encoder_spec.h"
+#include "model/encoder/encoder_spec.h"
 
 namespace elmo {
 

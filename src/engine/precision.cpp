@@ -4,7 +4,7 @@
 
 #include "base/text_util.h"
 #include "config/resolve.h"
-#include "model/head.h"
+#include "model/head/head.h"
 
 namespace elmo {
 

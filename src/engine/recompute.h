@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "elmo/config.h"
-#include "model/encoder.h"
+#include "model/encoder/encoder.h"
 
 namespace elmo {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "elmo/config.h"
-#include "model/encoder_spec.h"
+#include "model/encoder/encoder_spec.h"
 
 namespace elmo {
 

@@ -1,8 +1,8 @@
 // What a step costs: products and bytes, counted from shapes. The floors of `elmo bench` are made of these.
 #pragma once
 
-#include "model/encoder.h"
-#include "model/head.h"
+#include "model/encoder/encoder.h"
+#include "model/head/head.h"
 
 namespace elmo {
 

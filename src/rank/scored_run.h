@@ -9,7 +9,7 @@
 #include "data/dataset.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
-#include "model/encoder_spec.h"
+#include "model/encoder/encoder_spec.h"
 #include "rank/label_match.h"
 #include "rank/scoring.h"
 #include "run/checkpoint.h"

@@ -22,8 +22,8 @@
 #include "elmo/config.h"
 #include "io/input_folder.h"
 #include "io/mmap_file.h"
-#include "model/encoder.h"
-#include "model/head.h"
+#include "model/encoder/encoder.h"
+#include "model/head/head.h"
 #include "text/tokenizer.h"
 
 namespace elmo {

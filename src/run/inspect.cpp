@@ -2,7 +2,7 @@
 #include "data/dataset.h"
 #include "elmo/fields.h"
 #include "elmo/run.h"
-#include "model/encoder_spec.h"
+#include "model/encoder/encoder_spec.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 #include "text/unicode.h"

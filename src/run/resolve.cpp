@@ -9,7 +9,7 @@
 #include "elmo/plan.h"
 #include "engine/precision.h"
 #include "engine/shapes.h"
-#include "model/encoder_spec.h"
+#include "model/encoder/encoder_spec.h"
 #include "run/run_folder.h"
 
 namespace elmo {

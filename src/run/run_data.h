@@ -12,7 +12,7 @@
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "engine/engine.h"
-#include "model/encoder_spec.h"
+#include "model/encoder/encoder_spec.h"
 #include "run/checkpoint.h"
 #include "text/tokenizer.h"
 

@@ -8,7 +8,7 @@
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "elmo/resolve.h"
-#include "model/head.h"
+#include "model/head/head.h"
 #include "study/engines.h"
 #include "study/head_probe.h"
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "formats/safetensors.h"
-#include "model/encoder.h"
-#include "model/head.h"
+#include "model/encoder/encoder.h"
+#include "model/head/head.h"
 #include "tested_device.h"
 
 namespace elmo::test {

@@ -1,5 +1,5 @@
 // The loss scale of the baseline: when it falls, when it rises, and that its state is kept.
-#include "model/renee_head.h"
+#include "model/head/renee_head.h"
 
 #include <limits>
 

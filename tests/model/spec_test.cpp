@@ -4,7 +4,7 @@
 #include "elmo/config.h"
 #include "elmo/error.h"
 #include "harness.h"
-#include "model/hf_config.h"
+#include "model/encoder/hf_config.h"
 
 namespace elmo {
 namespace {

@@ -10,7 +10,7 @@
 #include "elmo/error.h"
 #include "elmo/labels.h"
 #include "elmo/messages.h"
-#include "model/head.h"
+#include "model/head/head.h"
 #include "quiet.h"
 #include "rank/label_match.h"
 #include "train/tiny_data.h"

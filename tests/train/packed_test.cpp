@@ -10,7 +10,7 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "formats/safetensors.h"
-#include "model/head.h"
+#include "model/head/head.h"
 #include "quiet.h"
 #include "tested_device.h"
 #include "train/tiny_data.h"

@@ -8,7 +8,7 @@
 #include <filesystem>
 
 #include "backend/backend.h"
-#include "model/head_input.h"
+#include "model/head/head_input.h"
 
 namespace elmo {
 

@@ -1,12 +1,12 @@
-#include "model/encoder.h"
+#include "model/encoder/encoder.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "elmo/error.h"
-#include "model/bag_encoder.h"
-#include "model/bert_encoder.h"
+#include "model/encoder/bag_encoder.h"
+#include "model/encoder/bert_encoder.h"
 #include "model/streams.h"
 #include "model/tensor_transfer.h"
 

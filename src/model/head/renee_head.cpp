@@ -1,4 +1,4 @@
-#include "model/renee_head.h"
+#include "model/head/renee_head.h"
 
 #include <fmt/format.h>
 

@@ -4,7 +4,7 @@
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "io/atomic_file.h"
-#include "model/encoder.h"
+#include "model/encoder/encoder.h"
 #include "model/tensor_transfer.h"
 
 namespace elmo {

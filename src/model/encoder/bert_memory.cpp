@@ -8,7 +8,7 @@
 
 #include <algorithm>
 
-#include "model/bert_encoder.h"
+#include "model/encoder/bert_encoder.h"
 
 namespace elmo {
 namespace {

@@ -9,7 +9,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "model/head.h"
+#include "model/head/head.h"
 #include "model/tensor_transfer.h"
 #include "numerics/minifloat.h"
 #include "numerics/packed_codes.h"

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "model/encoder_spec.h"
+#include "model/encoder/encoder_spec.h"
 
 namespace elmo {
 

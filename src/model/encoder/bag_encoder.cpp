@@ -1,10 +1,10 @@
-#include "model/bag_encoder.h"
+#include "model/encoder/bag_encoder.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "model/hf_config.h"
+#include "model/encoder/hf_config.h"
 #include "model/streams.h"
 
 namespace elmo {

@@ -1,11 +1,11 @@
-#include "model/encoder_spec.h"
+#include "model/encoder/encoder_spec.h"
 
 #include <fmt/format.h>
 
 #include "base/text_util.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
-#include "model/hf_config.h"
+#include "model/encoder/hf_config.h"
 
 namespace elmo {
 namespace {

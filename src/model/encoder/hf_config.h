@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-#include "model/encoder_spec.h"
+#include "model/encoder/encoder_spec.h"
 
 namespace elmo {
 

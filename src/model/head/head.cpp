@@ -1,4 +1,4 @@
-#include "model/head.h"
+#include "model/head/head.h"
 
 #include <fmt/format.h>
 

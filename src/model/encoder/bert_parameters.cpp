@@ -1,7 +1,7 @@
 // The parameters of the BERT family under the names that transformers gives them.
 #include <fmt/format.h>
 
-#include "model/bert_encoder.h"
+#include "model/encoder/bert_encoder.h"
 
 namespace elmo {
 namespace {

@@ -5,7 +5,7 @@
 //   x' = LN(y + dropout(W2 gelu(W1 y)))
 #pragma once
 
-#include "model/encoder.h"
+#include "model/encoder/encoder.h"
 
 namespace elmo {
 

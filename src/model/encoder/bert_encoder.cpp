@@ -1,8 +1,8 @@
-#include "model/bert_encoder.h"
+#include "model/encoder/bert_encoder.h"
 
 #include <algorithm>
 
-#include "model/hf_config.h"
+#include "model/encoder/hf_config.h"
 #include "model/streams.h"
 
 namespace elmo {

@@ -17,9 +17,9 @@
 #include "backend/backend.h"
 #include "config/views.h"
 #include "formats/safetensors.h"
-#include "model/head_compensation.h"
-#include "model/head_input.h"
-#include "model/renee_head.h"
+#include "model/head/head_compensation.h"
+#include "model/head/head_input.h"
+#include "model/head/renee_head.h"
 #include "model/streams.h"
 #include "tensor/label_layout.h"
 
@@ -54,7 +54,7 @@ struct HeadExtras {
     std::int64_t compensated_rows = 0;
     float weight_dropout = 0;
     std::uint32_t rounding_stream = streams::kHeadRounding;
-    std::optional<ReneeStart> renee;  // the step is the baseline's (model/renee_head.h)
+    std::optional<ReneeStart> renee;  // the step is the baseline's (model/head/renee_head.h)
 };
 
 // A head without its memory.

@@ -1,4 +1,4 @@
-#include "model/head_compensation.h"
+#include "model/head/head_compensation.h"
 
 #include <fmt/format.h>
 

@@ -5,7 +5,7 @@
 // width: the head's SGD step on a logit is its rate times that length squared.
 #pragma once
 
-#include "model/encoder.h"
+#include "model/encoder/encoder.h"
 
 namespace elmo {
 

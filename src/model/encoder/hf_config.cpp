@@ -1,4 +1,4 @@
-#include "model/hf_config.h"
+#include "model/encoder/hf_config.h"
 
 #include <fmt/format.h>
 
