@@ -29,7 +29,7 @@
 #include "io/mmap_file.h"
 #include "io/output_file.h"
 #include "sources/records/record.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -5,7 +5,7 @@
 #include "model/encoder/encoder_spec.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace elmo {
 namespace fs = std::filesystem;

@@ -1,6 +1,6 @@
 #include "text/added_tokens.h"
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace elmo {
 namespace {

@@ -7,8 +7,8 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "text/unicode.h"
-#include "text/words.h"
+#include "text/unicode/unicode.h"
+#include "text/unicode/words.h"
 
 namespace elmo {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "elmo/error.h"
 #include "text/byte_bpe.h"
-#include "text/normalizer.h"
 #include "text/spec.h"
-#include "text/unicode.h"
-#include "text/words.h"
+#include "text/unicode/normalizer.h"
+#include "text/unicode/unicode.h"
+#include "text/unicode/words.h"
 
 namespace elmo {
 namespace {

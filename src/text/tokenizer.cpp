@@ -11,9 +11,9 @@
 #include "elmo/error.h"
 #include "text/added_tokens.h"
 #include "text/byte_bpe.h"
-#include "text/normalizer.h"
 #include "text/spec.h"
-#include "text/unicode.h"
+#include "text/unicode/normalizer.h"
+#include "text/unicode/unicode.h"
 #include "text/wordpiece.h"
 
 namespace elmo {

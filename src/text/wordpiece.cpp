@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "text/words.h"
+#include "text/unicode/words.h"
 
 namespace elmo {
 namespace {

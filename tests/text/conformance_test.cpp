@@ -12,7 +12,7 @@
 #include "quiet.h"
 #include "text/byte_bpe.h"
 #include "text/tokenizer.h"
-#include "text/words.h"
+#include "text/unicode/words.h"
 
 namespace elmo {
 namespace {

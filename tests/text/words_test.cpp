@@ -1,12 +1,12 @@
-#include "text/words.h"
+#include "text/unicode/words.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 #include <vector>
 
-#include "text/normalizer.h"
-#include "text/unicode.h"
+#include "text/unicode/normalizer.h"
+#include "text/unicode/unicode.h"
 
 namespace elmo {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/words.h"
+#include "text/unicode/words.h"
 
 namespace elmo {
 namespace {

@@ -1,4 +1,4 @@
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 #include <utf8proc.h>
 
@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "base/text_util.h"
-#include "text/unicode_tables.h"
+#include "text/unicode/unicode_tables.h"
 
 namespace elmo::unicode {
 namespace {

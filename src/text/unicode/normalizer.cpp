@@ -1,9 +1,9 @@
-#include "text/normalizer.h"
+#include "text/unicode/normalizer.h"
 
 #include <algorithm>
 #include <array>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace elmo {
 namespace {

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "text/unicode.h"
+#include "text/unicode/unicode.h"
 
 namespace elmo {
 
