@@ -10,7 +10,7 @@
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/head/head.h"
-#include "backend/cuda/head/hopper.h"
+#include "backend/cuda/head/hopper/hopper.h"
 #include "backend/cuda/head/packed.h"
 #include "backend/cuda/head/rows.h"
 #include "backend/cuda/head/simple.cuh"

@@ -1,7 +1,7 @@
 // dx of the head on Hopper (hopper.cuh): two warpgroups bring g and W, two multiply.
 #pragma once
 
-#include "backend/cuda/head/hopper.cuh"
+#include "backend/cuda/head/hopper/hopper.cuh"
 
 namespace elmo::cuda::hopper {
 

@@ -1,13 +1,13 @@
-#include "backend/cuda/head/hopper.h"
+#include "backend/cuda/head/hopper/hopper.h"
 
 #include <algorithm>
 #include <memory>
 
 #include "backend/cuda/device/check.h"
-#include "backend/cuda/head/hopper_gradient.cuh"
-#include "backend/cuda/head/hopper_input.cuh"
-#include "backend/cuda/head/hopper_joined.cuh"
-#include "backend/cuda/head/hopper_update.cuh"
+#include "backend/cuda/head/hopper/gradient.cuh"
+#include "backend/cuda/head/hopper/input.cuh"
+#include "backend/cuda/head/hopper/joined.cuh"
+#include "backend/cuda/head/hopper/update.cuh"
 #include "elmo/error.h"
 
 namespace elmo::cuda::hopper {

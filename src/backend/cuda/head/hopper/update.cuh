@@ -1,7 +1,7 @@
 // The update of the head on Hopper (hopper.cuh): the product g X, and W rounded from its sums.
 #pragma once
 
-#include "backend/cuda/head/hopper.cuh"
+#include "backend/cuda/head/hopper/hopper.cuh"
 
 namespace elmo::cuda::hopper {
 

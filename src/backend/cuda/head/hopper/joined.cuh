@@ -4,7 +4,7 @@
 // gain nothing: they are bound by instructions, not by bytes.)
 #pragma once
 
-#include "backend/cuda/head/hopper_update.cuh"
+#include "backend/cuda/head/hopper/update.cuh"
 
 namespace elmo::cuda::hopper {
 

@@ -1,7 +1,7 @@
 // Logits and g of the head on Hopper (hopper.cuh): X in shared memory, W through registers.
 #pragma once
 
-#include "backend/cuda/head/hopper.cuh"
+#include "backend/cuda/head/hopper/hopper.cuh"
 
 namespace elmo::cuda::hopper {
 
