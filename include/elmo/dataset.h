@@ -7,10 +7,11 @@
 #include <vector>
 
 #include "elmo/api.h"
-#include "elmo/config.h"
 #include "elmo/context.h"
 
 namespace elmo {
+
+struct Config;
 
 struct DataSummary {
     std::string format;

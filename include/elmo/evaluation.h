@@ -7,12 +7,13 @@
 #include <vector>
 
 #include "elmo/api.h"
-#include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/fields.h"
 #include "elmo/version.h"
 
 namespace elmo {
+
+struct Config;
 
 struct Score {
     std::string name;  // "P@1"

@@ -8,11 +8,12 @@
 #include <vector>
 
 #include "elmo/api.h"
-#include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/memory.h"
 
 namespace elmo {
+
+struct Config;
 
 struct Prediction {
     std::int64_t label = 0;

@@ -7,9 +7,10 @@
 #include <vector>
 
 #include "elmo/api.h"
-#include "elmo/config.h"
 
 namespace elmo {
+
+struct Config;
 
 class ELMO_API TextReader {
   public:

@@ -53,9 +53,9 @@ std::string CacheKey::file_name() const {
     return fmt::format("{}.{}", hash_text(hash64(options_)), part_);
 }
 
-void add_encoding(const Config& config, CacheKey& key) {
-    key.add("encoding", config.encoding);
-    key.add("allow_invalid_utf8", config.allow_invalid_utf8 ? "1" : "0");
+void add_encoding(const ReadOptions& reading, CacheKey& key) {
+    key.add("encoding", reading.encoding == TextEncoding::kLatin1 ? "latin-1" : "utf-8");
+    key.add("allow_invalid_utf8", reading.allow_invalid_utf8 ? "1" : "0");
 }
 
 CacheWriter::CacheWriter(const std::filesystem::path& folder, const CacheKey& key)

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "elmo/config.h"
+#include "config/views.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/mmap_file.h"
@@ -116,9 +116,9 @@ class CacheFile {
 };
 
 // The options that affect characters.
-void add_encoding(const Config& config, CacheKey& key);
+void add_encoding(const ReadOptions& reading, CacheKey& key);
 
-// The folder of a data set's cache: config.cache if given, else .elmo-cache in the data's folder if that is
+// The folder of a data set's cache: reading.cache if given, else .elmo-cache in the data's folder if that is
 // writable, else a separate folder under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Creates it.
 std::filesystem::path cache_folder(const std::string& configured, const std::filesystem::path& data);
 

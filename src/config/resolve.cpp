@@ -93,4 +93,10 @@ Config with_encoder_folder(Config config) {
     return config;
 }
 
+Config with_plain_head(Config config) {
+    constexpr OptionKey kModes[] = {"head_kahan", "weight_dropout", "head_rounding", "head_noise"};
+    for (const OptionKey key : kModes) copy_option(config, Config(), key);
+    return config;
+}
+
 }  // namespace elmo

@@ -34,6 +34,10 @@ Config with_run_reading(Config config, const Config& of_run);
 // the run's own value if the run stores it.
 Config with_stored_run(const Config& stored, const Config& given);
 
+// Without the modes that a head's step may have besides its precision: compensation, weight dropout, another
+// rounding or noise.
+Config with_plain_head(Config config);
+
 // With the folder of an encoder that is named as in the Hugging Face cache.
 Config with_encoder_folder(Config config);
 

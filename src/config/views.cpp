@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/text_util.h"
 #include "config/option_table.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
@@ -22,24 +23,79 @@ Enum choice(const Config& config, OptionKey key, Enum last) {
     return static_cast<Enum>(found - names.begin());
 }
 
+bool is_left_open(const Config& config, OptionKey key) {
+    return !given(config, key) && get_option(config, key) == get_option(Config(), key);
+}
+
 }  // namespace
 
-EncoderOptions encoder_options(const Config& config) {
-    EncoderOptions options;
-    options.encoder = config.encoder;
-    options.width = config.width;
-    options.precision = choice(config, "encoder_precision", EncoderPrecision::kFp32);
-    options.pooling = choice(config, "pooling", PoolingChoice::kCls);
-    options.dropout = config.dropout;
-    options.inner_dropout = config.encoder_dropout;
-    options.frozen = config.freeze_encoder;
-    options.accumulate = config.accumulate;
-    return options;
-}
+ReadOptions::ReadOptions(const Config& config)
+    : data(config.data),
+      format(config.format),
+      cache(config.cache),
+      encoding(choice(config, "encoding", TextEncoding::kLatin1)),
+      allow_invalid_utf8(config.allow_invalid_utf8),
+      allow_repeated_labels(config.allow_repeated_labels),
+      text_column(config.text_column),
+      label_column(config.label_column),
+      label_separator(config.label_separator),
+      text_column_open(is_left_open(config, "text_column")),
+      label_column_open(is_left_open(config, "label_column")),
+      label_separator_open(is_left_open(config, "label_separator")),
+      test_share(config.test_share),
+      validation(config.validation),
+      seed(config.seed),
+      filter(config.filter),
+      split(choice(config, "split", SplitChoice::kTrain)),
+      augment(choice(config, "augment", AugmentChoice::kCooccurrence)),
+      augment_threshold(config.augment_threshold),
+      input(choice(config, "input", InputForm::kJsonl)),
+      max_length(config.max_length),
+      tokenizer(config.tokenizer),
+      encoder(config.encoder),
+      tokenizer_kind(choice(config, "tokenizer_kind", LearntTokenizer::kByteBpe)),
+      vocab_size(config.vocab_size) {}
 
-HeadOptions head_options(const Config& config) {
-    return {config.precision, choice(config, "head_rounding", HeadRounding::kNearest),
-            choice(config, "head_noise", HeadNoise::kSharedSteps)};
-}
+EncoderOptions::EncoderOptions(const Config& config)
+    : encoder(config.encoder),
+      width(config.width),
+      precision(choice(config, "encoder_precision", EncoderPrecision::kFp32)),
+      pooling(choice(config, "pooling", PoolingChoice::kCls)),
+      dropout(config.dropout),
+      inner_dropout(config.encoder_dropout),
+      frozen(config.freeze_encoder),
+      accumulate(config.accumulate) {}
+
+HeadOptions::HeadOptions(const Config& config)
+    : precision(config.precision),
+      rounding(choice(config, "head_rounding", HeadRounding::kNearest)),
+      noise(choice(config, "head_noise", HeadNoise::kSharedSteps)),
+      kahan(config.head_kahan),
+      weight_dropout(config.weight_dropout),
+      loss_scale(config.loss_scale),
+      momentum(config.head_momentum) {}
+
+EngineOptions::EngineOptions(const Config& config)
+    : device(choice(config, "device", DeviceChoice::kReference)),
+      cpu_products(config.cpu_products),
+      max_bytes(config.max_memory.empty() ? 0 : parse_bytes(config.max_memory)),
+      chunks(config.chunks),
+      recompute(choice(config, "recompute", RecomputeChoice::kLayers)) {}
+
+SizeOptions::SizeOptions(const Config& config)
+    : shape(config.shape),
+      labels(config.labels),
+      batch_size(config.batch_size),
+      max_length(config.max_length),
+      vocab_size(config.vocab_size),
+      encoder(config) {}
+
+ScoreOptions::ScoreOptions(const Config& config)
+    : data(config.data),
+      like(config.like),
+      propensity_a(config.propensity_a),
+      propensity_b(config.propensity_b),
+      propensity_counts(config.propensity_counts),
+      bootstrap(config.bootstrap) {}
 
 }  // namespace elmo

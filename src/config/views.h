@@ -1,5 +1,6 @@
-// What single layers need of a configuration, as plain typed structs. Their headers do not depend on the list
-// of options, so a new option compiles only what uses it. Made from a Config only here.
+// What single layers need of a configuration, as plain typed structs. These layers do not depend on the list
+// of options, so a new option compiles only what uses it. A view is made from a Config only here;
+// a caller that has a Config passes it as it is.
 #pragma once
 
 #include <cstdint>
@@ -14,24 +15,95 @@ enum class EncoderPrecision { kBf16, kFp8, kFp32 };
 enum class PoolingChoice { kMean, kCls };
 enum class HeadRounding { kStochastic, kNearest };
 enum class HeadNoise { kAuto, kIndependent, kPaired, kShared, kSteps, kSharedSteps };
+enum class TextEncoding { kUtf8, kLatin1 };
+enum class LearntTokenizer { kWordPiece, kByteBpe };
+enum class AugmentChoice { kNone, kLabels, kCooccurrence };
+enum class SplitChoice { kTest, kValidation, kTrain };
+enum class InputForm { kAuto, kText, kJsonl };
+enum class DeviceChoice { kCpu, kCuda, kReference };
+enum class RecomputeChoice { kAuto, kNone, kCheap, kWide, kLayers };
+
+// How texts and labels are read: data sets, their cache, tokenizers, texts to answer.
+struct ReadOptions {
+    ReadOptions(const Config& config);
+
+    std::string data;    // a folder or a file
+    std::string format;  // auto, or the name of a DataFormat
+    std::string cache;   // a folder; "": beside the data, or the user's
+    TextEncoding encoding;
+    bool allow_invalid_utf8, allow_repeated_labels;
+    std::string text_column, label_column, label_separator;
+    // Nobody asked for a name, and the default names nothing in some files: what a format's own names say
+    // then holds. A run's recipe says no more than a default does.
+    bool text_column_open, label_column_open, label_separator_open;
+    double test_share;
+    std::string validation;  // a share, or a file
+    std::uint64_t seed;      // chooses the validation rows
+    std::string filter;      // auto, none, or a file
+    SplitChoice split;       // whose rows a filter file is about
+    AugmentChoice augment;
+    double augment_threshold;
+    InputForm input;  // of texts to answer
+    std::int64_t max_length;
+    std::string tokenizer;  // auto, a folder or a file
+    std::string encoder;    // bag, or a folder, which may hold a tokenizer
+    LearntTokenizer tokenizer_kind;
+    std::int64_t vocab_size;  // of a tokenizer that is learnt
+};
 
 struct EncoderOptions {
-    std::string encoder = "bag";  // or a folder
-    std::int64_t width = 0;       // of a bag
-    EncoderPrecision precision = EncoderPrecision::kBf16;
-    PoolingChoice pooling = PoolingChoice::kMean;
-    double dropout = 0;         // of the pooled text vector
-    double inner_dropout = -1;  // -1: the encoder's own
-    bool frozen = false;
-    std::int64_t accumulate = 1;  // steps per update
+    EncoderOptions(const Config& config);
+
+    std::string encoder;  // bag, or a folder
+    std::int64_t width;   // of a bag
+    EncoderPrecision precision;
+    PoolingChoice pooling;
+    double dropout;        // of the pooled text vector
+    double inner_dropout;  // -1: the encoder's own
+    bool frozen;
+    std::int64_t accumulate;  // steps per update
 };
-EncoderOptions encoder_options(const Config& config);
 
 struct HeadOptions {
-    std::string precision = "bf16";  // a name, or exmy:...
-    HeadRounding rounding = HeadRounding::kStochastic;
-    HeadNoise noise = HeadNoise::kAuto;
+    HeadOptions(const Config& config);
+
+    std::string precision;  // a name, or exmy:...
+    HeadRounding rounding;
+    HeadNoise noise;
+    std::string kahan;  // a share of the labels, or auto
+    double weight_dropout;
+    double loss_scale, momentum;  // of renee
 };
-HeadOptions head_options(const Config& config);
+
+// What a run in memory computes on, and within which memory.
+struct EngineOptions {
+    EngineOptions(const Config& config);
+
+    DeviceChoice device;
+    std::string cpu_products;  // auto, bf16 or fp32
+    std::int64_t max_bytes;    // of max_memory; 0: not given
+    std::int64_t chunks;       // 0: not given
+    RecomputeChoice recompute;
+};
+
+// The sizes of a run without a data set.
+struct SizeOptions {
+    SizeOptions(const Config& config);
+
+    std::string shape;  // a name, or ""
+    std::int64_t labels, batch_size, max_length, vocab_size;
+    EncoderOptions encoder;
+};
+
+// How rankings are scored.
+struct ScoreOptions {
+    ScoreOptions(const Config& config);
+
+    std::string data;                   // its name decides conventions
+    std::string like;                   // a project whose conventions hold, or ""
+    double propensity_a, propensity_b;  // -1: the data set's
+    std::string propensity_counts;      // auto, plain or augmented
+    std::int64_t bootstrap;             // replicates
+};
 
 }  // namespace elmo

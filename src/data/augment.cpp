@@ -22,7 +22,7 @@ struct TokenBlock {
 };
 
 // The tokens of every label that has a text, and how many were cut.
-std::int64_t write_tokens(const Context& context, const Config& config, const Dataset& dataset,
+std::int64_t write_tokens(const Context& context, const ReadOptions& reading, const Dataset& dataset,
                           const Tokenizer& tokenizer, CacheWriter& file) {
     RaggedWriter<std::int32_t> writer(file, "tokens");
     const std::int64_t num_labels = dataset.num_labels();
@@ -40,7 +40,7 @@ std::int64_t write_tokens(const Context& context, const Config& config, const Da
                 for (std::int64_t label = first + begin; label < first + end; ++label) {
                     const std::string_view text = dataset.label_name(label);
                     if (text.empty()) continue;
-                    block.cut += tokenizer.encode(text, config.max_length, ids) >
+                    block.cut += tokenizer.encode(text, reading.max_length, ids) >
                                  static_cast<std::int64_t>(ids.size());
                     block.ids.insert(block.ids.end(), ids.begin(), ids.end());
                     block.lengths.push_back(static_cast<std::int64_t>(ids.size()));
@@ -148,33 +148,34 @@ void write_cooccurring_labels(const Context& context, const Dataset& dataset, do
 
 }  // namespace
 
-Augmentation Augmentation::open(const Context& context, const Config& config, const Dataset& dataset,
+Augmentation Augmentation::open(const Context& context, const ReadOptions& reading, const Dataset& dataset,
                                 const Tokenizer& tokenizer) {
     Augmentation result;
-    if (config.augment == "none") return result;
+    if (reading.augment == AugmentChoice::kNone) return result;
+    const bool soft = reading.augment == AugmentChoice::kCooccurrence;
+    const char* const name = soft ? "cooccurrence" : "labels";
     if (!dataset.has_label_names())
         throw DataError(fmt::format(
             "{}: expected label texts (Y.txt, or lbl.json) for augment {}, found none; leave --augment out",
-            config.data, config.augment));
-    CacheKey key(config.data, "augment");
-    key.add("augment", config.augment);
+            reading.data, name));
+    CacheKey key(reading.data, "augment");
+    key.add("augment", name);
     key.add("names", hash_text(dataset.names_hash()));
     key.add("tokenizer", fmt::format("{}", tokenizer.fingerprint()));
-    key.add("max_length", fmt::format("{}", config.max_length));
-    const bool soft = config.augment == "cooccurrence";
+    key.add("max_length", fmt::format("{}", reading.max_length));
     if (soft) {
         Hash64 labels;
         labels.update(std::as_bytes(dataset.train().labels.offsets));
         labels.update(std::as_bytes(dataset.train().labels.values));
-        key.add("threshold", fmt::format("{}", config.augment_threshold));
+        key.add("threshold", fmt::format("{}", reading.augment_threshold));
         key.add("labels", hash_text(labels.digest()));
     }
     result.file_ = CacheFile::open(dataset.cache(), key);
     if (!result.file_) {
         CacheWriter file(dataset.cache(), key);
-        const std::int64_t cut = write_tokens(context, config, dataset, tokenizer, file);
+        const std::int64_t cut = write_tokens(context, reading, dataset, tokenizer, file);
         if (soft)
-            write_cooccurring_labels(context, dataset, config.augment_threshold, file);
+            write_cooccurring_labels(context, dataset, reading.augment_threshold, file);
         else
             write_own_labels(dataset, file);
         file.section("stats", std::vector<TokenStats>{{0, cut}});

@@ -9,8 +9,8 @@
 #include <optional>
 
 #include "cache/cache_file.h"
+#include "config/views.h"
 #include "data/dataset.h"
-#include "elmo/config.h"
 #include "elmo/context.h"
 #include "text/tokenizer.h"
 
@@ -18,10 +18,10 @@ namespace elmo {
 
 class Augmentation {
   public:
-    // Maps the extra rows that config.augment asks for, making them when they are not in the data set's
+    // Maps the extra rows that reading.augment asks for, making them when they are not in the data set's
     // cache; no rows with "none". DataError where the data set has no label names. Labels whose text is empty
     // make no row.
-    static Augmentation open(const Context& context, const Config& config, const Dataset& dataset,
+    static Augmentation open(const Context& context, const ReadOptions& reading, const Dataset& dataset,
                              const Tokenizer& tokenizer);
 
     const Split& rows() const { return rows_; }

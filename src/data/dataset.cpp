@@ -33,8 +33,8 @@ struct Dataset::Impl {
 
     Split& split(SplitName name) { return splits[static_cast<int>(name)]; }
     bool train_is_empty() const { return splits[0].present && splits[0].rows() == 0; }
-    void open_labels(const Context& context, const Config& config);
-    void open_tokens(const Context& context, const Config& config, const Tokenizer& tokenizer,
+    void open_labels(const Context& context, const ReadOptions& reading);
+    void open_tokens(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer,
                      const std::vector<SplitName>& wanted);
     void summarize(DataSummary& summary) const;
     void warn(const Context& context) const;
@@ -67,11 +67,11 @@ std::span<const std::int64_t> read_counts(const CacheFile& file, std::int64_t nu
 
 }  // namespace
 
-void Dataset::Impl::open_labels(const Context& context, const Config& config) {
-    layout = find_layout(config);
+void Dataset::Impl::open_labels(const Context& context, const ReadOptions& reading) {
+    layout = find_layout(reading);
     sources.emplace(layout);
-    folder = cache_folder(config.cache, layout.data);
-    labels = open_label_cache(context, config, layout, folder);
+    folder = cache_folder(reading.cache, layout.data);
+    labels = open_label_cache(context, reading, layout, folder);
     num_labels = -1;
     std::string first;
     for (const SplitName name : kAllSplits) {
@@ -106,8 +106,8 @@ void Dataset::Impl::open_labels(const Context& context, const Config& config) {
     }
 }
 
-void Dataset::Impl::open_tokens(const Context& context, const Config& config, const Tokenizer& tokenizer,
-                                const std::vector<SplitName>& wanted) {
+void Dataset::Impl::open_tokens(const Context& context, const ReadOptions& reading,
+                                const Tokenizer& tokenizer, const std::vector<SplitName>& wanted) {
     std::vector<SplitName> there;
     for (const SplitName name : wanted) {
         if (!split(name).present) continue;
@@ -116,7 +116,7 @@ void Dataset::Impl::open_tokens(const Context& context, const Config& config, co
                                         name_of(name), layout.files(name).labels.filename().string()));
         there.push_back(name);
     }
-    tokens = open_token_cache(context, config, layout, folder, tokenizer, there);
+    tokens = open_token_cache(context, reading, layout, folder, tokenizer, there);
     for (const SplitName name : there) {
         split(name).tokens = read_ragged<std::int32_t>(*tokens.of(name), "tokens");
         if (split(name).tokens.rows() != split(name).rows())
@@ -202,12 +202,12 @@ Dataset::~Dataset() = default;
 Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
-Dataset Dataset::open_with(const Context& context, const Config& config, const Tokenizer* tokenizer,
+Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, const Tokenizer* tokenizer,
                            DataSummary* summary, const std::vector<SplitName>& splits) {
     const auto start = std::chrono::steady_clock::now();
     auto impl = std::make_unique<Impl>();
-    impl->open_labels(context, config);
-    if (tokenizer != nullptr) impl->open_tokens(context, config, *tokenizer, splits);
+    impl->open_labels(context, reading);
+    if (tokenizer != nullptr) impl->open_tokens(context, reading, *tokenizer, splits);
     impl->sources->require_unchanged();
     impl->warn(context);
     if (summary != nullptr) {
@@ -219,13 +219,13 @@ Dataset Dataset::open_with(const Context& context, const Config& config, const T
     return Dataset(std::move(impl));
 }
 
-Dataset Dataset::open_labels(const Context& context, const Config& config, DataSummary* summary) {
-    return open_with(context, config, nullptr, summary, {});
+Dataset Dataset::open_labels(const Context& context, const ReadOptions& reading, DataSummary* summary) {
+    return open_with(context, reading, nullptr, summary, {});
 }
 
-Dataset Dataset::open(const Context& context, const Config& config, const Tokenizer& tokenizer,
+Dataset Dataset::open(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer,
                       DataSummary* summary, const std::vector<SplitName>& splits) {
-    return open_with(context, config, &tokenizer, summary, splits);
+    return open_with(context, reading, &tokenizer, summary, splits);
 }
 
 const Split& Dataset::split(SplitName name) const {
@@ -278,9 +278,9 @@ std::int64_t Dataset::mapped_bytes() const {
     return bytes;
 }
 
-RowLists split_validation(const Config& config, std::int64_t train_rows) {
-    const double share = parse_validation(config).share;
-    const NoiseKey key{config.seed, 0, kStreamValidation};
+RowLists split_validation(const ReadOptions& reading, std::int64_t train_rows) {
+    const double share = parse_validation(reading).share;
+    const NoiseKey key{reading.seed, 0, kStreamValidation};
     RowLists lists;
     for (std::int64_t row = 0; row < train_rows; ++row) {
         bool chosen = false;

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "elmo/config.h"
+#include "config/views.h"
 #include "elmo/context.h"
 #include "elmo/dataset.h"
 #include "sources/rows.h"
@@ -25,9 +25,10 @@ namespace elmo {
 class Dataset {
   public:
     // Labels only: splits without tokens. Needs no texts in the XMC layout.
-    static Dataset open_labels(const Context& context, const Config& config, DataSummary* summary = nullptr);
+    static Dataset open_labels(const Context& context, const ReadOptions& reading,
+                               DataSummary* summary = nullptr);
     // With the tokens of the named splits (those that the data set has).
-    static Dataset open(const Context& context, const Config& config, const Tokenizer& tokenizer,
+    static Dataset open(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer,
                         DataSummary* summary = nullptr,
                         const std::vector<SplitName>& splits = {std::begin(kAllSplits),
                                                                 std::end(kAllSplits)});
@@ -38,7 +39,7 @@ class Dataset {
     const Split& split(SplitName name) const;
     const Split& train() const { return split(SplitName::kTrain); }
     const Split& test() const { return split(SplitName::kTest); }
-    // A validation file's rows; not present where config.validation is a share (see split_validation).
+    // A validation file's rows; not present where reading.validation is a share (see split_validation).
     const Split& validation() const { return split(SplitName::kValidation); }
 
     std::int64_t num_labels() const;
@@ -57,7 +58,7 @@ class Dataset {
 
   private:
     struct Impl;
-    static Dataset open_with(const Context& context, const Config& config, const Tokenizer* tokenizer,
+    static Dataset open_with(const Context& context, const ReadOptions& reading, const Tokenizer* tokenizer,
                              DataSummary* summary, const std::vector<SplitName>& splits);
     explicit Dataset(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
@@ -68,7 +69,7 @@ class Dataset {
 struct RowLists {
     std::vector<std::int64_t> train, validation;
 };
-RowLists split_validation(const Config& config, std::int64_t train_rows);
+RowLists split_validation(const ReadOptions& reading, std::int64_t train_rows);
 
 // The most labels that a filter removes from one row.
 std::int64_t longest_filter(const Split& split);

@@ -75,7 +75,7 @@ CacheFile import_names(const Context& context, const fs::path& folder, const Cac
 
 CacheFile import_numbered(const Context& context, const fs::path& folder, const CacheKey& key,
                           const RowSource& source, bool is_json, std::int64_t num_labels,
-                          const Config& config) {
+                          const ReadOptions& reading) {
     LabelFileWriter writer(folder, key);
     const auto reader = source.open();
     const std::int64_t promised = source.promised_rows();
@@ -89,7 +89,7 @@ CacheFile import_numbered(const Context& context, const fs::path& folder, const 
             ImportCounts ignored;
             for (std::int64_t i = 0; i < records.size(); ++i) {
                 Record record = records.record(i);
-                if (is_json) record.bytes = valid_utf8(record, encoding_of(config), storage, ignored);
+                if (is_json) record.bytes = valid_utf8(record, encoding_of(reading), storage, ignored);
                 parser->labels(record, labels, block.mended);
                 block.add(labels.ids);
             }
@@ -203,8 +203,8 @@ void check_num_labels(const fs::path& file, std::int64_t num_labels, const Layou
 }
 
 // Label matrices with numbers.
-void open_numbered(const Context& context, const Config& config, const Layout& layout, const fs::path& folder,
-                   LabelCache& cache) {
+void open_numbered(const Context& context, const ReadOptions& reading, const Layout& layout,
+                   const fs::path& folder, LabelCache& cache) {
     const bool is_json = layout.format == DataFormat::kJsonFolder;
     std::int64_t num_labels = -1, num_names = -1;
     SparseFileShape shape;
@@ -216,7 +216,7 @@ void open_numbered(const Context& context, const Config& config, const Layout& l
     if (!layout.label_names.empty()) {
         CacheKey key(layout.data, "names");
         key.add_file(layout.label_names);
-        add_encoding(config, key);
+        add_encoding(reading, key);
         cache.names = CacheFile::open(folder, key);
         if (!cache.names) {
             cache.reused = false;
@@ -224,7 +224,7 @@ void open_numbered(const Context& context, const Config& config, const Layout& l
             titles.text_columns = {"title"};
             const auto source = is_json ? open_json_folder_file(layout.label_names, titles, 0, false)
                                         : open_text_lines(layout.label_names);
-            cache.names = import_names(context, folder, key, *source, encoding_of(config));
+            cache.names = import_names(context, folder, key, *source, encoding_of(reading));
         }
         num_names = read_ragged<char>(*cache.names, "names").rows();
         if (is_json && num_names == 0)
@@ -240,10 +240,10 @@ void open_numbered(const Context& context, const Config& config, const Layout& l
         if (is_json) {
             key.add_file(layout.label_names);
             key.add("label_column", layout.label_column);
-            add_encoding(config, key);
+            add_encoding(reading, key);
         }
         if (layout.format == DataFormat::kSparse) key.add("labels", fmt::format("{}", num_labels));
-        key.add("allow_repeated_labels", config.allow_repeated_labels ? "1" : "0");
+        key.add("allow_repeated_labels", reading.allow_repeated_labels ? "1" : "0");
         auto& labels = cache.of(split).labels;
         labels = CacheFile::open(folder, key);
         if (labels) {
@@ -252,12 +252,13 @@ void open_numbered(const Context& context, const Config& config, const Layout& l
         }
         cache.reused = false;
         if (is_json) {
-            const auto source = open_json_folder_file(file, layout, num_labels, config.allow_repeated_labels);
-            labels = import_numbered(context, folder, key, *source, true, num_labels, config);
+            const auto source =
+                open_json_folder_file(file, layout, num_labels, reading.allow_repeated_labels);
+            labels = import_numbered(context, folder, key, *source, true, num_labels, reading);
         } else if (layout.format == DataFormat::kSparse) {
             check_num_labels(file, num_labels, layout, num_names);
-            const auto source = open_sparse_labels(file, shape, config.allow_repeated_labels);
-            labels = import_numbered(context, folder, key, *source, false, num_labels, config);
+            const auto source = open_sparse_labels(file, shape, reading.allow_repeated_labels);
+            labels = import_numbered(context, folder, key, *source, false, num_labels, reading);
         } else if (ZipFile::is_zip(file)) {
             const NpzMatrix matrix(file);
             if (num_labels >= 0 && matrix.columns() != num_labels)
@@ -267,25 +268,25 @@ void open_numbered(const Context& context, const Config& config, const Layout& l
                                 file.string(), num_labels, matrix.columns()));
             num_labels = matrix.columns();
             check_num_labels(file, num_labels, layout, num_names);
-            labels = import_npz(folder, key, matrix, config.allow_repeated_labels);
+            labels = import_npz(folder, key, matrix, reading.allow_repeated_labels);
         } else {
-            const auto source = open_label_matrix(file, num_labels, config.allow_repeated_labels);
+            const auto source = open_label_matrix(file, num_labels, reading.allow_repeated_labels);
             num_labels = source->num_labels();
             check_num_labels(file, num_labels, layout, num_names);
-            labels = import_numbered(context, folder, key, *source, false, num_labels, config);
+            labels = import_numbered(context, folder, key, *source, false, num_labels, reading);
         }
     }
 }
 
 }  // namespace
 
-LabelCache open_label_cache(const Context& context, const Config& config, const Layout& layout,
+LabelCache open_label_cache(const Context& context, const ReadOptions& reading, const Layout& layout,
                             const fs::path& folder) {
     LabelCache cache;
     if (layout.names_labels())
-        open_named_label_cache(context, config, layout, folder, cache);
+        open_named_label_cache(context, reading, layout, folder, cache);
     else
-        open_numbered(context, config, layout, folder, cache);
+        open_numbered(context, reading, layout, folder, cache);
     for (const SplitName split : kAllSplits) {
         const fs::path& file = layout.files(split).filter;
         LabelCache::OfSplit& of_split = cache.of(split);

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cache/cache_file.h"
-#include "elmo/config.h"
+#include "config/views.h"
 #include "elmo/context.h"
 #include "sources/layout.h"
 
@@ -34,7 +34,7 @@ struct LabelCache {
 };
 
 // Maps the label cache of the layout in `folder`, importing what is missing or out of date.
-LabelCache open_label_cache(const Context& context, const Config& config, const Layout& layout,
+LabelCache open_label_cache(const Context& context, const ReadOptions& reading, const Layout& layout,
                             const std::filesystem::path& folder);
 
 }  // namespace elmo

@@ -24,14 +24,14 @@ SplitName split_of_text(std::string_view text, double test_share) {
     return falls_in_share(hash64(text), test_share) ? SplitName::kTest : SplitName::kTrain;
 }
 
-void add_row_options(const Config& config, const Layout& layout, CacheKey& key) {
+void add_row_options(const ReadOptions& reading, const Layout& layout, CacheKey& key) {
     key.add("format", name_of(layout.format));
     key.add("text_column", fmt::format("{}", fmt::join(layout.text_columns, "+")));
     key.add("label_column", layout.label_column);
     key.add("label_separator", layout.label_separator);
     key.add("test_share", fmt::format("{}", layout.test_share));
-    add_encoding(config, key);
-    key.add("allow_repeated_labels", config.allow_repeated_labels ? "1" : "0");
+    add_encoding(reading, key);
+    key.add("allow_repeated_labels", reading.allow_repeated_labels ? "1" : "0");
 }
 
 namespace {
@@ -50,20 +50,20 @@ struct Numbering {
 
 // Every row of a block: visit(record, text, names), names sorted and each once.
 template <class Visit>
-void visit_rows(const RecordBlock& records, const RowSource& source, const Config& config,
+void visit_rows(const RecordBlock& records, const RowSource& source, const ReadOptions& reading,
                 ImportCounts& mended, const Visit& visit) {
     const auto parser = source.parser();
     std::string storage, text;
     RowLabels labels;
     for (std::int64_t i = 0; i < records.size(); ++i) {
         Record record = records.record(i);
-        record.bytes = valid_utf8(record, encoding_of(config), storage, mended);
+        record.bytes = valid_utf8(record, encoding_of(reading), storage, mended);
         parser->text(record, text);
         parser->labels(record, labels, mended);
         auto& names = labels.names;
         std::sort(names.begin(), names.end());
         const auto twin = std::adjacent_find(names.begin(), names.end());
-        if (twin != names.end() && !config.allow_repeated_labels)
+        if (twin != names.end() && !reading.allow_repeated_labels)
             fail(record, "every label once", fmt::format("'{}' twice", quoted(*twin)),
                  "merge repeated ones with --allow-repeated-labels");
         const auto end = std::unique(names.begin(), names.end());
@@ -73,7 +73,7 @@ void visit_rows(const RecordBlock& records, const RowSource& source, const Confi
     }
 }
 
-NameTable collect_names(const Context& context, const Config& config, const Layout& layout,
+NameTable collect_names(const Context& context, const ReadOptions& reading, const Layout& layout,
                         const RowSource& source) {
     using Names = std::unordered_set<std::string>;
     NameTable all;
@@ -84,7 +84,7 @@ NameTable collect_names(const Context& context, const Config& config, const Layo
         [&](const RecordBlock& records, Names& seen) {
             seen.clear();
             ImportCounts ignored;
-            visit_rows(records, source, config, ignored,
+            visit_rows(records, source, reading, ignored,
                        [&](const Record&, std::string_view text, const std::vector<std::string>& names) {
                            if (split_of_text(text, layout.test_share) == SplitName::kTrain)
                                seen.insert(names.begin(), names.end());
@@ -105,7 +105,7 @@ struct TwoBlocks {
 
 // The labels of every row as numbers, to `train` and `test`. Names without a number are left out; returns how
 // many there are.
-std::int64_t number_labels(const Context& context, const Config& config, const RowSource& source,
+std::int64_t number_labels(const Context& context, const ReadOptions& reading, const RowSource& source,
                            const Numbering& numbers, double test_share, LabelFileWriter& train,
                            LabelFileWriter* test) {
     NameTable unknown;
@@ -117,7 +117,7 @@ std::int64_t number_labels(const Context& context, const Config& config, const R
             blocks = {};
             ImportCounts mended;
             std::vector<std::uint32_t> ids;
-            visit_rows(records, source, config, mended,
+            visit_rows(records, source, reading, mended,
                        [&](const Record&, std::string_view text, const std::vector<std::string>& names) {
                            ids.clear();
                            for (const std::string& name : names) {
@@ -142,11 +142,11 @@ std::int64_t number_labels(const Context& context, const Config& config, const R
 }
 
 // Names and training rows, and with `test_key` the test rows that the same file holds.
-void import_training(const Context& context, const Config& config, const Layout& layout,
+void import_training(const Context& context, const ReadOptions& reading, const Layout& layout,
                      const fs::path& folder, const CacheKey& names_key, const CacheKey& train_key,
                      const CacheKey* test_key) {
     const auto source = open_named_labels(layout.train.labels, layout);
-    Numbering numbers{collect_names(context, config, layout, *source), {}};
+    Numbering numbers{collect_names(context, reading, layout, *source), {}};
     std::vector<std::uint32_t> order = numbers.names.sorted();
     numbers.number.resize(order.size());
     CacheWriter file(folder, names_key);
@@ -165,15 +165,16 @@ void import_training(const Context& context, const Config& config, const Layout&
     std::optional<LabelFileWriter> test;
     if (test_key != nullptr) test.emplace(folder, *test_key);
     const std::int64_t unknown =
-        number_labels(context, config, *source, numbers, layout.test_share, train, test ? &*test : nullptr);
+        number_labels(context, reading, *source, numbers, layout.test_share, train, test ? &*test : nullptr);
     if (test) test->finish(num_labels, unknown);
     train.finish(num_labels, 0);
     file.commit();
 }
 
 // Rows of a file of its own, whose labels have the numbers that training gave them.
-void import_other(const Context& context, const Config& config, const Layout& layout, const fs::path& folder,
-                  const CacheKey& key, const fs::path& path, const RaggedRows<char>& names) {
+void import_other(const Context& context, const ReadOptions& reading, const Layout& layout,
+                  const fs::path& folder, const CacheKey& key, const fs::path& path,
+                  const RaggedRows<char>& names) {
     const auto source = open_named_labels(path, layout);
     Numbering numbers;
     numbers.number.resize(static_cast<std::size_t>(names.rows()));
@@ -182,18 +183,18 @@ void import_other(const Context& context, const Config& config, const Layout& la
         numbers.number[numbers.names.add({name.data(), name.size()})] = static_cast<std::uint32_t>(i);
     }
     LabelFileWriter writer(folder, key);
-    const std::int64_t unknown = number_labels(context, config, *source, numbers, 0, writer, nullptr);
+    const std::int64_t unknown = number_labels(context, reading, *source, numbers, 0, writer, nullptr);
     writer.finish(names.rows(), unknown);
 }
 
 }  // namespace
 
-void open_named_label_cache(const Context& context, const Config& config, const Layout& layout,
+void open_named_label_cache(const Context& context, const ReadOptions& reading, const Layout& layout,
                             const fs::path& folder, LabelCache& cache) {
     const auto key_of = [&](const std::string& part) {
         CacheKey key(layout.data, part);
         key.add_file(layout.train.labels);
-        add_row_options(config, layout, key);
+        add_row_options(reading, layout, key);
         return key;
     };
     const bool by_hash = layout.splits_by_hash();
@@ -203,7 +204,7 @@ void open_named_label_cache(const Context& context, const Config& config, const 
     if (by_hash) cache.test.labels = CacheFile::open(folder, test);
     if (!cache.names || !cache.train.labels || (by_hash && !cache.test.labels)) {
         cache.reused = false;
-        import_training(context, config, layout, folder, names, train, by_hash ? &test : nullptr);
+        import_training(context, reading, layout, folder, names, train, by_hash ? &test : nullptr);
         cache.names = CacheFile::read_back(folder, names);
         cache.train.labels = CacheFile::read_back(folder, train);
         if (by_hash) cache.test.labels = CacheFile::read_back(folder, test);
@@ -217,7 +218,7 @@ void open_named_label_cache(const Context& context, const Config& config, const 
         labels = CacheFile::open(folder, key);
         if (labels) continue;
         cache.reused = false;
-        import_other(context, config, layout, folder, key, file, read_ragged<char>(*cache.names, "names"));
+        import_other(context, reading, layout, folder, key, file, read_ragged<char>(*cache.names, "names"));
         labels = CacheFile::read_back(folder, key);
     }
 }

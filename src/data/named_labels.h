@@ -14,10 +14,10 @@ namespace elmo {
 SplitName split_of_text(std::string_view text, double test_share);
 
 // The options that decide about the rows of a file, for a cache key.
-void add_row_options(const Config& config, const Layout& layout, CacheKey& key);
+void add_row_options(const ReadOptions& reading, const Layout& layout, CacheKey& key);
 
 // Fills names and the labels of every split of `cache`, importing where needed.
-void open_named_label_cache(const Context& context, const Config& config, const Layout& layout,
+void open_named_label_cache(const Context& context, const ReadOptions& reading, const Layout& layout,
                             const std::filesystem::path& folder, LabelCache& cache);
 
 }  // namespace elmo

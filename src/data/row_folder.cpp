@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "elmo/config.h"
 #include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "elmo/fields.h"

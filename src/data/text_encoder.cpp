@@ -11,10 +11,11 @@ struct TextEncoder::Impl {
 };
 
 TextEncoder::TextEncoder(const Context& context, const Config& config) : impl_(std::make_unique<Impl>()) {
-    if (config.tokenizer == "auto")
+    const ReadOptions reading(config);
+    if (reading.tokenizer == "auto")
         throw ConfigError("tokenizer: expected a folder or a tokenizer.json, found none");
-    impl_->tokenizer = load_tokenizer(context, config.tokenizer);
-    impl_->max_length = config.max_length;
+    impl_->tokenizer = load_tokenizer(context, reading.tokenizer);
+    impl_->max_length = reading.max_length;
 }
 TextEncoder::~TextEncoder() = default;
 

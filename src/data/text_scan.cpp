@@ -11,12 +11,12 @@
 
 namespace elmo {
 
-TextScan scan_texts(const Context& context, const Config& config, const Layout& layout, SplitName split,
+TextScan scan_texts(const Context& context, const ReadOptions& reading, const Layout& layout, SplitName split,
                     const Tokenizer& tokenizer) {
     TextScan all;
     const auto source = open_texts(layout, split);
     const auto reader = source->open();
-    Encoding encoding = encoding_of(config);
+    Encoding encoding = encoding_of(reading);
     encoding.allow_invalid = true;
     const bool by_hash = layout.splits_by_hash() && split != SplitName::kValidation;
     Progress progress(context, fmt::format("looking at {}", name_of(split)), reader->total_bytes(), "bytes");

@@ -20,7 +20,7 @@ struct TextScan {
 };
 
 // Invalid UTF-8 is counted, never an error.
-TextScan scan_texts(const Context& context, const Config& config, const Layout& layout, SplitName split,
+TextScan scan_texts(const Context& context, const ReadOptions& reading, const Layout& layout, SplitName split,
                     const Tokenizer& tokenizer);
 
 }  // namespace elmo

@@ -47,7 +47,7 @@ void skip_records(RecordReader& reader, std::int64_t records) {
 }
 
 // One pass over a source. Of a file that holds training and test rows, those of `wanted` are taken.
-void import_texts(const Context& context, const Config& config, const RowSource& source,
+void import_texts(const Context& context, const ReadOptions& reading, const RowSource& source,
                   const Tokenizer& tokenizer, double test_share, const std::vector<SplitName>& wanted,
                   const std::string& title, TokenParts& parts) {
     struct Blocks {
@@ -64,7 +64,7 @@ void import_texts(const Context& context, const Config& config, const RowSource&
             blocks = {};
             blocks.records = records.size();
             std::vector<std::int32_t> ids;
-            visit_texts(records, source, encoding_of(config), [&](const std::string& text, bool mended) {
+            visit_texts(records, source, encoding_of(reading), [&](const std::string& text, bool mended) {
                 std::size_t which = 0;
                 if (test_share > 0) {
                     const SplitName split = split_of_text(text, test_share);
@@ -73,7 +73,7 @@ void import_texts(const Context& context, const Config& config, const RowSource&
                     if (which == wanted.size()) return;
                 }
                 TokenBlock& block = blocks.of[which];
-                const std::int64_t whole = tokenizer.encode(text, config.max_length, ids);
+                const std::int64_t whole = tokenizer.encode(text, reading.max_length, ids);
                 block.ids.insert(block.ids.end(), ids.begin(), ids.end());
                 block.lengths.push_back(static_cast<std::int64_t>(ids.size()));
                 block.replaced += mended;
@@ -89,7 +89,7 @@ void import_texts(const Context& context, const Config& config, const RowSource&
 }
 
 // Bag-of-words features as tokens. They have no order, so none is cut.
-void import_features(const Context& context, const Config& config, const fs::path& file,
+void import_features(const Context& context, const ReadOptions& reading, const fs::path& file,
                      const Tokenizer& tokenizer, TokenParts& parts) {
     const auto reader = open_sparse_rows(file);
     skip_records(*reader, parts.records());
@@ -102,7 +102,7 @@ void import_features(const Context& context, const Config& config, const fs::pat
         [&](const RecordBlock& records, TokenBlock& block) {
             block = {};
             SparseRules rules;
-            rules.mend = config.allow_repeated_labels;
+            rules.mend = reading.allow_repeated_labels;
             SparseRow features;
             ImportCounts ignored;
             for (std::int64_t i = 0; i < records.size(); ++i) {
@@ -121,18 +121,19 @@ void import_features(const Context& context, const Config& config, const fs::pat
     progress.finish();
 }
 
-CacheKey tokens_key(const Config& config, const Layout& layout, const Tokenizer& tokenizer, SplitName split) {
+CacheKey tokens_key(const ReadOptions& reading, const Layout& layout, const Tokenizer& tokenizer,
+                    SplitName split) {
     CacheKey key(layout.data, fmt::format("{}.tokens", name_of(split)));
     key.add("tokenizer", fmt::format("{}", tokenizer.fingerprint()));
-    key.add("max_length", fmt::format("{}", config.max_length));
-    add_row_options(config, layout, key);
+    key.add("max_length", fmt::format("{}", reading.max_length));
+    add_row_options(reading, layout, key);
     key.add_file(layout.files(split).text);
     return key;
 }
 
 }  // namespace
 
-TokenCache open_token_cache(const Context& context, const Config& config, const Layout& layout,
+TokenCache open_token_cache(const Context& context, const ReadOptions& reading, const Layout& layout,
                             const fs::path& folder, const Tokenizer& tokenizer,
                             const std::vector<SplitName>& splits) {
     // Keys describe the sources as they were before reading.
@@ -140,7 +141,7 @@ TokenCache open_token_cache(const Context& context, const Config& config, const 
     std::vector<std::vector<SplitName>> passes;
     for (const SplitName split : splits) {
         std::string why;
-        cache.of(split) = CacheFile::open(folder, tokens_key(config, layout, tokenizer, split), &why);
+        cache.of(split) = CacheFile::open(folder, tokens_key(reading, layout, tokenizer, split), &why);
         if (cache.of(split)) continue;
         context.debug(fmt::format("importing the {} texts: {}", name_of(split), why));
         // Training and test rows of one file come from one pass, everything else from a file of its own.
@@ -154,13 +155,13 @@ TokenCache open_token_cache(const Context& context, const Config& config, const 
     cache.reused = passes.empty();
     for (const std::vector<SplitName>& wanted : passes) {
         std::vector<CacheKey> keys;
-        for (const SplitName split : wanted) keys.push_back(tokens_key(config, layout, tokenizer, split));
+        for (const SplitName split : wanted) keys.push_back(tokens_key(reading, layout, tokenizer, split));
         TokenParts parts(context, folder, keys);
         const bool by_hash = layout.splits_by_hash() && wanted[0] != SplitName::kValidation;
         if (layout.format == DataFormat::kSparse)
-            import_features(context, config, layout.files(wanted[0]).text, tokenizer, parts);
+            import_features(context, reading, layout.files(wanted[0]).text, tokenizer, parts);
         else
-            import_texts(context, config, *open_texts(layout, wanted[0]), tokenizer,
+            import_texts(context, reading, *open_texts(layout, wanted[0]), tokenizer,
                          by_hash ? layout.test_share : 0, wanted,
                          wanted.size() > 1 ? std::string("tokenizing")
                                            : fmt::format("tokenizing {}", name_of(wanted[0])),
@@ -173,7 +174,7 @@ TokenCache open_token_cache(const Context& context, const Config& config, const 
     // form.
     const auto clear = [&](const std::vector<SplitName>& pass) {
         std::vector<CacheKey> keys;
-        for (const SplitName split : pass) keys.push_back(tokens_key(config, layout, tokenizer, split));
+        for (const SplitName split : pass) keys.push_back(tokens_key(reading, layout, tokenizer, split));
         TokenParts::clear(folder, keys);
     };
     for (const SplitName split : splits) clear({split});
@@ -192,16 +193,16 @@ struct SplitTexts::Impl {
     std::size_t at = 0;
 };
 
-SplitTexts::SplitTexts(const Context& context, const Config& config, SplitName split)
+SplitTexts::SplitTexts(const Context& context, const ReadOptions& reading, SplitName split)
     : impl_(std::make_unique<Impl>()) {
     Impl& impl = *impl_;
-    impl.layout = find_layout(config);
+    impl.layout = find_layout(reading);
     if (impl.layout.files(split).text.empty())
         throw DataError(fmt::format("{}: expected {} texts, found none", impl.layout.data.string(),
                                     split == SplitName::kTrain ? "training" : name_of(split)));
     impl.source = open_texts(impl.layout, split);
     impl.reader = impl.source->open();
-    const Encoding encoding = encoding_of(config);
+    const Encoding encoding = encoding_of(reading);
     const bool all = !impl.layout.splits_by_hash() || split == SplitName::kValidation;
     impl.pipeline = std::make_unique<BlockPipeline<Impl::Texts>>(
         context, *impl.reader, [&impl, encoding, all, split](const RecordBlock& records, Impl::Texts& texts) {

@@ -10,7 +10,7 @@
 
 #include "cache/cache_file.h"
 #include "cache/token_parts.h"
-#include "elmo/config.h"
+#include "config/views.h"
 #include "elmo/context.h"
 #include "sources/layout.h"
 #include "text/tokenizer.h"
@@ -25,14 +25,14 @@ struct TokenCache {
 };
 
 // Maps the token cache of the wanted splits, importing what is missing or out of date.
-TokenCache open_token_cache(const Context& context, const Config& config, const Layout& layout,
+TokenCache open_token_cache(const Context& context, const ReadOptions& reading, const Layout& layout,
                             const std::filesystem::path& folder, const Tokenizer& tokenizer,
                             const std::vector<SplitName>& splits);
 
 // The texts of a split in order, to learn from (learn_tokenizer takes `next` as it is).
 class SplitTexts {
   public:
-    SplitTexts(const Context& context, const Config& config, SplitName split = SplitName::kTrain);
+    SplitTexts(const Context& context, const ReadOptions& reading, SplitName split = SplitName::kTrain);
     ~SplitTexts();
 
     // Sets the next text, valid until the next call; false at the end.

@@ -24,10 +24,6 @@ namespace {
 
 constexpr double kLearnBytes = 0x1p30;  // of texts to learn a vocabulary from, about
 
-// Options that decide which vocabulary is learnt.
-constexpr OptionKey kVocabularyKeys[] = {"tokenizer_kind",     "vocab_size", "text_column", "test_share",
-                                         "allow_invalid_utf8", "encoding",   "format"};
-
 bool has_tokenizer(const fs::path& folder) {
     std::error_code error;
     for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json"})
@@ -35,14 +31,15 @@ bool has_tokenizer(const fs::path& folder) {
     return false;
 }
 
-std::unique_ptr<Tokenizer> learn(const Context& context, const Config& config, const Layout& layout) {
+std::unique_ptr<Tokenizer> learn(const Context& context, const ReadOptions& reading, const Layout& layout) {
     const auto start = std::chrono::steady_clock::now();
     LearnOptions options;
-    options.kind = config.tokenizer_kind == "bpe" ? TokenizerKind::kByteBpe : TokenizerKind::kWordPiece;
-    options.vocab_size = config.vocab_size;
+    options.kind = reading.tokenizer_kind == LearntTokenizer::kByteBpe ? TokenizerKind::kByteBpe
+                                                                       : TokenizerKind::kWordPiece;
+    options.vocab_size = reading.vocab_size;
     std::int64_t texts = 0;
     Progress progress(context, "learning a vocabulary", 0, "texts");
-    SplitTexts stream(context, config);
+    SplitTexts stream(context, reading);
     // A share of a huge file, chosen by a hash (not the one that chooses test rows), is as good and takes a
     // fraction of the time.
     std::error_code ignored;
@@ -74,23 +71,33 @@ std::unique_ptr<Tokenizer> learn(const Context& context, const Config& config, c
     return tokenizer;
 }
 
-std::unique_ptr<Tokenizer> learn_or_reuse(const Context& context, const Config& config) {
-    const Layout layout = find_layout(config);
-    const fs::path folder = cache_folder(config.cache, layout.data);
+// What decides which vocabulary is learnt.
+CacheKey vocabulary_key(const ReadOptions& reading, const Layout& layout) {
     CacheKey key(layout.data, "tokenizer");
+    key.add("tokenizer_kind", reading.tokenizer_kind == LearntTokenizer::kByteBpe ? "bpe" : "wordpiece");
+    key.add("vocab_size", fmt::format("{}", reading.vocab_size));
     // The columns that are read: a format may have names of its own for those that are not given.
-    const std::string columns = fmt::format("{}", fmt::join(layout.text_columns, "+"));
-    for (const std::string_view option : kVocabularyKeys)
-        key.add(option, option == "text_column" ? columns : get_option(config, option));
+    key.add("text_column", fmt::format("{}", fmt::join(layout.text_columns, "+")));
+    key.add("test_share", fmt::format("{}", reading.test_share));
+    key.add("allow_invalid_utf8", reading.allow_invalid_utf8 ? "true" : "false");
+    key.add("encoding", reading.encoding == TextEncoding::kLatin1 ? "latin-1" : "utf-8");
+    key.add("format", reading.format);
+    return key;
+}
+
+std::unique_ptr<Tokenizer> learn_or_reuse(const Context& context, const ReadOptions& reading) {
+    const Layout layout = find_layout(reading);
+    const fs::path folder = cache_folder(reading.cache, layout.data);
+    CacheKey key = vocabulary_key(reading, layout);
     if (layout.train.text.empty())
         throw DataError(fmt::format(
-            "{}: expected training texts to learn a vocabulary from, found no trn_X.txt", config.data));
+            "{}: expected training texts to learn a vocabulary from, found no trn_X.txt", reading.data));
     key.add_file(layout.train.text);
     if (const auto file = CacheFile::open(folder, key)) {
         const auto json = file->section<char>("tokenizer");
         return parse_tokenizer_json({json.data(), json.size()}, (folder / key.file_name()).string());
     }
-    auto tokenizer = learn(context, config, layout);
+    auto tokenizer = learn(context, reading, layout);
     const std::string json = tokenizer->to_json();
     CacheWriter writer(folder, key);
     writer.section("tokenizer", std::vector<char>(json.begin(), json.end()));
@@ -119,24 +126,24 @@ std::string config_json(const Tokenizer& tokenizer, const TokenizerSpec& spec, s
 
 }  // namespace
 
-std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const Config& config) {
-    if (!config.data.empty()) {
-        const Layout layout = find_layout(config);
+std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const ReadOptions& reading) {
+    if (!reading.data.empty()) {
+        const Layout layout = find_layout(reading);
         if (layout.format == DataFormat::kSparse) {
-            if (config.encoder != "bag" || config.tokenizer != "auto")
+            if (reading.encoder != "bag" || reading.tokenizer != "auto")
                 throw ConfigError(fmt::format(
                     "{}: bag-of-words features have no text: expected encoder bag and tokenizer auto, found "
                     "{} and {}",
-                    config.data, config.encoder, config.tokenizer));
+                    reading.data, reading.encoder, reading.tokenizer));
             const auto shape =
                 join_sparse_shapes(context, {layout.train.text, layout.test.text, layout.validation.text});
             return number_tokenizer(shape.features);
         }
     }
-    if (config.tokenizer != "auto") return load_tokenizer(context, config.tokenizer);
-    if (config.encoder != "bag" && has_tokenizer(config.encoder))
-        return load_tokenizer(context, config.encoder);
-    return learn_or_reuse(context, config);
+    if (reading.tokenizer != "auto") return load_tokenizer(context, reading.tokenizer);
+    if (reading.encoder != "bag" && has_tokenizer(reading.encoder))
+        return load_tokenizer(context, reading.encoder);
+    return learn_or_reuse(context, reading);
 }
 
 std::unique_ptr<Tokenizer> stored_tokenizer(const InputFolder& checkpoint) {

@@ -6,16 +6,16 @@
 #include <memory>
 #include <string>
 
-#include "elmo/config.h"
+#include "config/views.h"
 #include "elmo/context.h"
 #include "io/input_folder.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
 
-// config.tokenizer, or with auto the encoder folder's, or one learnt from the training texts. A learnt one is
-// kept in the data cache and reused while texts and options stay the same.
-std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const Config& config);
+// reading.tokenizer, or with auto the encoder folder's, or one learnt from the training texts. A learnt one
+// is kept in the data cache and reused while texts and options stay the same.
+std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const ReadOptions& reading);
 
 // The tokenizer of a checkpoint, as save_tokenizer left it.
 std::unique_ptr<Tokenizer> stored_tokenizer(const InputFolder& checkpoint);

@@ -19,41 +19,40 @@ namespace {
 constexpr std::int64_t kLibraryBytes = std::int64_t{48} << 20;
 
 // How many labels head_kahan's share is: at least one where it is not zero.
-std::int64_t compensated_labels(const Config& config, std::int64_t labels) {
-    const double share = parse_share(choose_head_kahan(config));
+std::int64_t compensated_labels(const HeadOptions& options, std::int64_t labels) {
+    const double share = parse_share(choose_head_kahan(options));
     if (share == 0) return 0;
     return std::clamp<std::int64_t>(std::llround(share * static_cast<double>(labels)), 1, labels);
 }
 
 }  // namespace
 
-std::unique_ptr<Backend> make_backend(const Context& context, const Config& config) {
-    if (config.device == "cpu") return make_cpu_backend(context, config.cpu_products);
-    if (config.device == "cuda") return make_cuda_backend(context);
-    if (config.device == "reference") return make_reference_backend();
-    throw ConfigError(
-        fmt::format("device: expected cpu, cuda or reference, found '{}'", quoted(config.device)));
+std::unique_ptr<Backend> make_backend(const Context& context, const EngineOptions& options) {
+    if (options.device == DeviceChoice::kCuda) return make_cuda_backend(context);
+    if (options.device == DeviceChoice::kReference) return make_reference_backend();
+    return make_cpu_backend(context, options.cpu_products);
 }
 
-HeadSpec trained_head(const Config& config, std::int64_t labels, std::int64_t width) {
-    HeadSpec spec = plain_head(config, labels, width);
-    spec.extras.compensated_rows = compensated_labels(config, labels);
-    spec.extras.weight_dropout = static_cast<float>(config.weight_dropout);
-    if (config.precision == "renee")
-        spec.extras.renee = {static_cast<float>(config.loss_scale), static_cast<float>(config.head_momentum)};
+HeadSpec trained_head(const HeadOptions& options, std::int64_t labels, std::int64_t width) {
+    HeadSpec spec = plain_head(options, labels, width);
+    spec.extras.compensated_rows = compensated_labels(options, labels);
+    spec.extras.weight_dropout = static_cast<float>(options.weight_dropout);
+    if (options.precision == "renee")
+        spec.extras.renee = {static_cast<float>(options.loss_scale), static_cast<float>(options.momentum)};
     return spec;
 }
 
-EngineParts training_parts(const Config& config, const EncoderSpec& encoder, std::int64_t labels) {
-    return {encoder, trained_head(config, labels, encoder.width)};
+EngineParts training_parts(const HeadOptions& options, const EncoderSpec& encoder, std::int64_t labels) {
+    return {encoder, trained_head(options, labels, encoder.width)};
 }
 
-Engine::Engine(const Context& context, const Config& config, const EngineParts& parts, const RunShape& shape)
+Engine::Engine(const Context& context, const EngineOptions& options, const EngineParts& parts,
+               const RunShape& shape)
     : context_(context),
       shape_(shape),
-      max_bytes_(config.max_memory.empty() ? 0 : parse_bytes(config.max_memory)),
-      chunks_(config.chunks),
-      backend_(make_backend(context, config)) {
+      max_bytes_(options.max_bytes),
+      chunks_(options.chunks),
+      backend_(make_backend(context, options)) {
     if (parts.encoder) encoder_ = make_encoder(*parts.encoder, *backend_);
     if (parts.head) {
         head_ = std::make_unique<Head>(*parts.head, *backend_);
@@ -62,10 +61,10 @@ Engine::Engine(const Context& context, const Config& config, const EngineParts& 
     }
     describe_workload();
 
-    Config choices = config;
+    EngineOptions choices = options;
     if (workload_.renee) {  // it has everything at once, and stores what its backward reads
         chunks_ = 1;
-        if (config.recompute == "auto") choices.recompute = "none";
+        if (options.recompute == RecomputeChoice::kAuto) choices.recompute = RecomputeChoice::kNone;
     }
     if (!encoder_) {
         plan_chunks({});

@@ -15,7 +15,7 @@
 #include <string>
 
 #include "backend/backend.h"
-#include "elmo/config.h"
+#include "config/views.h"
 #include "elmo/context.h"
 #include "elmo/memory.h"
 #include "model/encoder/encoder.h"
@@ -41,13 +41,12 @@ struct EngineParts {
     std::optional<EncoderSpec> encoder;
     std::optional<HeadSpec> head;
 };
-// Both; the head has all labels and is trained as the configuration says.
-EngineParts training_parts(const Config& config, const EncoderSpec& encoder, std::int64_t labels);
-// A head with all that the configuration says about its training.
-HeadSpec trained_head(const Config& config, std::int64_t labels, std::int64_t width);
+// Both; the head has all labels and is trained as the options say.
+EngineParts training_parts(const HeadOptions& options, const EncoderSpec& encoder, std::int64_t labels);
+// A head with all that the options say about its training.
+HeadSpec trained_head(const HeadOptions& options, std::int64_t labels, std::int64_t width);
 
-std::unique_ptr<Backend> make_backend(const Context& context,
-                                      const Config& config);  // device and cpu_products; ConfigError
+std::unique_ptr<Backend> make_backend(const Context& context, const EngineOptions& options);
 
 // OutOfMemory, naming the first tensor that does not fit and carrying the plan, when the arena needs more
 // than `room_bytes`, the room that `whose` (max_memory, this machine) has for it.
@@ -57,7 +56,8 @@ class Engine {
   public:
     // Plans: `chunks` and `recompute` as given, or the fewest chunks, then the least recomputation, with
     // which the plan keeps within max_memory. Allocates nothing and reads no weights.
-    Engine(const Context& context, const Config& config, const EngineParts& parts, const RunShape& shape);
+    Engine(const Context& context, const EngineOptions& options, const EngineParts& parts,
+           const RunShape& shape);
 
     const MemoryReport& plan() const { return plan_; }
     // Plans again for other labels of the head, with the given or preferred chunks.

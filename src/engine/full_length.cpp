@@ -10,25 +10,25 @@
 
 namespace elmo {
 
-EncoderSpec spec_without_data(const Config& config) {
-    if (!config.shape.empty()) return shape_encoder(config);
-    return make_encoder_spec(encoder_options(config), config.encoder == "bag" ? config.vocab_size : 0);
+EncoderSpec spec_without_data(const SizeOptions& options) {
+    if (!options.shape.empty()) return shape_encoder(named_shape(options.shape), options.encoder);
+    return make_encoder_spec(options.encoder, options.encoder.encoder == "bag" ? options.vocab_size : 0);
 }
 
-RunShape full_length_shape(const Context& context, const Config& config, const EncoderSpec& spec) {
-    if (config.labels < 1)
+RunShape full_length_shape(const Context& context, const SizeOptions& options, const EncoderSpec& spec) {
+    if (options.labels < 1)
         throw ConfigError(
             "labels: expected the number of labels where there is no data set, found none; give --labels");
     RunShape shape;
-    shape.batch = config.batch_size;
-    shape.longest = cut_length(context, config.max_length, spec);
+    shape.batch = options.batch_size;
+    shape.longest = cut_length(context, options.max_length, spec);
     shape.tokens = shape.batch * shape.longest;
     if (shape.tokens > std::numeric_limits<std::int32_t>::max())
         throw ConfigError(fmt::format(
             "batch_size and max_length: expected fewer than 2^31 tokens in a batch, found {}", shape.tokens));
     shape.positives = shape.batch * kPositivesPerText;
-    shape.top_k = std::min(kRankedInTraining, config.labels);
-    shape.table_bytes = 16 * config.labels;
+    shape.top_k = std::min(kRankedInTraining, options.labels);
+    shape.table_bytes = 16 * options.labels;
     return shape;
 }
 

@@ -11,8 +11,8 @@ inline constexpr std::int64_t kRankedInTraining = 5;  // largest k of a validati
 inline constexpr std::int64_t kPositivesPerText = 5;  // where no data says how many
 
 // The encoder with a vocabulary of vocab_size, or its own.
-EncoderSpec spec_without_data(const Config& config);
+EncoderSpec spec_without_data(const SizeOptions& options);
 // Every text of full length. ConfigError when labels is not set.
-RunShape full_length_shape(const Context& context, const Config& config, const EncoderSpec& spec);
+RunShape full_length_shape(const Context& context, const SizeOptions& options, const EncoderSpec& spec);
 
 }  // namespace elmo

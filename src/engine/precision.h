@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "backend/backend.h"
-#include "elmo/config.h"
+#include "config/views.h"
 
 namespace elmo {
 
@@ -17,13 +17,10 @@ inline constexpr const char* kAuto8Bit = "e2m5";
 // the noise whose kernels compensate, as many labels as 8.1 bits per weight have room for at a width of 384:
 // a weight takes 8, its row's exponent and marks 10 / 384, compensation 16 of a compensated one.
 inline constexpr const char* kAutoHeadKahan = "0.45%";
-std::string choose_head_kahan(const Config& config);
-
-// The configuration without the modes that a head's step may have besides its precision: compensation, weight
-// dropout, another rounding or noise.
-Config with_plain_head(Config config);
+std::string choose_head_kahan(const HeadOptions& options);
 
 // What the device does instead of instructions that it lacks, one line each.
-std::vector<std::string> explain_precision(const Config& config, const Backend& backend);
+std::vector<std::string> explain_precision(const HeadOptions& head, const EncoderOptions& encoder,
+                                           const Backend& backend);
 
 }  // namespace elmo

@@ -6,7 +6,7 @@
 
 namespace elmo {
 
-std::vector<std::vector<Recompute>> recompute_choices(const Config& config, const EncoderSpec& spec,
+std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& options, const EncoderSpec& spec,
                                                       const Workload& workload, bool host_memory) {
     const std::int64_t below_last = spec.layers - 1;
     // The first n layers more than the others; the last one never more than kCheap.
@@ -17,12 +17,12 @@ std::vector<std::vector<Recompute>> recompute_choices(const Config& config, cons
         return layers;
     };
     const auto all = [&](Recompute mode) { return mix(0, mode, mode); };
-    if (!workload.training || spec.frozen || spec.layers == 0 || config.recompute == "none")
+    if (!workload.training || spec.frozen || spec.layers == 0 || options.recompute == RecomputeChoice::kNone)
         return {all(Recompute::kNone)};
-    if (config.recompute == "cheap") return {all(Recompute::kCheap)};
-    if (config.recompute == "wide") return {all(Recompute::kWide)};
-    if (config.recompute == "layers") return {all(Recompute::kLayer)};
-    if (config.max_memory.empty()) {
+    if (options.recompute == RecomputeChoice::kCheap) return {all(Recompute::kCheap)};
+    if (options.recompute == RecomputeChoice::kWide) return {all(Recompute::kWide)};
+    if (options.recompute == RecomputeChoice::kLayers) return {all(Recompute::kLayer)};
+    if (options.max_bytes == 0) {
         if (host_memory) return {all(Recompute::kNone)};
         // What a layer keeps at most: qkv, context, two sums, two outputs; both sides of the gelu.
         const std::int64_t everything =

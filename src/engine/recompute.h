@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "elmo/config.h"
+#include "config/views.h"
 #include "model/encoder/encoder.h"
 
 namespace elmo {
@@ -18,8 +18,8 @@ inline constexpr std::int64_t kKeptActivations = std::int64_t{1} << 30;
 inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
 
 // The choices to try, one entry per layer each, from the least to compute again to the most. Only one if the
-// configuration names it, if there is no memory limit, or if nothing is kept for a backward.
-std::vector<std::vector<Recompute>> recompute_choices(const Config& config, const EncoderSpec& spec,
+// options name it, if there is no memory limit, or if nothing is kept for a backward.
+std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& options, const EncoderSpec& spec,
                                                       const Workload& workload, bool host_memory);
 
 // "none", "cheap", "wide", "layers", "wide for the first 8 of 12, cheap for the others", or "layers for the

@@ -3,25 +3,10 @@
 #include <fmt/format.h>
 
 #include "base/text_util.h"
-#include "config/resolve.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
 
 namespace elmo {
-namespace {
-
-const NamedShape& find(const std::string& name) {
-    std::vector<std::string> names;
-    for (const NamedShape& shape : named_shapes()) {
-        if (shape.name == name) return shape;
-        names.push_back(shape.name);
-    }
-    throw ConfigError(fmt::format("shape: expected {}, found '{}'{}", fmt::join(names, ", "), quoted(name),
-                                  did_you_mean(name, names)));
-}
-
-}  // namespace
-
 const std::vector<NamedShape>& named_shapes() {
     static const std::vector<NamedShape> shapes = {{"lf-amazontitles-131k", 131'073, 512, 32, 6},
                                                    {"amazontitles-670k", 670'091, 256, 32, 12},
@@ -31,21 +16,17 @@ const std::vector<NamedShape>& named_shapes() {
     return shapes;
 }
 
-Config with_shape(Config config) {
-    if (config.shape.empty()) return config;
-    const NamedShape& shape = find(config.shape);
-    const std::string reason = fmt::format("shape {}", shape.name);
-    const auto take = [&](OptionKey key, std::int64_t Config::*member, std::int64_t value) {
-        if (!given(config, key)) choose_option(config, key, member, value, reason);
-    };
-    take("labels", &Config::labels, shape.labels);
-    take("batch_size", &Config::batch_size, shape.batch);
-    take("max_length", &Config::max_length, shape.length);
-    return config;
+const NamedShape& named_shape(const std::string& name) {
+    std::vector<std::string> names;
+    for (const NamedShape& shape : named_shapes()) {
+        if (shape.name == name) return shape;
+        names.push_back(shape.name);
+    }
+    throw ConfigError(fmt::format("shape: expected {}, found '{}'{}", fmt::join(names, ", "), quoted(name),
+                                  did_you_mean(name, names)));
 }
 
-EncoderSpec shape_encoder(const Config& config) {
-    const NamedShape& shape = find(config.shape);
+EncoderSpec shape_encoder(const NamedShape& shape, const EncoderOptions& options) {
     EncoderSpec spec;
     spec.family = shape.layers == 6 ? "distilbert" : "bert";
     spec.vocab = 30'522;
@@ -56,13 +37,13 @@ EncoderSpec shape_encoder(const Config& config) {
     spec.positions = 512;
     spec.types = spec.family == "bert" ? 2 : 0;
     spec.hidden_dropout = spec.attention_dropout =
-        static_cast<float>(config.encoder_dropout < 0 ? 0.1 : config.encoder_dropout);
-    spec.pooled_dropout = static_cast<float>(config.dropout);
-    spec.dtype = config.encoder_precision == "fp32" ? DType::kF32 : DType::kBf16;
-    spec.fp8 = config.encoder_precision == "fp8";
-    spec.frozen = config.freeze_encoder;
-    spec.accumulate = config.accumulate;
-    spec.consume_gradients = config.accumulate == 1;
+        static_cast<float>(options.inner_dropout < 0 ? 0.1 : options.inner_dropout);
+    spec.pooled_dropout = static_cast<float>(options.dropout);
+    spec.dtype = options.precision == EncoderPrecision::kFp32 ? DType::kF32 : DType::kBf16;
+    spec.fp8 = options.precision == EncoderPrecision::kFp8;
+    spec.frozen = options.frozen;
+    spec.accumulate = options.accumulate;
+    spec.consume_gradients = options.accumulate == 1;
     return spec;
 }
 

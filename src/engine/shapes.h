@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "elmo/config.h"
+#include "config/views.h"
 #include "model/encoder/encoder_spec.h"
 
 namespace elmo {
@@ -17,10 +17,8 @@ struct NamedShape {
 };
 const std::vector<NamedShape>& named_shapes();
 
-// config with labels, batch_size and max_length of config.shape; given values stay.
 // ConfigError for an unknown name.
-Config with_shape(Config config);
-// The encoder of config.shape, which is set.
-EncoderSpec shape_encoder(const Config& config);
+const NamedShape& named_shape(const std::string& name);
+EncoderSpec shape_encoder(const NamedShape& shape, const EncoderOptions& options);
 
 }  // namespace elmo

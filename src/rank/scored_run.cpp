@@ -19,40 +19,36 @@ Config with_length(Config config, std::int64_t max_length) {
     return config;
 }
 
-Dataset open_data(const Context& context, const Config& config, const Tokenizer& tokenizer) {
-    const SplitName wanted = config.split == "test" ? SplitName::kTest : SplitName::kTrain;
-    return Dataset::open(context, config, tokenizer, nullptr,
-                         config.split == "validation" ? std::vector{SplitName::kTrain, SplitName::kValidation}
-                                                      : std::vector{wanted});
+// The splits that hold the rows to score.
+std::vector<SplitName> splits_for(SplitChoice choice) {
+    if (choice == SplitChoice::kTest) return {SplitName::kTest};
+    if (choice == SplitChoice::kTrain) return {SplitName::kTrain};
+    return {SplitName::kTrain, SplitName::kValidation};
+}
+
+Dataset open_data(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer) {
+    return Dataset::open(context, reading, tokenizer, nullptr, splits_for(reading.split));
 }
 
 }  // namespace
 
-ScoredRows choose_rows(const Config& config, const Dataset& dataset) {
+ScoredRows choose_rows(const ReadOptions& reading, const Dataset& dataset) {
+    const SplitName asked = splits_for(reading.split).back();
     ScoredRows chosen;
-    if (config.split == "test") {
-        chosen.split = &dataset.test();
-    } else if (config.split == "train") {
+    // Validation rows without a file of their own are among the training rows.
+    if (asked == SplitName::kValidation && !dataset.validation().present && dataset.train().present) {
         chosen.name = SplitName::kTrain;
         chosen.split = &dataset.train();
-    } else if (config.split == "validation") {
-        chosen.name = SplitName::kValidation;
-        chosen.split = &dataset.validation();
-        if (!chosen.split->present && dataset.train().present) {
-            chosen.name = SplitName::kTrain;
-            chosen.split = &dataset.train();
-            chosen.rows = split_validation(config, dataset.train().rows()).validation;
-        }
+        chosen.rows = split_validation(reading, dataset.train().rows()).validation;
     } else {
-        throw ConfigError(
-            fmt::format("split: expected test, validation or train, found '{}'", quoted(config.split)));
-    }
-    if (config.split != "validation" || chosen.name == SplitName::kValidation)
+        chosen.name = asked;
+        chosen.split = &dataset.split(asked);
         chosen.rows = all_rows(chosen.split->rows());
+    }
     if (chosen.rows.empty())
-        throw DataError(fmt::format("{}: expected {} rows to score, found none; {}", config.data,
-                                    config.split,
-                                    config.split == "validation"
+        throw DataError(fmt::format("{}: expected {} rows to score, found none; {}", reading.data,
+                                    name_of(asked),
+                                    asked == SplitName::kValidation
                                         ? "train with --validation above 0, or give rows as --validation FILE"
                                         : "give data that has them, or score others with --split"));
     return chosen;

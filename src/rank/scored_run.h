@@ -17,13 +17,13 @@
 
 namespace elmo {
 
-// The rows that config.split names. Validation rows of a share are those that training left out.
+// The rows that reading.split names. Validation rows of a share are those that training left out.
 struct ScoredRows {
     const Split* split = nullptr;
     SplitName name = SplitName::kTest;
     std::vector<std::int64_t> rows;
 };
-ScoredRows choose_rows(const Config& config, const Dataset& dataset);
+ScoredRows choose_rows(const ReadOptions& reading, const Dataset& dataset);
 
 class ScoredRun {
   public:

@@ -83,16 +83,16 @@ std::vector<double> propensities_of(const PropensityRule& rule, std::span<const 
 
 }  // namespace
 
-Scorer::Scorer(const Config& config, std::vector<std::int64_t> ks, std::int64_t labels,
+Scorer::Scorer(const ScoreOptions& options, std::vector<std::int64_t> ks, std::int64_t labels,
                std::span<const std::int64_t> counts, std::int64_t train_rows, Detail detail)
-    : data_(config.data),
-      like_(config.like),
+    : data_(options.data),
+      like_(options.like),
       labels_(labels),
-      rule_(propensity_rule(data_set_name(config.data), config.like, config.propensity_a, config.propensity_b,
-                            config.propensity_counts)),
+      rule_(propensity_rule(data_set_name(options.data), options.like, options.propensity_a,
+                            options.propensity_b, options.propensity_counts)),
       inverse_propensity_(propensities_of(rule_, counts, train_rows + (rule_.augmented ? labels : 0))),
       metrics_(ks, inverse_propensity_),
-      bootstrap_(detail == Detail::kScores ? 0 : config.bootstrap, ks, metrics_.with_propensities()) {
+      bootstrap_(detail == Detail::kScores ? 0 : options.bootstrap, ks, metrics_.with_propensities()) {
     propensity_rows_ = counts.empty() ? 0 : train_rows + (rule_.augmented ? labels : 0);
     if (detail != Detail::kScores && !counts.empty()) groups_.emplace(std::move(ks), counts);
 }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "batches/batcher.h"
+#include "config/views.h"
 #include "elmo/context.h"
 #include "elmo/evaluation.h"
 #include "engine/engine.h"
@@ -38,8 +39,8 @@ class Scorer {
     enum class Detail { kScores, kIntervalsAndGroups };
 
     // counts: training rows of each label, viewed and not copied; empty: no propensities and no groups.
-    // train_rows is the N of propensities. From the configuration: data, like, propensity_*, bootstrap.
-    Scorer(const Config& config, std::vector<std::int64_t> ks, std::int64_t labels,
+    // train_rows is the N of propensities.
+    Scorer(const ScoreOptions& options, std::vector<std::int64_t> ks, std::int64_t labels,
            std::span<const std::int64_t> counts, std::int64_t train_rows, Detail detail = Detail::kScores);
 
     void add(std::span<const ScoredLabel> ranked, std::span<const std::uint32_t> truth);

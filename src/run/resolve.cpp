@@ -89,6 +89,19 @@ Config resolve_training(const Context& context, const Config& config) {
     return resolve_training(context, config, folder.checkpoint());
 }
 
+Config with_shape(Config config) {
+    if (config.shape.empty()) return config;
+    const NamedShape& shape = named_shape(config.shape);
+    const std::string reason = fmt::format("shape {}", shape.name);
+    const auto take = [&](OptionKey key, std::int64_t Config::*member, std::int64_t value) {
+        if (!given(config, key)) choose_option(config, key, member, value, reason);
+    };
+    take("labels", &Config::labels, shape.labels);
+    take("batch_size", &Config::batch_size, shape.batch);
+    take("max_length", &Config::max_length, shape.length);
+    return config;
+}
+
 Config resolve_plan(const Context& context, const Config& config) {
     return resolve_training(context, with_shape(config), nullptr);
 }

@@ -15,6 +15,10 @@ Config resolve_training(const Context& context, const Config& given, const Check
 // data belong here too: add the data's summary as an argument and call it when the data is open.
 Config with_chosen_numbers(Config config);
 
+// With labels, batch_size and max_length of config.shape; one that was given stays. ConfigError for an
+// unknown name.
+Config with_shape(Config config);
+
 struct PrecisionChoice {
     std::string precision;
     std::string why;  // a line for the log; "" if nothing was chosen

@@ -34,7 +34,7 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     if (config_.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
     tokenizer_ =
         checkpoint != nullptr ? stored_tokenizer(checkpoint->content()) : open_tokenizer(context, config_);
-    spec_ = make_encoder_spec(encoder_options(config_), tokenizer_->vocab_size(),
+    spec_ = make_encoder_spec(config_, tokenizer_->vocab_size(),
                               checkpoint != nullptr ? checkpoint->content() : InputFolder());
     max_length_ = cut_length(context, config_.max_length, spec_);
     Config for_data = config_;

@@ -148,14 +148,14 @@ fs::path labels_beside(const fs::path& text) {
     return found;
 }
 
-void find_filters(const Config& config, Layout& layout) {
-    if (config.filter == "none") return;
-    if (config.filter != "auto") {
-        if (!fs::is_regular_file(config.filter))
+void find_filters(const ReadOptions& reading, Layout& layout) {
+    if (reading.filter == "none") return;
+    if (reading.filter != "auto") {
+        if (!fs::is_regular_file(reading.filter))
             throw ConfigError(
                 fmt::format("filter: expected auto, none or a file of 'row label' lines, found '{}'",
-                            quoted(config.filter)));
-        (config.split == "train" ? layout.train : layout.test).filter = config.filter;
+                            quoted(reading.filter)));
+        (reading.split == SplitChoice::kTrain ? layout.train : layout.test).filter = reading.filter;
         return;
     }
     if (layout.names_labels() || is_one_file(layout.format)) return;
@@ -237,13 +237,7 @@ void find_matrix_files(Layout& layout) {
             labels_beside(split->text);  // says what is missing
 }
 
-// No name was given, and the default does not exist in these files: the names of the format are used. A run's
-// recipe counts like a default here.
-bool is_left_open(const Config& config, OptionKey key) {
-    return !given(config, key) && get_option(config, key) == get_option(Config(), key);
-}
-
-void find_json_files(const Config& config, Layout& layout) {
+void find_json_files(const ReadOptions& reading, Layout& layout) {
     const fs::path& data = layout.data;
     const fs::path train = find_file(data, {"trn.json"}), test = find_file(data, {"tst.json"});
     layout.train = {train, train, {}};
@@ -252,16 +246,16 @@ void find_json_files(const Config& config, Layout& layout) {
     if (layout.label_names.empty())
         throw DataError(
             fmt::format("{}: not found; a label's number is its line in it", (data / "lbl.json").string()));
-    if (is_left_open(config, "text_column")) {
+    if (reading.text_column_open) {
         layout.text_columns = {"title"};
         const fs::path folder = fs::absolute(data).lexically_normal();
         const std::string name = plain_name(folder.has_filename() ? folder : folder.parent_path());
         if (name.find("titles") == name.npos) layout.text_columns.push_back("content");
     }
-    if (is_left_open(config, "label_column")) layout.label_column = "target_ind";
+    if (reading.label_column_open) layout.label_column = "target_ind";
 }
 
-void find_raw_files(const Config& config, Layout& layout) {
+void find_raw_files(const ReadOptions& reading, Layout& layout) {
     const fs::path& data = layout.data;
     const auto split = [&](const std::string& name) {
         return SplitFiles{
@@ -271,10 +265,10 @@ void find_raw_files(const Config& config, Layout& layout) {
     layout.test = split("test");
     if (layout.train.labels.empty())
         throw DataError(fmt::format("{}: not found", (data / "train_labels.txt").string()));
-    if (is_left_open(config, "label_separator")) layout.label_separator = " ";
+    if (reading.label_separator_open) layout.label_separator = " ";
 }
 
-void find_one_file(const Config& config, Layout& layout) {
+void find_one_file(const ReadOptions& reading, Layout& layout) {
     const fs::path train = fs::is_directory(layout.data) ? training_file(layout.data) : layout.data;
     if (train.empty())
         throw DataError(fmt::format("{}: expected a file named like train.{}, found none",
@@ -283,56 +277,56 @@ void find_one_file(const Config& config, Layout& layout) {
     if (const fs::path test = test_beside(train); !test.empty()) {
         layout.test = {test, test, {}};
     } else if (layout.format != DataFormat::kSparse) {
-        layout.test_share = config.test_share;
+        layout.test_share = reading.test_share;
         if (layout.test_share > 0) layout.test = layout.train;
     }
 }
 
 }  // namespace
 
-Layout find_layout(const Config& config) {
-    if (config.data.empty()) throw ConfigError("data: expected a folder or file, found nothing");
+Layout find_layout(const ReadOptions& reading) {
+    if (reading.data.empty()) throw ConfigError("data: expected a folder or file, found nothing");
     Layout layout;
-    layout.data = config.data;
-    if (!fs::exists(layout.data)) throw DataError(fmt::format("{}: no such file or folder", config.data));
+    layout.data = reading.data;
+    if (!fs::exists(layout.data)) throw DataError(fmt::format("{}: no such file or folder", reading.data));
     const bool is_folder = fs::is_directory(layout.data);
     if (!is_folder && !is_file(layout.data))
         throw DataError(fmt::format(
             "{}: expected a folder or a file, found a pipe or a device; data is read more than once: save it "
             "to a file first",
-            config.data));
-    if (config.format != "auto")
-        layout.format = format_named(config.format);
+            reading.data));
+    if (reading.format != "auto")
+        layout.format = format_named(reading.format);
     else
         layout.format = is_folder ? format_of_folder(layout.data) : detect_format(layout.data);
     if (!is_folder && !is_one_file(layout.format))
-        throw DataError(fmt::format("{}: expected a folder, found a file", config.data));
+        throw DataError(fmt::format("{}: expected a folder, found a file", reading.data));
 
-    layout.text_columns = split_columns(config.text_column);
-    layout.label_column = config.label_column;
-    layout.label_separator = config.label_separator;
+    layout.text_columns = split_columns(reading.text_column);
+    layout.label_column = reading.label_column;
+    layout.label_separator = reading.label_separator;
     if (layout.has_matrix())
         find_matrix_files(layout);
     else if (layout.format == DataFormat::kJsonFolder)
-        find_json_files(config, layout);
+        find_json_files(reading, layout);
     else if (layout.format == DataFormat::kRaw)
-        find_raw_files(config, layout);
+        find_raw_files(reading, layout);
     else
-        find_one_file(config, layout);
+        find_one_file(reading, layout);
 
-    const fs::path validation = parse_validation(config).file;
+    const fs::path validation = parse_validation(reading).file;
     if (!validation.empty())
         layout.validation = {
             validation,
             layout.has_matrix() || layout.format == DataFormat::kRaw ? labels_beside(validation) : validation,
             {}};
-    find_filters(config, layout);
+    find_filters(reading, layout);
     return layout;
 }
 
-Validation parse_validation(const Config& config) {
+Validation parse_validation(const ReadOptions& reading) {
     Validation validation;
-    const std::string& text = config.validation;
+    const std::string& text = reading.validation;
     const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), validation.share);
     if (status == std::errc() && end == text.data() + text.size() && validation.share >= 0 &&
         validation.share < 1)

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "elmo/config.h"
+#include "config/views.h"
 #include "sources/rows.h"
 
 namespace elmo {
@@ -53,15 +53,15 @@ struct Layout {
     std::string describe() const;  // for people
 };
 
-// Looks at config.data: names of files, then the content of the first of them. ConfigError or DataError that
+// Looks at reading.data: names of files, then the content of the first of them. ConfigError or DataError that
 // says what was looked for and what is there.
-Layout find_layout(const Config& config);
+Layout find_layout(const ReadOptions& reading);
 
-// config.validation: a share, or a file.
+// reading.validation: a share, or a file.
 struct Validation {
     double share = 0;
     std::filesystem::path file;  // "" for a share
 };
-Validation parse_validation(const Config& config);
+Validation parse_validation(const ReadOptions& reading);
 
 }  // namespace elmo

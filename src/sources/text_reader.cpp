@@ -50,16 +50,18 @@ struct TextReader::Impl {
     ImportCounts counts;
     std::string storage;
 
-    Impl(const std::string& path, const Config& config)
-        : keys(split_columns(config.text_column)), encoding(encoding_of(config)) {
+    Impl(const std::string& path, const ReadOptions& reading)
+        : keys(split_columns(reading.text_column)), encoding(encoding_of(reading)) {
         const std::string name = plain_name(path);
         std::error_code error;
-        if (config.input == "auto" && is_table_name(name) && std::filesystem::is_regular_file(path, error))
+        if (reading.input == InputForm::kAuto && is_table_name(name) &&
+            std::filesystem::is_regular_file(path, error))
             table.emplace(path, name.ends_with(".csv"), keys);
         else
             lines.emplace(path.empty() ? "-" : path);
-        if (config.input == "text") form = Form::kText;
-        if (config.input == "jsonl" || (config.input == "auto" && is_json_name(name))) form = Form::kJson;
+        if (reading.input == InputForm::kText) form = Form::kText;
+        if (reading.input == InputForm::kJsonl || (reading.input == InputForm::kAuto && is_json_name(name)))
+            form = Form::kJson;
     }
 
     std::string text_of(Record record) {

@@ -5,13 +5,13 @@
 
 #include <algorithm>
 
+#include "config/resolve.h"
 #include "elmo/bench.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "elmo/messages.h"
 #include "elmo/plan.h"
 #include "elmo/resolve.h"
-#include "engine/precision.h"
 #include "study/engines.h"
 
 namespace elmo {

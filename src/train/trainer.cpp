@@ -275,7 +275,8 @@ void Trainer::announce() const {
         context_.info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
                                   data_.max_length()));
     if (const std::string note = precision_note(config_); !note.empty()) context_.info(note);
-    for (const std::string& line : explain_precision(config_, engine_.backend())) context_.info(line);
+    for (const std::string& line : explain_precision(config_, config_, engine_.backend()))
+        context_.info(line);
     if (const std::int64_t rows = engine_.head().compensation().rows(); rows > 0)
         context_.info(fmt::format("compensated labels: {} of {}, the most frequent (head_kahan {})",
                                   with_commas(rows), with_commas(state_.labels), config_.head_kahan));

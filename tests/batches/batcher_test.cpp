@@ -7,6 +7,7 @@
 #include <set>
 
 #include "data/dataset.h"
+#include "elmo/config.h"
 #include "elmo/error.h"
 #include "quiet.h"
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "data/dataset.h"
+#include "elmo/config.h"
 #include "elmo/error.h"
 #include "text/tokenizer.h"
 

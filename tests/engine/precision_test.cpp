@@ -76,9 +76,9 @@ TEST(AutoPrecision, ARunSaysItKeepsItAndResumes) {
 TEST(AutoPrecision, SimulatedFp8IsSaidInOneLine) {
     const auto cpu = make_cpu_backend(quiet(), "auto");
     Config config;
-    EXPECT_TRUE(explain_precision(config, *cpu).empty());
+    EXPECT_TRUE(explain_precision(config, config, *cpu).empty());
     config.encoder_precision = "fp8";
-    const auto lines = explain_precision(config, *cpu);
+    const auto lines = explain_precision(config, config, *cpu);
     ASSERT_EQ(lines.size(), 1u);
     EXPECT_NE(lines[0].find("simulated"), std::string::npos);
     EXPECT_EQ(lines[0].find('\n'), std::string::npos);

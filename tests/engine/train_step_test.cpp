@@ -1,6 +1,7 @@
 // An engine stages what a verb needs, and one step serves all training.
 #include <gtest/gtest.h>
 
+#include "elmo/config.h"
 #include "engine/full_length.h"
 #include "engine/train_step.h"
 #include "quiet.h"

@@ -317,7 +317,7 @@ TEST(Head, PackedWeightsTakeTheirBits) {
 TEST(Head, NearestBf16IsStoredAsBf16) {
     Config config;
     config.head_rounding = "nearest";
-    const HeadFormat format = head_format(head_options(config));
+    const HeadFormat format = head_format(config);
     EXPECT_TRUE(format.grid.nearest);
     EXPECT_EQ(precision_of(format), "bf16");
     HeadModel model(format), plain(DType::kBf16);
@@ -326,7 +326,7 @@ TEST(Head, NearestBf16IsStoredAsBf16) {
     plain.head.load(folder.path);
     EXPECT_EQ(plain.weights(), model.weights());
     config.precision = "e3m4";
-    EXPECT_THROW(head_format(head_options(config)), ConfigError);
+    EXPECT_THROW(head_format(config), ConfigError);
 }
 
 TEST(Head, DamagedAndForeignShardsAreRefused) {

@@ -94,7 +94,7 @@ TEST(EncoderSpecOf, TheConfiguration) {
     Config config;
     config.width = 96;
     config.accumulate = 4;
-    const EncoderSpec bag = make_encoder_spec(encoder_options(config), 500);
+    const EncoderSpec bag = make_encoder_spec(config, 500);
     EXPECT_TRUE(bag.is_bag());
     EXPECT_EQ(bag.vocab, 500);
     EXPECT_EQ(bag.grad_dtype(), DType::kF32);
@@ -103,21 +103,21 @@ TEST(EncoderSpecOf, TheConfiguration) {
     config.encoder = std::string(ELMO_SOURCE_DIR) + "/tests/model/golden/bert";
     config.encoder_dropout = 0.3;
     config.accumulate = 1;
-    const EncoderSpec bert = make_encoder_spec(encoder_options(config), 31);
+    const EncoderSpec bert = make_encoder_spec(config, 31);
     EXPECT_EQ(bert.hidden_dropout, 0.3f);
     EXPECT_EQ(bert.attention_dropout, 0.3f);
     EXPECT_EQ(bert.grad_dtype(), DType::kBf16);
     EXPECT_EQ(bert.weights_folder.path(), config.encoder);
-    EXPECT_THROW(make_encoder_spec(encoder_options(config), 32), ConfigError);
+    EXPECT_THROW(make_encoder_spec(config, 32), ConfigError);
 
     const TemporaryFolder folder;
     config.encoder = folder.path;
-    EXPECT_THROW(make_encoder_spec(encoder_options(config), 3), ConfigError);
+    EXPECT_THROW(make_encoder_spec(config, 3), ConfigError);
     fs::copy_file(fs::path(ELMO_SOURCE_DIR) / "tests/model/golden/bert/config.json",
                   folder.path / "config.json");
-    EXPECT_TRUE(make_encoder_spec(encoder_options(config), 3).weights_folder.empty());
+    EXPECT_TRUE(make_encoder_spec(config, 3).weights_folder.empty());
     std::ofstream(folder.path / "pytorch_model.bin") << "x";
-    EXPECT_THROW(make_encoder_spec(encoder_options(config), 3), ConfigError);
+    EXPECT_THROW(make_encoder_spec(config, 3), ConfigError);
 }
 
 }  // namespace

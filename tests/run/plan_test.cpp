@@ -11,6 +11,7 @@
 #include "engine/engine.h"
 #include "engine/shapes.h"
 #include "quiet.h"
+#include "run/resolve.h"
 #include "train/tiny_data.h"
 
 namespace elmo {

@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "elmo/config.h"
 #include "elmo/error.h"
 
 namespace elmo {

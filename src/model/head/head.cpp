@@ -91,8 +91,8 @@ std::string precision_of(const HeadFormat& format) {
     }
 }
 
-HeadSpec plain_head(const Config& config, std::int64_t labels, std::int64_t width) {
-    return {LabelLayout::range(0, labels), width, head_format(head_options(config))};
+HeadSpec plain_head(const HeadOptions& options, std::int64_t labels, std::int64_t width) {
+    return {LabelLayout::range(0, labels), width, head_format(options)};
 }
 
 Head::Head(const HeadSpec& spec, Backend& backend)

@@ -67,8 +67,8 @@ struct HeadSpec {
 
     std::int64_t bytes() const { return layout.rows() * format.row_bytes(width); }
 };
-// Of all labels, in the configuration's format.
-HeadSpec plain_head(const Config& config, std::int64_t labels, std::int64_t width);
+// Of all labels, in the format that the options say.
+HeadSpec plain_head(const HeadOptions& options, std::int64_t labels, std::int64_t width);
 // The head of a checkpoint, to be used from its files. DataError as Head::map.
 HeadSpec stored_head(const InputFolder& folder);
 

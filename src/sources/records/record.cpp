@@ -50,8 +50,8 @@ std::string_view from_latin1(std::string_view bytes, std::string& storage) {
 
 }  // namespace
 
-Encoding encoding_of(const Config& config) {
-    return {config.encoding == "latin-1", config.allow_invalid_utf8};
+Encoding encoding_of(const ReadOptions& reading) {
+    return {reading.encoding == TextEncoding::kLatin1, reading.allow_invalid_utf8};
 }
 
 bool looks_like_latin1(std::string_view text) {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "elmo/config.h"
+#include "config/views.h"
 
 namespace elmo {
 
@@ -34,7 +34,7 @@ struct Encoding {
     bool latin1 = false;         // else UTF-8
     bool allow_invalid = false;  // U+FFFD in place of what is not UTF-8
 };
-Encoding encoding_of(const Config& config);
+Encoding encoding_of(const ReadOptions& reading);
 
 // The record's bytes as valid UTF-8: themselves, or `storage` with what was converted or mended. DataError
 // for invalid UTF-8 that is not allowed; it says so when the bytes look like Latin-1.
