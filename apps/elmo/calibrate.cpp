@@ -14,7 +14,6 @@ std::string before_after(double before, double after) {
 }
 
 void run_calibrate(Invocation& call) {
-    if (call.words.size() > 1) call.config.data = call.words[1];
     if (call.words.size() == 1) require_data(calibrate_verb(), call.words[0], call.config);
     const Calibration c = calibrate(call.context, call.words[0], call.config);
     if (call.json) return write_json(c);
@@ -26,11 +25,6 @@ void run_calibrate(Invocation& call) {
         {"log loss", before_after(c.log_loss_raw, c.log_loss)},
         {"Brier score", before_after(c.brier_raw, c.brier)},
         {"threshold of best F1", fmt::format("{:.4f}", c.f1_threshold)}}));
-}
-
-// The run's recipe is in it already.
-Config resolve_calibrate(const Invocation& call) {
-    return call.config;
 }
 
 }  // namespace
@@ -55,7 +49,8 @@ Verb calibrate_verb() {
             run_calibrate,
             {},
             nullptr,
-            resolve_calibrate};
+            nullptr,
+            second_word};
 }
 
 }  // namespace elmo::cli

@@ -37,10 +37,10 @@ void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invoca
     app.add_flag("--json", invocation.json);
     app.add_flag("-q,--quiet", parsed.quiet);
     app.add_flag("-v,--verbose", parsed.verbose);
+    app.add_flag("--explain", invocation.explain);
     app.add_option("--recipe", parsed.recipes)->allow_extra_args(false);
     app.add_option("--set", parsed.settings)->allow_extra_args(false);
     app.add_option("words", invocation.words);
-    if (verb.resolve != nullptr) app.add_flag("--explain", invocation.explain);
     for (const ExtraFlag& flag : verb.extra) {
         std::string& value = invocation.extra[flag.name] = flag.default_value;
         if (flag.is_switch)
@@ -60,8 +60,8 @@ void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invoca
 // The error of a flag that the verb does not have: an option of other verbs, or a slip.
 [[noreturn]] void unknown_flag(const Verb& verb, std::string_view word) {
     const std::string flag(word.substr(0, word.find('=')));
-    std::vector<std::string> known = {"--help", "--json", "--quiet", "--verbose", "--recipe", "--set"};
-    if (verb.resolve != nullptr) known.push_back("--explain");
+    std::vector<std::string> known = {"--help",    "--json",   "--quiet", "--verbose",
+                                      "--explain", "--recipe", "--set"};
     for (const ExtraFlag& extra : verb.extra) known.push_back(fmt::format("--{}", extra.name));
     for (const OptionInfo& option : options()) {
         if (has_option(verb, option))
@@ -158,6 +158,11 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     }
     if (verb.starts_from_run && !invocation.words.empty() && config.predictions.empty())
         config = resolve_for_run(invocation.words[0], config);
+    if (const std::size_t at = verb.data_word != nullptr ? verb.data_word(invocation) : std::string::npos;
+        at < invocation.words.size()) {
+        set_option(config, "data", invocation.words[at]);
+        mark_option(config, "data", Origin::kGiven, kOnCommandLine);
+    }
     validate(invocation.config);
     return true;
 }

@@ -53,9 +53,17 @@ struct Verb {
     void (*run)(Invocation& invocation);
     std::string further_letters = {};                    // verbs whose options it has too
     void (*defaults)(Invocation& invocation) = nullptr;  // sets what its options start from, given the words
-    // The configuration that it would run with, for --explain; a verb without this has no such flag.
+    // The configuration that it would run with, for --explain; null if it is the invocation's own.
     Config (*resolve)(const Invocation& invocation) = nullptr;
+    // Which word, where it is there, is DATA: it is the option `data`, given.
+    std::size_t (*data_word)(const Invocation& invocation) = nullptr;
 };
+inline std::size_t first_word(const Invocation&) {
+    return 0;
+}
+inline std::size_t second_word(const Invocation&) {
+    return 1;
+}
 
 // Whether the verb has this option.
 bool has_option(const Verb& verb, const OptionInfo& option);

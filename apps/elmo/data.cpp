@@ -53,10 +53,24 @@ void show(const Invocation& call, const DataSummary& summary) {
 const std::vector<std::string> kActions = {"import", "inspect",        "convert",
                                            "filter", "paper2keywords", "wordnet"};
 
+bool names_action(const std::string& word) {
+    return std::count(kActions.begin(), kActions.end(), word) > 0;
+}
+
+// Not what some data sets are made from.
+std::size_t data_word(const Invocation& call) {
+    if (call.words.empty() || !names_action(call.words[0])) return 0;
+    return call.words[0] == "wordnet" || call.words[0] == "paper2keywords" ? call.words.size() : 1;
+}
+
+Config resolve_data(const Invocation& call) {
+    return resolve_training(call.context, call.config);
+}
+
 void run_data(Invocation& call) {
     std::string action = "import";
     std::vector<std::string> rest = call.words;
-    if (!rest.empty() && std::count(kActions.begin(), kActions.end(), rest[0]) > 0) {
+    if (!rest.empty() && names_action(rest[0])) {
         action = rest[0];
         rest.erase(rest.begin());
     }
@@ -78,7 +92,6 @@ void run_data(Invocation& call) {
             usage_error(data_verb(), "DUMP is missing; usage: elmo data paper2keywords DUMP --out FOLDER");
         return run_paper2keywords(call, rest[0]);
     }
-    if (!rest.empty()) call.config.data = rest[0];
     if (call.config.data.empty())
         usage_error(data_verb(), "DATA is missing; usage: elmo data [import|inspect|convert|filter] DATA");
     if (action == "inspect") return run_data_report(call);
@@ -124,7 +137,11 @@ Verb data_verb() {
          {"elmo data wordnet --wordnet /usr/share/wordnet --out data/wordnet",
           "Words and definitions, labelled by what they are, from Debian's wordnet-base"}},
         "",
-        run_data};
+        run_data,
+        {},
+        nullptr,
+        resolve_data,
+        data_word};
 }
 
 }  // namespace elmo::cli

@@ -85,7 +85,6 @@ void run_eval(Invocation& call) {
         usage_error(eval_verb(), "--predictions takes DATA alone; usage: elmo eval --predictions FILE DATA");
     if (!stored && call.words.empty()) usage_error(eval_verb(), "RUN is missing; usage: elmo eval RUN DATA");
     const std::string run = stored ? "" : call.words[0];
-    if (stored == (call.words.size() == 1)) call.config.data = call.words.back();
     if (stored && call.config.data.empty())
         usage_error(eval_verb(), "DATA is missing; usage: elmo eval --predictions FILE DATA");
     if (!stored && call.words.size() == 1) require_data(eval_verb(), run, call.config);
@@ -96,9 +95,8 @@ void run_eval(Invocation& call) {
         write_stdout(report(evaluation));
 }
 
-// The run's recipe is in it already.
-Config resolve_eval(const Invocation& call) {
-    return call.config;
+std::size_t data_word(const Invocation& call) {
+    return call.config.predictions.empty() ? 1 : 0;
 }
 
 }  // namespace
@@ -127,7 +125,8 @@ Verb eval_verb() {
             run_eval,
             {},
             nullptr,
-            resolve_eval};
+            nullptr,
+            data_word};
 }
 
 }  // namespace elmo::cli

@@ -9,7 +9,8 @@
 namespace elmo::cli {
 
 void print_explanation(const Verb& verb, const Invocation& invocation) {
-    std::vector<OptionReason> rows = explain(verb.resolve(invocation));
+    std::vector<OptionReason> rows =
+        explain(verb.resolve != nullptr ? verb.resolve(invocation) : invocation.config);
     std::erase_if(rows, [&](const OptionReason& row) {
         return std::none_of(options().begin(), options().end(), [&](const OptionInfo& option) {
             return option.key == row.key && has_option(verb, option);

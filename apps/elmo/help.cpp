@@ -38,9 +38,8 @@ std::vector<Group> groups_of(const Verb& verb) {
     for (const ExtraFlag& flag : verb.extra)
         group(verb.name).entries.push_back(
             {fmt::format("--{}{}", flag.name, flag.is_switch ? "" : " TEXT"), flag.help, flag.default_value});
-    if (verb.resolve != nullptr)
-        group(verb.name).entries.push_back(
-            {"--explain", "Print every option with its value and the reason for it, and exit", ""});
+    group(verb.name).entries.push_back(
+        {"--explain", "Print every option with its value and the reason for it, and exit", ""});
     for (const OptionInfo& option : options()) {
         if (!has_option(verb, option)) continue;
         group(option.group)

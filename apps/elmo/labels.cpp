@@ -39,6 +39,11 @@ void run_labels(Invocation& call) {
     show(call, remove_labels(call.context, call.words[1], file, call.config));
 }
 
+Config resolve_labels(const Invocation& call) {
+    return call.words[0] == "add" ? resolve_new_labels(call.context, call.words[1], call.config)
+                                  : call.config;
+}
+
 }  // namespace
 
 Verb labels_verb() {
@@ -62,7 +67,10 @@ Verb labels_verb() {
             "Writes a new run. Encoder, tokenizer and the rows of all other labels keep every bit; added "
             "labels come last, and after a removal the rest is renumbered. A new row, trained or not, needs "
             "no pass over the old ones.",
-            run_labels};
+            run_labels,
+            {},
+            nullptr,
+            resolve_labels};
 }
 
 }  // namespace elmo::cli

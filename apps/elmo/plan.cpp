@@ -11,7 +11,6 @@ namespace elmo::cli {
 namespace {
 
 void run_plan(Invocation& call) {
-    if (!call.words.empty()) call.config.data = call.words[0];
     if (call.config.data.empty() && call.config.labels == 0 && call.config.shape.empty())
         usage_error(plan_verb(), "expected DATA, --labels or --shape: a plan needs the number of labels");
     const MemoryReport report = plan_memory(call.context, call.config);
@@ -27,9 +26,7 @@ void run_plan(Invocation& call) {
 }
 
 Config resolve_of_plan(const Invocation& call) {
-    Config config = call.config;
-    if (!call.words.empty()) config.data = call.words[0];
-    return resolve_plan(call.context, config);
+    return resolve_plan(call.context, call.config);
 }
 
 }  // namespace
@@ -52,7 +49,8 @@ Verb plan_verb() {
             run_plan,
             {},
             nullptr,
-            resolve_of_plan};
+            resolve_of_plan,
+            first_word};
 }
 
 }  // namespace elmo::cli

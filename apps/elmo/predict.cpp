@@ -65,11 +65,6 @@ void run_predict(Invocation& call) {
     write_stdout(aligned(facts));
 }
 
-// The run's recipe is in it already.
-Config resolve_predict(const Invocation& call) {
-    return call.config;
-}
-
 }  // namespace
 
 Verb predict_verb() {
@@ -99,10 +94,7 @@ Verb predict_verb() {
             "once. Without --json each text is followed by lines of probability, label number and name. "
             "With --out the answers go to a file, one line of JSON per text, which appears when it is "
             "complete.",
-            run_predict,
-            {},
-            nullptr,
-            resolve_predict};
+            run_predict};
 }
 
 }  // namespace elmo::cli

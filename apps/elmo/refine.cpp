@@ -37,7 +37,6 @@ std::string table(const RefineResult& result, const Config& config) {
 }
 
 void run_refine(Invocation& call) {
-    if (call.words.size() > 1) call.config.data = call.words[1];
     if (call.words.size() == 1) require_data(refine_verb(), call.words[0], call.config);
     if (call.config.out.empty())
         usage_error(refine_verb(), "--out is missing: the folder to write the refined run to");
@@ -46,11 +45,6 @@ void run_refine(Invocation& call) {
         write_json(result);
     else
         write_stdout(table(result, call.config));
-}
-
-// The run's recipe is in it already.
-Config resolve_refine(const Invocation& call) {
-    return call.config;
 }
 
 }  // namespace
@@ -76,7 +70,7 @@ Verb refine_verb() {
         "and the result does not depend on their number. Options start from the run's recipe.",
         run_refine};
     verb.defaults = start_from_run;
-    verb.resolve = resolve_refine;
+    verb.data_word = second_word;
     return verb;
 }
 

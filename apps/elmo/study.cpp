@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "elmo/messages.h"
+#include "elmo/resolve.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -12,13 +13,17 @@ namespace {
 
 void run_study_verb(Invocation& call) {
     if (call.config.out.empty()) usage_error(study_verb(), "--out is missing: the folder to write to");
-    if (call.words.size() > 1) call.config.data = call.words[1];
     StudyRequest request{call.words[0], call.config, call.extra, call.command};
     const StudyFiles files = run_study(call.context, request);
     if (call.json)
         write_stdout(files.content);
     else
         write_stdout(fmt::format("{}\n{}\n{}\n{}\n", files.tables, files.json, files.csv, files.html));
+}
+
+// What a study starts from; it says itself what it varies.
+Config resolve_study(const Invocation& call) {
+    return resolve_plan(call.context, call.config);
 }
 
 std::string names_and_summaries() {
@@ -63,7 +68,10 @@ Verb study_verb() {
             "those of "
             "train, plan and bench.",
             run_study_verb,
-            "tmb"};
+            "tmb",
+            nullptr,
+            resolve_study,
+            second_word};
 }
 
 }  // namespace elmo::cli

@@ -29,7 +29,6 @@ std::string table(const TrainResult& result, const Config& config) {
 }
 
 void run_train(Invocation& call) {
-    if (!call.words.empty()) call.config.data = call.words[0];
     if (call.config.data.empty() && !call.config.resume)  // a continued run knows its data
         usage_error(train_verb(), "DATA is missing; usage: elmo train DATA --out RUN");
     if (call.config.out.empty())
@@ -42,9 +41,7 @@ void run_train(Invocation& call) {
 }
 
 Config resolve_train(const Invocation& call) {
-    Config config = call.config;
-    if (!call.words.empty()) config.data = call.words[0];
-    return resolve_training(call.context, config);
+    return resolve_training(call.context, call.config);
 }
 
 }  // namespace
@@ -74,7 +71,8 @@ Verb train_verb() {
         run_train,
         {},
         nullptr,
-        resolve_train};
+        resolve_train,
+        first_word};
 }
 
 }  // namespace elmo::cli

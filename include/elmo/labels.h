@@ -46,6 +46,9 @@ void visit_fields(const LabelChange& change, Visit&& visit) {
 ELMO_API LabelChange add_labels(const Context& context, const std::string& run, const std::string& file,
                                 const Config& config);
 
+// The configuration that add_labels() uses, and why each value is what it is (see elmo/resolve.h).
+ELMO_API Config resolve_new_labels(const Context& context, const std::string& run, const Config& config);
+
 // Writes the run without the labels that `file` names, by name or number, to config.out. The others keep
 // their order and are renumbered.
 ELMO_API LabelChange remove_labels(const Context& context, const std::string& run, const std::string& file,

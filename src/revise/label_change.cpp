@@ -86,19 +86,25 @@ std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vect
 constexpr OptionKey kRunTraining[] = {"head_lr", "head_weight_decay", "dropout", "weight_dropout", "schedule",
                                       "seed",    "batch_size"};
 
-Config with_run_training(const Config& options, const Checkpoint& checkpoint, std::int64_t max_length) {
+Config with_run_training(const Context& context, const Config& options, const Checkpoint& checkpoint) {
+    const Config& run = checkpoint.config();
     Config config = options;
     for (const OptionKey key : kRunTraining)
-        if (!given(config, key)) copy_option(config, checkpoint.config(), key);
-    config.precision = precision_of(stored_head(checkpoint.content()).format);
-    config.head_kahan = "0";  // the frequency of a new label is not known
-    config.head_rounding = checkpoint.config().head_rounding;
-    config.head_noise = checkpoint.config().head_noise;
-    config.max_length = max_length;
-    config.test_share = 0;  // every row counts
-    config.validation = "0";
-    config.split = "train";
-    config.filter = "none";
+        if (!given(config, key)) copy_option(config, run, key);
+    choose_option(config, "precision", &Config::precision,
+                  precision_of(stored_head(checkpoint.content()).format), "the run's head");
+    choose_option<std::string>(config, "head_kahan", &Config::head_kahan, "0",
+                               "the frequency of a new label is not known");
+    copy_option(config, run, "head_rounding");
+    copy_option(config, run, "head_noise");
+    choose_option(config, "max_length", &Config::max_length,
+                  cut_length(context, run.max_length, read_encoder_spec(checkpoint.content())),
+                  "what the run's encoder takes");
+    const std::string all_rows = "every row counts";
+    choose_option(config, "test_share", &Config::test_share, 0.0, all_rows);
+    choose_option<std::string>(config, "validation", &Config::validation, "0", all_rows);
+    choose_option<std::string>(config, "split", &Config::split, "train", all_rows);
+    choose_option<std::string>(config, "filter", &Config::filter, "none", all_rows);
     return config;
 }
 
@@ -135,6 +141,10 @@ void write_run(RunFolder& folder, const Checkpoint& from, const LabelTable& labe
 
 }  // namespace
 
+Config resolve_new_labels(const Context& context, const std::string& run, const Config& config) {
+    return with_run_training(context, config, Checkpoint(run, config.checkpoint));
+}
+
 LabelChange add_labels(const Context& given_context, const std::string& run, const std::string& file,
                        const Config& given) {
     check_ready(run, given);
@@ -150,9 +160,7 @@ LabelChange add_labels(const Context& given_context, const std::string& run, con
         throw DataError(fmt::format(
             "{}: expected a run with label names, found one with numbers alone; labels cannot be added to it",
             run));
-    const EncoderSpec spec = read_encoder_spec(checkpoint.content());
-    const Config config =
-        with_run_training(given, checkpoint, cut_length(context, checkpoint.config().max_length, spec));
+    const Config config = with_run_training(context, given, checkpoint);
     const auto tokenizer = stored_tokenizer(checkpoint.content());
     std::optional<Dataset> dataset;
     if (!config.data.empty()) {

@@ -116,5 +116,36 @@ TEST(EncoderLr, FollowsFromTheEncoder) {
     EXPECT_EQ(lr("bag", {"--recipe", "demo"}), entry("0.002", "recipe demo"));
 }
 
+TEST(Explain, EveryVerbSaysWhatItWouldUseAndDoesNothing) {
+    const TempFolder temp;
+    write_small_data(temp, "data");
+    const std::string data = temp.text("data"), run = temp.text("run"), none = temp.text("none");
+    expect_success(run_elmo(Words{"train", data, "--out", run} + small_model()));
+    const char* const on_line = "given on the command line";
+    for (const std::string action : {"import", "inspect", "convert"}) {
+        const auto json = explained({"data", action, data, "--out", none, "--encoding", "utf-8"});
+        EXPECT_EQ(json["data"], entry(data, on_line)) << action;
+        EXPECT_EQ(json["encoding"], entry("utf-8", on_line)) << action;
+        EXPECT_EQ(json["label_column"], entry("labels", "default")) << action;
+    }
+    EXPECT_EQ(explained({"data", "wordnet", "--out", none})["out"], entry(none, on_line));
+    EXPECT_EQ(explained({"eval", run, data})["data"], entry(data, on_line));
+    EXPECT_EQ(explained({"calibrate", run})["data"], entry(data, "the run's recipe"));
+    EXPECT_EQ(explained({"predict", run, "--top", "5"})["top"], entry("5", on_line));
+    EXPECT_EQ(explained({"refine", run, data})["data"], entry(data, on_line));
+    EXPECT_EQ(explained({"refine", run})["precision"], entry("bf16", "what refine makes"));
+    const auto added = explained({"labels", "add", run, "--head-lr", "0.5"});
+    EXPECT_EQ(added["head_lr"], entry("0.5", on_line));
+    EXPECT_EQ(added["batch_size"]["reason"], "the run's recipe");
+    EXPECT_EQ(explained({"labels", "remove", run, none})["device"], entry("cpu", "default"));
+    EXPECT_EQ(explained({"plan", data})["data"], entry(data, on_line));
+    EXPECT_EQ(explained({"bench", "step"})["threads"], entry("0", "default"));
+    EXPECT_EQ(explained({"study", "memory", "--shape", "amazon-3m"})["batch_size"],
+              entry("128", "shape amazon-3m"));
+    EXPECT_EQ(explained({"tokenize", "--tokenizer", run})["tokenizer"], entry(run, on_line));
+    EXPECT_EQ(explained({"inspect", run})["checkpoint"], entry("best", "default"));
+    EXPECT_FALSE(std::filesystem::exists(none));
+}
+
 }  // namespace
 }  // namespace elmo
