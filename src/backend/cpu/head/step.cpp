@@ -1,12 +1,11 @@
-// The head of the CPU backend: a tile of labels is read once, used for logits, dx and update while it is
+// The step of the head on the CPU: a tile of labels is read once, used for logits, dx and update while it is
 // in cache, and written once.
 #include <algorithm>
-#include <atomic>
-#include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/head/head_scratch.h"
 #include "backend/cpu/head/kahan.h"
+#include "backend/cpu/head/operands.h"
 #include "backend/cpu/linear/gemm.h"
 #include "backend/cpu/loops/clones.h"
 #include "backend/cpu/loops/convert.h"
@@ -57,69 +56,6 @@ ELMO_CLONES float largest_size(const float* x, std::int64_t count) {
 
 ELMO_CLONES void add_to(float* y, const float* x, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) y[i] += x[i];
-}
-
-void transpose(const float* from, float* to, std::int64_t rows, std::int64_t cols) {
-    for (std::int64_t r = 0; r < rows; ++r)
-        for (std::int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
-}
-
-// The batch as the products need it: X for the update, its transpose (through E4M3 where the weights are) for
-// the logits, in FP32 or BF16.
-struct StagedBatch {
-    const float* x = nullptr;
-    const float* xt = nullptr;
-    const Bf16* x16 = nullptr;
-    const Bf16* xt16 = nullptr;
-};
-
-// `x16` is X where products of two BF16 operands run on BF16 instructions, else null.
-StagedBatch stage_batch(ThreadPool& threads, const View& x_BD, DType weights, bool bf16, const Bf16* x16,
-                        void* scratch) {
-    const std::int64_t count = x_BD.size();
-    ScratchCutter cut(scratch);
-    float* x = cut.take<float>(count);
-    float* xt = cut.take<float>(count);
-    float* through = cut.take<float>(count);
-    load_floats(x_BD, 0, x, count);
-    if (weights == DType::kE4M3)
-        threads.parallel_ranges(count, 4096, [&](std::int64_t begin, std::int64_t end) {
-            through_e4m3(x + begin, through + begin, end - begin);
-        });
-    transpose(weights == DType::kE4M3 ? through : x, xt, x_BD.rows, x_BD.cols);
-    if (!bf16) return {x, xt, x16, nullptr};
-    Bf16* xt16 = reinterpret_cast<Bf16*>(through);  // exact: BF16 holds every E4M3 number
-    float_to_bf16(xt, xt16, count);
-    return {x, xt, x16, xt16};
-}
-
-// Rows [begin, begin + count) of W as the products take them: FP32, or BF16 (exact) where those run on it;
-// weights that are BF16 already stay where they are. `buffer` holds count x width floats, `row` one row.
-struct LoadedRows {
-    const float* w = nullptr;
-    const Bf16* w16 = nullptr;
-};
-template <class Op>
-LoadedRows load_rows(const Op& op, std::int64_t begin, std::int64_t count, bool bf16, float* buffer,
-                     float* row) {
-    const View rows = op.w_LD.slice(begin, begin + count);
-    const std::int64_t width = op.x_BD.cols;
-    if (bf16 && rows.dtype == DType::kBf16) return {nullptr, rows.template as<Bf16>()};
-    auto* buffer16 = reinterpret_cast<Bf16*>(buffer);
-    if (rows.dtype == DType::kU8) {
-        for (std::int64_t l = 0; l < count; ++l) {
-            const GridRow grid =
-                grid_row(op.grid, decode_row_exponent(op.row_exponents_L1.codes()[begin + l]));
-            float* to = bf16 ? row : buffer + l * width;
-            decode_row(grid, op.grid.bits(), rows.codes() + l * rows.cols, to, width);
-            if (bf16) float_to_bf16(row, buffer16 + l * width, width);
-        }
-    } else if (bf16) {
-        decode_bf16(format_of(rows.dtype), rows.codes(), buffer16, rows.size());
-    } else {
-        load_floats(rows, 0, buffer, rows.size());
-    }
-    return {bf16 ? nullptr : buffer, bf16 ? buffer16 : nullptr};
 }
 
 // One tile of labels at work.
@@ -355,41 +291,6 @@ HeadStepResult CpuBackend::head_step(const HeadStep& op) {
     if (!op.dx_BD.empty() && has_non_finite(op.dx_BD))
         result.non_finite = static_cast<std::int64_t>(op.rounding.step);
     return result;
-}
-
-std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
-    const std::int64_t labels = op.w_LD.rows, samples = op.x_BD.rows, width = op.x_BD.cols;
-    const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
-    const std::int64_t slices = std::min(kSlices, tiles);
-    const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
-    const Bf16* x16 = bf16_products(op.x_BD.dtype) ? op.x_BD.as<Bf16>() : nullptr;
-    const StagedBatch batch =
-        stage_batch(context_.threads(), op.x_BD, op.w_LD.dtype, bf16, x16, shared_scratch_.data);
-
-    std::vector<std::vector<TopK>> best(static_cast<std::size_t>(std::max<std::int64_t>(slices, 1)),
-                                        std::vector<TopK>(static_cast<std::size_t>(samples), TopK(op.k)));
-    parallel_for(slices, [&](std::int64_t slice) {
-        ScratchCutter cut(thread_scratch(head_tile_bytes(samples, width)));
-        float* w = cut.take<float>(kLabelTile * width);
-        float* z = cut.take<float>(kLabelTile * samples);
-        float* zt = cut.take<float>(kLabelTile * samples);
-        float* row = cut.take<float>(width);
-        for (std::int64_t t = slice; t < tiles; t += kSlices) {
-            const std::int64_t begin = t * kLabelTile, n = std::min(labels, begin + kLabelTile) - begin;
-            const Gemm shape{n, samples, width, width, samples, samples, false, false, false};
-            const LoadedRows rows = load_rows(op, begin, n, bf16, w, row);
-            if (bf16)
-                gemm(shape, rows.w16, batch.xt16, z);
-            else
-                gemm(shape, rows.w, batch.xt, z);
-            transpose(z, zt, n, samples);
-            for (std::int64_t b = 0; b < samples; ++b)
-                best[slice][b].offer_block({zt + b * n, static_cast<std::size_t>(n)}, begin);
-        }
-    });
-    for (std::int64_t slice = 1; slice < slices; ++slice)
-        for (std::int64_t b = 0; b < samples; ++b) best[0][b].merge(best[slice][b]);
-    return std::move(best[0]);
 }
 
 }  // namespace elmo::cpu

@@ -1,0 +1,47 @@
+// The best labels of each text on the CPU: slices of tiles rank by themselves and are then merged, so that
+// the number of threads changes nothing.
+#include <algorithm>
+
+#include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/head/head_scratch.h"
+#include "backend/cpu/head/operands.h"
+#include "backend/cpu/linear/gemm.h"
+
+namespace elmo::cpu {
+
+std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
+    const std::int64_t labels = op.w_LD.rows, samples = op.x_BD.rows, width = op.x_BD.cols;
+    const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
+    const std::int64_t slices = std::min(kSlices, tiles);
+    const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
+    const Bf16* x16 = bf16_products(op.x_BD.dtype) ? op.x_BD.as<Bf16>() : nullptr;
+    const StagedBatch batch =
+        stage_batch(context_.threads(), op.x_BD, op.w_LD.dtype, bf16, x16, shared_scratch_.data);
+
+    std::vector<std::vector<TopK>> best(static_cast<std::size_t>(std::max<std::int64_t>(slices, 1)),
+                                        std::vector<TopK>(static_cast<std::size_t>(samples), TopK(op.k)));
+    parallel_for(slices, [&](std::int64_t slice) {
+        ScratchCutter cut(thread_scratch(head_tile_bytes(samples, width)));
+        float* w = cut.take<float>(kLabelTile * width);
+        float* z = cut.take<float>(kLabelTile * samples);
+        float* zt = cut.take<float>(kLabelTile * samples);
+        float* row = cut.take<float>(width);
+        for (std::int64_t t = slice; t < tiles; t += kSlices) {
+            const std::int64_t begin = t * kLabelTile, n = std::min(labels, begin + kLabelTile) - begin;
+            const Gemm shape{n, samples, width, width, samples, samples, false, false, false};
+            const LoadedRows rows = load_rows(op, begin, n, bf16, w, row);
+            if (bf16)
+                gemm(shape, rows.w16, batch.xt16, z);
+            else
+                gemm(shape, rows.w, batch.xt, z);
+            transpose(z, zt, n, samples);
+            for (std::int64_t b = 0; b < samples; ++b)
+                best[slice][b].offer_block({zt + b * n, static_cast<std::size_t>(n)}, begin);
+        }
+    });
+    for (std::int64_t slice = 1; slice < slices; ++slice)
+        for (std::int64_t b = 0; b < samples; ++b) best[0][b].merge(best[slice][b]);
+    return std::move(best[0]);
+}
+
+}  // namespace elmo::cpu
