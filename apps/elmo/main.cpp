@@ -19,7 +19,7 @@
 namespace elmo::cli {
 namespace {
 
-constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2;
+constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2, kInterrupted = 130;
 
 std::vector<Verb> all_verbs() {
     return {train_verb(), eval_verb(),  calibrate_verb(), predict_verb(), labels_verb(),   refine_verb(),
@@ -69,6 +69,8 @@ int guarded_main(int argc, char** argv) {
         return kDone;
     } catch (const ConfigError& error) {
         return fail(kWrongUsage, error.what());
+    } catch (const Interrupted& error) {
+        return fail(kInterrupted, error.what());
     } catch (const std::bad_alloc&) {
         return fail(kFailed, "out of memory; 'elmo plan' shows what a run needs");
     } catch (const std::filesystem::filesystem_error& error) {

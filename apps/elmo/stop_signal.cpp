@@ -17,7 +17,7 @@ void say(std::string_view message) {
 
 void on_signal(int) {
     if (g_stop.exchange(true)) _exit(130);
-    say("\nelmo: stopping after this step and saving; once more stops at once\n");
+    say("\nelmo: stopping as soon as all that was learnt is saved; once more stops at once\n");
 }
 
 // The terminal was closed: the signal may come more than once, and nobody reads messages.

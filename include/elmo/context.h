@@ -74,6 +74,9 @@ class ELMO_API Context {
     const Sinks& sinks() const { return settings_->sinks; }
 
     bool stop_requested() const { return settings_->stop != nullptr && settings_->stop->load(); }
+    // Throws Interrupted when a stop was asked for. For work that leaves nothing behind when it ends early,
+    // such as reading data; training saves instead.
+    void leave_if_stopped() const;
     int device() const { return settings_->device; }
 
     int num_threads() const;

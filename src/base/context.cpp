@@ -4,6 +4,7 @@
 
 #include "base/parallel.h"
 #include "base/process_memory.h"
+#include "elmo/error.h"
 
 namespace elmo {
 
@@ -45,6 +46,10 @@ void Context::warning(std::string_view message) const {
 }
 void Context::debug(std::string_view message) const {
     if (sinks().message) sinks().message(Severity::kDebug, message);
+}
+
+void Context::leave_if_stopped() const {
+    if (stop_requested()) throw Interrupted("stopped before anything was learnt; the same command starts again");
 }
 
 int Context::num_threads() const {

@@ -108,6 +108,7 @@ BatchLimits BatchPlan::limits(const Context& context, std::int64_t first_step, s
     const std::int64_t count = std::max<std::int64_t>(0, last_step - first_step);
     std::vector<BatchLimits> found((count + kGrain - 1) / kGrain);
     context.threads().parallel_ranges(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
+        if (context.stop_requested()) return;
         BatchLimits& most = found[begin / kGrain];
         for (std::int64_t step = first_step + begin; step < first_step + end; ++step) {
             BatchLimits here;
@@ -122,6 +123,7 @@ BatchLimits BatchPlan::limits(const Context& context, std::int64_t first_step, s
             most.positives = std::max(most.positives, here.positives);
         }
     });
+    context.leave_if_stopped();
     BatchLimits all;
     for (const BatchLimits& most : found) {
         all.tokens = std::max(all.tokens, most.tokens);

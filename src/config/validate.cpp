@@ -192,6 +192,7 @@ void validate(const Config& c) {
     in_range("log_every", c.log_every, 1, kMaxSteps);
     above_zero("eval_every", c.eval_every, 1e6);
     in_range("save_every", c.save_every, 0, kMaxSteps);
+    within("save_minutes", c.save_minutes, 0, 1e6);
     choice(c, "on_collapse");
     choice(c, "select");
 

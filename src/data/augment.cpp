@@ -31,6 +31,7 @@ std::int64_t write_tokens(const Context& context, const ReadOptions& reading, co
     std::int64_t cut = 0;
     const std::int64_t stride = kLabelsABlock * static_cast<std::int64_t>(blocks.size());
     for (std::int64_t first = 0; first < num_labels; first += stride) {
+        context.leave_if_stopped();
         const std::int64_t last = std::min(first + stride, num_labels);
         context.threads().parallel_ranges(
             last - first, kLabelsABlock, [&](std::int64_t begin, std::int64_t end) {
@@ -108,6 +109,7 @@ void write_cooccurring_labels(const Context& context, const Dataset& dataset, do
     const std::int64_t stride = kLabelsABlock * static_cast<std::int64_t>(blocks.size());
     Progress progress(context, "counting labels beside labels", num_labels, "labels");
     for (std::int64_t first = 0; first < num_labels; first += stride) {
+        context.leave_if_stopped();
         const std::int64_t last = std::min(first + stride, num_labels);
         context.threads().parallel_ranges(
             last - first, kLabelsABlock, [&](std::int64_t begin, std::int64_t end) {

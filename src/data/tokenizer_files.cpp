@@ -37,6 +37,7 @@ std::unique_ptr<Tokenizer> learn(const Context& context, const ReadOptions& read
     options.kind = reading.tokenizer_kind == LearntTokenizer::kByteBpe ? TokenizerKind::kByteBpe
                                                                        : TokenizerKind::kWordPiece;
     options.vocab_size = reading.vocab_size;
+    options.between = [&] { context.leave_if_stopped(); };
     std::int64_t texts = 0;
     Progress progress(context, "learning a vocabulary", 0, "texts");
     SplitTexts stream(context, reading);
@@ -56,6 +57,7 @@ std::unique_ptr<Tokenizer> learn(const Context& context, const ReadOptions& read
                         return false;
                     }
                 } while (share < 1 && !falls_in_share(hash64(text, 1), share));
+                context.leave_if_stopped();
                 progress.update(++texts);
                 return true;
             },

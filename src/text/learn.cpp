@@ -303,6 +303,7 @@ std::unique_ptr<Tokenizer> learn_tokenizer(const NextText& next_text, const Lear
 
     Pair pair;
     while (vocabulary.size() < options.vocab_size) {
+        if (options.between) options.between();
         const std::int64_t count = merger.best(pair);
         if (count < std::max<std::int64_t>(1, options.min_count)) break;
         const std::string& left = vocabulary[pair.first];

@@ -187,6 +187,7 @@ void Trainer::save(const std::filesystem::path& folder, bool to_continue) {
     save_checkpoint(
         folder, {config_, engine_.encoder(), engine_.head(), data_.tokenizer(), data_.max_length(), labels_},
         state_, to_continue);
+    saved_at_ = std::chrono::steady_clock::now();
     log_->event("checkpoint", state_.step, {{"folder", folder.filename().string()}});
 }
 
@@ -240,9 +241,12 @@ void Trainer::loop() {
         ++state_.step;
         const bool last = state_.step == state_.total_steps;
         const bool validates = last || state_.step % eval_steps == 0;
-        const bool saves = config_.save_every > 0 && state_.step % config_.save_every == 0;
-        const bool want_loss =
-            validates || saves || stopping || state_.step % config_.log_every == 0 || state_.step == 1;
+        const bool logs = state_.step % config_.log_every == 0;
+        // By the clock only at a step that is logged anyway: when a run saves changes nothing that it learns.
+        const bool saves = (config_.save_every > 0 && state_.step % config_.save_every == 0) ||
+                           (logs && config_.save_minutes > 0 &&
+                            seconds_since(saved_at_) >= 60 * config_.save_minutes);
+        const bool want_loss = validates || saves || stopping || logs || state_.step == 1;
         const double loss = step_on(*batch, want_loss);
         seconds_ += seconds_since(start);
         texts_ += batch->size();

@@ -1,6 +1,7 @@
 // The training loop.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -76,6 +77,7 @@ class Trainer {
     LossCourse loss_course_;
 
     double seconds_ = 0, logged_seconds_ = 0;  // inside steps
+    std::chrono::steady_clock::time_point saved_at_ = std::chrono::steady_clock::now();
     std::int64_t texts_ = 0, logged_texts_ = 0, logged_tokens_ = 0, logged_step_ = 0;
 };
 

@@ -65,7 +65,7 @@ TEST(AutoPrecision, ARunSaysItKeepsItAndResumes) {
     write_tiny_data(temp / "data");
     Config config = tiny_config(temp);
     config.precision = "auto";
-    EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
+    EXPECT_TRUE(train_no_step(config).interrupted);
     EXPECT_EQ(Checkpoint(config.out, "last").config().precision, "bf16");
     EXPECT_EQ(Checkpoint(config.out, "last").config().head_kahan, "0");
     EXPECT_NE(read_text(config.out + "/log.jsonl").find("precision auto: bf16"), std::string::npos);

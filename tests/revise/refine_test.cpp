@@ -265,8 +265,11 @@ TEST_F(Refine, KilledRunContinuesToTheSameBytes) {
 
 TEST_F(Refine, AStopKeepsWhatIsDone) {
     Config config = refine_config("stopped");
-    const std::atomic<bool> stopped{true};
-    const RefineResult result = refine(quiet().with_stop(stopped), run, config);
+    std::atomic<bool> begun{false};
+    Sinks sinks = silent();
+    sinks.progress_every = {};
+    sinks.progress = [&](const ProgressReport&) { begun = true; };
+    const RefineResult result = refine(quiet().with_sinks(sinks).with_stop(begun), run, config);
     EXPECT_TRUE(result.interrupted);
     EXPECT_FALSE(std::filesystem::exists(config.out + "/best"));
     config.resume = true;

@@ -21,7 +21,7 @@ class LinkedRun : public ::testing::Test {
     void SetUp() override {
         write_tiny_data(temp / "data");
         config = tiny_config(temp);
-        EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
+        EXPECT_TRUE(train_no_step(config).interrupted);
         write_text(temp / "outside/notes.txt", "precious\nlast line without an end");
         write_text(temp / "outside/Documents/thesis.tex", "years of work");
         before = outside();

@@ -69,6 +69,46 @@ TEST_P(Resume, KilledRunEndsWithTheSameBytes) {
         expect_same_files((temp / "whole") + which, config.out + which);
 }
 
+// The clock only adds saves, at steps that are logged: as many as those when every moment is late.
+TEST(Saving, ByTheClockAtLoggedSteps) {
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    const auto saves = [&](const std::string& out, double minutes) {
+        Config config = resume_config(temp, out);
+        config.steps = 12;
+        config.save_every = 0;
+        config.eval_every = 100;
+        config.log_every = 4;
+        config.save_minutes = minutes;
+        train(quiet(), config);
+        const std::string log = read_text(config.out + "/log.jsonl");
+        std::int64_t found = 0;
+        for (std::size_t at = 0; (at = log.find("\"checkpoint\"", at)) != log.npos; ++at) ++found;
+        return found;
+    };
+    const std::int64_t at_the_end = saves("never", 0);
+    EXPECT_EQ(saves("always", 1e-12), at_the_end + 2);  // steps 4 and 8
+    const auto weights = [](const std::string& folder) {
+        auto files = files_of(folder);
+        std::erase_if(files, [](const auto& file) { return !file.first.ends_with(".safetensors"); });
+        return files;
+    };
+    EXPECT_FALSE(weights(temp / "never/best").empty());
+    EXPECT_TRUE(weights(temp / "never/best") == weights(temp / "always/best"));
+}
+
+// A stop while data are read or a run is planned ends there, with nothing written.
+TEST(Stopping, BeforeTheDataAreReadLeavesNothing) {
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    const Config config = tiny_config(temp);
+    const std::atomic<bool> stopped{true};
+    EXPECT_THROW(train(quiet().with_stop(stopped), config), Interrupted);
+    EXPECT_FALSE(std::filesystem::exists(config.out));
+    train_no_step(config);
+    EXPECT_TRUE(std::filesystem::exists(config.out + "/last"));
+}
+
 class RunRules : public ::testing::Test {
   protected:
     void SetUp() override {
@@ -77,8 +117,7 @@ class RunRules : public ::testing::Test {
     }
     // A run stopped before its first step: a checkpoint to continue from.
     void start() {
-        const std::atomic<bool> stopped{true};
-        EXPECT_TRUE(train(quiet().with_stop(stopped), config).interrupted);
+        EXPECT_TRUE(train_no_step(config).interrupted);
     }
     template <class E>
     std::string refusal() {
@@ -130,7 +169,7 @@ TEST_F(RunRules, LabelTextsTrainAndAreNotCounted) {
 
     config.out = temp / "augmented";
     config.augment = "labels";
-    EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
+    EXPECT_TRUE(train_no_step(config).interrupted);
     config.resume = true;
     write_text(temp / "data/Y.txt", read_text(temp / "data/Y.txt").replace(0, 4, "sort"));
     EXPECT_NE(refusal<DataError>().find("not the data of the run"), std::string::npos);

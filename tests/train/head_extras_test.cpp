@@ -82,7 +82,7 @@ TEST_F(RunExtras, RowsWithExponentsResumeWithTheirs) {
         const std::string whole = train_to("whole");
         EXPECT_EQ(compensated(whole).size(), rows);
         config.out = temp / "continued";
-        EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
+        EXPECT_TRUE(train_no_step(config).interrupted);
         config.resume = true;
         config.overwrite = false;
         EXPECT_FALSE(train(quiet().with_stop(stop), config).interrupted);
@@ -108,14 +108,14 @@ TEST_F(RunExtras, AFrozenEncodersRunSavesItToo) {
     config.freeze_encoder = true;
     const std::string whole = train_to("whole");
     config.out = temp / "continued";
-    EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
+    EXPECT_TRUE(train_no_step(config).interrupted);
     config.resume = true;
     EXPECT_FALSE(train(quiet().with_stop(stop), config).interrupted);
     expect_same_files(whole + "/last", config.out + "/last");
 }
 
 TEST_F(RunExtras, ADamagedCompensationIsRefused) {
-    EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
+    EXPECT_TRUE(train_no_step(config).interrupted);
     config.resume = true;
     const std::string path = compensation_file(config.out), content = read_text(path);
     write_text(path, content.substr(0, content.size() / 2));
@@ -157,11 +157,11 @@ TEST_F(RunExtras, FrequentLabelsAreThoseOfTheRowsThatTrain) {
     write_text(temp / "data/trn_X_Y.txt", matrix);
     write_text(temp / "data/tst_X.txt", test_texts);
     write_text(temp / "data/tst_X_Y.txt", test_matrix);
-    EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
+    EXPECT_TRUE(train_no_step(config).interrupted);
     EXPECT_EQ(compensated(config.out), (std::vector<std::int64_t>{3, 7}));
     config.head_kahan = "30%";
     config.overwrite = true;
-    EXPECT_TRUE(train(quiet().with_stop(std::atomic<bool>{true}), config).interrupted);
+    EXPECT_TRUE(train_no_step(config).interrupted);
     EXPECT_EQ(compensated(config.out), (std::vector<std::int64_t>{3, 7, 8}));
 }
 

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -11,6 +12,8 @@
 #include <vector>
 
 #include "elmo/config.h"
+#include "elmo/train.h"
+#include "quiet.h"
 
 namespace elmo::test {
 
@@ -128,6 +131,12 @@ std::string message_of(const Body& body) {
         return error.what();
     }
     return "";
+}
+
+// A run that is stopped before its first step: a checkpoint to continue from.
+inline TrainResult train_no_step(const Config& config) {
+    std::atomic<bool> stop{false};
+    return train(stopping_before_the_first_step(stop), config);
 }
 
 }  // namespace elmo::test

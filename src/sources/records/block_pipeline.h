@@ -117,6 +117,7 @@ template <class Result, class Parse, class Take>
 void for_each_block(const Context& context, RecordReader& reader, const Parse& parse, const Take& take) {
     BlockPipeline<Result> pipeline(context, reader, parse);
     while (Result* result = pipeline.next()) {
+        context.leave_if_stopped();
         if constexpr (std::is_invocable_v<Take, Result&, std::int64_t>)
             take(*result, pipeline.bytes_read());
         else

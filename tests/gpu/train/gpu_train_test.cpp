@@ -280,8 +280,7 @@ TEST_F(GpuTrain, ANanStopsTheRunAndLeavesTheCheckpoint) {
             config.encoder_lr = 1e6;
             config.encoder_weight_decay = 1e6;
             config.log_every = log_every;
-            const std::atomic<bool> stopped{true};
-            EXPECT_TRUE(train(quiet().with_stop(stopped), config).interrupted);
+            EXPECT_TRUE(train_no_step(config).interrupted);
             const auto before = files_of(config.out + "/last");
             config.resume = true;
             const std::string message =
