@@ -8,3 +8,21 @@ endif()
 foreach(library ${found})
   file(INSTALL ${library} DESTINATION $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/${bundle_folder} FOLLOW_SYMLINK_CHAIN)
 endforeach()
+
+# The licence of each, as Debian states it.
+foreach(library ${found})
+  file(REAL_PATH ${library} file)
+  execute_process(COMMAND dpkg-query -S ${file} OUTPUT_VARIABLE owner ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+  string(REGEX REPLACE "[:,].*" "" owner "${owner}")
+  if(NOT owner)  # found through a link to /usr
+    string(REGEX REPLACE "^/usr" "" file "${file}")
+    execute_process(COMMAND dpkg-query -S ${file} OUTPUT_VARIABLE owner ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
+    string(REGEX REPLACE "[:,].*" "" owner "${owner}")
+  endif()
+  if(owner AND EXISTS /usr/share/doc/${owner}/copyright)
+    file(INSTALL /usr/share/doc/${owner}/copyright RENAME ${owner}.txt FOLLOW_SYMLINK_CHAIN
+      DESTINATION $ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}/share/doc/elmo/licences)
+  else()
+    message(FATAL_ERROR "${library}: no licence was found for it")
+  endif()
+endforeach()

@@ -29,6 +29,7 @@ tar -xzf "$archive" -C "$work/unpacked" --strip-components=1
 outside=$(env -i ldd "$work/unpacked/bin/elmo" | grep '=>' | grep -v "$work/unpacked" |
     grep -vE '/(libc|libm|libdl|librt|libpthread)\.so' || true)
 [ -z "$outside" ] || fail "$archive: the program needs libraries of this machine: $outside"
+[ -s "$work/unpacked/share/doc/elmo/licences/libdnnl2.txt" ] || fail "$archive: no licences of the libraries in it"
 use "$work" env -i "$work/unpacked/bin/elmo" || fail "$archive: no good answer"
 echo "archive, here: good"
 
