@@ -40,7 +40,7 @@ cat > bert/config.json <<'JSON'
  "pad_token_id": 0}
 JSON
 
-common=(--device "$device" --vocab-size 1000 --batch-size 64 --validation 0.1 --epochs 2 --max-length 32)
+common=(--device "$device" --vocab-size 1000 --batch-size 64 --validation 0.1 --epochs 2 --max-length 32 --augment none)
 hash_run() { # name
     for folder in best last; do
         for file in "$1/$folder"/*; do

@@ -60,8 +60,8 @@ std::string table(const DataReport& report, const Config& config) {
         facts.push_back(
             {"to train",
              fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), {} steps per epoch",
-                         human_bytes(report.plan_bytes), report.encoder, report.precision, config.batch_size,
-                         with_commas(report.steps_per_epoch))});
+                         human_bytes(report.plan_bytes), report.encoder, report.precision,
+                         static_cast<std::int64_t>(config.batch_size), with_commas(report.steps_per_epoch))});
     for (const std::string& trouble : report.trouble) facts.push_back({"import stops at", trouble});
     facts.push_back({"cache", report.cache});
     return aligned(facts);
@@ -74,7 +74,7 @@ void run_data_report(const Invocation& call) {
     if (call.json)
         write_json(report);
     else
-        write_stdout(table(report, call.config));
+        write_stdout(table(report, with_usual_numbers(call.config)));
 }
 
 void run_conversion(const Invocation& call) {

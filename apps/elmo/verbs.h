@@ -14,6 +14,7 @@ Verb refine_verb();
 Verb plan_verb();
 Verb bench_verb();
 Verb study_verb();
+Verb tune_verb();
 Verb data_verb();
 Verb tokenize_verb();
 Verb inspect_verb();

@@ -31,6 +31,8 @@ class ELMO_API Auto {
         if (!value_) throw std::logic_error("an option is still auto: resolve the configuration first");
         return *value_;
     }
+    // The number, or another while it is auto.
+    T value_or(T other) const { return value_.value_or(other); }
     friend bool operator==(const Auto& a, const Auto& b) { return a.value_ == b.value_; }
     friend bool operator==(const Auto& a, T b) { return a.value_ == b; }
 
@@ -132,6 +134,10 @@ struct OptionReason {
     std::string value, reason;
 };
 ELMO_API std::vector<OptionReason> explain(const Config& config);
+
+// With the usual number for every one that is still `auto`: what counts where no data is trained on, in
+// prediction, plans and benches.
+ELMO_API Config with_usual_numbers(Config config);
 
 // Applies a recipe (TOML, flat keys) on top of `config`: a file, or one of builtin_recipes() by name. Its
 // keys count as given.

@@ -22,4 +22,5 @@
 #include "elmo/text_reader.h"
 #include "elmo/tokenizer.h"
 #include "elmo/train.h"
+#include "elmo/tune.h"
 #include "elmo/version.h"

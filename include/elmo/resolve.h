@@ -1,8 +1,8 @@
 // The complete configuration that a verb uses, and the reason for each value (explain() of config.h). Later
 // sources override earlier ones: defaults, the recipe of a run, recipes, what was given. Then encoder names,
-// shapes and every `auto` that can be chosen before the data is open are resolved. The verbs resolve their
-// configuration themselves; a program calls this to know or to show what they will use. Resolving twice
-// changes nothing.
+// shapes and every `auto` are resolved; the data set is opened (and imported, if it has not been yet) for
+// those that depend on it. The verbs resolve their configuration themselves; a program calls this to know or
+// to show what they will use. Resolving twice changes nothing.
 #pragma once
 
 #include <string>

@@ -11,8 +11,9 @@
 
 namespace elmo {
 
-using OptionMember = std::variant<std::string Config::*, std::int64_t Config::*, std::uint64_t Config::*,
-                                  double Config::*, Auto<double> Config::*, bool Config::*>;
+using OptionMember =
+    std::variant<std::string Config::*, std::int64_t Config::*, std::uint64_t Config::*, double Config::*,
+                 Auto<double> Config::*, Auto<std::int64_t> Config::*, bool Config::*>;
 
 const std::vector<OptionMember>& option_members();
 

@@ -75,7 +75,7 @@ const char* from_text(std::string_view text, Auto<Number>& value) {
     if (text == "auto")
         value = kAuto;
     else if (from_text(text, number) != nullptr)
-        return "a number or auto";
+        return std::is_integral_v<Number> ? "an integer or auto" : "a number or auto";
     else
         value = number;
     return nullptr;

@@ -97,6 +97,11 @@ Converted convert(const toml::node& node, const OptionMember& member) {
                 if (const auto* value = node.as_string(); value != nullptr && value->get() == "auto")
                     return {"auto"};
                 return {{}, "a number or \"auto\""};
+            } else if constexpr (std::is_same_v<Value, Auto<std::int64_t>>) {
+                if (const auto* value = node.as_integer()) return {std::to_string(value->get())};
+                if (const auto* value = node.as_string(); value != nullptr && value->get() == "auto")
+                    return {"auto"};
+                return {{}, "an integer or \"auto\""};
             } else {
                 if (const auto* value = node.as_integer()) return {std::to_string(value->get())};
                 // TOML integers end at 2^63 - 1: a larger unsigned value is written in quotes.

@@ -13,7 +13,9 @@ namespace elmo {
 namespace {
 
 // A run stores what their `auto` stood for.
-constexpr OptionKey kStoredChoices[] = {"precision", "head_kahan", "encoder_lr"};
+constexpr OptionKey kStoredChoices[] = {"precision", "head_kahan", "device",     "encoder_lr",
+                                        "head_lr",   "dropout",    "batch_size", "epochs",
+                                        "patience",  "max_length", "augment"};
 
 bool is_stored_choice(std::string_view key) {
     return std::any_of(std::begin(kStoredChoices), std::end(kStoredChoices),
@@ -82,6 +84,24 @@ Config with_stored_run(const Config& stored, const Config& config) {
         copy_option(result, config, option.key);
     }
     return result;
+}
+
+Config with_usual_numbers(Config config) {
+    const auto take = [&](OptionKey key, auto Config::*member, auto usual) {
+        if ((config.*member).is_auto())
+            choose_option(config, key, member, std::decay_t<decltype(config.*member)>(usual),
+                          "auto: the usual value, where no data is trained on");
+    };
+    take("max_length", &Config::max_length, kUsualLength);
+    take("dropout", &Config::dropout, kUsualDropout);
+    take("batch_size", &Config::batch_size, kUsualBatch);
+    take("epochs", &Config::epochs, kUsualEpochs);
+    take("head_lr", &Config::head_lr, kUsualHeadLr);
+    take("patience", &Config::patience, std::int64_t{0});
+    if (config.augment == "auto")
+        choose_option<std::string>(config, "augment", &Config::augment, "none",
+                                   "auto: no data is trained on");
+    return config;
 }
 
 Config with_encoder_folder(Config config) {

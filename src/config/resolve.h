@@ -3,12 +3,17 @@
 // has the rest.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
 #include "elmo/config.h"
 
 namespace elmo {
+
+// What numbers usually are, where nothing is known that asks for others.
+inline constexpr std::int64_t kUsualLength = 128, kUsualBatch = 128;
+inline constexpr double kUsualEpochs = 10, kUsualHeadLr = 0.05, kUsualDropout = 0.5;
 
 // The value of one option, and where it comes from.
 void copy_option(Config& to, const Config& from, std::string_view key);

@@ -132,7 +132,7 @@ void validate(const Config& c) {
     check_validation(c.validation);
     choice(c, "augment");
     within("augment_threshold", c.augment_threshold, 0, 1);
-    in_range("max_length", c.max_length, 3, 1 << 16);
+    if (!c.max_length.is_auto()) in_range("max_length", c.max_length, 3, 1 << 16);
     not_empty("filter", c.filter);
 
     not_empty("tokenizer", c.tokenizer);
@@ -143,7 +143,7 @@ void validate(const Config& c) {
     in_range("width", c.width, 1, 1 << 16);
     choice(c, "encoder_precision");
     choice(c, "pooling");
-    share("dropout", c.dropout);
+    if (!c.dropout.is_auto()) share("dropout", c.dropout);
     choice(c, "recompute");
     if (c.encoder_dropout != -1) share("encoder_dropout", c.encoder_dropout);
 
@@ -154,7 +154,7 @@ void validate(const Config& c) {
     choice(c, "head_rounding");
     choice(c, "head_noise");
     if (c.head_rounding == "nearest" &&
-        (c.precision == "auto" || c.precision == "fp8" || c.precision == "e3m4" || is_code_name(c.precision)))
+        (c.precision == "fp8" || c.precision == "e3m4" || is_code_name(c.precision)))
         refuse("head_rounding nearest",
                "precision bf16 or exmy:E,M (e3m4 is exmy:3,4,7, e2m5 is exmy:2,5,row)", c.precision);
     check_head_kahan(c);
@@ -163,11 +163,11 @@ void validate(const Config& c) {
     in_range("labels", c.labels, 0, kMaxLabels);
     in_range("chunks", c.chunks, 0, kMaxLabels);
 
-    in_range("batch_size", c.batch_size, 1, 1 << 20);
-    above_zero("epochs", c.epochs, 1e6);
+    if (!c.batch_size.is_auto()) in_range("batch_size", c.batch_size, 1, 1 << 20);
+    if (!c.epochs.is_auto()) above_zero("epochs", c.epochs, 1e6);
     in_range("steps", c.steps, 0, kMaxSteps);
     if (!c.encoder_lr.is_auto()) within("encoder_lr", c.encoder_lr, 0, 1e6);
-    within("head_lr", c.head_lr, 0, 1e6);
+    if (!c.head_lr.is_auto()) within("head_lr", c.head_lr, 0, 1e6);
     within("encoder_weight_decay", c.encoder_weight_decay, 0, 1e6);
     within("head_weight_decay", c.head_weight_decay, 0, 1e6);
     share("beta1", c.beta1);
@@ -191,6 +191,7 @@ void validate(const Config& c) {
     check_max_memory(c.max_memory);
     in_range("log_every", c.log_every, 1, kMaxSteps);
     above_zero("eval_every", c.eval_every, 1e6);
+    if (!c.patience.is_auto()) in_range("patience", c.patience, 0, 1 << 20);
     in_range("save_every", c.save_every, 0, kMaxSteps);
     within("save_minutes", c.save_minutes, 0, 1e6);
     choice(c, "on_collapse");

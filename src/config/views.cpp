@@ -4,6 +4,7 @@
 
 #include "base/text_util.h"
 #include "config/option_table.h"
+#include "config/resolve.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
 
@@ -50,7 +51,7 @@ ReadOptions::ReadOptions(const Config& config)
       augment(choice(config, "augment", AugmentChoice::kCooccurrence)),
       augment_threshold(config.augment_threshold),
       input(choice(config, "input", InputForm::kJsonl)),
-      max_length(config.max_length),
+      max_length(config.max_length.value_or(kUsualLength)),
       tokenizer(config.tokenizer),
       encoder(config.encoder),
       tokenizer_kind(choice(config, "tokenizer_kind", LearntTokenizer::kByteBpe)),
@@ -61,13 +62,13 @@ EncoderOptions::EncoderOptions(const Config& config)
       width(config.width),
       precision(choice(config, "encoder_precision", EncoderPrecision::kFp32)),
       pooling(choice(config, "pooling", PoolingChoice::kCls)),
-      dropout(config.dropout),
+      dropout(config.dropout.value_or(kUsualDropout)),
       inner_dropout(config.encoder_dropout),
       frozen(config.freeze_encoder),
       accumulate(config.accumulate) {}
 
 HeadOptions::HeadOptions(const Config& config)
-    : precision(config.precision),
+    : precision(config.precision == "auto" ? "bf16" : config.precision),
       rounding(choice(config, "head_rounding", HeadRounding::kNearest)),
       noise(choice(config, "head_noise", HeadNoise::kSharedSteps)),
       kahan(config.head_kahan),
@@ -85,8 +86,8 @@ EngineOptions::EngineOptions(const Config& config)
 SizeOptions::SizeOptions(const Config& config)
     : shape(config.shape),
       labels(config.labels),
-      batch_size(config.batch_size),
-      max_length(config.max_length),
+      batch_size(config.batch_size.value_or(kUsualBatch)),
+      max_length(config.max_length.value_or(kUsualLength)),
       vocab_size(config.vocab_size),
       encoder(config) {}
 

@@ -17,10 +17,10 @@ enum class HeadRounding { kStochastic, kNearest };
 enum class HeadNoise { kAuto, kIndependent, kPaired, kShared, kSteps, kSharedSteps };
 enum class TextEncoding { kUtf8, kLatin1 };
 enum class LearntTokenizer { kWordPiece, kByteBpe };
-enum class AugmentChoice { kNone, kLabels, kCooccurrence };
+enum class AugmentChoice { kAuto, kNone, kLabels, kCooccurrence };
 enum class SplitChoice { kTest, kValidation, kTrain };
 enum class InputForm { kAuto, kText, kJsonl };
-enum class DeviceChoice { kCpu, kCuda, kReference };
+enum class DeviceChoice { kAuto, kCpu, kCuda, kReference };
 enum class RecomputeChoice { kAuto, kNone, kCheap, kWide, kLayers };
 
 // How texts and labels are read: data sets, their cache, tokenizers, texts to answer.

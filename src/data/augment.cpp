@@ -3,12 +3,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <unordered_map>
 
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "cache/ragged_writer.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
+#include "io/checksum.h"
 
 namespace elmo {
 namespace {
@@ -148,12 +151,54 @@ void write_cooccurring_labels(const Context& context, const Dataset& dataset, do
     file.section("targets", all_targets);
 }
 
+constexpr std::int64_t kSampledLabels = 2000;
+
+std::uint64_t hash_of(std::span<const std::int32_t> tokens) {
+    Hash64 hash;
+    hash.update(std::as_bytes(tokens));
+    return hash.digest();
+}
+
+// Three letters in a row, or a character beyond ASCII: no number, no code.
+bool has_word(std::string_view text) {
+    int letters = 0;
+    for (const char c : text) {
+        if (static_cast<unsigned char>(c) >= 0x80) return true;
+        letters = std::isalpha(static_cast<unsigned char>(c)) ? letters + 1 : 0;
+        if (letters == 3) return true;
+    }
+    return false;
+}
+
 }  // namespace
+
+LabelTexts look_at_label_texts(const Dataset& dataset, const Tokenizer& tokenizer, std::int64_t max_length) {
+    LabelTexts found;
+    if (!dataset.has_label_names()) return found;
+    const std::int64_t labels = dataset.num_labels(), sampled = std::min(labels, kSampledLabels);
+    std::unordered_map<std::uint64_t, std::int64_t> wanted;  // how many sampled labels have these tokens
+    std::vector<std::int32_t> ids;
+    for (std::int64_t i = 0; i < sampled; ++i) {
+        const std::string_view text = dataset.label_name(i * labels / sampled);
+        found.words += has_word(text) ? 1 : 0;
+        tokenizer.encode(text, max_length, ids);
+        ++wanted[hash_of(ids)];
+    }
+    const RaggedRows<std::int32_t>& rows = dataset.train().tokens;
+    for (std::int64_t row = 0; row < rows.rows() && !wanted.empty(); ++row)
+        if (const auto same = wanted.find(hash_of(rows.row(row))); same != wanted.end()) {
+            found.rows += static_cast<double>(same->second);
+            wanted.erase(same);
+        }
+    found.words /= static_cast<double>(sampled);
+    found.rows /= static_cast<double>(sampled);
+    return found;
+}
 
 Augmentation Augmentation::open(const Context& context, const ReadOptions& reading, const Dataset& dataset,
                                 const Tokenizer& tokenizer) {
     Augmentation result;
-    if (reading.augment == AugmentChoice::kNone) return result;
+    if (reading.augment == AugmentChoice::kNone || reading.augment == AugmentChoice::kAuto) return result;
     const bool soft = reading.augment == AugmentChoice::kCooccurrence;
     const char* const name = soft ? "cooccurrence" : "labels";
     if (!dataset.has_label_names())

@@ -16,6 +16,13 @@
 
 namespace elmo {
 
+// What label names are as texts, on a sample of them: the share that has words, and the share that stands
+// among the training texts as well. All zero where the data set has no names.
+struct LabelTexts {
+    double words = 0, rows = 0;
+};
+LabelTexts look_at_label_texts(const Dataset& dataset, const Tokenizer& tokenizer, std::int64_t max_length);
+
 class Augmentation {
   public:
     // Maps the extra rows that reading.augment asks for, making them when they are not in the data set's

@@ -88,7 +88,7 @@ DataReport report_data(const Context& given_context, const Config& given) {
     validate(given);
     if (given.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
     const Context context = given_context.with_threads(given.threads);
-    Config config = with_encoder_folder(given);
+    Config config = with_usual_numbers(with_encoder_folder(given));
     const Layout layout = find_layout(config);
     DataReport report;
     DataSummary summary;

@@ -7,6 +7,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "engine/device.h"
 #include "engine/precision.h"
 #include "engine/recompute.h"
 
@@ -28,8 +29,10 @@ std::int64_t compensated_labels(const HeadOptions& options, std::int64_t labels)
 }  // namespace
 
 std::unique_ptr<Backend> make_backend(const Context& context, const EngineOptions& options) {
-    if (options.device == DeviceChoice::kCuda) return make_cuda_backend(context);
-    if (options.device == DeviceChoice::kReference) return make_reference_backend();
+    const DeviceChoice device =
+        options.device == DeviceChoice::kAuto ? choose_device(context).device : options.device;
+    if (device == DeviceChoice::kCuda) return make_cuda_backend(context);
+    if (device == DeviceChoice::kReference) return make_reference_backend();
     return make_cpu_backend(context, options.cpu_products);
 }
 

@@ -99,7 +99,7 @@ struct Predictor::Impl {
     Impl(const Context& context, const std::string& run, const Config& given, const LabelScope& label_scope)
         : checkpoint(run, given.checkpoint,
                      label_scope.labels.empty() ? Checkpoint::Check::kAll : Checkpoint::Check::kAllButHead),
-          config(given),
+          config(with_usual_numbers(given)),
           spec(read_encoder_spec(checkpoint.content())),
           tokenizer(stored_tokenizer(checkpoint.content())),
           max_length(cut_length(context, checkpoint.config().max_length, spec)),

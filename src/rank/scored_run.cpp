@@ -59,8 +59,8 @@ ScoredRun::ScoredRun(const Context& context, const std::string& run, const Confi
       checkpoint_(run, given.checkpoint),
       spec_(read_encoder_spec(checkpoint_.content())),
       tokenizer_(stored_tokenizer(checkpoint_.content())),
-      config_(with_length(with_run_reading(given, checkpoint_.config()),
-                          cut_length(context, checkpoint_.config().max_length, spec_))),
+      config_(with_usual_numbers(with_length(with_run_reading(given, checkpoint_.config()),
+                                             cut_length(context, checkpoint_.config().max_length, spec_)))),
       dataset_(open_data(context, config_, *tokenizer_)) {
     rows_ = choose_rows(config_, dataset_);
     const RunState& state = checkpoint_.state();
@@ -110,7 +110,7 @@ void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked&
     const BatchPlan plan(*rows_.split, rows_.rows, config_.batch_size);
     const BatchLimits limits = plan.limits(context_, 0, plan.steps_per_epoch());
     RunShape shape;
-    shape.batch = std::min(config_.batch_size, plan.num_rows());
+    shape.batch = std::min<std::int64_t>(config_.batch_size, plan.num_rows());
     shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
     shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
     shape.top_k = std::min(k + longest_filter(*rows_.split), labels);

@@ -98,14 +98,15 @@ Config with_run_training(const Context& context, const Config& options, const Ch
     copy_option(config, run, "head_rounding");
     copy_option(config, run, "head_noise");
     choose_option(config, "max_length", &Config::max_length,
-                  cut_length(context, run.max_length, read_encoder_spec(checkpoint.content())),
+                  Auto<std::int64_t>(
+                      cut_length(context, run.max_length, read_encoder_spec(checkpoint.content()))),
                   "what the run's encoder takes");
     const std::string all_rows = "every row counts";
     choose_option(config, "test_share", &Config::test_share, 0.0, all_rows);
     choose_option<std::string>(config, "validation", &Config::validation, "0", all_rows);
     choose_option<std::string>(config, "split", &Config::split, "train", all_rows);
     choose_option<std::string>(config, "filter", &Config::filter, "none", all_rows);
-    return config;
+    return with_usual_numbers(config);
 }
 
 void check_ready(const std::string& run, const Config& config) {

@@ -45,16 +45,17 @@ bool decides(const OptionInfo& option) {
 
 // What a refinement of `from` starts from.
 Config defaults_of(const Checkpoint& from, const std::string& checkpoint) {
-    const Config& run = from.config();
+    const Config run = with_usual_numbers(from.config());
     Config config = run;
     for (const OptionKey key : kNotOfRun) copy_option(config, Config(), key);
     if (!holds_a_cache(config.cache)) copy_option(config, Config(), "cache");
     config.checkpoint = checkpoint;
     choose_option<std::string>(config, "precision", &Config::precision, "bf16", "what refine makes");
-    choose_option(config, "epochs", &Config::epochs, kEpochs, "what refine takes");
-    choose_option(config, "head_lr", &Config::head_lr, kShareOfHeadLr * run.head_lr, "a tenth of the run's");
+    choose_option(config, "epochs", &Config::epochs, Auto<double>(kEpochs), "what refine takes");
+    choose_option(config, "head_lr", &Config::head_lr, Auto<double>(kShareOfHeadLr * run.head_lr),
+                  "a tenth of the run's");
     if (!read_encoder_spec(from.content()).is_bag())  // measured: docs/paper.md
-        choose_option(config, "dropout", &Config::dropout, 0.0, "none for a transformer");
+        choose_option(config, "dropout", &Config::dropout, Auto<double>(0.0), "none for a transformer");
     return with_plain_head(config);
 }
 
@@ -65,7 +66,7 @@ Config config_of(const Checkpoint& from, const Config& asked) {
     if (config.data.empty()) config.data = from.config().data;
     config.freeze_encoder = true;
     config.accumulate = 1;
-    return with_plain_head(config);
+    return with_usual_numbers(with_plain_head(config));
 }
 
 DType refined_dtype(const std::string& precision) {
@@ -275,8 +276,8 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
          {"texts", result.texts},
          {"labels", result.labels},
          {"steps", result.steps},
-         {"head_lr", config.head_lr},
-         {"dropout", config.dropout},
+         {"head_lr", static_cast<double>(config.head_lr)},
+         {"dropout", static_cast<double>(config.dropout)},
          {"subset_labels", result.subset_labels},
          {"labels_done", result.labels_resumed},
          {"planned_bytes", std::max(result.encoding_plan.total_bytes(), result.head_plan.total_bytes())}});

@@ -2,8 +2,9 @@
 #include "elmo/plan.h"
 
 #include "base/parallel.h"
-#include "elmo/resolve.h"
 #include "engine/full_length.h"
+#include "engine/shapes.h"
+#include "run/resolve.h"
 #include "run/run_data.h"
 
 namespace elmo {
@@ -11,12 +12,14 @@ namespace elmo {
 MemoryReport plan_memory(const Context& given_context, const Config& given) {
     validate(given);
     const Context context = given_context.with_threads(given.threads);
-    const Config config = resolve_plan(context, given);
-    if (!config.data.empty()) {
-        const RunData data(context, config, nullptr);
+    const Config shaped = with_shape(given);
+    if (!given.data.empty()) {
+        const RunData data(context, resolve_before_data(context, shaped, nullptr), nullptr);
+        const Config& config = data.config();
         const EngineParts parts = training_parts(config, data.encoder_spec(), data.dataset().num_labels());
         return Engine(context, config, parts, data.shape(context, kRankedInTraining)).plan();
     }
+    const Config config = resolve_without_data(context, shaped);
     const EncoderSpec spec = spec_without_data(config);
     const RunShape shape = full_length_shape(context, config, spec);
     return Engine(context, config, training_parts(config, spec, config.labels), shape).plan();

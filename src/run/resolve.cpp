@@ -7,16 +7,19 @@
 #include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "elmo/plan.h"
+#include "engine/full_length.h"
 #include "engine/precision.h"
 #include "engine/shapes.h"
-#include "model/encoder/encoder_spec.h"
+#include "run/choices.h"
+#include "run/run_data.h"
 #include "run/run_folder.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::string_view kAutoReason = "auto: ";
+// Below, a head in 8 bits saves nothing that a GPU is short of.
+constexpr std::int64_t kLargeHeadBytes = std::int64_t{1} << 30;
 
 // The recipe of a run may name any folder: it is used only if it already is a cache.
 Config with_true_cache(Config config, const Config& asked) {
@@ -24,13 +27,25 @@ Config with_true_cache(Config config, const Config& asked) {
     return config;
 }
 
-// The rate for weights from scratch destroys pretrained weights: MiniLM on WordNet relations reached P@1 3.4
-// with 1e-3, and 48.3 with 2e-4.
-constexpr double kPretrainedLr = 2e-4, kFreshLr = 1e-3;
+}  // namespace
 
-Config with_precision(const Context& context, Config config) {
+PrecisionChoice choose_precision(const Context& context, const Config& config, std::int64_t weights) {
+    if (config.precision != "auto") return {config.precision, ""};
+    if (config.head_rounding == "nearest") return {"bf16", "whose weights can be rounded to nearest"};
+    if (config.device == "cuda" && 2 * weights > kLargeHeadBytes)
+        return {kAuto8Bit, "8 bits per weight: half the memory of bf16 and about its quality"};
+    if (config.max_memory.empty()) return {"bf16", "as nothing asks for less memory"};
+    Config wide = config;
+    wide.precision = "bf16";
+    const std::int64_t needs = plan_memory(context, wide).total_bytes(), has = parse_bytes(config.max_memory);
+    if (needs <= has) return {"bf16", "which fits in max_memory"};
+    return {kAuto8Bit, fmt::format("as bf16 would need {}, more than max_memory of {}", human_bytes(needs),
+                                   human_bytes(has))};
+}
+
+Config with_precision(const Context& context, Config config, std::int64_t weights) {
     if (config.precision == "auto") {
-        const PrecisionChoice choice = choose_precision(context, config);
+        const PrecisionChoice choice = choose_precision(context, config, weights);
         choose_option(config, "precision", &Config::precision, choice.precision,
                       std::string(kAutoReason) + choice.why);
     }
@@ -41,69 +56,58 @@ Config with_precision(const Context& context, Config config) {
     return config;
 }
 
-}  // namespace
-
-PrecisionChoice choose_precision(const Context& context, const Config& config) {
-    if (config.precision != "auto") return {config.precision, ""};
-    if (config.device == "cuda")
-        return {kAuto8Bit, "8 bits per weight: half the memory of bf16 and about its quality"};
-    if (config.max_memory.empty()) return {"bf16", "as no max_memory asks for less"};
-    Config wide = config;
-    wide.precision = "bf16";
-    const std::int64_t needs = plan_memory(context, wide).total_bytes(), has = parse_bytes(config.max_memory);
-    if (needs <= has) return {"bf16", "which fits in max_memory"};
-    return {kAuto8Bit, fmt::format("as bf16 would need {}, more than max_memory of {}", human_bytes(needs),
-                                   human_bytes(has))};
+std::vector<std::string> choice_notes(const Config& config) {
+    std::vector<std::string> notes;
+    for (const OptionReason& option : explain(config))
+        if (option.reason.rfind(kAutoReason, 0) == 0)
+            notes.push_back(fmt::format("{} auto: {}, {}", option.key, option.value,
+                                        option.reason.substr(kAutoReason.size())));
+    return notes;
 }
 
-std::string precision_note(const Config& config) {
-    const std::string reason = reason_of(config, "precision");
-    if (reason.rfind(kAutoReason, 0) != 0) return "";
-    return fmt::format("precision auto: {}, {}", config.precision, reason.substr(kAutoReason.size()));
-}
-
-Config with_chosen_numbers(Config config) {
-    if (config.encoder_lr.is_auto()) {
-        const bool bag = config.encoder == "bag",
-                   pretrained = !bag && has_encoder_weights(InputFolder(config.encoder));
-        choose_option(config, "encoder_lr", &Config::encoder_lr,
-                      Auto<double>(pretrained ? kPretrainedLr : kFreshLr),
-                      std::string(kAutoReason) + (bag          ? "the bag encoder starts from scratch"
-                                                  : pretrained ? "the encoder has pretrained weights"
-                                                               : "the encoder starts from scratch"));
-    }
-    return config;
-}
-
-Config resolve_training(const Context& context, const Config& config, const Checkpoint* checkpoint) {
+Config resolve_before_data(const Context& context, const Config& config, const Checkpoint* checkpoint) {
     // A continued run has its encoder in the checkpoint.
     const Config known = checkpoint != nullptr
                              ? with_true_cache(with_stored_run(checkpoint->config(), config), config)
                              : with_encoder_folder(config);
-    return with_precision(context, with_chosen_numbers(known));
+    return with_encoder_numbers(with_device(context, known));
+}
+
+Config resolve_without_data(const Context& context, const Config& config) {
+    const Config known = with_usual_numbers(resolve_before_data(context, config, nullptr));
+    const bool head_known = known.precision == "auto" && known.labels > 0;
+    return with_precision(context, known, head_known ? known.labels * spec_without_data(known).width : 0);
 }
 
 Config resolve_training(const Context& context, const Config& config) {
-    if (!config.resume || config.out.empty()) return resolve_training(context, config, nullptr);
+    const auto resolve = [&](const Checkpoint* checkpoint) {
+        if (checkpoint == nullptr && config.data.empty()) return resolve_without_data(context, config);
+        return RunData(context, resolve_before_data(context, config, checkpoint), checkpoint).config();
+    };
+    if (!config.resume || config.out.empty()) return resolve(nullptr);
     const RunFolder folder(context, config);
-    return resolve_training(context, config, folder.checkpoint());
+    return resolve(folder.checkpoint());
 }
 
 Config with_shape(Config config) {
     if (config.shape.empty()) return config;
     const NamedShape& shape = named_shape(config.shape);
     const std::string reason = fmt::format("shape {}", shape.name);
-    const auto take = [&](OptionKey key, std::int64_t Config::*member, std::int64_t value) {
-        if (!given(config, key)) choose_option(config, key, member, value, reason);
+    const auto take = [&](OptionKey key, auto Config::*member, auto value) {
+        if (!given(config, key))
+            choose_option(config, key, member, std::decay_t<decltype(config.*member)>(value), reason);
     };
     take("labels", &Config::labels, shape.labels);
     take("batch_size", &Config::batch_size, shape.batch);
     take("max_length", &Config::max_length, shape.length);
+    take("precision", &Config::precision, "bf16");
     return config;
 }
 
 Config resolve_plan(const Context& context, const Config& config) {
-    return resolve_training(context, with_shape(config), nullptr);
+    const Config shaped = with_shape(config);
+    if (config.data.empty()) return resolve_without_data(context, shaped);
+    return RunData(context, resolve_before_data(context, shaped, nullptr), nullptr).config();
 }
 
 Config resolve_for_run(const std::string& run, const Config& config) {
@@ -115,12 +119,13 @@ Config resolve_for_run(const std::string& run, const Config& config) {
             fs::symlink_status(folder / "recipe.toml", error).type() != fs::file_type::regular)
             continue;
         try {
-            return with_true_cache(with_run_reading(config, read_run_recipe(folder / "recipe.toml")), config);
+            return with_usual_numbers(
+                with_true_cache(with_run_reading(config, read_run_recipe(folder / "recipe.toml")), config));
         } catch (const Error&) {
             continue;  // opening the checkpoint reports damage better
         }
     }
-    return config;
+    return with_usual_numbers(config);
 }
 
 }  // namespace elmo

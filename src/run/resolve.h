@@ -1,19 +1,20 @@
 // The steps of resolving a configuration that need a model or a plan; elmo/resolve.h has the verbs' own.
 #pragma once
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "elmo/resolve.h"
 #include "run/checkpoint.h"
 
 namespace elmo {
 
-// As resolve_training(), of a run that is continued from `checkpoint`; null for a new one.
-Config resolve_training(const Context& context, const Config& given, const Checkpoint* checkpoint);
-
-// Chooses every number that is `auto`, by the encoder that the run starts from. Choices that depend on the
-// data belong here too: add the data's summary as an argument and call it when the data is open.
-Config with_chosen_numbers(Config config);
+// What is known before the data is open, of a new run or of one that is continued from `checkpoint`: RunData
+// (run_data.h) chooses the rest. Without data, see resolve_without_data().
+Config resolve_before_data(const Context& context, const Config& given, const Checkpoint* checkpoint);
+// The complete configuration where no data is named.
+Config resolve_without_data(const Context& context, const Config& given);
 
 // With labels, batch_size and max_length of config.shape; one that was given stays. ConfigError for an
 // unknown name.
@@ -23,10 +24,13 @@ struct PrecisionChoice {
     std::string precision;
     std::string why;  // a line for the log; "" if nothing was chosen
 };
-// What precision `auto` stands for: 8 bits on a GPU; on a CPU bf16, or 8 bits where that does not fit in
-// max_memory. Any other precision is itself.
-PrecisionChoice choose_precision(const Context& context, const Config& config);
-// The log line for a chosen precision; "" if it was given.
-std::string precision_note(const Config& config);
+// What precision `auto` stands for, of a head of that many weights: bf16; 8 bits where bf16 does not fit in
+// max_memory, and for a large head on a GPU. Any other precision is itself.
+PrecisionChoice choose_precision(const Context& context, const Config& config, std::int64_t weights);
+// With the precision chosen, and what follows from it.
+Config with_precision(const Context& context, Config config, std::int64_t weights);
+// What the log says of every option that was `auto`, a line each: "precision auto: bf16, which fits in
+// max_memory".
+std::vector<std::string> choice_notes(const Config& config);
 
 }  // namespace elmo

@@ -7,13 +7,19 @@
 #include <numeric>
 
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "data/tokenizer_files.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
+#include "run/resolve.h"
 
 namespace elmo {
 namespace {
+
+// More texts than this share cut at the usual length ask for a longer one.
+constexpr double kManyCut = 0.05;
+constexpr std::int64_t kMostLength = 512;
 
 template <class T>
 void hash_rows(Hash64& hash, const RaggedRows<T>& rows) {
@@ -30,23 +36,20 @@ std::int64_t steps_of(const Config& config, std::int64_t steps_per_epoch) {
 }  // namespace
 
 RunData::RunData(const Context& context, Config config, const Checkpoint* checkpoint)
-    : config_(std::move(config)) {
+    : config_(std::move(config)),
+      start_(checkpoint != nullptr ? EncoderStart::kPretrained : encoder_start(config_)) {
     if (config_.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
     tokenizer_ =
         checkpoint != nullptr ? stored_tokenizer(checkpoint->content()) : open_tokenizer(context, config_);
     spec_ = make_encoder_spec(config_, tokenizer_->vocab_size(),
                               checkpoint != nullptr ? checkpoint->content() : InputFolder());
-    max_length_ = cut_length(context, config_.max_length, spec_);
-    Config for_data = config_;
-    for_data.max_length = max_length_;
-    dataset_ =
-        Dataset::open(context, for_data, *tokenizer_, &summary_, {SplitName::kTrain, SplitName::kValidation});
-
+    open_dataset(context);
     const Split& train = dataset_->train();
     if (!train.present || train.rows() == 0)
         throw DataError(fmt::format("{}: expected training rows, found none", config_.data));
     if (dataset_->num_labels() == 0)
         throw DataError(fmt::format("{}: expected labels, found none", config_.data));
+    choose_numbers(context, checkpoint);
 
     RowLists rows = split_validation(config_, train.rows());
     const Split& file = dataset_->validation();
@@ -58,21 +61,58 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
         validation_.emplace(train, std::move(rows.validation), config_.batch_size);
     }
     train_.emplace(train, std::move(rows.train), config_.batch_size, config_.seed);
-    augmentation_ = Augmentation::open(context, for_data, *dataset_, *tokenizer_);
+    Config for_labels = config_;
+    for_labels.max_length = max_length_;
+    augmentation_ = Augmentation::open(context, for_labels, *dataset_, *tokenizer_);
     train_->append(augmentation_.rows());
     total_steps_ = steps_of(config_, train_->steps_per_epoch());
+}
+
+void RunData::open_dataset(const Context& context) {
+    Config for_data = config_;
+    const auto open = [&](std::int64_t length) {
+        for_data.max_length = max_length_ = length;
+        dataset_ = Dataset::open(context, for_data, *tokenizer_, &summary_,
+                                 {SplitName::kTrain, SplitName::kValidation});
+    };
+    if (!config_.max_length.is_auto()) return open(cut_length(context, config_.max_length, spec_));
+    const std::int64_t most = spec_.positions > 0 ? spec_.positions : kMostLength;
+    open(std::min(kUsualLength, most));
+    const std::int64_t longer = std::min(longer_length(start_), most), cut = summary_.cut_rows;
+    const bool many = static_cast<double>(cut) > kManyCut * static_cast<double>(summary_.train_rows);
+    std::string why =
+        fmt::format("{} of {} texts are longer", with_commas(cut), with_commas(summary_.train_rows));
+    if (many && longer > max_length_) {
+        why += fmt::format(" than {}", max_length_);
+        open(longer);
+    }
+    choose_option(config_, "max_length", &Config::max_length, Auto<std::int64_t>(max_length_),
+                  std::string(kAutoReason) + why);
+}
+
+void RunData::choose_numbers(const Context& context, const Checkpoint* checkpoint) {
+    DataFacts facts;
+    facts.rows = dataset_->train().rows();
+    facts.labels = dataset_->num_labels();
+    if (config_.augment == "auto")
+        facts.label_texts = look_at_label_texts(*dataset_, *tokenizer_, max_length_);
+    config_ = with_data_numbers(std::move(config_), start_, facts);
+    spec_ = make_encoder_spec(config_, tokenizer_->vocab_size(),
+                              checkpoint != nullptr ? checkpoint->content() : InputFolder());
+    config_ = with_precision(context, std::move(config_), facts.labels * spec_.width);
 }
 
 RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
     BatchLimits limits = train_->limits(context, 0, total_steps_);
     RunShape shape;
     const std::int64_t labels = dataset_->num_labels();
-    shape.batch = std::min(config_.batch_size, train_->num_rows());
+    shape.batch = std::min<std::int64_t>(config_.batch_size, train_->num_rows());
     if (validation_) {
         const BatchLimits other = validation_->limits(context, 0, validation_->steps_per_epoch());
         limits.tokens = std::max(limits.tokens, other.tokens);
         limits.longest_row = std::max(limits.longest_row, other.longest_row);
-        shape.batch = std::max(shape.batch, std::min(config_.batch_size, validation_->num_rows()));
+        shape.batch =
+            std::max(shape.batch, std::min<std::int64_t>(config_.batch_size, validation_->num_rows()));
         shape.top_k = std::min(largest_k + longest_filter(*validation_split_), labels);
     }
     shape.positives = limits.positives;

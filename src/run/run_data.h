@@ -14,6 +14,7 @@
 #include "engine/engine.h"
 #include "model/encoder/encoder_spec.h"
 #include "run/checkpoint.h"
+#include "run/choices.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
@@ -28,7 +29,7 @@ class RunData {
   public:
     RunData(const Context& context, Config config, const Checkpoint* checkpoint);
 
-    const Config& config() const { return config_; }
+    const Config& config() const { return config_; }         // with every number chosen
     std::int64_t max_length() const { return max_length_; }  // as cut
     const EncoderSpec& encoder_spec() const { return spec_; }
     const Tokenizer& tokenizer() const { return *tokenizer_; }
@@ -53,7 +54,13 @@ class RunData {
     std::vector<std::int64_t> frequent_labels(std::int64_t count) const;
 
   private:
+    // Opens train and validation rows, cut at max_length or at what is chosen for it.
+    void open_dataset(const Context& context);
+    // Every number that is still `auto`, now that the data is known.
+    void choose_numbers(const Context& context, const Checkpoint* checkpoint);
+
     Config config_;
+    EncoderStart start_;
     EncoderSpec spec_;
     std::int64_t max_length_ = 0;
     std::unique_ptr<Tokenizer> tokenizer_;

@@ -224,9 +224,19 @@ void Trainer::validate_and_save() {
     save(folder_.last(), true);
 }
 
-void Trainer::loop() {
-    const std::int64_t eval_steps = std::max<std::int64_t>(
+std::int64_t Trainer::eval_steps() const {
+    return std::max<std::int64_t>(
         1, std::llround(config_.eval_every * static_cast<double>(data_.train().steps_per_epoch())));
+}
+
+// Follows from the state, so that a run that has ended this way stays ended when it is continued.
+bool Trainer::out_of_patience() const {
+    return config_.patience > 0 && state_.best_step > 0 &&
+           state_.step - state_.best_step >= config_.patience * eval_steps();
+}
+
+void Trainer::loop() {
+    if (out_of_patience()) return;
     logged_step_ = state_.step;
     BatchReader reader(data_.train(), state_.step, state_.total_steps,
                        [&](std::int64_t label) { return engine_.head().layout().row(label); });
@@ -240,7 +250,7 @@ void Trainer::loop() {
         stopping = context_.stop_requested();
         ++state_.step;
         const bool last = state_.step == state_.total_steps;
-        const bool validates = last || state_.step % eval_steps == 0;
+        const bool validates = last || state_.step % eval_steps() == 0;
         const bool logs = state_.step % config_.log_every == 0;
         // By the clock only at a step that is logged anyway: when a run saves changes nothing that it learns.
         const bool saves = (config_.save_every > 0 && state_.step % config_.save_every == 0) ||
@@ -257,9 +267,10 @@ void Trainer::loop() {
         if (validates || saves || (state_.step >= kFirstLook && state_.step % kLookEvery == 0))
             look_at_vectors(*batch);
         log_->tick(state_.step);
-        if (validates)
+        if (validates) {
             validate_and_save();
-        else if (saves)
+            if (out_of_patience()) return;
+        } else if (saves)
             save(folder_.last(), true);
     }
 }
@@ -278,7 +289,7 @@ void Trainer::announce() const {
     if (cut_rows > 0)
         context_.info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
                                   data_.max_length()));
-    if (const std::string note = precision_note(config_); !note.empty()) context_.info(note);
+    for (const std::string& note : choice_notes(config_)) context_.info(note);
     for (const std::string& line : explain_precision(config_, config_, engine_.backend()))
         context_.info(line);
     if (const std::int64_t rows = engine_.head().compensation().rows(); rows > 0)
@@ -292,7 +303,6 @@ TrainResult Trainer::run() {
     announce();
     folder_.prepare();
     log_.emplace(context_, folder_.path(), state_.step, state_.total_steps);
-    const std::string note = precision_note(config_);
     log_->event(state_.step > 0 ? "resume" : "start", state_.step,
                 {{"total_steps", state_.total_steps},
                  {"labels", state_.labels},
@@ -301,7 +311,8 @@ TrainResult Trainer::run() {
                  {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
                  {"planned_bytes", engine_.plan().total_bytes()},
                  {"backend", engine_.backend().describe()},
-                 {"precision", note.empty() ? config_.precision : note},
+                 {"precision", config_.precision},
+                 {"choices", choice_notes(config_)},
                  {"config", config_json(config_)},
                  {"reasons", reasons_json(config_)}});
     try {
@@ -313,7 +324,11 @@ TrainResult Trainer::run() {
         log_->event("error", state_.step, {{"message", error.what()}});
         throw;
     }
-    const bool interrupted = state_.step < state_.total_steps;
+    if (out_of_patience())
+        context_.info(fmt::format("{} was below its best in {} validations: ended after step {} of {}",
+                                  config_.select, static_cast<std::int64_t>(config_.patience), state_.step,
+                                  state_.total_steps));
+    const bool interrupted = state_.step < state_.total_steps && !out_of_patience();
     if (interrupted) {
         context_.info(fmt::format("stopped after step {}; --resume continues", state_.step));
         save(folder_.last(), true);
@@ -365,10 +380,12 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
     std::int64_t taken_up = -1;  // the step of the last return
     for (int lowered = 0;; ++lowered) {
         try {
-            return Trainer(context, folder, config).run();
+            Trainer trainer(context, folder, config);
+            config = trainer.config();
+            return trainer.run();
         } catch (const Collapse& collapse) {
             const bool frozen = config.freeze_encoder;
-            const double rate = frozen ? config.head_lr : static_cast<double>(config.encoder_lr);
+            const double rate = frozen ? config.head_lr : config.encoder_lr;
             const char* key = frozen ? "head_lr" : "encoder_lr";
             if (config.on_collapse == "stop" || lowered == kMostLowered)
                 throw NumericError(fmt::format(
@@ -387,7 +404,7 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
                                         collapse.what(), from, key, rate / kLoweredBy, rate));
             const std::string reason = fmt::format("lowered from {:g}: training had collapsed", rate);
             if (frozen)
-                choose_option(config, "head_lr", &Config::head_lr, rate / kLoweredBy, reason);
+                choose_option(config, "head_lr", &Config::head_lr, Auto<double>(rate / kLoweredBy), reason);
             else
                 choose_option(config, "encoder_lr", &Config::encoder_lr, Auto<double>(rate / kLoweredBy),
                               reason);
@@ -401,7 +418,7 @@ TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
     RunFolder folder(given_context, given);
     const Config config =
-        resolve_training(given_context.with_threads(given.threads), given, folder.checkpoint());
+        resolve_before_data(given_context.with_threads(given.threads), given, folder.checkpoint());
     const Context context = given_context.with_threads(config.threads);
     if (folder.checkpoint() != nullptr)
         context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),

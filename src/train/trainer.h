@@ -38,6 +38,7 @@ class Trainer {
     Trainer(const Context& context, RunFolder& folder, const Config& config);
     TrainResult run();
     std::int64_t total_steps() const { return state_.total_steps; }
+    const Config& config() const { return config_; }  // with every number chosen
     // Before run(): the probe must outlive it.
     void set_probe(StepProbe& probe) { probe_ = &probe; }
 
@@ -46,6 +47,8 @@ class Trainer {
     std::int64_t skipped_steps() const;
     void announce() const;
     void loop();
+    std::int64_t eval_steps() const;  // between validations
+    bool out_of_patience() const;     // below the best score in as many validations as patience says
     TrainResult summary(bool interrupted) const;
     // One step on one batch; the loss of a text when wanted.
     double step_on(const Batch& batch, bool want_loss);

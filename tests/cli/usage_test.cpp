@@ -51,7 +51,7 @@ TEST(Help, EveryVerbListsItsOptionsWithDefaultsAndExamples) {
         }
         EXPECT_EQ(run_elmo({"help", verb}).out, outcome.out);
     }
-    EXPECT_TRUE(contains(run_elmo({"train", "-h"}).out, "Texts a step [128]"));
+    EXPECT_TRUE(contains(run_elmo({"train", "-h"}).out, "Steps between log lines with the true loss [50]"));
 }
 
 TEST(Usage, MistakesNameTheNearest) {
@@ -120,7 +120,7 @@ TEST(Usage, RecipesThatAreWrong) {
     expect_failure(run_elmo({"plan", "--recipe", folder.write("a.toml", "epochs = 1\nbach_size = 2\n")}), 2,
                    {"a.toml:2: unknown key 'bach_size' (did you mean 'batch_size'?)"});
     expect_failure(run_elmo({"plan", "--recipe", folder.write("b.toml", "batch_size = 'x'\n")}), 2,
-                   {"b.toml:1: batch_size: expected an integer, found a string"});
+                   {"b.toml:1: batch_size: expected an integer or \"auto\", found a string"});
     expect_failure(run_elmo({"plan", "--recipe", folder.write("c.toml", "batch_size = = 1\n")}), 2,
                    {"c.toml:1: not valid TOML"});
     expect_failure(run_elmo({"plan", "--recipe", folder.text("missing.toml")}), 1,

@@ -109,7 +109,7 @@ TEST(RunReading, ComesFromTheRunUnlessGiven) {
     EXPECT_EQ(config.data, "d.csv");
     EXPECT_EQ(config.seed, 3u);
     EXPECT_EQ(config.propensity_a, 0.6);
-    EXPECT_EQ(config.device, "cpu");  // how it was trained is not how it is used
+    EXPECT_EQ(config.device, "auto");  // how it was trained is not how it is used
     EXPECT_NE(config.head_lr, 7);
     EXPECT_EQ(reason_of(config, "text_column"), "the run's recipe");
 

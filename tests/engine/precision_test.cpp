@@ -23,26 +23,27 @@ TEST(AutoPrecision, PicksByDeviceAndBudget) {
     config.max_length = 16;
     config.vocab_size = 1000;
     config.precision = "auto";
-    EXPECT_EQ(choose_precision(quiet(), config).precision, "bf16");
+    EXPECT_EQ(choose_precision(quiet(), config, config.labels * config.width).precision, "bf16");
     config.device = "cuda";
-    EXPECT_EQ(choose_precision(quiet(), config).precision, kAuto8Bit);
-    EXPECT_NE(choose_precision(quiet(), config).why, "");
+    EXPECT_EQ(choose_precision(quiet(), config, config.labels * config.width).precision, "bf16");
+    EXPECT_EQ(choose_precision(quiet(), config, std::int64_t{1} << 30).precision, kAuto8Bit);
+    EXPECT_NE(choose_precision(quiet(), config, std::int64_t{1} << 30).why, "");
     config.device = "cpu";
     Config wide = config, narrow = config;
     wide.precision = "bf16";
     narrow.precision = kAuto8Bit;
     const std::int64_t needs = plan_memory(quiet(), wide).total_bytes();
     config.max_memory = std::to_string(needs);
-    EXPECT_EQ(choose_precision(quiet(), config).precision, "bf16");
+    EXPECT_EQ(choose_precision(quiet(), config, config.labels * config.width).precision, "bf16");
     config.max_memory = std::to_string(needs - 1);
-    const PrecisionChoice choice = choose_precision(quiet(), config);
+    const PrecisionChoice choice = choose_precision(quiet(), config, config.labels * config.width);
     EXPECT_EQ(choice.precision, kAuto8Bit);
     EXPECT_NE(choice.why.find("max_memory"), std::string::npos) << choice.why;
     narrow.max_memory = config.max_memory;
     EXPECT_EQ(plan_memory(quiet(), config).total_bytes(), plan_memory(quiet(), narrow).total_bytes());
     config.precision = "fp32";
-    EXPECT_EQ(choose_precision(quiet(), config).precision, "fp32");
-    EXPECT_EQ(choose_precision(quiet(), config).why, "");
+    EXPECT_EQ(choose_precision(quiet(), config, config.labels * config.width).precision, "fp32");
+    EXPECT_EQ(choose_precision(quiet(), config, config.labels * config.width).why, "");
 }
 
 TEST(AutoPrecision, CompensatesOnlyWhatIsBestCompensated) {

@@ -98,7 +98,7 @@ TEST(EncoderSpecOf, TheConfiguration) {
     EXPECT_TRUE(bag.is_bag());
     EXPECT_EQ(bag.vocab, 500);
     EXPECT_EQ(bag.grad_dtype(), DType::kF32);
-    EXPECT_EQ(bag.pooled_dropout, static_cast<float>(config.dropout));
+    EXPECT_EQ(bag.pooled_dropout, 0.5f);
 
     config.encoder = std::string(ELMO_SOURCE_DIR) + "/tests/model/golden/bert";
     config.encoder_dropout = 0.3;

@@ -163,7 +163,7 @@ TEST_F(Refine, EqualsPlainTrainingWithAFrozenEncoder) {
             EXPECT_TRUE(heads.back() == emulate(run, config)) << precision << ", dropout " << config.dropout;
             EXPECT_FALSE(heads.back() == head_of(run, kLabels));
             const double said = Checkpoint(config.out, "best").config().dropout;
-            EXPECT_EQ(said, dropout < 0 ? tiny_config(temp).dropout : dropout);
+            EXPECT_EQ(said, dropout < 0 ? static_cast<double>(tiny_config(temp).dropout) : dropout);
         }
     for (std::size_t i = 0; i < heads.size(); ++i)
         for (std::size_t j = 0; j < i; ++j) EXPECT_FALSE(heads[i] == heads[j]) << i << " and " << j;

@@ -162,6 +162,7 @@ class PlanRecompute : public ::testing::Test {
         write_tiny_bert(temp / "bert", 6);
         config.encoder = temp / "bert";
         config.labels = 100;
+        config.precision = "bf16";
         config.batch_size = 2048;  // so that activations are most of the memory
     }
     MemoryReport plan(const std::string& recompute, std::int64_t max_bytes = 0) {

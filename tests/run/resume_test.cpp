@@ -174,7 +174,7 @@ TEST_F(RunRules, LabelTextsTrainAndAreNotCounted) {
     write_text(temp / "data/Y.txt", read_text(temp / "data/Y.txt").replace(0, 4, "sort"));
     EXPECT_NE(refusal<DataError>().find("not the data of the run"), std::string::npos);
     write_tiny_data(temp / "data");
-    config.augment = "none";  // as the run has it: what is not given comes from the run
+    config.augment = "auto";  // as the run has it: what is not given comes from the run
     const TrainResult augmented = train(quiet().with_stop(stop), config);
     const RunState after = Checkpoint(config.out, "last").state();
     EXPECT_EQ(after.train_rows, before.train_rows);

@@ -109,6 +109,7 @@ inline Config tiny_config(const TempFolder& temp) {
     config.encoder_lr = 0.01;
     config.head_lr = 0.02;
     config.eval_every = 10;
+    config.augment = "none";
     config.threads = 1;
     return config;
 }

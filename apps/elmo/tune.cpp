@@ -1,0 +1,101 @@
+// elmo tune: looks for better numbers than the defaults, and writes them as a recipe.
+#include "elmo/tune.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+#include "elmo/messages.h"
+#include "output.h"
+#include "stop_signal.h"
+#include "verbs.h"
+
+namespace elmo::cli {
+namespace {
+
+// "90", "90s", "30m", "2h": seconds; -1 for anything else.
+double parse_seconds(std::string_view text) {
+    double unit = 1;
+    if (!text.empty()) {
+        const char last = text.back();
+        if (last == 's' || last == 'm' || last == 'h') text.remove_suffix(1);
+        if (last == 'm') unit = 60;
+        if (last == 'h') unit = 3600;
+    }
+    double number = 0;
+    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool whole = status == std::errc() && rest == text.data() + text.size();
+    return whole && number > 0 ? number * unit : -1;
+}
+
+std::int64_t parse_trials(const std::string& text) {
+    std::int64_t number = 0;
+    const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return status == std::errc() && rest == text.data() + text.size() ? number : -1;
+}
+
+std::string report(const TuneResult& result) {
+    if (result.trials == 0) return "no training ended in time: --resume goes on, or give a larger --budget\n";
+    std::string out = result.tables + "\n";
+    out += aligned(Facts{{"best", result.best},
+                         {fmt::format("{} on validation", result.select),
+                          fmt::format("{:.2f}, the defaults {:.2f}: a gain of {:.2f}", result.best_score,
+                                      result.default_score, result.best_score - result.default_score)},
+                         {"recipe", result.recipe},
+                         {"page", result.html}});
+    if (result.interrupted) out += "stopped early: continue with --resume\n";
+    return out;
+}
+
+void run_tune(Invocation& call) {
+    if (!call.words.empty()) call.config.data = call.words[0];
+    if (call.config.out.empty()) usage_error(tune_verb(), "--out is missing: the folder to write to");
+    TuneRequest request{call.config, parse_trials(call.extra.at("trials")), 0, call.command};
+    if (request.trials < 1)
+        usage_error(tune_verb(), fmt::format("--trials: expected a whole number above 0, found '{}'",
+                                             quoted(call.extra.at("trials"))));
+    if (const std::string& budget = call.extra.at("budget"); !budget.empty()) {
+        request.seconds = parse_seconds(budget);
+        if (request.seconds < 0)
+            usage_error(
+                tune_verb(),
+                fmt::format("--budget: expected a time such as 90s, 30m or 2h, found '{}'", quoted(budget)));
+    }
+    const TuneResult result = tune(call.context.with_stop(stop_on_signal()), request);
+    if (call.json)
+        write_json(result);
+    else
+        write_stdout(report(result));
+}
+
+}  // namespace
+
+Verb tune_verb() {
+    return {
+        "tune",
+        'u',
+        "Search for better numbers than the defaults, on validation rows",
+        "DATA --out FOLDER [--budget 30m] [options]",
+        {{"DATA", "Folder or file of the data set (also --data)"}},
+        0,
+        1,
+        false,
+        {{"budget", "", "Time after which no more is trained: 90s, 30m, 2h; no limit unless given"},
+         {"trials", "16", "Candidates of the first round"}},
+        {{"elmo tune data/wordnet --out tuned --budget 30m", "A search of half an hour"},
+         {"elmo train data/wordnet --out runs/tuned --recipe tuned/recipe.toml", "Trains with what it found"},
+         {"elmo tune data/wordnet --out tuned --budget 1h --resume", "Goes on for another hour"}},
+        "Successive halving: candidates that differ from the defaults in encoder_lr, head_lr, dropout, "
+        "epochs, "
+        "batch_size or augment train for a quarter of their epochs, the better third for half, the best for "
+        "all "
+        "of them; the defaults are in every round. What is given on the command line is not varied. A tenth "
+        "of "
+        "the training rows validates unless --validation says otherwise; the test rows are never read. "
+        "Writes "
+        "recipe.toml, study.html, study.csv and study.json to FOLDER.",
+        run_tune,
+        "t"};
+}
+
+}  // namespace elmo::cli

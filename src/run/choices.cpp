@@ -1,0 +1,109 @@
+#include "run/choices.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text_util.h"
+#include "config/resolve.h"
+#include "engine/device.h"
+#include "model/encoder/encoder_spec.h"
+
+namespace elmo {
+namespace {
+
+// Pretrained weights are lost at the rate that weights from scratch need: MiniLM on WordNet relations came
+// to P@1 3.4 with 1e-3, and to 48.3 with 2e-4.
+constexpr double kPretrainedLr = 2e-4, kFreshLr = 1e-3;
+
+// Epochs of a transformer: as many as show it this many rows, 7,000 steps of 128.
+constexpr double kShownRows = 7'000 * 128, kMostEpochs = 100;
+
+// Label texts that are training texts too teach a text to answer itself; names without words teach nothing.
+constexpr double kManyRows = 0.1, kEnoughWords = 0.5;
+
+constexpr std::int64_t kPatience = 5;
+
+const char* words_of(EncoderStart start) {
+    switch (start) {
+        case EncoderStart::kBag:
+            return "the bag encoder starts from scratch";
+        case EncoderStart::kScratch:
+            return "the encoder starts from scratch";
+        case EncoderStart::kPretrained:
+            break;
+    }
+    return "the encoder has pretrained weights";
+}
+
+// Sets what is `auto`.
+template <class T>
+void choose(Config& config, OptionKey key, Auto<T> Config::*member, T value, const std::string& why) {
+    if ((config.*member).is_auto())
+        choose_option(config, key, member, Auto<T>(value), std::string(kAutoReason) + why);
+}
+
+double wanted_epochs(EncoderStart start, std::int64_t rows) {
+    if (start == EncoderStart::kBag) return kUsualEpochs;
+    return std::clamp(std::round(kShownRows / static_cast<double>(rows)), kUsualEpochs, kMostEpochs);
+}
+
+struct Decision {
+    const char* value;
+    std::string why;
+};
+
+Decision choose_augment(const LabelTexts& texts) {
+    if (texts.words < kEnoughWords) return {"none", "the labels have no texts of words"};
+    if (texts.rows > kManyRows)
+        return {"none", fmt::format("{:.0f} % of the label texts are training texts too", 100 * texts.rows)};
+    return {"labels", "the labels have texts, other ones than the rows"};
+}
+
+}  // namespace
+
+EncoderStart encoder_start(const Config& config) {
+    if (config.encoder == "bag") return EncoderStart::kBag;
+    return has_encoder_weights(InputFolder(config.encoder)) ? EncoderStart::kPretrained
+                                                            : EncoderStart::kScratch;
+}
+
+Config with_device(const Context& context, Config config) {
+    if (config.device != "auto") return config;
+    const ChosenDevice chosen = choose_device(context);
+    choose_option(config, "device", &Config::device, chosen.name, std::string(kAutoReason) + chosen.why);
+    return config;
+}
+
+Config with_encoder_numbers(Config config) {
+    if (!config.encoder_lr.is_auto()) return config;
+    const EncoderStart start = encoder_start(config);
+    choose(config, "encoder_lr", &Config::encoder_lr,
+           start == EncoderStart::kPretrained ? kPretrainedLr : kFreshLr, words_of(start));
+    return config;
+}
+
+Config with_data_numbers(Config config, EncoderStart start, const DataFacts& facts) {
+    choose(config, "epochs", &Config::epochs, wanted_epochs(start, facts.rows),
+           start == EncoderStart::kBag ? "a bag gains nothing from more"
+                                       : fmt::format("by {} training rows", with_commas(facts.rows)));
+    choose(config, "batch_size", &Config::batch_size, kUsualBatch, "others were no better on any data");
+    choose(config, "head_lr", &Config::head_lr, kUsualHeadLr, "others were no better on most data");
+    choose(config, "dropout", &Config::dropout, kUsualDropout, "others were no better on most data");
+    const bool constant = config.schedule == "constant";
+    choose(config, "patience", &Config::patience, constant ? kPatience : 0,
+           constant ? "the rates do not fall by themselves" : "scores rise most while the rates fall");
+    if (config.augment == "auto") {
+        const Decision decision = choose_augment(facts.label_texts);
+        choose_option<std::string>(config, "augment", &Config::augment, decision.value,
+                                   std::string(kAutoReason) + decision.why);
+    }
+    return config;
+}
+
+std::int64_t longer_length(EncoderStart start) {
+    return start == EncoderStart::kBag ? 512 : 256;
+}
+
+}  // namespace elmo

@@ -1,0 +1,37 @@
+// What every number that is `auto` becomes, by the encoder that a run starts from and the data that it trains
+// on. docs/defaults.md has the figures that these rules come from.
+#pragma once
+
+#include <cstdint>
+
+#include "data/augment.h"
+#include "elmo/config.h"
+#include "elmo/context.h"
+
+namespace elmo {
+
+inline constexpr std::string_view kAutoReason = "auto: ";  // opens the reason of a choice
+
+// What an encoder starts from.
+enum class EncoderStart { kBag, kScratch, kPretrained };
+EncoderStart encoder_start(const Config& config);
+
+// What is known of the training rows once they are imported.
+struct DataFacts {
+    std::int64_t rows = 0, labels = 0;
+    LabelTexts label_texts;
+};
+
+// With the device that `auto` stands for on this machine. A device that was named asks for nothing: CUDA's
+// libraries are not even opened.
+Config with_device(const Context& context, Config config);
+// By the encoder only: the rates that must be known before anything is read.
+Config with_encoder_numbers(Config config);
+// By the encoder and the data: every other number, and whether label texts are trained on. One that is not
+// `auto` stays.
+Config with_data_numbers(Config config, EncoderStart start, const DataFacts& facts);
+
+// The longest text in tokens where max_length is `auto` and many texts are longer than the usual length.
+std::int64_t longer_length(EncoderStart start);
+
+}  // namespace elmo

@@ -1,0 +1,242 @@
+// The search: rounds of trials, each a training run that is scored on validation rows and kept as a line of
+// its own file, so that a search that was stopped goes on where it was.
+#include "elmo/tune.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <optional>
+
+#include "elmo/error.h"
+#include "elmo/train.h"
+#include "formats/json_text.h"
+#include "io/atomic_file.h"
+#include "io/folder_lock.h"
+#include "run/checkpoint.h"
+#include "run/resolve.h"
+#include "run/run_data.h"
+#include "study/study_files.h"
+#include "tune/budget.h"
+#include "tune/candidates.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+// The share of its epochs that a candidate trains for in each round.
+constexpr double kRounds[] = {0.25, 0.5, 1};
+// A fiftieth of the rows, which picks a checkpoint, is too few to compare runs by.
+constexpr const char* kValidationShare = "0.1";
+
+struct Trial {
+    std::size_t candidate = 0, round = 0;
+    double epochs = 0, score = 0, seconds = 0;
+};
+
+class Search {
+  public:
+    Search(const Context& context, const TuneRequest& request)
+        : budget_(context, request.seconds),
+          context_(budget_.context()),
+          out_(request.config.out),
+          data_(context_, complete(context_, request.config), nullptr),
+          candidates_(make_candidates(request.config, data_.config(), data_.dataset().has_label_names(),
+                                      request.trials)) {}
+
+    // Trains what is left of the search; false where it had to stop.
+    bool run() {
+        std::vector<std::size_t> left(candidates_.size());
+        for (std::size_t i = 0; i < left.size(); ++i) left[i] = i;
+        for (std::size_t round = 0; round < std::size(kRounds); ++round) {
+            std::vector<double> scores;
+            for (const std::size_t candidate : left) {
+                const std::optional<Trial> trial = run_trial(candidate, round);
+                if (!trial) return false;
+                scores.push_back(trial->score);
+                trials_.push_back(*trial);
+            }
+            std::vector<std::size_t> next;
+            for (const std::size_t i : survivors(scores)) next.push_back(left[i]);
+            left = std::move(next);
+        }
+        return true;
+    }
+
+    const std::vector<Trial>& trials() const { return trials_; }
+    const Candidate& candidate(const Trial& trial) const { return candidates_[trial.candidate]; }
+    const Config& defaults() const { return data_.config(); }
+    // The best of the last round that the defaults were trained in; null before the first.
+    const Trial* best() const {
+        const Trial* defaults = of_defaults();
+        const Trial* best = defaults;
+        for (const Trial& trial : trials_)
+            if (trial.round == defaults->round && trial.score > best->score) best = &trial;
+        return best;
+    }
+    const Trial* of_defaults() const {
+        const Trial* found = nullptr;
+        for (const Trial& trial : trials_)
+            if (trial.candidate == 0) found = &trial;
+        return found;
+    }
+
+  private:
+    static Config complete(const Context& context, Config config) {
+        if (!given(config, "validation")) config.validation = kValidationShare;
+        config.out.clear();
+        config.resume = config.overwrite = false;
+        return resolve_before_data(context, config, nullptr);
+    }
+
+    Config trial_config(std::size_t candidate, std::size_t round) const {
+        Config config = with_changes(defaults(), candidates_[candidate]);
+        if (config.steps > 0)
+            config.steps = std::max<std::int64_t>(
+                1, static_cast<std::int64_t>(kRounds[round] * static_cast<double>(config.steps)));
+        else
+            config.epochs = kRounds[round] * config.epochs;
+        return config;
+    }
+
+    // Trains, or takes what is there; nothing where the training had to stop.
+    std::optional<Trial> run_trial(std::size_t candidate, std::size_t round) {
+        Config config = trial_config(candidate, round);
+        Trial trial{candidate, round, config.epochs};
+        const std::string name = fmt::format("{}-{}", candidate, round), recipe = stored_recipe(config);
+        const fs::path file = out_ / "trials" / (name + ".json"), run = out_ / "runs" / name;
+        if (fs::exists(file)) return read_trial(file, recipe, trial);
+        if (budget_.spent()) return std::nullopt;
+        fs::create_directories(file.parent_path());
+        fs::create_directories(run.parent_path());
+        config.out = run.string();
+        config.resume = fs::exists(run);
+        context_.info(fmt::format("round {}, {}", round + 1, candidates_[candidate].name()));
+        const TrainResult trained = train(context_, config);
+        if (trained.interrupted) return std::nullopt;
+        trial.score = trained.best_score;
+        trial.seconds = trained.train_seconds;
+        const nlohmann::ordered_json json = {
+            {"score", trial.score}, {"seconds", trial.seconds}, {"recipe", recipe}};
+        write_file_atomically(file, json.dump(1) + "\n");
+        fs::remove_all(run);  // the score is what is wanted of it
+        return trial;
+    }
+
+    static Trial read_trial(const fs::path& file, const std::string& recipe, Trial trial) {
+        const nlohmann::json json = read_json(file);
+        const auto has = [&](const char* key, auto is) { return json.contains(key) && is(json[key]); };
+        const auto number = [](const nlohmann::json& value) { return value.is_number(); };
+        const auto text = [](const nlohmann::json& value) { return value.is_string(); };
+        if (!json.is_object() || !has("score", number) || !has("seconds", number) || !has("recipe", text))
+            throw DataError(fmt::format("{}: expected a trial of a search; remove the file to run it again",
+                                        file.string()));
+        if (json["recipe"].get<std::string>() != recipe)
+            throw ConfigError(
+                fmt::format("out: {} was made with other options; give those, another folder, or --overwrite "
+                            "to search again",
+                            file.string()));
+        trial.score = json["score"].get<double>();
+        trial.seconds = json["seconds"].get<double>();
+        return trial;
+    }
+
+    Budget budget_;
+    Context context_;
+    fs::path out_;
+    RunData data_;
+    std::vector<Candidate> candidates_;
+    std::vector<Trial> trials_;
+};
+
+Study study_of(const Search& search, const TuneResult& result) {
+    Study study;
+    study.name = "tune";
+    study.title = "Search for better numbers than the defaults";
+    study.paragraphs = {
+        fmt::format("Best: {} with {} {:.2f} on validation rows; the defaults {:.2f}, a gain of {:.2f}.",
+                    result.best, result.select, result.best_score, result.default_score,
+                    result.best_score - result.default_score),
+        "Each round trains what is left of the candidates for a larger share of their epochs, with the whole "
+        "schedule, and keeps the better third and the defaults. The test rows were not read. The best of "
+        "many "
+        "noisy scores is too high by chance: measure the recipe on the test rows to know the gain."};
+    Table table{"trials",
+                "One line per training.",
+                {{"round", "round"},
+                 {"candidate", "candidate"},
+                 {"epochs", "epochs", 1},
+                 {"score", result.select},
+                 {"seconds", "training, s", 1}},
+                {}};
+    std::vector<Trial> trials = search.trials();
+    std::stable_sort(trials.begin(), trials.end(), [](const Trial& a, const Trial& b) {
+        return a.round != b.round ? a.round > b.round : a.score > b.score;
+    });
+    for (const Trial& trial : trials)
+        table.rows.push_back({static_cast<std::int64_t>(trial.round + 1), search.candidate(trial).name(),
+                              trial.epochs, trial.score, trial.seconds});
+    study.tables = {std::move(table)};
+    return study;
+}
+
+std::string recipe_of(const Search& search, const Trial& best, const TuneResult& result) {
+    std::string text = fmt::format(
+        "# Found by elmo tune: {} {:.2f} on validation rows, the defaults {:.2f} ({} trainings).\n",
+        result.select, result.best_score, result.default_score, result.trials);
+    const Config config = with_changes(search.defaults(), search.candidate(best));
+    for (const OptionKey key :
+         {OptionKey("encoder_lr"), OptionKey("head_lr"), OptionKey("dropout"), OptionKey("epochs"),
+          OptionKey("batch_size"), OptionKey("augment"), OptionKey("max_length")}) {
+        const std::string value = get_option(config, key);
+        const char* quote = std::string_view(key) == "augment" ? "\"" : "";
+        text += fmt::format("{} = {}{}{}\n", std::string_view(key), quote, value, quote);
+    }
+    return text;
+}
+
+void check_folder(const Config& config) {
+    if (config.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
+    if (config.out.empty())
+        throw ConfigError("out: expected a folder for the search, found none; give --out FOLDER");
+    if (fs::exists(config.out) && !fs::is_directory(config.out))
+        throw ConfigError(fmt::format("out: expected a folder, found the file {}", config.out));
+    const fs::path trials = fs::path(config.out) / "trials", runs = fs::path(config.out) / "runs";
+    if (config.overwrite) {
+        fs::remove_all(trials);
+        fs::remove_all(runs);
+    } else if (fs::exists(trials) && !config.resume) {
+        throw ConfigError(fmt::format(
+            "out: {} holds a search already; give --overwrite, --resume or another folder", config.out));
+    }
+    fs::create_directories(config.out);
+}
+
+}  // namespace
+
+TuneResult tune(const Context& context, const TuneRequest& request) {
+    validate(request.config);
+    if (request.trials < 1)
+        throw ConfigError(fmt::format("trials: expected 1 or more, found {}", request.trials));
+    check_folder(request.config);
+    const fs::path out = request.config.out;
+    const FolderLock lock(out);
+    Search search(context, request);
+    TuneResult result;
+    result.interrupted = !search.run();
+    result.select = search.defaults().select;
+    result.trials = static_cast<std::int64_t>(search.trials().size());
+    if (search.trials().empty()) return result;
+    const Trial& best = *search.best();
+    result.best = search.candidate(best).name();
+    result.best_score = best.score;
+    result.default_score = search.of_defaults()->score;
+    result.recipe = (out / "recipe.toml").string();
+    write_file_atomically(result.recipe, recipe_of(search, best, result));
+    const StudyFiles files = write_study(study_of(search, result), provenance_now(request.command), out);
+    result.html = files.html;
+    result.tables = files.tables;
+    return result;
+}
+
+}  // namespace elmo

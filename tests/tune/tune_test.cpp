@@ -1,0 +1,114 @@
+// The search for better numbers: who the candidates are, who stays, that it goes on where it was stopped, and
+// that it needs no test rows.
+#include "elmo/tune.h"
+
+#include <gtest/gtest.h>
+
+#include <set>
+
+#include "elmo/error.h"
+#include "quiet.h"
+#include "train/tiny_data.h"
+#include "tune/budget.h"
+#include "tune/candidates.h"
+
+namespace elmo {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace test;
+
+TEST(Candidates, AreDistinctStartWithTheDefaultsAndKeepWhatWasGiven) {
+    Config asked;
+    asked.head_lr = 0.02;
+    Config defaults = with_usual_numbers(asked);
+    defaults.encoder_lr = 1e-3;
+    const std::vector<Candidate> all = make_candidates(asked, defaults, false, 20);
+    ASSERT_EQ(all.size(), 20u);
+    EXPECT_EQ(all[0].name(), "the defaults");
+    std::set<std::string> names;
+    for (const Candidate& candidate : all) {
+        names.insert(candidate.name());
+        const Config config = with_changes(defaults, candidate);
+        EXPECT_EQ(config.head_lr, 0.02);
+        EXPECT_EQ(config.augment, "none");  // without label texts
+        validate(config);
+    }
+    EXPECT_EQ(names.size(), all.size());
+    EXPECT_EQ(make_candidates(asked, defaults, false, 20)[7].name(), all[7].name());
+    Config other = defaults;
+    other.seed = 1;
+    EXPECT_NE(make_candidates(asked, other, false, 20)[7].name(), all[7].name());
+}
+
+TEST(Candidates, TheBetterThirdStaysAndTheDefaults) {
+    EXPECT_EQ(survivors({1, 5, 3, 5, 0, 2}), (std::vector<std::size_t>{0, 1, 3}));
+    EXPECT_EQ(survivors({9, 5, 3}), (std::vector<std::size_t>{0}));
+    EXPECT_EQ(survivors({7}), (std::vector<std::size_t>{0}));
+}
+
+TEST(Budget, EndsWorkByItsProgress) {
+    Budget none(quiet(), 0), short_one(quiet(), 1e-9);
+    const Context context = short_one.context();
+    EXPECT_FALSE(none.spent());
+    EXPECT_FALSE(context.stop_requested());
+    context.sinks().progress({});
+    EXPECT_TRUE(context.stop_requested());
+    EXPECT_TRUE(short_one.spent());
+    const std::atomic<bool> stopped = true;
+    Budget asked(quiet().with_stop(stopped), 0);
+    EXPECT_TRUE(asked.spent());
+}
+
+class Tune : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        write_tiny_data(temp / "data");
+        for (const char* file : {"tst_X.txt", "tst_X_Y.txt"}) fs::remove(fs::path(temp / "data") / file);
+        request.config = tiny_config(temp);
+        request.config.steps = 12;
+        request.config.dropout = kAuto;
+        request.config.batch_size = kAuto;
+        request.trials = 4;
+    }
+    TempFolder temp;
+    TuneRequest request;
+};
+
+TEST_F(Tune, WritesARecipeAndSaysTheGain) {
+    const TuneResult result = tune(quiet(), request);
+    EXPECT_FALSE(result.interrupted);
+    EXPECT_GE(result.trials, 4 + 2 + 1);
+    EXPECT_GE(result.best_score, result.default_score);
+    EXPECT_TRUE(fs::exists(result.html));
+    Config tuned;
+    load_recipe(tuned, result.recipe);
+    EXPECT_EQ(tuned.head_lr, 0.02);  // as given
+    EXPECT_FALSE(tuned.batch_size.is_auto());
+    EXPECT_THROW(tune(quiet(), request), ConfigError);  // the folder holds a search
+}
+
+TEST_F(Tune, GoesOnWhereItWasStopped) {
+    TuneRequest whole = request;
+    whole.config.out = temp / "whole";
+    const TuneResult unbroken = tune(quiet(), whole);
+    const std::atomic<bool> stopped = true;
+    const TuneResult none = tune(quiet().with_stop(stopped), request);
+    EXPECT_TRUE(none.interrupted);
+    EXPECT_EQ(none.trials, 0);
+    // A trial that is there is not trained again.
+    fs::create_directories(fs::path(request.config.out) / "trials");
+    fs::copy(fs::path(whole.config.out) / "trials/0-0.json",
+             fs::path(request.config.out) / "trials/0-0.json");
+    request.config.resume = true;
+    const TuneResult rest = tune(quiet(), request);
+    EXPECT_FALSE(fs::exists(fs::path(request.config.out) / "runs/0-0"));
+    EXPECT_EQ(rest.trials, unbroken.trials);
+    EXPECT_EQ(rest.best, unbroken.best);
+    EXPECT_EQ(rest.best_score, unbroken.best_score);
+    request.config.seed = 9;
+    EXPECT_THROW(tune(quiet(), request), ConfigError);  // another search than the one in the folder
+}
+
+}  // namespace
+}  // namespace elmo
