@@ -4,13 +4,18 @@
 
 #include <algorithm>
 
+#include "elmo/resolve.h"
 #include "output.h"
 
 namespace elmo::cli {
 
 void print_explanation(const Verb& verb, const Invocation& invocation) {
-    std::vector<OptionReason> rows =
-        explain(verb.resolve != nullptr ? verb.resolve(invocation) : invocation.config);
+    Config config = verb.resolve != nullptr ? verb.resolve(invocation) : invocation.config;
+    const bool computes = std::any_of(options().begin(), options().end(), [&](const OptionInfo& option) {
+        return option.key == "device" && has_option(verb, option);
+    });
+    if (computes) config = with_device(invocation.context, config);
+    std::vector<OptionReason> rows = explain(config);
     std::erase_if(rows, [&](const OptionReason& row) {
         return std::none_of(options().begin(), options().end(), [&](const OptionInfo& option) {
             return option.key == row.key && has_option(verb, option);

@@ -6,6 +6,7 @@
 #include <charconv>
 
 #include "elmo/messages.h"
+#include "elmo/resolve.h"
 #include "output.h"
 #include "stop_signal.h"
 #include "verbs.h"
@@ -68,6 +69,13 @@ void run_tune(Invocation& call) {
         write_stdout(report(result));
 }
 
+Config resolve_tune(const Invocation& call) {
+    Config config = call.config;
+    if (!call.words.empty()) config.data = call.words[0];
+    config.resume = false;
+    return resolve_training(call.context, config);
+}
+
 }  // namespace
 
 Verb tune_verb() {
@@ -85,17 +93,16 @@ Verb tune_verb() {
         {{"elmo tune data/wordnet --out tuned --budget 30m", "A search of half an hour"},
          {"elmo train data/wordnet --out runs/tuned --recipe tuned/recipe.toml", "Trains with what it found"},
          {"elmo tune data/wordnet --out tuned --budget 1h --resume", "Goes on for another hour"}},
-        "Successive halving: candidates that differ from the defaults in encoder_lr, head_lr, dropout, "
-        "epochs, "
-        "batch_size or augment train for a quarter of their epochs, the better third for half, the best for "
-        "all "
-        "of them; the defaults are in every round. What is given on the command line is not varied. A tenth "
-        "of "
-        "the training rows validates unless --validation says otherwise; the test rows are never read. "
-        "Writes "
-        "recipe.toml, study.html, study.csv and study.json to FOLDER.",
+        "Successive halving: candidates that differ from the defaults in encoder_lr, head_lr, "
+        "dropout, epochs, batch_size or augment train for a quarter of their epochs, the better third "
+        "for half, the best for all of them; the defaults are in every round. What is given on the "
+        "command line is not varied. A tenth of the training rows validates unless --validation says "
+        "otherwise; the test rows are never read. Writes recipe.toml, study.html, study.csv and "
+        "study.json to FOLDER.",
         run_tune,
-        "t"};
+        "t",
+        nullptr,
+        resolve_tune};
 }
 
 }  // namespace elmo::cli

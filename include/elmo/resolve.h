@@ -22,4 +22,8 @@ ELMO_API Config resolve_plan(const Context& context, const Config& config);
 // reports why.
 ELMO_API Config resolve_for_run(const std::string& run, const Config& config);
 
+// With the device that `auto` stands for on this machine. A device that was named asks for nothing: CUDA's
+// libraries are not even opened.
+ELMO_API Config with_device(const Context& context, Config config);
+
 }  // namespace elmo

@@ -7,6 +7,7 @@
 
 #include "base/text_util.h"
 #include "config/resolve.h"
+#include "elmo/resolve.h"
 #include "engine/device.h"
 #include "model/encoder/encoder_spec.h"
 
@@ -21,7 +22,7 @@ constexpr double kPretrainedLr = 2e-4, kFreshLr = 1e-3;
 constexpr double kShownRows = 7'000 * 128, kMostEpochs = 100;
 
 // Label texts that are training texts too teach a text to answer itself; names without words teach nothing.
-constexpr double kManyRows = 0.1, kEnoughWords = 0.5;
+constexpr double kManyRows = 0.01, kEnoughWords = 0.5;
 
 constexpr std::int64_t kPatience = 5;
 

@@ -6,7 +6,6 @@
 
 #include "data/augment.h"
 #include "elmo/config.h"
-#include "elmo/context.h"
 
 namespace elmo {
 
@@ -22,9 +21,6 @@ struct DataFacts {
     LabelTexts label_texts;
 };
 
-// With the device that `auto` stands for on this machine. A device that was named asks for nothing: CUDA's
-// libraries are not even opened.
-Config with_device(const Context& context, Config config);
 // By the encoder only: the rates that must be known before anything is read.
 Config with_encoder_numbers(Config config);
 // By the encoder and the data: every other number, and whether label texts are trained on. One that is not

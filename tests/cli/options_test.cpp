@@ -137,7 +137,7 @@ TEST(Explain, EveryVerbSaysWhatItWouldUseAndDoesNothing) {
     const auto added = explained({"labels", "add", run, "--head-lr", "0.5"});
     EXPECT_EQ(added["head_lr"], entry("0.5", on_line));
     EXPECT_EQ(added["batch_size"]["reason"], "the run's recipe");
-    EXPECT_EQ(explained({"labels", "remove", run, none})["device"], entry("cpu", "default"));
+    EXPECT_EQ(explained({"labels", "remove", run, none})["device"]["value"], "cpu");
     EXPECT_EQ(explained({"plan", data})["data"], entry(data, on_line));
     EXPECT_EQ(explained({"bench", "step"})["threads"], entry("0", "default"));
     EXPECT_EQ(explained({"study", "memory", "--shape", "amazon-3m"})["batch_size"],

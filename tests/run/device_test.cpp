@@ -8,10 +8,10 @@
 #include "config/resolve.h"
 #include "elmo/error.h"
 #include "elmo/predictor.h"
+#include "elmo/resolve.h"
 #include "elmo/train.h"
 #include "engine/engine.h"
 #include "quiet.h"
-#include "run/choices.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
