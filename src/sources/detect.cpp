@@ -8,6 +8,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "io/byte_source.h"
 #include "io/line_reader.h"
 
 namespace elmo {
@@ -28,9 +29,7 @@ std::size_t digits(std::string_view text) {
 std::string plain_name(const std::filesystem::path& file) {
     std::string name = file.filename().string();
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    for (const std::string_view ending : {".gz", ".zst"})
-        if (name.ends_with(ending)) name.resize(name.size() - ending.size());
-    return name;
+    return without_packed_ending(std::move(name));
 }
 
 bool is_sparse_header(std::string_view line) {

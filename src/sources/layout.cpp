@@ -11,6 +11,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "io/byte_source.h"
 #include "sources/detect.h"
 #include "sources/tables/label_fields.h"
 
@@ -42,9 +43,11 @@ bool is_file(const fs::path& path) {
 
 // The first of `names` that is in the folder, itself or compressed; "" when none is.
 fs::path find_file(const fs::path& folder, const std::vector<std::string>& names) {
-    for (const std::string& name : names)
-        for (const char* ending : {"", ".gz", ".zst"})
-            if (const fs::path path = folder / (name + ending); is_file(path)) return path;
+    for (const std::string& name : names) {
+        if (const fs::path path = folder / name; is_file(path)) return path;
+        for (const std::string_view ending : kPackedEndings)
+            if (const fs::path path = folder / (name + std::string(ending)); is_file(path)) return path;
+    }
     return {};
 }
 
@@ -70,11 +73,8 @@ std::string test_name(const std::string& name) {
 
 // The test file that lies beside a training file, compressed or not; "" when there is none.
 fs::path test_beside(const fs::path& train) {
-    std::string name = test_name(train.filename().string());
-    if (name.empty()) return {};
-    for (const std::string_view ending : {".gz", ".zst"})
-        if (name.ends_with(ending)) name.resize(name.size() - ending.size());
-    return find_file(train.parent_path(), {name});
+    const std::string name = test_name(train.filename().string());
+    return name.empty() ? fs::path() : find_file(train.parent_path(), {without_packed_ending(name)});
 }
 
 // The one file of the folder that is named as a training file; "" when none is.
@@ -126,9 +126,7 @@ DataFormat format_of_folder(const fs::path& folder) {
 // trn_X.txt -> trn_X_Y.txt or .npz, X.trn.txt -> Y.trn.npz, train_raw_texts.txt -> train_labels.txt;
 // compressed or not.
 fs::path labels_beside(const fs::path& text) {
-    std::string name = text.filename().string();
-    for (const std::string_view ending : {".gz", ".zst"})
-        if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+    const std::string name = without_packed_ending(text.filename().string());
     std::vector<std::string> names;
     if (name.ends_with("X.txt"))
         names = {name.substr(0, name.size() - 4) + "_Y.txt", name.substr(0, name.size() - 4) + "_Y.npz"};
