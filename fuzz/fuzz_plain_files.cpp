@@ -41,7 +41,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     elmo::Layout layout;
     layout.text_columns = {"text"};
     layout.label_column = "labels";
-    layout.label_separator = ",";
     using enum elmo::DataFormat;
     for (const elmo::DataFormat format : {kTsv, kCsv, kJsonl, kFastText}) {
         layout.format = format;

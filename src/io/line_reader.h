@@ -17,8 +17,8 @@ namespace elmo {
 class LineReader {
   public:
     static constexpr std::int64_t kDefaultMaxLine = std::int64_t{64} << 20;
-    // This many bytes after the end of a returned line may be read (their content means nothing), which is
-    // what SIMD parsers ask for.
+    // This many bytes after the end of a returned line may be read (their content is undefined), as SIMD
+    // parsers need.
     static constexpr std::size_t kPadding = 64;
 
     // Path "-" is standard input. DataError when the file cannot be opened or is a folder.

@@ -10,6 +10,7 @@
 #include "elmo/error.h"
 #include "io/byte_source.h"
 #include "io/line_reader.h"
+#include "sources/foreign.h"
 
 namespace elmo {
 namespace {
@@ -68,6 +69,7 @@ bool is_sparse_row(std::string_view line) {
 }
 
 DataFormat detect_format(const std::filesystem::path& file) {
+    refuse_foreign_file(file);
     LineReader reader(file);
     const std::string name = plain_name(file);
     int rows = 0, sparse = 0, tabs = 0;
@@ -96,7 +98,8 @@ DataFormat detect_format(const std::filesystem::path& file) {
         return name.ends_with(".tsv") ? DataFormat::kTsv : DataFormat::kJsonl;
     }
     if (tabs > 0 || (rows == 0 && name.ends_with(".txt"))) return DataFormat::kTsv;
-    if (first.find(',') != first.npos) return DataFormat::kCsv;
+    // The reader says what is wrong where these are no columns.
+    if (first.find_first_of(",;|") != first.npos) return DataFormat::kCsv;
     throw ConfigError(fmt::format(
         "{}: the format cannot be told from the content: expected JSON lines, 'text<TAB>labels', CSV, "
         "'__label__x text' or 'labels feature:value', found '{}'; say it with --format",
