@@ -9,6 +9,7 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "config/resolve.h"
+#include "data/kept_input.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "engine/full_length.h"
@@ -417,8 +418,8 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
 TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
     RunFolder folder(given_context, given);
-    const Config config =
-        resolve_before_data(given_context.with_threads(given.threads), given, folder.checkpoint());
+    const Config config = resolve_before_data(given_context.with_threads(given.threads),
+                                              with_kept_input(given_context, given), folder.checkpoint());
     const Context context = given_context.with_threads(config.threads);
     if (folder.checkpoint() != nullptr)
         context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
