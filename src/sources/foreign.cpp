@@ -105,7 +105,7 @@ void refuse_foreign_file(const fs::path& file) {
                                  : "convert it: " + conversion(file, kind.read));
     }
     if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
-        refuse(file, "UTF-16",
+        refuse(file.string() + ":1", "UTF-16",
                fmt::format("it looks like UTF-16: convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 '{}' > "
                            "FILE",
                            file.string()));

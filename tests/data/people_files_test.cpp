@@ -90,7 +90,7 @@ TEST_F(PeopleFiles, SemicolonsBetweenColumns) {
 
 TEST_F(PeopleFiles, Utf16IsRefusedWithTheWayOut) {
     write("a.csv", std::string("\xff\xfet\0e\0x\0t\0", 10));
-    EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected text (CSV, TSV, JSON lines, ...), found UTF-16"));
+    EXPECT_TRUE(contains(error("a.csv"), "a.csv:1: expected text (CSV, TSV, JSON lines, ...), found UTF-16"));
     EXPECT_TRUE(contains(error("a.csv"), "iconv -f UTF-16 -t UTF-8"));
 }
 

@@ -211,6 +211,11 @@ TableShape find_table_shape(const std::filesystem::path& file, const Layout& lay
     for (TableShape shape : shapes) {
         if (find_columns(file, layout, shape)) {
             refuse_repeated_columns(*first, shape);
+            // These become labels, which are UTF-8; other names are only compared.
+            for (const std::size_t at : shape.labels)
+                if (shape.one_hot && find_invalid_utf8(shape.names[at]) != std::string::npos)
+                    fail(*first, "UTF-8", fmt::format("'{}'", quoted(shape.names[at])),
+                         "convert the file to UTF-8");
             return shape;
         }
         if (layout.format != DataFormat::kTsv || shape.delimiter != '\t' || shape.names.size() != 2) continue;
