@@ -25,16 +25,15 @@ bool is_meant_to_be_written(const fs::path& folder) {
            ::access(folder.c_str(), W_OK | X_OK) == 0;
 }
 
-// elmo's folder in the user's cache; "" where no variable says where that is.
-fs::path user_folder() {
+}  // namespace
+
+fs::path user_cache() {
     if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0')
         return fs::path(xdg) / "elmo";
     if (const char* tilde = std::getenv("HOME"); tilde != nullptr && *tilde != '\0')
         return fs::path(tilde) / ".cache" / "elmo";
     return {};
 }
-
-}  // namespace
 
 fs::path cache_folder(const std::string& configured, const fs::path& data) {
     if (!configured.empty()) {
@@ -46,7 +45,7 @@ fs::path cache_folder(const std::string& configured, const fs::path& data) {
     const fs::path absolute = fs::absolute(data).lexically_normal();
     const fs::path home = fs::is_directory(absolute) ? absolute : absolute.parent_path();
     if (is_meant_to_be_written(home) && make_folder(home / ".elmo-cache")) return home / ".elmo-cache";
-    const fs::path user = user_folder(), own = user / hash_text(hash64(absolute.string()));
+    const fs::path user = user_cache(), own = user / hash_text(hash64(absolute.string()));
     if (user.empty() || !make_folder(own))
         throw ConfigError(
             fmt::format("neither {} nor the user's cache folder can be written; name a folder with --cache",
@@ -55,7 +54,7 @@ fs::path cache_folder(const std::string& configured, const fs::path& data) {
 }
 
 fs::path user_cache_folder(const std::string& name) {
-    const fs::path user = user_folder();
+    const fs::path user = user_cache();
     if (user.empty() || !make_folder(user / name))
         throw ConfigError("the user's cache folder cannot be written; name a folder with --cache");
     return user / name;

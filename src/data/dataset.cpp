@@ -214,7 +214,7 @@ Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, c
     Impl& impl = *data.impl_;
     impl.open_labels(context, reading);
     if (!impl.labels.reused)
-        for (const std::string& doubt : label_doubts(data))
+        for (const std::string& doubt : label_doubts(data, impl.layout))
             context.warning(fmt::format("{}: {}", impl.layout.train.labels.string(), doubt));
     if (tokenizer != nullptr) impl.open_tokens(context, reading, *tokenizer, splits);
     impl.sources->require_unchanged();

@@ -13,18 +13,24 @@ namespace {
 
 constexpr std::string_view kSeparators = ";|/\t";
 
-// The quotes or brackets of a list at one end of the name and not at the other, or both quotes.
-bool is_piece_of_list(std::string_view name) {
+bool is_quote(char c) {
+    return c == '"' || c == '\'';
+}
+
+// A bracket of a list at one end of the name and not at the other, or with a quote inside it.
+bool is_end_of_list(std::string_view name) {
     if (name.size() < 2) return false;
     const char first = name.front(), last = name.back();
-    const auto quote = [](char c) { return c == '"' || c == '\''; };
-    if (first == '[' && (quote(name[1]) || last != ']')) return true;
-    if (last == ']' && (quote(name[name.size() - 2]) || first != '[')) return true;
-    return quote(first) && last == first;
+    if (first == '[' && (is_quote(name[1]) || last != ']')) return true;
+    return last == ']' && (is_quote(name[name.size() - 2]) || first != '[');
+}
+
+bool is_in_quotes(std::string_view name) {
+    return name.size() > 1 && is_quote(name.front()) && name.back() == name.front();
 }
 
 struct Tally {
-    std::int64_t pieces_of_lists = 0, null_words = 0, rare = 0;
+    std::int64_t ends_of_lists = 0, in_quotes = 0, null_words = 0, rare = 0;
     std::int64_t null_rows = 0;
     std::string piece, null_word;
     std::int64_t with[kSeparators.size()] = {};  // names that hold the separator
@@ -37,7 +43,8 @@ Tally tally_names(const Dataset& data) {
         const std::string_view name = data.label_name(label);
         const std::int64_t rows = counts.empty() ? 0 : counts[label];
         tally.rare += rows <= 1;
-        if (is_piece_of_list(name) && tally.pieces_of_lists++ == 0) tally.piece = name;
+        if (is_end_of_list(name) && tally.ends_of_lists++ == 0) tally.piece = name;
+        tally.in_quotes += is_in_quotes(name);
         if (is_null_word(name)) {
             ++tally.null_words;
             if (rows > tally.null_rows) {
@@ -64,7 +71,7 @@ bool is_one_label_a_row(const Dataset& data, const Tally& tally) {
 }  // namespace
 
 int strangeness(std::string_view name) {
-    if (is_piece_of_list(name)) return 6;
+    if (is_end_of_list(name) || is_in_quotes(name)) return 6;
     if (is_null_word(name)) return 5;
     const auto is_word = [](unsigned char c) { return std::isalnum(c) != 0 || c >= 0x80; };
     if (std::none_of(name.begin(), name.end(), is_word)) return 4;
@@ -73,19 +80,21 @@ int strangeness(std::string_view name) {
     return name.find_first_of(";|,") != name.npos ? 1 : 0;
 }
 
-std::vector<std::string> label_doubts(const Dataset& data) {
+std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout) {
     std::vector<std::string> doubts;
-    if (!data.has_label_names()) return doubts;
+    const bool has_fields = layout.format == DataFormat::kTsv || layout.format == DataFormat::kCsv ||
+                            layout.format == DataFormat::kJsonl;
+    if (!has_fields || !data.has_label_names()) return doubts;
     const Tally tally = tally_names(data);
     const std::string labels = with_commas(data.num_labels());
-    if (tally.pieces_of_lists > 0)
+    if (tally.ends_of_lists > 0)
         doubts.push_back(
             fmt::format("{} of {} labels look like pieces of a list, such as '{}': where label fields are "
                         "lists like ['a', 'b'], "
                         "read them with --label-separator list",
-                        with_commas(tally.pieces_of_lists), labels, quoted(tally.piece)));
+                        with_commas(tally.ends_of_lists + tally.in_quotes), labels, quoted(tally.piece)));
     const bool one_a_row = is_one_label_a_row(data, tally);
-    for (std::size_t i = 0; i < kSeparators.size() && tally.pieces_of_lists == 0; ++i) {
+    for (std::size_t i = 0; i < kSeparators.size() && tally.ends_of_lists == 0; ++i) {
         // Half of all names is no accident; less is, unless hardly two rows have the same label.
         if (data.num_labels() < 2 || (one_a_row ? 5 : 2) * tally.with[i] < data.num_labels()) continue;
         if (kSeparators[i] == '/' && !one_a_row) continue;

@@ -155,7 +155,7 @@ DataReport report_data(const Context& given_context, const Config& given) {
     report.merged_labels = summary.merged_labels;
     report.cache = summary.cache;
     report_names(data, report);
-    report.doubts = label_doubts(data);
+    report.doubts = label_doubts(data, layout);
     report_labels(data, report);
     const auto counts = data.label_counts();
     report.rows_per_label = spread_of(std::vector<std::int64_t>(counts.begin(), counts.end()));

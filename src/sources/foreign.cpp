@@ -23,7 +23,7 @@ struct Kind {
 constexpr Kind kKinds[] = {
     {"PAR1"sv, "Parquet", "pandas.read_parquet('FILE')"},
     {"ARROW1\0\0"sv, "Arrow", "pandas.read_feather('FILE')"},
-    {"\xff\xff\xff\xff"sv, "an Arrow stream", "pyarrow.ipc.open_stream('FILE').read_pandas()"},
+    {"\xff\xff\xff\xff"sv, "an Arrow stream", "pyarrow.ipc.open_stream(open('FILE', 'rb')).read_pandas()"},
     {"FEA1"sv, "Feather", "pandas.read_feather('FILE')"},
     {"ORC"sv, "ORC", "pandas.read_orc('FILE')"},
     {"\x89HDF\r\n\x1a\n"sv, "HDF5", "pandas.read_hdf('FILE')"},

@@ -16,6 +16,7 @@
 #include "engine/precision.h"
 #include "numerics/bf16.h"
 #include "rank/scoring.h"
+#include "run/early_checks.h"
 #include "run/resolve.h"
 
 namespace elmo {
@@ -418,6 +419,7 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
 TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
     RunFolder folder(given_context, given);
+    check_before_import(given_context, given);
     const Config config = resolve_before_data(given_context.with_threads(given.threads),
                                               with_kept_input(given_context, given), folder.checkpoint());
     const Context context = given_context.with_threads(config.threads);

@@ -105,5 +105,49 @@ TEST(Reading, PredictTakesOtherDelimitersAndRefusesForeignFiles) {
                    {"new.parquet", "found Parquet", "python3 -c"});
 }
 
+TEST(Reading, CachesAreListedAndCleared) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";"));
+    expect_success(run_elmo({"data", data, "--vocab-size", "100", "--quiet"}));
+    folder.write(".elmo-cache/mine.txt", "not elmo's");
+    const Json list = Json::parse(run_elmo({"cache", "list", data, "--json"}).out);
+    ASSERT_EQ(list["caches"].size(), 1U) << list;
+    EXPECT_GE(list["files"], 5);
+    expect_success(run_elmo({"cache", "list", folder.text()}));
+    const Json removed = Json::parse(run_elmo({"cache", "clear", data, "--json"}).out);
+    EXPECT_EQ(removed, list);
+    EXPECT_EQ(Json::parse(run_elmo({"cache", "list", data, "--json"}).out)["files"], 0);
+    EXPECT_TRUE(std::filesystem::exists(folder.path(".elmo-cache/mine.txt"))) << "only its own files";
+    EXPECT_TRUE(std::filesystem::exists(data));
+    expect_failure(run_elmo({"cache", "wipe"}), 2, {"expected list or clear, found 'wipe'"});
+    expect_failure(run_elmo({"cache", "list", folder.text("gone")}), 1, {"gone: expected a data set"});
+}
+
+TEST(Reading, LabelsAreListed) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";"));
+    expect_success(
+        run_elmo(Words{"train", data, "--out", folder.text("run"), "--test-share", "0"} + quick()));
+    const Outcome listed = run_elmo({"labels", "list", folder.text("run")});
+    expect_success(listed);
+    EXPECT_TRUE(contains(listed.out, "0\t")) << listed.out;
+    EXPECT_TRUE(contains(listed.out, "\tgreen\n")) << listed.out;
+    const Json json = Json::parse(run_elmo({"labels", "list", folder.text("run"), "--json"}).out);
+    ASSERT_EQ(json["labels"].size(), 3U);
+    EXPECT_EQ(json["labels"][0]["name"], "blue");
+    EXPECT_GT(json["labels"][0]["rows"], 0);
+}
+
+// Before the data is read: here it is broken, and is not what is complained about.
+TEST(Reading, WhatCannotWorkIsSaidBeforeTheImport) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", "no header\n");
+    expect_failure(run_elmo({"train", data, "--out", "/proc/x/run", "--quiet"}), 1,
+                   {"/proc/x/run: cannot be created"});
+    const Outcome outcome = run_elmo({"train", data, "--out", folder.text("a/b"), "--quiet"});
+    EXPECT_EQ(outcome.status, 1);
+    EXPECT_FALSE(std::filesystem::exists(folder.path("a"))) << "nothing is left behind";
+}
+
 }  // namespace
 }  // namespace elmo

@@ -26,7 +26,7 @@ class LabelDoubts : public testing_data::TestFolder {
         Config options = config("a.csv");
         options.test_share = 0;
         set_option(options, "label_separator", ",");
-        return label_doubts(Dataset::open_labels(quiet(), options));
+        return label_doubts(Dataset::open_labels(quiet(), options), find_layout(options));
     }
     std::string only(const Strings& fields) {
         const Strings found = doubts(fields);
@@ -37,7 +37,7 @@ class LabelDoubts : public testing_data::TestFolder {
 
 TEST_F(LabelDoubts, GoodLabelsAreNotSuspected) {
     EXPECT_EQ(doubts({"a,b", "b", "a", "c,a"}), Strings());
-    EXPECT_EQ(doubts({"[redacted]", "it's", "O'Neil", "a|b", "x/y", "z", "w"}), Strings());
+    EXPECT_EQ(doubts({"\"Heroes\"", "[redacted]", "it's", "O'Neil", "a|b", "x/y", "z", "w"}), Strings());
     Strings names;
     for (int i = 0; i < 100; ++i) names.push_back("class " + std::to_string(i % 10));
     EXPECT_EQ(doubts(names), Strings());

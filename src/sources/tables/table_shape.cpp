@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <unordered_map>
 
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -57,10 +58,14 @@ bool find_columns(const std::filesystem::path& file, const Layout& layout, Table
 }
 
 void refuse_repeated_columns(const Record& header, const TableShape& shape) {
+    std::unordered_map<std::string_view, std::size_t> first_of;
+    const auto is_read = [&](std::size_t at) {
+        return std::binary_search(shape.labels.begin(), shape.labels.end(), at) ||
+               std::count(shape.text.begin(), shape.text.end(), at) > 0;
+    };
     for (std::size_t i = 0; i < shape.names.size(); ++i)
-        if (const std::size_t first = column(shape.names, shape.names[i]);
-            first < i && (std::count(shape.labels.begin(), shape.labels.end(), first) > 0 ||
-                          std::count(shape.text.begin(), shape.text.end(), first) > 0))
+        if (const std::size_t first = first_of.try_emplace(shape.names[i], i).first->second;
+            first < i && is_read(first))
             fail(header, "each column once",
                  fmt::format("'{}' in columns {} and {}", quoted(shape.names[i]), first + 1, i + 1),
                  "rename one of them");
