@@ -33,10 +33,10 @@ install(FILES ${CMAKE_BINARY_DIR}/elmoConfig.cmake ${CMAKE_BINARY_DIR}/elmoConfi
   DESTINATION ${config_folder} COMPONENT library)
 
 # pkg-config: what the static library needs is private where a shared one is there.
-set(packages "fmt zlib libzstd libutf8proc simdjson tomlplusplus")
+set(packages "fmt zlib liblzma libzstd libutf8proc simdjson tomlplusplus")
 list(TRANSFORM OpenMP_CXX_LIB_NAMES PREPEND "-l" OUTPUT_VARIABLE openmp)
 list(JOIN openmp " " openmp)
-set(libraries "-ldnnl ${openmp} -pthread -ldl")
+set(libraries "-lbz2 -ldnnl ${openmp} -pthread -ldl")
 foreach(private_or_public PRIVATE PUBLIC)
   set(${private_or_public}_PACKAGES "")
   set(${private_or_public}_LIBRARIES "")

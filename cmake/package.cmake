@@ -21,7 +21,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS ${CUDAToolkit_LIBRARY_DIR})
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_NAME elmo)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_NAME libelmo-dev)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "libdnnl-dev, libfmt-dev, libsimdjson-dev, libtomlplusplus-dev, libutf8proc-dev, \
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "libbz2-dev, libdnnl-dev, libfmt-dev, liblzma-dev, libsimdjson-dev, libtomlplusplus-dev, libutf8proc-dev, \
 libzstd-dev, ocl-icd-opencl-dev, zlib1g-dev")
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME elmo-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "elmo (= ${PROJECT_VERSION})")

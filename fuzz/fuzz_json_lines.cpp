@@ -53,7 +53,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
             });
         attempt([&] {
             std::vector<std::string> names;
-            rows.label_names(record, "target_ind", ",", names);
+            rows.label_names(record, "target_ind", {}, names, counts);
         });
     }
     return 0;

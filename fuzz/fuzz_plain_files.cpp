@@ -26,7 +26,7 @@ void read_all(const elmo::RowSource& source) {
             parser->labels(record, labels, counts);
             if (elmo::find_invalid_utf8(text) != std::string::npos) std::abort();
             for (const std::string& name : labels.names)
-                if (name.empty()) std::abort();
+                if (name.empty() || elmo::find_invalid_utf8(name) != std::string::npos) std::abort();
         }
 }
 
@@ -41,14 +41,25 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     elmo::Layout layout;
     layout.text_columns = {"text"};
     layout.label_column = "labels";
-    layout.label_separator = ",";
     using enum elmo::DataFormat;
-    for (const elmo::DataFormat format : {kTsv, kCsv, kJsonl, kFastText}) {
-        layout.format = format;
-        try {
-            read_all(*open_named_labels(file.path(), layout));
+    using elmo::TableWriting;
+    for (const elmo::DataFormat format : {kTsv, kCsv, kJsonl, kFastText})
+        for (const bool lenient : {false, true}) {
+            layout.format = format;
+            layout.cells.allow_null = layout.table.allow_stray_quotes = lenient;
+            layout.table.quotes = lenient ? TableWriting::Quotes::kDouble : TableWriting::Quotes::kByContent;
+            try {
+                read_all(*open_named_labels(file.path(), layout));
+            } catch (const elmo::Error&) {
+            }
+        }
+    // With what its first rows tell of columns, separators and lists.
+    for (const char* format : {"tsv", "csv", "jsonl"}) try {
+            elmo::Config config;
+            config.data = file.path();
+            config.format = format;
+            read_all(*open_named_labels(file.path(), find_layout(config)));
         } catch (const elmo::Error&) {
         }
-    }
     return 0;
 }

@@ -30,6 +30,8 @@ nlohmann-json3-dev   build  header:nlohmann/json.hpp
 libtomlplusplus-dev  build  header:toml++/toml.h
 zlib1g-dev           build  header:zlib.h
 libzstd-dev          build  header:zstd.h
+liblzma-dev          build  header:lzma.h
+libbz2-dev           build  header:bzlib.h
 wordnet-base         demo   file:/usr/share/wordnet/data.noun
 libgtest-dev         test   header:gtest/gtest.h
 python3              test   program:python3

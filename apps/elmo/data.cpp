@@ -113,7 +113,8 @@ Verb data_verb() {
         "Import, inspect, convert or filter a data set, or make one from a public source",
         "[import|inspect|convert|filter] DATA [options] | elmo data paper2keywords DUMP --out FOLDER | elmo "
         "data wordnet --out FOLDER",
-        {{"DATA", "Folder or file of the data set (also --data)"}},
+        {{"DATA",
+          "Folder or file of the data set (also --data); import and inspect: '-' for standard input"}},
         0,
         2,
         false,

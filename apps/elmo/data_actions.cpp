@@ -38,6 +38,24 @@ void add_split(const SplitReport& split, std::int64_t max_length, Facts& facts) 
                                                         : "")});
 }
 
+std::string text_of(const std::vector<SampleLabel>& labels) {
+    std::string text;
+    for (const SampleLabel& label : labels)
+        text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", label.name, with_commas(label.rows));
+    return text;
+}
+
+// Rows as they were read: mistakes in reading are seen at a glance.
+void add_samples(const DataReport& report, Facts& facts) {
+    for (const SampleRow& row : report.samples) {
+        std::string labels;
+        for (const std::string& label : row.labels)
+            labels += fmt::format("{}'{}'", labels.empty() ? "" : ", ", quoted(label, 40));
+        facts.push_back({"row", quoted(row.text, 100)});
+        facts.push_back({"  labels", labels.empty() ? "none" : labels});
+    }
+}
+
 std::string table(const DataReport& report, const Config& config) {
     Facts facts = {{"format", report.format}};
     for (const SplitReport& split : report.splits) add_split(split, config.max_length, facts);
@@ -56,13 +74,17 @@ std::string table(const DataReport& report, const Config& config) {
         facts.push_back({fmt::format("  with {} rows", rows),
                          fmt::format("{:>12} {}", with_commas(labels),
                                      std::string(static_cast<std::size_t>(40 * labels / most), '#'))});
+    if (!report.commonest.empty()) facts.push_back({"  commonest (rows)", text_of(report.commonest)});
+    if (!report.strangest.empty()) facts.push_back({"  strangest (rows)", text_of(report.strangest)});
     if (report.plan_bytes > 0)
         facts.push_back(
             {"to train",
              fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), {} steps per epoch",
                          human_bytes(report.plan_bytes), report.encoder, report.precision,
                          static_cast<std::int64_t>(config.batch_size), with_commas(report.steps_per_epoch))});
+    add_samples(report, facts);
     for (const std::string& trouble : report.trouble) facts.push_back({"import stops at", trouble});
+    for (const std::string& doubt : report.doubts) facts.push_back({"likely mistake", doubt});
     facts.push_back({"cache", report.cache});
     return aligned(facts);
 }

@@ -26,12 +26,20 @@ void show(const Invocation& call, const LabelChange& change) {
     write_stdout(aligned(facts));
 }
 
+// Number, training rows and name of each, between tabs: for grep and sort.
+void show(const Invocation& call, const LabelList& list) {
+    if (call.json) return write_json(list);
+    for (const RunLabel& label : list.labels)
+        write_stdout(fmt::format("{}\t{}\t{}\n", label.number, label.rows, for_terminal(label.name)));
+}
+
 void run_labels(Invocation& call) {
     const std::string& action = call.words[0];
     const std::string file = call.words.size() > 2 ? call.words[2] : "";
+    if (action == "list") return show(call, list_labels(call.words[1], call.config));
     if (action != "add" && action != "remove")
-        usage_error(labels_verb(), fmt::format("expected add or remove, found '{}'{}", quoted(action),
-                                               did_you_mean(action, {"add", "remove"})));
+        usage_error(labels_verb(), fmt::format("expected list, add or remove, found '{}'{}", quoted(action),
+                                               did_you_mean(action, {"list", "add", "remove"})));
     if (call.config.out.empty())
         usage_error(labels_verb(), "--out is missing: the folder of the run with the other labels");
     if (action == "add") return show(call, add_labels(call.context, call.words[1], file, call.config));
@@ -49,9 +57,9 @@ Config resolve_labels(const Invocation& call) {
 Verb labels_verb() {
     return {"labels",
             'l',
-            "Add labels to a run, or remove some",
-            "add|remove RUN [FILE] --out NEW [options]",
-            {{"add|remove", "What to do"},
+            "List the labels of a run, add some or remove some",
+            "list RUN | elmo labels add|remove RUN [FILE] --out NEW [options]",
+            {{"list|add|remove", "What to do; list prints number, training rows and name of each label"},
              {"RUN", "Folder that elmo train wrote"},
              {"FILE",
               "One label per line. add: its name, or name, tab and text (without FILE: the new labels of "
@@ -60,7 +68,8 @@ Verb labels_verb() {
             3,
             false,
             {},
-            {{"elmo labels add runs/first new.txt --out runs/more", "Rows start from the labels' texts"},
+            {{"elmo labels list runs/first", "Every label with its number and training rows"},
+             {"elmo labels add runs/first new.txt --out runs/more", "Rows start from the labels' texts"},
              {"elmo labels add runs/first --data new.tsv --steps 500 --out runs/more",
               "Rows start from texts that carry the labels; only these rows are trained"},
              {"elmo labels remove runs/first gone.txt --out runs/less", "The others stay as they are"}},

@@ -74,8 +74,8 @@ Verb predict_verb() {
             "RUN [FILE] [options] | elmo predict RUN FILE... --out ANSWERS [options]",
             {{"RUN", "Folder that elmo train wrote"},
              {"FILE",
-              "Texts, one per line, JSON lines or a table with a header (.csv, .tsv; --text-column), plain, "
-              "gzip or zstd; standard input when left out or '-'"}},
+              "Texts, one per line, JSON lines or a table with a header (.csv, .tsv; --text-column), plain "
+              "or compressed; standard input when left out or '-'"}},
             1,
             1 << 20,
             true,

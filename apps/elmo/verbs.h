@@ -16,6 +16,7 @@ Verb bench_verb();
 Verb study_verb();
 Verb tune_verb();
 Verb data_verb();
+Verb cache_verb();
 Verb tokenize_verb();
 Verb inspect_verb();
 

@@ -75,6 +75,29 @@ void visit_fields(const LabelsByRows& bar, Visit&& visit) {
     visit("labels", bar.labels);
 }
 
+// A row as it is read.
+struct SampleRow {
+    std::string text;                 // its beginning
+    std::vector<std::string> labels;  // names, or numbers where there are none
+};
+
+template <typename Visit>
+void visit_fields(const SampleRow& row, Visit&& visit) {
+    visit("text", row.text);
+    visit("labels", row.labels);
+}
+
+struct SampleLabel {
+    std::string name;
+    std::int64_t rows = 0;  // in training
+};
+
+template <typename Visit>
+void visit_fields(const SampleLabel& label, Visit&& visit) {
+    visit("name", label.name);
+    visit("rows", label.rows);
+}
+
 struct DataReport {
     std::string format;
     std::vector<SplitReport> splits;
@@ -86,6 +109,9 @@ struct DataReport {
     std::int64_t labels_unseen_in_train = 0;
     std::int64_t merged_labels = 0;
     std::vector<std::string> trouble;  // what a strict import stops at
+    std::vector<std::string> doubts;   // likely mistakes in how it is read
+    std::vector<SampleRow> samples;    // the first training rows
+    std::vector<SampleLabel> commonest, strangest;
     std::string cache;
     // What a run of this configuration would cost.
     std::int64_t plan_bytes = 0;
@@ -109,6 +135,10 @@ void visit_fields(const DataReport& report, Visit&& visit) {
     visit("labels_unseen_in_train", report.labels_unseen_in_train);
     visit("merged_labels", report.merged_labels);
     visit("trouble", report.trouble);
+    visit("doubts", report.doubts);
+    visit("samples", report.samples);
+    visit("commonest_labels", report.commonest);
+    visit("strangest_labels", report.strangest);
     visit("cache", report.cache);
     visit("plan", FieldGroup{[&](auto&& of_plan) {
               of_plan("encoder", report.encoder);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "elmo/bench.h"
+#include "elmo/cache.h"
 #include "elmo/calibrate.h"
 #include "elmo/config.h"
 #include "elmo/context.h"

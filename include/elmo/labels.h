@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "elmo/api.h"
 #include "elmo/config.h"
@@ -35,6 +36,31 @@ void visit_fields(const LabelChange& change, Visit&& visit) {
     visit("first_loss", change.first_loss);
     visit("last_loss", change.last_loss);
 }
+
+struct RunLabel {
+    std::int64_t number = 0;
+    std::string name;       // "" where labels have none
+    std::int64_t rows = 0;  // that had it in training
+};
+
+template <typename Visit>
+void visit_fields(const RunLabel& label, Visit&& visit) {
+    visit("label", label.number);
+    visit("name", label.name);
+    visit("rows", label.rows);
+}
+
+struct LabelList {
+    std::vector<RunLabel> labels;
+};
+
+template <typename Visit>
+void visit_fields(const LabelList& list, Visit&& visit) {
+    visit("labels", list.labels);
+}
+
+// The labels of a run by number. Options used: checkpoint.
+ELMO_API LabelList list_labels(const std::string& run, const Config& config);
 
 // Writes the run in `run` with more labels to config.out. The labels are the lines of `file`, a name or
 // 'name<TAB>text' each; without a file, the labels of config.data that the run does not have. A new row

@@ -15,7 +15,8 @@ struct Config;
 class ELMO_API TextReader {
   public:
     // `path` "" or "-" is standard input. Of a file named .csv or .tsv the text_column is read, unless
-    // `input` overrides it. Options used: input, text_column, encoding, allow_invalid_utf8.
+    // `input` overrides it. Options used: input, text_column, columns, delimiter,
+    // quotes, encoding, allow_invalid_utf8, allow_stray_quotes.
     TextReader(const std::string& path, const Config& config);
     ~TextReader();
     TextReader(const TextReader&) = delete;

@@ -122,6 +122,11 @@ void add_encoding(const ReadOptions& reading, CacheKey& key);
 // writable, else a separate folder under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Creates it.
 std::filesystem::path cache_folder(const std::string& configured, const std::filesystem::path& data);
 
+// elmo's folder in the user's cache, which may not be there yet; "" where no variable says where that is.
+std::filesystem::path user_cache();
+// A folder under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Creates it.
+std::filesystem::path user_cache_folder(const std::string& name);
+
 // Whether any file of the folder belongs to a cache.
 bool has_cache_files(const std::filesystem::path& folder);
 

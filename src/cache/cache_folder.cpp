@@ -27,6 +27,14 @@ bool is_meant_to_be_written(const fs::path& folder) {
 
 }  // namespace
 
+fs::path user_cache() {
+    if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0')
+        return fs::path(xdg) / "elmo";
+    if (const char* tilde = std::getenv("HOME"); tilde != nullptr && *tilde != '\0')
+        return fs::path(tilde) / ".cache" / "elmo";
+    return {};
+}
+
 fs::path cache_folder(const std::string& configured, const fs::path& data) {
     if (!configured.empty()) {
         if (!make_folder(configured))
@@ -37,17 +45,19 @@ fs::path cache_folder(const std::string& configured, const fs::path& data) {
     const fs::path absolute = fs::absolute(data).lexically_normal();
     const fs::path home = fs::is_directory(absolute) ? absolute : absolute.parent_path();
     if (is_meant_to_be_written(home) && make_folder(home / ".elmo-cache")) return home / ".elmo-cache";
-    fs::path user;
-    if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0')
-        user = xdg;
-    else if (const char* tilde = std::getenv("HOME"); tilde != nullptr && *tilde != '\0')
-        user = fs::path(tilde) / ".cache";
-    const fs::path own = user / "elmo" / hash_text(hash64(absolute.string()));
+    const fs::path user = user_cache(), own = user / hash_text(hash64(absolute.string()));
     if (user.empty() || !make_folder(own))
         throw ConfigError(
             fmt::format("neither {} nor the user's cache folder can be written; name a folder with --cache",
                         home.string()));
     return own;
+}
+
+fs::path user_cache_folder(const std::string& name) {
+    const fs::path user = user_cache();
+    if (user.empty() || !make_folder(user / name))
+        throw ConfigError("the user's cache folder cannot be written; name a folder with --cache");
+    return user / name;
 }
 
 }  // namespace elmo

@@ -125,9 +125,13 @@ void check_renee(const Config& c) {
 void validate(const Config& c) {
     choice(c, "format");
     choice(c, "encoding");
+    choice(c, "quotes");
     not_empty("text_column", c.text_column);
     not_empty("label_column", c.label_column);
     not_empty("label_separator", c.label_separator);
+    if (c.delimiter != "auto" && c.delimiter != "tab" &&
+        (c.delimiter.size() != 1 || c.delimiter == "\"" || c.delimiter == "\n"))
+        refuse("delimiter", "auto, tab or one character", fmt::format("'{}'", quoted(c.delimiter)));
     share("test_share", c.test_share);
     check_validation(c.validation);
     choice(c, "augment");

@@ -19,6 +19,7 @@ enum class TextEncoding { kUtf8, kLatin1 };
 enum class LearntTokenizer { kWordPiece, kByteBpe };
 enum class AugmentChoice { kAuto, kNone, kLabels, kCooccurrence };
 enum class SplitChoice { kTest, kValidation, kTrain };
+enum class QuoteChoice { kAuto, kDouble, kNone };
 enum class InputForm { kAuto, kText, kJsonl };
 enum class DeviceChoice { kAuto, kCpu, kCuda, kReference };
 enum class RecomputeChoice { kAuto, kNone, kCheap, kWide, kLayers };
@@ -31,8 +32,12 @@ struct ReadOptions {
     std::string format;  // auto, or the name of a DataFormat
     std::string cache;   // a folder; "": beside the data, or the user's
     TextEncoding encoding;
-    bool allow_invalid_utf8, allow_repeated_labels;
-    std::string text_column, label_column, label_separator;
+    bool allow_invalid_utf8, allow_repeated_labels, allow_null_labels, allow_stray_quotes;
+    std::string text_column, label_column;
+    std::string label_separator;  // auto, list, none, or the separator
+    std::string columns;          // of a table without a header, between commas
+    std::string delimiter;        // of a table: auto, tab or a character
+    QuoteChoice quotes;
     // Nobody asked for a name, and the default names nothing in some files: what a format's own names say
     // then holds. A run's recipe says no more than a default does.
     bool text_column_open, label_column_open, label_separator_open;

@@ -10,11 +10,13 @@
 #include "batches/share.h"
 #include "batches/streams.h"
 #include "cache/ragged_writer.h"
+#include "data/label_doubts.h"
 #include "data/label_import.h"
 #include "data/token_import.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "numerics/philox.h"
+#include "sources/detected.h"
 #include "sources/source_stamps.h"
 
 namespace elmo {
@@ -70,6 +72,7 @@ std::span<const std::int64_t> read_counts(const CacheFile& file, std::int64_t nu
 void Dataset::Impl::open_labels(const Context& context, const ReadOptions& reading) {
     layout = find_layout(reading);
     sources.emplace(layout);
+    say_detected(context, layout);
     folder = cache_folder(reading.cache, layout.data);
     labels = open_label_cache(context, reading, layout, folder);
     num_labels = -1;
@@ -186,6 +189,8 @@ void Dataset::Impl::warn(const Context& context) const {
         const LabelStats& stats = file->value<LabelStats>("stats");
         say(stats.merged_labels, source, "repeated labels were merged");
         say(stats.unsorted_rows, source, "rows had labels out of order; they were sorted");
+        say(stats.stray_quotes, source, "rows had quotes inside a field; they were taken as text");
+        say(stats.null_labels, source, "rows had null, a word for it or no key for labels; they have none");
         say(stats.unknown_labels, source,
             fmt::format("labels of the {} rows are never seen in training and were left out", name_of(name)));
     }
@@ -205,18 +210,22 @@ Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, const Tokenizer* tokenizer,
                            DataSummary* summary, const std::vector<SplitName>& splits) {
     const auto start = std::chrono::steady_clock::now();
-    auto impl = std::make_unique<Impl>();
-    impl->open_labels(context, reading);
-    if (tokenizer != nullptr) impl->open_tokens(context, reading, *tokenizer, splits);
-    impl->sources->require_unchanged();
-    impl->warn(context);
+    Dataset data(std::make_unique<Impl>());
+    Impl& impl = *data.impl_;
+    impl.open_labels(context, reading);
+    if (!impl.labels.reused)
+        for (const std::string& doubt : label_doubts(data, impl.layout))
+            context.warning(fmt::format("{}: {}", impl.layout.train.labels.string(), doubt));
+    if (tokenizer != nullptr) impl.open_tokens(context, reading, *tokenizer, splits);
+    impl.sources->require_unchanged();
+    impl.warn(context);
     if (summary != nullptr) {
         *summary = {};
-        impl->summarize(*summary);
+        impl.summarize(*summary);
         summary->import_seconds =
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
-    return Dataset(std::move(impl));
+    return data;
 }
 
 Dataset Dataset::open_labels(const Context& context, const ReadOptions& reading, DataSummary* summary) {

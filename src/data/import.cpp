@@ -3,6 +3,7 @@
 #include "cache/cache_file.h"
 #include "config/resolve.h"
 #include "data/dataset.h"
+#include "data/kept_input.h"
 #include "data/tokenizer_files.h"
 #include "elmo/error.h"
 
@@ -10,7 +11,7 @@ namespace elmo {
 
 DataSummary import_data(const Context& given_context, const Config& given) {
     validate(given);
-    const Config config = with_usual_numbers(with_encoder_folder(given));
+    const Config config = with_kept_input(given_context, with_usual_numbers(with_encoder_folder(given)));
     if (config.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
     const Context context = given_context.with_threads(config.threads);
     const auto tokenizer = open_tokenizer(context, config);

@@ -27,8 +27,9 @@ void LabelFileWriter::finish(std::int64_t num_labels, std::int64_t unknown_label
     rows_.finish();
     counts_.resize(num_labels);
     file_.section("counts", counts_);
-    file_.section("stats", std::vector<LabelStats>{
-                               {num_labels, mended_.merged_labels, mended_.unsorted_rows, unknown_labels}});
+    file_.section("stats",
+                  std::vector<LabelStats>{{num_labels, mended_.merged_labels, mended_.unsorted_rows,
+                                           unknown_labels, mended_.stray_quotes, mended_.null_labels}});
     file_.commit();
 }
 

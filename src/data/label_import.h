@@ -18,6 +18,8 @@ struct LabelStats {
     std::int64_t merged_labels = 0;
     std::int64_t unsorted_rows = 0;
     std::int64_t unknown_labels = 0;  // distinct names of this split that training does not have
+    std::int64_t stray_quotes = 0;
+    std::int64_t null_labels = 0;
 };
 
 // The cache files of a data set's labels; those that a data set does not have are empty.

@@ -24,11 +24,20 @@ SplitName split_of_text(std::string_view text, double test_share) {
     return falls_in_share(hash64(text), test_share) ? SplitName::kTest : SplitName::kTrain;
 }
 
+void add_table_options(const ReadOptions& reading, CacheKey& key) {
+    key.add("columns", reading.columns);
+    key.add("delimiter", reading.delimiter);
+    key.add("quotes", fmt::format("{}", static_cast<int>(reading.quotes)));
+    key.add("allow_stray_quotes", reading.allow_stray_quotes ? "1" : "0");
+}
+
 void add_row_options(const ReadOptions& reading, const Layout& layout, CacheKey& key) {
     key.add("format", name_of(layout.format));
     key.add("text_column", fmt::format("{}", fmt::join(layout.text_columns, "+")));
     key.add("label_column", layout.label_column);
-    key.add("label_separator", layout.label_separator);
+    key.add("label_separator", layout.cells.lists ? std::string("list") : layout.cells.separator);
+    add_table_options(reading, key);
+    key.add("allow_null_labels", reading.allow_null_labels ? "1" : "0");
     key.add("test_share", fmt::format("{}", layout.test_share));
     add_encoding(reading, key);
     key.add("allow_repeated_labels", reading.allow_repeated_labels ? "1" : "0");

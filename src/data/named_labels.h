@@ -13,6 +13,8 @@ namespace elmo {
 // Which split a row of a file that holds both belongs to.
 SplitName split_of_text(std::string_view text, double test_share);
 
+// The options that decide how a table is cut into fields, for a cache key.
+void add_table_options(const ReadOptions& reading, CacheKey& key);
 // The options that decide about the rows of a file, for a cache key.
 void add_row_options(const ReadOptions& reading, const Layout& layout, CacheKey& key);
 

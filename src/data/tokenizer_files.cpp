@@ -10,6 +10,7 @@
 #include "base/text_util.h"
 #include "batches/share.h"
 #include "cache/cache_file.h"
+#include "data/named_labels.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
 #include "io/atomic_file.h"
@@ -84,6 +85,7 @@ CacheKey vocabulary_key(const ReadOptions& reading, const Layout& layout) {
     key.add("allow_invalid_utf8", reading.allow_invalid_utf8 ? "true" : "false");
     key.add("encoding", reading.encoding == TextEncoding::kLatin1 ? "latin-1" : "utf-8");
     key.add("format", reading.format);
+    add_table_options(reading, key);
     return key;
 }
 

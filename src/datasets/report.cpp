@@ -2,13 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
+#include <optional>
 
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "cache/name_table.h"
 #include "config/resolve.h"
 #include "data/dataset.h"
+#include "data/kept_input.h"
+#include "data/label_doubts.h"
 #include "data/text_scan.h"
+#include "data/token_import.h"
 #include "data/tokenizer_files.h"
 #include "elmo/data.h"
 #include "elmo/dataset.h"
@@ -82,13 +87,64 @@ void report_names(const Dataset& data, DataReport& report) {
     report.repeated_names = hashes.end() - std::unique(hashes.begin(), hashes.end());
 }
 
+std::string label_of(const Dataset& data, std::int64_t label) {
+    return data.has_label_names() ? std::string(data.label_name(label)) : fmt::format("{}", label);
+}
+
+// The first training rows as they are read.
+std::vector<SampleRow> sample_rows(const Context& context, const Config& config, const Layout& layout,
+                                   const Dataset& data) {
+    constexpr std::int64_t kRows = 3;
+    constexpr std::size_t kLongest = 300;
+    std::vector<SampleRow> samples;
+    const bool has_texts = layout.format != DataFormat::kSparse && !layout.train.text.empty();
+    std::optional<SplitTexts> texts;
+    if (has_texts) texts.emplace(context, config);
+    for (std::int64_t i = 0; i < std::min(kRows, data.train().rows()); ++i) {
+        SampleRow& sample = samples.emplace_back();
+        if (std::string_view text; texts && texts->next(text)) sample.text = quoted(text, kLongest);
+        for (const std::uint32_t label : data.train().labels.row(i))
+            sample.labels.push_back(label_of(data, label));
+    }
+    return samples;
+}
+
+// The labels with most rows, and those whose names look least like one.
+void report_labels(const Dataset& data, DataReport& report) {
+    constexpr std::size_t kCommonest = 10, kStrangest = 5;
+    const auto counts = data.label_counts();
+    const auto rows = [&](std::int64_t label) { return counts.empty() ? 0 : counts[label]; };
+    const auto take = [&](std::vector<std::int64_t>& from, std::size_t most, const auto& before,
+                          std::vector<SampleLabel>& to) {
+        const auto end = from.begin() + static_cast<std::ptrdiff_t>(std::min(most, from.size()));
+        std::partial_sort(from.begin(), end, from.end(), before);
+        for (auto label = from.begin(); label != end; ++label)
+            to.push_back({quoted(label_of(data, *label)), rows(*label)});
+    };
+    std::vector<std::int64_t> all(static_cast<std::size_t>(data.num_labels())), strange;
+    std::iota(all.begin(), all.end(), 0);
+    const auto more_rows = [&](std::int64_t a, std::int64_t b) {
+        return std::pair(-rows(a), a) < std::pair(-rows(b), b);
+    };
+    if (!counts.empty()) take(all, kCommonest, more_rows, report.commonest);
+    for (std::int64_t label = 0; label < data.num_labels() && data.has_label_names(); ++label)
+        if (strangeness(data.label_name(label)) > 0) strange.push_back(label);
+    take(
+        strange, kStrangest,
+        [&](std::int64_t a, std::int64_t b) {
+            const int of_a = strangeness(data.label_name(a)), of_b = strangeness(data.label_name(b));
+            return of_a != of_b ? of_a > of_b : more_rows(a, b);
+        },
+        report.strangest);
+}
+
 }  // namespace
 
 DataReport report_data(const Context& given_context, const Config& given) {
     validate(given);
     if (given.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
     const Context context = given_context.with_threads(given.threads);
-    Config config = with_usual_numbers(with_encoder_folder(given));
+    Config config = with_kept_input(context, with_usual_numbers(with_encoder_folder(given)));
     const Layout layout = find_layout(config);
     DataReport report;
     DataSummary summary;
@@ -99,6 +155,8 @@ DataReport report_data(const Context& given_context, const Config& given) {
     report.merged_labels = summary.merged_labels;
     report.cache = summary.cache;
     report_names(data, report);
+    report.doubts = label_doubts(data, layout);
+    report_labels(data, report);
     const auto counts = data.label_counts();
     report.rows_per_label = spread_of(std::vector<std::int64_t>(counts.begin(), counts.end()));
     report.histogram = histogram_of(counts);
@@ -144,6 +202,7 @@ DataReport report_data(const Context& given_context, const Config& given) {
         report.splits.push_back(std::move(split));
     }
     if (data.train().present) {
+        report.samples = sample_rows(context, lenient, layout, data);
         Config plan = config;
         plan.data.clear();
         plan.labels = report.labels;

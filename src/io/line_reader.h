@@ -1,5 +1,5 @@
-// Lines of a text file, plain, gzip or zstd (detected from its first bytes, never from its name), streamed
-// through one buffer: memory is bounded by the longest line, not by the size of the file.
+// Lines of a text file, plain or compressed (io/byte_source.h), streamed through one buffer: memory is
+// bounded by the longest line, not by the size of the file.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +29,7 @@ class LineReader {
 
     // The next line without its end ("\n" or "\r\n"), valid until the next call; nothing after the last.
     // The last line need not end in "\n". A UTF-8 byte order mark before line 1 is left out.
-    // DataError for a read error, a corrupt or truncated gzip or zstd, a line longer than the limit.
+    // DataError for a read error, corrupt or truncated compressed data, a line longer than the limit.
     std::optional<std::string_view> next_line();
 
     // False if the next line would have to wait for a pipe or a terminal.

@@ -37,6 +37,7 @@ using Json = nlohmann::ordered_json;
 // Options that affect the content of an answer.
 constexpr OptionKey kAnswerKeys[] = {"top",         "threshold", "probabilities",      "input",
                                      "text_column", "encoding",  "allow_invalid_utf8", "device",
+                                     "columns",     "delimiter", "allow_stray_quotes", "quotes",
                                      "cpu_products"};
 
 Json file_entry(const std::string& file) {

@@ -13,6 +13,7 @@
 #include "run/choices.h"
 #include "run/run_data.h"
 #include "run/run_folder.h"
+#include "sources/detected.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -24,6 +25,25 @@ constexpr std::int64_t kLargeHeadBytes = std::int64_t{1} << 30;
 // The recipe of a run may name any folder: it is used only if it already is a cache.
 Config with_true_cache(Config config, const Config& asked) {
     if (!given(asked, "cache") && !holds_a_cache(config.cache)) copy_option(config, Config(), "cache");
+    return config;
+}
+
+// With what the first rows of the data answer, so that the recipe has it and users of the run read as it did.
+// What is wrong with the data is left to whoever opens it.
+Config with_detected_reading(const Context& context, Config config) {
+    if (config.data.empty()) return config;
+    Layout layout;
+    try {
+        layout = find_layout(config);
+    } catch (const Error&) {
+        return config;
+    }
+    say_detected(context, layout);
+    for (const DetectedOption& option : layout.detected) {
+        if (!option.of_every_file) continue;
+        set_option(config, option.key, option.value);
+        mark_option(config, option.key, Origin::kChosen, "detected in the first rows of the data");
+    }
     return config;
 }
 
@@ -69,7 +89,7 @@ Config resolve_before_data(const Context& context, const Config& config, const C
     // A continued run has its encoder in the checkpoint.
     const Config known = checkpoint != nullptr
                              ? with_true_cache(with_stored_run(checkpoint->config(), config), config)
-                             : with_encoder_folder(config);
+                             : with_detected_reading(context, with_encoder_folder(config));
     return with_encoder_numbers(with_device(context, known));
 }
 

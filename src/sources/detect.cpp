@@ -8,7 +8,9 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "io/byte_source.h"
 #include "io/line_reader.h"
+#include "sources/foreign.h"
 
 namespace elmo {
 namespace {
@@ -28,9 +30,7 @@ std::size_t digits(std::string_view text) {
 std::string plain_name(const std::filesystem::path& file) {
     std::string name = file.filename().string();
     std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return std::tolower(c); });
-    for (const std::string_view ending : {".gz", ".zst"})
-        if (name.ends_with(ending)) name.resize(name.size() - ending.size());
-    return name;
+    return without_packed_ending(std::move(name));
 }
 
 bool is_sparse_header(std::string_view line) {
@@ -69,6 +69,7 @@ bool is_sparse_row(std::string_view line) {
 }
 
 DataFormat detect_format(const std::filesystem::path& file) {
+    refuse_foreign_file(file);
     LineReader reader(file);
     const std::string name = plain_name(file);
     int rows = 0, sparse = 0, tabs = 0;
@@ -97,7 +98,8 @@ DataFormat detect_format(const std::filesystem::path& file) {
         return name.ends_with(".tsv") ? DataFormat::kTsv : DataFormat::kJsonl;
     }
     if (tabs > 0 || (rows == 0 && name.ends_with(".txt"))) return DataFormat::kTsv;
-    if (first.find(',') != first.npos) return DataFormat::kCsv;
+    // The reader says what is wrong where these are no columns.
+    if (first.find_first_of(",;|") != first.npos) return DataFormat::kCsv;
     throw ConfigError(fmt::format(
         "{}: the format cannot be told from the content: expected JSON lines, 'text<TAB>labels', CSV, "
         "'__label__x text' or 'labels feature:value', found '{}'; say it with --format",

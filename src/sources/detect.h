@@ -15,7 +15,7 @@ DataFormat detect_format(const std::filesystem::path& file);
 bool is_sparse_header(std::string_view line);
 bool is_sparse_row(std::string_view line);
 
-// The name without .gz or .zst, in lower case.
+// The name without the ending of a compressed file, in lower case.
 std::string plain_name(const std::filesystem::path& file);
 
 }  // namespace elmo

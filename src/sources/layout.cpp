@@ -11,7 +11,10 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "io/byte_source.h"
 #include "sources/detect.h"
+#include "sources/foreign.h"
+#include "sources/tables/guess.h"
 #include "sources/tables/label_fields.h"
 
 namespace elmo {
@@ -42,9 +45,11 @@ bool is_file(const fs::path& path) {
 
 // The first of `names` that is in the folder, itself or compressed; "" when none is.
 fs::path find_file(const fs::path& folder, const std::vector<std::string>& names) {
-    for (const std::string& name : names)
-        for (const char* ending : {"", ".gz", ".zst"})
-            if (const fs::path path = folder / (name + ending); is_file(path)) return path;
+    for (const std::string& name : names) {
+        if (const fs::path path = folder / name; is_file(path)) return path;
+        for (const std::string_view ending : kPackedEndings)
+            if (const fs::path path = folder / (name + std::string(ending)); is_file(path)) return path;
+    }
     return {};
 }
 
@@ -70,11 +75,8 @@ std::string test_name(const std::string& name) {
 
 // The test file that lies beside a training file, compressed or not; "" when there is none.
 fs::path test_beside(const fs::path& train) {
-    std::string name = test_name(train.filename().string());
-    if (name.empty()) return {};
-    for (const std::string_view ending : {".gz", ".zst"})
-        if (name.ends_with(ending)) name.resize(name.size() - ending.size());
-    return find_file(train.parent_path(), {name});
+    const std::string name = test_name(train.filename().string());
+    return name.empty() ? fs::path() : find_file(train.parent_path(), {without_packed_ending(name)});
 }
 
 // The one file of the folder that is named as a training file; "" when none is.
@@ -115,6 +117,7 @@ DataFormat format_of_folder(const fs::path& folder) {
                                       find_file(folder, found[1]->names).filename().string(),
                                       name_of(found[0]->format), name_of(found[1]->format)));
     if (found.size() == 1) return found[0]->format;
+    refuse_foreign_folder(folder);
     if (const fs::path train = training_file(folder); !train.empty()) return detect_format(train);
     throw DataError(
         fmt::format("{}: expected trn_X.txt and trn_X_Y.txt (XMC repository), X.trn.txt and Y.trn.npz "
@@ -126,9 +129,7 @@ DataFormat format_of_folder(const fs::path& folder) {
 // trn_X.txt -> trn_X_Y.txt or .npz, X.trn.txt -> Y.trn.npz, train_raw_texts.txt -> train_labels.txt;
 // compressed or not.
 fs::path labels_beside(const fs::path& text) {
-    std::string name = text.filename().string();
-    for (const std::string_view ending : {".gz", ".zst"})
-        if (name.ends_with(ending)) name.resize(name.size() - ending.size());
+    const std::string name = without_packed_ending(text.filename().string());
     std::vector<std::string> names;
     if (name.ends_with("X.txt"))
         names = {name.substr(0, name.size() - 4) + "_Y.txt", name.substr(0, name.size() - 4) + "_Y.npz"};
@@ -265,7 +266,7 @@ void find_raw_files(const ReadOptions& reading, Layout& layout) {
     layout.test = split("test");
     if (layout.train.labels.empty())
         throw DataError(fmt::format("{}: not found", (data / "train_labels.txt").string()));
-    if (reading.label_separator_open) layout.label_separator = " ";
+    if (reading.label_separator_open) layout.cells.separator = " ";
 }
 
 void find_one_file(const ReadOptions& reading, Layout& layout) {
@@ -282,12 +283,43 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
     }
 }
 
+bool is_table(DataFormat format) {
+    return format == DataFormat::kTsv || format == DataFormat::kCsv;
+}
+
+LabelCells label_cells(const ReadOptions& reading) {
+    LabelCells cells;
+    cells.lists = reading.label_separator == "list";
+    if (reading.label_separator == "none")
+        cells.separator.clear();
+    else if (reading.label_separator != "auto")
+        cells.separator = reading.label_separator;
+    cells.allow_null = reading.allow_null_labels;
+    return cells;
+}
+
 }  // namespace
+
+TableWriting table_writing(const ReadOptions& reading) {
+    TableWriting table;
+    if (reading.delimiter == "tab")
+        table.delimiter = '\t';
+    else if (reading.delimiter != "auto")
+        table.delimiter = reading.delimiter[0];
+    table.quotes = reading.quotes;
+    table.allow_stray_quotes = reading.allow_stray_quotes;
+    if (!reading.columns.empty()) split_labels(reading.columns, ",", table.columns);
+    return table;
+}
 
 Layout find_layout(const ReadOptions& reading) {
     if (reading.data.empty()) throw ConfigError("data: expected a folder or file, found nothing");
     Layout layout;
     layout.data = reading.data;
+    if (reading.data == "-")
+        throw DataError(
+            "data: expected a folder or a file, found '-'; train, data import and data inspect read "
+            "standard input");
     if (!fs::exists(layout.data)) throw DataError(fmt::format("{}: no such file or folder", reading.data));
     const bool is_folder = fs::is_directory(layout.data);
     if (!is_folder && !is_file(layout.data))
@@ -299,12 +331,14 @@ Layout find_layout(const ReadOptions& reading) {
         layout.format = format_named(reading.format);
     else
         layout.format = is_folder ? format_of_folder(layout.data) : detect_format(layout.data);
+    if (!is_folder) refuse_foreign_file(layout.data);
     if (!is_folder && !is_one_file(layout.format))
         throw DataError(fmt::format("{}: expected a folder, found a file", reading.data));
 
     layout.text_columns = split_columns(reading.text_column);
     layout.label_column = reading.label_column;
-    layout.label_separator = reading.label_separator;
+    layout.cells = label_cells(reading);
+    layout.table = table_writing(reading);
     if (layout.has_matrix())
         find_matrix_files(layout);
     else if (layout.format == DataFormat::kJsonFolder)
@@ -321,6 +355,7 @@ Layout find_layout(const ReadOptions& reading) {
             layout.has_matrix() || layout.format == DataFormat::kRaw ? labels_beside(validation) : validation,
             {}};
     find_filters(reading, layout);
+    if (is_table(layout.format) || layout.format == DataFormat::kJsonl) settle_reading(reading, layout);
     return layout;
 }
 

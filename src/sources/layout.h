@@ -32,6 +32,27 @@ struct SplitFiles {
     std::filesystem::path filter;  // "" where there is none
 };
 
+// How the label field of a plain file is written.
+struct LabelCells {
+    std::string separator = ",";  // "" cuts nowhere
+    bool lists = false;           // every field is a list: JSON's, Python's or NumPy's
+    bool allow_null = false;      // a word for null, or no label key at all, is a row without labels
+};
+
+// How a table is written.
+struct TableWriting {
+    char delimiter = 0;                       // 0: by the header
+    QuoteChoice quotes = QuoteChoice::kAuto;  // auto: by content
+    bool allow_stray_quotes = false;
+    std::vector<std::string> columns;  // the names of the columns where no header has them
+};
+
+// An option that nobody gave and that the first rows of the data answer.
+struct DetectedOption {
+    std::string key, value;
+    bool of_every_file = true;  // holds for other files of the same kind too: not what separates columns
+};
+
 struct Layout {
     DataFormat format = DataFormat::kXmc;
     std::filesystem::path data;  // the folder or file
@@ -39,8 +60,10 @@ struct Layout {
     std::filesystem::path label_names;  // Y.txt or lbl.json; "" where there is none
 
     std::vector<std::string> text_columns;  // columns or keys
-    std::string label_column;
-    std::string label_separator;
+    std::string label_column;               // a key, a column, or with '*' at its end columns of 0 and 1
+    LabelCells cells;
+    TableWriting table;
+    std::vector<DetectedOption> detected;
     double test_share = 0;  // of the training file, where it holds the test rows too
 
     // Labels are names, numbered by elmo; else they are numbers.
@@ -52,6 +75,9 @@ struct Layout {
     const SplitFiles& files(SplitName split) const;
     std::string describe() const;  // for people
 };
+
+// What the options say of a table.
+TableWriting table_writing(const ReadOptions& reading);
 
 // Looks at reading.data: names of files, then the content of the first of them. ConfigError or DataError that
 // says what was looked for and what is there.

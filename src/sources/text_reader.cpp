@@ -5,7 +5,9 @@
 
 #include "io/line_reader.h"
 #include "sources/detect.h"
+#include "sources/foreign.h"
 #include "sources/row_source.h"
+#include "sources/tables/guess.h"
 #include "sources/tables/json_rows.h"
 #include "sources/tables/label_fields.h"
 
@@ -26,10 +28,13 @@ struct TableTexts {
     std::unique_ptr<RowParser> parser;
     std::unique_ptr<RecordReader> records;
 
-    TableTexts(const std::string& path, bool csv, std::vector<std::string> columns) {
+    TableTexts(const std::string& path, bool csv, const ReadOptions& reading) {
         Layout layout;
         layout.format = csv ? DataFormat::kCsv : DataFormat::kTsv;
-        layout.text_columns = std::move(columns);
+        layout.train.text = path;
+        layout.text_columns = split_columns(reading.text_column);
+        layout.table = table_writing(reading);
+        settle_reading(reading, layout);
         source = open_table(path, layout);
         parser = source->parser();
         records = source->open();
@@ -53,10 +58,11 @@ struct TextReader::Impl {
     Impl(const std::string& path, const ReadOptions& reading)
         : keys(split_columns(reading.text_column)), encoding(encoding_of(reading)) {
         const std::string name = plain_name(path);
+        if (!path.empty() && reading.input == InputForm::kAuto) refuse_foreign_file(path);
         std::error_code error;
         if (reading.input == InputForm::kAuto && is_table_name(name) &&
             std::filesystem::is_regular_file(path, error))
-            table.emplace(path, name.ends_with(".csv"), keys);
+            table.emplace(path, name.ends_with(".csv"), reading);
         else
             lines.emplace(path.empty() ? "-" : path);
         if (reading.input == InputForm::kText) form = Form::kText;

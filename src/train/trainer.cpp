@@ -9,12 +9,14 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "config/resolve.h"
+#include "data/kept_input.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
 #include "numerics/bf16.h"
 #include "rank/scoring.h"
+#include "run/early_checks.h"
 #include "run/resolve.h"
 
 namespace elmo {
@@ -253,9 +255,9 @@ void Trainer::loop() {
         const bool validates = last || state_.step % eval_steps() == 0;
         const bool logs = state_.step % config_.log_every == 0;
         // By the clock only at a step that is logged anyway: when a run saves changes nothing that it learns.
-        const bool saves = (config_.save_every > 0 && state_.step % config_.save_every == 0) ||
-                           (logs && config_.save_minutes > 0 &&
-                            seconds_since(saved_at_) >= 60 * config_.save_minutes);
+        const bool saves =
+            (config_.save_every > 0 && state_.step % config_.save_every == 0) ||
+            (logs && config_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * config_.save_minutes);
         const bool want_loss = validates || saves || stopping || logs || state_.step == 1;
         const double loss = step_on(*batch, want_loss);
         seconds_ += seconds_since(start);
@@ -417,8 +419,9 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
 TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
     RunFolder folder(given_context, given);
-    const Config config =
-        resolve_before_data(given_context.with_threads(given.threads), given, folder.checkpoint());
+    check_before_import(given_context, given);
+    const Config config = resolve_before_data(given_context.with_threads(given.threads),
+                                              with_kept_input(given_context, given), folder.checkpoint());
     const Context context = given_context.with_threads(config.threads);
     if (folder.checkpoint() != nullptr)
         context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),

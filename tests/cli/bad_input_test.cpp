@@ -167,8 +167,8 @@ TEST(BadData, PlainFiles) {
     expect_refused(folder, "d.csv", {"d.csv", "text"});
     folder.write("e.csv", "text,labels\n\"never closed,b\n");
     expect_refused(folder, "e.csv", {"e.csv:2"});
-    folder.write("f.csv", "text;labels\na;b\n");
-    expect_refused(folder, "f.csv", {"f.csv:1", "semicolons"});
+    folder.write("f.csv", "text;kinds\na;b\n");
+    expect_refused(folder, "f.csv", {"f.csv:1", "--label-column"});
     using namespace std::string_literals;
     folder.write("g.csv", "\xff\xfet\0e\0x\0t\0,\0l\0\n\0"s);
     expect_refused(folder, "g.csv", {"g.csv:1", "UTF-16"});

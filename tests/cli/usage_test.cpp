@@ -12,8 +12,9 @@ namespace elmo {
 namespace {
 
 const std::vector<std::pair<std::string, char>> kVerbs = {
-    {"train", 't'},    {"eval", 'e'},    {"predict", 'p'},   {"plan", 'm'},   {"bench", 'b'}, {"data", 'd'},
-    {"tokenize", 'k'}, {"inspect", 'i'}, {"calibrate", 'c'}, {"labels", 'l'}, {"refine", 'r'}};
+    {"train", 't'},     {"eval", 'e'},   {"predict", 'p'},  {"plan", 'm'},
+    {"bench", 'b'},     {"data", 'd'},   {"tokenize", 'k'}, {"inspect", 'i'},
+    {"calibrate", 'c'}, {"labels", 'l'}, {"refine", 'r'},   {"cache", '-'}};
 
 bool contains(const std::string& text, const std::string& part) {
     return text.find(part) != std::string::npos;

@@ -29,7 +29,8 @@ std::vector<std::uint32_t> ids(const std::string& line, bool merge = false) {
 std::vector<std::string> names(const std::string& line) {
     JsonRows rows;
     std::vector<std::string> out = {"old"};
-    rows.label_names({line, 3, "file"}, "labels", ";", out);
+    ImportCounts counts;
+    rows.label_names({line, 3, "file"}, "labels", {.separator = ";"}, out, counts);
     return out;
 }
 

@@ -17,6 +17,8 @@ ImportCounts& ImportCounts::operator+=(const ImportCounts& other) {
     replaced_utf8 += other.replaced_utf8;
     merged_labels += other.merged_labels;
     unsorted_rows += other.unsorted_rows;
+    stray_quotes += other.stray_quotes;
+    null_labels += other.null_labels;
     return *this;
 }
 

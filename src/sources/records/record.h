@@ -25,6 +25,8 @@ struct ImportCounts {
     std::int64_t replaced_utf8 = 0;  // rows in which invalid UTF-8 became U+FFFD
     std::int64_t merged_labels = 0;  // repeated label indices that were merged
     std::int64_t unsorted_rows = 0;  // rows whose label indices did not ascend
+    std::int64_t stray_quotes = 0;   // rows of a table with quotes inside a field that has none around it
+    std::int64_t null_labels = 0;    // rows whose labels are null, or a word for it, or missing
 
     ImportCounts& operator+=(const ImportCounts& other);
 };

@@ -8,27 +8,51 @@
 
 namespace elmo {
 
-RecordReader::RecordReader(const std::filesystem::path& path, Framing framing)
-    : lines_(path), framing_(framing) {}
+RecordReader::RecordReader(const std::filesystem::path& path, Framing framing, char delimiter)
+    : lines_(path), framing_(framing), delimiter_(delimiter) {}
+
+// Whether the record goes on after this line.
+bool RecordReader::ends_in_quotes(std::string_view line, bool in_quotes) const {
+    if (framing_ == Framing::kCsv) return in_quotes != (std::count(line.begin(), line.end(), '"') % 2 != 0);
+    bool at_start = !in_quotes;  // of a field
+    for (std::size_t i = 0; i < line.size(); ++i) {
+        const char c = line[i];
+        if (in_quotes) {
+            if (c != '"') continue;
+            if (i + 1 < line.size() && line[i + 1] == '"')
+                ++i;
+            else
+                in_quotes = false;
+        } else {
+            in_quotes = at_start && c == '"';
+            at_start = c == delimiter_;
+        }
+    }
+    return in_quotes;
+}
 
 // One record as framed, empty lines included.
 std::optional<Record> RecordReader::read() {
     auto line = lines_.next_line();
     if (!line) return std::nullopt;
     const Record first{*line, lines_.line_number(), lines_.name()};
-    if (framing_ != Framing::kCsv) return first;
-    auto quotes = std::count(line->begin(), line->end(), '"');
-    if (quotes % 2 == 0) return first;
+    if (framing_ != Framing::kCsv && framing_ != Framing::kCsvStray) return first;
+    bool in_quotes = ends_in_quotes(*line, false);
+    if (!in_quotes) return first;
     joined_.assign(*line);
-    while (quotes % 2 != 0) {
+    while (in_quotes) {
         line = lines_.next_line();
-        if (!line) fail({joined_, first.line, lines_.name()}, "a closing quote", "the end of the file");
+        if (!line)
+            fail({joined_, first.line, lines_.name()}, "a closing quote", "the end of the file",
+                 framing_ == Framing::kCsv ? "close or double it, or take quotes inside fields as text with "
+                                             "--allow-stray-quotes"
+                                           : "");
         joined_.append("\n").append(*line);
         if (static_cast<std::int64_t>(joined_.size()) > LineReader::kDefaultMaxLine)
             fail({joined_, first.line, lines_.name()},
                  fmt::format("a record of at most {}", human_bytes(LineReader::kDefaultMaxLine)),
                  "a longer one (is a quote left open?)");
-        quotes += std::count(line->begin(), line->end(), '"');
+        in_quotes = ends_in_quotes(*line, true);
     }
     return Record{joined_, first.line, lines_.name()};
 }

@@ -14,9 +14,10 @@
 namespace elmo {
 
 enum class Framing {
-    kLines,    // every line is a record, empty ones too
-    kObjects,  // the same, but empty lines at the end of the file are no records
-    kCsv,      // a record ends at a line end outside double quotes; empty lines at the end are no records
+    kLines,     // every line is a record, empty ones too
+    kObjects,   // the same, but empty lines at the end of the file are no records
+    kCsv,       // a record ends at a line end outside double quotes; empty lines at the end are no records
+    kCsvStray,  // the same, but quotes inside a field that does not begin with one are text
 };
 
 struct RecordBlock {
@@ -35,7 +36,7 @@ class RecordReader {
   public:
     static constexpr std::int64_t kBlockBytes = std::int64_t{256} << 10;
 
-    explicit RecordReader(const std::filesystem::path& path, Framing framing);
+    explicit RecordReader(const std::filesystem::path& path, Framing framing, char delimiter = ',');
 
     // Only the next record, for headers; valid until the next call.
     std::optional<Record> next();
@@ -48,9 +49,11 @@ class RecordReader {
 
   private:
     std::optional<Record> read();
+    bool ends_in_quotes(std::string_view line, bool in_quotes) const;
 
     LineReader lines_;
     Framing framing_;
+    char delimiter_;
     std::string joined_;                 // of a CSV record over several lines
     std::int64_t empty_lines_ = 0;       // seen and not yet handed out: kept back in case the file ends here
     std::optional<Record> after_empty_;  // the record that follows them

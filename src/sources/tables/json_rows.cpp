@@ -4,6 +4,7 @@
 #include <simdjson.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/text_util.h"
 #include "sources/tables/label_fields.h"
@@ -26,6 +27,27 @@ std::string keys_of(const dom::object& object) {
     return list.empty() ? "none" : list;
 }
 
+// The value at a key, or where no key is called so, at the path that its dots make. A list on the way gives
+// the values inside its objects. Nothing is added where the path ends early.
+void find_values(const dom::object& object, std::string_view key, std::vector<dom::element>& out) {
+    dom::element value;
+    if (object.at_key(key).get(value) == simdjson::SUCCESS) {
+        out.push_back(value);
+        return;
+    }
+    const std::size_t dot = key.find('.');
+    if (dot == key.npos || object.at_key(key.substr(0, dot)).get(value) != simdjson::SUCCESS) return;
+    const std::string_view rest = key.substr(dot + 1);
+    dom::object inner;
+    dom::array list;
+    if (value.get(inner) == simdjson::SUCCESS) {
+        find_values(inner, rest, out);
+    } else if (value.get(list) == simdjson::SUCCESS) {
+        for (const dom::element item : list)
+            if (item.get(inner) == simdjson::SUCCESS) find_values(inner, rest, out);
+    }
+}
+
 }  // namespace
 
 struct JsonRows::Impl {
@@ -46,11 +68,23 @@ struct JsonRows::Impl {
         return object;
     }
 
-    dom::element value(const Record& record, const dom::object& object, const std::string& key) {
-        dom::element found;
-        if (object.at_key(key).get(found) != simdjson::SUCCESS)
-            fail(record, fmt::format("the key '{}'", key), "the keys " + keys_of(object));
-        return found;
+    dom::element value(const Record& record, const dom::object& object, const std::string& key,
+                       std::string_view advice = {}) {
+        std::vector<dom::element> found;
+        find_values(object, key, found);
+        if (found.empty())
+            fail(record, fmt::format("the key '{}'", key), "the keys " + keys_of(object), advice);
+        if (found.size() > 1)
+            fail(record, fmt::format("one value at '{}'", key), fmt::format("{} in a list", found.size()));
+        return found[0];
+    }
+
+    // Nothing for a record that is no object.
+    std::optional<dom::object> try_parse(const Record& record) {
+        dom::object object;
+        if (parser.parse(record.bytes.data(), record.bytes.size()).get(object) != simdjson::SUCCESS)
+            return std::nullopt;
+        return object;
     }
 };
 
@@ -64,8 +98,11 @@ void JsonRows::text(const Record& record, const std::vector<std::string>& keys, 
         dom::element value;
         if (&key == &keys.front()) {
             value = impl_->value(record, object, key);
-        } else if (object.at_key(key).get(value) != simdjson::SUCCESS || value.is_null()) {
-            continue;
+        } else {
+            std::vector<dom::element> found;
+            find_values(object, key, found);
+            if (found.empty() || found[0].is_null()) continue;
+            value = impl_->value(record, object, key);
         }
         std::string_view piece;
         if (value.get(piece) != simdjson::SUCCESS)
@@ -97,29 +134,64 @@ void JsonRows::label_ids(const Record& record, const std::string& key, std::int6
     out.erase(end, out.end());
 }
 
-void JsonRows::label_names(const Record& record, const std::string& key, const std::string& separator,
-                           std::vector<std::string>& out) {
+void JsonRows::label_names(const Record& record, const std::string& key, const LabelCells& cells,
+                           std::vector<std::string>& out, ImportCounts& counts) {
+    static constexpr std::string_view kNullAdvice =
+        "count such rows as without labels with --allow-null-labels";
     out.clear();
-    const dom::element value = impl_->value(record, impl_->parse(record), key);
+    const dom::object object = impl_->parse(record);
+    std::vector<dom::element> found;
+    find_values(object, key, found);
+    bool missing = found.empty();
+    if (missing && !cells.allow_null) impl_->value(record, object, key, kNullAdvice);
     const auto take = [&](const dom::element& item) {
         std::string_view name;
         if (item.get(name) == simdjson::SUCCESS) {
             if (!name.empty()) out.emplace_back(name);
         } else if (item.is_int64() || item.is_uint64()) {
             out.push_back(simdjson::minify(item));
+        } else if (item.is_null() && cells.allow_null) {
+            missing = true;
         } else {
-            fail(record, fmt::format("labels at '{}' that are strings or whole numbers", key), show(item));
+            fail(record, fmt::format("labels at '{}' that are strings or whole numbers", key), show(item),
+                 item.is_null()     ? std::string(kNullAdvice)
+                 : item.is_object() ? fmt::format("name a key inside with --label-column {}.KEY", key)
+                                    : "");
         }
     };
-    dom::array list;
-    std::string_view field;
-    if (value.get(list) == simdjson::SUCCESS) {
-        for (const dom::element item : list) take(item);
-    } else if (value.get(field) == simdjson::SUCCESS) {
-        split_labels(field, separator, out);
-    } else {
-        take(value);
+    for (const dom::element& value : found) {
+        dom::array list;
+        std::string_view field;
+        if (value.get(list) == simdjson::SUCCESS) {
+            for (const dom::element item : list) take(item);
+        } else if (value.get(field) == simdjson::SUCCESS) {
+            read_label_field(record, field, cells, out, counts);
+        } else {
+            take(value);
+        }
     }
+    counts.null_labels += missing;
+}
+
+std::vector<std::string> JsonRows::keys(const Record& record) {
+    std::vector<std::string> names;
+    if (const auto object = impl_->try_parse(record))
+        for (const auto& field : *object) names.emplace_back(field.key);
+    return names;
+}
+
+bool JsonRows::has(const Record& record, const std::string& key) {
+    std::vector<dom::element> found;
+    if (const auto object = impl_->try_parse(record)) find_values(*object, key, found);
+    return !found.empty();
+}
+
+std::string JsonRows::string_at(const Record& record, const std::string& key) {
+    std::vector<dom::element> found;
+    if (const auto object = impl_->try_parse(record)) find_values(*object, key, found);
+    std::string_view text;
+    if (found.size() != 1 || found[0].get(text) != simdjson::SUCCESS) return {};
+    return std::string(text);
 }
 
 }  // namespace elmo

@@ -1,4 +1,5 @@
-// Texts and labels out of JSON lines: one object per line, keys by name.
+// Texts and labels out of JSON lines: one object per line, keys by name. A key with dots that no object has
+// is a path: 'meta.title' is the key title inside the object at meta.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sources/layout.h"
 #include "sources/records/record.h"
 
 namespace elmo {
@@ -25,9 +27,16 @@ class JsonRows {
     // repeated one unless `merge`.
     void label_ids(const Record& record, const std::string& key, std::int64_t num_labels, bool merge,
                    std::vector<std::uint32_t>& out, ImportCounts& counts);
-    // Label names at `key`: a list of strings or whole numbers, or one string cut at `separator`.
-    void label_names(const Record& record, const std::string& key, const std::string& separator,
-                     std::vector<std::string>& out);
+    // Label names at `key`: a list of strings or whole numbers, or one string as `cells` says. A path goes
+    // through lists of objects.
+    void label_names(const Record& record, const std::string& key, const LabelCells& cells,
+                     std::vector<std::string>& out, ImportCounts& counts);
+    // The keys of the object; none where the record holds no object.
+    std::vector<std::string> keys(const Record& record);
+    // Whether the key, or the path, leads to a value, which may be null.
+    bool has(const Record& record, const std::string& key);
+    // The string at `key`; "" where there is none.
+    std::string string_at(const Record& record, const std::string& key);
 
   private:
     struct Impl;

@@ -9,7 +9,7 @@ namespace {
 struct JsonOptions {
     std::vector<std::string> text_keys;
     std::string label_key;
-    std::string separator;
+    LabelCells cells;
     bool numbered = false;
     std::int64_t num_labels = 0;
     bool merge = false;
@@ -26,7 +26,7 @@ class JsonParser : public RowParser {
             rows_.label_ids(record, options_.label_key, options_.num_labels, options_.merge, labels.ids,
                             counts);
         else
-            rows_.label_names(record, options_.label_key, options_.separator, labels.names);
+            rows_.label_names(record, options_.label_key, options_.cells, labels.names, counts);
     }
 
   private:
@@ -58,7 +58,7 @@ std::unique_ptr<RowSource> open_json_folder_file(const std::filesystem::path& fi
 
 std::unique_ptr<RowSource> open_plain_json(const std::filesystem::path& file, const Layout& layout) {
     return std::make_unique<JsonFile>(
-        file, JsonOptions{layout.text_columns, layout.label_column, layout.label_separator, false, 0, false});
+        file, JsonOptions{layout.text_columns, layout.label_column, layout.cells, false, 0, false});
 }
 
 }  // namespace elmo

@@ -2,17 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "sources/tables/label_lists.h"
 
 namespace elmo {
 namespace {
-
-std::string_view trim(std::string_view text) {
-    const std::size_t begin = text.find_first_not_of(" \t\r\n");
-    if (begin == text.npos) return {};
-    return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
-}
 
 template <class Take>
 void cut(std::string_view text, std::string_view separator, const Take& take) {
@@ -25,13 +22,45 @@ void cut(std::string_view text, std::string_view separator, const Take& take) {
     take(text);
 }
 
+constexpr std::string_view kStrayAdvice =
+    "double it inside a quoted field, or take such quotes as text with --allow-stray-quotes";
+
 }  // namespace
+
+std::string_view trim(std::string_view text) {
+    const std::size_t begin = text.find_first_not_of(" \t\r\n");
+    if (begin == text.npos) return {};
+    return text.substr(begin, text.find_last_not_of(" \t\r\n") - begin + 1);
+}
 
 void split_labels(std::string_view field, std::string_view separator, std::vector<std::string>& out) {
     cut(field, separator, [&](std::string_view piece) {
         const std::string_view name = trim(piece);
         if (!name.empty()) out.emplace_back(name);
     });
+}
+
+bool is_null_word(std::string_view field) {
+    static constexpr std::string_view kWords[] = {"null", "Null", "NULL", "None", "none", "nan", "NaN",
+                                                  "NAN",  "NA",   "N/A",  "n/a",  "<NA>", "NaT"};
+    return std::find(std::begin(kWords), std::end(kWords), field) != std::end(kWords);
+}
+
+void read_label_field(const Record& record, std::string_view field, const LabelCells& cells,
+                      std::vector<std::string>& out, ImportCounts& counts) {
+    const std::string_view content = trim(field);
+    if (content.empty()) return;
+    if (cells.allow_null && is_null_word(content)) {
+        ++counts.null_labels;
+        return;
+    }
+    if (!cells.lists) return split_labels(field, cells.separator, out);
+    std::vector<std::string> names;
+    if (!parse_label_list(content, names))
+        fail(record, "a list of labels like ['a', 'b'], as the first rows have",
+             fmt::format("'{}'", quoted(content)),
+             "mend the row, or name what separates labels with --label-separator");
+    out.insert(out.end(), names.begin(), names.end());
 }
 
 std::vector<std::string> split_columns(std::string_view columns) {
@@ -46,39 +75,56 @@ std::vector<std::string> split_columns(std::string_view columns) {
     return names;
 }
 
-void split_tsv(const Record& record, std::vector<std::string>& fields) {
+void split_plain(const Record& record, char delimiter, std::vector<std::string>& fields) {
     fields.clear();
-    cut(record.bytes, "\t", [&](std::string_view piece) { fields.emplace_back(piece); });
+    cut(record.bytes, {&delimiter, 1}, [&](std::string_view piece) { fields.emplace_back(piece); });
 }
 
-void split_csv(const Record& record, std::vector<std::string>& fields) {
+void split_csv(const Record& record, std::vector<std::string>& fields, char delimiter, std::int64_t* stray) {
     fields.clear();
     std::string_view rest = record.bytes;
+    bool strays = false;
     while (true) {
         std::string& field = fields.emplace_back();
         if (rest.starts_with('"')) {
             rest.remove_prefix(1);
             while (true) {
                 const std::size_t quote = rest.find('"');
-                if (quote == rest.npos) fail(record, "a closing quote", fmt::format("'{}'", quoted(rest)));
+                if (quote == rest.npos)
+                    fail(record, "a closing quote", fmt::format("'{}'", quoted(rest)), kStrayAdvice);
                 field += rest.substr(0, quote);
                 rest.remove_prefix(quote + 1);
                 if (!rest.starts_with('"')) break;
                 field += '"';
                 rest.remove_prefix(1);
             }
-            if (!rest.empty() && rest.front() != ',')
-                fail(record, "a comma after the closing quote", fmt::format("'{}'", quoted(rest, 20)));
+            if (!rest.empty() && rest.front() != delimiter) {
+                if (stray == nullptr)
+                    fail(record,
+                         delimiter == ',' ? "a comma after the closing quote"
+                                          : fmt::format("'{}' after the closing quote",
+                                                        quoted(std::string_view(&delimiter, 1))),
+                         fmt::format("'{}'", quoted(rest, 20)), kStrayAdvice);
+                strays = true;
+                const std::string_view tail = rest.substr(0, rest.find(delimiter));
+                field += tail;
+                rest.remove_prefix(tail.size());
+            }
         } else {
-            field = rest.substr(0, rest.find(','));
-            if (field.find('"') != field.npos)
-                fail(record, "quotes only around a whole field, doubled inside it",
-                     fmt::format("'{}'", quoted(field)));
+            field = rest.substr(0, rest.find(delimiter));
+            if (field.find('"') != field.npos) {
+                if (stray == nullptr)
+                    fail(record, "quotes only around a whole field, doubled inside it",
+                         fmt::format("'{}'", quoted(field)),
+                         "take such quotes as text with --allow-stray-quotes");
+                strays = true;
+            }
             rest.remove_prefix(field.size());
         }
-        if (rest.empty()) return;
+        if (rest.empty()) break;
         rest.remove_prefix(1);
     }
+    if (strays) ++*stray;
 }
 
 }  // namespace elmo

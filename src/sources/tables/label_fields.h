@@ -5,21 +5,35 @@
 #include <string_view>
 #include <vector>
 
+#include "sources/layout.h"
 #include "sources/records/record.h"
 
 namespace elmo {
+
+// Without white space at its ends.
+std::string_view trim(std::string_view text);
 
 // Appends the names in `field`, cut at `separator` ("" cuts nowhere), spaces around them and empty ones left
 // out.
 void split_labels(std::string_view field, std::string_view separator, std::vector<std::string>& out);
 
+// Appends the names in a label field as `cells` says it is written. DataError where fields are lists and this
+// one is none.
+void read_label_field(const Record& record, std::string_view field, const LabelCells& cells,
+                      std::vector<std::string>& out, ImportCounts& counts);
+
+// null, None, nan, NA and their like: what programs write for a value that is not there.
+bool is_null_word(std::string_view field);
+
 // 'title+content' -> title, content. ConfigError for an empty name.
 std::vector<std::string> split_columns(std::string_view columns);
 
-// The fields of a record between tabs, as they stand.
-void split_tsv(const Record& record, std::vector<std::string>& fields);
+// The fields of a record between delimiters, as they stand.
+void split_plain(const Record& record, char delimiter, std::vector<std::string>& fields);
 // The fields of a CSV record (RFC 4180: quoted fields, "" inside them is one quote). DataError for text
-// after a closing quote or an open quote.
-void split_csv(const Record& record, std::vector<std::string>& fields);
+// after a closing quote or an open quote; with `stray` quotes inside a field are text, as Python has it, and
+// the row is counted there.
+void split_csv(const Record& record, std::vector<std::string>& fields, char delimiter = ',',
+               std::int64_t* stray = nullptr);
 
 }  // namespace elmo

@@ -100,7 +100,7 @@ std::unique_ptr<RowSource> open_raw_texts(const std::filesystem::path& file) {
 }
 
 std::unique_ptr<RowSource> open_raw_labels(const std::filesystem::path& file, const Layout& layout) {
-    const auto make = [separator = layout.label_separator] {
+    const auto make = [separator = layout.cells.separator] {
         return std::make_unique<RawLabelParser>(separator);
     };
     return std::make_unique<LineSource<decltype(make)>>(file, Framing::kLines, make);

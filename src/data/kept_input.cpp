@@ -1,0 +1,48 @@
+#include "data/kept_input.h"
+
+#include <fmt/format.h>
+
+#include "base/text_util.h"
+#include "cache/cache_file.h"
+#include "elmo/error.h"
+#include "io/atomic_file.h"
+#include "io/packed/raw_input.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+
+Config with_kept_input(const Context& context, Config config) {
+    if (config.data != "-") return config;
+    const fs::path folder =
+        config.cache.empty() ? user_cache_folder("stdin") : cache_folder(config.cache, {});
+    RawInput input("-", "standard input");
+    if (input.held().empty())
+        throw DataError("standard input: expected a data set, found nothing; pipe one in, or name a file");
+    // The name is known at the end: what is written until then is no data set yet.
+    const fs::path unnamed = folder / fmt::format("stdin-{}.partial", hash_text(hash64(input.held())));
+    Hash64 hash;
+    std::int64_t bytes = 0;
+    {
+        AtomicFile file(unnamed);
+        do {
+            hash.update(input.held());
+            file.write(input.held());
+            bytes += static_cast<std::int64_t>(input.held().size());
+        } while (input.refill());
+        file.commit();
+    }
+    const fs::path kept = folder / fmt::format("stdin-{}", hash_text(hash.digest()));
+    std::error_code error;
+    if (fs::exists(kept, error) && fs::file_size(kept, error) == static_cast<std::uintmax_t>(bytes))
+        fs::remove(unnamed, error);
+    else
+        fs::rename(unnamed, kept, error);
+    if (error)
+        throw DataError(fmt::format("{}: cannot keep standard input: {}", kept.string(), error.message()));
+    context.info(fmt::format("standard input: kept as {} ({}), since data is read more than once",
+                             kept.string(), human_bytes(bytes)));
+    config.data = kept.string();
+    return config;
+}
+
+}  // namespace elmo

@@ -1,0 +1,121 @@
+#include "data/label_doubts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+
+#include "base/text_util.h"
+#include "sources/tables/label_fields.h"
+
+namespace elmo {
+namespace {
+
+constexpr std::string_view kSeparators = ";|/\t";
+
+bool is_quote(char c) {
+    return c == '"' || c == '\'';
+}
+
+// A bracket of a list at one end of the name and not at the other, or with a quote inside it.
+bool is_end_of_list(std::string_view name) {
+    if (name.size() < 2) return false;
+    const char first = name.front(), last = name.back();
+    if (first == '[' && (is_quote(name[1]) || last != ']')) return true;
+    return last == ']' && (is_quote(name[name.size() - 2]) || first != '[');
+}
+
+bool is_in_quotes(std::string_view name) {
+    return name.size() > 1 && is_quote(name.front()) && name.back() == name.front();
+}
+
+struct Tally {
+    std::int64_t ends_of_lists = 0, in_quotes = 0, null_words = 0, rare = 0;
+    std::int64_t null_rows = 0;
+    std::string piece, null_word;
+    std::int64_t with[kSeparators.size()] = {};  // names that hold the separator
+};
+
+Tally tally_names(const Dataset& data) {
+    Tally tally;
+    const auto counts = data.label_counts();
+    for (std::int64_t label = 0; label < data.num_labels(); ++label) {
+        const std::string_view name = data.label_name(label);
+        const std::int64_t rows = counts.empty() ? 0 : counts[label];
+        tally.rare += rows <= 1;
+        if (is_end_of_list(name) && tally.ends_of_lists++ == 0) tally.piece = name;
+        tally.in_quotes += is_in_quotes(name);
+        if (is_null_word(name)) {
+            ++tally.null_words;
+            if (rows > tally.null_rows) {
+                tally.null_rows = rows;
+                tally.null_word = name;
+            }
+        }
+        for (std::size_t i = 0; i < kSeparators.size(); ++i)
+            tally.with[i] += name.find(kSeparators[i]) != name.npos;
+    }
+    return tally;
+}
+
+// Most rows have one label that hardly another row has.
+bool is_one_label_a_row(const Dataset& data, const Tally& tally) {
+    const Split& rows = data.train();
+    if (!rows.present || rows.rows() < 20) return false;
+    std::int64_t single = 0;
+    for (std::int64_t i = 0; i < rows.rows(); ++i) single += rows.labels.length(i) == 1;
+    return 10 * single >= 9 * rows.rows() && 5 * data.num_labels() >= rows.rows() &&
+           2 * tally.rare >= data.num_labels();
+}
+
+}  // namespace
+
+int strangeness(std::string_view name) {
+    if (is_end_of_list(name) || is_in_quotes(name)) return 6;
+    if (is_null_word(name)) return 5;
+    const auto is_word = [](unsigned char c) { return std::isalnum(c) != 0 || c >= 0x80; };
+    if (std::none_of(name.begin(), name.end(), is_word)) return 4;
+    if (name.find_first_of("\n\t\r") != name.npos) return 3;
+    if (name.size() > 100) return 2;
+    return name.find_first_of(";|,") != name.npos ? 1 : 0;
+}
+
+std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout) {
+    std::vector<std::string> doubts;
+    const bool has_fields = layout.format == DataFormat::kTsv || layout.format == DataFormat::kCsv ||
+                            layout.format == DataFormat::kJsonl;
+    if (!has_fields || !data.has_label_names()) return doubts;
+    const Tally tally = tally_names(data);
+    const std::string labels = with_commas(data.num_labels());
+    if (tally.ends_of_lists > 0)
+        doubts.push_back(
+            fmt::format("{} of {} labels look like pieces of a list, such as '{}': where label fields are "
+                        "lists like ['a', 'b'], "
+                        "read them with --label-separator list",
+                        with_commas(tally.ends_of_lists + tally.in_quotes), labels, quoted(tally.piece)));
+    const bool one_a_row = is_one_label_a_row(data, tally);
+    for (std::size_t i = 0; i < kSeparators.size() && tally.ends_of_lists == 0; ++i) {
+        // Half of all names is no accident; less is, unless hardly two rows have the same label.
+        if (data.num_labels() < 2 || (one_a_row ? 5 : 2) * tally.with[i] < data.num_labels()) continue;
+        if (kSeparators[i] == '/' && !one_a_row) continue;
+        const std::string separator = kSeparators[i] == '\t' ? "$'\\t'" : fmt::format("'{}'", kSeparators[i]);
+        doubts.push_back(
+            fmt::format("{} of {} labels hold {}: where it stands between labels, give "
+                        "--label-separator {}",
+                        with_commas(tally.with[i]), labels, separator, separator));
+    }
+    if (one_a_row && doubts.empty())
+        doubts.push_back(
+            fmt::format("{} labels for {} rows, most rows with one label that no other row has: is "
+                        "--label-column the column "
+                        "of the labels, and --label-separator what stands between them?",
+                        labels, with_commas(data.train().rows())));
+    if (tally.null_rows > 0)
+        doubts.push_back(
+            fmt::format("'{}' is a label of {} rows: where it means that there is none, give "
+                        "--allow-null-labels",
+                        tally.null_word, with_commas(tally.null_rows)));
+    return doubts;
+}
+
+}  // namespace elmo

@@ -1,0 +1,13 @@
+// What was found in the data for options that nobody gave, said in one line.
+#pragma once
+
+#include "elmo/context.h"
+#include "sources/layout.h"
+
+namespace elmo {
+
+// One line for people, as flags: "tickets.csv: read with --label-separator ';' ..."; nothing where nothing
+// was detected.
+void say_detected(const Context& context, const Layout& layout);
+
+}  // namespace elmo

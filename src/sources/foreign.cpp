@@ -1,0 +1,144 @@
+#include "sources/foreign.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <fstream>
+
+#include "elmo/error.h"
+#include "formats/zip_file.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+using namespace std::string_view_literals;
+
+struct Kind {
+    std::string_view magic;
+    std::string_view name;
+    std::string_view read;  // a Python expression that reads the file FILE into a pandas table
+};
+
+constexpr Kind kKinds[] = {
+    {"PAR1"sv, "Parquet", "pandas.read_parquet('FILE')"},
+    {"ARROW1\0\0"sv, "Arrow", "pandas.read_feather('FILE')"},
+    {"\xff\xff\xff\xff"sv, "an Arrow stream", "pyarrow.ipc.open_stream(open('FILE', 'rb')).read_pandas()"},
+    {"FEA1"sv, "Feather", "pandas.read_feather('FILE')"},
+    {"ORC"sv, "ORC", "pandas.read_orc('FILE')"},
+    {"\x89HDF\r\n\x1a\n"sv, "HDF5", "pandas.read_hdf('FILE')"},
+    {"\x80\x02"sv, "a Python pickle", "pandas.read_pickle('FILE')"},
+    {"\x80\x03"sv, "a Python pickle", "pandas.read_pickle('FILE')"},
+    {"\x80\x04\x95"sv, "a Python pickle", "pandas.read_pickle('FILE')"},
+    {"\x80\x05\x95"sv, "a Python pickle", "pandas.read_pickle('FILE')"},
+    {"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"sv, "an old Excel workbook", "pandas.read_excel('FILE')"},
+    {"SQLite format 3\0"sv, "an SQLite database", ""},
+    {"\x93NUMPY"sv, "a NumPy array", ""},
+    {"%PDF-"sv, "a PDF document", ""},
+    {"Rar!\x1a\x07"sv, "a RAR archive", ""},
+    {"7z\xbc\xaf\x27\x1c"sv, "a 7z archive", ""},
+};
+
+std::string conversion(const fs::path& file, std::string_view read) {
+    std::string expression(read);
+    const std::string name = file.string();
+    expression.replace(expression.find("FILE"), 4, name);
+    const std::string modules = read.starts_with("pyarrow") ? "pyarrow.ipc" : "pandas";
+    return fmt::format("python3 -c \"import {}; {}.to_json('{}.jsonl', orient='records', lines=True)\"",
+                       modules, expression, file.stem().string());
+}
+
+[[noreturn]] void refuse(const fs::path& file, std::string_view name, const std::string& advice) {
+    throw DataError(fmt::format("{}: expected text (CSV, TSV, JSON lines, ...), found {}; {}", file.string(),
+                                name, advice));
+}
+
+void refuse_zip(const fs::path& file) {
+    const ZipFile zip(file);
+    std::vector<std::string> files;
+    for (const ZipMember& member : zip.members())
+        if (!member.name.ends_with('/') && !member.name.starts_with("__MACOSX/"))
+            files.push_back(member.name);
+    const auto has = [&](std::string_view beginning) {
+        return std::any_of(files.begin(), files.end(),
+                           [&](const std::string& name) { return name.starts_with(beginning); });
+    };
+    if (has("xl/"))
+        refuse(file, "an Excel workbook", "convert it: " + conversion(file, "pandas.read_excel('FILE')"));
+    if (has("mimetype") && has("content.xml"))
+        refuse(file, "an OpenDocument file",
+               "save the sheet as CSV, or convert it: " + conversion(file, "pandas.read_excel('FILE')"));
+    if (files.size() > 1)
+        throw DataError(
+            fmt::format("{}: expected a zip archive of one file, found {} ('{}', '{}'{}); unpack it and "
+                        "name the file or its folder",
+                        file.string(), files.size(), files[0], files[1], files.size() > 2 ? ", ..." : ""));
+}
+
+bool has_ending(const fs::path& folder, std::string_view ending) {
+    std::error_code error;
+    for (const auto& entry : fs::directory_iterator(folder, error))
+        if (entry.path().filename().string().ends_with(ending)) return true;
+    return false;
+}
+
+}  // namespace
+
+void refuse_foreign_file(const fs::path& file) {
+    std::error_code error;
+    if (!fs::is_regular_file(file, error)) return;
+    std::string first(16, '\0');
+    std::ifstream in(file, std::ios::binary);
+    in.read(first.data(), static_cast<std::streamsize>(first.size()));
+    first.resize(static_cast<std::size_t>(in.gcount()));
+    if (first.starts_with("PK\x03\x04")) return refuse_zip(file);
+    for (const Kind& kind : kKinds) {
+        if (!first.starts_with(kind.magic)) continue;
+        // Words may begin as a short magic number does: a line of text has no zero and no high bytes.
+        if (kind.magic.size() < 5 &&
+            std::all_of(kind.magic.begin(), kind.magic.end(), [](char c) { return c > 31; }) &&
+            std::all_of(first.begin(), first.end(),
+                        [](char c) { return c > 31 || c == '\n' || c == '\r' || c == '\t'; }))
+            continue;
+        refuse(file, kind.name,
+               kind.read.empty() ? "export it as CSV or JSON lines"
+                                 : "convert it: " + conversion(file, kind.read));
+    }
+    if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
+        refuse(file.string() + ":1", "UTF-16",
+               fmt::format("it looks like UTF-16: convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 '{}' > "
+                           "FILE",
+                           file.string()));
+}
+
+void refuse_foreign_folder(const fs::path& folder) {
+    const auto is_there = [&](const char* name) {
+        std::error_code error;
+        return fs::exists(folder / name, error);
+    };
+    const std::string name = folder.string();
+    if (is_there("dataset_dict.json"))
+        throw DataError(
+            fmt::format("{0}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "
+                        "convert it: python3 "
+                        "-c \"import datasets; [d.to_json('data/' + s + '.jsonl') for s, d in "
+                        "datasets.load_from_disk('{0}').items()]\" and name the folder data",
+                        name));
+    if (is_there("dataset_info.json") && is_there("state.json"))
+        throw DataError(
+            fmt::format("{0}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "
+                        "convert it: python3 "
+                        "-c \"import datasets; datasets.load_from_disk('{0}').to_json('data.jsonl')\"",
+                        name));
+    for (const char* kind : {"parquet", "arrow"})
+        if (has_ending(folder, fmt::format(".{}", kind)))
+            throw DataError(
+                fmt::format("{0}: expected a data set that elmo reads, found {1} files; convert them: "
+                            "python3 -c \"import "
+                            "datasets; [d.to_json('data/' + s + '.jsonl') for s, d in "
+                            "datasets.load_dataset('{0}').items()]\" and "
+                            "name the folder data",
+                            name, std::string(kind) == "parquet" ? "Parquet" : "Arrow"));
+}
+
+}  // namespace elmo

@@ -1,0 +1,16 @@
+// Files that people have and elmo does not read: told by their first bytes, with the way to one that it does.
+#pragma once
+
+#include <filesystem>
+
+namespace elmo {
+
+// DataError that names what the file is and how to convert it, where it is Parquet, Arrow, a workbook, a
+// pickle, a database, UTF-16 or a zip archive of several files. Standard input and what cannot be opened
+// pass.
+void refuse_foreign_file(const std::filesystem::path& file);
+
+// The same for a folder that Hugging Face's save_to_disk wrote, or one of Parquet or Arrow files.
+void refuse_foreign_folder(const std::filesystem::path& folder);
+
+}  // namespace elmo

@@ -1,0 +1,254 @@
+#include "sources/tables/guess.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "elmo/error.h"
+#include "sources/tables/json_rows.h"
+#include "sources/tables/label_fields.h"
+#include "sources/tables/label_lists.h"
+#include "sources/tables/table_shape.h"
+
+namespace elmo {
+namespace {
+
+constexpr std::size_t kRows = 2000;
+constexpr std::size_t kBytes = std::size_t{4} << 20;
+
+// Names that columns of texts and of labels have, in lower case.
+constexpr std::string_view kTextNames[] = {"text",        "texts",    "sentence", "content",  "body",
+                                           "description", "document", "comment",  "review",   "message",
+                                           "tweet",       "question", "abstract", "utterance"};
+constexpr std::string_view kLabelNames[] = {"labels",   "label",   "tags",     "tag",    "categories",
+                                            "category", "classes", "class",    "topics", "topic",
+                                            "genres",   "genre",   "keywords", "target", "targets"};
+
+std::string lower(std::string_view text) {
+    std::string out(text);
+    std::transform(out.begin(), out.end(), out.begin(), [](unsigned char c) { return std::tolower(c); });
+    return out;
+}
+
+// The one name of the header that is among the usual ones; "" where none is, or several are.
+template <class Usual>
+std::string only_plausible(const std::vector<std::string>& names, const Usual& usual) {
+    std::string found;
+    for (const std::string& name : names) {
+        if (std::find(std::begin(usual), std::end(usual), lower(trim(name))) == std::end(usual)) continue;
+        if (!found.empty()) return {};
+        found = name;
+    }
+    return found;
+}
+
+bool has(const std::vector<std::string>& names, std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+// Which columns are left to be found, and what was found.
+struct Columns {
+    bool text_open = false, labels_open = false;
+    std::string text, labels;  // "" as the layout has them
+};
+
+// Columns of 0 and 1 beside one column that can be the text.
+bool find_flags(const std::vector<std::string>& names, const SampleRows& rows, const Layout& layout,
+                Columns& columns) {
+    std::size_t flags = 0, set = 0;
+    std::vector<std::string> others;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        bool is_flags = rows.size() > 1, any = false;
+        for (std::size_t r = 1; r < rows.size() && is_flags; ++r) {
+            is_flags = i < rows[r].size() && is_flag(rows[r][i]);
+            any = any || (is_flags && is_set_flag(rows[r][i]));
+        }
+        if (is_flags && !has(layout.text_columns, names[i])) {
+            ++flags;
+            set += any;
+        } else if (const std::string name = lower(trim(names[i]));
+                   !name.empty() && name != "id" && name != "index" && !name.starts_with("unnamed"))
+            others.push_back(names[i]);
+    }
+    if (flags < 2 || set < 2) return false;
+    columns.labels = "*";
+    for (const std::string& name : layout.text_columns)
+        if (!has(names, name)) {
+            if (columns.text.empty()) {
+                if (!columns.text_open || others.size() != 1) return false;
+                columns.text = others[0];
+            }
+        }
+    return true;
+}
+
+// Columns of a table under one delimiter; false where they are not to be found in it.
+bool find_columns(const std::vector<std::string>& names, const SampleRows& rows, const Layout& layout,
+                  Columns& columns) {
+    const bool text_there = std::all_of(layout.text_columns.begin(), layout.text_columns.end(),
+                                        [&](const std::string& name) { return has(names, name); });
+    const bool labels_there = layout.label_column.empty() || has(names, layout.label_column);
+    if (!text_there && columns.text_open) columns.text = only_plausible(names, kTextNames);
+    if (!labels_there && columns.labels_open) columns.labels = only_plausible(names, kLabelNames);
+    if ((text_there || !columns.text.empty()) && (labels_there || !columns.labels.empty())) return true;
+    if (labels_there || !columns.labels_open) return false;
+    columns.text.clear();
+    return find_flags(names, rows, layout, columns);
+}
+
+void settle_table_columns(const Layout& layout, Columns& columns) {
+    for (TableShape shape : possible_shapes(layout.train.text, layout)) {
+        // A line of two fields is a row of a TSV without a header, unless both are such names.
+        --shape.records_before_rows;
+        const SampleRows rows = sample_rows(layout.train.text, shape, kRows / 10);
+        Columns found = columns;
+        if (!rows.empty() && find_columns(rows[0], rows, layout, found)) {
+            columns = found;
+            return;
+        }
+        if (layout.format == DataFormat::kTsv && shape.delimiter == '\t' && shape.names.size() == 2) return;
+    }
+}
+
+// Up to kRows records of a file of JSON lines.
+template <class Visit>
+void visit_json(const std::filesystem::path& file, const Visit& visit) {
+    RecordReader reader(file, Framing::kObjects);
+    std::size_t bytes = 0;
+    for (std::size_t i = 0; i < kRows && bytes < kBytes; ++i) {
+        const auto record = reader.next();
+        if (!record || !visit(*record)) return;
+        bytes += record->bytes.size();
+    }
+}
+
+void settle_json_columns(const Layout& layout, Columns& columns) {
+    JsonRows json;
+    visit_json(layout.train.text, [&](const Record& record) {
+        const std::vector<std::string> names = json.keys(record);
+        if (columns.text_open && !json.has(record, layout.text_columns[0]))
+            columns.text = only_plausible(names, kTextNames);
+        if (columns.labels_open && !json.has(record, layout.label_column))
+            columns.labels = only_plausible(names, kLabelNames);
+        return false;
+    });
+}
+
+std::vector<std::string> label_fields(const Layout& layout) {
+    std::vector<std::string> fields;
+    if (layout.format == DataFormat::kJsonl) {
+        JsonRows json;
+        visit_json(layout.train.text, [&](const Record& record) {
+            fields.push_back(json.string_at(record, layout.label_column));
+            return true;
+        });
+        return fields;
+    }
+    const TableShape shape = find_table_shape(layout.train.text, layout);
+    if (shape.one_hot || shape.labels.empty()) return fields;
+    for (std::vector<std::string>& row : sample_rows(layout.train.text, shape, kRows))
+        if (row.size() == shape.names.size()) fields.push_back(std::move(row[shape.labels[0]]));
+    return fields;
+}
+
+// Whether pieces between `separator` recombine as labels do: fewer pieces than fields, and many that stand in
+// different places. Names that hold a separator, and paths (Books|Fiction), do neither.
+bool recombines(const std::set<std::string>& fields, char separator) {
+    struct Piece {
+        std::size_t fields = 0;
+        std::set<std::size_t> places;
+    };
+    std::map<std::string, Piece> pieces;
+    std::size_t cut = 0;
+    for (const std::string& field : fields) {
+        std::vector<std::string> names;
+        split_labels(field, {&separator, 1}, names);
+        cut += names.size() > 1;
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            ++pieces[names[i]].fields;
+            pieces[names[i]].places.insert(i);
+        }
+    }
+    std::size_t repeated = 0, moving = 0;
+    for (const auto& [name, piece] : pieces) {
+        repeated += piece.fields > 1;
+        moving += piece.places.size() > 1;
+    }
+    return cut >= 2 && 10 * cut >= fields.size() && pieces.size() <= fields.size() && moving >= 1 &&
+           3 * moving >= repeated;
+}
+
+void settle_columns(const ReadOptions& reading, Layout& layout) {
+    Columns columns;
+    columns.text_open = reading.text_column_open;
+    columns.labels_open = reading.label_column_open;
+    if ((!columns.text_open && !columns.labels_open) || !layout.table.columns.empty()) return;
+    if (layout.format == DataFormat::kJsonl)
+        settle_json_columns(layout, columns);
+    else
+        settle_table_columns(layout, columns);
+    if (!columns.text.empty()) {
+        layout.text_columns = {columns.text};
+        // A plus in a name would be read as two columns: then only this reading knows the name.
+        if (columns.text.find('+') == columns.text.npos)
+            layout.detected.push_back({"text_column", columns.text});
+    }
+    if (!columns.labels.empty()) {
+        layout.label_column = columns.labels;
+        layout.detected.push_back({"label_column", columns.labels});
+    }
+}
+
+// Each file of the data set is asked anew when it is opened: this is to say it.
+void settle_writing(Layout& layout) {
+    const bool tsv = layout.format == DataFormat::kTsv;
+    const TableShape shape = find_table_shape(layout.train.text, layout);
+    if (layout.table.delimiter == 0 && shape.delimiter != (tsv ? '\t' : ','))
+        layout.detected.push_back(
+            {"delimiter", shape.delimiter == '\t' ? std::string("tab") : std::string(1, shape.delimiter),
+             false});
+    if (layout.table.quotes == QuoteChoice::kAuto && tsv && shape.quotes)
+        layout.detected.push_back({"quotes", "double", false});
+}
+
+}  // namespace
+
+std::string guess_separator(const std::vector<std::string>& fields) {
+    std::set<std::string> distinct;
+    std::vector<std::string> items;
+    bool lists = true, comma = false;
+    for (const std::string& field : fields) {
+        const std::string_view content = trim(field);
+        if (content.empty() || is_null_word(content)) continue;
+        lists = lists && parse_label_list(content, items);
+        comma = comma || content.find(',') != content.npos;
+        distinct.emplace(content);
+    }
+    if (distinct.empty()) return {};
+    if (lists) return "list";
+    if (comma) return {};
+    for (const char separator : {';', '|'})
+        if (recombines(distinct, separator)) return {separator};
+    return {};
+}
+
+void settle_reading(const ReadOptions& reading, Layout& layout) {
+    try {
+        settle_columns(reading, layout);
+        if (layout.format != DataFormat::kJsonl) settle_writing(layout);
+        if (reading.label_separator != "auto") return;
+        const std::string separator = guess_separator(label_fields(layout));
+        if (separator.empty()) return;
+        layout.cells.lists = separator == "list";
+        layout.cells.separator = separator;
+        layout.detected.push_back({"label_separator", separator});
+    } catch (const DataError&) {  // the import says it, with its line
+    }
+}
+
+}  // namespace elmo

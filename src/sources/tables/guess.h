@@ -1,0 +1,22 @@
+// What the first rows of a plain file say about options that nobody gave: which columns hold text and labels,
+// and how labels are written. A guess is made where the evidence leaves no doubt, and is said.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "config/views.h"
+#include "sources/layout.h"
+
+namespace elmo {
+
+// Completes the layout of a plain file: names of columns where the file lacks the usual ones and has one that
+// must be meant, the separator of labels or that they are lists. What was found is in layout.detected. Reads
+// a bounded beginning of the training file; what is wrong with that is left to the import.
+void settle_reading(const ReadOptions& reading, Layout& layout);
+
+// How label fields are written, from a sample of them: "list"; one of ; and | where no field has a comma and
+// the pieces recombine as labels do; "" where nothing speaks against a comma.
+std::string guess_separator(const std::vector<std::string>& fields);
+
+}  // namespace elmo

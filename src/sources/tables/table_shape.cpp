@@ -1,0 +1,238 @@
+#include "sources/tables/table_shape.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <optional>
+#include <unordered_map>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
+#include "sources/tables/label_fields.h"
+#include "sources/tables/quoting.h"
+
+namespace elmo {
+namespace {
+
+constexpr std::size_t kSampleBytes = std::size_t{4} << 20;
+constexpr std::size_t kLookedAt = 200;  // looked at to tell what columns hold
+
+std::size_t column(const std::vector<std::string>& names, std::string_view name) {
+    return static_cast<std::size_t>(std::find(names.begin(), names.end(), name) - names.begin());
+}
+
+// The columns of 0 and 1 that `pattern`, a beginning with a star behind it, stands for.
+std::vector<std::size_t> flag_columns(const std::filesystem::path& file, const TableShape& shape,
+                                      std::string_view pattern) {
+    std::vector<std::size_t> found;
+    const std::string_view beginning = pattern.substr(0, pattern.size() - 1);
+    const SampleRows rows = beginning.empty() ? sample_rows(file, shape, kLookedAt) : SampleRows();
+    for (std::size_t i = 0; i < shape.names.size(); ++i) {
+        if (std::count(shape.text.begin(), shape.text.end(), i) > 0 || !shape.names[i].starts_with(beginning))
+            continue;
+        // A star alone leaves out what holds other things: numbers of rows, dates.
+        const bool flags = std::all_of(rows.begin(), rows.end(),
+                                       [&](const auto& row) { return i >= row.size() || is_flag(row[i]); });
+        if (flags && !shape.names[i].empty()) found.push_back(i);
+    }
+    return found;
+}
+
+// Finds the layout's columns among the names; false where one is missing.
+bool find_columns(const std::filesystem::path& file, const Layout& layout, TableShape& shape) {
+    shape.text.clear();
+    shape.labels.clear();
+    for (const std::string& name : layout.text_columns) shape.text.push_back(column(shape.names, name));
+    for (const std::size_t at : shape.text)
+        if (at == shape.names.size()) return false;
+    const std::string& label = layout.label_column;
+    if (label.empty()) return true;
+    if (const std::size_t at = column(shape.names, label); at < shape.names.size())
+        shape.labels = {at};
+    else if (label.ends_with('*')) {
+        shape.labels = flag_columns(file, shape, label);
+        shape.one_hot = true;
+    }
+    return !shape.labels.empty();
+}
+
+void refuse_repeated_columns(const Record& header, const TableShape& shape) {
+    std::unordered_map<std::string_view, std::size_t> first_of;
+    const auto is_read = [&](std::size_t at) {
+        return std::binary_search(shape.labels.begin(), shape.labels.end(), at) ||
+               std::count(shape.text.begin(), shape.text.end(), at) > 0;
+    };
+    for (std::size_t i = 0; i < shape.names.size(); ++i)
+        if (const std::size_t first = first_of.try_emplace(shape.names[i], i).first->second;
+            first < i && is_read(first))
+            fail(header, "each column once",
+                 fmt::format("'{}' in columns {} and {}", quoted(shape.names[i]), first + 1, i + 1),
+                 "rename one of them");
+}
+
+std::string list_of(const std::vector<std::string>& names) {
+    return fmt::format("'{}'", fmt::join(names, "' and '"));
+}
+
+// What is most likely wrong with a first line that lacks the columns.
+std::string header_advice(const Layout& layout, std::string_view line, const TableShape& shape) {
+    if (line.find('\0') != line.npos) return "it looks like UTF-16: convert the file to UTF-8";
+    if (shape.quotes && shape.names.size() == 1 && line.find(';') != line.npos && layout.table.delimiter != 0)
+        return "columns are separated by semicolons: leave --delimiter out, or give ';'";
+    return layout.label_column.empty()
+               ? "name the column with --text-column"
+               : "name the columns with --text-column and --label-column, or all of a file without a header "
+                 "with --columns";
+}
+
+[[noreturn]] void refuse_header(const Layout& layout, const Record& first, const TableShape& shape) {
+    std::vector<std::string> wanted = layout.text_columns;
+    if (!layout.label_column.empty()) wanted.push_back(layout.label_column);
+    fail(first,
+         fmt::format("{}a header with the column{} {}",
+                     layout.format == DataFormat::kCsv ? "" : "'text<TAB>label,label' or ",
+                     wanted.size() == 1 ? "" : "s", list_of(wanted)),
+         fmt::format("'{}'", quoted(first.bytes)), header_advice(layout, first.bytes, shape));
+}
+
+// A file without a header: its columns are named by the layout.
+TableShape shape_without_header(const std::filesystem::path& file, const Layout& layout,
+                                const std::vector<TableShape>& shapes, const Record& first) {
+    const std::vector<std::string>& names = layout.table.columns;
+    std::optional<TableShape> found;
+    for (TableShape shape : shapes) {
+        if (shape.names.size() != names.size()) continue;
+        shape.names = names;
+        --shape.records_before_rows;
+        shape.has_header = false;
+        // A comma inside of a text may make as many fields as a semicolon, but not in every row.
+        const SampleRows rows = sample_rows(file, shape, kLookedAt);
+        const bool fits = std::all_of(rows.begin(), rows.end(),
+                                      [&](const auto& row) { return row.size() == names.size(); });
+        if (fits || !found) found = std::move(shape);
+        if (fits) break;
+    }
+    if (!found)
+        fail(first, fmt::format("{} fields, as --columns names", names.size()),
+             fmt::format("{} in '{}'", shapes.front().names.size(), quoted(first.bytes)),
+             "name every column of the file, in order");
+    if (find_columns(file, layout, *found)) return *found;
+    std::vector<std::string> wanted = layout.text_columns;
+    if (!layout.label_column.empty()) wanted.push_back(layout.label_column);
+    throw ConfigError(
+        fmt::format("columns: expected {} among the names, found {}; name the columns with "
+                    "--text-column and --label-column",
+                    list_of(wanted), list_of(names)));
+}
+
+}  // namespace
+
+bool is_set_flag(std::string_view field) {
+    field = trim(field);
+    return field == "1" || field == "1.0" || field == "true" || field == "True" || field == "TRUE";
+}
+
+bool is_flag(std::string_view field) {
+    field = trim(field);
+    return is_set_flag(field) || field.empty() || field == "0" || field == "0.0" || field == "false" ||
+           field == "False" || field == "FALSE";
+}
+
+Framing TableShape::framing() const {
+    return !quotes ? Framing::kObjects : allow_stray_quotes ? Framing::kCsvStray : Framing::kCsv;
+}
+
+std::unique_ptr<RecordReader> TableShape::open(const std::filesystem::path& file) const {
+    auto reader = std::make_unique<RecordReader>(file, framing(), delimiter);
+    for (int i = 0; i < records_before_rows; ++i) reader->next();
+    return reader;
+}
+
+void TableShape::split(const Record& record, std::vector<std::string>& fields, std::int64_t* stray) const {
+    std::int64_t ignored = 0;
+    if (!quotes)
+        split_plain(record, delimiter, fields);
+    else
+        split_csv(record, fields, delimiter,
+                  !allow_stray_quotes ? nullptr
+                  : stray != nullptr  ? stray
+                                      : &ignored);
+}
+
+SampleRows sample_rows(const std::filesystem::path& file, const TableShape& shape, std::size_t most) {
+    SampleRows rows;
+    try {
+        const auto reader = shape.open(file);
+        std::size_t bytes = 0;
+        while (rows.size() < most && bytes < kSampleBytes) {
+            const auto record = reader->next();
+            if (!record) break;
+            bytes += record->bytes.size();
+            std::vector<std::string> fields;
+            shape.split(*record, fields, nullptr);
+            rows.push_back(std::move(fields));
+        }
+    } catch (const DataError&) {  // the import says it better
+    }
+    return rows;
+}
+
+std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const Layout& layout) {
+    const bool tsv = layout.format == DataFormat::kTsv;
+    std::string delimiters = tsv ? "\t,;|" : ",;\t|";
+    TableShape shape;
+    shape.allow_stray_quotes = layout.table.allow_stray_quotes;
+    shape.quotes = layout.table.quotes != QuoteChoice::kNone;
+    RecordReader lines(file, Framing::kLines);
+    if (const auto line = lines.next(); line && line->bytes.size() == 5 && line->bytes.starts_with("sep=")) {
+        delimiters = line->bytes[4];  // as Excel writes it
+        shape.records_before_rows = 1;
+    }
+    if (layout.table.delimiter != 0) delimiters = layout.table.delimiter;
+    std::vector<TableShape> shapes;
+    for (const char delimiter : delimiters) {
+        TableShape candidate = shape;
+        candidate.delimiter = delimiter;
+        // Tabs need no quotes, so that texts may begin with one: only what cannot be else is quoting.
+        if (delimiter == '\t' && tsv && layout.table.quotes == QuoteChoice::kAuto)
+            candidate.quotes = looks_quoted(file, delimiter);
+        const SampleRows first = sample_rows(file, candidate, 1);
+        if (!first.empty()) candidate.names = first[0];
+        ++candidate.records_before_rows;
+        candidate.has_header = true;
+        shapes.push_back(std::move(candidate));
+    }
+    return shapes;
+}
+
+TableShape find_table_shape(const std::filesystem::path& file, const Layout& layout) {
+    const std::vector<TableShape> shapes = possible_shapes(file, layout);
+    RecordReader reader(file, shapes.front().framing(), shapes.front().delimiter);
+    for (int i = 1; i < shapes.front().records_before_rows; ++i) reader.next();
+    const auto first = reader.next();
+    if (!first) throw DataError(fmt::format("{}: expected rows, found an empty file", file.string()));
+    if (!layout.table.columns.empty()) return shape_without_header(file, layout, shapes, *first);
+    for (TableShape shape : shapes) {
+        if (find_columns(file, layout, shape)) {
+            refuse_repeated_columns(*first, shape);
+            // These become labels, which are UTF-8; other names are only compared.
+            for (const std::size_t at : shape.labels)
+                if (shape.one_hot && find_invalid_utf8(shape.names[at]) != std::string::npos)
+                    fail(*first, "UTF-8", fmt::format("'{}'", quoted(shape.names[at])),
+                         "convert the file to UTF-8");
+            return shape;
+        }
+        if (layout.format != DataFormat::kTsv || shape.delimiter != '\t' || shape.names.size() != 2) continue;
+        shape.has_header = false;
+        --shape.records_before_rows;
+        shape.text = {0};
+        shape.labels = {1};
+        return shape;
+    }
+    std::vector<std::string> fields;
+    shapes.front().split(*first, fields, nullptr);  // says what is wrong with the line
+    refuse_header(layout, *first, shapes.front());
+}
+
+}  // namespace elmo

@@ -1,0 +1,121 @@
+// Labels that look like a mistake: each kind is said with its cause, and good labels are not suspected.
+#include "data/label_doubts.h"
+
+#include "data/test_folder.h"
+#include "quiet.h"
+#include "sources/tables/guess.h"
+#include "sources/tables/label_lists.h"
+
+namespace elmo {
+namespace {
+
+using testing_data::contains;
+using Strings = std::vector<std::string>;
+
+class LabelDoubts : public testing_data::TestFolder {
+  protected:
+    // A file whose label fields these are, read with commas between labels.
+    Strings doubts(const Strings& fields) {
+        std::string csv = "text,labels\n";
+        for (std::size_t i = 0; i < fields.size(); ++i) {
+            std::string field;
+            for (const char c : fields[i]) field += c == '"' ? "\"\"" : std::string(1, c);
+            csv += "text " + std::to_string(i) + ",\"" + field + "\"\n";
+        }
+        write("a.csv", csv);
+        Config options = config("a.csv");
+        options.test_share = 0;
+        set_option(options, "label_separator", ",");
+        return label_doubts(Dataset::open_labels(quiet(), options), find_layout(options));
+    }
+    std::string only(const Strings& fields) {
+        const Strings found = doubts(fields);
+        EXPECT_EQ(found.size(), 1U);
+        return found.empty() ? "" : found[0];
+    }
+};
+
+TEST_F(LabelDoubts, GoodLabelsAreNotSuspected) {
+    EXPECT_EQ(doubts({"a,b", "b", "a", "c,a"}), Strings());
+    EXPECT_EQ(doubts({"\"Heroes\"", "[redacted]", "it's", "O'Neil", "a|b", "x/y", "z", "w"}), Strings());
+    Strings names;
+    for (int i = 0; i < 100; ++i) names.push_back("class " + std::to_string(i % 10));
+    EXPECT_EQ(doubts(names), Strings());
+}
+
+TEST_F(LabelDoubts, PiecesOfLists) {
+    EXPECT_EQ(only({"['a', 'b']", "['b']"}),
+              "3 of 3 labels look like pieces of a list, such as ''b']': where label fields are lists like "
+              "['a', 'b'], "
+              "read them with --label-separator list");
+    EXPECT_TRUE(contains(only({"[\"a\", \"b\", \"c\"]", "x"}), "look like pieces of a list"));
+    EXPECT_TRUE(contains(only({"[1, 2]", "[3, 4]"}), "look like pieces of a list"));
+}
+
+TEST_F(LabelDoubts, SeparatorsThatWereNotCutAt) {
+    EXPECT_EQ(only({"a;b", "b;c", "c"}),
+              "2 of 3 labels hold ';': where it stands between labels, give --label-separator ';'");
+    EXPECT_TRUE(contains(only({"a|b", "b|c"}), "--label-separator '|'"));
+    Strings fields;
+    for (int i = 0; i < 40; ++i) fields.push_back("k" + std::to_string(i) + (i % 3 == 0 ? "/x" : ""));
+    EXPECT_TRUE(contains(only(fields), "--label-separator '/'"));
+}
+
+TEST_F(LabelDoubts, AsManyLabelsAsRows) {
+    Strings fields;
+    for (int i = 0; i < 40; ++i) fields.push_back("name " + std::to_string(i));
+    EXPECT_TRUE(contains(only(fields), "40 labels for 40 rows, most rows with one label"));
+}
+
+TEST_F(LabelDoubts, WordsForNull) {
+    EXPECT_EQ(only({"a,b", "nan", "nan", "b"}),
+              "'nan' is a label of 2 rows: where it means that there is none, give --allow-null-labels");
+}
+
+TEST(LabelLists, AllWaysToWriteThem) {
+    const std::pair<const char*, Strings> good[] = {
+        {"[]", {}},
+        {" [ ] ", {}},
+        {"set()", {}},
+        {"['a']", {"a"}},
+        {"[\"a, b\", 'c']", {"a, b", "c"}},
+        {"['a' 'b'\n 'c']", {"a", "b", "c"}},
+        {"[1 2 30]", {"1", "2", "30"}},
+        {"[1, -2, 3.5]", {"1", "-2", "3.5"}},
+        {"[1. 2.]", {"1", "2"}},
+        {"[\"it's\", 'say \"x\"', 'it\\'s']", {"it's", "say \"x\"", "it's"}},
+        {"['\\u00e9', '\\xe9', '\\ud83d\\ude00', 'a\\\\b', 'a\\qb']",
+         {"\u00e9", "\u00e9", "\U0001f600", "a\\b", "a\\qb"}},
+        {"('a', 'b',)", {"a", "b"}},
+        {"{'a'}", {"a"}},
+        {"['', ' a ']", {"a"}},
+    };
+    for (const auto& [cell, items] : good) {
+        Strings out = {"old"};
+        EXPECT_TRUE(parse_label_list(cell, out)) << cell;
+        EXPECT_EQ(out, items) << cell;
+    }
+    for (const char* cell :
+         {"", "[", "]", "a", "[a]", "['a'", "['a]", "['a''b']", "[1, ... 9]", "[['a']]", "(1, 2)", "{1}",
+          "{'a': 1}", "[,]", "['a',,]", "[null]", "['\\ud800']", "['\\u12']", "['a'] ['b']"}) {
+        Strings out;
+        EXPECT_FALSE(parse_label_list(cell, out)) << cell;
+        EXPECT_EQ(out, Strings()) << cell;
+    }
+}
+
+TEST(LabelSeparators, TakenWhereNothingElseExplains) {
+    EXPECT_EQ(guess_separator({}), "");
+    EXPECT_EQ(guess_separator({"a", "b", ""}), "");
+    EXPECT_EQ(guess_separator({"a;b", "b;c", "c;a"}), ";");
+    EXPECT_EQ(guess_separator({"a|b", "b", "c|a|b", "c"}), "|");
+    EXPECT_EQ(guess_separator({"a;b", "b;c", "a,b"}), "") << "a comma speaks against it";
+    EXPECT_EQ(guess_separator({"Books|Fiction", "Books|Drama", "Music|Pop", "Music|Rock", "Books|Crime"}), "")
+        << "paths";
+    EXPECT_EQ(guess_separator({"R&D; Science", "Science", "Arts", "Music"}), "") << "one name that holds it";
+    EXPECT_EQ(guess_separator({"['a']", "[]", "", "nan"}), "list");
+    EXPECT_EQ(guess_separator({"['a']", "b"}), "");
+}
+
+}  // namespace
+}  // namespace elmo

@@ -1,0 +1,402 @@
+// The files that people have: each is read right, or refused in a line that says what it is and what to do.
+// The first half is the table of a first user's diary, the second what others bring.
+#include <gtest/gtest.h>
+#include <lzma.h>
+
+#include "data/test_folder.h"
+#include "data/test_zip.h"
+#include "data/token_import.h"
+#include "elmo/error.h"
+#include "quiet.h"
+
+namespace elmo {
+namespace {
+
+using testing_data::contains;
+using testing_data::TestZip;
+using Strings = std::vector<std::string>;
+
+class PeopleFiles : public testing_data::TestFolder {
+  protected:
+    Config options(const std::string& name,
+                   const std::vector<std::pair<std::string, std::string>>& flags = {}) {
+        Config result = config(name);
+        result.test_share = 0;
+        for (const auto& [key, value] : flags) set_option(result, key, value);
+        return result;
+    }
+    // "text -> label | label" of every row.
+    Strings rows(const Config& config) {
+        const Dataset data = Dataset::open_labels(quiet(), config);
+        SplitTexts texts(quiet(), config);
+        Strings all;
+        for (std::string_view text; texts.next(text);) {
+            std::string line = std::string(text) + " ->";
+            for (const std::uint32_t label : data.train().labels.row(static_cast<std::int64_t>(all.size())))
+                (line += " | ") += data.label_name(label);
+            all.push_back(line);
+        }
+        return all;
+    }
+    Strings rows(const std::string& name,
+                 const std::vector<std::pair<std::string, std::string>>& flags = {}) {
+        return rows(options(name, flags));
+    }
+    std::string error(const std::string& name,
+                      const std::vector<std::pair<std::string, std::string>>& flags = {}) {
+        return message<Error>([&] { rows(name, flags); });
+    }
+    // What is said while the file is opened.
+    Strings said(const std::string& name,
+                 const std::vector<std::pair<std::string, std::string>>& flags = {}) {
+        Strings lines;
+        const Context context =
+            quiet().with_sinks({[&](Severity, std::string_view line) { lines.emplace_back(line); }, {}});
+        Dataset::open_labels(context, options(name, flags));
+        return lines;
+    }
+    bool is_said(const std::string& name, const std::string& part) {
+        for (const std::string& line : said(name))
+            if (contains(line, part)) return true;
+        return false;
+    }
+
+    const Strings kRows = {"one -> | a | b", "two -> | b | c", "three -> | c"};
+};
+
+// --- the diary's table
+
+TEST_F(PeopleFiles, CsvWithQuotesLineBreaksAndJoinedColumns) {
+    write("a.csv", "id,title,body,labels\n1,\"big, \"\"red\"\"\",\"two\nlines\",\"a,b\"\n2,x,,b\n");
+    EXPECT_EQ(rows("a.csv", {{"text_column", "title+body"}}),
+              (Strings{"big, \"red\" two\nlines -> | a | b", "x -> | b"}));
+}
+
+TEST_F(PeopleFiles, ExcelsByteOrderMarkAndLineEnds) {
+    write("a.csv", "\xef\xbb\xbftext,labels\r\none,\"a,b\"\r\ntwo,\"b,c\"\r\nthree,c\r\n");
+    EXPECT_EQ(rows("a.csv"), kRows);
+}
+
+TEST_F(PeopleFiles, SemicolonsBetweenColumns) {
+    write("a.csv", "text;labels\none;a,b\n\"two\";\"b,c\"\nthree;c\n");
+    EXPECT_EQ(rows("a.csv"), kRows);
+    EXPECT_TRUE(is_said("a.csv", "a.csv: read with --delimiter ';', as its first rows show"));
+    EXPECT_EQ(rows("a.csv", {{"delimiter", ";"}}), kRows);
+    EXPECT_TRUE(
+        contains(error("a.csv", {{"delimiter", ","}}), "a.csv:1: expected a header with the columns"));
+    write("bar.csv", "text|labels\none|a,b\ntwo|b,c\nthree|c\n");
+    EXPECT_EQ(rows("bar.csv"), kRows);
+}
+
+TEST_F(PeopleFiles, Utf16IsRefusedWithTheWayOut) {
+    write("a.csv", std::string("\xff\xfet\0e\0x\0t\0", 10));
+    EXPECT_TRUE(contains(error("a.csv"), "a.csv:1: expected text (CSV, TSV, JSON lines, ...), found UTF-16"));
+    EXPECT_TRUE(contains(error("a.csv"), "iconv -f UTF-16 -t UTF-8"));
+}
+
+TEST_F(PeopleFiles, JsonArrayIsRefusedWithTheWayOut) {
+    write("a.json", "[{\"text\": \"one\", \"labels\": [\"a\"]}]\n");
+    EXPECT_TRUE(contains(error("a.json"), "a.json:1: expected a JSON object, found"));
+    EXPECT_TRUE(contains(error("a.json"), "jq -c .[]"));
+}
+
+TEST_F(PeopleFiles, Latin1IsRefusedWithTheWayOut) {
+    write("a.csv", "text,labels\ncaf\xe9,a\n");
+    EXPECT_TRUE(contains(error("a.csv"), "a.csv:2: expected UTF-8, found byte 0xe9"));
+    EXPECT_EQ(rows("a.csv", {{"encoding", "latin-1"}}), (Strings{"caf\u00e9 -> | a"}));
+}
+
+TEST_F(PeopleFiles, LabelsBetweenSemicolonsOrBars) {
+    for (const std::string separator : {";", "|", " ; ", " | "}) {
+        write("a.csv", "text,labels\none,a" + separator + "b\ntwo,b" + separator + "c\nthree,c\n");
+        EXPECT_EQ(rows("a.csv"), kRows) << separator;
+        EXPECT_TRUE(is_said(
+            "a.csv", std::string("--label-separator '") + (contains(separator, ";") ? ";" : "|") + "'"));
+        // A flag is a flag: as given, nothing is detected.
+        EXPECT_EQ(rows("a.csv", {{"label_separator", ","}})[2], "three -> | c");
+    }
+}
+
+TEST_F(PeopleFiles, LabelsBetweenCommasAndSpaces) {
+    write("a.csv", "text,labels\none,\"a, b\"\ntwo,\"b, c\"\nthree,c\n");
+    EXPECT_EQ(rows("a.csv"), kRows);
+    EXPECT_EQ(said("a.csv"), Strings());
+}
+
+TEST_F(PeopleFiles, ListsInCells) {
+    const std::vector<Strings> kinds = {
+        {"[\"a\", \"b\"]", "[\"b\", \"c\"]", "[\"c\"]"},  // json.dumps
+        {"['a', 'b']", "['b', 'c']", "['c']"},            // pandas
+        {"['a' 'b']", "['b'\n 'c']", "['c']"},            // NumPy
+        {"{'b', 'a'}", "{'b', 'c'}", "{'c'}"},            // sets
+        {"('a', 'b')", "('b', 'c')", "('c',)"},           // tuples
+    };
+    for (const Strings& cells : kinds) {
+        std::string csv = "text,labels\n";
+        const char* texts[] = {"one", "two", "three"};
+        for (int i = 0; i < 3; ++i) {
+            std::string cell;
+            for (const char c : cells[i]) cell += c == '"' ? "\"\"" : std::string(1, c);
+            csv += std::string(texts[i]) + ",\"" + cell + "\"\n";
+        }
+        write("a.csv", csv);
+        EXPECT_EQ(rows("a.csv"), kRows) << csv;
+        EXPECT_TRUE(is_said("a.csv", "--label-separator list"));
+    }
+    write("numbers.csv", "text,labels\none,\"[1, 20]\"\ntwo,[20]\nthree,[]\n");
+    EXPECT_EQ(rows("numbers.csv"), (Strings{"one -> | 1 | 20", "two -> | 20", "three ->"}));
+    write("a.tsv", "one\t['it\\'s', \"b, c\"]\ntwo\t['caf\\u00e9']\n");
+    EXPECT_EQ(rows("a.tsv"), (Strings{"one -> | b, c | it's", "two -> | caf\u00e9"}));
+    write(
+        "a.jsonl",
+        "{\"text\": \"one\", \"labels\": \"['a', 'b']\"}\n{\"text\": \"two\", \"labels\": \"['b', 'c']\"}\n");
+    EXPECT_EQ(rows("a.jsonl"), (Strings{kRows[0], kRows[1]}));
+    // One that is none, among lists.
+    std::string csv = "text,labels\n";
+    for (int i = 0; i < 3000; ++i) csv += "one,\"['a', 'b']\"\n";
+    write("mixed.csv", csv + "two,a;b\n");
+    EXPECT_TRUE(contains(
+        error("mixed.csv"),
+        "mixed.csv:3002: expected a list of labels like ['a', 'b'], as the first rows have, found 'a;b'"));
+    // What NumPy prints of more than a thousand.
+    write("cut.csv", "text,labels\none,\"['a', 'b']\"\ntwo,['a' ... 'b']\n");
+    EXPECT_TRUE(contains(error("cut.csv", {{"label_separator", "list"}}), "cut.csv:3: expected a list"));
+}
+
+TEST_F(PeopleFiles, PandasWithIndex) {
+    write("a.csv", ",text,labels\n0,one,\"a,b\"\n1,two,\"b,c\"\n2,three,c\n");
+    EXPECT_EQ(rows("a.csv"), kRows);
+}
+
+TEST_F(PeopleFiles, JsonLinesWithListsStringsAndNumbers) {
+    write("a.jsonl",
+          "{\"text\": \"one\", \"labels\": [\"a\", \"b\"]}\n{\"text\": \"two\", \"labels\": \"b,c\"}\n"
+          "{\"text\": \"three\", \"labels\": [7]}\n{\"text\": \"four\", \"labels\": 8}\n");
+    EXPECT_EQ(rows("a.jsonl"), (Strings{kRows[0], kRows[1], "three -> | 7", "four -> | 8"}));
+}
+
+TEST_F(PeopleFiles, TsvFromPandas) {
+    write("a.tsv", "text\tlabels\n\"say \"\"hi\"\"\"\ta,b\nplain\tb\n");
+    EXPECT_EQ(rows("a.tsv"), (Strings{"say \"hi\" -> | a | b", "plain -> | b"}));
+    EXPECT_TRUE(is_said("a.tsv", "--quotes double"));
+    write("lines.tsv", "id\ttext\tlabels\n1\t\"two\nlines\tand a tab\"\ta\n2\tx\tb\n");
+    EXPECT_EQ(rows("lines.tsv"), (Strings{"two\nlines\tand a tab -> | a", "x -> | b"}));
+    write("all.tsv", "\"text\"\t\"labels\"\n\"one\"\t\"a,b\"\n");
+    EXPECT_EQ(rows("all.tsv"), (Strings{kRows[0]}));
+}
+
+// Quotes of a text are text, as they always were.
+TEST_F(PeopleFiles, TsvWithQuotesAsTheyStand) {
+    write("a.tsv", "\"hello\" she said\ta\n\"whole\"\tb\n\"open\tc\nshut\"\td\n5\" wide\te\n");
+    EXPECT_EQ(rows("a.tsv"), (Strings{"\"hello\" she said -> | a", "\"whole\" -> | b", "\"open -> | c",
+                                      "shut\" -> | d", "5\" wide -> | e"}));
+    EXPECT_EQ(said("a.tsv"), Strings());
+    write("b.tsv", "text\tlabels\n\"open\ta\nshut\"\tb\n");
+    EXPECT_EQ(rows("b.tsv"), (Strings{"\"open -> | a", "shut\" -> | b"}));
+    write("c.tsv", "text\tlabels\n\"whole\"\ta\nplain\tb\n");
+    EXPECT_EQ(rows("c.tsv")[0], "\"whole\" -> | a");
+    EXPECT_EQ(rows("c.tsv", {{"quotes", "double"}})[0], "whole -> | a");
+    write("d.tsv", "text\tlabels\n\"say \"\"hi\"\"\"\ta\n");
+    EXPECT_EQ(rows("d.tsv", {{"quotes", "none"}})[0], "\"say \"\"hi\"\"\" -> | a");
+}
+
+TEST_F(PeopleFiles, OneHotColumns) {
+    write("a.csv", "id,comment_text,a,b,c\n7,one,1,1,0\n8,two,0,1,1\n9,three,0,0,1\n");
+    EXPECT_EQ(rows("a.csv"), kRows);
+    EXPECT_TRUE(is_said("a.csv", "--text-column comment_text --label-column '*'"));
+    write("b.csv", "text,is_a,is_b,score\none,True,False,0.5\ntwo,True,True,1.0\n");
+    EXPECT_EQ(rows("b.csv", {{"label_column", "is_*"}}), (Strings{"one -> | is_a", "two -> | is_a | is_b"}));
+    write("bad.csv", "text,is_a,is_b\none,1,0\ntwo,2,1\n");
+    EXPECT_TRUE(contains(error("bad.csv", {{"label_column", "is_*"}}),
+                         "bad.csv:3: expected 0 or 1 in the column 'is_a', found '2'"));
+}
+
+TEST_F(PeopleFiles, ColumnsByOtherNames) {
+    write("a.csv", "id,Text,Tags\n1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
+    EXPECT_EQ(rows("a.csv"), kRows);
+    EXPECT_TRUE(is_said("a.csv", "--text-column Text --label-column Tags"));
+    write("b.jsonl", "{\"sentence\": \"one\", \"label\": [\"a\", \"b\"]}\n");
+    EXPECT_EQ(rows("b.jsonl"), (Strings{kRows[0]}));
+    write("two.csv", "text,tags,category\none,a,b\n");
+    EXPECT_TRUE(contains(error("two.csv"),
+                         "two.csv:1: expected a header with the columns 'text' and 'labels', found "
+                         "'text,tags,category'"));
+    EXPECT_TRUE(contains(error("a.csv", {{"text_column", "words"}}), "'words'"))
+        << "what is given is not replaced";
+}
+
+TEST_F(PeopleFiles, NoHeader) {
+    write("a.csv", "1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
+    EXPECT_TRUE(contains(error("a.csv"), "--columns"));
+    EXPECT_EQ(rows("a.csv", {{"columns", "id,text,labels"}}), kRows);
+    EXPECT_TRUE(contains(error("a.csv", {{"columns", "text,labels"}}),
+                         "a.csv:1: expected 2 fields, as --columns names"));
+    EXPECT_TRUE(
+        contains(error("a.csv", {{"columns", "id,body,labels"}}), "columns: expected 'text' and 'labels'"));
+    write("b.csv", "one;a,b\ntwo;b,c\nthree;c\n");
+    EXPECT_EQ(rows("b.csv", {{"columns", "text,labels"}}), kRows);
+    write("c.tsv", "one\ta,b\ntwo\tb,c\nthree\tc\n");
+    EXPECT_EQ(rows("c.tsv"), kRows);
+}
+
+TEST_F(PeopleFiles, Compressed) {
+    const std::string csv = "text,labels\none,\"a,b\"\ntwo,\"b,c\"\nthree,c\n";
+    write_gz("a.csv.gz", csv);
+    EXPECT_EQ(rows("a.csv.gz"), kRows);
+    std::string xz(lzma_stream_buffer_bound(csv.size()), '\0');
+    std::size_t size = 0;
+    ASSERT_EQ(lzma_easy_buffer_encode(6, LZMA_CHECK_CRC64, nullptr,
+                                      reinterpret_cast<const std::uint8_t*>(csv.data()), csv.size(),
+                                      reinterpret_cast<std::uint8_t*>(xz.data()), &size, xz.size()),
+              LZMA_OK);
+    write("set/train.csv.xz", xz.substr(0, size));
+    write("set/test.csv", "text,labels\nfour,a\n");
+    EXPECT_EQ(rows("set"), kRows);
+    TestZip zip;
+    zip.add("a.csv", csv, true);
+    write("a.zip", zip.finish());
+    EXPECT_EQ(rows("a.zip"), kRows);
+    zip.add("b.csv", csv, true);
+    write("two.zip", zip.finish());
+    EXPECT_TRUE(contains(error("two.zip"),
+                         "two.zip: expected a zip archive of one file, found 2 ('a.csv', 'b.csv'); "
+                         "unpack it"));
+}
+
+TEST_F(PeopleFiles, ParquetArrowAndHuggingFace) {
+    write("a.parquet", "PAR1\x15\x04\x15 some bytes PAR1");
+    EXPECT_TRUE(contains(error("a.parquet"),
+                         "a.parquet: expected text (CSV, TSV, JSON lines, ...), found Parquet; "
+                         "convert it: python3 -c \"import pandas; pandas.read_parquet('"));
+    write("a.arrow", std::string("ARROW1\0\0\xff\xff\xff\xff", 12));
+    EXPECT_TRUE(contains(error("a.arrow"), "found Arrow; convert it: python3 -c"));
+    write("stream.arrow", std::string("\xff\xff\xff\xff\x10\0\0\0", 8));
+    EXPECT_TRUE(contains(error("stream.arrow"), "found an Arrow stream; convert it: python3 -c"));
+    write("hf/dataset_info.json", "{}");
+    write("hf/state.json", "{}");
+    write("hf/data-00000-of-00001.arrow", "x");
+    EXPECT_TRUE(contains(error("hf"), "hf: expected a data set that elmo reads, found one of Hugging Face"));
+    EXPECT_TRUE(contains(error("hf"), "load_from_disk"));
+    write("dict/dataset_dict.json", "{}");
+    EXPECT_TRUE(contains(error("dict"), "found one of Hugging Face"));
+    write("hub/train-00000-of-00001.parquet", "PAR1");
+    EXPECT_TRUE(contains(error("hub"), "found Parquet files"));
+}
+
+TEST_F(PeopleFiles, NestedKeys) {
+    write("a.jsonl",
+          "{\"doc\": {\"body\": \"one\"}, \"tags\": [{\"name\": \"a\"}, {\"name\": \"b\"}]}\n"
+          "{\"doc\": {\"body\": \"two\"}, \"tags\": [{\"name\": \"b\"}, {\"name\": \"c\"}]}\n"
+          "{\"doc\": {\"body\": \"three\"}, \"tags\": [{\"name\": \"c\"}]}\n");
+    EXPECT_EQ(rows("a.jsonl", {{"text_column", "doc.body"}, {"label_column", "tags.name"}}), kRows);
+    EXPECT_TRUE(contains(error("a.jsonl", {{"text_column", "doc.text"}, {"label_column", "tags.name"}}),
+                         "a.jsonl:1: expected the key 'doc.text', found the keys 'doc', 'tags'"));
+    EXPECT_TRUE(
+        contains(error("a.jsonl", {{"text_column", "doc.body"}, {"label_column", "tags"}}), "tags.KEY"));
+    // A key that has a dot in its name is that key.
+    write("b.jsonl", "{\"a.b\": \"one\", \"a\": {\"b\": \"other\"}, \"labels\": [\"a\", \"b\"]}\n");
+    EXPECT_EQ(rows("b.jsonl", {{"text_column", "a.b"}}), (Strings{kRows[0]}));
+}
+
+TEST_F(PeopleFiles, TinyChineseLongEmptyRepeated) {
+    write("tiny.csv", "text,labels\none,a\n");
+    EXPECT_EQ(rows("tiny.csv"), (Strings{"one -> | a"}));
+    write("zh.csv", "text,labels\n\xe6\x96\x87\xe6\x9c\xac,\xe6\xa0\x87\n,a\n");
+    EXPECT_EQ(rows("zh.csv"), (Strings{"\xe6\x96\x87\xe6\x9c\xac -> | \xe6\xa0\x87", " -> | a"}));
+    write("long.csv", "text,labels\n" + std::string(1500000, 'x') + ",a\n");
+    EXPECT_EQ(rows("long.csv")[0].size(), 1500000 + std::string(" -> | a").size());
+    write("twice.csv", "text,labels\none,\"a,a\"\n");
+    EXPECT_TRUE(contains(error("twice.csv"), "twice.csv:2: expected every label once, found 'a' twice"));
+}
+
+// --- what else people bring
+
+TEST_F(PeopleFiles, StrayQuotes) {
+    write("a.csv", "text,labels\nthe 5\" tablet,a\n\"so\" called,b\n\"quoted, \"\"well\"\"\",c\n");
+    EXPECT_TRUE(contains(error("a.csv"), "--allow-stray-quotes"));
+    EXPECT_EQ(rows("a.csv", {{"allow_stray_quotes", "true"}}),
+              (Strings{"the 5\" tablet -> | a", "so called -> | b", "quoted, \"well\" -> | c"}));
+    std::filesystem::remove_all(folder_ / ".elmo-cache");
+    EXPECT_TRUE(
+        contains(said("a.csv", {{"allow_stray_quotes", "true"}}).back(), "2 rows had quotes inside a field"));
+    write("open.csv", "text,labels\n\"never closed,a\nx,b\n");
+    EXPECT_TRUE(
+        contains(error("open.csv"), "open.csv:2: expected a closing quote, found the end of the file"));
+}
+
+TEST_F(PeopleFiles, NullLabels) {
+    write("a.jsonl",
+          "{\"text\": \"one\", \"labels\": [\"a\", \"b\"]}\n{\"text\": \"two\", \"labels\": null}\n"
+          "{\"text\": \"three\"}\n{\"text\": \"four\", \"labels\": [\"a\", null]}\n");
+    EXPECT_TRUE(contains(error("a.jsonl"), "a.jsonl:2: expected labels at 'labels'"));
+    EXPECT_TRUE(contains(error("a.jsonl"), "--allow-null-labels"));
+    EXPECT_EQ(rows("a.jsonl", {{"allow_null_labels", "true"}}),
+              (Strings{kRows[0], "two ->", "three ->", "four -> | a"}));
+    std::filesystem::remove_all(folder_ / ".elmo-cache");
+    EXPECT_TRUE(contains(said("a.jsonl", {{"allow_null_labels", "true"}}).back(), "3 rows had null"));
+    write("a.csv", "text,labels\none,\"a,b\"\ntwo,nan\n");
+    EXPECT_EQ(rows("a.csv", {{"allow_null_labels", "true"}}), (Strings{kRows[0], "two ->"}));
+    EXPECT_EQ(rows("a.csv"), (Strings{kRows[0], "two -> | nan"}));
+}
+
+TEST_F(PeopleFiles, ExcelsSeparatorLine) {
+    write("a.csv", "sep=;\r\ntext;labels\r\none;a,b\r\ntwo;b,c\r\nthree;c\r\n");
+    EXPECT_EQ(rows("a.csv"), kRows);
+}
+
+TEST_F(PeopleFiles, Workbooks) {
+    TestZip zip;
+    zip.add("[Content_Types].xml", "<x/>", true);
+    zip.add("xl/workbook.xml", "<x/>", true);
+    write("a.xlsx", zip.finish());
+    EXPECT_TRUE(contains(error("a.xlsx"),
+                         "a.xlsx: expected text (CSV, TSV, JSON lines, ...), found an Excel workbook; "
+                         "convert it: python3 -c \"import pandas; pandas.read_excel("));
+    write("old.xls", "\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 and more");
+    EXPECT_TRUE(contains(error("old.xls"), "found an old Excel workbook"));
+}
+
+TEST_F(PeopleFiles, PicklesDatabasesAndDocuments) {
+    write("a.pkl", std::string("\x80\x04\x95\x10\0\0\0\0\0\0\0", 11));
+    EXPECT_TRUE(contains(error("a.pkl"), "found a Python pickle; convert it"));
+    write("a.db", std::string("SQLite format 3\0 more", 21));
+    EXPECT_TRUE(contains(error("a.db"), "found an SQLite database; export it as CSV or JSON lines"));
+    write("a.pdf", "%PDF-1.7\nbytes");
+    EXPECT_TRUE(contains(error("a.pdf"), "found a PDF document"));
+    // Words that begin so are words.
+    write("orc.tsv", "ORC and PAR1 are formats\ta\n");
+    EXPECT_EQ(rows("orc.tsv"), (Strings{"ORC and PAR1 are formats -> | a"}));
+}
+
+// Labels whose names hold a semicolon or a bar, one a row, are read as they always were.
+TEST_F(PeopleFiles, NamesWithSeparatorsAreNames) {
+    write("a.csv",
+          "text,labels\none,Books | Fiction\ntwo,Books | Drama\nthree,Music | Pop\nfour,Music | Rock\n"
+          "five,R&D; Science\nsix,Arts\n");
+    EXPECT_EQ(rows("a.csv")[0], "one -> | Books | Fiction");
+    EXPECT_EQ(rows("a.csv")[4], "five -> | R&D; Science");
+    EXPECT_EQ(rows("a.csv", {{"label_separator", "none"}})[0], "one -> | Books | Fiction");
+    write("b.csv", "text,labels\none,\"a,b;c\"\ntwo,\"b;c,a\"\nthree,a\n");
+    EXPECT_EQ(rows("b.csv")[1], "two -> | a | b;c") << "a comma anywhere is the separator";
+    write("c.csv", "text,labels\none,[redacted]\ntwo,[public]\n");
+    EXPECT_EQ(rows("c.csv")[0], "one -> | [redacted]");
+    write("d.csv", "text,labels\none,\"Smith, John\"\ntwo,\"Doe, Jane\"\n");
+    EXPECT_EQ(rows("d.csv", {{"label_separator", "none"}}),
+              (Strings{"one -> | Smith, John", "two -> | Doe, Jane"}));
+}
+
+TEST_F(PeopleFiles, EmptyFilesAndWrongNumbersOfFields) {
+    write("a.csv", "");
+    EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected rows, found an empty file"));
+    write("b.csv", "text,labels\none,a\ntwo\n");
+    EXPECT_TRUE(contains(error("b.csv"), "b.csv:3: expected 2 fields, as the header has, found 1 in 'two'"));
+    write("c.csv", "text,labels\none,a,b\n");
+    EXPECT_TRUE(contains(error("c.csv"), "put fields that hold commas in quotes"));
+    write("d.tsv", "id\ttext\tlabels\n1\t\"odd\ta\n2\tx\n");
+    EXPECT_TRUE(contains(error("d.tsv"), "d.tsv:3: expected 3 fields, as the header has, found 2"));
+    write("e.csv", "text,text,labels\nx,y,a\n");
+    EXPECT_TRUE(contains(error("e.csv"), "e.csv:1: expected each column once"));
+}
+
+}  // namespace
+}  // namespace elmo
