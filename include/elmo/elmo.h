@@ -13,6 +13,7 @@
 #include "elmo/labels.h"
 #include "elmo/memory.h"
 #include "elmo/messages.h"
+#include "elmo/metrics.h"
 #include "elmo/plan.h"
 #include "elmo/predictor.h"
 #include "elmo/refine.h"
