@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a wheel that runs on a bare machine (the libraries it needs inside, by auditwheel) and tries it in an environment
-# that has nothing else: a small model is trained, used and pickled, with the system's own copies of the libraries hidden
-# where that can be done (as root).
+# that has nothing else: a small model is trained and used, with the system's own copies of the libraries hidden
+# where that can be done (as root). From outside come the libraries that every Python has: those of C and C++, and zlib.
 #   tools/make_wheel.sh [PYTHON]         the wheel goes to build-python/wheels
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -18,7 +18,7 @@ trap 'rm -rf "$work"' EXIT
 "$work/build/bin/pip" wheel -q --no-build-isolation --no-deps -w "$work/raw" .
 mkdir -p "$wheels"
 rm -f "$wheels"/*-"$tag"-*.whl
-PATH="$work/build/bin:$PATH" "$work/build/bin/auditwheel" -v repair -w "$wheels" "$work"/raw/*.whl >"$work/repair.log" 2>&1 ||
+PATH="$work/build/bin:$PATH" "$work/build/bin/auditwheel" -v repair --exclude "libcu*" -w "$wheels" "$work"/raw/*.whl >"$work/repair.log" 2>&1 ||
     { tail -n 20 "$work/repair.log" >&2; exit 1; }
 wheel=$(ls "$wheels"/*-"$tag"-*.whl)
 
@@ -26,7 +26,7 @@ wheel=$(ls "$wheels"/*-"$tag"-*.whl)
 "$work/bare/bin/pip" install -q "$wheel"
 package=$("$work/bare/bin/python" -c 'import elmo, os; print(os.path.dirname(elmo.__file__))')
 outside=$(for file in "$package"/_core*.so "$package"/elmo; do ldd "$file"; done |
-    grep -vE 'elmo_xmc\.libs|linux-vdso|/ld-linux|lib(c|m|dl|rt|pthread|gcc_s|stdc\+\+)\.so' || true)
+    grep -vE 'elmo_xmc\.libs|linux-vdso|/ld-linux|lib(c|m|dl|rt|pthread|z|gcc_s|stdc\+\+)\.so' || true)
 [ -z "$outside" ] || { echo "make_wheel: libraries from outside of the wheel: $outside" >&2; exit 1; }
 
 cat >"$work/try.sh" <<TRY
