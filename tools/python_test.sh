@@ -11,6 +11,6 @@ rm -rf "$venv"
 "$python" -m venv "$venv"
 export PIP_DISABLE_PIP_VERSION_CHECK=1
 "$venv/bin/pip" install -q "scikit-build-core>=0.10" "nanobind>=2.4"
-"$venv/bin/pip" install -q --no-build-isolation '.[test]'
+"$venv/bin/pip" install -q --no-build-isolation '.[test,notebook]'
 cd python/tests # not beside the sources, so that the installed package is tested
 "../../$venv/bin/python" -m pytest -q -p no:cacheprovider

@@ -24,4 +24,5 @@
 #include "elmo/tokenizer.h"
 #include "elmo/train.h"
 #include "elmo/tune.h"
+#include "elmo/vector_head.h"
 #include "elmo/version.h"

@@ -14,6 +14,8 @@ from elmo._result import Plan, Result
 from elmo._run import Run
 
 __version__ = version()
+for _error in (ConfigError, DataError, DeviceError, Error, NumericError, OutOfMemory):
+    _error.__module__ = "elmo"
 __all__ = ["Answers", "ConfigError", "DataError", "DeviceError", "ElmoClassifier", "Error", "NumericError",
            "OutOfMemory", "Plan", "Prediction", "Predictor", "Result", "Run", "Tokenizer", "evaluate", "explain",
            "inspect", "metrics", "options", "plan", "recipes", "train"]

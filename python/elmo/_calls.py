@@ -54,7 +54,7 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     config.set("out", os.fspath(out))
     run = Run._of(os.fspath(out), temporary, kept)
     try:
-        run.result = from_json(_core.train(listener, config))
+        run._result = from_json(_core.train(listener, config))
     finally:
         listener.close()
     return run

@@ -26,11 +26,10 @@ class Run:
     """A run on disk. ``Run(folder)`` opens one; elmo.train returns one."""
 
     path: str
-    result: Result | None  # of training, where this process trained it
 
     def __init__(self, path: str | os.PathLike[str]):
         self.path = os.fspath(path)
-        self.result = None
+        self._result: Result | None = None
         self._kept: list[Any] = []  # rows from memory that the run was trained on
         self._opened: tuple[dict[str, Any], _core.Predictor] | None = None
         if not os.path.isdir(self.path):
@@ -40,7 +39,7 @@ class Run:
     def _of(cls, path: str, temporary: str | None, kept: list[Any]) -> Run:
         """A run that is being trained; its temporary folder goes when it goes."""
         run = cls.__new__(cls)
-        run.path, run.result, run._kept, run._opened = path, None, kept, None
+        run.path, run._result, run._kept, run._opened = path, None, kept, None
         if temporary is not None:
             weakref.finalize(run, shutil.rmtree, temporary, ignore_errors=True)
         return run
@@ -55,6 +54,13 @@ class Run:
         """Copies the run, and returns the copy."""
         shutil.copytree(self.path, folder)
         return Run(folder)
+
+    @property
+    def result(self) -> Result:
+        """What training returned, of a run that this object trained."""
+        if self._result is None:
+            raise _core.DataError(f"{self.path}: this run was opened, not trained here; run.log holds its history")
+        return self._result
 
     @property
     def log(self) -> list[Result]:
@@ -133,4 +139,6 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
         del kept
     if in_memory:
         result["protocol"].update(data="rows from memory", split="all rows given")
+    elif data is None and getattr(run, "_kept", None):
+        result["protocol"]["data"] = "rows from memory"
     return result

@@ -1,6 +1,7 @@
 // The errors of the library as Python exceptions, with the same words. Each is also of the built-in kind that
 // Python programs look for.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/string.h>
 
 #include <filesystem>
 #include <new>
@@ -17,8 +18,8 @@ PyObject *g_error, *g_config, *g_data, *g_device, *g_memory, *g_numeric;  // ali
 
 PyObject* make(nb::module_& module, const char* name, const char* doc, PyObject* base, PyObject* kind) {
     const nb::object bases = nb::steal(kind == nullptr ? PyTuple_Pack(1, base) : PyTuple_Pack(2, base, kind));
-    PyObject* made =
-        PyErr_NewExceptionWithDoc((std::string("elmo.") + name).c_str(), doc, bases.ptr(), nullptr);
+    const std::string full = nb::cast<std::string>(module.attr("__name__")) + "." + name;
+    PyObject* made = PyErr_NewExceptionWithDoc(full.c_str(), doc, bases.ptr(), nullptr);
     if (made == nullptr) throw nb::python_error();
     module.attr(name) = nb::handle(made);
     return made;

@@ -15,4 +15,5 @@ NB_MODULE(_core, module) {
     elmo::python::bind_calls(module);
     elmo::python::bind_predictor(module);
     elmo::python::bind_metrics(module);
+    elmo::python::bind_head(module);
 }

@@ -8,6 +8,7 @@
 
 #include <mutex>
 
+#include "elmo/config.h"
 #include "elmo/resolve.h"
 #include "elmo/tokenizer.h"
 #include "parts.h"

@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "arrow_table.h"
+#include "elmo/config.h"
 #include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "parts.h"

@@ -50,6 +50,7 @@ def test_types(tmp_path):
         "run: elmo.Run = elmo.train(texts=['a'], labels=[['b']], epochs=3, precision='bf16', encoder_lr='auto')\n"
         "names: list[list[str]] = run.predict(['a'], top=3).names\n"
         "first: elmo.Prediction = run.predict(['a'])[0][0]\n"
+        "try:\n    steps: int = run.result.steps\nexcept elmo.DataError as error:\n    print(error)\n"
         "p: np.ndarray = elmo.metrics.precision([[0]], [[0]])\n")
     (tmp_path / "wrong.py").write_text("import elmo\nelmo.train(texts=['a'], labels=['b'], epochs='three')\n"
                                        "elmo.train(texts=['a'], labels=['b'], epoch=3)\n")

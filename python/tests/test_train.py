@@ -156,6 +156,8 @@ def test_temporary_runs_go_and_saved_ones_stay(tmp_path, texts, labels):
     del run
     assert not os.path.exists(path)
     assert elmo.Run(kept.path).predict(texts[:3]).names == answers
+    with pytest.raises(elmo.DataError, match="was opened, not trained here"):
+        kept.result
     with pytest.raises(elmo.DataError, match="expected the folder of a run"):
         elmo.Run(tmp_path / "nothing")
 

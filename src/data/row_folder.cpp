@@ -10,7 +10,7 @@
 #include "elmo/messages.h"
 #include "io/file_error.h"
 #include "io/output_file.h"
-#include "sources/label_fields.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
