@@ -1,12 +1,13 @@
 # Thin: CMake builds, ctest tests, tools/ holds the scripts. `make` prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help deps build cuda install package demo test gpu-test bench format docs sanitize sanitize-readers fuzz clean
+.PHONY: help deps build cuda install package demo test gpu-test python-test wheel bench format docs sanitize sanitize-readers fuzz clean
 
 # As many jobs as cores, but a gigabyte and a half of free memory for each.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { m = int($$2 / 1500000) } \
     END { print (m > 0 && m < cores) ? m : cores }' /proc/meminfo)
 FUZZ_SECONDS ?= 15
 PREFIX ?= /usr/local
+PYTHON ?= python3
 # libelmo_cuda.so takes minutes to build: made where there is a GPU, and by `make cuda` anywhere.
 ELMO_CUDA ?= $(if $(wildcard /dev/nvidia0),AUTO,OFF)
 configure = cmake --preset release -DELMO_CUDA=$(ELMO_CUDA)
@@ -15,6 +16,8 @@ help:
 	@echo "make demo      install what is needed, build, and train, score and use a model of WordNet (minutes)"
 	@echo "make test      build and run all tests"
 	@echo "make gpu-test  build and run the tests that need an NVIDIA GPU"
+	@echo "make python-test  install the Python package in a fresh environment of PYTHON ($(PYTHON)) and run its tests"
+	@echo "make wheel     make a wheel of the Python package that runs on a bare machine: build-python/wheels"
 	@echo "make build     build the program, build/bin/elmo, and where there is a GPU the CUDA backend"
 	@echo "make cuda      build the program and the CUDA backend, build/lib/libelmo_cuda.so (needs nvcc)"
 	@echo "make install   install program, library and headers to PREFIX ($(PREFIX))"
@@ -65,6 +68,14 @@ gpu-test:
 	@cmake --build build -j $(JOBS) --target elmo test_gpu_backend test_gpu_model test_gpu_train
 	@tools/gpu_test.sh build
 
+python-test:
+	@tools/install_deps.sh python
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) tools/python_test.sh $(PYTHON)
+
+wheel:
+	@tools/install_deps.sh python
+	@CMAKE_BUILD_PARALLEL_LEVEL=$(JOBS) tools/make_wheel.sh $(PYTHON)
+
 bench: build
 	@build/bin/elmo bench head --labels 100000 --width 384 --batch-size 128 --precision bf16
 	@build/bin/elmo bench step --labels 100000 --width 512 --batch-size 128 --max-length 32
@@ -97,4 +108,4 @@ fuzz:
 	@tools/fuzz.sh $(FUZZ_SECONDS) $(JOBS)
 
 clean:
-	@rm -rf build build-asan demo
+	@rm -rf build build-asan build-python demo

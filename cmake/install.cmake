@@ -25,6 +25,7 @@ install(TARGETS ${library_targets} EXPORT elmo
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library)
 install(DIRECTORY include/elmo DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT library)
 install(EXPORT elmo NAMESPACE elmo:: FILE elmoTargets.cmake DESTINATION ${config_folder} COMPONENT library)
+export(EXPORT elmo NAMESPACE elmo:: FILE ${CMAKE_BINARY_DIR}/elmoTargets.cmake)  # for python/, which links this build
 
 configure_package_config_file(cmake/elmoConfig.cmake.in ${CMAKE_BINARY_DIR}/elmoConfig.cmake
   INSTALL_DESTINATION ${config_folder} NO_SET_AND_CHECK_MACRO)

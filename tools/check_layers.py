@@ -4,7 +4,7 @@
 The rule is written once, in CMakeLists.txt: elmo_layer(name links...). A folder of src includes itself and
 the layers that it links, directly or through others; the backends never include each other. A public header
 belongs to the layer that defines its functions (elmo_public(layer headers...)) and may be included wherever
-that layer may. elmo/elmo.h, which holds them all, is for programs. The program includes only public headers.
+that layer may. elmo/elmo.h, which holds them all, is for programs. The program and the Python module include only public headers.
 Public headers hold no CUDA, no JSON and no conditional compilation, and mark their functions and classes ELMO_API.
 
     tools/check_layers.py [REPOSITORY]
@@ -85,7 +85,7 @@ def check_source(root, layers, owners):
 
 
 def check_program(root):
-    for path, number, line in lines_of(root / "apps"):
+    for path, number, line in [*lines_of(root / "apps"), *lines_of(root / "python" / "src")]:
         match = INCLUDE.match(line)
         if match and match[1] == '"' and not match[2].startswith("elmo/") and not (path.parent / match[2]).exists():
             yield f'{path.relative_to(root)}:{number}: the program includes elmo/*.h alone, found "{match[2]}"'

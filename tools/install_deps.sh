@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs only the packages that are missing for a purpose.
-#   tools/install_deps.sh build|demo|test|ci|package
+#   tools/install_deps.sh build|demo|test|python|ci|package
 # On Debian and its derivatives through apt-get (as root or with sudo); elsewhere it names what is missing.
 set -euo pipefail
 
@@ -9,9 +9,10 @@ case $purpose in
     build) wanted="build" ;;
     demo) wanted="build demo" ;;
     test) wanted="build demo test" ;;
-    ci) wanted="build demo test ci" ;;
+    python) wanted="build python" ;;
+    ci) wanted="build demo test python ci" ;;
     package) wanted="build package" ;;
-    *) echo "usage: tools/install_deps.sh build|demo|test|ci|package" >&2; exit 2 ;;
+    *) echo "usage: tools/install_deps.sh build|demo|test|python|ci|package" >&2; exit 2 ;;
 esac
 
 # Debian package, purpose, and how to see on another system that it is there (a program or a header).
@@ -35,6 +36,8 @@ libbz2-dev           build  header:bzlib.h
 wordnet-base         demo   file:/usr/share/wordnet/data.noun
 libgtest-dev         test   header:gtest/gtest.h
 python3              test   program:python3
+python3-dev          python program:python3
+python3-venv         python program:python3
 chromium             ci     program:chromium
 clang-14             ci     program:clang++-14
 libclang-rt-14-dev   ci     program:clang++-14

@@ -31,11 +31,13 @@ struct ProgressReport {
     State state = State::kRunning;
 };
 
-// Where messages and progress go. Both functions may be called from any thread, one call at a time for each
+// Where messages and progress go. Each function may be called from any thread, one call at a time for each
 // piece of work; an empty function drops them.
 struct Sinks {
     std::function<void(Severity, std::string_view)> message;
     std::function<void(const ProgressReport&)> progress;
+    // A line of a run's log, as it goes to RUN/log.jsonl: a JSON object.
+    std::function<void(std::string_view)> log_line;
     // The shortest time between two reports of running work; the last report always comes.
     std::chrono::milliseconds progress_every{100};
 };

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "elmo/api.h"
@@ -62,6 +63,10 @@ struct Row {
     std::string text;
     std::vector<std::string> labels;  // by name
 };
+
+// The labels that one field of a plain file holds: cut at `separator` ("" cuts nowhere), without spaces
+// around them and empty ones.
+ELMO_API std::vector<std::string> labels_in_field(std::string_view field, std::string_view separator);
 
 // A data set from memory. Every verb reads its data more than once, so rows go to a folder as they come:
 // train.jsonl and test.jsonl, a JSON object per line with the keys "text" and "labels". Memory does not grow

@@ -14,6 +14,7 @@
 #include "elmo/labels.h"
 #include "elmo/memory.h"
 #include "elmo/messages.h"
+#include "elmo/metrics.h"
 #include "elmo/plan.h"
 #include "elmo/predictor.h"
 #include "elmo/refine.h"
@@ -24,4 +25,5 @@
 #include "elmo/tokenizer.h"
 #include "elmo/train.h"
 #include "elmo/tune.h"
+#include "elmo/vector_head.h"
 #include "elmo/version.h"

@@ -34,10 +34,16 @@ void visit_fields(const Prediction& prediction, Visit&& visit) {
 ELMO_API std::string to_json(const std::string& file, std::int64_t line,
                              const std::vector<Prediction>& predictions);
 
-// Which labels may be answered: files with one label per line, by name or number; "" for no restriction.
+// Which labels may be answered, by name or number: files of a label per line ("" for no restriction), or
+// lists in the place of a file (empty for no restriction).
 struct LabelScope {
     std::string labels = {};   // only these, and only their weights are read
     std::string without = {};  // all but these
+    std::vector<std::string> label_list = {};
+    std::vector<std::string> without_list = {};
+
+    bool chooses() const { return !labels.empty() || !label_list.empty(); }
+    bool leaves_out() const { return !without.empty() || !without_list.empty(); }
 };
 
 // The vectors of texts, a row per text.
@@ -68,7 +74,9 @@ class ELMO_API Predictor {
     Embeddings embed(const std::vector<std::string>& texts);
     std::int64_t num_labels() const;   // of the run
     std::int64_t num_answers() const;  // labels that may be answered
-    bool calibrated() const;           // probabilities are
+    // "" where the data set had no label names. DataError for a number that no label of the run has.
+    std::string label_name(std::int64_t label) const;
+    bool calibrated() const;  // probabilities are
     std::string checkpoint_folder() const;
     const std::string& checkpoint_hash() const;  // of its manifest: equal hashes mean equal files
     const MemoryReport& plan() const;

@@ -13,7 +13,7 @@ namespace elmo {
 
 struct Config;
 
-// Ids of one text, special tokens included; loads config.tokenizer once.
+// Ids of one text, special tokens included; loads config.tokenizer (which may be a run) once.
 class ELMO_API TextEncoder {
   public:
     TextEncoder(const Context& context, const Config& config);

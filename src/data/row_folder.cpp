@@ -10,6 +10,7 @@
 #include "elmo/messages.h"
 #include "io/file_error.h"
 #include "io/output_file.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -65,6 +66,12 @@ struct RowFolder::Impl {
     bool temporary = false;
     Part train{"train.jsonl", {}}, test{"test.jsonl", {}};
 };
+
+std::vector<std::string> labels_in_field(std::string_view field, std::string_view separator) {
+    std::vector<std::string> labels;
+    split_labels(field, separator, labels);
+    return labels;
+}
 
 RowFolder::RowFolder() : impl_(std::make_unique<Impl>()) {
     impl_->folder = temporary_folder();

@@ -35,11 +35,13 @@ JsonLinesWriter::JsonLinesWriter(const std::filesystem::path& path) {
     file_ = OutputFile(path, OutputFile::Open::kAppend);
 }
 
-void JsonLinesWriter::write(const nlohmann::ordered_json& object) {
+std::string JsonLinesWriter::write(const nlohmann::ordered_json& object) {
     std::string line = object.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
     line.push_back('\n');
     file_.write(line);
     file_.flush();
+    line.pop_back();
+    return line;
 }
 
 }  // namespace elmo

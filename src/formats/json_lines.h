@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 
 #include "io/output_file.h"
 
@@ -15,8 +16,8 @@ class JsonLinesWriter {
     explicit JsonLinesWriter(const std::filesystem::path& path);
 
     // Keys in the order given. NaN and infinities become null, invalid UTF-8 becomes U+FFFD. DataError when
-    // it cannot be written.
-    void write(const nlohmann::ordered_json& object);
+    // it cannot be written. Returns the line, without its end.
+    std::string write(const nlohmann::ordered_json& object);
     const std::filesystem::path& path() const { return file_.path(); }
 
   private:

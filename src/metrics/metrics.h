@@ -14,16 +14,10 @@
 #include <string>
 #include <vector>
 
+#include "elmo/metrics.h"
 #include "tensor/topk.h"
 
 namespace elmo {
-
-struct MetricScore {
-    std::string metric;  // "P", "nDCG", "PSP", "PSnDCG", "R"
-    std::int64_t k = 0;
-    double value = 0;                                                      // a fraction of 1
-    std::string name() const { return metric + "@" + std::to_string(k); }  // "P@1"
-};
 
 // What rows add up to at one k; every score is made of these.
 struct MetricSums {

@@ -1,10 +1,9 @@
-#include "metrics/propensity.h"
-
 #include <fmt/format.h>
 
 #include <cmath>
 
 #include "elmo/error.h"
+#include "elmo/metrics.h"
 
 namespace elmo {
 

@@ -15,13 +15,49 @@ namespace elmo {
 namespace {
 
 struct Wanted {
-    std::int64_t line = 0;
+    std::int64_t place = 0;  // line, or index
     bool found = false;
 };
 
 bool parse_number(const std::string& text, std::int64_t labels, std::int64_t& number) {
     const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
     return status == std::errc() && rest == text.data() + text.size() && number >= 0 && number < labels;
+}
+
+// `where(place)` opens messages about one entry, `list` those about all of them.
+template <typename Where>
+std::vector<std::int64_t> find(std::unordered_map<std::string, Wanted> wanted, const std::string& list,
+                               Where where, const std::vector<std::string_view>& names, std::int64_t labels) {
+    std::vector<std::int64_t> result;
+    std::string name;
+    for (std::size_t i = 0; i < names.size(); ++i) {
+        name.assign(names[i]);
+        const auto found = wanted.find(name);
+        if (found == wanted.end()) continue;
+        found->second.found = true;
+        result.push_back(static_cast<std::int64_t>(i));
+    }
+    // The first entry that means nothing, whatever the order of the table.
+    std::int64_t bad_place = -1;
+    std::string bad;
+    for (const auto& [text, entry] : wanted) {
+        std::int64_t number = 0;
+        if (entry.found) continue;
+        if (parse_number(text, labels, number)) {
+            result.push_back(number);
+        } else if (bad_place < 0 || entry.place < bad_place) {
+            bad_place = entry.place;
+            bad = text;
+        }
+    }
+    if (bad_place >= 0)
+        throw DataError(fmt::format("{}: expected {}a label number from 0 to {}, found '{}'",
+                                    where(bad_place), names.empty() ? "" : "the name of a label or ",
+                                    labels - 1, quoted(bad)));
+    if (result.empty()) throw DataError(fmt::format("{}: expected labels, found none", list));
+    std::sort(result.begin(), result.end());
+    result.erase(std::unique(result.begin(), result.end()), result.end());
+    return result;
 }
 
 }  // namespace
@@ -32,36 +68,17 @@ std::vector<std::int64_t> read_label_list(const std::filesystem::path& file,
     LineReader reader(file);
     while (const auto line = reader.next_line())
         if (!line->empty()) wanted.try_emplace(std::string(*line), Wanted{reader.line_number()});
-    std::vector<std::int64_t> result;
-    std::string name;
-    for (std::size_t i = 0; i < names.size(); ++i) {
-        name.assign(names[i]);
-        const auto found = wanted.find(name);
-        if (found == wanted.end()) continue;
-        found->second.found = true;
-        result.push_back(static_cast<std::int64_t>(i));
-    }
-    // The first invalid line, independent of the order of the table.
-    std::int64_t bad_line = 0;
-    std::string bad;
-    for (const auto& [text, entry] : wanted) {
-        std::int64_t number = 0;
-        if (entry.found) continue;
-        if (parse_number(text, labels, number)) {
-            result.push_back(number);
-        } else if (bad_line == 0 || entry.line < bad_line) {
-            bad_line = entry.line;
-            bad = text;
-        }
-    }
-    if (bad_line > 0)
-        throw DataError(fmt::format("{}:{}: expected {}a label number from 0 to {}, found '{}'",
-                                    file.string(), bad_line, names.empty() ? "" : "the name of a label or ",
-                                    labels - 1, quoted(bad)));
-    if (result.empty()) throw DataError(fmt::format("{}: expected labels, found none", file.string()));
-    std::sort(result.begin(), result.end());
-    result.erase(std::unique(result.begin(), result.end()), result.end());
-    return result;
+    const auto where = [&](std::int64_t line) { return fmt::format("{}:{}", file.string(), line); };
+    return find(std::move(wanted), file.string(), where, names, labels);
+}
+
+std::vector<std::int64_t> find_labels(const std::vector<std::string>& list, const std::string& what,
+                                      const std::vector<std::string_view>& names, std::int64_t labels) {
+    std::unordered_map<std::string, Wanted> wanted;
+    for (std::size_t i = 0; i < list.size(); ++i)
+        wanted.try_emplace(list[i], Wanted{static_cast<std::int64_t>(i)});
+    const auto where = [&](std::int64_t index) { return fmt::format("{}[{}]", what, index); };
+    return find(std::move(wanted), what, where, names, labels);
 }
 
 std::vector<std::int64_t> all_labels_but(const std::vector<std::int64_t>& left_out, std::int64_t labels) {

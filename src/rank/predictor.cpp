@@ -37,14 +37,20 @@ struct Scope {
     std::int64_t answers() const { return labels - static_cast<std::int64_t>(dropped.size()); }
 };
 
+std::vector<std::int64_t> listed(const std::string& file, const std::vector<std::string>& list,
+                                 const char* what, const std::vector<std::string_view>& names,
+                                 std::int64_t labels) {
+    return file.empty() ? find_labels(list, what, names, labels) : read_label_list(file, names, labels);
+}
+
 Scope resolve(const LabelScope& given, const std::vector<std::string_view>& names, std::int64_t labels) {
     Scope scope;
     std::vector<std::int64_t> without;
-    if (!given.without.empty()) without = read_label_list(given.without, names, labels);
-    if (!given.labels.empty()) {
+    if (given.leaves_out()) without = listed(given.without, given.without_list, "without", names, labels);
+    if (given.chooses()) {
         scope.gathered = true;
-        const auto listed = read_label_list(given.labels, names, labels);
-        std::set_difference(listed.begin(), listed.end(), without.begin(), without.end(),
+        const auto chosen = listed(given.labels, given.label_list, "labels", names, labels);
+        std::set_difference(chosen.begin(), chosen.end(), without.begin(), without.end(),
                             std::back_inserter(scope.rows));
     } else if (static_cast<std::int64_t>(without.size()) > kRankedMore) {
         scope.gathered = true;
@@ -54,8 +60,8 @@ Scope resolve(const LabelScope& given, const std::vector<std::string_view>& name
     }
     scope.labels = scope.gathered ? static_cast<std::int64_t>(scope.rows.size()) : labels;
     if (scope.answers() == 0)
-        throw DataError(
-            fmt::format("{}: expected a label to be left to answer with, found none", given.without));
+        throw DataError(fmt::format("{}: expected a label to be left to answer with, found none",
+                                    given.without.empty() ? "without" : given.without));
     return scope;
 }
 
@@ -98,7 +104,7 @@ double choose_threshold(const Config& config, const std::optional<Calibration>& 
 struct Predictor::Impl {
     Impl(const Context& context, const std::string& run, const Config& given, const LabelScope& label_scope)
         : checkpoint(run, given.checkpoint,
-                     label_scope.labels.empty() ? Checkpoint::Check::kAll : Checkpoint::Check::kAllButHead),
+                     label_scope.chooses() ? Checkpoint::Check::kAllButHead : Checkpoint::Check::kAll),
           config(with_usual_numbers(given)),
           spec(read_encoder_spec(checkpoint.content())),
           tokenizer(stored_tokenizer(checkpoint.content())),
@@ -181,6 +187,12 @@ std::int64_t Predictor::num_labels() const {
 }
 std::int64_t Predictor::num_answers() const {
     return impl_->scope.answers();
+}
+std::string Predictor::label_name(std::int64_t label) const {
+    if (label < 0 || label >= num_labels())
+        throw DataError(
+            fmt::format("expected a label number from 0 to {}, found {}", num_labels() - 1, label));
+    return impl_->names.empty() ? std::string() : std::string(impl_->names[static_cast<std::size_t>(label)]);
 }
 bool Predictor::calibrated() const {
     return impl_->stored.has_value();

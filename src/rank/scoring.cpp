@@ -10,7 +10,6 @@
 #include "base/progress.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "metrics/propensity.h"
 
 namespace elmo {
 

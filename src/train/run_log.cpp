@@ -8,16 +8,22 @@ namespace elmo {
 
 RunLog::RunLog(const Context& context, const std::filesystem::path& run, std::int64_t first_step,
                std::int64_t total_steps)
-    : lines_(run / "log.jsonl"),
+    : context_(context),
+      lines_(run / "log.jsonl"),
       board_(run / "tensorboard", first_step > 0 ? first_step + 1 : 0),
       progress_(context, "training", total_steps, "steps") {
     progress_.begin_at(first_step);
 }
 
+void RunLog::write(const nlohmann::ordered_json& line) {
+    const std::string text = lines_.write(line);
+    if (context_.sinks().log_line) context_.sinks().log_line(text);
+}
+
 void RunLog::event(const std::string& kind, std::int64_t step, nlohmann::ordered_json fields) {
     nlohmann::ordered_json line = {{"event", kind}, {"step", step}};
     line.update(fields);
-    lines_.write(line);
+    write(line);
 }
 
 void RunLog::step(const StepLog& s) {
@@ -35,7 +41,7 @@ void RunLog::step(const StepLog& s) {
         line.update({{"gpu_idle_percent", s.device->idle_percent}, {"sol_percent", s.device->sol_percent}});
     if (s.scaling)
         line.update({{"loss_scale", s.scaling->loss_scale}, {"skipped_steps", s.scaling->skipped_steps}});
-    lines_.write(line);
+    write(line);
     std::vector<Scalar> scalars = {Scalar{"train/loss", s.loss},
                                    Scalar{"train/lr_encoder", s.encoder_lr},
                                    Scalar{"train/lr_head", s.head_lr},
@@ -70,7 +76,7 @@ void RunLog::validation(std::int64_t step, double epoch, const Evaluation& score
         tags.push_back("validation/" + score.name);
         scalars.push_back({tags.back(), score.percent});
     }
-    lines_.write(line);
+    write(line);
     board_.add_scalars(step, scalars);
 }
 

@@ -46,6 +46,9 @@ class RunLog {
     void finish();
 
   private:
+    void write(const nlohmann::ordered_json& line);
+
+    Context context_;
     JsonLinesWriter lines_;
     TensorBoardWriter board_;
     Progress progress_;

@@ -194,6 +194,8 @@ TEST_F(Layers, EveryBreachIsSeen) {
         {"src/new/x.h", "#include \"base/a.h\"\n", "src/new/x.h:1: this folder is no layer"},
         {"apps/elmo/x.cpp", "#include \"io/a.h\"\n",
          "apps/elmo/x.cpp:1: the program includes elmo/*.h alone"},
+        {"python/src/x.cpp", "#include \"io/a.h\"\n",
+         "python/src/x.cpp:1: the program includes elmo/*.h alone"},
         {"include/elmo/x.h", "#include <nlohmann/json.hpp>\n", "include/elmo/x.h:1: public headers include"},
         {"include/elmo/x.h", "#include <cuda_runtime.h>\n", "include/elmo/x.h:1: public headers include"},
         {"include/elmo/x.h", "#ifdef ELMO_CUDA\n#endif\n",

@@ -62,5 +62,12 @@ TEST_F(RowFolders, WhatIsNotUtf8IsRefusedWithItsRow) {
     EXPECT_THROW(rows.add_test({"a", {"\xc0"}}), DataError);
 }
 
+TEST(LabelsInField, AreCutAsInFiles) {
+    using Names = std::vector<std::string>;
+    EXPECT_EQ(labels_in_field(" a, b c ,,d", ","), (Names{"a", "b c", "d"}));
+    EXPECT_EQ(labels_in_field("a,b", ""), Names{"a,b"});
+    EXPECT_EQ(labels_in_field("", ","), Names());
+}
+
 }  // namespace
 }  // namespace elmo

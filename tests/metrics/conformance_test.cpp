@@ -8,7 +8,6 @@
 #include <sstream>
 
 #include "metrics/metrics.h"
-#include "metrics/propensity.h"
 
 namespace elmo {
 namespace {

@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "elmo/error.h"
-#include "metrics/propensity.h"
 
 namespace elmo {
 namespace {

@@ -157,6 +157,17 @@ TEST_F(Predict, WithoutGivenLabelsTheNextBestMoveUp) {
     EXPECT_EQ(both[0].label, full[1].label);
     write_text(temp / "labels.txt", fmt::format("{}\n", full[0].label));
     EXPECT_THROW(answer({.labels = temp / "labels.txt", .without = temp / "without.txt"}), DataError);
+    // Lists in the place of files.
+    const auto number = [&](std::size_t i) { return std::to_string(full[i].label); };
+    const auto listed =
+        answer({.label_list = {number(5), number(2), number(0)}, .without_list = {number(0)}});
+    ASSERT_EQ(listed.size(), 2u);
+    EXPECT_EQ(listed[0].label, full[2].label);
+    EXPECT_EQ(listed[1].label, full[5].label);
+    EXPECT_EQ(message_of<DataError>([&] {
+                  answer({.label_list = {number(0), "no label"}});
+              }).find("labels[1]: expected "),
+              0u);
 }
 
 TEST_F(Predict, WithoutManyLabelsTheOthersAreGathered) {
@@ -179,6 +190,14 @@ TEST_F(Predict, WithoutManyLabelsTheOthersAreGathered) {
         EXPECT_EQ(rest[i].label, expected[i].label);
         EXPECT_EQ(rest[i].score, expected[i].score);
     }
+}
+
+TEST_F(Predict, ARunServesAsATokenizer) {
+    train_run();
+    Config of_run, of_checkpoint;
+    of_run.tokenizer = config.out;
+    of_checkpoint.tokenizer = config.out + "/best";
+    EXPECT_EQ(TextEncoder(quiet(), of_run).encode(text), TextEncoder(quiet(), of_checkpoint).encode(text));
 }
 
 TEST_F(Predict, LabelFilesThatAreWrongAreNamed) {

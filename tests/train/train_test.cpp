@@ -65,6 +65,16 @@ TEST_F(Train, TheLogHasTheTrueLossAndOneLineEveryLogEverySteps) {
     EXPECT_FALSE(std::filesystem::is_empty(config.out + "/tensorboard"));
 }
 
+TEST_F(Train, TheSinkOfLogLinesGetsTheLog) {
+    const Config config = tiny_config(temp);
+    std::string lines;
+    Sinks sinks = silent();
+    sinks.log_line = [&](std::string_view line) { lines.append(line).append("\n"); };
+    train(quiet().with_sinks(sinks), config);
+    EXPECT_NE(lines.find("\"event\":\"validation\""), std::string::npos);
+    EXPECT_EQ(lines, read_text(config.out + "/log.jsonl"));
+}
+
 TEST_F(Train, StoredPredictionsScoreAsTheModelDid) {
     Config config = tiny_config(temp);
     config.steps = 60;

@@ -1,0 +1,80 @@
+// The head by itself: trained and ranked on vectors that come from elsewhere, from any encoder. Its step is
+// the program's, bit for bit: scores, loss, gradient of the vectors and update of the weights in one pass,
+// without a gradient of the weights in memory.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "elmo/api.h"
+#include "elmo/config.h"
+#include "elmo/context.h"
+#include "elmo/memory.h"
+
+namespace elmo {
+
+struct VectorHeadShape {
+    std::int64_t labels = 0, width = 0;
+    std::int64_t batch = 0;  // vectors of the largest batch
+    std::int64_t top = 100;  // labels that topk may be asked for
+};
+
+// Vectors of `width` BF16 numbers (their bits), row after row, in ordinary memory.
+struct VectorBatch {
+    const std::uint16_t* values = nullptr;
+    std::int64_t rows = 0;
+};
+
+// The labels of the vectors of a batch: those of vector i stand from offsets[i] to before offsets[i + 1], in
+// any order.
+struct BatchLabels {
+    std::span<const std::int64_t> offsets, labels;
+};
+
+struct VectorHeadStep {
+    double loss = 0;               // binary cross-entropy: the sum over all labels, mean over the vectors
+    std::int64_t saturations = 0;  // weights that met the largest number of their format
+};
+
+struct RankedLabels {
+    std::int64_t rows = 0, k = 0;      // k: as asked for, or all labels where there are fewer
+    std::vector<std::int64_t> labels;  // row after row, best first, ties by lower number
+    std::vector<float> scores;
+};
+
+// One thread at a time may call it.
+class ELMO_API VectorHead {
+  public:
+    // Plans and takes its memory; weights start as the program's do. Options used: precision, head_rounding,
+    // head_noise, weight_dropout, chunks, seed, device (cpu or reference), cpu_products, threads, max_memory.
+    // ConfigError for a shape or options that cannot be; OutOfMemory.
+    VectorHead(const Context& context, const Config& config, const VectorHeadShape& shape);
+    ~VectorHead();
+    VectorHead(VectorHead&&) noexcept;
+    VectorHead& operator=(VectorHead&&) noexcept;
+
+    // One step on a batch. `gradient` (rows x width) is set to the gradient of the loss summed over the
+    // batch, by the weights from before the update. The step's number addresses the noise: steps() + 1.
+    // DataError for labels that do not exist; NumericError for vectors that give no finite gradient.
+    VectorHeadStep step(const VectorBatch& vectors, const BatchLabels& truth, double lr, double weight_decay,
+                        std::span<float> gradient);
+    RankedLabels topk(const VectorBatch& vectors, std::int64_t k) const;
+
+    std::int64_t steps() const;
+    // A continued head draws the noise of the steps that follow.
+    void set_steps(std::int64_t steps);
+    // Files as in a checkpoint: head-00001-of-000NN.safetensors. DataError.
+    void save(const std::string& folder) const;
+    void load(const std::string& folder);
+    const VectorHeadShape& shape() const;
+    const MemoryReport& plan() const;
+
+  private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace elmo

@@ -1,0 +1,28 @@
+"""Text classification with very many labels, trained in few bits.
+
+A thin face over the C++ library: the same options, files, numbers and errors as the program `elmo`.
+
+    run = elmo.train(texts=["a red thing", ...], labels=[["red"], ...], epochs=5)
+    run.predict(["what is this?"])
+    run.evaluate(texts=..., labels=...)
+"""
+from elmo import metrics
+from elmo._calls import evaluate, explain, inspect, plan, recipes, train
+from elmo._core import (ConfigError, DataError, DeviceError, Error, NumericError, OutOfMemory, options, version)
+from elmo._predictor import Answers, Prediction, Predictor, Tokenizer
+from elmo._result import Plan, Result
+from elmo._run import Run
+
+__version__ = version()
+for _error in (ConfigError, DataError, DeviceError, Error, NumericError, OutOfMemory):
+    _error.__module__ = "elmo"
+__all__ = ["Answers", "ConfigError", "DataError", "DeviceError", "ElmoClassifier", "Error", "NumericError",
+           "OutOfMemory", "Plan", "Prediction", "Predictor", "Result", "Run", "Tokenizer", "evaluate", "explain",
+           "inspect", "metrics", "options", "plan", "recipes", "train"]
+
+
+def __getattr__(name):  # scikit-learn is needed only where its estimator is
+    if name == "ElmoClassifier":
+        from elmo.sklearn import ElmoClassifier
+        return ElmoClassifier
+    raise AttributeError(f"module 'elmo' has no attribute {name!r}")

@@ -1,0 +1,97 @@
+"""The verbs as functions: train, evaluate, plan, explain, inspect."""
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import TYPE_CHECKING, Any
+
+from elmo import _core
+from elmo._config import document, make_config
+from elmo._data import set_data
+from elmo._listener import Callback, Listener
+from elmo._result import Plan, Result, from_json, plan_of
+from elmo._run import Run, evaluate_run
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from elmo._options import EvaluateOptions, PlanOptions, TrainOptions
+
+
+@document("t", without=("data", "out", "validation"))
+def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any = None, validation: Any = None,
+          label_names: Any = None, out: str | os.PathLike[str] | None = None, recipe: Any = None,
+          progress: bool | None = None, on_log: Callback | list[Callback] | None = None,
+          on_validation: Callback | list[Callback] | None = None, **options: Unpack[TrainOptions]) -> Run:
+    """Trains a classifier and returns its run.
+
+    data : a path that `elmo train` reads, a Parquet file, a DataFrame, an Arrow table, a Hugging Face data set or a
+        dict of columns (columns text_column and label_column); or, in its place,
+    texts, labels : sequences of as many entries. The labels of a text are a list of names or whole numbers, or one of
+        them; or labels is a matrix of 0 and 1 with a column per label (SciPy, NumPy, DataFrame), whose columns
+        label_names names.
+    test, validation : rows for scoring and for choosing the best checkpoint, as a pair (texts, labels) or a table;
+        without test, a share of the rows is held out (test_share); validation may also be a share or a file.
+    out : the folder of the run; without it, a temporary one that goes with the Run.
+    recipe : name or file of a recipe, or several; options win over it.
+    progress : a tqdm bar; None: where there is a terminal or a notebook.
+    on_log, on_validation : called with each line of the run's log, or those of validations; one that returns True
+        stops training after the step.
+
+    Ctrl-C stops after the running step, keeps the run and raises KeyboardInterrupt; resume=True continues it.
+    """
+    config = make_config("t", options, recipe)
+    listener = Listener(progress, on_log, on_validation)
+    kept: list[Any] = []
+    if not (options.get("resume") and data is None and texts is None):  # a continued run knows its data
+        kept = set_data(config, data, texts, labels, test, validation, label_names)
+    temporary = None
+    if out is None:
+        if options.get("resume"):
+            raise _core.ConfigError("out: expected the folder of the run to continue, found none")
+        temporary = tempfile.mkdtemp(prefix="elmo-run-")
+        out = os.path.join(temporary, "run")
+    config.set("out", os.fspath(out))
+    run = Run._of(os.fspath(out), temporary, kept)
+    try:
+        run._result = from_json(_core.train(listener, config))
+    finally:
+        listener.close()
+    return run
+
+
+@document("e", without=("data",))
+def evaluate(run: Any, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
+             progress: bool | None = None, **options: Unpack[EvaluateOptions]) -> Result:
+    """Scores a run (a Run, or its folder) and returns scores in percent with the protocol that gave them.
+
+    data : a data set with a test split, as `elmo eval` takes it: the run's own when left out; or, in its place,
+    texts, labels : rows in memory, all of which are scored. Their scores are not kept in the run.
+    """
+    return evaluate_run(run, data, texts, labels, label_names, progress, options)
+
+
+@document("m", without=("data",))
+def plan(data: Any = None, *, recipe: Any = None, **options: Unpack[PlanOptions]) -> Plan:
+    """The memory of a training run, tensor by tensor, without running it: of a data set, or of `labels` or `shape`."""
+    config = make_config("m", options, recipe)
+    kept = set_data(config, data, None, None) if data is not None else None
+    if kept is None and options.get("labels") is None and options.get("shape") is None:
+        raise _core.ConfigError("expected data, labels or shape: a plan needs the number of labels")
+    return plan_of(*_core.plan(None, config))
+
+
+@document("t")
+def explain(*, recipe: Any = None, **options: Unpack[TrainOptions]) -> list[tuple[str, str, str]]:
+    """Every option with the value that training would use and the reason for it."""
+    return _core.resolve(make_config("t", options, recipe)).reasons()
+
+
+def inspect(path: str | os.PathLike[str] | Run) -> Result:
+    """What a run folder or a data set holds."""
+    return from_json(_core.inspect(None, os.fspath(path), _core.Config()))
+
+
+def recipes() -> list[str]:
+    """Names of the recipes that are built in."""
+    return _core.recipes()

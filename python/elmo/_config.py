@@ -1,0 +1,67 @@
+"""Keyword arguments to a configuration of the library. Options, their help, checks and wording are the library's."""
+from __future__ import annotations
+
+import difflib
+import os
+import textwrap
+from typing import Any, Callable, Mapping, TypeVar
+
+from elmo import _core
+
+Documented = TypeVar("Documented")
+# The library's letters of the verbs (include/elmo/options.def) and what they are called here.
+VERBS = {"t": "train", "e": "evaluate", "p": "predict", "m": "plan", "c": "calibrate", "k": "Tokenizer"}
+
+
+def text_of(key: str, value: Any) -> str:
+    """The value as the library reads it."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool) or type(value).__name__ == "bool":
+        return "true" if value else "false"
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, (list, tuple)) and key == "k":
+        return ",".join(str(int(k)) for k in value)
+    if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
+        value = value.item()
+    if isinstance(value, (int, float)):
+        return repr(value)
+    raise _core.ConfigError(f"{key}: expected a text, a number or a bool, found {value!r} ({type(value).__name__})")
+
+
+def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _core.Config:
+    """Defaults, then recipes, then the options that are not None, which must belong to the verb."""
+    config = _core.Config()
+    for one in recipe if isinstance(recipe, (list, tuple)) else [recipe]:
+        if one is not None:
+            config.load_recipe(os.fspath(one))
+    verbs = {option.key: option.verbs for option in _core.options()}
+    for key, value in options.items():
+        if value is None:
+            continue
+        if key not in verbs:
+            near = difflib.get_close_matches(key, [k for k, v in verbs.items() if verb in v], 1)
+            hint = f" (did you mean '{near[0]}'?)" if near else ""
+            raise _core.ConfigError(f"unknown option '{key}'{hint}; elmo.options() lists them")
+        if verb not in verbs[key]:
+            raise _core.ConfigError(f"option '{key}' does not belong to {VERBS[verb]}")
+        config.set(key, text_of(key, value))
+    return config
+
+
+def document(verb: str, without: tuple[str, ...] = ()) -> Callable[[Documented], Documented]:
+    """A decorator: appends the verb's options, from the option list, to a docstring."""
+
+    def documented(function: Documented) -> Documented:
+        lines = [textwrap.dedent(function.__doc__ or "").rstrip(), "", "Options (None leaves the default):", ""]
+        for option in _core.options():
+            if verb not in option.verbs or option.key in without:
+                continue
+            default = option.default if option.default != "" else '""'
+            lines += [f"{option.key} : {option.type}, default {default}",
+                      *textwrap.wrap(option.help, 100, initial_indent="    ", subsequent_indent="    ")]
+        function.__doc__ = "\n".join(lines) + "\n"
+        return function
+
+    return documented

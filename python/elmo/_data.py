@@ -1,0 +1,70 @@
+"""The data set of a call: a path that the library reads itself, or rows from memory."""
+from __future__ import annotations
+
+import os
+from typing import Any, Mapping
+
+from elmo._core import Config, ConfigError, DataError, Rows
+from elmo._inputs import PARQUET, add_table, add_values, is_path, module_of, parquet_reader
+
+
+def is_parquet(data: Any) -> bool:
+    return is_path(data) and os.fspath(data).lower().endswith(PARQUET)
+
+
+def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> None:
+    """A pair of texts and labels, a table, or a Parquet file."""
+    if isinstance(data, tuple):
+        if len(data) != 2:
+            raise DataError(f"{what}: expected a pair of texts and labels, found {len(data)} values")
+        add_values(rows, *data, test=test)
+        return
+    text_column, label_column = config.get("text_column"), config.get("label_column")
+    if is_parquet(data):
+        data = parquet_reader(os.fspath(data), [*text_column.split("+"), label_column])
+    elif is_path(data):
+        raise DataError(f"{what}: expected a pair of texts and labels, a table or a Parquet file, found the path "
+                        f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
+    add_table(rows, data, text_column, label_column, config.get("label_separator"), test)
+
+
+def splits_of(data: Any) -> tuple[Any, Any]:
+    """Training and test rows; a Hugging Face DatasetDict has both."""
+    if module_of(data) == "datasets" and isinstance(data, Mapping):
+        if "train" not in data:
+            raise DataError(f"data: expected a split 'train', found {', '.join(data)}")
+        return data["train"], data.get("test")
+    return data, None
+
+
+def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
+             label_names: Any = None) -> list[Rows]:
+    """Sets the data set of the configuration; returns what has to live as long as it is used."""
+    if (data is None) == (texts is None):
+        raise ConfigError("expected either data (a path or a table), or texts and labels; found "
+                          + ("neither" if data is None else "both"))
+    kept = []
+    if validation is not None and not is_path(validation) and not isinstance(validation, (int, float)):
+        kept.append(Rows())
+        scratch = Config()
+        add_any(kept[-1], validation, config, False, "validation")
+        kept[-1].finish(scratch)
+        config.set("validation", os.path.join(scratch.get("data"), "train.jsonl"))
+    elif validation is not None:
+        config.set("validation", os.fspath(validation) if is_path(validation) else repr(validation))
+    if data is not None and is_path(data) and not is_parquet(data):
+        if test is not None:
+            raise ConfigError("test: expected with rows from memory only; a data set on disk has its own test rows")
+        config.set("data", os.fspath(data))
+        return kept
+    rows = Rows()
+    if data is not None:
+        data, own_test = splits_of(data)
+        test = own_test if test is None else test
+        add_any(rows, data, config, False, "data")
+    else:
+        add_values(rows, texts, labels, label_names)
+    if test is not None:
+        add_any(rows, test, config, True, "test")
+    rows.finish(config)
+    return [rows, *kept]

@@ -1,0 +1,196 @@
+"""Texts and labels in the forms that Python programs have them, to rows of a data set.
+
+Each form is recognised by what it can do, not by its type, so no library is imported for it. What cannot be meant is
+one elmo.DataError that says where and what."""
+from __future__ import annotations
+
+import itertools
+import numbers
+import os
+from typing import Any, Iterable, Iterator, Sequence
+
+import numpy as np
+
+from elmo._core import DataError, Rows, labels_in_field
+
+CHUNK = 1024  # rows that pass into C++ at a time
+PARQUET = (".parquet", ".pq")
+
+
+def describe(value: Any) -> str:
+    shown = repr(value)
+    return f"{shown if len(shown) <= 60 else shown[:57] + '...'} ({type(value).__name__})"
+
+
+def is_path(value: Any) -> bool:
+    return isinstance(value, (str, os.PathLike))
+
+
+def module_of(value: Any) -> str:
+    return type(value).__module__.partition(".")[0]
+
+
+def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
+    """The elements of any sequence of values; a text or a number is none."""
+    if isinstance(values, (str, bytes, dict)) or values is None:
+        raise DataError(f"{what}: expected {of}, found {describe(values)}")
+    if getattr(values, "ndim", 1) != 1:
+        shape = getattr(values, "shape", None)
+        if len(shape or ()) != 2 or shape[1] != 1:
+            raise DataError(f"{what}: expected {of} in one dimension, found the shape {shape}")
+        values = np.asarray(values)[:, 0]
+    if hasattr(values, "to_pylist"):  # pyarrow
+        values = values.to_pylist()
+    elif hasattr(values, "tolist") and not hasattr(values, "to_list"):  # NumPy
+        values = values.tolist()
+    try:
+        return iter(values)
+    except TypeError:
+        raise DataError(f"{what}: expected {of}, found {describe(values)}") from None
+
+
+def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
+    values = iter(values)
+    while chunk := list(itertools.islice(values, CHUNK)):
+        yield chunk
+
+
+def texts_of(texts: Any) -> Iterator[str]:
+    return iterate(texts, "texts", "a sequence of str")
+
+
+def name_of(label: Any, where: str) -> str:
+    if isinstance(label, str):
+        if not label:
+            raise DataError(f"{where}: expected a label, found an empty str")
+        return label
+    if isinstance(label, numbers.Integral) and not isinstance(label, (bool, np.bool_)):
+        return str(int(label))
+    raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}")
+
+
+def names_of(entry: Any, where: str, separator: str | None = None) -> list[str]:
+    """The labels of one text: a list of names or numbers, or one of them. Only fields of tables are cut."""
+    if isinstance(entry, str) and separator is not None:
+        return labels_in_field(entry, separator)
+    if isinstance(entry, (set, frozenset)):
+        entry = sorted(entry, key=str)  # the same order in every process
+    elif hasattr(entry, "tolist"):
+        entry = entry.tolist()
+    if isinstance(entry, (list, tuple)):
+        return [name_of(label, f"{where}[{i}]") for i, label in enumerate(entry)]
+    return [name_of(entry, where)]
+
+
+def is_matrix(labels: Any) -> bool:
+    return hasattr(labels, "tocsr") or len(getattr(labels, "shape", ())) == 2
+
+
+def column_names(labels: Any, given: Sequence[Any] | None, columns: int) -> list[str]:
+    if given is None:
+        given = list(labels.columns) if hasattr(labels, "columns") else range(columns)
+    names = [name_of(name, f"label_names[{i}]") for i, name in enumerate(given)]
+    if len(names) != columns:
+        raise DataError(f"label_names: expected {columns}, one per column of labels, found {len(names)}")
+    if len(set(names)) != len(names):
+        raise DataError("label_names: expected every name once, found one more than once")
+    return names
+
+
+def matrix_rows(labels: Any, label_names: Sequence[Any] | None) -> Iterator[list[str]]:
+    """A row per text, a column per label, 1 where the text has the label: SciPy, NumPy or a DataFrame."""
+    if hasattr(labels, "tocsr"):
+        labels = labels.tocsr()
+        values = labels.data
+    else:
+        names = column_names(labels, label_names, labels.shape[1])
+        labels = np.asarray(labels)
+        values = labels.ravel()
+    if values.dtype.kind not in "biuf":
+        raise DataError(f"labels: expected a matrix of 0 and 1, found values of type {values.dtype}")
+    strange = values[~np.isin(values, (0, 1))]
+    if strange.size:
+        raise DataError(f"labels: expected a matrix of 0 and 1, found {strange[0]}")
+    if hasattr(labels, "indptr"):
+        names = column_names(labels, label_names, labels.shape[1])
+        for row in range(labels.shape[0]):
+            there = slice(labels.indptr[row], labels.indptr[row + 1])
+            yield [names[c] for c in np.sort(labels.indices[there][labels.data[there] != 0])]
+    else:
+        for row in labels:
+            yield [names[c] for c in np.flatnonzero(row)]
+
+
+def label_rows(labels: Any, label_names: Sequence[Any] | None = None,
+               separator: str | None = None) -> Iterator[list[str]]:
+    """The labels of each text, by name."""
+    if getattr(getattr(labels, "dtype", None), "kind", "-") in "UT":  # a NumPy array of names
+        labels = labels.tolist()
+    if is_matrix(labels):
+        yield from matrix_rows(labels, label_names)
+        return
+    if label_names is not None:
+        raise DataError("label_names: expected with labels as a matrix only")
+    for row, entry in enumerate(iterate(labels, "labels", "an entry per text")):
+        yield names_of(entry, f"labels[{row}]", separator)
+
+
+def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, test: bool = False,
+               separator: str | None = None) -> int:
+    """Texts and labels, which must be as many. Returns how many."""
+    if labels is None:
+        raise DataError("labels: expected an entry per text, found None")
+    for one, what in ((texts, "texts"), (labels, "labels")):
+        if len(getattr(one, "shape", (1,))) == 0:
+            raise DataError(f"{what}: expected a sequence, found a single value")
+    count = 0
+    label_iterator = label_rows(labels, label_names, separator)
+    for chunk in chunks(texts_of(texts)):
+        names = list(itertools.islice(label_iterator, len(chunk)))
+        if len(names) < len(chunk):
+            raise DataError(f"labels: expected an entry per text, found {count + len(names)} for more texts")
+        rows.add(chunk, names, count, test)
+        count += len(chunk)
+    if next(label_iterator, None) is not None:
+        raise DataError(f"labels: expected an entry per text, found more than the {count} texts")
+    return count
+
+
+def add_table(rows: Rows, table: Any, text_column: str, label_column: str, separator: str, test: bool) -> int:
+    """The rows of a DataFrame, an Arrow table, a Hugging Face data set or a dict of columns."""
+    columns = text_column.split("+")
+    if module_of(table) == "datasets":
+        count = 0
+        for piece in table.with_format("arrow").iter(batch_size=CHUNK):
+            count += rows.add_arrow(piece.__arrow_c_stream__(), columns, label_column, separator, count, test)
+        return count
+    if hasattr(table, "__arrow_c_stream__") and module_of(table) != "pandas":
+        return rows.add_arrow(table.__arrow_c_stream__(), columns, label_column, separator, 0, test)
+    if not hasattr(table, "keys") or not hasattr(table, "__getitem__"):
+        raise DataError(f"data: expected a path, a table or a dict of columns, found {describe(table)}")
+    for column in (*columns, label_column):
+        if column not in table.keys():
+            known = ", ".join(f"'{key}'" for key in table.keys())
+            raise DataError(f"expected a column '{column}', found {known or 'none'}; "
+                            "name it with text_column or label_column")
+    texts = iterate(table[columns[0]], f"column '{columns[0]}'", "texts")
+    if len(columns) > 1:
+        texts = joined(texts, [table[column] for column in columns[1:]])
+    return add_values(rows, texts, table[label_column], test=test, separator=separator)
+
+
+def joined(first: Iterator[Any], others: list[Any]) -> Iterator[Any]:
+    """Columns joined by a space; None and NaN are empty in all but the first."""
+    for text, *more in zip(first, *others):
+        pieces = [text, *(piece for piece in more if isinstance(piece, str))]
+        yield " ".join(piece for piece in pieces if piece) if isinstance(text, str) else text
+
+
+def parquet_reader(path: str, columns: list[str]):
+    try:
+        import pyarrow.dataset
+    except ImportError:
+        raise DataError(f"{path}: Parquet is read with pyarrow, which is not installed: pip install pyarrow") from None
+    data = pyarrow.dataset.dataset(path, format="parquet")
+    there = [column for column in columns if column in data.schema.names]
+    return data.scanner(columns=there).to_reader() if len(there) == len(columns) else data.scanner().to_reader()

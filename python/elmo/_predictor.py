@@ -1,0 +1,187 @@
+"""Predictor: texts in, labels with scores and probabilities out, as arrays. Tokenizer: texts in, token ids out."""
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence, overload
+
+import numpy as np
+
+from elmo import _core
+from elmo._config import document, make_config
+from elmo._inputs import chunks, describe, iterate, name_of, texts_of
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from elmo._options import PredictOptions, TokenizerOptions
+
+
+class Prediction(NamedTuple):
+    """One answer: a label by number and name, its probability and its score (the logit)."""
+
+    label: int
+    name: str
+    probability: float
+    score: float
+
+
+class Answers(Sequence["list[Prediction]"]):
+    """The best labels of texts, best first: ``answers[i]`` is the list of text i.
+
+    The same as arrays: those of text i stand at offsets[i]:offsets[i + 1] of labels, scores and probabilities.
+    """
+
+    def __init__(self, offsets: np.ndarray, labels: np.ndarray, scores: np.ndarray, probabilities: np.ndarray,
+                 predictor: _core.Predictor):
+        self.offsets, self.labels, self.scores, self.probabilities = offsets, labels, scores, probabilities
+        self._predictor = predictor
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @overload
+    def __getitem__(self, index: int) -> list[Prediction]: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[list[Prediction]]: ...
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"expected the number of a text below {len(self)}, found {index}")
+        index %= len(self)
+        there = range(self.offsets[index], self.offsets[index + 1])
+        return [Prediction(int(self.labels[i]), self._name(int(self.labels[i])), float(self.probabilities[i]),
+                           float(self.scores[i])) for i in there]
+
+    def __repr__(self) -> str:
+        return f"<elmo.Answers to {len(self)} texts>"
+
+    @property
+    def names(self) -> list[list[str]]:
+        """Names only: a list per text."""
+        known = {label: self._name(label) for label in np.unique(self.labels).tolist()}
+        flat = [known[label] for label in self.labels.tolist()]
+        return [flat[self.offsets[i]:self.offsets[i + 1]] for i in range(len(self))]
+
+    def to_csr(self, values: str = "probabilities"):
+        """A SciPy matrix with a row per text and a column per label of the run; values: or "scores"."""
+        from scipy.sparse import csr_matrix
+        if values not in ("probabilities", "scores"):
+            raise _core.ConfigError(f"values: expected 'probabilities' or 'scores', found {values!r}")
+        matrix = csr_matrix((getattr(self, values), self.labels, self.offsets),
+                            shape=(len(self), self._predictor.num_labels), copy=True)  # it is sorted in place
+        matrix.sort_indices()
+        return matrix
+
+    def _name(self, label: int) -> str:
+        return self._predictor.label_name(label)
+
+
+def listed(labels: Any, what: str) -> list[str]:
+    if labels is None:
+        return []
+    names = [name_of(label, f"{what}[{i}]") for i, label in enumerate(iterate(labels, what, "names or numbers"))]
+    if not names:
+        raise _core.DataError(f"{what}: expected labels, found none")
+    return names
+
+
+def open_run(run: Any, options: Any, labels: Any = None, without: Any = None) -> _core.Predictor:
+    return _core.Predictor(os.fspath(run), make_config("p", options), listed(labels, "labels"),
+                           listed(without, "without"))
+
+
+class Predictor:
+    """A run that answers texts. Several threads may share one: they are answered in turn."""
+
+    @document("p", without=("data", "out", "resume", "overwrite", "input"))
+    def __init__(self, run: Any, *, labels: Any = None, without: Any = None, **options: Unpack[PredictOptions]):
+        """Opens a run: a Run, or its folder.
+
+        labels : answer with these only, by name or number; only their weights are read.
+        without : never answer with these.
+        """
+        self._run = run  # a temporary run stays while it is used
+        self._options = options
+        self._core = open_run(run, options, labels, without)
+
+    @classmethod
+    def _of(cls, run: Any, options: Any, core: _core.Predictor) -> Predictor:
+        predictor = cls.__new__(cls)
+        predictor._run, predictor._options, predictor._core = run, options, core
+        return predictor
+
+    def predict(self, texts: Any) -> Answers:
+        """The best labels of each text; any number of texts."""
+        parts: list[tuple[np.ndarray, ...]] = []
+        offsets = [np.zeros(1, np.int64)]
+        for first, chunk in numbered(texts):
+            part = self._core.predict(chunk, first)
+            offsets.append(part[0][1:] + offsets[-1][-1])
+            parts.append(part[1:])
+        labels, scores, probabilities = (
+            np.concatenate([part[i] for part in parts] or [np.zeros(0, kind)])
+            for i, kind in enumerate((np.int64, np.float32, np.float32)))
+        return Answers(np.concatenate(offsets), labels, scores, probabilities, self._core)
+
+    def predict_among(self, texts: Any, labels: Any) -> Answers:
+        """The best of these labels, by name or number; only their weights are read."""
+        return Predictor(self._run, labels=labels, **self._options).predict(texts)
+
+    def embed(self, texts: Any) -> np.ndarray:
+        """The vectors that the run's encoder makes of the texts, a row per text."""
+        parts = [self._core.embed(chunk, first) for first, chunk in numbered(texts)]
+        return np.concatenate(parts) if parts else self._core.embed([], 0)
+
+    @property
+    def num_labels(self) -> int:
+        """Labels of the run."""
+        return self._core.num_labels
+
+    @property
+    def num_answers(self) -> int:
+        """Labels that may be answered."""
+        return self._core.num_answers
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether probabilities are those of Run.calibrate."""
+        return self._core.calibrated
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the run's labels, by number."""
+        return [self._core.label_name(label) for label in range(self.num_labels)]
+
+
+def numbered(texts: Any) -> Iterator[tuple[int, list[str]]]:
+    """Chunks of texts with the number of their first: between them Python sees Ctrl-C."""
+    first = 0
+    for chunk in chunks(texts_of(texts)):
+        yield first, chunk
+        first += len(chunk)
+
+
+class Tokenizer:
+    """The tokenizer of a Hugging Face folder, a tokenizer.json or a run."""
+
+    @document("k", without=("tokenizer", "encoding", "allow_invalid_utf8"))
+    def __init__(self, path: str | os.PathLike[str], **options: Unpack[TokenizerOptions]):
+        """Loads a tokenizer; texts are cut at max_length tokens, special ones included."""
+        config = make_config("k", options)
+        config.set("tokenizer", os.fspath(path))
+        self._core = _core.TextEncoder(config)
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of one text."""
+        if not isinstance(text, str):
+            raise _core.DataError(f"text: expected a str, found {describe(text)}")
+        return self._core.encode([text], 0)[1].tolist()
+
+    def encode_batch(self, texts: Any) -> list[np.ndarray]:
+        """Token ids of each text."""
+        ids: list[np.ndarray] = []
+        for first, chunk in numbered(texts):
+            offsets, values = self._core.encode(chunk, first)
+            ids.extend(np.split(values, offsets[1:-1]))
+        return ids

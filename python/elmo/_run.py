@@ -1,0 +1,144 @@
+"""A trained run: the folder that training wrote, and what can be done with it."""
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import weakref
+from typing import TYPE_CHECKING, Any
+
+from elmo import _core
+from elmo._config import document, make_config
+from elmo._data import set_data
+from elmo._inputs import is_path
+from elmo._listener import Listener
+from elmo._predictor import Answers, Predictor, open_run
+from elmo._result import Result, from_json
+
+if TYPE_CHECKING:
+    import numpy as np
+    from typing_extensions import Unpack
+
+    from elmo._options import CalibrateOptions, EvaluateOptions, PredictOptions
+
+
+class Run:
+    """A run on disk. ``Run(folder)`` opens one; elmo.train returns one."""
+
+    path: str
+
+    def __init__(self, path: str | os.PathLike[str]):
+        self.path = os.fspath(path)
+        self._result: Result | None = None
+        self._kept: list[Any] = []  # rows from memory that the run was trained on
+        self._opened: tuple[dict[str, Any], _core.Predictor] | None = None
+        if not os.path.isdir(self.path):
+            raise _core.DataError(f"{self.path}: expected the folder of a run, found nothing")
+
+    @classmethod
+    def _of(cls, path: str, temporary: str | None, kept: list[Any]) -> Run:
+        """A run that is being trained; its temporary folder goes when it goes."""
+        run = cls.__new__(cls)
+        run.path, run._result, run._kept, run._opened = path, None, kept, None
+        if temporary is not None:
+            weakref.finalize(run, shutil.rmtree, temporary, ignore_errors=True)
+        return run
+
+    def __fspath__(self) -> str:
+        return self.path
+
+    def __repr__(self) -> str:
+        return f"<elmo.Run {self.path}>"
+
+    def save(self, folder: str | os.PathLike[str]) -> Run:
+        """Copies the run, and returns the copy."""
+        shutil.copytree(self.path, folder)
+        return Run(folder)
+
+    @property
+    def result(self) -> Result:
+        """What training returned, of a run that this object trained."""
+        if self._result is None:
+            raise _core.DataError(f"{self.path}: this run was opened, not trained here; run.log holds its history")
+        return self._result
+
+    @property
+    def log(self) -> list[Result]:
+        """The lines of the run's log."""
+        with open(os.path.join(self.path, "log.jsonl"), encoding="utf-8") as file:
+            return [json.loads(line, object_hook=Result) for line in file]
+
+    @property
+    def label_names(self) -> list[str]:
+        """Names of the labels, by number."""
+        return self.predictor().label_names
+
+    def predictor(self, **options: Unpack[PredictOptions]) -> Predictor:
+        """A Predictor with these options. What the last one opened is kept, for calls with the same options."""
+        if self._opened is None or self._opened[0] != options:
+            self._opened = (dict(options), open_run(self, options))
+        return Predictor._of(self, options, self._opened[1])
+
+    def predict(self, texts: Any, **options: Unpack[PredictOptions]) -> Answers:
+        """The best labels of each text; options as of Predictor (top, threshold, ...)."""
+        return self.predictor(**options).predict(texts)
+
+    def predict_among(self, texts: Any, labels: Any, **options: Unpack[PredictOptions]) -> Answers:
+        """The best of these labels, by name or number; only their weights are read."""
+        return Predictor(self, labels=labels, **options).predict(texts)
+
+    def embed(self, texts: Any, **options: Unpack[PredictOptions]) -> np.ndarray:
+        """The vectors that the run's encoder makes of the texts, a row per text."""
+        return self.predictor(**options).embed(texts)
+
+    def evaluate(self, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
+                 progress: bool | None = None, **options: Unpack[EvaluateOptions]) -> Result:
+        """Scores of the run: see elmo.evaluate."""
+        return evaluate_run(self, data, texts, labels, label_names, progress, options)
+
+    @document("c", without=("data",))
+    def calibrate(self, data: Any = None, *, progress: bool | None = None,
+                  **options: Unpack[CalibrateOptions]) -> Result:
+        """Fits probabilities on the validation rows of the run's data; predictions then use them."""
+        config = make_config("c", options)
+        kept = set_data(config, data, None, None) if data is not None else self._kept
+        self._opened = None
+        listener = Listener(progress)
+        try:
+            return from_json(_core.calibrate(listener, self.path, config))
+        finally:
+            listener.close()
+            del kept
+
+    def inspect(self) -> Result:
+        """What the run folder holds."""
+        return from_json(_core.inspect(None, self.path, _core.Config()))
+
+
+def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
+                 options: Any) -> Result:
+    config = make_config("e", options)
+    in_memory = texts is not None or (data is not None and not is_path(data))
+    kept: list[Any] = []
+    if in_memory:
+        if options.get("split") is not None:
+            raise _core.ConfigError("split: rows from memory have no splits: all of them are scored")
+        kept = set_data(config, data, texts, labels, label_names=label_names)
+        # A data set of the given rows alone, all of them scored. Its name and split would mean nothing in the run.
+        config.set("split", "train")
+        config.set("test_share", "0")
+        if options.get("save_scores") is None:
+            config.set("save_scores", "none")
+    elif data is not None:
+        config.set("data", os.fspath(data))
+    listener = Listener(progress)
+    try:
+        result = from_json(_core.evaluate(listener, os.fspath(run), config))
+    finally:
+        listener.close()
+        del kept
+    if in_memory:
+        result["protocol"].update(data="rows from memory", split="all rows given")
+    elif data is None and getattr(run, "_kept", None):
+        result["protocol"]["data"] = "rows from memory"
+    return result

@@ -1,0 +1,123 @@
+"""P, nDCG, PSP, PSnDCG and R at k of predictions from anywhere, equal to pyxclib's; computed by the library.
+
+Predictions are a SciPy matrix of scores (a row per text, a column per label; ranked by score, equal ones by lower
+label), an array of label numbers with a row per text (best first; negative ones are none), lists of them, or the
+Answers of a Predictor. True labels are a matrix of 0 and 1, or lists of label numbers. Each function returns an array
+of the scores at 1 to k, as fractions of 1."""
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from elmo import _core
+from elmo._inputs import describe, iterate
+
+__all__ = ["inverse_propensity", "ndcg", "precision", "psndcg", "psprecision", "recall", "scores"]
+
+DataError = _core.DataError
+
+
+def whole_numbers(values: Any, where: str) -> np.ndarray:
+    array = np.asarray(values if hasattr(values, "__len__") else list(values))
+    if array.size == 0:
+        return np.zeros(0, np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise DataError(f"{where}: expected label numbers, found {describe(values)}")
+    return array.astype(np.int64)
+
+
+def from_lists(rows: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+    return offsets, np.concatenate([*rows, np.zeros(0, np.int64)]).astype(np.int64)
+
+
+def ranked_by_score(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
+    csr = matrix.tocsr()
+    if not np.isfinite(csr.data).all():
+        raise DataError("predicted: expected finite scores, found NaN or infinity")
+    rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
+    order = np.lexsort((csr.indices, -csr.data, rows))
+    return csr.indptr.astype(np.int64), csr.indices[order].astype(np.int64)
+
+
+def predicted_rows(predicted: Any) -> tuple[np.ndarray, np.ndarray]:
+    if hasattr(predicted, "tocsr"):
+        return ranked_by_score(predicted)
+    if hasattr(predicted, "offsets"):  # Answers
+        return predicted.offsets, predicted.labels
+    if getattr(predicted, "ndim", 1) == 2:
+        if predicted.dtype.kind not in "iu":
+            raise DataError(f"predicted: expected label numbers, found an array of {predicted.dtype}; scores of all "
+                            "labels are given as a SciPy matrix")
+        return from_lists([row[row >= 0] for row in predicted])
+    rows = iterate(predicted, "predicted", "an entry per text")
+    return from_lists([whole_numbers(row, f"predicted[{i}]") for i, row in enumerate(rows)])
+
+
+def true_rows(truth: Any) -> tuple[np.ndarray, np.ndarray]:
+    if hasattr(truth, "tocsr") or getattr(truth, "ndim", 1) == 2:
+        values = truth.tocsr().data if hasattr(truth, "tocsr") else truth
+        if np.asarray(values).dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+            raise DataError("truth: expected a matrix of 0 and 1, found other values")
+        if not hasattr(truth, "tocsr"):
+            return from_lists([np.flatnonzero(row) for row in truth])
+        csr = truth.tocsr(copy=True)
+        csr.sum_duplicates()
+        csr.eliminate_zeros()
+        return csr.indptr.astype(np.int64), csr.indices.astype(np.int64)
+    rows = iterate(truth, "truth", "an entry per text")
+    return from_lists([whole_numbers(row, f"truth[{i}]") for i, row in enumerate(rows)])
+
+
+def scores(predicted: Any, truth: Any, k: Any = (1, 3, 5), inverse_propensity: Any = None) -> dict[str, float]:
+    """Every score at the given k: {"P@1": ..., "nDCG@1": ..., ...}, with PSP and PSnDCG where there are inverse
+    propensities."""
+    weights = np.zeros(0) if inverse_propensity is None else np.ascontiguousarray(inverse_propensity, np.float64)
+    if weights.ndim != 1 or not np.isfinite(weights).all():
+        raise DataError("inverse_propensity: expected one finite number per label")
+    ks = [int(one) for one in (range(1, k + 1) if isinstance(k, int) else k)]
+    found = _core.score_rankings(*predicted_rows(predicted), *true_rows(truth), ks, weights)
+    return {f"{metric}@{at}": value for metric, at, value in found}
+
+
+def at_each(metric: str, predicted: Any, truth: Any, k: int, inverse_propensity: Any = None) -> np.ndarray:
+    if not isinstance(k, (int, np.integer)) or k < 1:
+        raise _core.ConfigError(f"k: expected a whole number from 1 on, found {k!r}")
+    found = scores(predicted, truth, int(k), inverse_propensity)
+    return np.array([found[f"{metric}@{i}"] for i in range(1, k + 1)])
+
+
+def precision(predicted: Any, truth: Any, k: int = 5) -> np.ndarray:
+    """P@1 to P@k."""
+    return at_each("P", predicted, truth, k)
+
+
+def recall(predicted: Any, truth: Any, k: int = 5) -> np.ndarray:
+    """R@1 to R@k."""
+    return at_each("R", predicted, truth, k)
+
+
+def ndcg(predicted: Any, truth: Any, k: int = 5) -> np.ndarray:
+    """nDCG@1 to nDCG@k."""
+    return at_each("nDCG", predicted, truth, k)
+
+
+def psprecision(predicted: Any, truth: Any, inverse_propensity: Any, k: int = 5) -> np.ndarray:
+    """PSP@1 to PSP@k."""
+    return at_each("PSP", predicted, truth, k, inverse_propensity)
+
+
+def psndcg(predicted: Any, truth: Any, inverse_propensity: Any, k: int = 5) -> np.ndarray:
+    """PSnDCG@1 to PSnDCG@k."""
+    return at_each("PSnDCG", predicted, truth, k, inverse_propensity)
+
+
+def inverse_propensity(labels: Any, a: float = 0.55, b: float = 1.5) -> np.ndarray:
+    """Inverse propensities of labels from the training rows, a matrix of 0 and 1 with a column per label."""
+    if len(getattr(labels, "shape", ())) != 2:
+        raise DataError(f"labels: expected a matrix with a row per text and a column per label, found "
+                        f"{describe(labels)}")
+    _, numbers = true_rows(labels)
+    counts = np.bincount(numbers, minlength=labels.shape[1]).astype(np.int64)
+    return _core.inverse_propensities(counts, labels.shape[0], a, b)

@@ -1,0 +1,154 @@
+"""ElmoClassifier: elmo as an estimator of scikit-learn."""
+from __future__ import annotations
+
+import inspect
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_matrix, issparse
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted
+
+from elmo import _core, metrics
+from elmo._calls import train
+from elmo._config import document
+from elmo._inputs import is_matrix, iterate, label_rows, names_of
+from elmo._predictor import Predictor
+from elmo._run import Run
+
+# Options of files and folders mean nothing here, and all texts of fit are for training.
+OF_FILES = ("data", "format", "encoding", "text_column", "label_column", "label_separator", "test_share", "cache",
+            "allow_invalid_utf8", "allow_repeated_labels", "filter", "out", "resume", "overwrite")
+OF_PREDICTION = ("top", "threshold", "probabilities")
+TRAINING = [o.key for o in _core.options() if "t" in o.verbs and o.key not in OF_FILES]
+PARAMETERS = [*TRAINING, *OF_PREDICTION, "verbose"]
+
+
+def with_parameters(init):
+    """The signature that scikit-learn reads parameters from, made of the option list."""
+    keyword = inspect.Parameter.KEYWORD_ONLY
+    init.__signature__ = inspect.Signature(
+        [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
+        + [inspect.Parameter(name, keyword, default=None) for name in PARAMETERS])
+    return init
+
+
+@document("t", without=OF_FILES)
+class ElmoClassifier(ClassifierMixin, BaseEstimator):
+    """Texts to labels, by `fit(X, y)` and `predict(X)`.
+
+    X is a sequence of str. y is a matrix of 0 and 1 with a column per label (multi-label; SciPy or NumPy), a sequence of
+    lists of labels (multi-label), or a sequence of labels (one per text); predict answers in the same form. A text has
+    the labels whose probability is at least `threshold` (None: 0.5), at most `top` of them (None: 5). score is P@1, which
+    is the accuracy where each text has one label.
+
+    top : labels per text in predict_proba and predict
+    threshold : least probability of a label in predict; -1: the best of a calibrated run
+    probabilities : auto, raw or calibrated
+    verbose : True shows progress
+    """
+
+    @with_parameters
+    def __init__(self, **parameters):
+        for name in PARAMETERS:
+            setattr(self, name, parameters.pop(name, None))
+        if parameters:
+            raise TypeError(f"ElmoClassifier has no parameter '{next(iter(parameters))}'")
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string = True
+        tags.input_tags.two_d_array = False
+        tags.input_tags.one_d_array = True
+        tags.classifier_tags.multi_label = True
+        tags.target_tags.required = True
+        return tags
+
+    def fit(self, X: Any, y: Any) -> ElmoClassifier:
+        if y is None:
+            raise ValueError("ElmoClassifier requires y to be passed, but the target y is None")
+        self.kind_, names, classes = self._read_target(y)
+        options = {name: value for name in TRAINING if (value := getattr(self, name)) is not None}
+        validation = options.pop("validation", None)
+        self._run = train(texts=X, labels=names, validation=validation, test_share=0,
+                          progress=True if self.verbose else False if self.verbose is False else None, **options)
+        self.classes_ = classes
+        column = {str(name): i for i, name in enumerate(classes.tolist())}
+        self.columns_ = np.array([column[name] for name in self._run.label_names], dtype=np.int64)
+        self.n_iter_ = self._run.result.steps
+        return self
+
+    def _read_target(self, y: Any) -> tuple[str, list[list[str]], np.ndarray]:
+        if is_matrix(y) and y.shape[1] != 1:
+            return "sparse" if issparse(y) else "dense", list(label_rows(y)), np.arange(y.shape[1])
+        entries = list(iterate(y, "y", "an entry per text"))
+        names = [names_of(entry, f"y[{i}]") for i, entry in enumerate(entries)]
+        if all(isinstance(entry, (str, int)) for entry in entries):
+            return "one", names, np.unique(np.array(entries))
+        return "lists", names, np.array(sorted({name for row in names for name in row}), dtype=object)
+
+    def _predictor(self, top: int | None, threshold: float | None) -> Predictor:
+        check_is_fitted(self, "columns_")
+        return self._run.predictor(top=top, threshold=threshold, probabilities=self.probabilities)
+
+    def _matrix(self, answers: Any, values: np.ndarray) -> csr_matrix:
+        matrix = csr_matrix((values, self.columns_[answers.labels], answers.offsets),
+                            shape=(len(answers), len(self.classes_)), copy=True)
+        matrix.sort_indices()
+        return matrix
+
+    def predict_proba(self, X: Any) -> csr_matrix:
+        """Probabilities of the `top` best labels of each text: a SciPy matrix with a column per class."""
+        answers = self._predictor(self.top, 0).predict(X)
+        return self._matrix(answers, answers.probabilities)
+
+    def predict(self, X: Any) -> Any:
+        """Labels, in the form that y had in fit."""
+        check_is_fitted(self, "columns_")
+        if self.kind_ == "one":
+            answers = self._predictor(1, 0).predict(X)
+            return self.classes_[self.columns_[answers.labels]]
+        answers = self._predictor(self.top, 0.5 if self.threshold is None else self.threshold).predict(X)
+        if self.kind_ == "lists":
+            return answers.names
+        matrix = self._matrix(answers, np.ones(len(answers.labels), np.int64))
+        return matrix if self.kind_ == "sparse" else matrix.toarray()
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """P@1: the share of texts whose best label is one of theirs."""
+        if sample_weight is not None:
+            raise ValueError("sample_weight: expected None, found weights, which P@1 has not")
+        answers = self._predictor(1, 0).predict(X)
+        numbers = {str(name): i for i, name in enumerate(self.classes_.tolist())}
+        truth = [[numbers.setdefault(name, len(numbers)) for name in row] for row in self._read_target(y)[1]]
+        return float(metrics.precision([[self.columns_[label]] for label in answers.labels], truth, 1)[0])
+
+    # A pickle holds the files of the best checkpoint.
+    def __getstate__(self):
+        state = dict(super().__getstate__())
+        if "_run" in state:
+            folder = state.pop("_run").path
+            best = os.path.join(folder, "best") if os.path.isdir(os.path.join(folder, "best")) else folder
+            state["_files"] = {}
+            for name in sorted(os.listdir(best)):
+                with open(os.path.join(best, name), "rb") as file:
+                    state["_files"][name] = file.read()
+        return state
+
+    def __setstate__(self, state):
+        state = dict(state)
+        files = state.pop("_files", None)
+        super().__setstate__(state)
+        if files is None:
+            return
+        temporary = tempfile.mkdtemp(prefix="elmo-run-")
+        folder = os.path.join(temporary, "best")
+        os.mkdir(folder)
+        for name, content in files.items():
+            if os.path.basename(name) != name:
+                raise _core.DataError(f"expected the name of a file of a checkpoint, found {name!r}")
+            with open(os.path.join(folder, name), "wb") as file:
+                file.write(content)
+        self._run = Run._of(temporary, temporary, [])

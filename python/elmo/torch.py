@@ -1,0 +1,132 @@
+"""Head: the classifier of elmo as a PyTorch module, behind any encoder.
+
+Its forward is elmo's fused step: scores of all labels, loss, gradient of the vectors and update of the weights in one
+pass, with weights in 16 or 8 bits and no gradient of them in memory. Autograd gets the gradient of the vectors; an
+optimiser sees none of the head's weights."""
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+import numpy as np
+import torch
+
+from elmo import _core
+from elmo._config import text_of
+from elmo.metrics import from_lists, true_rows, whole_numbers
+
+OPTIONS = ("precision", "head_rounding", "head_noise", "weight_dropout", "chunks", "seed", "device", "cpu_products",
+           "threads", "max_memory")
+
+
+class FusedStep(torch.autograd.Function):
+    """The update happens in forward, with the gradient of the vectors beside it, which backward hands on."""
+
+    @staticmethod
+    def forward(context, vectors, head, offsets, labels):
+        gradient = torch.empty(vectors.shape, dtype=torch.float32)
+        loss, head.saturations = head._core.step(as_bf16(vectors), offsets, labels, head.lr, head.weight_decay, gradient)
+        context.save_for_backward(gradient)
+        context.dtype = vectors.dtype
+        return vectors.new_tensor(loss, dtype=torch.float32)
+
+    @staticmethod
+    def backward(context, by_loss):
+        (gradient,) = context.saved_tensors  # of the sum over the batch; the loss is its mean
+        return (gradient * (by_loss / gradient.shape[0])).to(context.dtype), None, None, None
+
+
+def as_bf16(vectors: torch.Tensor) -> torch.Tensor:
+    """The tensor itself where it is contiguous BF16 already."""
+    return vectors.detach().to(torch.bfloat16).contiguous()
+
+
+class Head(torch.nn.Module):
+    """A head for `labels` labels on vectors of `width` numbers.
+
+    In training mode, ``loss = head(vectors, labels)`` is one step: it updates the head with the rates `lr` and
+    `weight_decay` (attributes that may change between steps) and returns the loss of a text, whose backward() goes to the
+    encoder. labels: a list of label numbers per vector, or a matrix of 0 and 1. ``head.topk(vectors, k)`` ranks.
+
+    batch : the largest batch; memory is planned for it
+    top : the largest k
+    options : precision ("bf16", "fp8", "e3m4", "e2m5", ...), head_rounding, head_noise, weight_dropout, seed, threads,
+        chunks, cpu_products, max_memory, as of elmo.train. The device is the CPU.
+    """
+
+    def __init__(self, labels: int, width: int, *, batch: int = 512, top: int = 100, lr: float = 0.05,
+                 weight_decay: float = 0.0, **options: Any):
+        super().__init__()
+        config = _core.Config()
+        config.set("precision", "bf16")
+        for key, value in options.items():
+            if key not in OPTIONS:
+                raise _core.ConfigError(f"option '{key}' does not belong to Head; it has {', '.join(OPTIONS)}")
+            if value is not None:
+                config.set(key, text_of(key, value))
+        self.labels, self.width, self.lr, self.weight_decay = labels, width, lr, weight_decay
+        self.precision = config.get("precision")
+        self.saturations = 0  # weights of the last step that met the largest number of their format
+        self._core = _core.VectorHead(config, labels, width, batch, top)
+
+    def forward(self, vectors: torch.Tensor, labels: Any) -> torch.Tensor:
+        if not self.training:
+            raise RuntimeError("Head.forward is a training step; use topk to rank, or train() to train")
+        check_vectors(vectors)
+        return FusedStep.apply(vectors, self, *batch_labels(labels))
+
+    def topk(self, vectors: torch.Tensor, k: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
+        """Scores and numbers of the k best labels of each vector, best first, as torch.topk gives them."""
+        check_vectors(vectors)
+        labels, scores = self._core.topk(as_bf16(vectors), k)
+        return torch.from_numpy(scores), torch.from_numpy(labels)
+
+    def save(self, folder: str | os.PathLike[str]) -> None:
+        """Writes the weights as a checkpoint of the program has them: head-00001-of-000NN.safetensors."""
+        self._core.save(os.fspath(folder))
+
+    def load(self, folder: str | os.PathLike[str]) -> None:
+        """Reads the head of such a folder, or of a run's checkpoint; labels, width and precision must be these."""
+        self._core.load(os.fspath(folder))
+
+    @property
+    def plan(self) -> str:
+        """The memory of the head and its step, tensor by tensor."""
+        return self._core.plan
+
+    def extra_repr(self) -> str:
+        return f"labels={self.labels}, width={self.width}, precision={self.precision}"
+
+    # In a state_dict: the files, and the number of steps, which addresses the noise of those that follow.
+    def get_extra_state(self) -> dict[str, Any]:
+        with tempfile.TemporaryDirectory() as folder:
+            self.save(folder)
+            files = {name: torch.from_file(os.path.join(folder, name), size=os.path.getsize(os.path.join(folder, name)),
+                                           dtype=torch.uint8).clone() for name in sorted(os.listdir(folder))}
+        return {"steps": self._core.steps, "files": files}
+
+    def set_extra_state(self, state: dict[str, Any]) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, content in state["files"].items():
+                if os.path.basename(name) != name:
+                    raise _core.DataError(f"expected the name of a file of a head, found {name!r}")
+                content.numpy().tofile(os.path.join(folder, name))
+            self.load(folder)
+        self._core.steps = state["steps"]
+
+
+def check_vectors(vectors: Any) -> None:
+    if not isinstance(vectors, torch.Tensor) or vectors.ndim != 2 or not vectors.is_floating_point():
+        shape = f"shape {tuple(vectors.shape)}, {vectors.dtype}" if isinstance(vectors, torch.Tensor) else repr(vectors)
+        raise _core.DataError(f"vectors: expected a tensor of floats with a row per text, found {shape}")
+    if vectors.device.type != "cpu":
+        raise _core.DataError(f"vectors: expected a tensor on the CPU, found one on {vectors.device}")
+
+
+def batch_labels(labels: Any) -> tuple[np.ndarray, np.ndarray]:
+    if isinstance(labels, torch.Tensor):
+        labels = labels.numpy()
+    if isinstance(labels, (list, tuple)):
+        return from_lists([whole_numbers(row, f"labels[{i}]") for i, row in enumerate(labels)])
+    return true_rows(labels)

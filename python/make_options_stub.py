@@ -1,0 +1,35 @@
+"""Writes _options.pyi: the options of train, evaluate, plan and so on as TypedDicts, from the option list of the
+module. Run by the build.
+
+    python make_options_stub.py OUT
+"""
+import sys
+
+import _core
+
+TYPES = {"switch": "bool", "integer": "int", "number": "float", "string": "str"}
+CLASSES = {"TrainOptions": "t", "EvaluateOptions": "e", "PredictOptions": "p", "PlanOptions": "m",
+           "CalibrateOptions": "c", "TokenizerOptions": "k"}
+
+
+def type_of(option):
+    kind = TYPES[option.type]
+    if option.key == "k":
+        return "str | list[int]"
+    if option.type == "string":
+        return "str | os.PathLike[str]"
+    return f"{kind} | str" if option.default == "auto" else kind
+
+
+def main():
+    lines = ["# Made by make_options_stub.py from the option list.", "import os", "from typing import TypedDict", ""]
+    for name, verb in CLASSES.items():
+        lines += ["", f"class {name}(TypedDict, total=False):"]
+        for option in _core.options():
+            if verb in option.verbs and option.key not in ("data", "out", "validation", "tokenizer"):
+                lines.append(f"    {option.key}: {type_of(option)} | None")
+    with open(sys.argv[1], "w", encoding="utf-8") as file:
+        file.write("\n".join(lines) + "\n")
+
+
+main()

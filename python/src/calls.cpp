@@ -1,0 +1,70 @@
+// The verbs: each takes a configuration and a listener and returns the JSON that the program prints with
+// --json.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include "attended.h"
+#include "elmo/elmo.h"
+#include "parts.h"
+
+namespace nb = nanobind;
+
+namespace elmo::python {
+namespace {
+
+// The JSON of what work(context) returns.
+template <typename Work>
+std::string json_of(nb::object listener, OnInterrupt on_interrupt, Work&& work) {
+    std::string json;
+    attend(std::move(listener), on_interrupt, [&](const Context& context) { json = to_json(work(context)); });
+    return json;
+}
+
+std::string train_call(nb::object listener, const Config& config) {
+    return json_of(listener, OnInterrupt::kStop,
+                   [&](const Context& context) { return train(context, config); });
+}
+
+std::string evaluate_call(nb::object listener, const std::string& run, const Config& config) {
+    return json_of(listener, OnInterrupt::kAbandon,
+                   [&](const Context& context) { return evaluate(context, run, config); });
+}
+
+std::string calibrate_call(nb::object listener, const std::string& run, const Config& config) {
+    return json_of(listener, OnInterrupt::kAbandon, [&](const Context& context) {
+        return calibrate(context, run, resolve_for_run(run, config));
+    });
+}
+
+std::string inspect_call(nb::object listener, const std::string& path, const Config& config) {
+    return json_of(listener, OnInterrupt::kAbandon,
+                   [&](const Context& context) { return inspect(context, path, config); });
+}
+
+std::pair<std::string, std::string> plan_call(nb::object listener, const Config& config) {
+    MemoryReport report;
+    attend(listener, OnInterrupt::kAbandon,
+           [&](const Context& context) { report = plan_memory(context, config); });
+    return {to_json(report), report.describe()};
+}
+
+Config resolve_call(const Config& config) {
+    return resolve_training(Context({.sinks = silent()}), config);
+}
+
+}  // namespace
+
+void bind_calls(nb::module_& module) {
+    const nb::arg listener("listener"), config("config"), run("run");
+    module.def("train", &train_call, nb::arg("listener").none(), config, "Trains; the result as JSON.");
+    module.def("evaluate", &evaluate_call, nb::arg("listener").none(), run, config, "Scores a run; JSON.");
+    module.def("calibrate", &calibrate_call, nb::arg("listener").none(), run, config,
+               "Fits probabilities; JSON.");
+    module.def("inspect", &inspect_call, nb::arg("listener").none(), nb::arg("path"), config,
+               "What a run folder or a data set holds; JSON.");
+    module.def("plan", &plan_call, nb::arg("listener").none(), config,
+               "The memory of a training run, as JSON and as a table.");
+    module.def("resolve", &resolve_call, config, "The complete configuration that training would use.");
+}
+
+}  // namespace elmo::python

@@ -1,0 +1,98 @@
+// The head by itself, on vectors that another library holds: they are read where they lie.
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <mutex>
+#include <span>
+
+#include "elmo/error.h"
+#include "elmo/vector_head.h"
+#include "parts.h"
+
+namespace nb = nanobind;
+
+namespace elmo::python {
+namespace {
+
+using Vectors = nb::ndarray<nb::ndim<2>, nb::c_contig, nb::device::cpu, nb::ro>;
+using Gradient = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Numbers = InputArray<std::int64_t>;
+
+std::span<const std::int64_t> span_of(const Numbers& array) {
+    return {array.data(), array.size()};
+}
+
+class SharedHead {
+  public:
+    SharedHead(const Config& config, std::int64_t labels, std::int64_t width, std::int64_t batch,
+               std::int64_t top)
+        : head_(Context({.sinks = silent()}), config, {labels, width, batch, top}) {}
+
+    std::pair<double, std::int64_t> step(const Vectors& vectors, const Numbers& offsets,
+                                         const Numbers& labels, double lr, double weight_decay,
+                                         const Gradient& gradient) {
+        const VectorBatch batch = batch_of(vectors);
+        const nb::gil_scoped_release release;
+        const std::lock_guard lock(mutex_);
+        const VectorHeadStep done = head_.step(batch, {span_of(offsets), span_of(labels)}, lr, weight_decay,
+                                               {gradient.data(), gradient.size()});
+        return {done.loss, done.saturations};
+    }
+
+    std::tuple<Array<std::int64_t>, Array<float>> topk(const Vectors& vectors, std::int64_t k) {
+        const VectorBatch batch = batch_of(vectors);
+        RankedLabels ranked;
+        {
+            const nb::gil_scoped_release release;
+            const std::lock_guard lock(mutex_);
+            ranked = head_.topk(batch, k);
+        }
+        const auto rows = static_cast<std::size_t>(ranked.rows), columns = static_cast<std::size_t>(ranked.k);
+        return {to_array(std::move(ranked.labels), {rows, columns}),
+                to_array(std::move(ranked.scores), {rows, columns})};
+    }
+
+    VectorHead& get() { return head_; }
+
+  private:
+    VectorBatch batch_of(const Vectors& vectors) const {
+        if (vectors.dtype().code != static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat) ||
+            vectors.dtype().bits != 16)
+            throw DataError("expected vectors of bfloat16 numbers");
+        if (static_cast<std::int64_t>(vectors.shape(1)) != head_.shape().width)
+            throw DataError("expected vectors of width " + std::to_string(head_.shape().width) + ", found " +
+                            std::to_string(vectors.shape(1)));
+        return {static_cast<const std::uint16_t*>(vectors.data()),
+                static_cast<std::int64_t>(vectors.shape(0))};
+    }
+
+    std::mutex mutex_;
+    VectorHead head_;
+};
+
+}  // namespace
+
+void bind_head(nb::module_& module) {
+    const nb::call_guard<nb::gil_scoped_release> without_gil;
+    nb::class_<SharedHead>(module, "VectorHead")
+        .def(nb::init<const Config&, std::int64_t, std::int64_t, std::int64_t, std::int64_t>(),
+             nb::arg("config"), nb::arg("labels"), nb::arg("width"), nb::arg("batch"), nb::arg("top"),
+             without_gil)
+        .def("step", &SharedHead::step, nb::arg("vectors"), nb::arg("offsets"), nb::arg("labels"),
+             nb::arg("lr"), nb::arg("weight_decay"), nb::arg("gradient"),
+             "Loss and saturations; sets the gradient.")
+        .def("topk", &SharedHead::topk, nb::arg("vectors"), nb::arg("k"))
+        .def(
+            "save", [](SharedHead& head, const std::string& folder) { head.get().save(folder); },
+            nb::arg("folder"))
+        .def(
+            "load", [](SharedHead& head, const std::string& folder) { head.get().load(folder); },
+            nb::arg("folder"))
+        .def_prop_rw(
+            "steps", [](SharedHead& head) { return head.get().steps(); },
+            [](SharedHead& head, std::int64_t steps) { head.get().set_steps(steps); })
+        .def_prop_ro("plan", [](SharedHead& head) { return head.get().plan().describe(); });
+}
+
+}  // namespace elmo::python

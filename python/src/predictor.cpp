@@ -1,0 +1,114 @@
+// Predictor and Tokenizer: texts in, arrays out. A lock makes a predictor safe to share between Python
+// threads, which the GIL does not, because it is released.
+#include "elmo/predictor.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+
+#include "elmo/config.h"
+#include "elmo/resolve.h"
+#include "elmo/tokenizer.h"
+#include "parts.h"
+
+namespace nb = nanobind;
+
+namespace elmo::python {
+namespace {
+
+class SharedPredictor {
+  public:
+    SharedPredictor(const std::string& run, const Config& config, std::vector<std::string> labels,
+                    std::vector<std::string> without)
+        : predictor_(Context({.sinks = silent()}), run, resolve_for_run(run, config),
+                     {.label_list = std::move(labels), .without_list = std::move(without)}) {}
+
+    // Offsets of the texts' answers, then labels, scores and probabilities of the answers one after another.
+    using Answers = std::tuple<Array<std::int64_t>, Array<std::int64_t>, Array<float>, Array<float>>;
+    Answers predict(nb::list list, std::int64_t first) {
+        const std::vector<std::string> texts = strings_of(list, "texts", first);
+        std::vector<std::int64_t> offsets = {0}, labels;
+        std::vector<float> scores, probabilities;
+        {
+            const nb::gil_scoped_release release;
+            const std::lock_guard lock(mutex_);
+            for (const auto& answers : predictor_.predict(texts)) {
+                for (const Prediction& answer : answers) {
+                    labels.push_back(answer.label);
+                    scores.push_back(answer.score);
+                    probabilities.push_back(answer.probability);
+                }
+                offsets.push_back(static_cast<std::int64_t>(labels.size()));
+            }
+        }
+        return {to_array(std::move(offsets)), to_array(std::move(labels)), to_array(std::move(scores)),
+                to_array(std::move(probabilities))};
+    }
+
+    Array<float> embed(nb::list list, std::int64_t first) {
+        const std::vector<std::string> texts = strings_of(list, "texts", first);
+        Embeddings vectors;
+        {
+            const nb::gil_scoped_release release;
+            const std::lock_guard lock(mutex_);
+            vectors = predictor_.embed(texts);
+        }
+        return to_array(std::move(vectors.values),
+                        {static_cast<std::size_t>(vectors.rows), static_cast<std::size_t>(vectors.width)});
+    }
+
+    const Predictor& get() const { return predictor_; }
+
+  private:
+    std::mutex mutex_;
+    Predictor predictor_;
+};
+
+// Offsets of the texts' ids, then the ids.
+std::tuple<Array<std::int64_t>, Array<std::int32_t>> encode(const TextEncoder& encoder, nb::list list,
+                                                            std::int64_t first) {
+    const std::vector<std::string> texts = strings_of(list, "texts", first);
+    std::vector<std::int64_t> offsets = {0};
+    std::vector<std::int32_t> ids;
+    {
+        const nb::gil_scoped_release release;
+        for (const std::string& text : texts) {
+            const auto of_text = encoder.encode(text);
+            ids.insert(ids.end(), of_text.begin(), of_text.end());
+            offsets.push_back(static_cast<std::int64_t>(ids.size()));
+        }
+    }
+    return {to_array(std::move(offsets)), to_array(std::move(ids))};
+}
+
+}  // namespace
+
+void bind_predictor(nb::module_& module) {
+    const nb::call_guard<nb::gil_scoped_release> without_gil;
+    nb::class_<SharedPredictor>(module, "Predictor")
+        .def(
+            nb::init<const std::string&, const Config&, std::vector<std::string>, std::vector<std::string>>(),
+            nb::arg("run"), nb::arg("config"), nb::arg("labels"), nb::arg("without"), without_gil)
+        .def("predict", &SharedPredictor::predict, nb::arg("texts"), nb::arg("first"))
+        .def("embed", &SharedPredictor::embed, nb::arg("texts"), nb::arg("first"))
+        .def(
+            "label_name",
+            [](const SharedPredictor& p, std::int64_t label) { return p.get().label_name(label); },
+            nb::arg("label"))
+        .def_prop_ro("num_labels", [](const SharedPredictor& p) { return p.get().num_labels(); })
+        .def_prop_ro("num_answers", [](const SharedPredictor& p) { return p.get().num_answers(); })
+        .def_prop_ro("calibrated", [](const SharedPredictor& p) { return p.get().calibrated(); })
+        .def_prop_ro("checkpoint", [](const SharedPredictor& p) { return p.get().checkpoint_folder(); });
+    nb::class_<TextEncoder>(module, "TextEncoder")
+        .def(
+            "__init__",
+            [](TextEncoder* place, const Config& config) {
+                new (place) TextEncoder(Context({.sinks = silent()}), config);
+            },
+            nb::arg("config"), without_gil)
+        .def("encode", &encode, nb::arg("texts"), nb::arg("first"));
+}
+
+}  // namespace elmo::python

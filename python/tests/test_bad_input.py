@@ -1,0 +1,126 @@
+"""What cannot be meant is one clear exception."""
+import numpy as np
+import pytest
+from conftest import SMALL
+
+import elmo
+
+TEXTS, LABELS = ["one", "two", "three"], [["a"], ["b"], ["a", "b"]]
+
+
+def raising(values):
+    yield values[0]
+    raise RuntimeError("the generator broke")
+
+
+@pytest.mark.parametrize("texts, labels, message", [
+    ("one text", ["a"], "texts: expected a sequence of str, found 'one text' (str)"),
+    (None, LABELS, "found neither"),
+    (b"bytes", LABELS, "texts: expected a sequence of str, found b'bytes' (bytes)"),
+    (3, LABELS, "texts: expected a sequence of str, found 3 (int)"),
+    (["one", None, "three"], LABELS, "texts[1]: expected a str, found None (NoneType)"),
+    (["one", float("nan"), "three"], LABELS, "texts[1]: expected a str, found nan (float)"),
+    (["one", 2, "three"], LABELS, "texts[1]: expected a str, found 2 (int)"),
+    (["one", b"two", "three"], LABELS, "texts[1]: expected a str, found b'two' (bytes)"),
+    (["one", "\ud800", "three"], LABELS, "texts[1]: expected a str that UTF-8 can hold"),
+    (np.array([["one", "two", "three"]] * 2), LABELS, "texts: expected a sequence of str in one dimension"),
+    (np.array("one"), LABELS, "texts: expected a sequence, found a single value"),
+    (TEXTS, None, "labels: expected an entry per text, found None"),
+    (TEXTS, LABELS[:2], "labels: expected an entry per text, found 2 for more texts"),
+    (TEXTS, LABELS + [["c"]], "labels: expected an entry per text, found more than the 3 texts"),
+    (TEXTS, ["a", None, "b"], "labels[1]: expected a label's name or whole number, found None (NoneType)"),
+    (TEXTS, [["a"], ["b", None], []], "labels[1][1]: expected a label's name or whole number, found None"),
+    (TEXTS, [["a"], [1.5], []], "labels[1][0]: expected a label's name or whole number, found 1.5 (float)"),
+    (TEXTS, np.array([0, 1, np.nan]), "labels[0]: expected a label's name or whole number, found 0.0 (float)"),
+    (TEXTS, [True, False, True], "labels[0]: expected a label's name or whole number, found True (bool)"),
+    (TEXTS, [[""], ["b"], []], "labels[0][0]: expected a label, found an empty str"),
+    (TEXTS, [{"a": 1}, ["b"], []], "labels[0]: expected a label's name or whole number, found {'a': 1} (dict)"),
+    (TEXTS, "abc", "labels: expected an entry per text, found 'abc' (str)"),
+    (TEXTS, np.array([[0, 1], [1, np.nan], [0, 0]]), "labels: expected a matrix of 0 and 1, found nan"),
+    (TEXTS, np.array([[0, 1], [1, 2], [0, 0]]), "labels: expected a matrix of 0 and 1, found 2"),
+    (TEXTS, np.array([[0, 1]] * 2), "labels: expected an entry per text, found 2 for more texts"),
+    (TEXTS, np.zeros((3, 2, 2)), "labels: expected an entry per text in one dimension, found the shape (3, 2, 2)"),
+])
+def test_values(texts, labels, message):
+    with pytest.raises(elmo.Error) as caught:
+        elmo.train(texts=texts, labels=labels, **SMALL)
+    assert message in str(caught.value)
+    assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)
+
+
+def test_generators_that_raise():
+    for texts, labels in ((raising(TEXTS), LABELS), (TEXTS, raising(LABELS))):
+        with pytest.raises(RuntimeError, match="the generator broke"):
+            elmo.train(texts=texts, labels=labels, **SMALL)
+
+
+def test_names_of_columns():
+    matrix = np.array([[0, 1], [1, 0], [1, 1]])
+    for names, message in ((["a"], "expected 2, one per column of labels, found 1"), (["a", "a"], "every name once"),
+                           (["a", None], r"label_names\[1\]: expected")):
+        with pytest.raises(elmo.DataError, match=message):
+            elmo.train(texts=TEXTS, labels=matrix, label_names=names, **SMALL)
+    with pytest.raises(elmo.DataError, match="with labels as a matrix only"):
+        elmo.train(texts=TEXTS, labels=LABELS, label_names=["a", "b"], **SMALL)
+
+
+def test_tables():
+    pyarrow, pandas = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    for data, message in (
+            ({"text": TEXTS}, "expected a column 'labels', found 'text'"),
+            (pandas.DataFrame({"text": ["one", None], "labels": ["a", "b"]}), r"texts\[1\]: expected a str, found"),
+            (pandas.DataFrame({"text": ["one", "two"], "labels": ["a", None]}), r"labels\[1\]: expected a label's name"),
+            (pyarrow.table({"text": TEXTS}), "expected a column 'labels', found 'text'"),
+            (pyarrow.table({"text": ["one", None], "labels": [["a"], ["b"]]}),
+             "row 1, column 'text': expected a text, found null"),
+            (pyarrow.table({"text": ["one", "two"], "labels": [["a"], None]}),
+             "row 1, column 'labels': expected labels, found null"),
+            (pyarrow.table({"text": ["one", "two"], "labels": [["a"], ["b", None]]}),
+             "row 1, column 'labels': expected a label, found null"),
+            (pyarrow.table({"text": [1, 2], "labels": ["a", "b"]}),
+             "row 0, column 'text': expected a text, found Arrow type 'l'"),
+            (pyarrow.table({"text": ["one", "two"], "labels": [[0.5], [1.0]]}),
+             "row 0, column 'labels': expected names or whole numbers, found Arrow type 'g'"),
+            (5, "data: expected a path, a table or a dict of columns, found 5"),
+            ("nothing/here", "nothing/here"), ("nothing/here.parquet", "nothing/here.parquet")):
+        with pytest.raises((elmo.DataError, FileNotFoundError), match=message):
+            elmo.train(data, **SMALL)
+
+
+def test_options():
+    for options, message in ((dict(epoch=3), "unknown option 'epoch' (did you mean 'epochs'?)"),
+                             (dict(top=3), "option 'top' does not belong to train"),
+                             (dict(epochs="many"), "epochs"), (dict(epochs=-1), "epochs"),
+                             (dict(epochs=[3]), "epochs: expected a text, a number or a bool, found [3] (list)"),
+                             (dict(precision="fp9"), "precision"), (dict(recipe="no such recipe"), "no such recipe")):
+        with pytest.raises(elmo.Error) as caught:
+            elmo.train(texts=TEXTS, labels=LABELS, **options)
+        assert message in str(caught.value)
+    with pytest.raises(elmo.ConfigError, match="found both"):
+        elmo.train("data", texts=TEXTS, labels=LABELS)
+    with pytest.raises(TypeError, match="on_log"):
+        elmo.train(texts=TEXTS, labels=LABELS, on_log=[1])
+
+
+def test_predictions(run):
+    for texts, message in (("a text", "texts: expected a sequence of str"), ([None], r"texts\[0\]: expected a str"),
+                           (["a"] * 1500 + [3], r"texts\[1500\]: expected a str, found 3")):
+        with pytest.raises(elmo.DataError, match=message):
+            run.predict(texts)
+    with pytest.raises(RuntimeError, match="the generator broke"):
+        run.predict(raising(TEXTS))
+    with pytest.raises(elmo.ConfigError, match="top"):
+        run.predict(TEXTS, top=-1)
+    with pytest.raises(elmo.DataError, match="nothing"):
+        elmo.Predictor("nothing")
+    with pytest.raises(elmo.DataError, match=r"labels\[0\]"):
+        run.evaluate(texts=TEXTS, labels=[None] * 3)
+
+
+def test_errors_are_the_programs():
+    from conftest import elmo_program
+    printed = elmo_program("predict", "nothing/there", input="text\n").stderr
+    with pytest.raises(elmo.Error) as caught:
+        elmo.Predictor("nothing/there")
+    assert printed == f"elmo: error: {caught.value}\n"
+    assert issubclass(elmo.OutOfMemory, MemoryError) and issubclass(elmo.OutOfMemory, elmo.DeviceError)

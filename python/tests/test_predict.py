@@ -1,0 +1,142 @@
+"""Predictor, evaluation, tokenizer: equal to what the program prints."""
+import json
+import threading
+
+import numpy as np
+import pytest
+from conftest import SMALL, elmo_program, rows
+
+import elmo
+
+
+def test_predictions_are_the_programs(tmp_path, run, texts):
+    (tmp_path / "texts.txt").write_text("\n".join(texts[:50]) + "\n")
+    printed = elmo_program("predict", run.path, tmp_path / "texts.txt", "--json", "--top", 3)
+    answers = run.predict(texts[:50], top=3)
+    assert len(answers) == 50
+    for line, ours in zip(printed.stdout.splitlines(), answers):
+        theirs = json.loads(line)["labels"]
+        assert [(p["label"], p["name"]) for p in theirs] == [(p.label, p.name) for p in ours]
+        assert [np.float32(p["score"]) for p in theirs] == [np.float32(p.score) for p in ours]
+        assert [np.float32(p["probability"]) for p in theirs] == [np.float32(p.probability) for p in ours]
+
+
+def test_it_has_learnt(run):
+    assert set(run.predict(["a blue bird"], top=2)[0][i].name for i in (0, 1)) == {"colour blue", "bird"}
+
+
+def test_answers_as_arrays(run, texts):
+    answers = run.predict(texts, top=4)
+    assert answers.labels.dtype == np.int64 and answers.scores.dtype == np.float32
+    assert answers.offsets.tolist() == list(range(0, 4 * len(texts) + 1, 4))
+    assert answers.names[7] == [p.name for p in answers[7]] == [p.name for p in answers[7:8][0]]
+    matrix = answers.to_csr()
+    assert matrix.shape == (len(texts), len(run.label_names))
+    best = answers[-1][0]
+    assert matrix[len(texts) - 1, best.label] == np.float32(best.probability)
+    with pytest.raises(IndexError):
+        answers[len(texts)]
+    strict = run.predict(texts, top=9, threshold=0.5)
+    assert (strict.probabilities >= 0.5).all() and 0 < len(strict.labels) < 9 * len(texts)
+
+
+def test_any_number_of_texts(run):
+    assert len(run.predict([])) == 0 and run.embed([]).shape == (0, 16)
+    many = rows(3000, seed=3)[0]
+    together = run.predict(iter(many))
+    assert len(together) == 3000
+    assert [p.label for p in run.predict(many[2500:2501])[0]] == [p.label for p in together[2500]]
+
+
+def test_among_and_without(run, texts):
+    wanted = ["bird", "stone"]
+    among = run.predict_among(texts[:20], wanted, top=5)
+    assert {name for row in among.names for name in row} == set(wanted)
+    full = run.predict(texts[:20], top=9)
+    for few, all_ in zip(among, full):
+        assert few == [p for p in all_ if p.name in wanted]
+    predictor = elmo.Predictor(run, without=wanted, top=9)
+    assert predictor.num_answers == 7 and predictor.num_labels == 9
+    assert not {name for row in predictor.predict(texts[:20]).names for name in row} & set(wanted)
+    assert elmo.Predictor(run, top=1).predict_among(texts[:1], np.array([3])).labels.tolist() == [3]
+    with pytest.raises(elmo.DataError, match=r"labels\[1\]: expected the name of a label"):
+        run.predict_among(texts, ["bird", "no such label"])
+    with pytest.raises(elmo.DataError, match="labels: expected labels, found none"):
+        run.predict_among(texts, [])
+
+
+def test_embeddings(run, texts):
+    vectors = run.embed(texts)
+    assert vectors.shape == (len(texts), 16) and vectors.dtype == np.float32
+    assert (run.embed(texts[3:5]) == vectors[3:5]).all()
+
+
+def test_scores_are_the_programs(tmp_path, texts, labels):
+    with open(tmp_path / "data.jsonl", "w", encoding="utf-8") as file:
+        for text, names in zip(texts, labels):
+            file.write(json.dumps({"text": text, "labels": names}) + "\n")
+    run = elmo.train(tmp_path / "data.jsonl", out=tmp_path / "run", **SMALL | dict(epochs=3))
+    printed = elmo_program("eval", run.path, tmp_path / "data.jsonl", "--json", "--save-scores", "none")
+    theirs, ours = json.loads(printed.stdout), run.evaluate(k=[1, 3, 5], save_scores="none")
+    assert theirs.pop("texts_per_second") > 0 and ours.pop("texts_per_second") > 0
+    assert theirs == ours
+    assert not (tmp_path / "run" / "scores.jsonl").exists()
+
+
+def test_scores_of_rows_in_memory(run):
+    texts, labels = rows(50, seed=9)
+    scores = run.evaluate(texts=texts, labels=labels, bootstrap=0)
+    assert scores["P@1"] > 90 and scores.protocol.samples == 50
+    assert scores.protocol.data == "rows from memory"
+    answers = elmo.Predictor(run, top=5).predict(texts)
+    number = {name: i for i, name in enumerate(run.label_names)}
+    truth = [[number[name] for name in row] for row in labels]
+    for name, value in elmo.metrics.scores(answers, truth).items():
+        assert scores[name] == pytest.approx(100 * value, abs=1e-9)
+    by_table = elmo.evaluate(run, {"text": texts, "labels": labels}, bootstrap=0)
+    assert by_table["P@5"] == scores["P@5"]
+    with pytest.raises(elmo.ConfigError, match="have no splits"):
+        run.evaluate(texts=texts, labels=labels, split="test")
+
+
+def test_calibration(texts, labels):
+    run = elmo.train(texts=texts, labels=labels, validation=0.3, **SMALL | dict(epochs=3))
+    assert not run.predictor().calibrated
+    assert run.calibrate().method == "platt"
+    assert run.predictor().calibrated
+
+
+def test_tokenizer(run, texts):
+    tokenizer = elmo.Tokenizer(run, max_length=6)
+    (one, two) = tokenizer.encode_batch(texts[:2])
+    assert one.tolist() == tokenizer.encode(texts[0]) and len(one) <= 6 and one.dtype == np.int32
+    printed = elmo_program("tokenize", "--tokenizer", run.path, "--max-length", 6, "--json", input=texts[1] + "\n")
+    assert json.loads(printed.stdout) == two.tolist() == tokenizer.encode(texts[1])
+
+
+def test_threads_share_a_predictor(run, texts):
+    predictor, found = run.predictor(), {}
+    alone = predictor.predict(texts).labels.tolist()
+    threads = [threading.Thread(target=lambda i=i: found.update({i: predictor.predict(texts).labels.tolist()}))
+               for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(found[i] == alone for i in range(4))
+
+
+def test_two_models_in_two_threads(texts, labels):
+    def train(seed, into):
+        run = elmo.train(texts=texts, labels=labels, **SMALL | dict(seed=seed, epochs=5))
+        into[seed] = run.embed(texts[:9]).tolist()
+
+    alone, together = {}, {}
+    for seed in (1, 2):
+        train(seed, alone)
+    threads = [threading.Thread(target=train, args=(seed, together)) for seed in (1, 2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together == alone and alone[1] != alone[2]

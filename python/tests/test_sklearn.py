@@ -1,0 +1,106 @@
+"""ElmoClassifier among scikit-learn's tools."""
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from conftest import SMALL, rows
+
+import elmo
+
+sklearn = pytest.importorskip("sklearn")
+from sklearn.base import clone  # noqa: E402
+from sklearn.exceptions import NotFittedError  # noqa: E402
+from sklearn.model_selection import GridSearchCV, KFold  # noqa: E402
+from sklearn.pipeline import Pipeline  # noqa: E402
+from sklearn.preprocessing import FunctionTransformer, MultiLabelBinarizer  # noqa: E402
+from sklearn.utils import estimator_checks  # noqa: E402
+
+from elmo import ElmoClassifier  # noqa: E402
+
+CASES = ["the red apple", "a blue river"]
+
+
+@pytest.fixture(scope="module")
+def matrix(labels):
+    binarizer = MultiLabelBinarizer()
+    return binarizer.fit_transform(labels), binarizer.classes_.tolist()
+
+
+def test_lists_of_labels(texts, labels):
+    model = ElmoClassifier(**SMALL).fit(texts, labels)
+    assert [sorted(row) for row in model.predict(CASES)] == [["apple", "colour red"], ["colour blue", "river"]]
+    assert model.classes_.tolist() == sorted({name for row in labels for name in row})
+    assert model.score(*rows(30, seed=4)) > 0.9
+    assert model.score(CASES, [["never seen"], ["river"]]) <= 0.5
+
+
+def test_matrices(texts, matrix):
+    from scipy.sparse import csr_matrix
+    y, names = matrix
+    dense = ElmoClassifier(**SMALL).fit(np.array(texts), y)
+    found = dense.predict(CASES)
+    assert isinstance(found, np.ndarray) and found.shape == (2, len(names))
+    assert [names[i] for i in np.flatnonzero(found[0])] == ["apple", "colour red"]
+    sparse = ElmoClassifier(**SMALL).fit(texts, csr_matrix(y))
+    assert (sparse.predict(CASES).toarray() == found).all()
+    probabilities = dense.predict_proba(CASES)
+    assert probabilities.shape == (2, len(names)) and probabilities.nnz == 10  # top 5 each
+    assert (probabilities[0, found[0] == 1].toarray() >= 0.5).all()
+
+
+def test_one_label_per_text(texts, labels):
+    things = np.array([row[1] for row in labels])
+    model = ElmoClassifier(**SMALL).fit(texts, things)
+    assert model.predict(CASES).tolist() == ["apple", "river"] and model.classes_.tolist() == sorted(set(things))
+    assert model.score(texts, things) > 0.95
+    numbers = ElmoClassifier(**SMALL).fit(texts, [len(thing) for thing in things])
+    assert numbers.predict(CASES).tolist() == [5, 5]
+
+
+def test_clone_and_parameters():
+    model = ElmoClassifier(width=24, epochs=3)
+    assert clone(model).get_params() == model.get_params() and model.get_params()["width"] == 24
+    assert repr(model) == "ElmoClassifier(epochs=3, width=24)"
+    assert model.set_params(width=32).width == 32
+    with pytest.raises(TypeError, match="no parameter 'wide'"):
+        ElmoClassifier(wide=3)
+    with pytest.raises(NotFittedError):
+        model.predict(CASES)
+    with pytest.raises(elmo.ConfigError, match="width"):
+        ElmoClassifier(**SMALL | dict(width=-1)).fit(CASES, ["a", "b"])
+
+
+def test_pickle(texts, labels):
+    model = ElmoClassifier(**SMALL).fit(texts, labels)
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict(texts) == model.predict(texts)
+    third = pickle.loads(pickle.dumps(again))
+    del again
+    assert (third.predict_proba(CASES) != model.predict_proba(CASES)).nnz == 0
+    assert pickle.loads(pickle.dumps(ElmoClassifier(width=8))).width == 8
+
+
+def test_grid_search_and_pipeline(texts, labels):
+    pipeline = Pipeline([("lower", FunctionTransformer(lambda texts: [t.lower() for t in texts])),
+                         ("elmo", ElmoClassifier(**SMALL | dict(epochs=4)))])
+    search = GridSearchCV(pipeline, {"elmo__head_lr": [0.2, 1e-9]}, cv=KFold(2))
+    search.fit(np.array(texts, object), labels)
+    assert search.best_params_ == {"elmo__head_lr": 0.2}
+    assert len(search.predict([text.upper() for text in CASES])) == 2
+
+
+def test_scikit_learns_own_checks():
+    """check_estimator leaves out, by the estimator's tags, every check that needs a matrix of numbers as X. Of the others
+    it runs one; those that need no X at all are run here."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        results = estimator_checks.check_estimator(ElmoClassifier(**SMALL | dict(epochs=1)), on_fail=None)
+    failed = {result["check_name"]: result["exception"] for result in results if result["status"] == "failed"}
+    assert not failed
+    assert any(result["status"] == "passed" for result in results)
+    for check in ("check_parameters_default_constructible", "check_no_attributes_set_in_init", "check_get_params_invariance",
+                  "check_set_params", "check_estimator_repr", "check_estimator_tags_renamed", "check_valid_tag_types",
+                  "check_mixin_order"):
+        if hasattr(estimator_checks, check):
+            getattr(estimator_checks, check)("ElmoClassifier", ElmoClassifier(width=16))

@@ -1,0 +1,110 @@
+"""elmo.torch.Head: gradients against autograd, learning behind an encoder, files, what is refused."""
+import numpy as np
+import pytest
+
+import elmo
+
+torch = pytest.importorskip("torch")
+from elmo.torch import Head  # noqa: E402
+
+LABELS = [[0, 3], [1], [], [4, 2, 0]]
+
+
+def weights_of(head, folder):
+    """BF16 weights, read from the files as numbers."""
+    head.save(folder)
+    raw = (folder / "head-00001-of-00001.safetensors").read_bytes()
+    start = 8 + int.from_bytes(raw[:8], "little")
+    import json
+    place = json.loads(raw[8:start])["weight"]
+    bits = np.frombuffer(raw[start:], np.uint16, np.prod(place["shape"]), place["data_offsets"][0])
+    return torch.from_numpy(bits.astype(np.uint16).view(np.int16).copy()).view(torch.bfloat16).view(*place["shape"]).float()
+
+
+def test_the_gradient_is_autograds(tmp_path):
+    torch.manual_seed(1)
+    head = Head(5, 16, batch=4, lr=0.0, seed=3, threads=1)
+    vectors = torch.randn(4, 16).to(torch.bfloat16).float().requires_grad_()
+    loss = head(vectors, LABELS)
+    (3 * loss).backward()
+    weights = weights_of(head, tmp_path)
+    target = torch.zeros(4, 5)
+    for row, labels in enumerate(LABELS):
+        target[row, labels] = 1
+    again = vectors.detach().clone().requires_grad_()
+    expected = torch.nn.functional.binary_cross_entropy_with_logits(again @ weights.T, target, reduction="sum") / 4
+    (3 * expected).backward()
+    assert loss.item() == pytest.approx(expected.item(), rel=1e-4)
+    # g is rounded to BF16 (8 bits): each of 5 terms is off by 2^-9 of itself at most.
+    bound = 3 / 4 * 2**-8 * weights.abs().sum(0).max().item()
+    assert (vectors.grad - again.grad).abs().max().item() <= bound
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8", "e3m4", "e2m5"])
+def test_it_learns_behind_an_encoder(precision):
+    torch.manual_seed(0)
+    encoder = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 16))
+    head = Head(40, 16, batch=40, lr=0.3, precision=precision, threads=1)
+    optimiser = torch.optim.Adam(encoder.parameters(), 0.01)
+    inputs, labels = torch.randn(40, 8), [[i] for i in range(40)]
+    losses = []
+    for _ in range(120):
+        optimiser.zero_grad()
+        loss = head(encoder(inputs), labels)
+        loss.backward()
+        optimiser.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.3 * losses[0]
+    scores, best = head.eval().topk(encoder(inputs), 2)
+    assert scores.shape == best.shape == (40, 2)
+    assert (best[:, 0] == torch.arange(40)).float().mean() > 0.9
+    assert not list(head.parameters())
+
+
+def test_state_and_files(tmp_path):
+    vectors = torch.randn(4, 16)
+    first, second = Head(5, 16, batch=4, precision="e2m5", threads=1), Head(5, 16, batch=4, precision="e2m5", threads=1)
+    for _ in range(3):
+        first(vectors, LABELS)
+    torch.save(first.state_dict(), tmp_path / "state.pt")
+    second.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
+    for _ in range(2):
+        assert first(vectors, LABELS).item() == second(vectors, LABELS).item()
+    assert (first.topk(vectors, 5)[0] == second.topk(vectors, 5)[0]).all()
+
+
+def test_a_runs_head_is_a_head(run, texts):
+    """The vectors and the head of a run give the run's own answers."""
+    answers = run.predict(texts[:8], top=9)
+    head = Head(9, 16, batch=8, threads=1)
+    head.load(run.path + "/best")
+    scores, labels = head.eval().topk(torch.from_numpy(run.embed(texts[:8])), 9)
+    assert labels.flatten().tolist() == answers.labels.tolist()
+    assert scores.flatten().tolist() == answers.scores.tolist()
+
+
+def test_forms_of_labels():
+    vectors = torch.randn(4, 16)
+    matrix = np.zeros((4, 5), int)
+    for row, labels in enumerate(LABELS):
+        matrix[row, labels] = 1
+    losses = {Head(5, 16, batch=4, threads=1)(vectors, labels).item()
+              for labels in (LABELS, matrix, torch.from_numpy(matrix), [torch.tensor(row, dtype=int) for row in LABELS])}
+    assert len(losses) == 1
+
+
+def test_bad_input():
+    head, vectors = Head(5, 16, batch=4, threads=1), torch.randn(4, 16)
+    for wrong, labels, message in ((torch.randn(4, 15), LABELS, "width 16, found 15"), (torch.randn(16), LABELS, "shape"),
+                                   (torch.ones(4, 16, dtype=int), LABELS, "tensor of floats"), ("x", LABELS, "'x'"),
+                                   (torch.randn(5, 16), LABELS + [[0]], "batch of 1 to 4"), (vectors, LABELS[:3], "labels of 4"),
+                                   (vectors, [[5], [], [], []], "from 0 to 4, found 5"),
+                                   (vectors, [["a"], [], [], []], r"labels\[0\]: expected label numbers")):
+        with pytest.raises(elmo.DataError, match=message):
+            head(wrong, labels)
+    with pytest.raises(elmo.NumericError, match="NaN or Inf"):
+        head(vectors * float("nan"), LABELS)
+    with pytest.raises(elmo.ConfigError, match="does not belong to Head"):
+        Head(5, 16, epochs=3)
+    with pytest.raises(RuntimeError, match="training step"):
+        head.eval()(vectors, LABELS)

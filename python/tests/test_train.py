@@ -1,0 +1,178 @@
+"""Training from values: every form of data gives the run that the command line gives, bit for bit."""
+import contextlib
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import SMALL, elmo_program, rows
+
+import elmo
+
+WEIGHTS = ("head-00001-of-00001.safetensors", "model.safetensors", "tokenizer.json", "labels.txt", "state.json")
+SHORT = SMALL | dict(epochs=2)
+
+
+def files_of(run, checkpoint="last"):
+    return {name: (Path(run) / checkpoint / name).read_bytes() for name in WEIGHTS}
+
+
+@pytest.fixture(scope="module")
+def expected(texts, labels):
+    return files_of(elmo.train(texts=texts, labels=labels, **SHORT))
+
+
+def flags(options):
+    return [word for key, value in options.items() for word in ("--" + key.replace("_", "-"), str(value))]
+
+
+def test_a_run_of_the_program_has_the_same_files(tmp_path, texts, labels, expected):
+    data = tmp_path / "data"
+    data.mkdir()
+    with open(data / "train.jsonl", "w", encoding="utf-8") as file:
+        for text, names in zip(texts, labels):
+            file.write(json.dumps({"text": text, "labels": names}) + "\n")
+    done = elmo_program("train", data, "--out", tmp_path / "run", "--format", "jsonl", *flags(SHORT))
+    assert done.returncode == 0, done.stderr
+    assert files_of(tmp_path / "run") == expected
+    from_path = elmo.train(data, format="jsonl", **SHORT)
+    assert files_of(from_path) == expected
+    assert files_of(from_path, "best") == files_of(tmp_path / "run", "best")
+
+
+def forms(texts, labels):
+    names = sorted({name for row in labels for name in row})
+    matrix = np.zeros((len(texts), len(names)), np.int8)
+    for i, row in enumerate(labels):
+        matrix[i, [names.index(name) for name in row]] = 1
+    ordered = [[name for name in names if name in row] for row in labels]
+    sparse = pytest.importorskip("scipy.sparse")
+    pandas = pytest.importorskip("pandas")
+    yield "sets", dict(texts=texts, labels=[set(row) for row in labels])
+    yield "arrays", dict(texts=np.array(texts), labels=np.array(ordered))
+    yield "generators", dict(texts=(text for text in texts), labels=(row for row in ordered))
+    yield "series", dict(texts=pandas.Series(texts), labels=pandas.Series(ordered))
+    yield "dense", dict(texts=np.array(texts, object), labels=matrix, label_names=names)
+    yield "csr", dict(texts=texts, labels=sparse.csr_matrix(matrix), label_names=names)
+    yield "csc", dict(texts=texts, labels=sparse.csc_array(matrix.astype(float)), label_names=names)
+    yield "indicator frame", dict(texts=texts, labels=pandas.DataFrame(matrix, columns=names))
+
+
+def test_every_form_of_values_is_the_same_data(texts, labels):
+    ordered = [sorted(row) for row in labels]
+    wanted = files_of(elmo.train(texts=texts, labels=ordered, **SHORT))
+    for what, data in forms(texts, labels):
+        assert files_of(elmo.train(**data, **SHORT)) == wanted, what
+
+
+def test_every_table_is_the_same_data(tmp_path, texts, labels, expected):
+    pandas, pyarrow = map(pytest.importorskip, ("pandas", "pyarrow"))
+    import pyarrow.parquet
+    columns = {"headline": texts, "tags": labels}
+    table = pyarrow.table(columns)
+    large = pyarrow.schema([("headline", pyarrow.large_string()), ("tags", pyarrow.large_list(pyarrow.string()))])
+    pyarrow.parquet.write_table(table, tmp_path / "data.parquet", row_group_size=64)
+    frame = pandas.DataFrame(columns)
+    tables = {"dict": columns, "pandas": frame, "pyarrow": table, "large": table.cast(large),
+              "slices": pyarrow.concat_tables([table.slice(0, 33), table.slice(33)]),
+              "views": table.set_column(0, "headline", table["headline"].cast(pyarrow.string_view())), "reader": table.to_reader(max_chunksize=50),
+              "parquet": tmp_path / "data.parquet",
+              "joined": frame.assign(tags=[",".join(row) for row in labels]),
+              "dictionary": table.set_column(0, "headline", table["headline"].dictionary_encode())}
+    with contextlib.suppress(ImportError):
+        import polars
+        tables["polars"] = polars.DataFrame(columns)
+    for what, data in tables.items():
+        run = elmo.train(data, text_column="headline", label_column="tags", **SHORT)
+        assert files_of(run) == expected, what
+
+
+def test_hugging_face_data_sets(texts, labels, expected):
+    datasets = pytest.importorskip("datasets")
+    data = datasets.Dataset.from_dict({"text": texts[::-1], "labels": labels[::-1]})
+    reversed_again = data.select(range(len(texts) - 1, -1, -1))
+    assert files_of(elmo.train(reversed_again, **SHORT)) == expected
+    both = datasets.DatasetDict(train=reversed_again, test=data.select(range(20)))
+    assert elmo.train(both, **SHORT).evaluate()["protocol"]["samples"] == 20
+
+
+def test_numbers_and_single_labels():
+    texts, labels = rows(60)
+    things = [row[1] for row in labels]
+    one = elmo.train(texts=texts, labels=things, **SHORT)
+    assert sorted(one.label_names) == sorted(set(things))
+    numbers = elmo.train(texts=texts, labels=np.arange(60) % 3, **SHORT)
+    assert sorted(numbers.label_names) == ["0", "1", "2"]
+
+
+def test_several_columns_are_joined():
+    texts, labels = rows(40)
+    first, rest = [t.split(" ", 2)[0] for t in texts], [t.split(" ", 1)[1] for t in texts]
+    data = {"a": first, "b": rest, "labels": labels}
+    wanted = files_of(elmo.train(texts=texts, labels=labels, **SHORT))
+    assert files_of(elmo.train(data, text_column="a+b", **SHORT)) == wanted
+    pyarrow = pytest.importorskip("pyarrow")
+    assert files_of(elmo.train(pyarrow.table(data), text_column="a+b", **SHORT)) == wanted
+
+
+def test_result_log_and_callbacks(texts, labels):
+    lines, validations = [], []
+    run = elmo.train(texts=texts, labels=labels, validation=0.2, on_log=lines.append, on_validation=validations.append,
+                     **SHORT)
+    assert run.result.steps == run.result["steps"] > 0 and not run.result.interrupted
+    assert lines == run.log
+    assert [line for line in lines if line.event == "validation"] == validations
+    assert len(validations) == 2 and 0 <= validations[0]["P@1"] <= 100
+
+
+def test_a_callback_that_returns_true_stops(texts, labels):
+    run = elmo.train(texts=texts, labels=labels, steps=5000, log_every=1, **SHORT,
+                     on_log=lambda line: line["event"] == "step" and line["step"] >= 3)
+    assert run.result.interrupted and 3 <= run.result.steps < 5000
+
+
+def test_stopped_and_continued_equals_unbroken(tmp_path, texts, labels, expected):
+    out = tmp_path / "run"
+    stopped = elmo.train(texts=texts, labels=labels, out=out, log_every=1, **SHORT, on_log=lambda line: True)
+    assert stopped.result.interrupted
+    again = elmo.train(texts=texts, labels=labels, out=out, resume=True)
+    assert not again.result.interrupted
+    assert files_of(again) == expected
+
+
+def test_test_and_validation_rows_from_memory(texts, labels):
+    other = rows(30, seed=5)
+    run = elmo.train(texts=texts, labels=labels, test=other, validation=rows(20, seed=6), **SHORT)
+    assert run.log[0]["validation_rows"] == 20 and run.log[0]["train_rows"] == 200
+    assert run.evaluate()["protocol"]["samples"] == 30
+
+
+def test_temporary_runs_go_and_saved_ones_stay(tmp_path, texts, labels):
+    run = elmo.train(texts=texts, labels=labels, **SHORT)
+    path = run.path
+    kept = run.save(tmp_path / "kept")
+    answers = run.predict(texts[:3]).names
+    del run
+    assert not os.path.exists(path)
+    assert elmo.Run(kept.path).predict(texts[:3]).names == answers
+    with pytest.raises(elmo.DataError, match="was opened, not trained here"):
+        kept.result
+    with pytest.raises(elmo.DataError, match="expected the folder of a run"):
+        elmo.Run(tmp_path / "nothing")
+
+
+def test_recipes_and_reasons(tmp_path):
+    recipe = tmp_path / "mine.toml"
+    recipe.write_text("epochs = 3\nwidth = 48\n")
+    reasons = {key: (value, why) for key, value, why in elmo.explain(recipe=recipe, width=32)}
+    assert reasons["epochs"][0] == "3" and "mine" in reasons["epochs"][1]
+    assert reasons["width"] == ("32", "given")
+    assert elmo.recipes()
+
+
+def test_plan(texts):
+    plan = elmo.plan(labels=100_000, encoder="bag", width=64, batch_size=32)
+    assert plan.total_bytes > 100_000 * 64 and "head/weights" in str(plan)
+    with pytest.raises(elmo.ConfigError, match="number of labels"):
+        elmo.plan(width=64)

@@ -1,0 +1,175 @@
+// An engine with a head and no encoder, behind the public interface.
+#include "elmo/vector_head.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+
+#include "config/views.h"
+#include "elmo/error.h"
+#include "engine/train_step.h"
+#include "io/file_error.h"
+
+namespace elmo {
+namespace {
+
+constexpr std::uintptr_t kAlignment = 64;  // of the arena's memory, which the backends may rely on
+
+EngineParts parts_of(const Config& config, const VectorHeadShape& shape) {
+    validate(config);
+    if (config.device == "cuda")
+        throw ConfigError("device: expected cpu or reference for a head by itself, found 'cuda'");
+    if (config.precision == "renee" || config.precision == "auto")
+        throw ConfigError(
+            fmt::format("precision: expected fp32, bf16, fp8, e3m4, e2m5, e2m3, e2m1 or exmy:E,M for a "
+                        "head by itself, found '{}'",
+                        config.precision));
+    if (shape.labels < 1 || shape.width < 1 || shape.batch < 1 || shape.top < 1)
+        throw ConfigError(
+            fmt::format("expected labels, width, batch and top of at least 1, found {}, {}, {} and {}",
+                        shape.labels, shape.width, shape.batch, shape.top));
+    HeadSpec head = plain_head(config, shape.labels, shape.width);
+    head.extras.weight_dropout = static_cast<float>(config.weight_dropout);
+    return {std::nullopt, head};
+}
+
+RunShape run_shape(const VectorHeadShape& shape) {
+    RunShape run;
+    run.batch = shape.batch;
+    run.top_k = std::min(shape.top, shape.labels);
+    return run;
+}
+
+}  // namespace
+
+struct VectorHead::Impl {
+    Impl(const Context& context, const Config& given, const VectorHeadShape& wanted)
+        : config(given),
+          shape(wanted),
+          engine(context.with_threads(config.threads), config, parts_of(config, shape), run_shape(shape)) {
+        engine.allocate();
+        engine.initialise(config.seed);
+    }
+
+    // The vectors as they lie there, or a copy where they are not aligned as the arena is.
+    View view_of(const VectorBatch& vectors) {
+        if (vectors.rows < 1 || vectors.rows > shape.batch)
+            throw DataError(
+                fmt::format("expected a batch of 1 to {} vectors, found {}", shape.batch, vectors.rows));
+        if (engine.backend().host_memory() &&
+            reinterpret_cast<std::uintptr_t>(vectors.values) % kAlignment == 0)
+            return {const_cast<std::uint16_t*>(vectors.values), DType::kBf16, vectors.rows, shape.width};
+        const View staged = engine.text_vectors(vectors.rows);
+        engine.backend().upload(staged, vectors.values);
+        return staged;
+    }
+
+    void read_positives(const BatchLabels& truth, std::int64_t rows) {
+        const auto& offsets = truth.offsets;
+        if (static_cast<std::int64_t>(offsets.size()) != rows + 1 || offsets.front() != 0 ||
+            offsets.back() != static_cast<std::int64_t>(truth.labels.size()) ||
+            !std::is_sorted(offsets.begin(), offsets.end()))
+            throw DataError(
+                fmt::format("expected the labels of {} vectors, found offsets of {} rows that do not fit",
+                            rows, std::max<std::size_t>(offsets.size(), 1) - 1));
+        positives.clear();
+        for (std::int64_t row = 0; row < rows; ++row)
+            for (std::int64_t i = offsets[static_cast<std::size_t>(row)];
+                 i < offsets[static_cast<std::size_t>(row + 1)]; ++i) {
+                const std::int64_t label = truth.labels[static_cast<std::size_t>(i)];
+                if (label < 0 || label >= shape.labels)
+                    throw DataError(fmt::format("vector {}: expected label numbers from 0 to {}, found {}",
+                                                row, shape.labels - 1, label));
+                positives.push_back(label, static_cast<std::int32_t>(row));
+            }
+        positives.sort();
+    }
+
+    Config config;
+    VectorHeadShape shape;
+    Engine engine;
+    PositiveList positives;
+    std::int64_t steps = 0;
+};
+
+VectorHead::VectorHead(const Context& context, const Config& config, const VectorHeadShape& shape)
+    : impl_(std::make_unique<Impl>(context, config, shape)) {}
+VectorHead::~VectorHead() = default;
+VectorHead::VectorHead(VectorHead&&) noexcept = default;
+VectorHead& VectorHead::operator=(VectorHead&&) noexcept = default;
+
+VectorHeadStep VectorHead::step(const VectorBatch& vectors, const BatchLabels& truth, double lr,
+                                double weight_decay, std::span<float> gradient) {
+    Impl& impl = *impl_;
+    if (!std::isfinite(lr) || lr < 0 || !std::isfinite(weight_decay) || weight_decay < 0)
+        throw ConfigError(
+            fmt::format("expected lr and weight_decay of 0 or more, found {} and {}", lr, weight_decay));
+    const View x_BD = impl.view_of(vectors);
+    if (static_cast<std::int64_t>(gradient.size()) != x_BD.size())
+        throw DataError(fmt::format("expected room for {} numbers of the gradient, found {}", x_BD.size(),
+                                    gradient.size()));
+    impl.read_positives(truth, vectors.rows);
+    StepInput in;
+    in.x_BD = x_BD;
+    in.positives = impl.positives;
+    in.seed = impl.config.seed;
+    in.step = static_cast<std::uint64_t>(impl.steps + 1);
+    in.head_lr = static_cast<float>(lr);
+    in.head_weight_decay = static_cast<float>(weight_decay);
+    in.want_loss = true;
+    const HeadStepResult result = train_step(impl.engine, in).head;
+    if (!std::isfinite(result.loss_sum) || result.non_finite >= 0)
+        throw NumericError(
+            fmt::format("step {}: the gradient of the vectors has a NaN or Inf; lower lr", in.step));
+    ++impl.steps;
+    impl.engine.backend().download(gradient.data(), impl.engine.head_grad(vectors.rows));
+    return {result.loss_sum / static_cast<double>(vectors.rows), result.saturations};
+}
+
+RankedLabels VectorHead::topk(const VectorBatch& vectors, std::int64_t k) const {
+    if (k < 1 || k > impl_->shape.top)
+        throw ConfigError(fmt::format("expected k from 1 to {}, for which memory was planned, found {}",
+                                      impl_->shape.top, k));
+    RankedLabels ranked;
+    ranked.rows = vectors.rows;
+    ranked.k = std::min(k, impl_->shape.labels);
+    for (const TopK& best : impl_->engine.head().topk(impl_->view_of(vectors), ranked.k)) {
+        const auto sorted = best.sorted();
+        if (static_cast<std::int64_t>(sorted.size()) < ranked.k)
+            throw NumericError("the scores of the vectors have a NaN");
+        for (const ScoredLabel& scored : sorted) {
+            ranked.labels.push_back(scored.label);
+            ranked.scores.push_back(scored.score);
+        }
+    }
+    return ranked;
+}
+
+std::int64_t VectorHead::steps() const {
+    return impl_->steps;
+}
+void VectorHead::set_steps(std::int64_t steps) {
+    if (steps < 0) throw ConfigError(fmt::format("steps: expected 0 or more, found {}", steps));
+    impl_->steps = steps;
+}
+
+void VectorHead::save(const std::string& folder) const {
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (error) throw_file_error(folder, "create", error.value());
+    impl_->engine.head().save(folder);
+}
+void VectorHead::load(const std::string& folder) {
+    impl_->engine.head().load(std::filesystem::path(folder));
+}
+
+const VectorHeadShape& VectorHead::shape() const {
+    return impl_->shape;
+}
+const MemoryReport& VectorHead::plan() const {
+    return impl_->engine.plan();
+}
+
+}  // namespace elmo
