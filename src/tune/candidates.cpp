@@ -57,6 +57,7 @@ Candidate draw(const std::vector<Choices>& choices, std::uint64_t seed, std::int
     for (std::size_t i = 0; i < choices.size(); ++i) {
         const PhiloxBlock noise =
             noise_block({seed, 0, kStreamCandidates}, number, static_cast<std::int64_t>(i));
+        if (noise[1] % 2 == 0) continue;  // half of the keys stay: few changes at once are seldom all bad
         const std::string& value = choices[i].values[noise[0] % choices[i].values.size()];
         if (value != choices[i].values.front())
             candidate.changes.emplace_back(std::string(std::string_view(choices[i].key)), value);

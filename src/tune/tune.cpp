@@ -110,12 +110,17 @@ class Search {
         fs::create_directories(file.parent_path());
         fs::create_directories(run.parent_path());
         config.out = run.string();
-        config.resume = fs::exists(run);
+        config.resume = fs::exists(run / "last");
+        config.overwrite = !config.resume && fs::exists(run);
         context_.info(fmt::format("round {}, {}", round + 1, candidates_[candidate].name()));
-        const TrainResult trained = train(context_, config);
-        if (trained.interrupted) return std::nullopt;
-        trial.score = trained.best_score;
-        trial.seconds = trained.train_seconds;
+        try {
+            const TrainResult trained = train(context_, config);
+            if (trained.interrupted) return std::nullopt;
+            trial.score = trained.best_score;
+            trial.seconds = trained.train_seconds;
+        } catch (const Interrupted&) {
+            return std::nullopt;  // while it read the data
+        }
         const nlohmann::ordered_json json = {
             {"score", trial.score}, {"seconds", trial.seconds}, {"recipe", recipe}};
         write_file_atomically(file, json.dump(1) + "\n");

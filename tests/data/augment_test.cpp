@@ -4,6 +4,7 @@
 #include <set>
 
 #include "batches/batcher.h"
+#include "config/views.h"
 #include "data/test_folder.h"
 #include "quiet.h"
 
@@ -34,7 +35,7 @@ TEST_F(AugmentTest, EveryLabelWithATextIsARowOfItself) {
         EXPECT_EQ(row(extra.rows().labels, 1), (std::vector<std::uint32_t>{1}));
         EXPECT_EQ(row(extra.rows().labels, 2), (std::vector<std::uint32_t>{3}));
         std::vector<std::int32_t> ids;
-        tokenizer_->encode("lazy dog", 128, ids);
+        tokenizer_->encode("lazy dog", ReadOptions(labels).max_length, ids);
         const auto tokens = extra.rows().tokens.row(1);
         EXPECT_EQ(std::vector<std::int32_t>(tokens.begin(), tokens.end()), ids);
         // Propensities count the data set's own rows.

@@ -71,7 +71,7 @@ class ChosenRun : public ::testing::Test {
 };
 
 TEST_F(ChosenRun, StoresNumbersAndResumesWithThem) {
-    train_no_step(config);
+    EXPECT_TRUE(train_no_step(config).interrupted);
     const Config stored = read_run_recipe(temp / "run/last/recipe.toml");
     EXPECT_EQ(stored.epochs, 10.0);
     EXPECT_EQ(stored.batch_size, std::int64_t{128});
