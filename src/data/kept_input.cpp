@@ -25,6 +25,7 @@ Config with_kept_input(const Context& context, Config config) {
     {
         AtomicFile file(unnamed);
         do {
+            context.leave_if_stopped();
             hash.update(input.held());
             file.write(input.held());
             bytes += static_cast<std::int64_t>(input.held().size());
