@@ -7,7 +7,7 @@ A thin face over the C++ library: the same options, files, numbers and errors as
     run.evaluate(texts=..., labels=...)
 """
 from elmo import metrics
-from elmo._calls import evaluate, explain, inspect, plan, recipes, train
+from elmo._calls import evaluate, explain, inspect, plan, recipes, train, tune
 from elmo._core import (ConfigError, DataError, DeviceError, Error, NumericError, OutOfMemory, options, version)
 from elmo._predictor import Answers, Prediction, Predictor, Tokenizer
 from elmo._result import Plan, Result
@@ -18,7 +18,7 @@ for _error in (ConfigError, DataError, DeviceError, Error, NumericError, OutOfMe
     _error.__module__ = "elmo"
 __all__ = ["Answers", "ConfigError", "DataError", "DeviceError", "ElmoClassifier", "Error", "NumericError",
            "OutOfMemory", "Plan", "Prediction", "Predictor", "Result", "Run", "Tokenizer", "evaluate", "explain",
-           "inspect", "metrics", "options", "plan", "recipes", "train"]
+           "inspect", "metrics", "options", "plan", "recipes", "train", "tune"]
 
 
 def __getattr__(name):  # scikit-learn is needed only where its estimator is

@@ -60,6 +60,27 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     return run
 
 
+@document("t", without=("data", "out", "validation"))
+def tune(data: Any = None, *, texts: Any = None, labels: Any = None, validation: Any = None, label_names: Any = None,
+         out: str | os.PathLike[str], trials: int = 16, seconds: float = 0, recipe: Any = None,
+         progress: bool | None = None, **options: Unpack[TrainOptions]) -> Result:
+    """Looks for better numbers than the defaults, on validation rows only, and writes them to out/recipe.toml.
+
+    data, texts, labels, validation : as of train. What is given as an option stays, the rest may be varied.
+    trials : candidates of the first round, the defaults among them
+    seconds : after which no more is trained; 0: no limit. resume=True goes on.
+    """
+    config = make_config("t", options, recipe)
+    kept = set_data(config, data, texts, labels, None, validation, label_names)
+    config.set("out", os.fspath(out))
+    listener = Listener(progress)
+    try:
+        return from_json(_core.tune(listener, config, int(trials), float(seconds)))
+    finally:
+        listener.close()
+        del kept
+
+
 @document("e", without=("data",))
 def evaluate(run: Any, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
              progress: bool | None = None, **options: Unpack[EvaluateOptions]) -> Result:

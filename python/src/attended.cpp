@@ -112,7 +112,8 @@ void attend(nb::object listener, OnInterrupt on_interrupt, const std::function<v
         if (raised) {  // the work is ending: further Ctrl-C are the same wish
             if (PyErr_CheckSignals() != 0) PyErr_Clear();
         } else if ((raised = deliver(listener, reports))) {
-            (on_interrupt == OnInterrupt::kStop ? desk.stop : desk.abandon) = true;
+            desk.stop = true;
+            desk.abandon = on_interrupt == OnInterrupt::kAbandon;
         }
     }
     {

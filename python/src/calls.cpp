@@ -25,6 +25,12 @@ std::string train_call(nb::object listener, const Config& config) {
                    [&](const Context& context) { return train(context, config); });
 }
 
+std::string tune_call(nb::object listener, const Config& config, std::int64_t trials, double seconds) {
+    return json_of(listener, OnInterrupt::kStop, [&](const Context& context) {
+        return tune(context, {config, trials, seconds, "elmo.tune(...)"});
+    });
+}
+
 std::string evaluate_call(nb::object listener, const std::string& run, const Config& config) {
     return json_of(listener, OnInterrupt::kAbandon,
                    [&](const Context& context) { return evaluate(context, run, config); });
@@ -57,6 +63,8 @@ Config resolve_call(const Config& config) {
 void bind_calls(nb::module_& module) {
     const nb::arg listener("listener"), config("config"), run("run");
     module.def("train", &train_call, nb::arg("listener").none(), config, "Trains; the result as JSON.");
+    module.def("tune", &tune_call, nb::arg("listener").none(), config, nb::arg("trials"), nb::arg("seconds"),
+               "Looks for better numbers than the defaults; JSON.");
     module.def("evaluate", &evaluate_call, nb::arg("listener").none(), run, config, "Scores a run; JSON.");
     module.def("calibrate", &calibrate_call, nb::arg("listener").none(), run, config,
                "Fits probabilities; JSON.");

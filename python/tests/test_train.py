@@ -171,6 +171,15 @@ def test_recipes_and_reasons(tmp_path):
     assert elmo.recipes()
 
 
+def test_tune(tmp_path):
+    texts, labels = rows(80)
+    found = elmo.tune(texts=texts, labels=labels, validation=0.3, out=tmp_path / "search", trials=2,
+                      **SMALL | dict(epochs=1, head_lr=None))
+    assert found.trials > 0 and Path(found.recipe).exists()
+    run = elmo.train(texts=texts, labels=labels, recipe=found.recipe, epochs=1)
+    assert run.result.steps > 0
+
+
 def test_plan(texts):
     plan = elmo.plan(labels=100_000, encoder="bag", width=64, batch_size=32)
     assert plan.total_bytes > 100_000 * 64 and "head/weights" in str(plan)

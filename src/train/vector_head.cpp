@@ -17,6 +17,12 @@ namespace {
 
 constexpr std::uintptr_t kAlignment = 64;  // of the arena's memory, which the backends may rely on
 
+// A head by itself is on the CPU where nothing else is said.
+Config with_device_named(Config config) {
+    if (config.device == "auto") config.device = "cpu";
+    return config;
+}
+
 EngineParts parts_of(const Config& config, const VectorHeadShape& shape) {
     validate(config);
     if (config.device == "cuda")
@@ -46,7 +52,7 @@ RunShape run_shape(const VectorHeadShape& shape) {
 
 struct VectorHead::Impl {
     Impl(const Context& context, const Config& given, const VectorHeadShape& wanted)
-        : config(given),
+        : config(with_device_named(given)),
           shape(wanted),
           engine(context.with_threads(config.threads), config, parts_of(config, shape), run_shape(shape)) {
         engine.allocate();
