@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "config/encoder_folder.h"
 #include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
@@ -16,6 +17,7 @@
 #include "numerics/bf16.h"
 #include "rank/scoring.h"
 #include "run/resolve.h"
+#include "train/linear_trainer.h"
 
 namespace elmo {
 namespace {
@@ -424,6 +426,7 @@ TrainResult train(const Context& given_context, const Config& given) {
         context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
                                  folder.checkpoint()->state().step,
                                  folder.checkpoint()->state().total_steps));
+    if (config.encoder == kLinearEncoder) return train_linear(context, folder, config);
     return run_lowering(context, folder, config);
 }
 
