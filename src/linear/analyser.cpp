@@ -1,7 +1,7 @@
 #include "linear/analyser.h"
 
 #include "text/spec.h"
-#include "text/words.h"
+#include "text/unicode/words.h"
 
 namespace elmo {
 namespace {

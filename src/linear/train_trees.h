@@ -12,6 +12,9 @@
 
 namespace elmo {
 
+// Counted features as they come: a bag of words is fitted less closely than texts (bibtex: P@1 64.6, 63.9 with 1).
+inline constexpr float kBagCost = 0.5f;
+
 struct LinearTraining {
     FeatureOptions features;
     std::int64_t trees = 3;   // their probabilities are averaged

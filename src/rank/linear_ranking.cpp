@@ -6,6 +6,7 @@
 
 #include "base/progress.h"
 #include "data/dataset.h"
+#include "elmo/config.h"
 #include "elmo/error.h"
 
 namespace elmo {

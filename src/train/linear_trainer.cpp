@@ -63,6 +63,7 @@ class LinearRun {
         LinearTraining training;
         const Split& train = data_.dataset().train();
         training.features = choose_features(train, find_layout(config).format == DataFormat::kSparse);
+        if (training.features.tokens_only) training.cost = kBagCost;
         training.seed = config.seed;
         auto model = train_linear_model(context_, data_.tokenizer(), train, rows_.train, state_.labels, training);
         const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
