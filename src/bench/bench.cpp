@@ -311,7 +311,8 @@ BenchResult bench(const Context& given_context, const std::string& what, const C
     validate(given);
     const Context context = given_context.with_threads(given.threads);
     if (given.encoder == kLinearEncoder)
-        throw ConfigError("encoder: bench measures encoders that are trained in steps, found linear; give bag or a folder");
+        throw ConfigError(
+            "encoder: bench measures encoders that are trained in steps, found linear; give bag or a folder");
     Config plain = given;
     if (plain.encoder == "auto") plain.encoder = "bag";
     const Config config = resolve_plan(context, plain);

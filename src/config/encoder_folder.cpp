@@ -40,10 +40,11 @@ std::string encoder_folder(const std::string& encoder) {
             (newest.empty() || fs::last_write_time(entry, ignored) > fs::last_write_time(newest, ignored)))
             newest = entry.path();
     if (!newest.empty()) return newest.string();
-    throw ConfigError(fmt::format(
-        "encoder: expected linear, bag, a folder, or a model in the Hugging Face cache {}, found no '{}'; give "
-        "--encoder FOLDER, or run: huggingface-cli download {}",
-        hub_cache().string(), quoted(encoder), quoted(encoder)));
+    throw ConfigError(
+        fmt::format("encoder: expected linear, bag, a folder, or a model in the Hugging Face cache {}, found "
+                    "no '{}'; give "
+                    "--encoder FOLDER, or run: huggingface-cli download {}",
+                    hub_cache().string(), quoted(encoder), quoted(encoder)));
 }
 
 }  // namespace elmo

@@ -11,8 +11,8 @@ inline constexpr const char* kLinearEncoder = "linear";
 bool is_encoder_folder(const std::string& encoder);
 
 // `encoder` itself when it is a kind or a folder; else the newest snapshot of that name in the Hugging Face
-// cache ($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub). ConfigError when there is none: it says how to
-// get one.
+// cache ($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub). ConfigError when there is none: it says
+// how to get one.
 std::string encoder_folder(const std::string& encoder);
 
 }  // namespace elmo

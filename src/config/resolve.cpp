@@ -24,8 +24,9 @@ bool is_stored_choice(std::string_view key) {
 
 // Options that only encoders trained by gradient steps have: whole groups, and these.
 constexpr std::string_view kStepGroups[] = {"text", "encoder", "head", "optimisation"};
-constexpr OptionKey kStepOptions[] = {"augment",   "augment_threshold", "max_length", "log_every",
-                                      "eval_every", "save_every",        "on_collapse", "max_memory"};
+constexpr OptionKey kStepOptions[] = {"augment",    "augment_threshold", "max_length",  "log_every",
+                                      "eval_every", "save_every",        "on_collapse", "max_memory", "patience", "save_minutes"};
+constexpr std::int64_t kWholeText = 1 << 16;  // the largest max_length
 constexpr OptionKey kAnyEncoder[] = {"encoder", "seed", "labels"};
 
 bool is_step_option(const OptionInfo& option) {
@@ -37,11 +38,12 @@ bool is_step_option(const OptionInfo& option) {
 
 Config with_encoder_chosen(Config config) {
     const auto choose = [&](const char* encoder, std::string reason) {
-        choose_option<std::string>(config, "encoder", &Config::encoder, encoder, "auto: " + std::move(reason));
+        choose_option<std::string>(config, "encoder", &Config::encoder, encoder,
+                                   "auto: " + std::move(reason));
         return config;
     };
     if (config.data.empty() && !config.resume) return choose("bag", "linear needs data");
-    if (config.device != "cpu")
+    if (config.device != "cpu" && config.device != "auto")
         return choose("bag", fmt::format("linear is trained on a CPU, not on {}", config.device));
     for (const OptionInfo& option : options())
         if (is_step_option(option) && given(config, option.key))
@@ -140,8 +142,19 @@ Config with_usual_numbers(Config config) {
     return config;
 }
 
+// The linear model is trained on whole texts, on a CPU; other numbers it does not have.
+static Config with_linear_numbers(Config config) {
+    if (config.max_length.is_auto())
+        choose_option(config, "max_length", &Config::max_length, Auto<std::int64_t>(kWholeText),
+                      "auto: linear takes whole texts");
+    if (config.device == "auto")
+        choose_option<std::string>(config, "device", &Config::device, "cpu", "auto: linear is trained on a CPU");
+    return with_usual_numbers(std::move(config));
+}
+
 Config with_encoder_folder(Config config) {
-    if (config.encoder == "auto") return with_encoder_chosen(std::move(config));
+    if (config.encoder == "auto") config = with_encoder_chosen(std::move(config));
+    if (config.encoder == kLinearEncoder) return with_linear_numbers(std::move(config));
     const std::string folder = encoder_folder(config.encoder);
     if (folder == config.encoder) return config;
     const std::string reason = fmt::format("the newest {} in the Hugging Face cache; {}", config.encoder,

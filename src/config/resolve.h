@@ -48,7 +48,8 @@ Config with_plain_head(Config config);
 // With the encoder that `auto` stands for, or the folder of one that is named as in the Hugging Face cache.
 Config with_encoder_folder(Config config);
 
-// Options that were given and that linear does not have: of gradient steps, but for those on how texts are read.
+// Options that were given and that linear does not have: of gradient steps, but for those on how texts are
+// read.
 std::vector<std::string_view> unused_by_linear(const Config& config);
 
 }  // namespace elmo

@@ -134,10 +134,11 @@ std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const ReadOpti
         const Layout layout = find_layout(reading);
         if (layout.format == DataFormat::kSparse) {
             if (is_encoder_folder(reading.encoder) || reading.tokenizer != "auto")
-                throw ConfigError(fmt::format(
-                    "{}: bag-of-words features have no text: expected encoder linear or bag and tokenizer auto, found "
-                    "{} and {}",
-                    reading.data, reading.encoder, reading.tokenizer));
+                throw ConfigError(
+                    fmt::format("{}: bag-of-words features have no text: expected encoder linear or bag and "
+                                "tokenizer auto, found "
+                                "{} and {}",
+                                reading.data, reading.encoder, reading.tokenizer));
             const auto shape =
                 join_sparse_shapes(context, {layout.train.text, layout.test.text, layout.validation.text});
             return number_tokenizer(shape.features);

@@ -6,7 +6,7 @@
 namespace elmo {
 namespace {
 
-constexpr std::uint64_t kPrime = 1099511628211u;  // of FNV-1a
+constexpr std::uint64_t kPrime = 1099511628211u;          // of FNV-1a
 constexpr std::string_view kByteLevelSpace = "\xc4\xa0";  // how byte-level BPE writes the space before a word
 
 std::uint64_t mixed(std::uint64_t h) {
@@ -52,7 +52,8 @@ Analyser::Analyser(const Tokenizer& tokenizer, FeatureOptions options) : options
     for (const auto& [token, id] : spec.vocab) {
         Piece& piece = pieces_[static_cast<std::size_t>(id)];
         std::string_view text = token;
-        const std::string_view prefix = wordpiece ? std::string_view(spec.continuing_prefix) : kByteLevelSpace;
+        const std::string_view prefix =
+            wordpiece ? std::string_view(spec.continuing_prefix) : kByteLevelSpace;
         const bool prefixed = text.starts_with(prefix) && text.size() > prefix.size();
         if (prefixed) text.remove_prefix(prefix.size());
         piece.text = text;

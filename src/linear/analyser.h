@@ -1,7 +1,7 @@
-// From token ids to features. The tokens of a text are put together to words again, so features do not depend on
-// how a vocabulary cuts words. A feature is a 64-bit hash: of a word or punctuation mark, of two words in a row (what
-// stands between does not count), of a few letters in a row within a word. Bag-of-words data has its own features:
-// each token is one.
+// From token ids to features. The tokens of a text are put together to words again, so features do not depend
+// on how a vocabulary cuts words. A feature is a 64-bit hash: of a word or punctuation mark, of two words in
+// a row (what stands between does not count), of a few letters in a row within a word. Bag-of-words data has
+// its own features: each token is one.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +28,8 @@ class Analyser {
     Analyser(const Tokenizer& tokenizer, FeatureOptions options);
 
     const FeatureOptions& options() const { return options_; }
-    // The features of a text, each as often as it occurs; `features` is replaced. Ids outside of the vocabulary
-    // are left out.
+    // The features of a text, each as often as it occurs; `features` is replaced. Ids outside of the
+    // vocabulary are left out.
     void analyse(std::span<const std::int32_t> tokens, std::vector<std::uint64_t>& features) const;
 
   private:
@@ -38,7 +38,8 @@ class Analyser {
         std::string text;
         Kind kind = Kind::kNone;
     };
-    void add_word(const std::string& word, std::vector<std::uint64_t>& features, std::uint64_t& previous) const;
+    void add_word(const std::string& word, std::vector<std::uint64_t>& features,
+                  std::uint64_t& previous) const;
 
     FeatureOptions options_;
     std::vector<Piece> pieces_;  // by token id

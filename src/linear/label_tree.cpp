@@ -70,10 +70,22 @@ void split(const SparseRows& vectors, std::span<std::int32_t> labels, std::uint6
            SplitScratch& scratch) {
     const std::size_t n = labels.size(), half = n / 2;
     if (n < 2) return;
-    const auto draw = philox4x32({static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32), 0, 0},
-                                 static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
-    const std::size_t first = draw[0] % n, second = (first + 1 + draw[1] % (n - 1)) % n;
+    const auto draw =
+        philox4x32({static_cast<std::uint32_t>(place), static_cast<std::uint32_t>(place >> 32), 0, 0},
+                   static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32));
+    const std::size_t first = draw[0] % n;
     scratch.direction.add(vectors, labels[first], 1);
+    // The other end is a label that is least like the first: two of one kind would tell nothing apart.
+    std::size_t second = first;
+    float least = 0;
+    for (std::size_t i = 0; i < n; ++i) {
+        const std::size_t at = (draw[1] % n + i) % n;
+        const float likeness = product(vectors, labels[at], scratch.direction.values);
+        if (at != first && (second == first || likeness < least)) {
+            second = at;
+            least = likeness;
+        }
+    }
     scratch.direction.add(vectors, labels[second], -1);
     double before = -1e30;
     for (int round = 0; round < kRounds; ++round) {
@@ -121,7 +133,8 @@ SparseRows label_vectors(const Context& context, const SparseRows& rows, const L
         DenseSum& sum = sums[static_cast<std::size_t>(thread_index())];
         sum.values.resize(static_cast<std::size_t>(num_columns));
         SparseRows& part = parts[static_cast<std::size_t>(chunk)];
-        for (std::int64_t label = chunk * kChunk; label < std::min((chunk + 1) * kChunk, labels.labels()); ++label) {
+        for (std::int64_t label = chunk * kChunk; label < std::min((chunk + 1) * kChunk, labels.labels());
+             ++label) {
             for (const std::int32_t row : labels.of(label)) sum.add(rows, row, 1);
             const float length = sum.length();
             std::vector<std::int32_t> kept = sum.touched;
@@ -162,14 +175,15 @@ LabelTree build_label_tree(const Context& context, const SparseRows& vectors, st
     std::vector<SplitScratch> scratch(static_cast<std::size_t>(context.num_threads()));
     int depth = 0;
     // Halves differ by one label at most, so all clusters reach the size of a leaf on the same level.
-    for (; static_cast<std::int64_t>(labels.size() + (std::size_t{1} << depth) - 1) >> depth > leaf; ++depth) {
+    for (; static_cast<std::int64_t>(labels.size() + (std::size_t{1} << depth) - 1) >> depth > leaf;
+         ++depth) {
         const std::size_t clusters = cuts.size() - 1;
         context.threads().parallel_for(static_cast<std::int64_t>(clusters), [&](std::int64_t i) {
             SplitScratch& own = scratch[static_cast<std::size_t>(thread_index())];
             own.need(num_columns);
             const std::size_t begin = cuts[static_cast<std::size_t>(i)];
-            split(vectors, std::span(labels).subspan(begin, cuts[static_cast<std::size_t>(i) + 1] - begin), seed,
-                  clusters + static_cast<std::uint64_t>(i), own);
+            split(vectors, std::span(labels).subspan(begin, cuts[static_cast<std::size_t>(i) + 1] - begin),
+                  seed, clusters + static_cast<std::uint64_t>(i), own);
         });
         std::vector<std::size_t> finer;
         for (std::size_t i = 0; i < clusters; ++i) {

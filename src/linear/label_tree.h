@@ -1,5 +1,6 @@
-// A tree of labels. Labels whose texts are alike are put together by balanced 2-means on label vectors (the mean of
-// the rows that carry a label), so that few classifiers say which small group of labels a text belongs to.
+// A tree of labels. Labels whose texts are alike are put together by balanced 2-means on label vectors (the
+// mean of the rows that carry a label), so that few classifiers say which small group of labels a text
+// belongs to.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +20,13 @@ struct LabelRows {
     std::int64_t labels() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
     std::span<const std::int32_t> of(std::int64_t label) const {
         const auto begin = static_cast<std::size_t>(offsets[static_cast<std::size_t>(label)]);
-        return std::span(rows).subspan(begin, static_cast<std::size_t>(offsets[static_cast<std::size_t>(label) + 1]) - begin);
+        return std::span(rows).subspan(
+            begin, static_cast<std::size_t>(offsets[static_cast<std::size_t>(label) + 1]) - begin);
     }
 };
 
-// Level 0 is the root. The children of a node are nodes of the next level by their place there; on the last level,
-// labels.
+// Level 0 is the root. The children of a node are nodes of the next level by their place there; on the last
+// level, labels.
 struct LabelTree {
     using Node = std::vector<std::int32_t>;
     std::vector<std::vector<Node>> levels;

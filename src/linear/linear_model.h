@@ -1,5 +1,5 @@
-// The linear model: a vocabulary, and trees of labels with one sparse classifier per child of a node. Everything lies
-// in flat arrays, as in its file (model_file.h).
+// The linear model: a vocabulary, and trees of labels with one sparse classifier per child of a node.
+// Everything lies in flat arrays, as in its file (model_file.h).
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace elmo {
 
-// The trees, one after another; the first node of each is its root. Children of a node are nodes of the same tree that
-// come after it, or labels where the node is a leaf. Node n has children [child_begin[n], child_begin[n + 1]) and knows
-// the columns [column_begin[n], column_begin[n + 1]), ascending; column j has the weights
-// [weight_begin[j], weight_begin[j + 1]), each of one child by its place among the node's.
+// The trees, one after another; the first node of each is its root. Children of a node are nodes of the same
+// tree that come after it, or labels where the node is a leaf. Node n has children [child_begin[n],
+// child_begin[n + 1]) and knows the columns [column_begin[n], column_begin[n + 1]), ascending; column j has
+// the weights [weight_begin[j], weight_begin[j + 1]), each of one child by its place among the node's.
 struct LabelTrees {
     std::vector<std::int32_t> roots;
     std::vector<std::uint8_t> leaf;  // of each node: 1 where children are labels

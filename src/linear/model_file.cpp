@@ -18,8 +18,10 @@ namespace {
 constexpr const char* kFormat = "elmo-linear-1";
 constexpr const char* kMeaning =
     "trees of labels, one after another. roots: first node of each. A node n has children "
-    "children[child_begin[n]:child_begin[n+1]] (labels where leaf[n] is 1, else nodes) with a bias each, and the columns "
-    "columns[column_begin[n]:column_begin[n+1]]; column j has weights[weight_begin[j]:weight_begin[j+1]], each of the "
+    "children[child_begin[n]:child_begin[n+1]] (labels where leaf[n] is 1, else nodes) with a bias each, and "
+    "the columns "
+    "columns[column_begin[n]:column_begin[n+1]]; column j has weights[weight_begin[j]:weight_begin[j+1]], "
+    "each of the "
     "child with that number in weight_child. feature_hashes, feature_weights: the vocabulary";
 
 template <class T>
@@ -89,8 +91,8 @@ class Reader {
 
 // From 0 up to `end`, never falling.
 bool are_bounds(const std::vector<std::int64_t>& bounds, std::size_t count, std::size_t end) {
-    return bounds.size() == count + 1 && bounds.front() == 0 && bounds.back() == static_cast<std::int64_t>(end) &&
-           std::is_sorted(bounds.begin(), bounds.end());
+    return bounds.size() == count + 1 && bounds.front() == 0 &&
+           bounds.back() == static_cast<std::int64_t>(end) && std::is_sorted(bounds.begin(), bounds.end());
 }
 
 bool are_finite(const std::vector<float>& values) {
@@ -103,8 +105,10 @@ bool is_forest(const LabelTrees& trees, std::int64_t num_labels) {
     std::vector<std::int64_t> depth(nodes, -1);
     for (std::size_t t = 0; t < trees.roots.size(); ++t) {
         const std::int64_t begin = trees.roots[t];
-        const std::int64_t end = t + 1 < trees.roots.size() ? trees.roots[t + 1] : static_cast<std::int64_t>(nodes);
-        if (begin < 0 || begin >= end || end > static_cast<std::int64_t>(nodes) || (t == 0 && begin != 0)) return false;
+        const std::int64_t end =
+            t + 1 < trees.roots.size() ? trees.roots[t + 1] : static_cast<std::int64_t>(nodes);
+        if (begin < 0 || begin >= end || end > static_cast<std::int64_t>(nodes) || (t == 0 && begin != 0))
+            return false;
         depth[static_cast<std::size_t>(begin)] = 0;
         std::vector<int> leaf_at;  // of each depth; -1 where it is not known yet
         for (std::int64_t n = begin; n < end; ++n) {
@@ -119,7 +123,8 @@ bool is_forest(const LabelTrees& trees, std::int64_t num_labels) {
                 if (trees.leaf[i] != 0) {
                     if (child < 0 || child >= num_labels) return false;
                 } else {
-                    if (child <= n || child >= end || depth[static_cast<std::size_t>(child)] >= 0) return false;
+                    if (child <= n || child >= end || depth[static_cast<std::size_t>(child)] >= 0)
+                        return false;
                     depth[static_cast<std::size_t>(child)] = depth[i] + 1;
                 }
             }
@@ -128,7 +133,8 @@ bool is_forest(const LabelTrees& trees, std::int64_t num_labels) {
     return !trees.roots.empty();
 }
 
-void check_trees(const Reader& reader, const LabelTrees& trees, std::int64_t num_labels, std::int64_t num_columns) {
+void check_trees(const Reader& reader, const LabelTrees& trees, std::int64_t num_labels,
+                 std::int64_t num_columns) {
     const std::size_t nodes = trees.leaf.size();
     reader.require(are_bounds(trees.child_begin, nodes, trees.children.size()) &&
                        trees.bias.size() == trees.children.size() && are_finite(trees.bias),
@@ -142,12 +148,15 @@ void check_trees(const Reader& reader, const LabelTrees& trees, std::int64_t num
         const std::int64_t children = trees.child_begin[n + 1] - trees.child_begin[n];
         std::int64_t before = -1;
         bool sound = true;
-        for (auto j = static_cast<std::size_t>(trees.column_begin[n]); j < static_cast<std::size_t>(trees.column_begin[n + 1]); ++j) {
+        for (auto j = static_cast<std::size_t>(trees.column_begin[n]);
+             j < static_cast<std::size_t>(trees.column_begin[n + 1]); ++j) {
             sound = sound && trees.columns[j] > before && trees.columns[j] < num_columns;
             before = trees.columns[j];
         }
-        const auto first = static_cast<std::size_t>(trees.weight_begin[static_cast<std::size_t>(trees.column_begin[n])]),
-                   end = static_cast<std::size_t>(trees.weight_begin[static_cast<std::size_t>(trees.column_begin[n + 1])]);
+        const auto first = static_cast<std::size_t>(
+                       trees.weight_begin[static_cast<std::size_t>(trees.column_begin[n])]),
+                   end = static_cast<std::size_t>(
+                       trees.weight_begin[static_cast<std::size_t>(trees.column_begin[n + 1])]);
         for (std::size_t e = first; e < end; ++e)
             sound = sound && trees.weight_child[e] < children && std::isfinite(to_float(trees.weights[e]));
         reader.require(sound, fmt::format("columns and children of node {} within their ranges", n));
@@ -169,7 +178,8 @@ void save_linear_model(const std::filesystem::path& folder, const LinearModel& m
                            {"letters", std::to_string(model.features.letters)}});
     out.write("feature_hashes", model.vocabulary.hashes());
     out.write("feature_weights", model.vocabulary.weights());
-    visit_trees(model.trees, [&](const char* name, const auto& values) { out.write(name, std::span(values)); });
+    visit_trees(model.trees,
+                [&](const char* name, const auto& values) { out.write(name, std::span(values)); });
     out.commit();
 }
 
@@ -189,7 +199,8 @@ LinearModel load_linear_model(const InputFolder& folder, std::int64_t num_labels
     reader.read("feature_hashes", hashes);
     reader.read("feature_weights", weights);
     const auto ascend = [](std::uint64_t a, std::uint64_t b) { return a >= b; };
-    reader.require(hashes.size() == weights.size() && are_finite(weights) && hashes.size() < (std::size_t{1} << 31) &&
+    reader.require(hashes.size() == weights.size() && are_finite(weights) &&
+                       hashes.size() < (std::size_t{1} << 31) &&
                        std::adjacent_find(hashes.begin(), hashes.end(), ascend) == hashes.end(),
                    "ascending hashes with a finite weight each");
     model.vocabulary = Vocabulary(std::move(hashes), std::move(weights));

@@ -1,5 +1,5 @@
-// The file of a linear model: linear.safetensors, whose metadata say what is in it. What is read is checked before it
-// is used: no index of a damaged or foreign file leads anywhere.
+// The file of a linear model: linear.safetensors, whose metadata say what is in it. What is read is checked
+// before it is used: no index of a damaged or foreign file leads anywhere.
 #pragma once
 
 #include <filesystem>

@@ -11,8 +11,8 @@ namespace {
 constexpr std::int64_t kChunk = 2048;  // texts that one thread takes at once
 constexpr std::int64_t kBeam = 10;
 
-// The logarithm of a child's probability given its parent: the cube of the hinge, as PECOS has it, and a small
-// part that tells scores beyond the margin apart.
+// The logarithm of a child's probability given its parent: the cube of the hinge, as PECOS has it, and a
+// small part that tells scores beyond the margin apart.
 float log_probability(float score) {
     const float z = std::clamp(score, -10.0f, 20.0f), missing = std::max(1 - z, 0.0f);
     return -missing * missing * missing - 0.02f * std::exp(-2 * z);
@@ -63,7 +63,8 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
                               Scratch& scratch) const {
     const LabelTrees& trees = model_.trees;
     const auto n = static_cast<std::size_t>(node);
-    const auto first = static_cast<std::size_t>(trees.column_begin[n]), end = static_cast<std::size_t>(trees.column_begin[n + 1]);
+    const auto first = static_cast<std::size_t>(trees.column_begin[n]),
+               end = static_cast<std::size_t>(trees.column_begin[n + 1]);
     const auto children = static_cast<std::size_t>(trees.child_begin[n]);
     const std::size_t count = static_cast<std::size_t>(trees.child_begin[n + 1]) - children;
     const std::span columns = std::span(trees.columns).subspan(first, end - first);
@@ -96,7 +97,8 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
         auto& out = scratch.next[static_cast<std::size_t>(text)];
         for (std::size_t c = 0; c < count; ++c) {
             const std::int32_t child = trees.children[children + c];
-            if (!open_.empty() && !(trees.leaf[n] ? label_open_ : open_)[static_cast<std::size_t>(child)]) continue;
+            if (!open_.empty() && !(trees.leaf[n] ? label_open_ : open_)[static_cast<std::size_t>(child)])
+                continue;
             out.push_back({child, above + log_probability(scratch.scores[c])});
         }
     }
@@ -167,8 +169,10 @@ std::vector<std::vector<ScoredLabel>> LinearRanker::rank(const Context& context,
             analyser_.analyse(tokens(i), features);
             model_.vocabulary.append_row(features, rows);
         }
-        rank_chunk(rows, k, std::span(result).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
-                   scratch[static_cast<std::size_t>(thread_index())]);
+        rank_chunk(
+            rows, k,
+            std::span(result).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+            scratch[static_cast<std::size_t>(thread_index())]);
     });
     return result;
 }

@@ -17,7 +17,8 @@ class Order {
         state_ ^= state_ >> 12;
         state_ ^= state_ << 25;
         state_ ^= state_ >> 27;
-        return static_cast<std::int64_t>((state_ * 2685821657736338717u >> 32) * static_cast<std::uint64_t>(count) >> 32);
+        return static_cast<std::int64_t>(
+            (state_ * 2685821657736338717u >> 32) * static_cast<std::uint64_t>(count) >> 32);
     }
 
   private:
@@ -64,7 +65,8 @@ void solve_svm(const SvmRows& rows, std::span<const std::int32_t> positives, con
     for (int pass = 0; pass < options.most_passes; ++pass) {
         float most = -kInfinity, least = kInfinity;
         if (pass > 0)
-            for (std::int64_t i = 0; i < active; ++i) std::swap(order[i], order[i + random.below(active - i)]);
+            for (std::int64_t i = 0; i < active; ++i)
+                std::swap(order[i], order[i + random.below(active - i)]);
         for (std::int64_t i = 0; i < active; ++i) {
             const std::int32_t row = order[i];
             const std::int64_t begin = rows.offsets[static_cast<std::size_t>(row)],
@@ -72,7 +74,8 @@ void solve_svm(const SvmRows& rows, std::span<const std::int32_t> positives, con
             const std::int32_t* const columns = rows.columns.data() + begin;
             const float* const values = rows.values.data() + begin;
             const float y = sign[row];
-            const float gradient = y * (product(columns, values, count, w) + bias) - 1 + alpha[row] * diagonal;
+            const float gradient =
+                y * (product(columns, values, count, w) + bias) - 1 + alpha[row] * diagonal;
             float projected = gradient;
             if (alpha[row] == 0) {
                 if (gradient > bound) {  // far on the right side: not visited again

@@ -1,5 +1,6 @@
-// One linear classifier: L2-regularised squared hinge loss by dual coordinate descent (Hsieh et al., ICML 2008, as in
-// LIBLINEAR), with shrinking. The bias is the weight of a feature that every row has with value 1.
+// One linear classifier: L2-regularised squared hinge loss by dual coordinate descent (Hsieh et al., ICML
+// 2008, as in LIBLINEAR), with shrinking. The bias is the weight of a feature that every row has with
+// value 1.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ struct SvmRows {
 };
 
 struct SvmOptions {
-    float cost = 1;         // C
-    float tolerance = 0.1f;  // of the projected gradients' spread
+    float cost = 1;          // C
+    float tolerance = 0.3f;  // of the projected gradients' spread
     int most_passes = 20;
 };
 

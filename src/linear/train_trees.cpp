@@ -11,16 +11,19 @@
 namespace elmo {
 namespace {
 
-constexpr float kSmallWeight = 0.1f;    // weights below are left out
+constexpr float kSmallWeight = 0.1f;  // weights below, times the cost, are left out
+constexpr float kBagCost = 0.2f;      // bibtex: P@1 65.0 with 0.3, 63.9 with 1
+constexpr std::int64_t kBagLeaf = 1000;
 constexpr float kCertain = 10;          // bias of a child that all rows of its node have, or none
+constexpr std::int64_t kFewTexts = 15000;  // up to which a third tree costs seconds only
 constexpr double kShortTexts = 40;      // tokens per text up to which letters are features too
-constexpr std::int64_t kLetters = 4;    // in a row
+constexpr std::int64_t kLetters = 5;    // in a row
 constexpr std::int64_t kFewNodes = 16;  // of a level: then threads share the children of a node
 
 // A node while it is trained: its rows over the columns that occur in them.
 struct NodeRows {
     SvmRows rows;
-    std::vector<std::int32_t> columns;                  // of the model, by the number in `rows`
+    std::vector<std::int32_t> columns;                 // of the model, by the number in `rows`
     std::vector<std::vector<std::int32_t>> positives;  // rows of each child
 };
 
@@ -37,8 +40,8 @@ struct TrainedNode {
 
 class TreeTrainer {
   public:
-    TreeTrainer(const Context& context, const SparseRows& rows, const LabelRows& labels, std::int64_t num_columns,
-                const LinearTraining& training)
+    TreeTrainer(const Context& context, const SparseRows& rows, const LabelRows& labels,
+                std::int64_t num_columns, const LinearTraining& training)
         : context_(context), rows_(rows), labels_(labels), num_columns_(num_columns), training_(training) {
         squares_.resize(static_cast<std::size_t>(rows.rows()));
         for (std::int64_t row = 0; row < rows.rows(); ++row) {
@@ -50,7 +53,8 @@ class TreeTrainer {
     }
 
     // False when asked to stop.
-    bool train(const LabelTree& tree, std::uint64_t seed, Progress& progress, std::int64_t& done, LabelTrees& out) {
+    bool train(const LabelTree& tree, std::uint64_t seed, Progress& progress, std::int64_t& done,
+               LabelTrees& out) {
         const auto base = static_cast<std::int32_t>(out.nodes());
         out.roots.push_back(base);
         std::int32_t next = base;  // first node of the next level
@@ -80,7 +84,8 @@ class TreeTrainer {
     // Labels below each child of the level's nodes: by node of the next level, or by label.
     std::vector<std::vector<std::int32_t>> labels_below(const LabelTree& tree, std::size_t depth) const {
         std::vector<std::vector<std::int32_t>> below(static_cast<std::size_t>(labels_.labels()));
-        for (std::size_t label = 0; label < below.size(); ++label) below[label] = {static_cast<std::int32_t>(label)};
+        for (std::size_t label = 0; label < below.size(); ++label)
+            below[label] = {static_cast<std::int32_t>(label)};
         for (std::size_t d = tree.levels.size() - 1; d > depth; --d) {
             std::vector<std::vector<std::int32_t>> above(tree.levels[d].size());
             for (std::size_t n = 0; n < above.size(); ++n)
@@ -135,7 +140,8 @@ class TreeTrainer {
         return own;
     }
 
-    TrainedNode train_node(const LabelTree::Node& node, const std::vector<std::vector<std::int32_t>>& below, std::uint64_t seed) {
+    TrainedNode train_node(const LabelTree::Node& node, const std::vector<std::vector<std::int32_t>>& below,
+                           std::uint64_t seed) {
         const NodeRows own = gather(node, below);
         TrainedNode trained;
         trained.bias.resize(node.size());
@@ -154,8 +160,9 @@ class TreeTrainer {
             solve_svm(own.rows, own.positives[k], options, seed + 0x5851f42du * k, scratch);
             trained.bias[k] = scratch.bias;
             for (std::size_t i = 0; i < scratch.weights.size(); ++i)
-                if (std::abs(scratch.weights[i]) > kSmallWeight)
-                    found[k].push_back({own.columns[i], static_cast<std::uint16_t>(k), to_bf16(scratch.weights[i])});
+                if (std::abs(scratch.weights[i]) > kSmallWeight * training_.cost)
+                    found[k].push_back(
+                        {own.columns[i], static_cast<std::uint16_t>(k), to_bf16(scratch.weights[i])});
         });
         std::size_t size = 0;
         for (const auto& of_child : found) size += of_child.size();
@@ -204,12 +211,14 @@ class TreeTrainer {
     std::vector<Scratch> scratch_;  // of each thread
 };
 
-LabelRows rows_of_labels(const LabelMatrix& labels, std::span<const std::int64_t> rows, std::int64_t num_labels) {
+LabelRows rows_of_labels(const LabelMatrix& labels, std::span<const std::int64_t> rows,
+                         std::int64_t num_labels) {
     LabelRows out;
     out.offsets.assign(static_cast<std::size_t>(num_labels) + 1, 0);
     for (const std::int64_t row : rows)
         for (const std::uint32_t label : labels.row(row)) ++out.offsets[label + 1];
-    for (std::size_t l = 0; l < static_cast<std::size_t>(num_labels); ++l) out.offsets[l + 1] += out.offsets[l];
+    for (std::size_t l = 0; l < static_cast<std::size_t>(num_labels); ++l)
+        out.offsets[l + 1] += out.offsets[l];
     out.rows.resize(static_cast<std::size_t>(out.offsets.back()));
     std::vector<std::int64_t> next(out.offsets.begin(), out.offsets.end() - 1);
     for (std::size_t i = 0; i < rows.size(); ++i)
@@ -221,31 +230,38 @@ LabelRows rows_of_labels(const LabelMatrix& labels, std::span<const std::int64_t
 }  // namespace
 
 std::int64_t LabelTrees::bytes() const {
-    return static_cast<std::int64_t>(roots.size() * 4 + leaf.size() + 8 * (child_begin.size() + column_begin.size()) +
-                                     8 * weight_begin.size() + 8 * children.size() + 4 * columns.size() +
-                                     4 * weights.size());
+    return static_cast<std::int64_t>(
+        roots.size() * 4 + leaf.size() + 8 * (child_begin.size() + column_begin.size()) +
+        8 * weight_begin.size() + 8 * children.size() + 4 * columns.size() + 4 * weights.size());
 }
 std::int64_t LinearModel::bytes() const {
     return 12 * vocabulary.size() + trees.bytes();
 }
 
-FeatureOptions choose_features(const Split& split, bool is_bag_of_words) {
-    FeatureOptions options;
-    options.tokens_only = is_bag_of_words;
+LinearTraining choose_training(const Split& split, bool is_bag_of_words) {
+    LinearTraining training;
+    if (split.rows() <= kFewTexts) training.trees = 3;
+    if (is_bag_of_words) {
+        training.features.tokens_only = true;
+        training.cost = kBagCost;
+        training.leaf = kBagLeaf;
+    }
     const double tokens = static_cast<double>(split.tokens.values.size()) /
                           static_cast<double>(std::max<std::int64_t>(split.tokens.rows(), 1));
-    if (!is_bag_of_words && tokens <= kShortTexts) options.letters = kLetters;
-    return options;
+    if (!is_bag_of_words && tokens <= kShortTexts) training.features.letters = kLetters;
+    return training;
 }
 
-std::optional<LinearModel> train_linear_model(const Context& context, const Tokenizer& tokenizer, const Split& split,
-                                              std::span<const std::int64_t> rows, std::int64_t num_labels,
-                                              const LinearTraining& training) {
+std::optional<LinearModel> train_linear_model(const Context& context, const Tokenizer& tokenizer,
+                                              const Split& split, std::span<const std::int64_t> rows,
+                                              std::int64_t num_labels, const LinearTraining& training) {
     LinearModel model;
     model.features = training.features;
     model.num_labels = num_labels;
     const Analyser analyser(tokenizer, training.features);
-    const TokensOf tokens = [&](std::int64_t i) { return split.tokens.row(rows[static_cast<std::size_t>(i)]); };
+    const TokensOf tokens = [&](std::int64_t i) {
+        return split.tokens.row(rows[static_cast<std::size_t>(i)]);
+    };
     const auto count = static_cast<std::int64_t>(rows.size());
     model.vocabulary = learn_vocabulary(context, analyser, tokens, count);
     const std::int64_t columns = model.vocabulary.size();
@@ -255,12 +271,14 @@ std::optional<LinearModel> train_linear_model(const Context& context, const Toke
     std::vector<LabelTree> trees;
     std::int64_t nodes = 0, done = 0;
     {
-        const SparseRows vectors = num_labels <= training.leaf ? SparseRows() : label_vectors(context, features, labels, columns);
+        const SparseRows vectors =
+            num_labels <= training.leaf ? SparseRows() : label_vectors(context, features, labels, columns);
         for (std::int64_t t = 0; t < (num_labels <= training.leaf ? 1 : training.trees); ++t) {
             if (context.stop_requested()) return std::nullopt;
             if (num_labels <= training.leaf) {
                 LabelTree::Node all;
-                for (std::int64_t label = 0; label < num_labels; ++label) all.push_back(static_cast<std::int32_t>(label));
+                for (std::int64_t label = 0; label < num_labels; ++label)
+                    all.push_back(static_cast<std::int32_t>(label));
                 trees.push_back({{{all}}});
             } else {
                 trees.push_back(build_label_tree(context, vectors, columns, training.leaf,
@@ -271,7 +289,8 @@ std::optional<LinearModel> train_linear_model(const Context& context, const Toke
     }
     Progress progress(context, "training", nodes, "nodes of label trees");
     for (std::size_t t = 0; t < trees.size(); ++t)
-        if (!trainer.train(trees[t], training.seed + 7919 * t, progress, done, model.trees)) return std::nullopt;
+        if (!trainer.train(trees[t], training.seed + 7919 * t, progress, done, model.trees))
+            return std::nullopt;
     progress.finish();
     return model;
 }

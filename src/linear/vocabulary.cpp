@@ -8,10 +8,10 @@
 namespace elmo {
 namespace {
 
-constexpr std::int64_t kChunk = 1024;      // texts that one thread takes at once
-constexpr std::int64_t kGroup = 32;        // chunks between two additions to the counts
-constexpr double kLongTexts = 64;          // features per text from which texts count as long
-constexpr double kLetters = 0.4;           // weight of letters beside that of words
+constexpr std::int64_t kChunk = 1024;  // texts that one thread takes at once
+constexpr std::int64_t kGroup = 32;    // chunks between two additions to the counts
+constexpr double kLongTexts = 64;      // features per text from which texts count as long
+constexpr double kLetters = 0.4;       // weight of letters beside that of words
 
 // In how many texts each feature is: open addressing, as the keys are hashes already.
 class TextCounts {
@@ -91,8 +91,8 @@ void Vocabulary::append_row(std::vector<std::uint64_t>& features, SparseRows& ro
         std::size_t end = i;
         while (end < features.size() && features[end] == features[i]) ++end;
         if (const std::int64_t column = find(features[i]); column >= 0) {
-            const float value = (1 + std::log(static_cast<float>(end - i))) *
-                                weights_[static_cast<std::size_t>(column)];
+            const float value =
+                (1 + std::log(static_cast<float>(end - i))) * weights_[static_cast<std::size_t>(column)];
             rows.columns.push_back(static_cast<std::int32_t>(column));
             rows.values.push_back(value);
             length += static_cast<double>(value) * value;
@@ -128,7 +128,8 @@ Vocabulary learn_vocabulary(const Context& context, const Analyser& analyser, co
         }
     }
     found.clear();
-    const bool are_long = analyser.options().letters == 0 && static_cast<double>(total) > kLongTexts * static_cast<double>(rows);
+    const bool are_long = analyser.options().letters == 0 &&
+                          static_cast<double>(total) > kLongTexts * static_cast<double>(rows);
     std::vector<std::uint64_t> hashes;
     std::vector<float> weights;
     for (const auto& [hash, count] : counts.take(are_long ? 2 : 1)) {

@@ -1,5 +1,5 @@
-// Which features a linear model knows, and how a text becomes a row of them: counts damped by a logarithm, features
-// of few texts weighted up (IDF), every row of length 1.
+// Which features a linear model knows, and how a text becomes a row of them: counts damped by a logarithm,
+// features of few texts weighted up (IDF), every row of length 1.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,8 @@ class Vocabulary {
 // Token ids of row i.
 using TokensOf = std::function<std::span<const std::int32_t>(std::int64_t i)>;
 
-// The features of `rows` texts. Of long texts those that only one text has are left out: they cost most of the
-// memory and say nothing about other texts.
+// The features of `rows` texts. Of long texts those that only one text has are left out: they cost most of
+// the memory and say nothing about other texts.
 Vocabulary learn_vocabulary(const Context& context, const Analyser& analyser, const TokensOf& tokens,
                             std::int64_t rows);
 

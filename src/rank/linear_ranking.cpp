@@ -17,9 +17,9 @@ constexpr std::int64_t kBlock = 1 << 14;  // rows whose rankings are held at onc
 }  // namespace
 
 void refuse_other_device(const Config& config) {
-    if (config.device != "cpu")
-        throw ConfigError(
-            fmt::format("device: a linear model works on the cpu, found {}; leave --device out", config.device));
+    if (config.device != "cpu" && given(config, "device") && config.device != "auto")
+        throw ConfigError(fmt::format("device: a linear model works on the cpu, found {}; leave --device out",
+                                      config.device));
 }
 
 void rank_rows(const Context& context, const LinearRanker& ranker, const Split& split,

@@ -145,11 +145,13 @@ struct Predictor::Impl {
     std::vector<std::vector<ScoredLabel>> ranked() {
         std::vector<std::vector<ScoredLabel>> result;
         if (linear) {
-            const std::int64_t k = std::min(config.top + static_cast<std::int64_t>(scope.dropped.size()), scope.labels);
+            const std::int64_t k =
+                std::min(config.top + static_cast<std::int64_t>(scope.dropped.size()), scope.labels);
             const auto row = [&](std::int64_t i) {
                 const auto at = static_cast<std::size_t>(i);
                 return std::span<const std::int32_t>(tokens).subspan(
-                    static_cast<std::size_t>(offsets[at]), static_cast<std::size_t>(offsets[at + 1] - offsets[at]));
+                    static_cast<std::size_t>(offsets[at]),
+                    static_cast<std::size_t>(offsets[at + 1] - offsets[at]));
             };
             return linear->rank(work, row, static_cast<std::int64_t>(offsets.size()) - 1, k);
         }
@@ -193,7 +195,7 @@ struct Predictor::Impl {
     Platt platt;
     double threshold;
     Context work;
-    std::optional<Engine> engine;        // one of these
+    std::optional<Engine> engine;  // one of these
     std::optional<LinearRanker> linear;
     MemoryReport linear_plan;
     std::vector<std::int32_t> tokens, ids, offsets;  // of the running batch
@@ -232,7 +234,8 @@ std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::s
     std::vector<std::vector<Prediction>> result(texts.size());
     impl_->for_batches(texts, [&](std::size_t first) {
         auto ranked = impl_->ranked();
-        for (std::size_t i = 0; i < ranked.size(); ++i) result[first + i] = impl_->answer(std::move(ranked[i]));
+        for (std::size_t i = 0; i < ranked.size(); ++i)
+            result[first + i] = impl_->answer(std::move(ranked[i]));
     });
     return result;
 }

@@ -109,7 +109,8 @@ std::vector<std::int64_t> ScoredRun::label_counts() const {
 void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked& take) const {
     if (checkpoint_.is_linear()) {
         refuse_other_device(config_);
-        const LinearRanker ranker(load_linear_model(checkpoint_.content(), checkpoint_.state().labels), *tokenizer_);
+        const LinearRanker ranker(load_linear_model(checkpoint_.content(), checkpoint_.state().labels),
+                                  *tokenizer_);
         rank_rows(context_, ranker, *rows_.split, rows_.rows, k, title, take);
         return;
     }

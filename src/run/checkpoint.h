@@ -3,15 +3,14 @@
 //   model.safetensors, config.json        the encoder, as transformers loads it
 //   tokenizer.json, tokenizer_config.json  its tokenizer
 //   head-*.safetensors                    the classifier's weights, mapped at prediction
-//   linear.safetensors                    encoder linear: the whole model, instead of these two and config.json
-//   labels.txt                            label names, a line each (absent where the data has none)
-//   label_counts.safetensors              training rows of each label, for propensities
-//   recipe.toml                           the whole configuration
-//   state.json                            where the run stands
-//   optimizer.safetensors                 the encoder's optimiser (last checkpoint only)
-//   head_compensation.safetensors         of the head's compensated rows (last checkpoint only)
-//   momentum.safetensors                  precision renee: the head's optimiser (last checkpoint only)
-//   manifest.json                         sizes and checksums of all of these
+//   linear.safetensors                    encoder linear: the whole model, instead of these two and
+//   config.json labels.txt                            label names, a line each (absent where the data has
+//   none) label_counts.safetensors              training rows of each label, for propensities recipe.toml the
+//   whole configuration state.json                            where the run stands optimizer.safetensors the
+//   encoder's optimiser (last checkpoint only) head_compensation.safetensors         of the head's
+//   compensated rows (last checkpoint only) momentum.safetensors                  precision renee: the head's
+//   optimiser (last checkpoint only) manifest.json                         sizes and checksums of all of
+//   these
 #pragma once
 
 #include <cstdint>

@@ -64,12 +64,12 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
     if (checkpoint.is_linear()) {
         add_linear(facts, checkpoint);
     } else {
-    add(facts, "width", spec.width);
-    add(facts, "layers", spec.layers);
-    add(facts, "vocab", spec.vocab);
-    add(facts, "encoder_precision", std::string(name_of(spec.dtype)));
-    add(facts, "resumable",
-        checkpoint.config().freeze_encoder || fs::exists(last / "optimizer.safetensors", error));
+        add(facts, "width", spec.width);
+        add(facts, "layers", spec.layers);
+        add(facts, "vocab", spec.vocab);
+        add(facts, "encoder_precision", std::string(name_of(spec.dtype)));
+        add(facts, "resumable",
+            checkpoint.config().freeze_encoder || fs::exists(last / "optimizer.safetensors", error));
     }
     add(facts, "calibrated", read_calibration(context, checkpoint).has_value());
     add(facts, "data", checkpoint.config().data);

@@ -14,7 +14,7 @@ constexpr std::int64_t kProgram = std::int64_t{24} << 20;
 
 MemoryReport plan_linear(const RunData& data) {
     const Split& train = data.dataset().train();
-    const FeatureOptions features = choose_features(train, false);
+    const FeatureOptions features = choose_training(train, false).features;
     const auto tokens = static_cast<std::int64_t>(train.tokens.values.size());
     // Words and pairs; of short texts letters too, about four for each word.
     const std::int64_t entries = tokens * (features.letters > 0 ? 6 : 2);

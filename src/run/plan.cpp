@@ -25,7 +25,8 @@ MemoryReport plan_memory(const Context& given_context, const Config& given) {
     }
     const Config config = resolve_without_data(context, shaped);
     if (config.encoder == kLinearEncoder)
-        throw ConfigError("encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
+        throw ConfigError(
+            "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
     const EncoderSpec spec = spec_without_data(config);
     const RunShape shape = full_length_shape(context, config, spec);
     return Engine(context, config, training_parts(config, spec, config.labels), shape).plan();

@@ -40,7 +40,10 @@ TrainResult result_of(const Config& config, const RunState& state, const RunData
 class LinearRun {
   public:
     LinearRun(const Context& context, RunFolder& folder, const Config& config)
-        : context_(context), folder_(folder), data_(context, config, folder.checkpoint()), labels_(data_.labels()) {
+        : context_(context),
+          folder_(folder),
+          data_(context, config, folder.checkpoint()),
+          labels_(data_.labels()) {
         data_.describe(state_);
         describe_steps(state_);
         rows_ = split_validation(config, data_.dataset().train().rows());
@@ -60,19 +63,20 @@ class LinearRun {
                    {"validation_rows", rows_.validation.size()},
                    {"encoder", config.encoder}});
         const auto start = std::chrono::steady_clock::now();
-        LinearTraining training;
         const Split& train = data_.dataset().train();
-        training.features = choose_features(train, find_layout(config).format == DataFormat::kSparse);
-        if (training.features.tokens_only) training.cost = kBagCost;
+        LinearTraining training = choose_training(train, find_layout(config).format == DataFormat::kSparse);
         training.seed = config.seed;
-        auto model = train_linear_model(context_, data_.tokenizer(), train, rows_.train, state_.labels, training);
-        const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        auto model =
+            train_linear_model(context_, data_.tokenizer(), train, rows_.train, state_.labels, training);
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
         if (!model) return interrupted(log);
         const LinearRanker ranker(std::move(*model), data_.tokenizer());
         state_.step = 1;
         if (!rows_.validation.empty()) validate(ranker, log);
         save(ranker.model(), folder_.best(), log);
         save(ranker.model(), folder_.last(), log);
+        log.tick(1);
         log.finish();
         TrainResult result = result_of(config, state_, data_);
         result.train_seconds = seconds;
@@ -87,15 +91,17 @@ class LinearRun {
 
   private:
     void announce() const {
-        context_.info(fmt::format("{} training texts ({} more for validation), {} labels, {:.1f} tokens per text; linear",
-                                  with_commas(static_cast<std::int64_t>(rows_.train.size())),
-                                  with_commas(static_cast<std::int64_t>(rows_.validation.size())),
-                                  with_commas(state_.labels), data_.summary().tokens_per_row));
+        context_.info(fmt::format(
+            "{} training texts ({} more for validation), {} labels, {:.1f} tokens per text; linear",
+            with_commas(static_cast<std::int64_t>(rows_.train.size())),
+            with_commas(static_cast<std::int64_t>(rows_.validation.size())), with_commas(state_.labels),
+            data_.summary().tokens_per_row));
     }
 
     TrainResult finished() {
         const RunState& was = folder_.checkpoint()->state();
-        if (was.data_hash != state_.data_hash || was.labels != state_.labels || was.names_hash != state_.names_hash)
+        if (was.data_hash != state_.data_hash || was.labels != state_.labels ||
+            was.names_hash != state_.names_hash)
             throw DataError(fmt::format("resume: {} is not the data of the run in {}", data_.config().data,
                                         folder_.path().string()));
         context_.info(fmt::format("{} is complete already and stays as it is", folder_.path().string()));
@@ -123,8 +129,9 @@ class LinearRun {
         state_.best_score = scores.get(config.select);
         state_.best_step = 1;
         log.validation(1, 1, scores);
-        context_.info(fmt::format("P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {} validation texts", scores.get("P@1"),
-                                  scores.get("P@3"), scores.get("P@5"), with_commas(scores.num_samples)));
+        context_.info(fmt::format("P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {} validation texts",
+                                  scores.get("P@1"), scores.get("P@3"), scores.get("P@5"),
+                                  with_commas(scores.num_samples)));
     }
 
     void save(const LinearModel& model, const std::filesystem::path& to, RunLog& log) {

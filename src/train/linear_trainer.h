@@ -1,5 +1,5 @@
-// Training of a linear model: a run as any other on disk, without steps in between. Interrupted, it leaves nothing but
-// its log, and begins again.
+// Training of a linear model: a run as any other on disk, without steps in between. Interrupted, it leaves
+// nothing but its log, and begins again.
 #pragma once
 
 #include "elmo/train.h"

@@ -13,7 +13,8 @@ namespace elmo {
 namespace {
 
 std::unique_ptr<Tokenizer> learnt(std::int64_t vocab_size) {
-    const std::vector<std::string> texts = {"the quick brown fox", "jumps over the lazy dog!", "a c compiler"};
+    const std::vector<std::string> texts = {"the quick brown fox", "jumps over the lazy dog!",
+                                            "a c compiler"};
     std::size_t next = 0;
     return learn_tokenizer(
         [&](std::string_view& text) {
@@ -24,7 +25,8 @@ std::unique_ptr<Tokenizer> learnt(std::int64_t vocab_size) {
         {.vocab_size = vocab_size, .min_count = 1});
 }
 
-std::vector<std::uint64_t> features_of(const Tokenizer& tokenizer, const std::string& text, FeatureOptions options) {
+std::vector<std::uint64_t> features_of(const Tokenizer& tokenizer, const std::string& text,
+                                       FeatureOptions options) {
     std::vector<std::int32_t> ids;
     tokenizer.encode(text, 0, ids);
     std::vector<std::uint64_t> features;
@@ -49,7 +51,8 @@ TEST(Analyser, CountsWordsPairsMarksAndLetters) {
     EXPECT_EQ(features_of(*tokenizer, "quick a fox", {}).size(), 4u);      // nor does a word of one letter
     EXPECT_EQ(features_of(*tokenizer, "fox", {.letters = 4}).size(), 3u);  // " fox", "fox "
     EXPECT_NE(features_of(*tokenizer, "quick fox", {}), features_of(*tokenizer, "fox quick", {}));
-    EXPECT_EQ(features_of(*tokenizer, "quick fox", {.tokens_only = true}).size(), 4u);  // with [CLS] and [SEP]
+    EXPECT_EQ(features_of(*tokenizer, "quick fox", {.tokens_only = true}).size(),
+              4u);  // with [CLS] and [SEP]
 }
 
 TEST(Vocabulary, RowsHaveLengthOneAndUnknownFeaturesAreLeftOut) {
@@ -59,7 +62,9 @@ TEST(Vocabulary, RowsHaveLengthOneAndUnknownFeaturesAreLeftOut) {
     tokenizer->encode("the lazy dog", 0, texts[1]);
     tokenizer->encode("compiler", 0, texts[2]);
     const Analyser analyser(*tokenizer, {});
-    const TokensOf tokens = [&](std::int64_t i) { return std::span<const std::int32_t>(texts[static_cast<std::size_t>(i)]); };
+    const TokensOf tokens = [&](std::int64_t i) {
+        return std::span<const std::int32_t>(texts[static_cast<std::size_t>(i)]);
+    };
     const Vocabulary vocabulary = learn_vocabulary(quiet(), analyser, tokens, 2);
     const SparseRows rows = make_rows(quiet(), analyser, vocabulary, tokens, 3);
     ASSERT_EQ(rows.rows(), 3);

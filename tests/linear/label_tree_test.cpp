@@ -37,7 +37,8 @@ TEST(LabelTree, HoldsEveryLabelOnceInLeavesOfEqualSize) {
         for (std::int64_t l = 0; l < labels; ++l) EXPECT_EQ(seen[static_cast<std::size_t>(l)], l);
         EXPECT_LE(most, 100u);
         EXPECT_LE(most - least, 1u);
-        for (std::size_t d = 0; d + 1 < tree.levels.size(); ++d) {  // children are the next level's nodes, in order
+        for (std::size_t d = 0; d + 1 < tree.levels.size();
+             ++d) {  // children are the next level's nodes, in order
             std::int32_t next = 0;
             for (const auto& node : tree.levels[d])
                 for (const std::int32_t child : node) EXPECT_EQ(child, next++);

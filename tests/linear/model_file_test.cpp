@@ -69,21 +69,21 @@ TEST_F(LinearFile, IsReadBackAsItWas) {
 }
 
 TEST_F(LinearFile, IndicesThatLeadElsewhereAreRefused) {
-    expect_refused([](LinearModel& m) { m.trees.children[2] = 4; });               // no such label
+    expect_refused([](LinearModel& m) { m.trees.children[2] = 4; });  // no such label
     expect_refused([](LinearModel& m) { m.trees.children[2] = -1; });
-    expect_refused([](LinearModel& m) { m.trees.children[0] = 0; });               // its own child
-    expect_refused([](LinearModel& m) { m.trees.children[0] = 3; });               // no such node
-    expect_refused([](LinearModel& m) { m.trees.children[1] = 1; });               // two parents
-    expect_refused([](LinearModel& m) { m.trees.leaf[1] = 0; });                   // leaves at two depths
+    expect_refused([](LinearModel& m) { m.trees.children[0] = 0; });  // its own child
+    expect_refused([](LinearModel& m) { m.trees.children[0] = 3; });  // no such node
+    expect_refused([](LinearModel& m) { m.trees.children[1] = 1; });  // two parents
+    expect_refused([](LinearModel& m) { m.trees.leaf[1] = 0; });      // leaves at two depths
     expect_refused([](LinearModel& m) { m.trees.roots[0] = 1; });
     expect_refused([](LinearModel& m) { m.trees.roots.clear(); });
-    expect_refused([](LinearModel& m) { m.trees.columns[1] = 3; });                // no such feature
-    expect_refused([](LinearModel& m) { m.trees.columns[0] = 2; });                // not ascending
-    expect_refused([](LinearModel& m) { m.trees.weight_child[1] = 2; });           // no such child
+    expect_refused([](LinearModel& m) { m.trees.columns[1] = 3; });       // no such feature
+    expect_refused([](LinearModel& m) { m.trees.columns[0] = 2; });       // not ascending
+    expect_refused([](LinearModel& m) { m.trees.weight_child[1] = 2; });  // no such child
     expect_refused([](LinearModel& m) { m.trees.weight_begin[1] = 5; });
     expect_refused([](LinearModel& m) { m.trees.column_begin[1] = -1; });
     expect_refused([](LinearModel& m) { m.trees.child_begin.pop_back(); });
-    expect_refused([](LinearModel& m) { m.trees.weights[0] = Bf16{0x7f80}; });     // infinite
+    expect_refused([](LinearModel& m) { m.trees.weights[0] = Bf16{0x7f80}; });  // infinite
     expect_refused([](LinearModel& m) { m.trees.bias[0] = NAN; });
     expect_refused([](LinearModel& m) { m.vocabulary = Vocabulary({10, 10, 30}, {1, 2, 3}); });
     expect_refused([](LinearModel& m) { m.features.letters = 17; });

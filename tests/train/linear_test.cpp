@@ -1,4 +1,5 @@
-// The linear model the whole way on tiny data: train, evaluate, predict; what must not change the result; what it refuses.
+// The linear model the whole way on tiny data: train, evaluate, predict; what must not change the result;
+// what it refuses.
 #include <gtest/gtest.h>
 
 #include "config/resolve.h"
@@ -13,7 +14,9 @@ using namespace test;
 
 class Linear : public ::testing::Test {
   protected:
-    void SetUp() override { write_tiny_data(temp / "data", {.train_rows = 600, .test_rows = 40, .labels = 150}); }
+    void SetUp() override {
+        write_tiny_data(temp / "data", {.train_rows = 600, .test_rows = 40, .labels = 150});
+    }
     Config config() {
         Config config;
         config.data = temp / "data";
@@ -31,7 +34,8 @@ TEST_F(Linear, IsWhatABareTrainTakesAndLearns) {
     EXPECT_GT(result.best_score, 90);
     EXPECT_GT(evaluate(quiet(), config().out, config()).get("P@1"), 90);
     const auto facts = inspect(quiet(), config().out, config());
-    const auto encoder = std::find_if(facts.begin(), facts.end(), [](const Fact& f) { return f.name == "encoder"; });
+    const auto encoder =
+        std::find_if(facts.begin(), facts.end(), [](const Fact& f) { return f.name == "encoder"; });
     ASSERT_NE(encoder, facts.end());
     EXPECT_EQ(encoder->text, "linear");
 }
@@ -39,7 +43,8 @@ TEST_F(Linear, IsWhatABareTrainTakesAndLearns) {
 TEST_F(Linear, AutoIsBagWhereAnOptionOfStepsIsGiven) {
     const Context& context = quiet();
     EXPECT_EQ(resolve_training(context, config()).encoder, "linear");
-    for (const char* option : {"width=64", "epochs=3", "max_length=64", "augment=labels", "precision=fp8", "save_every=5"}) {
+    for (const char* option :
+         {"width=64", "epochs=3", "max_length=64", "augment=labels", "precision=fp8", "save_every=5"}) {
         Config asked = config();
         const std::string text = option;
         set_option(asked, text.substr(0, text.find('=')), text.substr(text.find('=') + 1));
