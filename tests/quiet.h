@@ -13,8 +13,8 @@ inline const Context& quiet() {
     return context;
 }
 
-// A quiet context that asks to stop, by `stop`, once training reports its planned memory: the data are read, and
-// no step is done.
+// A quiet context that asks to stop, by `stop`, once training reports its planned memory: the data are read,
+// and no step is done.
 inline Context stopping_before_the_first_step(std::atomic<bool>& stop) {
     Sinks sinks = silent();
     sinks.message = [&stop](Severity, std::string_view message) {

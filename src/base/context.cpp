@@ -49,7 +49,8 @@ void Context::debug(std::string_view message) const {
 }
 
 void Context::leave_if_stopped() const {
-    if (stop_requested()) throw Interrupted("stopped before anything was learnt; the same command starts again");
+    if (stop_requested())
+        throw Interrupted("stopped before anything was learnt; the same command starts again");
 }
 
 int Context::num_threads() const {

@@ -13,9 +13,9 @@ namespace elmo {
 namespace {
 
 // A run stores what their `auto` stood for.
-constexpr OptionKey kStoredChoices[] = {"encoder",   "precision",  "head_kahan", "device",     "encoder_lr",
-                                        "head_lr",   "dropout",    "batch_size", "epochs",
-                                        "patience",  "max_length", "augment"};
+constexpr OptionKey kStoredChoices[] = {"encoder",    "precision", "head_kahan", "device",
+                                        "encoder_lr", "head_lr",   "dropout",    "batch_size",
+                                        "epochs",     "patience",  "max_length", "augment"};
 
 bool is_stored_choice(std::string_view key) {
     return std::any_of(std::begin(kStoredChoices), std::end(kStoredChoices),
@@ -25,7 +25,8 @@ bool is_stored_choice(std::string_view key) {
 // Options that only encoders trained by gradient steps have: whole groups, and these.
 constexpr std::string_view kStepGroups[] = {"text", "encoder", "head", "optimisation"};
 constexpr OptionKey kStepOptions[] = {"augment",    "augment_threshold", "max_length",  "log_every",
-                                      "eval_every", "save_every",        "on_collapse", "max_memory", "patience", "save_minutes"};
+                                      "eval_every", "save_every",        "on_collapse", "max_memory",
+                                      "patience",   "save_minutes"};
 constexpr std::int64_t kWholeText = 1 << 16;  // the largest max_length
 constexpr OptionKey kAnyEncoder[] = {"encoder", "seed", "labels"};
 
@@ -49,6 +50,17 @@ Config with_encoder_chosen(Config config) {
         if (is_step_option(option) && given(config, option.key))
             return choose("bag", fmt::format("{} was given, which linear does not have", option.key));
     return choose(kLinearEncoder, "the best and fastest on a CPU");
+}
+
+// The linear model is trained on whole texts, on a CPU; other numbers it does not have.
+Config with_linear_numbers(Config config) {
+    if (config.max_length.is_auto())
+        choose_option(config, "max_length", &Config::max_length, Auto<std::int64_t>(kWholeText),
+                      "auto: linear takes whole texts");
+    if (config.device == "auto")
+        choose_option<std::string>(config, "device", &Config::device, "cpu",
+                                   "auto: linear is trained on a CPU");
+    return with_usual_numbers(std::move(config));
 }
 
 Config as_of_run(Config config) {
@@ -140,16 +152,6 @@ Config with_usual_numbers(Config config) {
         choose_option<std::string>(config, "augment", &Config::augment, "none",
                                    "auto: no data is trained on");
     return config;
-}
-
-// The linear model is trained on whole texts, on a CPU; other numbers it does not have.
-static Config with_linear_numbers(Config config) {
-    if (config.max_length.is_auto())
-        choose_option(config, "max_length", &Config::max_length, Auto<std::int64_t>(kWholeText),
-                      "auto: linear takes whole texts");
-    if (config.device == "auto")
-        choose_option<std::string>(config, "device", &Config::device, "cpu", "auto: linear is trained on a CPU");
-    return with_usual_numbers(std::move(config));
 }
 
 Config with_encoder_folder(Config config) {

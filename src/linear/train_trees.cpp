@@ -14,11 +14,11 @@ namespace {
 constexpr float kSmallWeight = 0.1f;  // weights below, times the cost, are left out
 constexpr float kBagCost = 0.2f;      // bibtex: P@1 65.0 with 0.3, 63.9 with 1
 constexpr std::int64_t kBagLeaf = 1000;
-constexpr float kCertain = 10;          // bias of a child that all rows of its node have, or none
+constexpr float kCertain = 10;             // bias of a child that all rows of its node have, or none
 constexpr std::int64_t kFewTexts = 15000;  // up to which a third tree costs seconds only
-constexpr double kShortTexts = 40;      // tokens per text up to which letters are features too
-constexpr std::int64_t kLetters = 5;    // in a row
-constexpr std::int64_t kFewNodes = 16;  // of a level: then threads share the children of a node
+constexpr double kShortTexts = 40;         // tokens per text up to which letters are features too
+constexpr std::int64_t kLetters = 5;       // in a row
+constexpr std::int64_t kFewNodes = 16;     // of a level: then threads share the children of a node
 
 // A node while it is trained: its rows over the columns that occur in them.
 struct NodeRows {

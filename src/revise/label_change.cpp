@@ -97,10 +97,10 @@ Config with_run_training(const Context& context, const Config& options, const Ch
                                "the frequency of a new label is not known");
     copy_option(config, run, "head_rounding");
     copy_option(config, run, "head_noise");
-    choose_option(config, "max_length", &Config::max_length,
-                  Auto<std::int64_t>(
-                      cut_length(context, run.max_length, read_encoder_spec(checkpoint.content()))),
-                  "what the run's encoder takes");
+    choose_option(
+        config, "max_length", &Config::max_length,
+        Auto<std::int64_t>(cut_length(context, run.max_length, read_encoder_spec(checkpoint.content()))),
+        "what the run's encoder takes");
     const std::string all_rows = "every row counts";
     choose_option(config, "test_share", &Config::test_share, 0.0, all_rows);
     choose_option<std::string>(config, "validation", &Config::validation, "0", all_rows);

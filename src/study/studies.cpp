@@ -84,7 +84,9 @@ StudyFiles run_study(const Context& context, const StudyRequest& request) {
         const Config& config = request.config;
         validate(config);
         if (config.encoder == kLinearEncoder)
-            throw ConfigError("encoder: a study is about encoders that are trained in steps, found linear; give bag or a folder");
+            throw ConfigError(
+                "encoder: a study is about encoders that are trained in steps, found linear; give bag or a "
+                "folder");
         if (config.out.empty())
             throw ConfigError("out: expected a folder for the study, found none; give --out FOLDER");
         const fs::path folder = config.out;

@@ -255,9 +255,9 @@ void Trainer::loop() {
         const bool validates = last || state_.step % eval_steps() == 0;
         const bool logs = state_.step % config_.log_every == 0;
         // By the clock only at a step that is logged anyway: when a run saves changes nothing that it learns.
-        const bool saves = (config_.save_every > 0 && state_.step % config_.save_every == 0) ||
-                           (logs && config_.save_minutes > 0 &&
-                            seconds_since(saved_at_) >= 60 * config_.save_minutes);
+        const bool saves =
+            (config_.save_every > 0 && state_.step % config_.save_every == 0) ||
+            (logs && config_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * config_.save_minutes);
         const bool want_loss = validates || saves || stopping || logs || state_.step == 1;
         const double loss = step_on(*batch, want_loss);
         seconds_ += seconds_since(start);

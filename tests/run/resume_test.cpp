@@ -116,9 +116,7 @@ class RunRules : public ::testing::Test {
         config = tiny_config(temp);
     }
     // A run stopped before its first step: a checkpoint to continue from.
-    void start() {
-        EXPECT_TRUE(train_no_step(config).interrupted);
-    }
+    void start() { EXPECT_TRUE(train_no_step(config).interrupted); }
     template <class E>
     std::string refusal() {
         return message_of<E>([&] { train(quiet().with_stop(stop), config); });
