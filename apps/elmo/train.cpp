@@ -58,7 +58,7 @@ Verb train_verb() {
             1,
             false,
             {},
-            {{"elmo train data/wordnet --out runs/first", "Bag encoder, BF16 head, defaults for the rest"},
+            {{"elmo train data/wordnet --out runs/first", "The linear model on a CPU; nothing else to choose"},
              {"elmo train --out runs/first --resume", "Continue where it stopped, bit for bit"},
              {"elmo train tickets.tsv --out runs/tickets --precision e3m4 --epochs 20",
               "One plain file of text<TAB>label,label lines; 8-bit weights"},

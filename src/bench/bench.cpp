@@ -12,6 +12,7 @@
 #include "base/parallel.h"
 #include "base/process_memory.h"
 #include "base/text_util.h"
+#include "config/encoder_folder.h"
 #include "data/tokenizer_files.h"
 #include "elmo/error.h"
 #include "elmo/resolve.h"
@@ -280,7 +281,7 @@ std::vector<std::string> sample_texts(const std::vector<std::string>& words, std
 }
 
 void bench_tokenize(const Context& context, const Config& config, BenchResult& result) {
-    if (config.tokenizer == "auto" && config.encoder == "bag")
+    if (config.tokenizer == "auto" && !is_encoder_folder(config.encoder))
         throw ConfigError("tokenizer: expected a folder or a tokenizer.json, found none; give --tokenizer");
     const auto tokenizer = open_tokenizer(context, config);
     const std::vector<std::string> words = words_of(*tokenizer);
@@ -309,7 +310,12 @@ void bench_tokenize(const Context& context, const Config& config, BenchResult& r
 BenchResult bench(const Context& given_context, const std::string& what, const Config& given) {
     validate(given);
     const Context context = given_context.with_threads(given.threads);
-    const Config config = resolve_plan(context, given);
+    if (given.encoder == kLinearEncoder)
+        throw ConfigError(
+            "encoder: bench measures encoders that are trained in steps, found linear; give bag or a folder");
+    Config plain = given;
+    if (plain.encoder == "auto") plain.encoder = "bag";
+    const Config config = resolve_plan(context, plain);
     BenchResult result;
     result.what = what;
     result.threads = context.num_threads();

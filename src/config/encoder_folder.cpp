@@ -24,9 +24,13 @@ fs::path hub_cache() {
 
 }  // namespace
 
+bool is_encoder_folder(const std::string& encoder) {
+    return encoder != "bag" && encoder != kLinearEncoder && encoder != "auto";
+}
+
 std::string encoder_folder(const std::string& encoder) {
     std::error_code ignored;
-    if (encoder == "bag" || fs::exists(encoder, ignored)) return encoder;
+    if (!is_encoder_folder(encoder) || fs::exists(encoder, ignored)) return encoder;
     std::string name = "models--" + encoder;
     for (std::size_t at = name.find('/'); at != name.npos; at = name.find('/')) name.replace(at, 1, "--");
     const fs::path snapshots = hub_cache() / name / "snapshots";
@@ -36,10 +40,11 @@ std::string encoder_folder(const std::string& encoder) {
             (newest.empty() || fs::last_write_time(entry, ignored) > fs::last_write_time(newest, ignored)))
             newest = entry.path();
     if (!newest.empty()) return newest.string();
-    throw ConfigError(fmt::format(
-        "encoder: expected bag, a folder, or a model in the Hugging Face cache {}, found no '{}'; give "
-        "--encoder FOLDER, or run: huggingface-cli download {}",
-        hub_cache().string(), quoted(encoder), quoted(encoder)));
+    throw ConfigError(
+        fmt::format("encoder: expected linear, bag, a folder, or a model in the Hugging Face cache {}, found "
+                    "no '{}'; give "
+                    "--encoder FOLDER, or run: huggingface-cli download {}",
+                    hub_cache().string(), quoted(encoder), quoted(encoder)));
 }
 
 }  // namespace elmo

@@ -1,14 +1,18 @@
-// Finds the folder of an encoder that is given by name.
+// What `encoder` names: a kind, or a folder, and where one that is named lies on this machine.
 #pragma once
 
 #include <string>
 
 namespace elmo {
 
-// `encoder` itself when it is bag or a folder; else the newest snapshot of that name in the Hugging Face
-// cache
-// ($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub). ConfigError if there is none, with advice how to
-// get one.
+inline constexpr const char* kLinearEncoder = "linear";
+
+// Whether it is neither linear nor bag nor auto.
+bool is_encoder_folder(const std::string& encoder);
+
+// `encoder` itself when it is a kind or a folder; else the newest snapshot of that name in the Hugging Face
+// cache ($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub). ConfigError when there is none: it says
+// how to get one.
 std::string encoder_folder(const std::string& encoder);
 
 }  // namespace elmo

@@ -13,13 +13,54 @@ namespace elmo {
 namespace {
 
 // A run stores what their `auto` stood for.
-constexpr OptionKey kStoredChoices[] = {"precision", "head_kahan", "device",     "encoder_lr",
-                                        "head_lr",   "dropout",    "batch_size", "epochs",
-                                        "patience",  "max_length", "augment",    "label_separator"};
+constexpr OptionKey kStoredChoices[] = {
+    "encoder",    "precision", "head_kahan", "device",     "encoder_lr", "head_lr",        "dropout",
+    "batch_size", "epochs",    "patience",   "max_length", "augment",    "label_separator"};
 
 bool is_stored_choice(std::string_view key) {
     return std::any_of(std::begin(kStoredChoices), std::end(kStoredChoices),
                        [&](std::string_view choice) { return choice == key; });
+}
+
+// Options that only encoders trained by gradient steps have: whole groups, and these.
+constexpr std::string_view kStepGroups[] = {"text", "encoder", "head", "optimisation"};
+constexpr OptionKey kStepOptions[] = {"augment",    "augment_threshold", "max_length",  "log_every",
+                                      "eval_every", "save_every",        "on_collapse", "max_memory",
+                                      "patience",   "save_minutes"};
+constexpr std::int64_t kWholeText = 1 << 16;  // the largest max_length
+constexpr OptionKey kAnyEncoder[] = {"encoder", "seed", "labels"};
+
+bool is_step_option(const OptionInfo& option) {
+    const auto is_key = [&](std::string_view key) { return key == option.key; };
+    if (std::any_of(std::begin(kAnyEncoder), std::end(kAnyEncoder), is_key)) return false;
+    return std::any_of(std::begin(kStepOptions), std::end(kStepOptions), is_key) ||
+           std::find(std::begin(kStepGroups), std::end(kStepGroups), option.group) != std::end(kStepGroups);
+}
+
+Config with_encoder_chosen(Config config) {
+    const auto choose = [&](const char* encoder, std::string reason) {
+        choose_option<std::string>(config, "encoder", &Config::encoder, encoder,
+                                   "auto: " + std::move(reason));
+        return config;
+    };
+    if (config.data.empty() && !config.resume) return choose("bag", "linear needs data");
+    if (config.device != "cpu" && config.device != "auto")
+        return choose("bag", fmt::format("linear is trained on a CPU, not on {}", config.device));
+    for (const OptionInfo& option : options())
+        if (is_step_option(option) && given(config, option.key))
+            return choose("bag", fmt::format("{} was given, which linear does not have", option.key));
+    return choose(kLinearEncoder, "the best and fastest on a CPU");
+}
+
+// The linear model is trained on whole texts, on a CPU; other numbers it does not have.
+Config with_linear_numbers(Config config) {
+    if (config.max_length.is_auto())
+        choose_option(config, "max_length", &Config::max_length, Auto<std::int64_t>(kWholeText),
+                      "auto: linear takes whole texts");
+    if (config.device == "auto")
+        choose_option<std::string>(config, "device", &Config::device, "cpu",
+                                   "auto: linear is trained on a CPU");
+    return with_usual_numbers(std::move(config));
 }
 
 Config as_of_run(Config config) {
@@ -31,6 +72,15 @@ Config as_of_run(Config config) {
 }
 
 }  // namespace
+
+std::vector<std::string_view> unused_by_linear(const Config& config) {
+    std::vector<std::string_view> unused;
+    for (const OptionInfo& option : options())
+        if (is_step_option(option) && option.group != "text" && option.key != "max_length" &&
+            option.key != "batch_size" && given(config, option.key))
+            unused.push_back(option.key);
+    return unused;
+}
 
 void copy_option(Config& to, const Config& from, std::string_view key) {
     const OptionMember& member = option_members()[option_index(key, {})];
@@ -105,6 +155,8 @@ Config with_usual_numbers(Config config) {
 }
 
 Config with_encoder_folder(Config config) {
+    if (config.encoder == "auto") config = with_encoder_chosen(std::move(config));
+    if (config.encoder == kLinearEncoder) return with_linear_numbers(std::move(config));
     const std::string folder = encoder_folder(config.encoder);
     if (folder == config.encoder) return config;
     const std::string reason = fmt::format("the newest {} in the Hugging Face cache; {}", config.encoder,

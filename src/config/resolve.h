@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <filesystem>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "elmo/config.h"
 
@@ -43,7 +45,11 @@ Config with_stored_run(const Config& stored, const Config& given);
 // rounding or noise.
 Config with_plain_head(Config config);
 
-// With the folder of an encoder that is named as in the Hugging Face cache.
+// With the encoder that `auto` stands for, or the folder of one that is named as in the Hugging Face cache.
 Config with_encoder_folder(Config config);
+
+// Options that were given and that linear does not have: of gradient steps, but for those on how texts are
+// read.
+std::vector<std::string_view> unused_by_linear(const Config& config);
 
 }  // namespace elmo

@@ -10,6 +10,7 @@
 #include "base/text_util.h"
 #include "batches/share.h"
 #include "cache/cache_file.h"
+#include "config/encoder_folder.h"
 #include "data/named_labels.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
@@ -134,18 +135,19 @@ std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const ReadOpti
     if (!reading.data.empty()) {
         const Layout layout = find_layout(reading);
         if (layout.format == DataFormat::kSparse) {
-            if (reading.encoder != "bag" || reading.tokenizer != "auto")
-                throw ConfigError(fmt::format(
-                    "{}: bag-of-words features have no text: expected encoder bag and tokenizer auto, found "
-                    "{} and {}",
-                    reading.data, reading.encoder, reading.tokenizer));
+            if (is_encoder_folder(reading.encoder) || reading.tokenizer != "auto")
+                throw ConfigError(
+                    fmt::format("{}: bag-of-words features have no text: expected encoder linear or bag and "
+                                "tokenizer auto, found "
+                                "{} and {}",
+                                reading.data, reading.encoder, reading.tokenizer));
             const auto shape =
                 join_sparse_shapes(context, {layout.train.text, layout.test.text, layout.validation.text});
             return number_tokenizer(shape.features);
         }
     }
     if (reading.tokenizer != "auto") return load_tokenizer(context, reading.tokenizer);
-    if (reading.encoder != "bag" && has_tokenizer(reading.encoder))
+    if (is_encoder_folder(reading.encoder) && has_tokenizer(reading.encoder))
         return load_tokenizer(context, reading.encoder);
     return learn_or_reuse(context, reading);
 }

@@ -8,6 +8,7 @@
 #include "base/parallel.h"
 #include "base/text_util.h"
 #include "cache/name_table.h"
+#include "config/encoder_folder.h"
 #include "config/resolve.h"
 #include "data/dataset.h"
 #include "data/kept_input.h"
@@ -144,7 +145,10 @@ DataReport report_data(const Context& given_context, const Config& given) {
     validate(given);
     if (given.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
     const Context context = given_context.with_threads(given.threads);
-    Config config = with_kept_input(context, with_usual_numbers(with_encoder_folder(given)));
+    // What training costs is said of encoders that are trained in steps.
+    Config config = given;
+    if (config.encoder == "auto" || config.encoder == kLinearEncoder) config.encoder = "bag";
+    config = with_kept_input(context, with_usual_numbers(with_encoder_folder(config)));
     const Layout layout = find_layout(config);
     DataReport report;
     DataSummary summary;
@@ -210,7 +214,7 @@ DataReport report_data(const Context& given_context, const Config& given) {
         const auto rows = static_cast<double>(data.train().rows());
         report.steps_per_epoch =
             (static_cast<std::int64_t>(rows) + config.batch_size - 1) / config.batch_size;
-        report.encoder = given.encoder;
+        report.encoder = config.encoder;
         report.precision = resolve_training(context, plan).precision;
     }
     return report;

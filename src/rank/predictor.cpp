@@ -17,6 +17,7 @@
 #include "metrics/platt.h"
 #include "numerics/bf16.h"
 #include "rank/label_list.h"
+#include "rank/linear_ranking.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 #include "run/run_data.h"
@@ -106,7 +107,7 @@ struct Predictor::Impl {
         : checkpoint(run, given.checkpoint,
                      label_scope.chooses() ? Checkpoint::Check::kAllButHead : Checkpoint::Check::kAll),
           config(with_usual_numbers(given)),
-          spec(read_encoder_spec(checkpoint.content())),
+          spec(stored_encoder(checkpoint)),
           tokenizer(stored_tokenizer(checkpoint.content())),
           max_length(cut_length(context, checkpoint.config().max_length, spec)),
           names(checkpoint.label_names()),
@@ -114,15 +115,25 @@ struct Predictor::Impl {
           stored(config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint)),
           platt(choose_probabilities(config, stored)),
           threshold(choose_threshold(config, stored)),
-          engine(context, config, {spec, head_of(checkpoint, scope)},
-                 prediction_shape(config, scope, max_length)) {
-        engine.allocate();
-        engine.load(checkpoint.content());
+          work(context) {
+        if (checkpoint.is_linear()) {
+            refuse_other_device(config);
+            linear.emplace(load_linear_model(checkpoint.content(), checkpoint.state().labels), *tokenizer,
+                           scope.gathered ? scope.rows : std::vector<std::int64_t>());
+            linear_plan.device = "cpu";
+            linear_plan.segments.push_back({"linear/model", linear->model().bytes(), true});
+            linear_plan.arena_bytes = linear->model().bytes();
+        } else {
+            engine.emplace(context, config, EngineParts{spec, head_of(checkpoint, scope)},
+                           prediction_shape(config, scope, max_length));
+            engine->allocate();
+            engine->load(checkpoint.content());
+        }
         checkpoint.close_files();
     }
 
-    // The vectors of at most batch_size texts, alive until the next call.
-    View encode(std::span<const std::string> texts) {
+    // The tokens of at most batch_size texts, alive until the next call.
+    void tokenize(std::span<const std::string> texts) {
         tokens.clear();
         offsets = {0};
         for (const std::string& text : texts) {
@@ -133,15 +144,36 @@ struct Predictor::Impl {
                     fmt::format("batch_size: {} texts have more than 2^31 tokens; lower it", texts.size()));
             offsets.push_back(static_cast<std::int32_t>(tokens.size()));
         }
-        return engine.encoder().forward({tokens, offsets}, false, 0, 0);
+    }
+    View vectors() { return engine->encoder().forward({tokens, offsets}, false, 0, 0); }
+
+    // The best labels of the texts that were tokenized.
+    std::vector<std::vector<ScoredLabel>> ranked() {
+        std::vector<std::vector<ScoredLabel>> result;
+        if (linear) {
+            const std::int64_t k =
+                std::min(config.top + static_cast<std::int64_t>(scope.dropped.size()), scope.labels);
+            const auto row = [&](std::int64_t i) {
+                const auto at = static_cast<std::size_t>(i);
+                return std::span<const std::int32_t>(tokens).subspan(
+                    static_cast<std::size_t>(offsets[at]),
+                    static_cast<std::size_t>(offsets[at + 1] - offsets[at]));
+            };
+            return linear->rank(work, row, static_cast<std::int64_t>(offsets.size()) - 1, k);
+        }
+        for (const TopK& best : engine->head().topk(vectors(), engine->workload().top_k))
+            result.push_back(best.sorted());
+        return result;
     }
 
-    // Calls use(first, x_BD) for one batch of texts after another, from text `first` on.
+    // Calls use(first) for one tokenized batch of texts after another, from text `first` on.
     template <typename Use>
     void for_batches(const std::vector<std::string>& texts, Use&& use) {
         const auto batch = static_cast<std::size_t>(config.batch_size);
-        for (std::size_t first = 0; first < texts.size(); first += batch)
-            use(first, encode(std::span(texts).subspan(first, std::min(batch, texts.size() - first))));
+        for (std::size_t first = 0; first < texts.size(); first += batch) {
+            tokenize(std::span(texts).subspan(first, std::min(batch, texts.size() - first)));
+            use(first);
+        }
     }
 
     std::vector<Prediction> answer(std::vector<ScoredLabel> ranked) const {
@@ -168,7 +200,10 @@ struct Predictor::Impl {
     std::optional<Calibration> stored;
     Platt platt;
     double threshold;
-    Engine engine;
+    Context work;
+    std::optional<Engine> engine;  // one of these
+    std::optional<LinearRanker> linear;
+    MemoryReport linear_plan;
     std::vector<std::int32_t> tokens, ids, offsets;  // of the running batch
 };
 
@@ -204,27 +239,31 @@ const std::string& Predictor::checkpoint_hash() const {
     return impl_->checkpoint.manifest_hash();
 }
 const MemoryReport& Predictor::plan() const {
-    return impl_->engine.plan();
+    return impl_->linear ? impl_->linear_plan : impl_->engine->plan();
 }
 
 std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts) {
     std::vector<std::vector<Prediction>> result(texts.size());
-    impl_->for_batches(texts, [&](std::size_t first, View x_BD) {
-        const auto best = impl_->engine.head().topk(x_BD, impl_->engine.workload().top_k);
-        for (std::size_t i = 0; i < best.size(); ++i) result[first + i] = impl_->answer(best[i].sorted());
+    impl_->for_batches(texts, [&](std::size_t first) {
+        auto ranked = impl_->ranked();
+        for (std::size_t i = 0; i < ranked.size(); ++i)
+            result[first + i] = impl_->answer(std::move(ranked[i]));
     });
     return result;
 }
 
 Embeddings Predictor::embed(const std::vector<std::string>& texts) {
+    if (impl_->linear)
+        throw ConfigError("embed: a linear model has no text vectors; train with --encoder bag or a folder");
     Embeddings result;
     result.rows = static_cast<std::int64_t>(texts.size());
     result.width = impl_->spec.width;
     result.values.reserve(static_cast<std::size_t>(result.rows * result.width));
     std::vector<Bf16> batch;
-    impl_->for_batches(texts, [&](std::size_t, View x_BD) {
+    impl_->for_batches(texts, [&](std::size_t) {
+        const View x_BD = impl_->vectors();
         batch.resize(static_cast<std::size_t>(x_BD.rows * x_BD.cols));
-        impl_->engine.backend().download(batch.data(), x_BD);
+        impl_->engine->backend().download(batch.data(), x_BD);
         for (const Bf16 value : batch) result.values.push_back(to_float(value));
     });
     return result;

@@ -9,6 +9,7 @@
 #include "data/tokenizer_files.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "rank/linear_ranking.h"
 #include "run/run_data.h"
 
 namespace elmo {
@@ -57,7 +58,7 @@ ScoredRows choose_rows(const ReadOptions& reading, const Dataset& dataset) {
 ScoredRun::ScoredRun(const Context& context, const std::string& run, const Config& given)
     : context_(context),
       checkpoint_(run, given.checkpoint),
-      spec_(read_encoder_spec(checkpoint_.content())),
+      spec_(stored_encoder(checkpoint_)),
       tokenizer_(stored_tokenizer(checkpoint_.content())),
       config_(with_usual_numbers(with_length(with_run_reading(given, checkpoint_.config()),
                                              cut_length(context, checkpoint_.config().max_length, spec_)))),
@@ -106,6 +107,13 @@ std::vector<std::int64_t> ScoredRun::label_counts() const {
 }
 
 void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked& take) const {
+    if (checkpoint_.is_linear()) {
+        refuse_other_device(config_);
+        const LinearRanker ranker(load_linear_model(checkpoint_.content(), checkpoint_.state().labels),
+                                  *tokenizer_);
+        rank_rows(context_, ranker, *rows_.split, rows_.rows, k, title, take);
+        return;
+    }
     const std::int64_t labels = checkpoint_.state().labels;
     const BatchPlan plan(*rows_.split, rows_.rows, config_.batch_size);
     const BatchLimits limits = plan.limits(context_, 0, plan.steps_per_epoch());

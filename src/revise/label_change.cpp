@@ -156,6 +156,7 @@ LabelChange add_labels(const Context& given_context, const std::string& run, con
         throw ConfigError("steps: new labels are trained on --data, found none");
     RunFolder folder(context, given);
     Checkpoint checkpoint(run, given.checkpoint);
+    refuse_linear(checkpoint, "labels");
     const auto known = checkpoint.label_names();
     if (known.empty())
         throw DataError(fmt::format(
@@ -223,6 +224,7 @@ LabelChange remove_labels(const Context& given_context, const std::string& run, 
     const Context context = given_context.with_threads(config.threads);
     RunFolder folder(context, config);
     Checkpoint checkpoint(run, config.checkpoint);
+    refuse_linear(checkpoint, "labels");
     const auto names = checkpoint.label_names();
     const std::int64_t labels = checkpoint.state().labels;
     const auto kept = all_labels_but(read_label_list(file, names, labels), labels);

@@ -211,6 +211,7 @@ void check_data(const Context& context, const Checkpoint& from, const RunState& 
 
 Config refinement_defaults(const std::string& run, const std::string& checkpoint) {
     const Checkpoint from(run, checkpoint, Checkpoint::Check::kAllButHead);
+    refuse_linear(from, "refine");
     return defaults_of(from, checkpoint);
 }
 
@@ -220,6 +221,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
     require_other_folder(run, asked.out);
     const Context context = given_context.with_threads(asked.threads);
     const Checkpoint from(run, asked.checkpoint);
+    refuse_linear(from, "refine");
     if (asked.resume && is_refined(asked.out)) return already_refined(context, from, asked.out);
     const Config config = config_of(from, asked);
     const DType storage = refined_dtype(config.precision);

@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "base/text_util.h"
+#include "config/encoder_folder.h"
 #include "config/resolve.h"
 #include "data/tokenizer_files.h"
 #include "elmo/error.h"
@@ -96,15 +97,21 @@ void write_counts(const fs::path& file, const std::vector<std::int64_t>& counts)
     out.commit();
 }
 
-void write_files(const fs::path& path, const CheckpointParts& parts, const RunState& state,
-                 bool to_continue) {
-    parts.encoder.save_weights(path);
-    parts.head.save(path);
+// What every checkpoint has.
+template <class Parts>
+void write_common(const fs::path& path, const Parts& parts, const RunState& state) {
     save_tokenizer(path, parts.tokenizer, parts.max_length);
     if (!parts.labels.names.empty()) write_names(path / kNames, parts.labels.names);
     write_counts(path / kCounts, parts.labels.counts);
     write_file_atomically(path / kRecipe, stored_recipe(parts.config));
     write_state(path / kState, state);
+}
+
+void write_files(const fs::path& path, const CheckpointParts& parts, const RunState& state,
+                 bool to_continue) {
+    parts.encoder.save_weights(path);
+    parts.head.save(path);
+    write_common(path, parts, state);
     if (!to_continue) return;
     if (!parts.config.freeze_encoder) parts.encoder.save_state(path / kOptimizer);
     if (parts.head.compensation().rows() > 0) parts.head.compensation().save(path / kHeadCompensationFile);
@@ -178,6 +185,27 @@ void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const
                      bool to_continue) {
     replace_checkpoint(target,
                        [&](const fs::path& folder) { write_files(folder, parts, state, to_continue); });
+}
+
+void save_checkpoint(const fs::path& target, const LinearParts& parts, const RunState& state) {
+    replace_checkpoint(target, [&](const fs::path& folder) {
+        save_linear_model(folder, parts.model);
+        write_common(folder, parts, state);
+    });
+}
+
+void refuse_linear(const Checkpoint& checkpoint, std::string_view what) {
+    if (checkpoint.is_linear())
+        throw ConfigError(fmt::format(
+            "{}: {} cannot work on a linear model; train again with the new data, or with --encoder bag",
+            checkpoint.folder().string(), what));
+}
+
+EncoderSpec stored_encoder(const Checkpoint& checkpoint) {
+    if (!checkpoint.is_linear()) return read_encoder_spec(checkpoint.content());
+    EncoderSpec spec;
+    spec.family = kLinearEncoder;
+    return spec;
 }
 
 void derive_checkpoint(const fs::path& target, const Checkpoint& from, const LabelTable& labels,

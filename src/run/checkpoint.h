@@ -3,25 +3,27 @@
 //   model.safetensors, config.json        the encoder, as transformers loads it
 //   tokenizer.json, tokenizer_config.json  its tokenizer
 //   head-*.safetensors                    the classifier's weights, mapped at prediction
-//   labels.txt                            label names, a line each (absent where the data has none)
-//   label_counts.safetensors              training rows of each label, for propensities
-//   recipe.toml                           the whole configuration
-//   state.json                            where the run stands
-//   optimizer.safetensors                 the encoder's optimiser (last checkpoint only)
-//   head_compensation.safetensors         of the head's compensated rows (last checkpoint only)
-//   momentum.safetensors                  precision renee: the head's optimiser (last checkpoint only)
-//   manifest.json                         sizes and checksums of all of these
+//   linear.safetensors                    encoder linear: the whole model, instead of these two and
+//   config.json labels.txt                            label names, a line each (absent where the data has
+//   none) label_counts.safetensors              training rows of each label, for propensities recipe.toml the
+//   whole configuration state.json                            where the run stands optimizer.safetensors the
+//   encoder's optimiser (last checkpoint only) head_compensation.safetensors         of the head's
+//   compensated rows (last checkpoint only) momentum.safetensors                  precision renee: the head's
+//   optimiser (last checkpoint only) manifest.json                         sizes and checksums of all of
+//   these
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "elmo/config.h"
 #include "io/input_folder.h"
 #include "io/mmap_file.h"
+#include "linear/model_file.h"
 #include "model/encoder/encoder.h"
 #include "model/head/head.h"
 #include "text/tokenizer.h"
@@ -62,6 +64,15 @@ struct CheckpointParts {
     const LabelTable& labels;
 };
 
+// The same of a linear model.
+struct LinearParts {
+    const Config& config;
+    const LinearModel& model;
+    const Tokenizer& tokenizer;
+    std::int64_t max_length;
+    const LabelTable& labels;
+};
+
 inline constexpr const char* kHeadCompensationFile = "head_compensation.safetensors";
 inline constexpr const char* kMomentumFile = "momentum.safetensors";
 
@@ -70,6 +81,8 @@ inline constexpr const char* kMomentumFile = "momentum.safetensors";
 // the optimisers (of an encoder that is trained, of a head with one) and the head's compensation.
 void save_checkpoint(const std::filesystem::path& folder, const CheckpointParts& parts, const RunState& state,
                      bool to_continue);
+
+void save_checkpoint(const std::filesystem::path& folder, const LinearParts& parts, const RunState& state);
 
 class Checkpoint;
 // A checkpoint with encoder, tokenizer and recipe of `from` by their bytes, and other labels:
@@ -99,6 +112,8 @@ class Checkpoint {
     const RunState& state() const { return state_; }
     const Config& config() const { return config_; }
     bool has_optimizer() const { return has_optimizer_; }
+    // Holds a linear model instead of an encoder and a head.
+    bool is_linear() const { return content_.has(kLinearFile); }
     const std::vector<std::string>& files() const { return files_; }  // that the manifest names
     // Bytes of the head's files: what prediction maps.
     std::int64_t head_bytes() const { return head_bytes_; }
@@ -117,6 +132,12 @@ class Checkpoint {
     std::int64_t head_bytes_ = 0;
     MappedFile names_file_;
 };
+
+// ConfigError when the run is a linear model, which `what` cannot work on: "refine".
+void refuse_linear(const Checkpoint& checkpoint, std::string_view what);
+
+// The encoder of a checkpoint; of a linear model one without any shape.
+EncoderSpec stored_encoder(const Checkpoint& checkpoint);
 
 // The configuration as a checkpoint keeps it: without the keys about where and how it was started.
 std::string stored_recipe(Config config);

@@ -24,10 +24,18 @@ void add(Facts& facts, const char* name, const T& value) {
         facts.push_back({name, literal.text(), literal.text()});
 }
 
+void add_linear(Facts& facts, const Checkpoint& checkpoint) {
+    const LinearModel model = load_linear_model(checkpoint.content(), checkpoint.state().labels);
+    add(facts, "features", model.vocabulary.size());
+    add(facts, "trees", static_cast<std::int64_t>(model.trees.roots.size()));
+    add(facts, "weights", static_cast<std::int64_t>(model.trees.weights.size()));
+    add(facts, "model_bytes", model.bytes());
+}
+
 Facts inspect_run(const Context& context, const fs::path& run, const Config& config) {
     Checkpoint checkpoint(run, config.checkpoint);
     const RunState& state = checkpoint.state();
-    const EncoderSpec spec = read_encoder_spec(checkpoint.content());
+    const EncoderSpec spec = stored_encoder(checkpoint);
     Facts facts;
     std::error_code error;
     const fs::path last = fs::exists(run / "manifest.json", error) ? run : run / "last";
@@ -47,16 +55,22 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
     add(facts, "labels", state.labels);
     add(facts, "label_names", !checkpoint.label_names().empty());
     add(facts, "train_rows", state.train_rows);
-    add(facts, "precision", checkpoint.config().precision);
-    add(facts, "head_bytes", checkpoint.head_bytes());
-    add(facts, "saturations", state.saturations);
+    if (!checkpoint.is_linear()) {
+        add(facts, "precision", checkpoint.config().precision);
+        add(facts, "head_bytes", checkpoint.head_bytes());
+        add(facts, "saturations", state.saturations);
+    }
     add(facts, "encoder", spec.family);
-    add(facts, "width", spec.width);
-    add(facts, "layers", spec.layers);
-    add(facts, "vocab", spec.vocab);
-    add(facts, "encoder_precision", std::string(name_of(spec.dtype)));
-    add(facts, "resumable",
-        checkpoint.config().freeze_encoder || fs::exists(last / "optimizer.safetensors", error));
+    if (checkpoint.is_linear()) {
+        add_linear(facts, checkpoint);
+    } else {
+        add(facts, "width", spec.width);
+        add(facts, "layers", spec.layers);
+        add(facts, "vocab", spec.vocab);
+        add(facts, "encoder_precision", std::string(name_of(spec.dtype)));
+        add(facts, "resumable",
+            checkpoint.config().freeze_encoder || fs::exists(last / "optimizer.safetensors", error));
+    }
     add(facts, "calibrated", read_calibration(context, checkpoint).has_value());
     add(facts, "data", checkpoint.config().data);
     return facts;

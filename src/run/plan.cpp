@@ -2,8 +2,11 @@
 #include "elmo/plan.h"
 
 #include "base/parallel.h"
+#include "config/encoder_folder.h"
+#include "elmo/error.h"
 #include "engine/full_length.h"
 #include "engine/shapes.h"
+#include "run/linear_plan.h"
 #include "run/resolve.h"
 #include "run/run_data.h"
 
@@ -16,10 +19,14 @@ MemoryReport plan_memory(const Context& given_context, const Config& given) {
     if (!given.data.empty()) {
         const RunData data(context, resolve_before_data(context, shaped, nullptr), nullptr);
         const Config& config = data.config();
+        if (config.encoder == kLinearEncoder) return plan_linear(data);
         const EngineParts parts = training_parts(config, data.encoder_spec(), data.dataset().num_labels());
         return Engine(context, config, parts, data.shape(context, kRankedInTraining)).plan();
     }
     const Config config = resolve_without_data(context, shaped);
+    if (config.encoder == kLinearEncoder)
+        throw ConfigError(
+            "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
     const EncoderSpec spec = spec_without_data(config);
     const RunShape shape = full_length_shape(context, config, spec);
     return Engine(context, config, training_parts(config, spec, config.labels), shape).plan();

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text_util.h"
+#include "config/encoder_folder.h"
 #include "config/resolve.h"
 #include "elmo/dataset.h"
 #include "elmo/error.h"
@@ -64,6 +65,7 @@ PrecisionChoice choose_precision(const Context& context, const Config& config, s
 }
 
 Config with_precision(const Context& context, Config config, std::int64_t weights) {
+    if (config.encoder == kLinearEncoder) return config;  // has no head
     if (config.precision == "auto") {
         const PrecisionChoice choice = choose_precision(context, config, weights);
         choose_option(config, "precision", &Config::precision, choice.precision,

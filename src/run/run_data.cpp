@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/text_util.h"
+#include "config/encoder_folder.h"
 #include "config/resolve.h"
 #include "data/tokenizer_files.h"
 #include "elmo/context.h"
@@ -41,15 +42,14 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     if (config_.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
     tokenizer_ =
         checkpoint != nullptr ? stored_tokenizer(checkpoint->content()) : open_tokenizer(context, config_);
-    spec_ = make_encoder_spec(config_, tokenizer_->vocab_size(),
-                              checkpoint != nullptr ? checkpoint->content() : InputFolder());
+    make_spec(checkpoint);
     open_dataset(context);
     const Split& train = dataset_->train();
     if (!train.present || train.rows() == 0)
         throw DataError(fmt::format("{}: expected training rows, found none", config_.data));
     if (dataset_->num_labels() == 0)
         throw DataError(fmt::format("{}: expected labels, found none", config_.data));
-    choose_numbers(context, checkpoint);
+    if (config_.encoder != kLinearEncoder) choose_numbers(context, checkpoint);
 
     RowLists rows = split_validation(config_, train.rows());
     const Split& file = dataset_->validation();
@@ -66,6 +66,14 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     augmentation_ = Augmentation::open(context, for_labels, *dataset_, *tokenizer_);
     train_->append(augmentation_.rows());
     total_steps_ = steps_of(config_, train_->steps_per_epoch());
+}
+
+void RunData::make_spec(const Checkpoint* checkpoint) {
+    if (config_.encoder == kLinearEncoder)
+        spec_.family = kLinearEncoder;
+    else
+        spec_ = make_encoder_spec(config_, tokenizer_->vocab_size(),
+                                  checkpoint != nullptr ? checkpoint->content() : InputFolder());
 }
 
 void RunData::open_dataset(const Context& context) {
@@ -97,8 +105,7 @@ void RunData::choose_numbers(const Context& context, const Checkpoint* checkpoin
     if (config_.augment == "auto")
         facts.label_texts = look_at_label_texts(*dataset_, *tokenizer_, max_length_);
     config_ = with_data_numbers(std::move(config_), start_, facts);
-    spec_ = make_encoder_spec(config_, tokenizer_->vocab_size(),
-                              checkpoint != nullptr ? checkpoint->content() : InputFolder());
+    make_spec(checkpoint);
     config_ = with_precision(context, std::move(config_), facts.labels * spec_.width);
 }
 

@@ -42,6 +42,10 @@ class RunData {
     bool has_validation() const { return validation_.has_value(); }
     const BatchPlan& validation() const { return *validation_; }
     const Split& validation_split() const { return *validation_split_; }
+    // Validation rows have a file of their own; else they are left out of the training rows.
+    bool validation_split_is_file() const {
+        return validation_split_ != nullptr && validation_split_ != &dataset_->train();
+    }
 
     std::int64_t total_steps() const { return total_steps_; }
     // Room for every batch of the run and of its validations, with that many labels ranked.
@@ -54,6 +58,7 @@ class RunData {
     std::vector<std::int64_t> frequent_labels(std::int64_t count) const;
 
   private:
+    void make_spec(const Checkpoint* checkpoint);
     // Opens train and validation rows, cut at max_length or at what is chosen for it.
     void open_dataset(const Context& context);
     // Every number that is still `auto`, now that the data is known.

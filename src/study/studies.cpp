@@ -6,6 +6,7 @@
 #include <fstream>
 
 #include "base/text_util.h"
+#include "config/encoder_folder.h"
 #include "elmo/error.h"
 #include "io/folder_lock.h"
 #include "study/engines.h"
@@ -82,6 +83,10 @@ StudyFiles run_study(const Context& context, const StudyRequest& request) {
         if (request.name != entry.name) continue;
         const Config& config = request.config;
         validate(config);
+        if (config.encoder == kLinearEncoder)
+            throw ConfigError(
+                "encoder: a study is about encoders that are trained in steps, found linear; give bag or a "
+                "folder");
         if (config.out.empty())
             throw ConfigError("out: expected a folder for the study, found none; give --out FOLDER");
         const fs::path folder = config.out;
@@ -93,7 +98,9 @@ StudyFiles run_study(const Context& context, const StudyRequest& request) {
                             folder.string()));
         fs::create_directories(folder);
         const FolderLock lock(folder);
-        return write_study(entry.run(context, request), provenance_now(request.command), folder);
+        StudyRequest chosen = request;  // studies are about encoders that are trained in steps
+        if (config.encoder == "auto") chosen.config.encoder = "bag";
+        return write_study(entry.run(context, chosen), provenance_now(request.command), folder);
     }
     throw ConfigError(fmt::format("study: expected {}, found '{}'{}", fmt::join(names, ", "),
                                   quoted(request.name), did_you_mean(request.name, names)));

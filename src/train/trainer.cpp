@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "config/encoder_folder.h"
 #include "config/resolve.h"
 #include "data/kept_input.h"
 #include "elmo/context.h"
@@ -18,6 +19,7 @@
 #include "rank/scoring.h"
 #include "run/early_checks.h"
 #include "run/resolve.h"
+#include "train/linear_trainer.h"
 
 namespace elmo {
 namespace {
@@ -427,6 +429,7 @@ TrainResult train(const Context& given_context, const Config& given) {
         context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
                                  folder.checkpoint()->state().step,
                                  folder.checkpoint()->state().total_steps));
+    if (config.encoder == kLinearEncoder) return train_linear(context, folder, config);
     return run_lowering(context, folder, config);
 }
 

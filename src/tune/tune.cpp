@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "config/encoder_folder.h"
 #include "elmo/error.h"
 #include "elmo/train.h"
 #include "formats/json_text.h"
@@ -84,6 +85,11 @@ class Search {
   private:
     static Config complete(const Context& context, Config config) {
         if (!given(config, "validation")) config.validation = kValidationShare;
+        if (config.encoder == kLinearEncoder)
+            throw ConfigError(
+                "encoder: tune searches what encoders trained in steps have, found linear; give bag or a "
+                "folder");
+        if (config.encoder == "auto") config.encoder = "bag";
         config.out.clear();
         config.resume = config.overwrite = false;
         return resolve_before_data(context, config, nullptr);

@@ -1,0 +1,48 @@
+// From token ids to features. The tokens of a text are put together to words again, so features do not depend
+// on how a vocabulary cuts words. A feature is a 64-bit hash: of a word or punctuation mark, of two words in
+// a row (what stands between does not count), of a few letters in a row within a word. Bag-of-words data has
+// its own features: each token is one.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "text/tokenizer.h"
+
+namespace elmo {
+
+struct FeatureOptions {
+    bool tokens_only = false;  // bag-of-words data: a token is a feature, its count the value
+    std::int64_t letters = 0;  // letters of a character n-gram; 0: none
+};
+
+// Hashes of letters are odd, all others even: letters weigh less (vocabulary.cpp).
+inline bool is_letters(std::uint64_t feature) {
+    return (feature & 1) != 0;
+}
+
+class Analyser {
+  public:
+    Analyser(const Tokenizer& tokenizer, FeatureOptions options);
+
+    const FeatureOptions& options() const { return options_; }
+    // The features of a text, each as often as it occurs; `features` is replaced. Ids outside of the
+    // vocabulary are left out.
+    void analyse(std::span<const std::int32_t> tokens, std::vector<std::uint64_t>& features) const;
+
+  private:
+    enum class Kind : std::uint8_t { kNone, kWord, kContinues, kMark };
+    struct Piece {
+        std::string text;
+        Kind kind = Kind::kNone;
+    };
+    void add_word(const std::string& word, std::vector<std::uint64_t>& features,
+                  std::uint64_t& previous) const;
+
+    FeatureOptions options_;
+    std::vector<Piece> pieces_;  // by token id
+};
+
+}  // namespace elmo

@@ -1,0 +1,43 @@
+// A tree of labels. Labels whose texts are alike are put together by balanced 2-means on label vectors (the
+// mean of the rows that carry a label), so that few classifiers say which small group of labels a text
+// belongs to.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "elmo/context.h"
+#include "linear/sparse_rows.h"
+
+namespace elmo {
+
+// Rows of each label, ascending.
+struct LabelRows {
+    std::vector<std::int64_t> offsets = {0};
+    std::vector<std::int32_t> rows;
+
+    std::int64_t labels() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+    std::span<const std::int32_t> of(std::int64_t label) const {
+        const auto begin = static_cast<std::size_t>(offsets[static_cast<std::size_t>(label)]);
+        return std::span(rows).subspan(
+            begin, static_cast<std::size_t>(offsets[static_cast<std::size_t>(label) + 1]) - begin);
+    }
+};
+
+// Level 0 is the root. The children of a node are nodes of the next level by their place there; on the last
+// level, labels.
+struct LabelTree {
+    using Node = std::vector<std::int32_t>;
+    std::vector<std::vector<Node>> levels;
+};
+
+// Unit vectors of the labels, their largest parts only. Labels without rows have empty ones.
+SparseRows label_vectors(const Context& context, const SparseRows& rows, const LabelRows& labels,
+                         std::int64_t num_columns);
+
+// `seed` chooses where clustering begins. Up to `leaf` labels are one node.
+LabelTree build_label_tree(const Context& context, const SparseRows& vectors, std::int64_t num_columns,
+                           std::int64_t leaf, std::uint64_t seed);
+
+}  // namespace elmo

@@ -1,0 +1,180 @@
+#include "linear/ranker.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/parallel.h"
+
+namespace elmo {
+namespace {
+
+constexpr std::int64_t kChunk = 2048;  // texts that one thread takes at once
+constexpr std::int64_t kBeam = 10;
+
+// The logarithm of a child's probability given its parent: the cube of the hinge, as PECOS has it, and a
+// small part that tells scores beyond the margin apart.
+float log_probability(float score) {
+    const float z = std::clamp(score, -10.0f, 20.0f), missing = std::max(1 - z, 0.0f);
+    return -missing * missing * missing - 0.02f * std::exp(-2 * z);
+}
+
+float logit(double probability) {
+    const double p = std::clamp(probability, 1e-30, 1 - 1e-9);
+    return static_cast<float>(std::log(p) - std::log1p(-p));
+}
+
+// A place of the beam, or a label with its share of the probability.
+using Scored = std::pair<std::int32_t, float>;
+
+bool better(const Scored& a, const Scored& b) {
+    return a.second != b.second ? a.second > b.second : a.first < b.first;
+}
+
+void keep_best(std::vector<Scored>& scored, std::int64_t count) {
+    if (static_cast<std::int64_t>(scored.size()) <= count) return;
+    std::nth_element(scored.begin(), scored.begin() + count, scored.end(), better);
+    scored.resize(static_cast<std::size_t>(count));
+}
+
+}  // namespace
+
+struct LinearRanker::Scratch {
+    std::vector<std::int32_t> place;  // of each column among the node's; -1 elsewhere
+    std::vector<float> scores;
+    std::vector<std::vector<Scored>> next;  // of each text
+};
+
+LinearRanker::LinearRanker(LinearModel model, const Tokenizer& tokenizer, std::vector<std::int64_t> allowed)
+    : model_(std::move(model)), analyser_(tokenizer, model_.features) {
+    if (allowed.empty()) return;
+    label_open_.assign(static_cast<std::size_t>(model_.num_labels), 0);
+    for (const std::int64_t label : allowed) label_open_[static_cast<std::size_t>(label)] = 1;
+    const LabelTrees& trees = model_.trees;
+    open_.assign(static_cast<std::size_t>(trees.nodes()), 0);
+    for (std::size_t n = open_.size(); n-- > 0;)  // children come after their parents
+        for (std::int64_t c = trees.child_begin[n]; c < trees.child_begin[n + 1]; ++c) {
+            const auto child = static_cast<std::size_t>(trees.children[static_cast<std::size_t>(c)]);
+            open_[n] |= trees.leaf[n] ? label_open_[child] : open_[child];
+        }
+}
+
+// Scores the node's children for each of its texts, into scratch.next.
+void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::span<const Scored> of_node,
+                              Scratch& scratch) const {
+    const LabelTrees& trees = model_.trees;
+    const auto n = static_cast<std::size_t>(node);
+    const auto first = static_cast<std::size_t>(trees.column_begin[n]),
+               end = static_cast<std::size_t>(trees.column_begin[n + 1]);
+    const auto children = static_cast<std::size_t>(trees.child_begin[n]);
+    const std::size_t count = static_cast<std::size_t>(trees.child_begin[n + 1]) - children;
+    const std::span columns = std::span(trees.columns).subspan(first, end - first);
+    // A table of the columns pays off where many texts are looked up in it.
+    std::size_t lookups = 0;
+    for (const Scored& text : of_node) lookups += rows.columns_of(text.first).size();
+    const bool table = 8 * lookups > columns.size();
+    if (table)
+        for (std::size_t i = 0; i < columns.size(); ++i)
+            scratch.place[static_cast<std::size_t>(columns[i])] = static_cast<std::int32_t>(i);
+    for (const auto& [text, above] : of_node) {
+        scratch.scores.assign(trees.bias.begin() + static_cast<std::ptrdiff_t>(children),
+                              trees.bias.begin() + static_cast<std::ptrdiff_t>(children + count));
+        const auto row = rows.columns_of(text);
+        const auto values = rows.values_of(text);
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            std::int64_t at = -1;
+            if (table) {
+                at = scratch.place[static_cast<std::size_t>(row[i])];
+            } else {
+                const auto found = std::lower_bound(columns.begin(), columns.end(), row[i]);
+                if (found != columns.end() && *found == row[i]) at = found - columns.begin();
+            }
+            if (at < 0) continue;
+            const auto j = first + static_cast<std::size_t>(at);
+            for (auto e = static_cast<std::size_t>(trees.weight_begin[j]);
+                 e < static_cast<std::size_t>(trees.weight_begin[j + 1]); ++e)
+                scratch.scores[trees.weight_child[e]] += to_float(trees.weights[e]) * values[i];
+        }
+        auto& out = scratch.next[static_cast<std::size_t>(text)];
+        for (std::size_t c = 0; c < count; ++c) {
+            const std::int32_t child = trees.children[children + c];
+            if (!open_.empty() && !(trees.leaf[n] ? label_open_ : open_)[static_cast<std::size_t>(child)])
+                continue;
+            out.push_back({child, above + log_probability(scratch.scores[c])});
+        }
+    }
+    if (table)
+        for (const std::int32_t column : columns) scratch.place[static_cast<std::size_t>(column)] = -1;
+}
+
+void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, std::span<std::vector<ScoredLabel>> out,
+                              Scratch& scratch) const {
+    const LabelTrees& trees = model_.trees;
+    scratch.place.resize(static_cast<std::size_t>(model_.vocabulary.size()), -1);
+    scratch.next.resize(static_cast<std::size_t>(rows.rows()));
+    // Labels that a beam reaches are many more than asked for.
+    const std::int64_t wanted = std::max<std::int64_t>(50, 2 * k);
+    const std::int64_t beam = open_.empty() ? std::max(kBeam, k / 4) : model_.num_labels;
+    std::vector<std::vector<Scored>> found(out.size());
+    for (const std::int32_t root : trees.roots) {
+        std::vector<std::pair<std::int32_t, Scored>> beams;  // node, text and score
+        for (std::int32_t text = 0; text < rows.rows(); ++text) beams.push_back({root, {text, 0.0f}});
+        while (!beams.empty()) {
+            std::sort(beams.begin(), beams.end());
+            const bool leaves = trees.leaf[static_cast<std::size_t>(beams.front().first)] != 0;
+            std::vector<Scored> of_node;
+            for (std::size_t i = 0; i < beams.size();) {
+                const std::int32_t node = beams[i].first;
+                of_node.clear();
+                for (; i < beams.size() && beams[i].first == node; ++i) of_node.push_back(beams[i].second);
+                score_node(rows, node, of_node, scratch);
+            }
+            beams.clear();
+            for (std::int32_t text = 0; text < rows.rows(); ++text) {
+                auto& next = scratch.next[static_cast<std::size_t>(text)];
+                keep_best(next, leaves ? wanted : beam);
+                for (const auto& [child, score] : next) {
+                    if (leaves)
+                        found[static_cast<std::size_t>(text)].push_back({child, std::exp(score)});
+                    else
+                        beams.push_back({child, {text, score}});
+                }
+                next.clear();
+            }
+        }
+    }
+    for (std::size_t text = 0; text < found.size(); ++text) {
+        auto& labels = found[text];
+        std::sort(labels.begin(), labels.end());
+        std::vector<ScoredLabel>& ranked = out[text];
+        ranked.clear();
+        for (std::size_t i = 0; i < labels.size();) {
+            double sum = 0;
+            const std::int32_t label = labels[i].first;
+            for (; i < labels.size() && labels[i].first == label; ++i) sum += labels[i].second;
+            ranked.push_back({logit(sum / static_cast<double>(trees.roots.size())), label});
+        }
+        std::sort(ranked.begin(), ranked.end(), ranks_before);
+        if (static_cast<std::int64_t>(ranked.size()) > k) ranked.resize(static_cast<std::size_t>(k));
+    }
+}
+
+std::vector<std::vector<ScoredLabel>> LinearRanker::rank(const Context& context, const TokensOf& tokens,
+                                                         std::int64_t texts, std::int64_t k) const {
+    std::vector<std::vector<ScoredLabel>> result(static_cast<std::size_t>(texts));
+    std::vector<Scratch> scratch(static_cast<std::size_t>(context.num_threads()));
+    context.threads().parallel_ranges(texts, kChunk, [&](std::int64_t begin, std::int64_t end) {
+        SparseRows rows;
+        std::vector<std::uint64_t> features;
+        for (std::int64_t i = begin; i < end; ++i) {
+            analyser_.analyse(tokens(i), features);
+            model_.vocabulary.append_row(features, rows);
+        }
+        rank_chunk(
+            rows, k,
+            std::span(result).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
+            scratch[static_cast<std::size_t>(thread_index())]);
+    });
+    return result;
+}
+
+}  // namespace elmo

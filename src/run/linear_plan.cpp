@@ -1,0 +1,39 @@
+#include "run/linear_plan.h"
+
+#include <algorithm>
+
+#include "linear/train_trees.h"
+
+namespace elmo {
+namespace {
+
+// Measured: bytes of a resident program, and of a text's and a label's share beyond what is counted.
+constexpr std::int64_t kProgram = std::int64_t{24} << 20;
+
+}  // namespace
+
+MemoryReport plan_linear(const RunData& data) {
+    const Split& train = data.dataset().train();
+    const FeatureOptions features = choose_training(train, false).features;
+    const auto tokens = static_cast<std::int64_t>(train.tokens.values.size());
+    // Words and pairs; of short texts letters too, about four for each word.
+    const std::int64_t entries = tokens * (features.letters > 0 ? 6 : 2);
+    const auto positives = static_cast<std::int64_t>(train.labels.values.size());
+    const std::int64_t labels = data.dataset().num_labels();
+    MemoryReport report;
+    report.device = "cpu";
+    const auto add = [&](const char* name, std::int64_t bytes) {
+        report.segments.push_back({name, bytes, true});
+        report.arena_bytes += bytes;
+    };
+    add("linear/features (estimate)", 8 * entries + 24 * entries / 4);
+    add("linear/node (estimate)", 8 * entries);
+    add("linear/labels (estimate)", 4 * positives + 8 * 256 * std::min(labels, positives));
+    add("linear/weights (estimate)", 3 * 8 * entries);
+    report.phases.push_back({"training (estimate)", report.arena_bytes, {0, 1, 2, 3}});
+    report.mapped_bytes = data.dataset().mapped_bytes();
+    report.program_bytes = kProgram;
+    return report;
+}
+
+}  // namespace elmo

@@ -1,0 +1,159 @@
+#include "train/linear_trainer.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/process_memory.h"
+#include "base/text_util.h"
+#include "config/resolve.h"
+#include "elmo/error.h"
+#include "linear/train_trees.h"
+#include "rank/linear_ranking.h"
+#include "run/linear_plan.h"
+#include "run/run_data.h"
+#include "sources/layout.h"
+#include "train/run_log.h"
+
+namespace elmo {
+namespace {
+
+// Everything is one step, and that is one epoch.
+void describe_steps(RunState& state) {
+    state.total_steps = state.steps_per_epoch = 1;
+}
+
+TrainResult result_of(const Config& config, const RunState& state, const RunData& data) {
+    TrainResult result;
+    result.run = config.out;
+    result.steps = state.step;
+    result.epochs = static_cast<double>(state.step);
+    result.select = state.best_step > 0 ? config.select : "last";
+    result.best_score = std::max(state.best_score, 0.0);
+    result.best_step = state.best_step > 0 ? state.best_step : state.step;
+    result.planned = plan_linear(data);
+    result.measured_peak_bytes = peak_resident_bytes();
+    return result;
+}
+
+class LinearRun {
+  public:
+    LinearRun(const Context& context, RunFolder& folder, const Config& config)
+        : context_(context),
+          folder_(folder),
+          data_(context, config, folder.checkpoint()),
+          labels_(data_.labels()) {
+        data_.describe(state_);
+        describe_steps(state_);
+        rows_ = split_validation(config, data_.dataset().train().rows());
+        if (data_.validation_split_is_file()) rows_.validation = all_rows(data_.validation_split().rows());
+    }
+
+    TrainResult run() {
+        const Config& config = data_.config();
+        if (folder_.checkpoint() != nullptr) return finished();
+        announce();
+        folder_.prepare();
+        RunLog log(context_, folder_.path(), 0, 1);
+        log.event("start", 0,
+                  {{"total_steps", 1},
+                   {"labels", state_.labels},
+                   {"train_rows", rows_.train.size()},
+                   {"validation_rows", rows_.validation.size()},
+                   {"encoder", config.encoder}});
+        const auto start = std::chrono::steady_clock::now();
+        const Split& train = data_.dataset().train();
+        LinearTraining training = choose_training(train, find_layout(config).format == DataFormat::kSparse);
+        training.seed = config.seed;
+        auto model =
+            train_linear_model(context_, data_.tokenizer(), train, rows_.train, state_.labels, training);
+        const double seconds =
+            std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+        if (!model) return interrupted(log);
+        const LinearRanker ranker(std::move(*model), data_.tokenizer());
+        state_.step = 1;
+        if (!rows_.validation.empty()) validate(ranker, log);
+        save(ranker.model(), folder_.best(), log);
+        save(ranker.model(), folder_.last(), log);
+        log.tick(1);
+        log.finish();
+        TrainResult result = result_of(config, state_, data_);
+        result.train_seconds = seconds;
+        result.texts_per_second = static_cast<double>(rows_.train.size()) / std::max(seconds, 1e-9);
+        log.event("end", 1,
+                  {{"interrupted", false},
+                   {"train_seconds", seconds},
+                   {"best_score", result.best_score},
+                   {"measured_peak_bytes", result.measured_peak_bytes}});
+        return result;
+    }
+
+  private:
+    void announce() const {
+        context_.info(fmt::format(
+            "{} training texts ({} more for validation), {} labels, {:.1f} tokens per text; linear",
+            with_commas(static_cast<std::int64_t>(rows_.train.size())),
+            with_commas(static_cast<std::int64_t>(rows_.validation.size())), with_commas(state_.labels),
+            data_.summary().tokens_per_row));
+    }
+
+    TrainResult finished() {
+        const RunState& was = folder_.checkpoint()->state();
+        if (was.data_hash != state_.data_hash || was.labels != state_.labels ||
+            was.names_hash != state_.names_hash)
+            throw DataError(fmt::format("resume: {} is not the data of the run in {}", data_.config().data,
+                                        folder_.path().string()));
+        context_.info(fmt::format("{} is complete already and stays as it is", folder_.path().string()));
+        return result_of(data_.config(), was, data_);
+    }
+
+    TrainResult interrupted(RunLog& log) {
+        log.finish();
+        log.event("end", 0, {{"interrupted", true}});
+        context_.info("stopped before the model was complete; --resume trains it from the beginning");
+        TrainResult result = result_of(data_.config(), state_, data_);
+        result.interrupted = true;
+        return result;
+    }
+
+    void validate(const LinearRanker& ranker, RunLog& log) {
+        const Config& config = data_.config();
+        Scorer scorer(config, {1, 3, 5}, state_.labels, labels_.counts, state_.train_rows);
+        const Split& split = data_.validation_split();
+        rank_rows(context_, ranker, split, rows_.validation, scorer.largest_k(), "validating",
+                  [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
+                      scorer.add(ranked, split.labels.row(row));
+                  });
+        const Evaluation scores = scorer.result();
+        state_.best_score = scores.get(config.select);
+        state_.best_step = 1;
+        log.validation(1, 1, scores);
+        context_.info(fmt::format("P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {} validation texts",
+                                  scores.get("P@1"), scores.get("P@3"), scores.get("P@5"),
+                                  with_commas(scores.num_samples)));
+    }
+
+    void save(const LinearModel& model, const std::filesystem::path& to, RunLog& log) {
+        save_checkpoint(to, {data_.config(), model, data_.tokenizer(), data_.max_length(), labels_}, state_);
+        log.event("checkpoint", 1, {{"folder", to.filename().string()}});
+    }
+
+    Context context_;
+    RunFolder& folder_;
+    RunData data_;
+    LabelTable labels_;
+    RunState state_;
+    RowLists rows_;
+};
+
+}  // namespace
+
+TrainResult train_linear(const Context& context, RunFolder& folder, const Config& config) {
+    refuse_other_device(config);
+    for (const std::string_view key : unused_by_linear(config))
+        context.warning(fmt::format("{} has no effect with encoder linear", key));
+    return LinearRun(context, folder, config).run();
+}
+
+}  // namespace elmo

@@ -1,0 +1,81 @@
+// Features do not depend on how a vocabulary cuts words, and rows have length 1.
+#include "linear/analyser.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "linear/vocabulary.h"
+#include "quiet.h"
+#include "text/tokenizer.h"
+
+namespace elmo {
+namespace {
+
+std::unique_ptr<Tokenizer> learnt(std::int64_t vocab_size) {
+    const std::vector<std::string> texts = {"the quick brown fox", "jumps over the lazy dog!",
+                                            "a c compiler"};
+    std::size_t next = 0;
+    return learn_tokenizer(
+        [&](std::string_view& text) {
+            if (next == texts.size()) return false;
+            text = texts[next++];
+            return true;
+        },
+        {.vocab_size = vocab_size, .min_count = 1});
+}
+
+std::vector<std::uint64_t> features_of(const Tokenizer& tokenizer, const std::string& text,
+                                       FeatureOptions options) {
+    std::vector<std::int32_t> ids;
+    tokenizer.encode(text, 0, ids);
+    std::vector<std::uint64_t> features;
+    Analyser(tokenizer, options).analyse(ids, features);
+    std::sort(features.begin(), features.end());
+    return features;
+}
+
+TEST(Analyser, PutsPiecesTogetherToWords) {
+    const auto letters_only = learnt(120), words = learnt(1000);
+    for (const std::int64_t letters : {0, 4})
+        for (const char* text : {"The quick, brown dog", "lazy fox jumps over", "quick quick", ""})
+            EXPECT_EQ(features_of(*letters_only, text, {.letters = letters}),
+                      features_of(*words, text, {.letters = letters}))
+                << text;
+}
+
+TEST(Analyser, CountsWordsPairsMarksAndLetters) {
+    const auto tokenizer = learnt(1000);
+    EXPECT_EQ(features_of(*tokenizer, "quick fox", {}).size(), 3u);        // two words, one pair
+    EXPECT_EQ(features_of(*tokenizer, "quick ! fox", {}).size(), 4u);      // a mark does not part the pair
+    EXPECT_EQ(features_of(*tokenizer, "quick a fox", {}).size(), 4u);      // nor does a word of one letter
+    EXPECT_EQ(features_of(*tokenizer, "fox", {.letters = 4}).size(), 3u);  // " fox", "fox "
+    EXPECT_NE(features_of(*tokenizer, "quick fox", {}), features_of(*tokenizer, "fox quick", {}));
+    EXPECT_EQ(features_of(*tokenizer, "quick fox", {.tokens_only = true}).size(),
+              4u);  // with [CLS] and [SEP]
+}
+
+TEST(Vocabulary, RowsHaveLengthOneAndUnknownFeaturesAreLeftOut) {
+    const auto tokenizer = learnt(1000);
+    std::vector<std::vector<std::int32_t>> texts(3);
+    tokenizer->encode("the quick brown fox", 0, texts[0]);
+    tokenizer->encode("the lazy dog", 0, texts[1]);
+    tokenizer->encode("compiler", 0, texts[2]);
+    const Analyser analyser(*tokenizer, {});
+    const TokensOf tokens = [&](std::int64_t i) {
+        return std::span<const std::int32_t>(texts[static_cast<std::size_t>(i)]);
+    };
+    const Vocabulary vocabulary = learn_vocabulary(quiet(), analyser, tokens, 2);
+    const SparseRows rows = make_rows(quiet(), analyser, vocabulary, tokens, 3);
+    ASSERT_EQ(rows.rows(), 3);
+    for (std::int64_t row = 0; row < 2; ++row) {
+        double length = 0;
+        for (const float value : rows.values_of(row)) length += static_cast<double>(value) * value;
+        EXPECT_NEAR(length, 1, 1e-6);
+        EXPECT_TRUE(std::is_sorted(rows.columns_of(row).begin(), rows.columns_of(row).end()));
+    }
+    EXPECT_TRUE(rows.columns_of(2).empty());
+}
+
+}  // namespace
+}  // namespace elmo

@@ -1,0 +1,93 @@
+// The file of a linear model: what is written is read back, and a damaged one is refused.
+#include "linear/model_file.h"
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <cmath>
+#include <filesystem>
+#include <functional>
+
+#include "elmo/error.h"
+
+namespace elmo {
+namespace {
+
+namespace fs = std::filesystem;
+
+LinearModel small_model() {
+    LinearModel model;
+    model.num_labels = 4;
+    model.features.letters = 4;
+    model.vocabulary = Vocabulary({10, 20, 30}, {1, 2, 3});
+    LabelTrees& trees = model.trees;
+    trees.roots = {0};
+    trees.leaf = {0, 1, 1};
+    trees.children = {1, 2, 0, 3, 1, 2};
+    trees.child_begin = {0, 2, 4, 6};
+    trees.bias = {0, 1, 2, 3, 4, 5};
+    trees.columns = {0, 2, 1};
+    trees.column_begin = {0, 2, 3, 3};
+    trees.weight_begin = {0, 2, 3, 4};
+    trees.weight_child = {0, 1, 1, 0};
+    trees.weights = {to_bf16(1), to_bf16(-1), to_bf16(0.5f), to_bf16(2)};
+    return model;
+}
+
+class LinearFile : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        folder = fs::temp_directory_path() / ("elmo-linear-" + std::to_string(::getpid()));
+        fs::create_directories(folder);
+    }
+    void TearDown() override { fs::remove_all(folder); }
+
+    void expect_refused(const std::function<void(LinearModel&)>& damage) {
+        LinearModel model = small_model();
+        damage(model);
+        save_linear_model(folder, model);
+        EXPECT_THROW(load_linear_model(InputFolder(folder), 4), DataError);
+    }
+    fs::path folder;
+};
+
+TEST_F(LinearFile, IsReadBackAsItWas) {
+    const LinearModel model = small_model();
+    save_linear_model(folder, model);
+    const LinearModel read = load_linear_model(InputFolder(folder), 4);
+    EXPECT_EQ(read.features.letters, 4);
+    EXPECT_FALSE(read.features.tokens_only);
+    EXPECT_EQ(read.vocabulary.find(20), 1);
+    EXPECT_EQ(read.vocabulary.find(21), -1);
+    EXPECT_EQ(read.trees.children, model.trees.children);
+    EXPECT_EQ(read.trees.bias, model.trees.bias);
+    EXPECT_EQ(read.trees.columns, model.trees.columns);
+    EXPECT_EQ(read.trees.weight_child, model.trees.weight_child);
+    EXPECT_EQ(read.trees.weights, model.trees.weights);
+    EXPECT_THROW(load_linear_model(InputFolder(folder), 5), DataError);
+}
+
+TEST_F(LinearFile, IndicesThatLeadElsewhereAreRefused) {
+    expect_refused([](LinearModel& m) { m.trees.children[2] = 4; });  // no such label
+    expect_refused([](LinearModel& m) { m.trees.children[2] = -1; });
+    expect_refused([](LinearModel& m) { m.trees.children[0] = 0; });  // its own child
+    expect_refused([](LinearModel& m) { m.trees.children[0] = 3; });  // no such node
+    expect_refused([](LinearModel& m) { m.trees.children[1] = 1; });  // two parents
+    expect_refused([](LinearModel& m) { m.trees.leaf[1] = 0; });      // leaves at two depths
+    expect_refused([](LinearModel& m) { m.trees.roots[0] = 1; });
+    expect_refused([](LinearModel& m) { m.trees.roots.clear(); });
+    expect_refused([](LinearModel& m) { m.trees.columns[1] = 3; });       // no such feature
+    expect_refused([](LinearModel& m) { m.trees.columns[0] = 2; });       // not ascending
+    expect_refused([](LinearModel& m) { m.trees.weight_child[1] = 2; });  // no such child
+    expect_refused([](LinearModel& m) { m.trees.weight_begin[1] = 5; });
+    expect_refused([](LinearModel& m) { m.trees.column_begin[1] = -1; });
+    expect_refused([](LinearModel& m) { m.trees.child_begin.pop_back(); });
+    expect_refused([](LinearModel& m) { m.trees.weights[0] = Bf16{0x7f80}; });  // infinite
+    expect_refused([](LinearModel& m) { m.trees.bias[0] = NAN; });
+    expect_refused([](LinearModel& m) { m.vocabulary = Vocabulary({10, 10, 30}, {1, 2, 3}); });
+    expect_refused([](LinearModel& m) { m.features.letters = 17; });
+}
+
+}  // namespace
+}  // namespace elmo
