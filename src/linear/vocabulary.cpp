@@ -10,7 +10,6 @@ namespace {
 
 constexpr std::int64_t kChunk = 1024;  // texts that one thread takes at once
 constexpr std::int64_t kGroup = 32;    // chunks between two additions to the counts
-constexpr double kLongTexts = 64;      // features per text from which texts count as long
 constexpr double kLetters = 0.4;       // weight of letters beside that of words
 
 // In how many texts each feature is: open addressing, as the keys are hashes already.
@@ -27,10 +26,10 @@ class TextCounts {
         }
         ++counts_[at];
     }
-    std::vector<std::pair<std::uint64_t, std::int32_t>> take(std::int32_t least) {
+    std::vector<std::pair<std::uint64_t, std::int32_t>> take() {
         std::vector<std::pair<std::uint64_t, std::int32_t>> kept;
         for (std::size_t i = 0; i < keys_.size(); ++i)
-            if (counts_[i] >= least && counts_[i] > 0) kept.emplace_back(keys_[i], counts_[i]);
+            if (counts_[i] > 0) kept.emplace_back(keys_[i], counts_[i]);
         keys_ = {};
         counts_ = {};
         std::sort(kept.begin(), kept.end());
@@ -107,7 +106,6 @@ void Vocabulary::append_row(std::vector<std::uint64_t>& features, SparseRows& ro
 Vocabulary learn_vocabulary(const Context& context, const Analyser& analyser, const TokensOf& tokens,
                             std::int64_t rows) {
     TextCounts counts;
-    std::int64_t total = 0;
     std::vector<std::vector<std::uint64_t>> found(static_cast<std::size_t>(kGroup));  // of a chunk each
     for (std::int64_t group = 0; group < rows; group += kGroup * kChunk) {
         context.threads().parallel_for(kGroup, [&](std::int64_t chunk) {
@@ -122,17 +120,13 @@ Vocabulary learn_vocabulary(const Context& context, const Analyser& analyser, co
                 all.insert(all.end(), features.begin(), features.end());
             }
         });
-        for (const auto& all : found) {
+        for (const auto& all : found)
             for (const std::uint64_t feature : all) counts.add(feature);
-            total += static_cast<std::int64_t>(all.size());
-        }
     }
     found.clear();
-    const bool are_long = analyser.options().letters == 0 &&
-                          static_cast<double>(total) > kLongTexts * static_cast<double>(rows);
     std::vector<std::uint64_t> hashes;
     std::vector<float> weights;
-    for (const auto& [hash, count] : counts.take(are_long ? 2 : 1)) {
+    for (const auto& [hash, count] : counts.take()) {
         hashes.push_back(hash);
         const double rareness = std::log((1.0 + static_cast<double>(rows)) / (1.0 + count)) + 1;
         weights.push_back(static_cast<float>((is_letters(hash) ? kLetters : 1) * rareness));

@@ -38,8 +38,8 @@ class Vocabulary {
 // Token ids of row i.
 using TokensOf = std::function<std::span<const std::int32_t>(std::int64_t i)>;
 
-// The features of `rows` texts. Of long texts those that only one text has are left out: they cost most of
-// the memory and say nothing about other texts.
+// The features of `rows` texts, also those of a single text: without them P@1 fell by 1 on short texts and on
+// docstrings.
 Vocabulary learn_vocabulary(const Context& context, const Analyser& analyser, const TokensOf& tokens,
                             std::int64_t rows);
 

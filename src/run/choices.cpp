@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "base/text_util.h"
+#include "config/encoder_folder.h"
 #include "config/resolve.h"
 #include "elmo/resolve.h"
 #include "engine/device.h"
@@ -78,7 +79,7 @@ Config with_device(const Context& context, Config config) {
 }
 
 Config with_encoder_numbers(Config config) {
-    if (!config.encoder_lr.is_auto()) return config;
+    if (!config.encoder_lr.is_auto() || config.encoder == kLinearEncoder) return config;
     const EncoderStart start = encoder_start(config);
     choose(config, "encoder_lr", &Config::encoder_lr,
            start == EncoderStart::kPretrained ? kPretrainedLr : kFreshLr, words_of(start));

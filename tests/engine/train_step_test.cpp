@@ -13,6 +13,7 @@ namespace {
 Config small_config() {
     Config config;
     config.device = kTestedDevice;
+    config.encoder = "bag";
     config.labels = 300;
     config.width = 32;
     config.vocab_size = 50;

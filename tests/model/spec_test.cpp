@@ -92,6 +92,7 @@ TEST(ModelConfig, NestingIsBounded) {
 
 TEST(EncoderSpecOf, TheConfiguration) {
     Config config;
+    config.encoder = "bag";
     config.width = 96;
     config.accumulate = 4;
     const EncoderSpec bag = make_encoder_spec(config, 500);

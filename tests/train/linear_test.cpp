@@ -93,8 +93,12 @@ TEST_F(Linear, PredictsAmongGivenLabelsAndCalibrates) {
 }
 
 TEST_F(Linear, StoppedItSavesNothingAndIsTrainedAgain) {
-    std::atomic<bool> stop{true};
-    EXPECT_TRUE(train(quiet().with_stop(stop), config()).interrupted);
+    std::atomic<bool> stop{false};
+    Sinks sinks = silent();  // stops once the data is read
+    sinks.message = [&](Severity, std::string_view message) {
+        if (message.find(" training texts") != message.npos) stop = true;
+    };
+    EXPECT_TRUE(train(quiet().with_sinks(sinks).with_stop(stop), config()).interrupted);
     EXPECT_FALSE(std::filesystem::exists(config().out + "/last"));
     Config again = config();
     again.resume = true;
