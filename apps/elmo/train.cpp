@@ -47,33 +47,34 @@ Config resolve_train(const Invocation& call) {
 }  // namespace
 
 Verb train_verb() {
-    return {"train",
-            't',
-            "Train a classifier on a data set",
-            "DATA --out RUN [options]",
-            {{"DATA",
-              "Folder or file of the data set (also --data; with --resume the run's own when left out); '-': "
-              "standard input, kept in the user's cache"}},
-            0,
-            1,
-            false,
-            {},
-            {{"elmo train data/wordnet --out runs/first", "The linear model on a CPU; nothing else to choose"},
-             {"elmo train --out runs/first --resume", "Continue where it stopped, bit for bit"},
-             {"elmo train tickets.tsv --out runs/tickets --precision e3m4 --epochs 20",
-              "One plain file of text<TAB>label,label lines; 8-bit weights"},
-             {"elmo train data/wordnet --out runs/minilm --encoder models/all-MiniLM-L6-v2 --max-memory 8GiB",
-              "Fine-tune a Hugging Face encoder within a memory budget"}},
-            "Imports the data (or reuses the cache), trains, validates, and keeps the best and the last "
-            "checkpoint in "
-            "RUN beside the run log. Ctrl-C or SIGTERM finishes the step, saves and ends with status 0; a "
-            "second one "
-            "ends at once.",
-            run_train,
-            {},
-            nullptr,
-            resolve_train,
-            first_word};
+    return {
+        "train",
+        't',
+        "Train a classifier on a data set",
+        "DATA --out RUN [options]",
+        {{"DATA",
+          "Folder or file of the data set (also --data; with --resume the run's own when left out); '-': "
+          "standard input, kept in the user's cache"}},
+        0,
+        1,
+        false,
+        {},
+        {{"elmo train data/wordnet --out runs/first", "The linear model on a CPU; nothing else to choose"},
+         {"elmo train --out runs/first --resume", "Continue where it stopped, bit for bit"},
+         {"elmo train tickets.tsv --out runs/tickets --precision e3m4 --epochs 20",
+          "One plain file of text<TAB>label,label lines; 8-bit weights"},
+         {"elmo train data/wordnet --out runs/minilm --encoder models/all-MiniLM-L6-v2 --max-memory 8GiB",
+          "Fine-tune a Hugging Face encoder within a memory budget"}},
+        "Imports the data (or reuses the cache), trains, validates, and keeps the best and the last "
+        "checkpoint in "
+        "RUN beside the run log. Ctrl-C or SIGTERM finishes the step, saves and ends with status 0; a "
+        "second one "
+        "ends at once.",
+        run_train,
+        {},
+        nullptr,
+        resolve_train,
+        first_word};
 }
 
 }  // namespace elmo::cli
