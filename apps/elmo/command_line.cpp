@@ -42,6 +42,11 @@ void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invoca
     app.add_option("--set", parsed.settings)->allow_extra_args(false);
     app.add_option("words", invocation.words);
     for (const ExtraFlag& flag : verb.extra) {
+        if (flag.is_list) {
+            app.add_option(fmt::format("--{}", flag.name), invocation.lists[flag.name])
+                ->allow_extra_args(false);
+            continue;
+        }
         std::string& value = invocation.extra[flag.name] = flag.default_value;
         if (flag.is_switch)
             app.add_flag_callback(fmt::format("--{}", flag.name), [&value] { value = "true"; });

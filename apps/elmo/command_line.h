@@ -17,6 +17,7 @@ struct Invocation {
     Config config;                             // defaults, the run's recipe, --recipe, --set, flags
     std::vector<std::string> words;            // the arguments that are not flags
     std::map<std::string, std::string> extra;  // flags that are not options of the library
+    std::map<std::string, std::vector<std::string>> lists;  // those that may be given several times
     bool json = false, explain = false;
     std::string command;  // as it was typed
 };
@@ -37,6 +38,7 @@ struct ExtraFlag {
     std::string default_value;
     std::string help;
     bool is_switch = false;  // "true" when given, and takes no value
+    bool is_list = false;    // may be given several times
 };
 
 struct Verb {

@@ -17,9 +17,34 @@ std::string block(std::string_view text, const std::vector<Prediction>& predicti
     return out;
 }
 
-void say_replaced(std::int64_t count) {
-    if (count > 0)
-        std::fputs(fmt::format("{} texts held invalid UTF-8, which was replaced\n", count).c_str(), stderr);
+// What the user should know of the answers besides them.
+void say(const Invocation& call, std::int64_t replaced_utf8, std::int64_t cut) {
+    if (replaced_utf8 > 0)
+        std::fputs(fmt::format("{} texts held invalid UTF-8, which was replaced\n", replaced_utf8).c_str(),
+                   stderr);
+    if (cut > 0)
+        call.context.warning(fmt::format(
+            "{} texts have {} labels above the threshold, and perhaps more: --top raises this limit",
+            with_commas(cut), resolve_prediction(call.config).top));
+}
+
+std::string answer_text(const Invocation& call, Answer answer, const std::string& text) {
+    if (!call.json) return block(text, answer.labels);
+    if (call.config.with_text) answer.text = text;
+    return to_json(answer) + "\n";
+}
+
+// Answers the texts on the command line.
+void answer_words(Invocation& call, const LabelScope& scope, const std::vector<std::string>& texts) {
+    for (const std::string& text : texts)
+        if (find_invalid_utf8(text) != std::string::npos)
+            usage_error(predict_verb(), fmt::format("--text: expected UTF-8, found '{}'", quoted(text)));
+    Predictor predictor(call.context, call.words[0], call.config, scope);
+    auto answers = predictor.predict(texts);
+    for (std::size_t i = 0; i < texts.size(); ++i)
+        write_stdout(answer_text(call, {"", static_cast<std::int64_t>(i) + 1, {}, {}, std::move(answers[i])},
+                                 texts[i]));
+    say(call, 0, predictor.cut_answers());
 }
 
 // Answers to standard output as the texts come.
@@ -30,18 +55,23 @@ void stream(Invocation& call, const LabelScope& scope) {
     for (;;) {
         const std::vector<std::string> texts = reader.next(call.config.batch_size);
         if (texts.empty()) break;
-        const auto answers = predictor.predict(texts);
-        for (std::size_t i = 0; i < texts.size(); ++i) {
-            ++line;
-            write_stdout(call.json ? to_json("", line, answers[i]) + "\n" : block(texts[i], answers[i]));
-        }
+        auto answers = predictor.predict(texts);
+        for (std::size_t i = 0; i < texts.size(); ++i)
+            write_stdout(
+                answer_text(call, {"", ++line, reader.ids()[i], {}, std::move(answers[i])}, texts[i]));
         flush_stdout();
     }
-    say_replaced(reader.replaced_utf8());
+    say(call, reader.replaced_utf8(), predictor.cut_answers());
 }
 
 void run_predict(Invocation& call) {
     const LabelScope scope{call.extra.at("labels"), call.extra.at("without")};
+    const std::vector<std::string>& texts = call.lists.at("text");
+    if (!texts.empty()) {
+        if (call.words.size() > 1 || !call.config.out.empty())
+            usage_error(predict_verb(), "--text excludes FILE and --out: its answers go to standard output");
+        return answer_words(call, scope, texts);
+    }
     if (call.config.out.empty()) {
         if (call.words.size() > 2)
             usage_error(predict_verb(), "several files need --out FILE for their answers");
@@ -52,7 +82,7 @@ void run_predict(Invocation& call) {
     const std::vector<std::string> files(call.words.begin() + 1, call.words.end());
     if (files.empty()) usage_error(predict_verb(), "--out needs FILE...: the texts to answer");
     const PredictedFiles done = predict_files(call.context, call.words[0], files, scope, call.config);
-    say_replaced(done.replaced_utf8);
+    say(call, done.replaced_utf8, done.cut);
     if (call.json) return write_json(done);
     Facts facts = {{"answers", call.config.out}, {"texts", with_commas(done.texts)}};
     if (done.resumed > 0) facts.push_back({"of these, from before", with_commas(done.resumed)});
@@ -65,36 +95,48 @@ void run_predict(Invocation& call) {
     write_stdout(aligned(facts));
 }
 
+Config resolve_predict(const Invocation& call) {
+    return resolve_prediction(call.config);
+}
+
 }  // namespace
 
 Verb predict_verb() {
-    return {"predict",
-            'p',
-            "Answer texts with labels and probabilities",
-            "RUN [FILE] [options] | elmo predict RUN FILE... --out ANSWERS [options]",
-            {{"RUN", "Folder that elmo train wrote"},
-             {"FILE",
-              "Texts, one per line, JSON lines or a table with a header (.csv, .tsv; --text-column), plain "
-              "or compressed; standard input when left out or '-'"}},
-            1,
-            1 << 20,
-            true,
-            {{"labels", "",
-              "File of labels, one name or number per line: answers come only from these, and only their "
-              "weights are read"},
-             {"without", "", "File of labels, one name or number per line, that are never answered"}},
-            {{"echo 'a small domesticated feline' | elmo predict runs/first", "Five best labels of one text"},
-             {"elmo predict runs/first texts.txt --top 10 --threshold 0.2 --json > labels.jsonl",
-              "A file, one JSON object per line: label, name, probability, score"},
-             {"elmo predict runs/first items.jsonl --text-column title+content", "JSON lines"},
-             {"elmo predict runs/first texts.txt --labels in-stock.txt", "The best of the labels in a file"},
-             {"elmo predict runs/first part-*.txt.gz --out answers.jsonl --resume",
-              "Many files into one, with progress; continues an interrupted call"}},
-            "Streams in batches: memory does not grow with the input, and a line from a pipe is answered at "
-            "once. Without --json each text is followed by lines of probability, label number and name. "
-            "With --out the answers go to a file, one line of JSON per text, which appears when it is "
-            "complete.",
-            run_predict};
+    return {
+        "predict",
+        'p',
+        "Answer texts with labels and probabilities",
+        "RUN [FILE] [options] | elmo predict RUN FILE... --out ANSWERS [options]",
+        {{"RUN", "Folder that elmo train wrote"},
+         {"FILE",
+          "Texts, one per line, JSON lines or a table with a header (.csv, .tsv; --text-column), plain "
+          "or compressed; standard input when left out or '-'"}},
+        1,
+        1 << 20,
+        true,
+        {{"labels", "",
+          "File of labels, one name or number per line: answers come only from these, and only their "
+          "weights are read"},
+         {"without", "", "File of labels, one name or number per line, that are never answered"},
+         {"text", "", "A text to answer, instead of FILE; may be given several times", false, true}},
+        {{"elmo predict runs/first --text 'a small domesticated feline'", "Five best labels of one text"},
+         {"elmo predict runs/first new.csv --threshold 0.3 --with-text --out answers.csv",
+          "All labels above a probability; a CSV row per text with its id, text and labels"},
+         {"elmo predict runs/first texts.txt --top 10 --threshold 0.2 --json > labels.jsonl",
+          "A file, one JSON object per line: label, name, probability, score"},
+         {"elmo predict runs/first items.jsonl --text-column title+content", "JSON lines"},
+         {"elmo predict runs/first texts.txt --labels in-stock.txt", "The best of the labels in a file"},
+         {"elmo predict runs/first part-*.txt.gz --out answers.jsonl --resume",
+          "Many files into one, with progress; continues an interrupted call"}},
+        "Streams in batches: memory does not grow with the input, and a line from a pipe is answered at "
+        "once. Without --json each text is followed by lines of probability, label number and name. "
+        "With --out the answers go to a file, one line of JSON per text (a name that ends in .csv: one CSV "
+        "row), which appears when it is complete. With --threshold all labels above it are answered, up "
+        "to 100 unless --top is given.",
+        run_predict,
+        {},
+        nullptr,
+        resolve_predict};
 }
 
 }  // namespace elmo::cli

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,12 +40,114 @@ void visit_fields(const LabelGroup& group, Visit&& visit) {
     for (const Score& score : group.scores) visit(score.name, score.percent);
 }
 
+// In percent.
+struct AnswerScores {
+    double precision = 0, recall = 0, f1 = 0;
+};
+
+template <typename Visit>
+void visit_fields(const AnswerScores& scores, Visit&& visit) {
+    visit("precision", scores.precision);
+    visit("recall", scores.recall);
+    visit("F1", scores.f1);
+}
+
+// What is right if every label above a threshold is an answer.
+struct ThresholdScores {
+    double threshold = 0;
+    std::string source;                  // "given, of calibrated probabilities"
+    AnswerScores micro, macro, samples;  // over pairs, over labels that occur, over texts
+    std::int64_t positives = 0;          // true labels of the texts
+    std::int64_t answered = 0, right = 0;
+    std::int64_t most_answers = 0;  // labels per text that were ranked
+    std::int64_t cut_texts = 0;     // texts of which all of these were above the threshold
+};
+
+template <typename Visit>
+void visit_fields(const ThresholdScores& scores, Visit&& visit) {
+    visit("threshold", scores.threshold);
+    visit("source", scores.source);
+    visit("micro", scores.micro);
+    visit("macro", scores.macro);
+    visit("samples", scores.samples);
+    visit("positives", scores.positives);
+    visit("answered", scores.answered);
+    visit("right", scores.right);
+    visit("most_answers", scores.most_answers);
+    visit("cut_texts", scores.cut_texts);
+}
+
+// One label at a threshold.
+struct LabelScores {
+    std::int64_t label = 0;
+    std::string name;                                     // its number if it has none
+    std::int64_t positives = 0, answered = 0, right = 0;  // texts
+    AnswerScores scores;
+};
+
+template <typename Visit>
+void visit_fields(const LabelScores& label, Visit&& visit) {
+    visit("label", label.label);
+    visit("name", label.name);
+    visit("positives", label.positives);
+    visit("answered", label.answered);
+    visit("right", label.right);
+    visit_fields(label.scores, visit);
+}
+
+// A true label that was missed in favour of another one.
+struct Confusion {
+    std::string expected, found;
+    std::int64_t texts = 0;
+};
+
+template <typename Visit>
+void visit_fields(const Confusion& confusion, Visit&& visit) {
+    visit("expected", confusion.expected);
+    visit("found", confusion.found);
+    visit("texts", confusion.texts);
+}
+
+// A text whose answer is not its true labels.
+struct WrongText {
+    std::string split;
+    std::int64_t row = 0;  // of the split, from 1
+    std::string text;
+    std::vector<std::string> expected;
+    struct Found {
+        std::string name;
+        double probability = 0;
+    };
+    std::vector<Found> found;
+};
+
+template <typename Visit>
+void visit_fields(const WrongText::Found& found, Visit&& visit) {
+    visit("name", found.name);
+    visit("probability", found.probability);
+}
+
+template <typename Visit>
+void visit_fields(const WrongText& wrong, Visit&& visit) {
+    visit("split", wrong.split);
+    visit("row", wrong.row);
+    visit("text", wrong.text);
+    visit("expected", wrong.expected);
+    visit("found", wrong.found);
+}
+
 // Scores and their protocol.
 struct ELMO_API Evaluation {
     std::vector<Score> scores;
     std::vector<LabelGroup> groups;
+    std::optional<ThresholdScores> at_threshold;  // absent without a threshold
+    // With config.errors: the labels of lowest F1, the commonest confusions and the worst answers.
+    std::vector<LabelScores> worst_labels;
+    std::vector<Confusion> confusions;
+    std::vector<WrongText> wrong_texts;
     std::string data;  // the data set
     std::string split;
+    std::string split_reason;  // why these rows are scored
     std::int64_t num_samples = 0;
     std::int64_t num_labels = 0;
     std::string labels_matched;  // how, if the labels of data and run differ; else ""
@@ -69,6 +172,7 @@ void visit_protocol(const Evaluation& e, Visit&& visit) {
     visit("elmo", version());
     visit("data", e.data);
     visit("split", e.split);
+    visit("split_reason", e.split_reason);
     visit("samples", e.num_samples);
     visit("labels", e.num_labels);
     visit("checkpoint", e.checkpoint);
@@ -107,6 +211,10 @@ void visit_fields(const Evaluation& e, Visit&& visit) {
         visit("groups", FieldGroup{[&](auto&& of_group) {
                   for (const LabelGroup& group : e.groups) of_group(group.name, group);
               }});
+    if (e.at_threshold) visit("at_threshold", *e.at_threshold);
+    if (!e.worst_labels.empty()) visit("worst_labels", e.worst_labels);
+    if (!e.confusions.empty()) visit("confusions", e.confusions);
+    if (!e.wrong_texts.empty()) visit("wrong_texts", e.wrong_texts);
     visit("protocol", FieldGroup{[&](auto&& of_protocol) { visit_protocol(e, of_protocol); }});
     if (e.texts_per_second > 0) visit("texts_per_second", e.texts_per_second);
 }
@@ -114,5 +222,36 @@ void visit_fields(const Evaluation& e, Visit&& visit) {
 // config.predictions empty: the model in `run`; otherwise the stored file, and `run` is unused. The scores
 // are also appended to RUN/scores.jsonl, or to the file in config.save_scores.
 ELMO_API Evaluation evaluate(const Context& context, const std::string& run, const Config& config);
+
+// The difference of a score between two runs that were scored on the same texts.
+struct ScoreDifference {
+    std::string name;          // "P@1"
+    double percent = 0;        // points by which the second run is better
+    double low = 0, high = 0;  // interval of the difference, from replicates that hold the same texts
+};
+
+struct Comparison {
+    Evaluation first, second;
+    std::vector<ScoreDifference> differences;  // of the scores that both have
+};
+
+template <typename Visit>
+void visit_fields(const Comparison& comparison, Visit&& visit) {
+    visit("first", comparison.first);
+    visit("second", comparison.second);
+    visit("difference", FieldGroup{[&](auto&& of_score) {
+              for (const ScoreDifference& d : comparison.differences) of_score(d.name, d.percent);
+          }});
+    if (comparison.first.bootstrap > 0)
+        visit("difference_intervals", FieldGroup{[&](auto&& of_score) {
+                  for (const ScoreDifference& d : comparison.differences)
+                      of_score(d.name, std::array{d.low, d.high});
+              }});
+}
+
+// Scores two runs on the same rows of config.data (left out: the first run's own). If the data is the own
+// data of one of them, its test rows are scored. DataError if the runs read other rows out of it.
+ELMO_API Comparison compare(const Context& context, const std::string& first, const std::string& second,
+                            const Config& config);
 
 }  // namespace elmo

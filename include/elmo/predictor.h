@@ -2,14 +2,18 @@
 #pragma once
 
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "elmo/api.h"
 #include "elmo/context.h"
+#include "elmo/fields.h"
 #include "elmo/memory.h"
+#include "elmo/text_reader.h"
 
 namespace elmo {
 
@@ -28,6 +32,27 @@ void visit_fields(const Prediction& prediction, Visit&& visit) {
     visit("name", prediction.name);
     visit("probability", prediction.probability);
     visit("score", prediction.score);
+}
+
+// The answer to one text of a file.
+struct Answer {
+    std::string file;  // left out when empty
+    std::int64_t line = 0;
+    TextId id;                        // left out when empty
+    std::optional<std::string> text;  // left out when absent
+    std::vector<Prediction> labels;
+};
+
+template <typename Visit>
+void visit_fields(const Answer& answer, Visit&& visit) {
+    if (!answer.file.empty()) visit("file", answer.file);
+    visit("line", answer.line);
+    if (answer.id.is_number)
+        visit("id", static_cast<std::int64_t>(std::strtoll(answer.id.text.c_str(), nullptr, 10)));
+    else if (!answer.id.text.empty())
+        visit("id", answer.id.text);
+    if (answer.text) visit("text", *answer.text);
+    visit("labels", answer.labels);
 }
 
 // One line of JSON; `file` is left out when empty.
@@ -56,6 +81,10 @@ struct Embeddings {
     }
 };
 
+// What Predictor and predict_files use: with a threshold and no given `top`, all labels above the threshold
+// are answered, up to 100 per text.
+ELMO_API Config resolve_prediction(const Config& config);
+
 // A run that answers texts. One thread at a time may call it; several predictors do not affect each other.
 class ELMO_API Predictor {
   public:
@@ -76,6 +105,8 @@ class ELMO_API Predictor {
     std::int64_t num_answers() const;  // labels that may be answered
     // "" where the data set had no label names. DataError for a number that no label of the run has.
     std::string label_name(std::int64_t label) const;
+    // Texts so far that may have more labels above the threshold than were ranked (see resolve_prediction).
+    std::int64_t cut_answers() const;
     bool calibrated() const;  // probabilities are
     std::string checkpoint_folder() const;
     const std::string& checkpoint_hash() const;  // of its manifest: equal hashes mean equal files
@@ -91,6 +122,7 @@ struct PredictedFiles {
     std::int64_t texts = 0;    // in config.out now
     std::int64_t resumed = 0;  // of these, done by earlier calls
     std::int64_t replaced_utf8 = 0;
+    std::int64_t cut = 0;  // answers that may lack labels above the threshold
     double seconds = 0;
 };
 
@@ -102,8 +134,9 @@ void visit_fields(const PredictedFiles& files, Visit&& visit) {
     visit("seconds", files.seconds);
 }
 
-// Answers every text of the files into config.out, one line of JSON per text, with progress. Until all are
-// done the lines are in OUT.partial, which config.resume continues. ConfigError if OUT exists and neither
+// Answers every text of the files into config.out with progress: one line of JSON per text, or, if the name
+// ends in .csv, one CSV row per text. Until all are done the answers are in OUT.partial as JSON, which
+// config.resume continues. ConfigError if OUT exists and neither
 // resume nor overwrite is set, or if OUT.partial belongs to another call.
 ELMO_API PredictedFiles predict_files(const Context& context, const std::string& run,
                                       const std::vector<std::string>& files, const LabelScope& scope,

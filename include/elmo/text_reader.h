@@ -12,11 +12,18 @@ namespace elmo {
 
 struct Config;
 
+// What the input calls a text; empty if it has no id.
+struct TextId {
+    std::string text;
+    bool is_number = false;  // a whole number in JSON, and to be written as one
+};
+
 class ELMO_API TextReader {
   public:
     // `path` "" or "-" is standard input. Of a file named .csv or .tsv the text_column is read, unless
-    // `input` overrides it. Options used: input, text_column, columns, delimiter,
-    // quotes, encoding, allow_invalid_utf8, allow_stray_quotes.
+    // `input` overrides it. Options used: input, text_column, id_column, columns, delimiter,
+    // quotes, encoding, allow_invalid_utf8, allow_stray_quotes. DataError if a given id_column is not there;
+    // its default may be missing.
     TextReader(const std::string& path, const Config& config);
     ~TextReader();
     TextReader(const TextReader&) = delete;
@@ -26,6 +33,8 @@ class ELMO_API TextReader {
     // more input. DataError with file and line for invalid UTF-8 or a line that does not match
     // `input`.
     std::vector<std::string> next(std::int64_t limit);
+    // Of the texts that the last next() returned.
+    const std::vector<TextId>& ids() const;
 
     // For progress: bytes of the file taken so far, and its size (0 where unknown).
     std::int64_t bytes_read() const;

@@ -213,10 +213,12 @@ void validate(const Config& c) {
     choice(c, "propensity_counts");
     in_range("bootstrap", c.bootstrap, 0, 100000);
     not_empty("save_scores", c.save_scores);
+    in_range("errors", c.errors, 0, 1000);
     in_range("top", c.top, 1, kMaxLabels);
     if (c.threshold != -1) within("threshold", c.threshold, 0, 1);
     choice(c, "probabilities");
     choice(c, "input");
+    not_empty("id_column", c.id_column);
 }
 
 }  // namespace elmo

@@ -18,7 +18,7 @@ enum class HeadNoise { kAuto, kIndependent, kPaired, kShared, kSteps, kSharedSte
 enum class TextEncoding { kUtf8, kLatin1 };
 enum class LearntTokenizer { kWordPiece, kByteBpe };
 enum class AugmentChoice { kAuto, kNone, kLabels, kCooccurrence };
-enum class SplitChoice { kTest, kValidation, kTrain };
+enum class SplitChoice { kAuto, kTest, kValidation, kTrain, kAll };
 enum class QuoteChoice { kAuto, kDouble, kNone };
 enum class InputForm { kAuto, kText, kJsonl };
 enum class DeviceChoice { kAuto, kCpu, kCuda, kReference };
@@ -45,10 +45,12 @@ struct ReadOptions {
     std::string validation;  // a share, or a file
     std::uint64_t seed;      // chooses the validation rows
     std::string filter;      // auto, none, or a file
-    SplitChoice split;       // whose rows a filter file is about
+    SplitChoice split;       // the rows to score, which a filter file is about
     AugmentChoice augment;
     double augment_threshold;
-    InputForm input;  // of texts to answer
+    InputForm input;        // of texts to answer
+    std::string id_column;  // of texts to answer
+    bool id_column_open;    // it need not be there
     std::int64_t max_length;
     std::string tokenizer;  // auto, a folder or a file
     std::string encoder;    // bag, or a folder, which may hold a tokenizer

@@ -6,6 +6,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
+#include "base/csv_field.h"
 #include "base/progress.h"
 #include "base/text_util.h"
 #include "cache/name_table.h"
@@ -37,16 +38,6 @@ std::string without(std::string_view text, std::string_view bad, char instead, s
         }
     changed += any;
     return clean;
-}
-
-std::string csv_field(std::string_view text) {
-    if (text.find_first_of(",\"\r\n") == text.npos) return std::string(text);
-    std::string field = "\"";
-    for (const char c : text) {
-        if (c == '"') field += '"';
-        field += c;
-    }
-    return field + '"';
 }
 
 // The folder holds nothing but what a data set consists of: it may be replaced as a whole.

@@ -64,7 +64,7 @@ void Bootstrap::add(std::span<const MetricSums> row) {
     ++next_row_;
 }
 
-std::vector<Interval> Bootstrap::intervals(double confidence) const {
+std::vector<std::vector<double>> Bootstrap::replicate_scores() const {
     std::vector<std::vector<double>> values;  // of each score
     for (std::size_t r = 0; r < rows_.size(); ++r) {
         const auto scores = scores_of(ks_, std::span(sums_).subspan(r * ks_.size(), ks_.size()), rows_[r],
@@ -72,13 +72,19 @@ std::vector<Interval> Bootstrap::intervals(double confidence) const {
         values.resize(scores.size());
         for (std::size_t i = 0; i < scores.size(); ++i) values[i].push_back(scores[i].value);
     }
+    return values;
+}
+
+std::vector<Interval> Bootstrap::intervals(double confidence) const {
     std::vector<Interval> result;
-    for (auto& of_score : values) {
-        std::sort(of_score.begin(), of_score.end());
-        result.push_back(
-            {quantile(of_score, (1 - confidence) / 2), quantile(of_score, (1 + confidence) / 2)});
-    }
+    for (auto& of_score : replicate_scores())
+        result.push_back(central_interval(std::move(of_score), confidence));
     return result;
+}
+
+Interval central_interval(std::vector<double> values, double confidence) {
+    std::sort(values.begin(), values.end());
+    return {quantile(values, (1 - confidence) / 2), quantile(values, (1 + confidence) / 2)};
 }
 
 }  // namespace elmo

@@ -21,6 +21,9 @@ struct Interval {
     double low = 0, high = 0;
 };
 
+// The central `confidence` of the values.
+Interval central_interval(std::vector<double> values, double confidence);
+
 class Bootstrap {
   public:
     // 0 replicates: add() does nothing and intervals() is empty.
@@ -30,7 +33,9 @@ class Bootstrap {
     void add(std::span<const MetricSums> row);
 
     std::int64_t replicates() const { return static_cast<std::int64_t>(rows_.size()); }
-    // The central `confidence` of the replicates' scores, in the order of scores_of.
+    // The values of each score in all replicates; scores in the order of scores_of.
+    std::vector<std::vector<double>> replicate_scores() const;
+    // The central `confidence` of each.
     std::vector<Interval> intervals(double confidence) const;
 
   private:

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/csv_field.h"
 #include "page/study.h"
 
 namespace elmo {
@@ -18,16 +19,6 @@ Json json_of(const Cell& cell) {
     if (const auto* number = std::get_if<double>(&cell); number != nullptr && std::isfinite(*number))
         return *number;
     return nullptr;
-}
-
-std::string csv_field(const std::string& text) {
-    if (text.find_first_of(",\"\n\r") == std::string::npos) return text;
-    std::string out = "\"";
-    for (const char c : text) {
-        if (c == '"') out += '"';
-        out += c;
-    }
-    return out + "\"";
 }
 
 }  // namespace

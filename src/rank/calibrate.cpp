@@ -26,24 +26,24 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     Config config = given;
     config.split = "validation";
     const ScoredRun scored(context, run, config);
-    const Split& split = *scored.rows().split;
     refuse_link(calibration_file(scored.checkpoint().folder()));  // before the work
 
     Calibration result;
     result.top = std::min(kJudgedLabels, scored.checkpoint().state().labels);
     std::vector<JudgedScore> all, halves[2];
-    scored.rank(result.top, "ranking validation", [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
-        const auto truth = split.labels.row(row);
-        result.positives += static_cast<std::int64_t>(truth.size());
-        for (const ScoredLabel& label : ranked) {
-            const bool right =
-                std::binary_search(truth.begin(), truth.end(), label.label, std::less<std::int64_t>());
-            all.push_back({label.score, right});
-            halves[result.rows % 2].push_back({label.score, right});
-            result.right += right ? 1 : 0;
-        }
-        ++result.rows;
-    });
+    scored.rank(
+        result.top, "ranking validation", [&](const ScoredRow& row, std::vector<ScoredLabel>& ranked) {
+            const auto truth = row.truth;
+            result.positives += static_cast<std::int64_t>(truth.size());
+            for (const ScoredLabel& label : ranked) {
+                const bool right =
+                    std::binary_search(truth.begin(), truth.end(), label.label, std::less<std::int64_t>());
+                all.push_back({label.score, right});
+                halves[result.rows % 2].push_back({label.score, right});
+                result.right += right ? 1 : 0;
+            }
+            ++result.rows;
+        });
     result.pairs = static_cast<std::int64_t>(all.size());
     if (result.rows < kFewRows)
         context.warning(

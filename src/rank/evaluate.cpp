@@ -1,11 +1,15 @@
 // elmo eval: a run's checkpoint, or a stored prediction file, scored on a split.
+#include "rank/evaluate.h"
+
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <filesystem>
 #include <optional>
 
 #include "base/parallel.h"
+#include "config/resolve.h"
 #include "data/dataset.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
@@ -15,6 +19,7 @@
 #include "io/checksum.h"
 #include "io/links.h"
 #include "rank/predictions_file.h"
+#include "rank/report/judge.h"
 #include "rank/scored_run.h"
 #include "rank/scoring.h"
 #include "run/checkpoint.h"
@@ -28,13 +33,16 @@ void check_ready(const Config& config) {
     if (config.data.empty()) throw ConfigError("data: expected a data set to score, found none");
 }
 
-std::string filter_text(const Config& config, const Dataset& dataset, const ScoredRows& chosen) {
-    if (chosen.split->filter.rows() > 0)
-        return fmt::format("{}, {} pairs", dataset.filter_description(chosen.name),
-                           chosen.split->filter.values.size());
+std::string filter_text(const Config& config, const Dataset& dataset, const std::vector<ScoredRows>& parts) {
+    std::string text;
+    for (const ScoredRows& part : parts)
+        if (part.split->filter.rows() > 0)
+            text += fmt::format("{}{}, {} pairs", text.empty() ? "" : "; ",
+                                dataset.filter_description(part.name), part.split->filter.values.size());
+    if (!text.empty()) return text;
     if (!filters(data_set_name(config.data), config.like))
         return fmt::format("none: {} filters sets with label texts alone", config.like);
-    return dataset.filter_description(chosen.name);
+    return dataset.filter_description(parts.front().name);
 }
 
 // The file that keeps the scores of a run; "" for none.
@@ -53,6 +61,9 @@ void store(const Context& context, const std::string& run, const Config& config,
     const fs::path file = scores_file(run, config);
     if (file.empty()) return;
     evaluation.texts_per_second = 0;  // equal evaluations leave equal lines
+    evaluation.worst_labels.clear();  // a report, no scores
+    evaluation.confusions.clear();
+    evaluation.wrong_texts.clear();
     try {
         if (config.save_scores == "auto") refuse_link(file);
         JsonLinesWriter(file).write(nlohmann::ordered_json::parse(to_json(evaluation)));
@@ -62,77 +73,135 @@ void store(const Context& context, const std::string& run, const Config& config,
     }
 }
 
-Evaluation evaluate_predictions(const Context& context, const Config& config) {
+void hash_row(Hash64& hash, SplitName split, std::int64_t row, std::size_t labels) {
+    const std::int64_t numbers[] = {static_cast<std::int64_t>(split), row, static_cast<std::int64_t>(labels)};
+    hash.update(std::as_bytes(std::span(numbers)));
+}
+
+DetailedEvaluation evaluate_predictions(const Context& context, const Config& given) {
+    Config config = given;
+    if (config.split == "auto")
+        choose_option<std::string>(config, "split", &Config::split, "test", "stored predictions have no run");
     const Dataset dataset = Dataset::open_labels(context, config);
-    const ScoredRows chosen = choose_rows(config, dataset);
-    const Split& split = *chosen.split;
+    const auto parts = choose_rows(config, dataset);
+    std::int64_t num_rows = 0;
+    for (const ScoredRows& part : parts) num_rows += static_cast<std::int64_t>(part.rows.size());
     Scorer scorer(config, parse_ks(config.k), dataset.num_labels(), dataset.label_counts(),
                   dataset.train().rows(), Scorer::Detail::kIntervalsAndGroups);
+    std::optional<Judge> judge;
+    if (const auto threshold = scoring_threshold(config))
+        judge.emplace(*threshold, config, dataset.num_labels(), 0);
     std::vector<std::int64_t> drop;
+    DetailedEvaluation result;
     const auto start = std::chrono::steady_clock::now();
-    read_predictions(config.predictions, static_cast<std::int64_t>(chosen.rows.size()), dataset.num_labels(),
-                     [&](std::int64_t i, std::vector<ScoredLabel>& ranked) {
-                         const std::int64_t row = chosen.rows[static_cast<std::size_t>(i)];
+    auto part = parts.begin();
+    std::size_t at = 0;  // in the part
+    read_predictions(config.predictions, num_rows, dataset.num_labels(),
+                     [&](std::int64_t, std::vector<ScoredLabel>& ranked) {
+                         if (at == part->rows.size()) {
+                             ++part;
+                             at = 0;
+                         }
+                         const Split& split = *part->split;
+                         const std::int64_t row = part->rows[at++];
                          if (split.filter.rows() > 0) {
                              const auto pairs = split.filter.row(row);
                              drop.assign(pairs.begin(), pairs.end());
-                             remove_filtered(ranked, std::span<const std::int64_t>(drop), scorer.largest_k());
+                             remove_filtered(
+                                 ranked, std::span<const std::int64_t>(drop),
+                                 judge ? static_cast<std::int64_t>(ranked.size()) : scorer.largest_k());
                          }
                          scorer.add(ranked, split.labels.row(row));
+                         if (judge) judge->add(part->name, row, ranked, split.labels.row(row));
                      });
-    Evaluation result = scorer.result();
-    result.texts_per_second = static_cast<double>(chosen.rows.size()) /
-                              std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-    result.filter = filter_text(config, dataset, chosen);
-    result.split = config.split;
-    result.checkpoint =
-        fmt::format("{} (xxh64 {})", config.predictions, hash_text(hash_file(config.predictions)));
+    Evaluation& e = result.evaluation;
+    e = scorer.result();
+    e.texts_per_second = static_cast<double>(num_rows) /
+                         std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    e.filter = filter_text(config, dataset, parts);
+    e.split = config.split;
+    e.split_reason = reason_of(config, "split");
+    e.checkpoint = fmt::format("{} (xxh64 {})", config.predictions, hash_text(hash_file(config.predictions)));
+    if (judge)
+        judge->finish(
+            context, config,
+            [&](std::int64_t label) {
+                return dataset.has_label_names() ? std::string(dataset.label_name(label))
+                                                 : std::to_string(label);
+            },
+            e);
     return result;
 }
 
-Evaluation evaluate_run(const Context& context, const std::string& run, const Config& given) {
-    const ScoredRun scored(context, run, given);
+DetailedEvaluation evaluate_run(const Context& context, const std::string& run, const Config& given) {
+    ScoredRun scored(context, run, given);
     const Config& config = scored.config();
-    const Split& split = *scored.rows().split;
     const RunState& state = scored.checkpoint().state();
-    const auto num_rows = static_cast<std::int64_t>(scored.rows().rows.size());
+    const std::int64_t num_rows = scored.num_rows(), num_labels = scored.num_labels();
     const auto counts = scored.label_counts();
     if (!scored.matched().empty() && !config.save_predictions.empty())
         throw ConfigError(
             "save_predictions: the data's labels are not the run's, so stored numbers would mean others");
-    Scorer scorer(config, parse_ks(config.k), scored.num_labels(), counts, state.train_rows,
+    Scorer scorer(config, parse_ks(config.k), num_labels, counts, state.train_rows,
                   Scorer::Detail::kIntervalsAndGroups);
+    std::int64_t depth = scorer.largest_k();
+    std::optional<Judge> judge;
+    if (const auto threshold = scoring_threshold(context, config, scored.checkpoint())) {
+        depth = std::max(depth, kMostAnswers);
+        judge.emplace(*threshold, config, num_labels, depth);
+    }
+    if (config.errors > 0 || !config.per_label.empty()) scored.load_names();
     std::optional<PredictionsWriter> writer;
     if (!config.save_predictions.empty()) writer.emplace(config.save_predictions, num_rows, state.labels);
+    DetailedEvaluation result;
+    Hash64 hash;
     const auto start = std::chrono::steady_clock::now();
-    scored.rank(scorer.largest_k(), fmt::format("scoring {}", config.split),
-                [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
-                    scorer.add(ranked, split.labels.row(row));
-                    if (writer) writer->add(ranked);
-                });
+    scored.rank(
+        depth, fmt::format("scoring {}", config.split),
+        [&](const ScoredRow& row, std::vector<ScoredLabel>& ranked) {
+            scorer.add(ranked, row.truth);
+            if (judge) judge->add(row.split, row.row, ranked, row.truth);
+            hash_row(hash, row.split, row.row, row.truth.size());
+            if (writer)
+                writer->add(std::span(ranked).first(
+                    std::min(ranked.size(), static_cast<std::size_t>(scorer.largest_k()))));
+        },
+        judge ? static_cast<std::int64_t>(sizeof(LabelTally)) * num_labels : 0);
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     if (writer) writer->commit();
-    Evaluation result = scorer.result();
-    result.texts_per_second = static_cast<double>(num_rows) / seconds;
-    result.filter = filter_text(config, scored.dataset(), scored.rows());
-    result.labels_matched = scored.matched();
-    result.split = config.split;
-    result.checkpoint = fmt::format("{} (step {}, manifest xxh64 {})", scored.checkpoint().folder().string(),
-                                    state.step, scored.checkpoint().manifest_hash());
+    Evaluation& e = result.evaluation;
+    e = scorer.result();
+    e.texts_per_second = static_cast<double>(num_rows) / seconds;
+    e.filter = filter_text(config, scored.dataset(), scored.parts());
+    e.labels_matched = scored.matched();
+    e.split = config.split;
+    e.split_reason = reason_of(config, "split");
+    e.checkpoint = fmt::format("{} (step {}, manifest xxh64 {})", scored.checkpoint().folder().string(),
+                               state.step, scored.checkpoint().manifest_hash());
+    if (judge)
+        judge->finish(
+            context, config, [&](std::int64_t label) { return scored.label_name(label); }, e);
+    result.replicates = scorer.bootstrap().replicate_scores();
+    result.rows_hash = hash.digest();
     return result;
 }
 
 }  // namespace
 
-Evaluation evaluate(const Context& given_context, const std::string& run, const Config& given) {
+DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::string& run,
+                                      const Config& given) {
     Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
     check_ready(config);
     const Context context = given_context.with_threads(config.threads);
     if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
-    const Evaluation result = config.predictions.empty() ? evaluate_run(context, run, config)
-                                                         : evaluate_predictions(context, config);
-    store(context, run, config, result);
+    DetailedEvaluation result = config.predictions.empty() ? evaluate_run(context, run, config)
+                                                           : evaluate_predictions(context, config);
+    store(context, run, config, result.evaluation);
     return result;
+}
+
+Evaluation evaluate(const Context& context, const std::string& run, const Config& config) {
+    return evaluate_in_detail(context, run, config).evaluation;
 }
 
 }  // namespace elmo

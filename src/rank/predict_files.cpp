@@ -25,6 +25,7 @@
 #include "io/folder_lock.h"
 #include "io/output_file.h"
 #include "rank/answered_texts.h"
+#include "rank/answers_csv.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 
@@ -38,7 +39,7 @@ using Json = nlohmann::ordered_json;
 constexpr OptionKey kAnswerKeys[] = {"top",         "threshold", "probabilities",      "input",
                                      "text_column", "encoding",  "allow_invalid_utf8", "device",
                                      "columns",     "delimiter", "allow_stray_quotes", "quotes",
-                                     "cpu_products"};
+                                     "id_column",   "with_text", "cpu_products"};
 
 Json file_entry(const std::string& file) {
     std::error_code error;
@@ -157,9 +158,14 @@ struct Target {
         return 0;
     }
 
-    void finish() const {
+    void finish(const Config& config) const {
         std::error_code error;
-        fs::rename(partial, out, error);
+        if (is_csv(out)) {
+            write_csv_answers(partial, out, config.label_separator);
+            fs::remove(partial, error);
+        } else {
+            fs::rename(partial, out, error);
+        }
         if (error) throw_file_error(out, "put in its place", error.value());
         fs::remove(call, error);
         fs::remove(texts, error);
@@ -194,7 +200,7 @@ std::int64_t skip(TextReader& reader, const std::string& file, const AnsweredTex
 PredictedFiles predict_files(const Context& context, const std::string& run,
                              const std::vector<std::string>& files, const LabelScope& scope,
                              const Config& given) {
-    const Config config = resolve_for_run(run, given);
+    const Config config = resolve_prediction(resolve_for_run(run, given));
     validate(config);
     if (config.out.empty()) throw ConfigError("out: expected a file for the answers, found none");
     if (files.empty()) throw ConfigError("predict: expected files of texts, found none");
@@ -216,7 +222,8 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         context.info(
             fmt::format("{} is complete already and stays as it is; --overwrite answers again", config.out));
         std::uintmax_t end = 0;
-        result.texts = result.resumed = count_answers(target.out, end);
+        result.texts = result.resumed =
+            is_csv(target.out) ? count_csv_answers(target.out) : count_answers(target.out, end);
         return result;
     }
     Predictor predictor(context, run, config, scope);
@@ -240,8 +247,16 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
             if (texts.empty()) break;
             for (const std::string& text : texts) target.answered->add(text);
             target.answered->flush();  // before the answers: those without a text are not kept
-            for (const auto& answer : predictor.predict(texts))
-                out.write(to_json(files.size() > 1 ? file : std::string(), ++line, answer) + "\n");
+            auto answers = predictor.predict(texts);
+            for (std::size_t i = 0; i < texts.size(); ++i) {
+                Answer answer{files.size() > 1 ? file : std::string(),
+                              ++line,
+                              reader.ids()[i],
+                              {},
+                              std::move(answers[i])};
+                if (config.with_text) answer.text = texts[i];
+                out.write(to_json(answer) + "\n");
+            }
             out.flush();
             answered += static_cast<std::int64_t>(texts.size());
             progress.update((bytes_before + reader.bytes_read()) >> 10,
@@ -257,8 +272,9 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
                         target.partial.string(), result.resumed - to_skip, result.resumed));
     out.sync();
     out.close();
-    target.finish();
+    target.finish(config);
     result.texts = result.resumed + answered;
+    result.cut = predictor.cut_answers();
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     return result;
 }

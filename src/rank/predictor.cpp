@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "config/resolve.h"
 #include "data/tokenizer_files.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
@@ -18,6 +19,7 @@
 #include "numerics/bf16.h"
 #include "rank/label_list.h"
 #include "rank/linear_ranking.h"
+#include "rank/report/threshold.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 #include "run/run_data.h"
@@ -86,27 +88,13 @@ HeadSpec head_of(const Checkpoint& checkpoint, const Scope& scope) {
     return head;
 }
 
-Platt choose_probabilities(const Config& config, const std::optional<Calibration>& stored) {
-    if (config.probabilities == "calibrated" && !stored)
-        throw ConfigError("probabilities: the run is not calibrated; run 'elmo calibrate RUN' first");
-    return stored && config.probabilities != "raw" ? Platt{stored->a, stored->b} : Platt{};
-}
-
-double choose_threshold(const Config& config, const std::optional<Calibration>& stored) {
-    if (config.threshold != -1) return config.threshold;
-    if (!stored || config.probabilities == "raw")
-        throw ConfigError(
-            "threshold: -1 needs a calibrated run and its probabilities; run 'elmo calibrate RUN' first");
-    return stored->f1_threshold;
-}
-
 }  // namespace
 
 struct Predictor::Impl {
     Impl(const Context& context, const std::string& run, const Config& given, const LabelScope& label_scope)
         : checkpoint(run, given.checkpoint,
                      label_scope.chooses() ? Checkpoint::Check::kAllButHead : Checkpoint::Check::kAll),
-          config(with_usual_numbers(given)),
+          config(with_usual_numbers(resolve_prediction(given))),
           spec(stored_encoder(checkpoint)),
           tokenizer(stored_tokenizer(checkpoint.content())),
           max_length(cut_length(context, checkpoint.config().max_length, spec)),
@@ -176,17 +164,20 @@ struct Predictor::Impl {
         }
     }
 
-    std::vector<Prediction> answer(std::vector<ScoredLabel> ranked) const {
+    std::vector<Prediction> answer(std::vector<ScoredLabel> ranked) {
         remove_filtered(ranked, std::span<const std::int64_t>(scope.dropped), config.top);
         std::vector<Prediction> result;
         for (const ScoredLabel& scored : ranked) {
             const double probability = platt.probability(scored.score);
-            if (probability < threshold) break;
+            if (probability < threshold) return result;
             result.push_back(
                 {scored.label,
                  names.empty() ? std::string() : std::string(names[static_cast<std::size_t>(scored.label)]),
                  scored.score, static_cast<float>(probability)});
         }
+        if (threshold > 0 && !given_top && config.top < scope.answers() &&
+            static_cast<std::int64_t>(ranked.size()) == config.top)
+            ++cut;
         return result;
     }
 
@@ -200,12 +191,22 @@ struct Predictor::Impl {
     std::optional<Calibration> stored;
     Platt platt;
     double threshold;
+    bool given_top = given(config, "top");
+    std::int64_t cut = 0;  // texts with more labels above the threshold than were ranked
     Context work;
     std::optional<Engine> engine;  // one of these
     std::optional<LinearRanker> linear;
     MemoryReport linear_plan;
     std::vector<std::int32_t> tokens, ids, offsets;  // of the running batch
 };
+
+Config resolve_prediction(const Config& config) {
+    Config result = config;
+    if (config.threshold != 0 && !given(config, "top"))
+        choose_option(result, "top", &Config::top, kMostAnswers,
+                      "all labels above the threshold, up to this number");
+    return result;
+}
 
 Predictor::Predictor(const Context& given_context, const std::string& run, const Config& config,
                      const LabelScope& scope) {
@@ -228,6 +229,9 @@ std::string Predictor::label_name(std::int64_t label) const {
         throw DataError(
             fmt::format("expected a label number from 0 to {}, found {}", num_labels() - 1, label));
     return impl_->names.empty() ? std::string() : std::string(impl_->names[static_cast<std::size_t>(label)]);
+}
+std::int64_t Predictor::cut_answers() const {
+    return impl_->cut;
 }
 bool Predictor::calibrated() const {
     return impl_->stored.has_value();

@@ -20,50 +20,22 @@ Config with_length(Config config, std::int64_t max_length) {
     return config;
 }
 
-// The splits that hold the rows to score.
-std::vector<SplitName> splits_for(SplitChoice choice) {
-    if (choice == SplitChoice::kTest) return {SplitName::kTest};
-    if (choice == SplitChoice::kTrain) return {SplitName::kTrain};
-    return {SplitName::kTrain, SplitName::kValidation};
-}
-
 Dataset open_data(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer) {
     return Dataset::open(context, reading, tokenizer, nullptr, splits_for(reading.split));
 }
 
 }  // namespace
 
-ScoredRows choose_rows(const ReadOptions& reading, const Dataset& dataset) {
-    const SplitName asked = splits_for(reading.split).back();
-    ScoredRows chosen;
-    // Validation rows without a file of their own are among the training rows.
-    if (asked == SplitName::kValidation && !dataset.validation().present && dataset.train().present) {
-        chosen.name = SplitName::kTrain;
-        chosen.split = &dataset.train();
-        chosen.rows = split_validation(reading, dataset.train().rows()).validation;
-    } else {
-        chosen.name = asked;
-        chosen.split = &dataset.split(asked);
-        chosen.rows = all_rows(chosen.split->rows());
-    }
-    if (chosen.rows.empty())
-        throw DataError(fmt::format("{}: expected {} rows to score, found none; {}", reading.data,
-                                    name_of(asked),
-                                    asked == SplitName::kValidation
-                                        ? "train with --validation above 0, or give rows as --validation FILE"
-                                        : "give data that has them, or score others with --split"));
-    return chosen;
-}
-
 ScoredRun::ScoredRun(const Context& context, const std::string& run, const Config& given)
     : context_(context),
       checkpoint_(run, given.checkpoint),
       spec_(stored_encoder(checkpoint_)),
       tokenizer_(stored_tokenizer(checkpoint_.content())),
-      config_(with_usual_numbers(with_length(with_run_reading(given, checkpoint_.config()),
-                                             cut_length(context, checkpoint_.config().max_length, spec_)))),
+      config_(with_usual_numbers(
+          with_length(with_scored_split(with_run_reading(given, checkpoint_.config()), checkpoint_.config()),
+                      cut_length(context, checkpoint_.config().max_length, spec_)))),
       dataset_(open_data(context, config_, *tokenizer_)) {
-    rows_ = choose_rows(config_, dataset_);
+    parts_ = choose_rows(config_, dataset_);
     const RunState& state = checkpoint_.state();
     if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash) match(run);
 }
@@ -88,16 +60,34 @@ void ScoredRun::match(const std::string& run) {
     context_.warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
     unknown_ = match.unknown;
     unknown_counts_.resize(static_cast<std::size_t>(unknown_));
+    unknown_names_.resize(static_cast<std::size_t>(unknown_));
     const auto counts = dataset_.label_counts();
     for (std::size_t label = 0; label < counts.size(); ++label)
-        if (const std::int64_t number = match.number[label] - checkpoint_.state().labels; number >= 0)
+        if (const std::int64_t number = match.number[label] - checkpoint_.state().labels; number >= 0) {
             unknown_counts_[static_cast<std::size_t>(number)] = counts[label];
-    renumbered_ = *rows_.split;
-    labels_ = renumber(rows_.split->labels, match);
-    filter_ = renumber(rows_.split->filter, match);
-    renumbered_.labels.values = labels_;
-    renumbered_.filter.values = filter_;
-    rows_.split = &renumbered_;
+            unknown_names_[static_cast<std::size_t>(number)] = names[label];
+        }
+    for (ScoredRows& part : parts_) {
+        Renumbered& as_run = *renumbered_.emplace_back(std::make_unique<Renumbered>());
+        as_run.split = *part.split;
+        as_run.labels = renumber(part.split->labels, match);
+        as_run.filter = renumber(part.split->filter, match);
+        as_run.split.labels.values = as_run.labels;
+        as_run.split.filter.values = as_run.filter;
+        part.split = &as_run.split;
+    }
+}
+
+std::string ScoredRun::label_name(std::int64_t label) const {
+    const std::int64_t beyond = label - checkpoint_.state().labels;
+    if (beyond >= 0) return std::string(unknown_names_[static_cast<std::size_t>(beyond)]);
+    return names_.empty() ? std::to_string(label) : std::string(names_[static_cast<std::size_t>(label)]);
+}
+
+std::int64_t ScoredRun::num_rows() const {
+    std::int64_t rows = 0;
+    for (const ScoredRows& part : parts_) rows += static_cast<std::int64_t>(part.rows.size());
+    return rows;
 }
 
 std::vector<std::int64_t> ScoredRun::label_counts() const {
@@ -106,30 +96,47 @@ std::vector<std::int64_t> ScoredRun::label_counts() const {
     return counts;
 }
 
-void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeRanked& take) const {
+void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeScored& take,
+                     std::int64_t table_bytes) const {
+    const auto title_of = [&](const ScoredRows& part) {
+        return parts_.size() == 1 ? title : fmt::format("{} ({})", title, name_of(part.name));
+    };
+    const auto take_of = [&take](const ScoredRows& part) {
+        return [&take, &part](std::int64_t row, std::vector<ScoredLabel>& ranked) {
+            take({part.name, row, part.split->labels.row(row)}, ranked);
+        };
+    };
     if (checkpoint_.is_linear()) {
         refuse_other_device(config_);
         const LinearRanker ranker(load_linear_model(checkpoint_.content(), checkpoint_.state().labels),
                                   *tokenizer_);
-        rank_rows(context_, ranker, *rows_.split, rows_.rows, k, title, take);
+        for (const ScoredRows& part : parts_)
+            rank_rows(context_, ranker, *part.split, part.rows, k, title_of(part), take_of(part));
         return;
     }
     const std::int64_t labels = checkpoint_.state().labels;
-    const BatchPlan plan(*rows_.split, rows_.rows, config_.batch_size);
-    const BatchLimits limits = plan.limits(context_, 0, plan.steps_per_epoch());
     RunShape shape;
-    shape.batch = std::min<std::int64_t>(config_.batch_size, plan.num_rows());
-    shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
-    shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
-    shape.top_k = std::min(k + longest_filter(*rows_.split), labels);
+    shape.tokens = shape.longest = 1;
     shape.training = false;
     shape.mapped_bytes = dataset_.mapped_bytes();
-    shape.table_bytes =
-        16 * plan.num_rows() + 16 * labels + 4 * static_cast<std::int64_t>(labels_.size() + filter_.size());
+    shape.table_bytes = table_bytes + 16 * labels;
+    std::vector<BatchPlan> plans;
+    for (const ScoredRows& part : parts_) {
+        const BatchPlan& plan = plans.emplace_back(*part.split, part.rows, config_.batch_size);
+        const BatchLimits limits = plan.limits(context_, 0, plan.steps_per_epoch());
+        shape.batch = std::max(shape.batch, std::min<std::int64_t>(config_.batch_size, plan.num_rows()));
+        shape.tokens = std::max(shape.tokens, limits.tokens);
+        shape.longest = std::max(shape.longest, limits.longest_row);
+        shape.top_k = std::max(shape.top_k, std::min(k + longest_filter(*part.split), labels));
+        shape.table_bytes += 16 * plan.num_rows();
+    }
+    for (const auto& part : renumbered_)
+        shape.table_bytes += 4 * static_cast<std::int64_t>(part->labels.size() + part->filter.size());
     Engine engine(context_, config_, {spec_, stored_head(checkpoint_.content())}, shape);
     engine.allocate();
     engine.load(checkpoint_.content());
-    rank_rows(context_, engine, plan, *rows_.split, k, title, take);
+    for (std::size_t i = 0; i < parts_.size(); ++i)
+        rank_rows(context_, engine, plans[i], *parts_[i].split, k, title_of(parts_[i]), take_of(parts_[i]));
 }
 
 }  // namespace elmo

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "data/dataset.h"
@@ -11,19 +14,20 @@
 #include "elmo/context.h"
 #include "model/encoder/encoder_spec.h"
 #include "rank/label_match.h"
+#include "rank/scored_rows.h"
 #include "rank/scoring.h"
 #include "run/checkpoint.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
 
-// The rows that reading.split names. Validation rows of a share are those that training left out.
-struct ScoredRows {
-    const Split* split = nullptr;
-    SplitName name = SplitName::kTest;
-    std::vector<std::int64_t> rows;
+// A row with its true labels, ascending, in the run's numbers.
+struct ScoredRow {
+    SplitName split;
+    std::int64_t row;
+    std::span<const std::uint32_t> truth;
 };
-ScoredRows choose_rows(const ReadOptions& reading, const Dataset& dataset);
+using TakeScored = std::function<void(const ScoredRow& row, std::vector<ScoredLabel>& ranked)>;
 
 class ScoredRun {
   public:
@@ -38,17 +42,23 @@ class ScoredRun {
     const Config& config() const { return config_; }
     const Dataset& dataset() const { return dataset_; }
     // In the run's label numbers.
-    const ScoredRows& rows() const { return rows_; }
+    const std::vector<ScoredRows>& parts() const { return parts_; }
+    std::int64_t num_rows() const;
     // Labels that occur: the run's, then those of the data that it does not have.
     std::int64_t num_labels() const { return checkpoint_.state().labels + unknown_; }
     // Training rows of each of them: as the run counted them, and as the data set does for those that the run
     // does not have.
     std::vector<std::int64_t> label_counts() const;
+    // Names of labels are known after load_names(); a label without one is named by its number.
+    void load_names() { names_ = checkpoint_.label_names(); }
+    std::string label_name(std::int64_t label) const;
     // How labels were matched; "" if they are the run's.
     const std::string& matched() const { return matched_; }
 
-    // Ranks k labels of each row, filter pairs removed: see rank_rows.
-    void rank(std::int64_t k, const std::string& title, const TakeRanked& take) const;
+    // Ranks k labels of each row, filter pairs removed: see rank_rows. `table_bytes`: what the caller keeps
+    // meanwhile, for the plan.
+    void rank(std::int64_t k, const std::string& title, const TakeScored& take,
+              std::int64_t table_bytes = 0) const;
 
   private:
     Context context_;
@@ -57,12 +67,17 @@ class ScoredRun {
     std::unique_ptr<Tokenizer> tokenizer_;
     Config config_;
     Dataset dataset_;
-    ScoredRows rows_;
+    std::vector<ScoredRows> parts_;
     std::int64_t unknown_ = 0;
     std::vector<std::int64_t> unknown_counts_;
+    std::vector<std::string_view> names_, unknown_names_;
     std::string matched_;
-    Split renumbered_;  // what rows_ points to when labels were matched, over these values
-    std::vector<std::uint32_t> labels_, filter_;
+    // What a part points to when labels were matched.
+    struct Renumbered {
+        Split split;
+        std::vector<std::uint32_t> labels, filter;
+    };
+    std::vector<std::unique_ptr<Renumbered>> renumbered_;
 
     void match(const std::string& run);
 };

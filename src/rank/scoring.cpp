@@ -69,8 +69,6 @@ std::string data_set_name(const std::string& data) {
 
 namespace {
 
-constexpr double kConfidence = 0.95;
-
 std::vector<double> propensities_of(const PropensityRule& rule, std::span<const std::int64_t> counts,
                                     std::int64_t rows) {
     if (counts.empty()) return {};

@@ -32,6 +32,9 @@ void rank_rows(const Context& context, Engine& engine, const BatchPlan& plan, co
 // The name by which a data set is known: its folder's or its file's, without endings.
 std::string data_set_name(const std::string& data);
 
+// Of intervals.
+inline constexpr double kConfidence = 0.95;
+
 // Metrics of ranked rows against a split's true labels.
 class Scorer {
   public:
@@ -47,6 +50,7 @@ class Scorer {
     std::int64_t largest_k() const { return metrics_.largest_k(); }
     // Scores in percent with the protocol's fields that are known here.
     Evaluation result() const;
+    const Bootstrap& bootstrap() const { return bootstrap_; }
 
   private:
     std::string data_, like_;

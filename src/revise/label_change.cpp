@@ -82,9 +82,10 @@ std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vect
     return result;
 }
 
-// How the run was trained: the default for its new rows.
-constexpr OptionKey kRunTraining[] = {"head_lr", "head_weight_decay", "dropout", "weight_dropout", "schedule",
-                                      "seed",    "batch_size"};
+// How the run was trained, and the columns of its data: the default for its new rows.
+constexpr OptionKey kRunTraining[] = {
+    "head_lr",    "head_weight_decay", "dropout",      "weight_dropout",  "schedule", "seed",
+    "batch_size", "text_column",       "label_column", "label_separator", "encoding"};
 
 Config with_run_training(const Context& context, const Config& options, const Checkpoint& checkpoint) {
     const Config& run = checkpoint.config();

@@ -156,7 +156,9 @@ void find_filters(const ReadOptions& reading, Layout& layout) {
             throw ConfigError(
                 fmt::format("filter: expected auto, none or a file of 'row label' lines, found '{}'",
                             quoted(reading.filter)));
-        (reading.split == SplitChoice::kTrain ? layout.train : layout.test).filter = reading.filter;
+        const bool scores_train = reading.split == SplitChoice::kTrain ||
+                                  (reading.split == SplitChoice::kAll && layout.test.labels.empty());
+        (scores_train ? layout.train : layout.test).filter = reading.filter;
         return;
     }
     if (layout.names_labels() || is_one_file(layout.format)) return;

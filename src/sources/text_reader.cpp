@@ -1,8 +1,13 @@
 #include "elmo/text_reader.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
 #include <filesystem>
 #include <optional>
 
+#include "base/text_util.h"
+#include "elmo/error.h"
 #include "io/line_reader.h"
 #include "sources/detect.h"
 #include "sources/foreign.h"
@@ -22,11 +27,35 @@ bool is_table_name(std::string_view name) {
     return name.ends_with(".csv") || name.ends_with(".tsv");
 }
 
+// Whether a table has this column: by its first line, or by the names that were given for it.
+bool has_column(const std::string& path, const TableWriting& table, const std::string& column) {
+    const auto is_among = [&](const std::vector<std::string>& names) {
+        return std::find(names.begin(), names.end(), column) != names.end();
+    };
+    if (!table.columns.empty()) return is_among(table.columns);
+    RecordReader reader(path, Framing::kObjects);
+    const auto header = reader.next();
+    if (!header) return false;
+    for (const char delimiter :
+         table.delimiter != 0 ? std::string(1, table.delimiter) : std::string(",;\t|")) {
+        std::vector<std::string> names;
+        try {
+            split_csv(*header, names, delimiter);
+        } catch (const DataError&) {
+            continue;  // reading the table reports it
+        }
+        if (is_among(names)) return true;
+    }
+    return false;
+}
+
 // The texts of a table, without its header and other columns.
 struct TableTexts {
     std::unique_ptr<RowSource> source;
     std::unique_ptr<RowParser> parser;
     std::unique_ptr<RecordReader> records;
+    std::unique_ptr<RowSource> id_source;  // null without a column of ids
+    std::unique_ptr<RowParser> id_parser;
 
     TableTexts(const std::string& path, bool csv, const ReadOptions& reading) {
         Layout layout;
@@ -38,6 +67,16 @@ struct TableTexts {
         source = open_table(path, layout);
         parser = source->parser();
         records = source->open();
+        if (has_column(path, layout.table, reading.id_column)) {
+            layout.text_columns = {reading.id_column};
+            id_source = open_table(path, layout);
+            id_parser = id_source->parser();
+        } else if (!reading.id_column_open) {
+            throw DataError(
+                fmt::format("{}: expected the column '{}', found a header without it; name the "
+                            "column of ids with --id-column",
+                            path, quoted(reading.id_column)));
+        }
     }
 };
 
@@ -50,13 +89,20 @@ struct TextReader::Impl {
     std::optional<LineReader> lines;  // where there is no table
     Form form = Form::kUndecided;
     std::vector<std::string> keys;
+    std::string id_key;
+    bool needs_id;
+    std::vector<TextId> ids;
+    TextId id;
     Encoding encoding;
     JsonRows json;
     ImportCounts counts;
     std::string storage;
 
     Impl(const std::string& path, const ReadOptions& reading)
-        : keys(split_columns(reading.text_column)), encoding(encoding_of(reading)) {
+        : keys(split_columns(reading.text_column)),
+          id_key(reading.id_column),
+          needs_id(!reading.id_column_open),
+          encoding(encoding_of(reading)) {
         const std::string name = plain_name(path);
         if (!path.empty() && reading.input == InputForm::kAuto) refuse_foreign_file(path);
         std::error_code error;
@@ -73,14 +119,17 @@ struct TextReader::Impl {
     std::string text_of(Record record) {
         record.bytes = valid_utf8(record, encoding, storage, counts);
         std::string text;
+        id = {};
         if (table) {
             table->parser->text(record, text);
+            if (table->id_parser) table->id_parser->text(record, id.text);
             return text;
         }
         if (form == Form::kUndecided)
             form = record.bytes.starts_with('{') && record.bytes.ends_with('}') ? Form::kJson : Form::kText;
         if (form == Form::kText) return std::string(record.bytes);
         json.text(record, keys, text);
+        id.is_number = json.scalar(record, id_key, needs_id, id.text);
         return text;
     }
 
@@ -104,10 +153,17 @@ TextReader::~TextReader() = default;
 std::vector<std::string> TextReader::next(std::int64_t limit) {
     std::vector<std::string> texts;
     std::string text;
+    impl_->ids.clear();
     while (static_cast<std::int64_t>(texts.size()) < limit &&
-           (texts.empty() || !impl_->lines || impl_->lines->ready()) && impl_->next(text))
+           (texts.empty() || !impl_->lines || impl_->lines->ready()) && impl_->next(text)) {
         texts.push_back(std::move(text));
+        impl_->ids.push_back(std::move(impl_->id));
+    }
     return texts;
+}
+
+const std::vector<TextId>& TextReader::ids() const {
+    return impl_->ids;
 }
 
 std::int64_t TextReader::bytes_read() const {

@@ -192,6 +192,94 @@ TEST_F(Workflow, PredictDoesNotDependOnTheBatch) {
     EXPECT_EQ(whole.out, small.out);
 }
 
+TEST_F(Workflow, PredictTakesTextsOfTheCommandLine) {
+    const Outcome outcome = run_elmo(
+        {"predict", run(), "--text", "the trout runs", "--text", "the cat eats", "--top", "1", "--json"});
+    expect_success(outcome);
+    const auto lines = json_lines(outcome.out);
+    ASSERT_EQ(lines.size(), 2u);
+    EXPECT_EQ(lines[0]["labels"][0]["name"], "kind of trout");
+    EXPECT_EQ(lines[1]["labels"][0]["name"], "kind of cat");
+    EXPECT_EQ(lines[1]["line"], 2);
+    EXPECT_TRUE(run_elmo({"predict", run(), "--text=the dog hides"}).out.starts_with("the dog hides\n"));
+    expect_failure(run_elmo({"predict", run(), "in.txt", "--text", "x"}), 2, {"--text", "FILE"});
+}
+
+TEST_F(Workflow, PredictCarriesIdsAndTextsThrough) {
+    const std::string json = folder_->write("ids.jsonl",
+                                            "{\"id\": 17, \"text\": \"the dog\"}\n{\"id\": \"x,1\", "
+                                            "\"text\": \"the cat\"}\n{\"text\": \"the trout\"}\n");
+    const auto lines =
+        json_lines(run_elmo({"predict", run(), json, "--json", "--with-text", "--top", "1"}).out);
+    ASSERT_EQ(lines.size(), 3u);
+    EXPECT_EQ(lines[0]["id"], 17);
+    EXPECT_EQ(lines[0]["text"], "the dog");
+    EXPECT_EQ(lines[1]["id"], "x,1");
+    EXPECT_FALSE(lines[2].contains("id"));
+    const std::string table = folder_->write("ids.csv", "key,text\n0042,\"the, \"\"dog\"\"\"\nb,the cat\n");
+    const auto rows =
+        json_lines(run_elmo({"predict", run(), table, "--json", "--id-column", "key", "--top", "1"}).out);
+    ASSERT_EQ(rows.size(), 2u);
+    EXPECT_EQ(rows[0]["id"], "0042");
+    EXPECT_FALSE(rows[0].contains("text"));
+    expect_failure(run_elmo({"predict", run(), table, "--id-column", "number"}), 1, {"number", "ids.csv"});
+    expect_failure(run_elmo({"predict", run(), json, "--id-column", "key"}), 1, {"key", "ids.jsonl:1"});
+    // A file named .csv is one.
+    const std::string out = folder_->text("answers.csv");
+    expect_success(
+        run_elmo({"predict", run(), table, "--id-column", "key", "--with-text", "--top", "2", "--out", out}));
+    std::ifstream file(out);
+    const std::string csv{std::istreambuf_iterator<char>(file), {}};
+    EXPECT_TRUE(
+        csv.starts_with("line,id,text,labels,probabilities\n1,0042,\"the, \"\"dog\"\"\",\"kind of dog,"))
+        << csv;
+    EXPECT_TRUE(contains(csv, "\n2,b,the cat,\"kind of cat,")) << csv;
+    EXPECT_FALSE(std::filesystem::exists(out + ".partial"));
+    const Outcome again = run_elmo({"predict", run(), table, "--id-column", "key", "--with-text", "--top",
+                                    "2", "--out", out, "--resume", "--json"});
+    expect_success(again);
+    EXPECT_EQ(Json::parse(again.out)["texts"], 2);
+}
+
+TEST_F(Workflow, EvalScoresOtherFilesWholeAndShowsMistakes) {
+    const std::string table =
+        folder_->write("new.csv",
+                       "text,labels\nthe trout runs,kind of trout\nthe cat eats,kind of cat\n"
+                       "the dog hides,kind of horse\n");
+    const Outcome outcome =
+        run_elmo({"eval", run(), table, "--threshold", "0.5", "--errors", "2", "--json", "--quiet"});
+    expect_success(outcome);
+    const Json json = Json::parse(outcome.out);
+    EXPECT_EQ(json["protocol"]["samples"], 3);
+    EXPECT_EQ(json["protocol"]["split"], "all");
+    ASSERT_GE(json["wrong_texts"].size(), 1u);
+    EXPECT_EQ(json["wrong_texts"][0]["text"], "the dog hides");
+    EXPECT_EQ(json["wrong_texts"][0]["split"], "all");
+    EXPECT_EQ(json["wrong_texts"][0]["row"], 3);
+    EXPECT_EQ(json["wrong_texts"][0]["expected"][0], "kind of horse");
+    const std::string labels = folder_->text("labels.csv");
+    const Outcome people =
+        run_elmo({"eval", run(), table, "--threshold", "0.5", "--errors", "2", "--per-label", labels});
+    expect_success(people);
+    for (const char* part : {"all: 3 texts", "rows chosen", "not the run's own", "samples (mean of texts)",
+                             "labels of lowest F1", "worst answers", "the dog hides"})
+        EXPECT_TRUE(contains(people.out, part)) << part << "\n" << people.out;
+    EXPECT_TRUE(std::filesystem::exists(labels));
+    expect_failure(run_elmo({"eval", run(), table, "--errors", "2"}), 2, {"errors", "--threshold"});
+}
+
+TEST_F(Workflow, EvalComparesTwoRuns) {
+    const std::string weak = folder_->text("weak");
+    expect_success(run_elmo(Words{"train", data(), "--out", weak} + small_model() + Words{"--steps", "1"}));
+    const Outcome outcome = run_elmo({"eval", weak, run(), data()});
+    expect_success(outcome);
+    for (const char* part : {"difference", "95 % interval", "P@1", "test: 20 texts"})
+        EXPECT_TRUE(contains(outcome.out, part)) << part << "\n" << outcome.out;
+    const Json json = Json::parse(run_elmo({"eval", weak, run(), "--json"}).out);
+    EXPECT_GE(json["difference"]["P@1"].get<double>(), 0);
+    expect_failure(run_elmo({"eval", weak, folder_->text("nothing"), data()}), 1, {"nothing"});
+}
+
 TEST_F(Workflow, PredictAmongAndWithoutLabels) {
     const std::string birds = folder_->write("birds.txt", "kind of sparrow\n2\n");
     const Outcome among = run_elmo({"predict", run(), "--labels", birds, "--json"}, "the trout runs\n");
@@ -250,6 +338,9 @@ TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
     EXPECT_GT(json["a"], 0);
     EXPECT_TRUE(contains(run_elmo({"calibrate", out}).out, "threshold of best F1"));
     EXPECT_EQ(Json::parse(run_elmo({"inspect", out, "--json"}).out)["calibrated"], true);
+    const Json at = Json::parse(run_elmo({"eval", out, "--json", "--quiet"}).out)["at_threshold"];
+    EXPECT_EQ(at["threshold"], json["f1_threshold"]);
+    EXPECT_GT(at["micro"]["F1"].get<double>(), 50);
     const Outcome sure = run_elmo({"predict", out, "--threshold", "-1", "--json"}, "the cat eats\n");
     expect_success(sure);
     EXPECT_EQ(json_lines(sure.out)[0]["labels"].size(), 1u) << sure.out;
@@ -273,6 +364,15 @@ TEST_F(Workflow, LabelsAreAddedAndRemoved) {
     const Words ask = {"--top", "6", "--json"};
     EXPECT_EQ(run_elmo(Words{"predict", less} + ask, "the dog eats\n").out,
               run_elmo(Words{"predict", run()} + ask, "the dog eats\n").out);
+    // Of a few examples none is held out.
+    const std::string few = folder_->write(
+        "few.tsv",
+        "the whale swims\tkind of whale\na whale dives\tkind of whale\nwhale song\tkind of whale\n"
+        "the whale eats\tkind of whale\nwhales at sea\tkind of whale\n");
+    const Outcome trained =
+        run_elmo({"labels", "add", run(), "--data", few, "--out", folder_->text("few"), "--steps", "2"});
+    expect_success(trained);
+    EXPECT_TRUE(contains(trained.err, "5/5")) << trained.err;
     expect_failure(run_elmo({"labels", "add", run(), names, "--out", more}), 2, {more});
     expect_failure(run_elmo({"labels", "add", run(), names}), 2, {"--out"});
     expect_failure(run_elmo({"labels", "ad", run(), names, "--out", more}), 2, {"add or remove"});

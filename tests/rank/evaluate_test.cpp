@@ -161,6 +161,163 @@ TEST_F(HandCase, ScoresAreKeptWithTheirProtocol) {
     EXPECT_EQ(nlohmann::json::parse(line)["protocol"]["like"], "renee");
 }
 
+// Row 0 is answered with 0 and 1, row 1 with 0.
+TEST_F(HandCase, AnswersAtAThresholdByHand) {
+    write_text(temp / "predictions.txt", "2 4\n0:0.9 1:0.6 2:0.2\n0:0.7 3:0.4\n");
+    Config given = config("mini");
+    given.filter = "none";
+    EXPECT_FALSE(evaluate(quiet(), "", given).at_threshold);
+    given.errors = 3;
+    EXPECT_NE(message_of<ConfigError>([&] { evaluate(quiet(), "", given); }).find("--threshold"),
+              std::string::npos);
+    given.threshold = 0.5;
+    given.per_label = temp / "labels.csv";
+    given.save_scores = temp / "kept.jsonl";
+    const Evaluation e = evaluate(quiet(), "", given);
+    ASSERT_TRUE(e.at_threshold);
+    const ThresholdScores& at = *e.at_threshold;
+    EXPECT_EQ(at.answered, 3);
+    EXPECT_EQ(at.right, 1);
+    EXPECT_EQ(at.positives, 3);
+    for (const double score : {at.micro.precision, at.micro.recall, at.micro.f1})
+        EXPECT_DOUBLE_EQ(score, 100.0 / 3);
+    EXPECT_DOUBLE_EQ(at.macro.precision, 12.5);
+    EXPECT_DOUBLE_EQ(at.macro.recall, 25);
+    EXPECT_DOUBLE_EQ(at.macro.f1, 100.0 / 6);
+    EXPECT_DOUBLE_EQ(at.samples.f1, 25);
+    ASSERT_EQ(e.worst_labels.size(), 2u);  // 2 and 3 are missed; 0 is always found
+    EXPECT_EQ(e.worst_labels[0].name, "2");
+    ASSERT_EQ(e.confusions.size(), 2u);
+    EXPECT_EQ(e.confusions[0].expected + e.confusions[0].found, "21");
+    EXPECT_EQ(e.confusions[1].expected + e.confusions[1].found, "30");
+    ASSERT_EQ(e.wrong_texts.size(), 2u);
+    EXPECT_EQ(e.wrong_texts[0].row, 2);  // nothing right
+    EXPECT_EQ(e.wrong_texts[1].row, 1);
+    EXPECT_EQ(e.wrong_texts[1].expected, (std::vector<std::string>{"0", "2"}));
+    EXPECT_EQ(e.wrong_texts[1].found[1].name, "1");
+    EXPECT_NEAR(e.wrong_texts[1].found[1].probability, 0.6, 1e-6);
+    EXPECT_EQ(read_text(given.per_label),
+              "label,name,positives,answered,right,precision,recall,F1\n"
+              "0,0,1,2,1,50.0000,100.0000,66.6667\n1,1,0,1,0,0.0000,0.0000,0.0000\n"
+              "2,2,1,0,0,0.0000,0.0000,0.0000\n3,3,1,0,0,0.0000,0.0000,0.0000\n");
+    const auto json = nlohmann::json::parse(to_json(e));
+    EXPECT_EQ(json["at_threshold"]["samples"]["F1"], 25.0);
+    EXPECT_EQ(json["confusions"].size(), 2u);
+    EXPECT_EQ(json["wrong_texts"][1]["found"][0]["name"], "0");
+    const auto kept = nlohmann::json::parse(read_text(given.save_scores));
+    EXPECT_TRUE(kept.contains("at_threshold"));
+    EXPECT_FALSE(kept.contains("wrong_texts"));  // a report, no score
+}
+
+// A run of one plain file, whose test rows are a share of it.
+class PlainRun : public ::testing::Test {
+  protected:
+    static std::string rows(int first, int count) {
+        std::string text;
+        for (int i = first; i < first + count; ++i)
+            text += fmt::format("a {} thing {}\tkind of {}\n", word_of(i % 10), i, word_of(i % 10));
+        return text;
+    }
+    Config train_run(const std::string& name, int steps) {
+        Config config = tiny_config(temp);
+        config.data = temp / "plain.tsv";
+        config.out = temp / name;
+        config.test_share = 0.2;
+        config.steps = steps;
+        train(quiet(), config);
+        return config;
+    }
+    void SetUp() override { write_text(temp / "plain.tsv", rows(0, 120)); }
+    Evaluation score(const std::string& data, const std::string& split = "auto") {
+        Config config;
+        config.data = temp / data;
+        config.cache = temp / "cache";
+        config.threads = 1;
+        config.split = split;
+        return evaluate(quiet(), temp / "run", config);
+    }
+    TempFolder temp;
+};
+
+TEST_F(PlainRun, OtherDataIsScoredWhole) {
+    train_run("run", 60);
+    write_text(temp / "new.tsv", rows(500, 33));
+    const Evaluation other = score("new.tsv");
+    EXPECT_EQ(other.num_samples, 33);
+    EXPECT_EQ(other.split, "all");
+    EXPECT_NE(other.split_reason.find("not the run's own"), std::string::npos) << other.split_reason;
+    EXPECT_EQ(score("new.tsv", "all").num_samples, 33);
+    const Evaluation own = score("plain.tsv");
+    EXPECT_EQ(own.split, "test");
+    EXPECT_LT(own.num_samples, 60);
+    EXPECT_NE(own.split_reason.find("run's own"), std::string::npos) << own.split_reason;
+    EXPECT_EQ(score("plain.tsv", "all").num_samples, 120);
+    // A copy holds the training rows too.
+    write_text(temp / "copy.tsv", rows(0, 120));
+    EXPECT_EQ(score("copy.tsv").num_samples, own.num_samples);
+    // A test file is what is meant to be scored; alone it is scored whole.
+    write_text(temp / "more_train.tsv", rows(600, 20));
+    write_text(temp / "more_test.tsv", rows(700, 7));
+    EXPECT_EQ(score("more_train.tsv").num_samples, 7);
+    EXPECT_EQ(score("more_test.tsv").num_samples, 7);
+    EXPECT_EQ(score("more_test.tsv").split, "all");
+    EXPECT_EQ(score("more_train.tsv", "all").num_samples, 27);
+    // The run's data is gone: data of its name is taken for it.
+    std::filesystem::create_directories(temp / "moved");
+    std::filesystem::rename(temp / "plain.tsv", temp / "moved/plain.tsv");
+    EXPECT_EQ(score("moved/plain.tsv").num_samples, own.num_samples);
+}
+
+TEST_F(PlainRun, MistakesShowTheTexts) {
+    train_run("run", 2);
+    Config config;
+    config.data = temp / "new.tsv";
+    write_text(temp / "new.tsv", rows(500, 33));
+    config.cache = temp / "cache";
+    config.threads = 1;
+    config.threshold = 0.9999;
+    config.probabilities = "raw";
+    config.errors = 4;
+    const Evaluation e = evaluate(quiet(), temp / "run", config);
+    ASSERT_EQ(e.wrong_texts.size(), 4u);
+    for (const WrongText& wrong : e.wrong_texts) {
+        EXPECT_EQ(wrong.text, fmt::format("a {} thing {}", word_of((499 + wrong.row) % 10), 499 + wrong.row));
+        EXPECT_EQ(wrong.expected, std::vector<std::string>{"kind of " + word_of((499 + wrong.row) % 10)});
+    }
+}
+
+TEST_F(PlainRun, TwoRunsAreComparedOnTheSameRows) {
+    train_run("run", 3);
+    train_run("better", 120);
+    Config config;
+    config.cache = temp / "cache";
+    config.threads = 1;
+    const Comparison c = compare(quiet(), temp / "run", temp / "better", config);
+    EXPECT_EQ(c.first.num_samples, c.second.num_samples);
+    EXPECT_EQ(c.first.split, "test");
+    ASSERT_EQ(c.differences.size(), c.first.scores.size());
+    const ScoreDifference& p1 = c.differences[0];
+    EXPECT_EQ(p1.name, "P@1");
+    EXPECT_DOUBLE_EQ(p1.percent, c.second.get("P@1") - c.first.get("P@1"));
+    EXPECT_GT(p1.percent, 0);
+    EXPECT_LE(p1.low, p1.percent);
+    EXPECT_GE(p1.high, p1.percent);
+    // A run does not differ from itself, whatever the texts are.
+    for (const ScoreDifference& d : compare(quiet(), temp / "run", temp / "run", config).differences) {
+        EXPECT_EQ(d.percent, 0);
+        EXPECT_EQ(d.low, 0);
+        EXPECT_EQ(d.high, 0);
+    }
+    const auto json = nlohmann::json::parse(to_json(c));
+    EXPECT_EQ(json["difference"]["P@1"], p1.percent);
+    EXPECT_EQ(json["difference_intervals"]["P@1"].size(), 2u);
+    config.errors = 3;
+    EXPECT_NE(message_of<ConfigError>([&] {
+                  compare(quiet(), temp / "run", temp / "better", config);
+              }).find("errors"),
+              std::string::npos);
+}
+
 TEST_F(HandCase, ARunKeepsItsScores) {
     write_tiny_data(temp / "data");
     Config run = tiny_config(temp);

@@ -66,6 +66,18 @@ TEST_F(Predict, AmongGivenLabelsIsTheFullRankingRestricted) {
     }
 }
 
+TEST_F(Predict, AThresholdIsNotCutAtTheUsualNumberOfLabels) {
+    train_run();
+    Config low = config;
+    low.threshold = 1e-6;
+    Predictor all(quiet(), config.out, low);
+    EXPECT_EQ(all.predict({text})[0].size(), 37u);
+    EXPECT_EQ(all.cut_answers(), 0);
+    low.top = 7;  // given: it holds
+    EXPECT_EQ(Predictor(quiet(), config.out, low).predict({text})[0].size(), 7u);
+    EXPECT_EQ(resolve_prediction(config).top, 5);
+}
+
 TEST_F(Predict, TakesAnyNumberOfTextsAndCanBeMoved) {
     config.batch_size = 4;
     train_run();

@@ -34,7 +34,7 @@ class ReadBesideAWriter : public ::testing::Test {
     }
     std::vector<ScoredLabel> rank(const ScoredRun& run) const {
         std::vector<ScoredLabel> all;
-        run.rank(5, "ranking", [&](std::int64_t, std::vector<ScoredLabel>& ranked) {
+        run.rank(5, "ranking", [&](const ScoredRow&, std::vector<ScoredLabel>& ranked) {
             all.insert(all.end(), ranked.begin(), ranked.end());
         });
         return all;

@@ -112,6 +112,26 @@ void JsonRows::text(const Record& record, const std::vector<std::string>& keys, 
     }
 }
 
+bool JsonRows::scalar(const Record& record, const std::string& key, bool needed, std::string& out) {
+    out.clear();
+    const dom::object object = impl_->parse(record);
+    dom::element value;
+    if (needed)
+        value = impl_->value(record, object, key);
+    else if (object.at_key(key).get(value) != simdjson::SUCCESS)
+        return false;
+    std::string_view text;
+    if (value.get(text) == simdjson::SUCCESS) {
+        out = text;
+        return false;
+    }
+    const bool is_list = value.is_array() || value.is_object();
+    if (is_list && needed) fail(record, fmt::format("a string or a number at '{}'", key), show(value));
+    if (is_list || value.is_null()) return false;
+    out = simdjson::minify(value);
+    return value.is_int64();
+}
+
 void JsonRows::label_ids(const Record& record, const std::string& key, std::int64_t num_labels, bool merge,
                          std::vector<std::uint32_t>& out, ImportCounts& counts) {
     out.clear();

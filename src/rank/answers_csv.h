@@ -1,0 +1,24 @@
+// Answers as a table: a CSV row per text, made of the finished lines of JSON.
+//
+// Columns: file (with several files), line, id and text (if the answers have them), labels, probabilities.
+// The last two are lists in one field, in the same order.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+namespace elmo {
+
+// By the name.
+bool is_csv(const std::filesystem::path& file);
+
+// Labels are separated by `separator`, or by the first of ; | and tab that no answered name contains.
+// Replaces `csv` when it is complete.
+void write_csv_answers(const std::filesystem::path& json_lines, const std::filesystem::path& csv,
+                       const std::string& separator);
+
+// Rows below the header.
+std::int64_t count_csv_answers(const std::filesystem::path& csv);
+
+}  // namespace elmo

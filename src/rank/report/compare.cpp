@@ -1,0 +1,75 @@
+// elmo eval RUN1 RUN2: two runs on the same rows. Replicates of the bootstrap hold the same texts for both,
+// so the interval of a difference does not contain what both have in common.
+#include <fmt/format.h>
+
+#include "config/resolve.h"
+#include "elmo/error.h"
+#include "elmo/resolve.h"
+#include "rank/evaluate.h"
+#include "rank/scored_rows.h"
+#include "rank/scoring.h"
+#include "run/checkpoint.h"
+
+namespace elmo {
+namespace {
+
+void refuse_single_outputs(const Config& config) {
+    for (const OptionKey key : {OptionKey("predictions"), OptionKey("save_predictions"),
+                                OptionKey("per_label"), OptionKey("errors")})
+        if (get_option(config, key) != get_option(Config(), key))
+            throw ConfigError(fmt::format("{}: is about one run, found two to compare; score that run alone",
+                                          std::string_view(key)));
+}
+
+// Both runs are to read the same rows: those that the run whose own data it is would score.
+Config with_shared_rows(Config config, const std::string& first, const std::string& second) {
+    set_option(config, "data", resolve_for_run(first, config).data);
+    if (config.split != "auto") return config;
+    Config chosen;
+    for (const std::string& run : {first, second}) {
+        const Config of_run = Checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead).config();
+        chosen = with_scored_split(with_run_reading(config, of_run), of_run);
+        if (chosen.split == "test") {
+            set_option(config, "test_share", get_option(chosen, "test_share"));
+            break;
+        }
+    }
+    copy_option(config, chosen, "split");
+    return config;
+}
+
+}  // namespace
+
+Comparison compare(const Context& context, const std::string& first, const std::string& second,
+                   const Config& given) {
+    refuse_single_outputs(given);
+    const Config config = with_shared_rows(given, first, second);
+    const DetailedEvaluation a = evaluate_in_detail(context, first, config),
+                             b = evaluate_in_detail(context, second, config);
+    if (a.rows_hash != b.rows_hash)
+        throw DataError(fmt::format(
+            "{}: expected the same rows and labels for both runs, found {} texts and {}, or other labels; "
+            "give --split, --text-column, --label-column and the like, so that both read alike",
+            config.data, a.evaluation.num_samples, b.evaluation.num_samples));
+    Comparison result{a.evaluation, b.evaluation, {}};
+    const auto& other = b.evaluation.scores;
+    for (std::size_t i = 0; i < a.evaluation.scores.size(); ++i) {
+        const Score& score = a.evaluation.scores[i];
+        for (std::size_t j = 0; j < other.size(); ++j) {
+            if (other[j].name != score.name) continue;
+            ScoreDifference& difference = result.differences.emplace_back();
+            difference.name = score.name;
+            difference.percent = other[j].percent - score.percent;
+            if (a.replicates.empty() || b.replicates.empty()) continue;
+            std::vector<double> values(b.replicates[j]);
+            for (std::size_t r = 0; r < values.size(); ++r)
+                values[r] = 100 * (values[r] - a.replicates[i][r]);
+            const Interval interval = central_interval(std::move(values), kConfidence);
+            difference.low = interval.low;
+            difference.high = interval.high;
+        }
+    }
+    return result;
+}
+
+}  // namespace elmo

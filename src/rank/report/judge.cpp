@@ -1,0 +1,51 @@
+#include "rank/report/judge.h"
+
+#include <fmt/format.h>
+
+#include "base/text_util.h"
+
+namespace elmo {
+namespace {
+
+AnswerScores in_percent(const SetScores& scores) {
+    return {100 * scores.precision, 100 * scores.recall, 100 * scores.f1};
+}
+
+}  // namespace
+
+Judge::Judge(Threshold threshold, const Config& config, std::int64_t labels, std::int64_t depth)
+    : threshold_(std::move(threshold)), depth_(depth < labels ? depth : 0), metrics_(labels) {
+    if (config.errors > 0) mistakes_.emplace(config.errors);
+}
+
+void Judge::add(SplitName split, std::int64_t row, std::span<const ScoredLabel> ranked,
+                std::span<const std::uint32_t> truth) {
+    const auto answered = threshold_.answered(ranked);
+    if (depth_ > 0 && static_cast<std::int64_t>(answered.size()) >= depth_) ++cut_;
+    const SetScores scores = metrics_.add_row(answered, truth);
+    if (mistakes_) mistakes_->add(split, row, answered, truth, scores.f1);
+}
+
+void Judge::finish(const Context& context, const Config& config, const LabelName& name,
+                   Evaluation& evaluation) const {
+    ThresholdScores& at = evaluation.at_threshold.emplace();
+    at.threshold = threshold_.value;
+    at.source = threshold_.source;
+    at.micro = in_percent(metrics_.micro());
+    at.macro = in_percent(metrics_.macro());
+    at.samples = in_percent(metrics_.samples());
+    at.positives = metrics_.positives();
+    at.answered = metrics_.answered();
+    at.right = metrics_.right();
+    at.most_answers = depth_;
+    at.cut_texts = cut_;
+    if (cut_ > 0)
+        context.warning(
+            fmt::format("{} texts have {} labels or more above the threshold of {:.4g}: only the best {} are "
+                        "counted as answers",
+                        with_commas(cut_), depth_, threshold_.value, depth_));
+    if (mistakes_) mistakes_->report(config, threshold_, metrics_, name, evaluation);
+    if (!config.per_label.empty()) write_label_scores(config.per_label, metrics_, name);
+}
+
+}  // namespace elmo

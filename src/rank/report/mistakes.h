@@ -1,0 +1,52 @@
+// What goes wrong at a threshold, for people: labels of low F1, labels that are taken for another, and texts
+// with the worst answers. Memory is bounded: some texts and a table of confusions.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "config/views.h"
+#include "elmo/evaluation.h"
+#include "metrics/threshold_metrics.h"
+#include "rank/report/threshold.h"
+#include "sources/rows.h"
+
+namespace elmo {
+
+using LabelName = std::function<std::string(std::int64_t label)>;
+
+class Mistakes {
+  public:
+    explicit Mistakes(std::int64_t limit) : limit_(static_cast<std::size_t>(limit)) {}
+
+    // `answered`: best first. `f1`: of this row.
+    void add(SplitName split, std::int64_t row, std::span<const ScoredLabel> answered,
+             std::span<const std::uint32_t> truth, double f1);
+    // Reads the kept texts from the data set.
+    void report(const ReadOptions& reading, const Threshold& threshold, const ThresholdMetrics& metrics,
+                const LabelName& name, Evaluation& evaluation) const;
+
+  private:
+    struct Kept {
+        double f1;
+        float wrong_score;  // of the best wrong answer; the lowest number if there is none
+        SplitName split;
+        std::int64_t row;
+        std::vector<std::uint32_t> truth;
+        std::vector<ScoredLabel> answered;
+    };
+    static bool is_worse(const Kept& a, const Kept& b);
+
+    std::size_t limit_;
+    std::vector<Kept> kept_;  // a heap, the least bad in front
+    std::unordered_map<std::uint64_t, std::int64_t> confusions_;
+};
+
+// Precision, recall and F1 of every label that occurs, as CSV.
+void write_label_scores(const std::string& file, const ThresholdMetrics& metrics, const LabelName& name);
+
+}  // namespace elmo

@@ -1,0 +1,118 @@
+#include "rank/scored_rows.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+#include <optional>
+
+#include "batches/batcher.h"
+#include "config/resolve.h"
+#include "elmo/error.h"
+#include "io/checksum.h"
+#include "sources/layout.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+// The files of the data, nothing held out.
+Layout files_of(Config config) {
+    config.test_share = 0;
+    config.validation = "0";
+    config.filter = "none";
+    return find_layout(config);
+}
+
+fs::path name_of_data(const std::string& data) {
+    const fs::path path = fs::path(data).lexically_normal();
+    return path.has_filename() ? path.filename() : path.parent_path().filename();
+}
+
+bool have_equal_bytes(const fs::path& a, const fs::path& b) {
+    std::error_code error;
+    return fs::file_size(a, error) == fs::file_size(b, error) && !error && hash_file(a) == hash_file(b);
+}
+
+bool is_own_data(const Layout& layout, const Config& config, const Config& of_run) {
+    std::error_code error;
+    if (fs::equivalent(config.data, of_run.data, error)) return true;
+    std::optional<Layout> own;
+    try {
+        own = files_of(of_run);
+    } catch (const Error&) {  // the run came from elsewhere, or its data is gone
+        return name_of_data(config.data) == name_of_data(of_run.data);
+    }
+    if (layout.train.labels.empty() || own->train.labels.empty()) return false;
+    return fs::equivalent(layout.train.labels, own->train.labels, error) ||
+           have_equal_bytes(layout.train.labels, own->train.labels);
+}
+
+}  // namespace
+
+Config with_scored_split(Config config, const Config& of_run) {
+    if (config.split != "auto" && config.split != "all") return config;
+    const Layout layout = files_of(config);
+    const bool own = is_own_data(layout, config, of_run);
+    if (config.split == "auto") {
+        const auto choose = [&](const std::string& split, const char* reason) {
+            choose_option(config, "split", &Config::split, split, reason);
+        };
+        if (own)
+            choose("test", "the run's own data: its other rows trained the run");
+        else if (given(config, "test_share") && config.test_share > 0)
+            choose("test", "test_share is given");
+        else if (!layout.test.labels.empty())
+            choose("test", "the data has test rows of its own");
+        else
+            choose("all", "the data is not the run's own, and has no test rows of its own");
+    }
+    if (config.split == "all" && !own) {
+        const char* reason = "all rows of other data are scored";
+        choose_option(config, "test_share", &Config::test_share, 0.0, reason);
+        choose_option<std::string>(config, "validation", &Config::validation, "0", reason);
+    }
+    return config;
+}
+
+std::vector<SplitName> splits_for(SplitChoice choice) {
+    switch (choice) {
+        case SplitChoice::kAuto:
+        case SplitChoice::kTest:
+            return {SplitName::kTest};
+        case SplitChoice::kTrain:
+            return {SplitName::kTrain};
+        case SplitChoice::kValidation:
+            return {SplitName::kTrain, SplitName::kValidation};
+        case SplitChoice::kAll:
+            break;
+    }
+    return {std::begin(kAllSplits), std::end(kAllSplits)};
+}
+
+std::vector<ScoredRows> choose_rows(const ReadOptions& reading, const Dataset& dataset) {
+    const auto whole = [&](SplitName name) {
+        const Split& split = dataset.split(name);
+        return ScoredRows{&split, name, all_rows(split.rows())};
+    };
+    std::vector<ScoredRows> parts;
+    const SplitName asked = splits_for(reading.split).back();
+    if (reading.split == SplitChoice::kAll) {
+        for (const SplitName name : kAllSplits) parts.push_back(whole(name));
+    } else if (asked == SplitName::kValidation && !dataset.validation().present && dataset.train().present) {
+        // Validation rows without a file of their own are among the training rows.
+        parts.push_back({&dataset.train(), SplitName::kTrain,
+                         split_validation(reading, dataset.train().rows()).validation});
+    } else {
+        parts.push_back(whole(asked));
+    }
+    std::erase_if(parts, [](const ScoredRows& part) { return part.rows.empty(); });
+    if (parts.empty())
+        throw DataError(fmt::format("{}: expected {} rows to score, found none; {}", reading.data,
+                                    name_of(asked),
+                                    asked == SplitName::kValidation
+                                        ? "train with --validation above 0, or give rows as --validation FILE"
+                                        : "give data that has them, or score others with --split"));
+    return parts;
+}
+
+}  // namespace elmo

@@ -1,0 +1,32 @@
+// Which rows of a data set a run is judged on.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "data/dataset.h"
+#include "elmo/config.h"
+
+namespace elmo {
+
+// With the split that `auto` stands for, and the reason for it: the test rows of the run's own data, of data
+// with a test file and where a test share is given; else all rows. If all rows of other data are scored,
+// nothing of it is held out. Data is the run's own if it has the training file of `of_run` or a copy of it;
+// if that file is gone, data of the same name is.
+Config with_scored_split(Config config, const Config& of_run);
+
+// Rows of one split.
+struct ScoredRows {
+    const Split* split = nullptr;
+    SplitName name = SplitName::kTest;
+    std::vector<std::int64_t> rows;
+};
+
+// The splits that hold the rows to score.
+std::vector<SplitName> splits_for(SplitChoice choice);
+// The rows that reading.split names: one part, or with `all` one per split that has rows. Validation rows of
+// a share are those that training left out. DataError if there are none.
+std::vector<ScoredRows> choose_rows(const ReadOptions& reading, const Dataset& dataset);
+
+}  // namespace elmo
