@@ -40,7 +40,8 @@ struct Shape {
 Shape look_at(const std::filesystem::path& file, const std::string& wanted) {
     Shape shape;
     std::vector<std::string> candidates = {";", "|", "\t"};
-    if (!wanted.empty() && wanted != "auto") candidates.insert(candidates.begin(), wanted);
+    const bool is_separator = !wanted.empty() && wanted != "auto" && wanted != "list" && wanted != "none";
+    candidates.insert(candidates.begin(), is_separator ? wanted : ",");
     std::vector<bool> used(candidates.size());
     for_each_answer(file, [&](const Json& answer) {
         shape.id = shape.id || answer.contains("id");
