@@ -95,6 +95,8 @@ TEST_F(LinkedRun, ScoresAndCalibrationStayInside) {
     EXPECT_TRUE(outside() == before);
     link("calibration-best.json", "notes.txt");
     expect_refused("calibration-best.json", [&] { calibrate(quiet(), config.out, config); });
+    expect_refused("calibration-best.json", [&] { evaluate(quiet(), config.out, config); });
+    fs::remove(config.out + "/calibration-best.json");
     // A file that the user names may be a link.
     write_text(temp / "scores", "");
     fs::create_symlink(temp / "scores", temp / "link");
