@@ -20,8 +20,15 @@ constexpr double kRightAnyway =
     90;  // percent: if one label is nearly always right, always answering it is not an error
 constexpr double kNoBetter = 0.5;  // percent
 
-constexpr double kFarAbove = 4;  // times the smallest loss
-constexpr int kLooksAbove = 3;
+constexpr double kFarAbove = 4;    // times the smallest median of losses
+constexpr double kMostLost = 0.5;  // of the median at the first check
+constexpr std::size_t kLosses = 5;
+
+double median(const std::deque<double>& values) {
+    std::vector<double> sorted(values.begin(), values.end());
+    std::ranges::sort(sorted);
+    return sorted[sorted.size() / 2];
+}
 
 }  // namespace
 
@@ -88,11 +95,15 @@ std::optional<std::string> TopLabels::judge(double precision_at_1) const {
 }
 
 std::optional<std::string> LossCourse::judge(std::int64_t step, double loss) {
-    const bool far = smallest_ > 0 && loss > kFarAbove * smallest_ && step >= kFirstLook;
-    smallest_ = smallest_ < 0 ? loss : std::min(smallest_, loss);
-    above_ = far ? above_ + 1 : 0;
-    if (above_ < kLooksAbove) return std::nullopt;
-    return fmt::format("the loss is {:.4g}, after it had been {:.4g}", loss, smallest_);
+    last_.push_back(loss);
+    if (last_.size() > kLosses) last_.pop_front();
+    if (last_.size() < kLosses) return std::nullopt;
+    const double now = median(last_);
+    smallest_ = std::min(smallest_.value_or(now), now);
+    if (step < kFirstLook) return std::nullopt;
+    if (!at_first_check_) at_first_check_ = now;
+    if (now <= kFarAbove * *smallest_ || now <= kMostLost * *at_first_check_) return std::nullopt;
+    return fmt::format("the loss is {:.4g}, after it had been {:.4g}", now, *smallest_);
 }
 
 }  // namespace elmo

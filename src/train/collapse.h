@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string>
@@ -53,15 +54,17 @@ class TopLabels {
     std::unordered_map<std::int64_t, std::int64_t> counts_;
 };
 
-// The logged losses.
+// The logged losses. The loss of one batch is noisy, most of all on little data: only the median of the last
+// few is judged.
 class LossCourse {
   public:
-    // What is wrong if the loss has been several times its smallest for some checks in a row, or nothing.
+    // What is wrong if the median is several times its smallest and most of what was learnt since the first
+    // check is lost, or nothing.
     std::optional<std::string> judge(std::int64_t step, double loss);
 
   private:
-    double smallest_ = -1;
-    int above_ = 0;
+    std::deque<double> last_;
+    std::optional<double> smallest_, at_first_check_;  // medians
 };
 
 }  // namespace elmo

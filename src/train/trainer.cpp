@@ -159,12 +159,14 @@ void Trainer::look_at_vectors(const Batch& batch) {
     collapsed(judge_vectors(x, probe.size()));
 }
 
-void Trainer::log_step(double loss) {
+void Trainer::log_step(double loss, std::int64_t texts) {
     if (!std::isfinite(loss))
         throw NumericError(
             fmt::format("step {}: the loss is {}; nothing was saved over the last checkpoint; lower head_lr",
                         state_.step, loss));
-    collapsed(loss_course_.judge(state_.step, loss));
+    // The last batch of an epoch may hold a text or two, whose loss is no measure.
+    if (2 * texts >= std::min<std::int64_t>(config_.batch_size, data_.train().num_rows()))
+        collapsed(loss_course_.judge(state_.step, loss));
     state_.last_loss = loss;
     const double seconds = seconds_ - logged_seconds_;
     const auto steps = static_cast<double>(state_.step - logged_step_);
@@ -266,7 +268,7 @@ void Trainer::loop() {
         texts_ += batch->size();
         logged_texts_ += batch->size();
         logged_tokens_ += static_cast<std::int64_t>(batch->tokens.size());
-        if (want_loss) log_step(loss);
+        if (want_loss) log_step(loss, batch->size());
         // Before every save too: a run must not go back to what has collapsed already.
         if (validates || saves || (state_.step >= kFirstLook && state_.step % kLookEvery == 0))
             look_at_vectors(*batch);

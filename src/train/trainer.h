@@ -56,7 +56,7 @@ class Trainer {
     EncoderUpdate encoder_update(bool check) const;
     [[noreturn]] void non_finite(std::int64_t step, const std::string& what) const;
     void check_gradient(const Parameter& parameter) const;
-    void log_step(double loss);
+    void log_step(double loss, std::int64_t texts);
     void validate_and_save();
     // Whether the vectors of a batch's texts still differ. Collapse.
     void look_at_vectors(const Batch& batch);

@@ -61,6 +61,14 @@ TEST(Collapse, ALossThatHasLeftItsCourse) {
     LossCourse spike;
     for (const double loss : {700.0, 10.0, 90.0, 10.0, 90.0, 90.0, 10.0})
         EXPECT_FALSE(spike.judge(300, loss));
+    // Small batches: a lucky one is no measure of those that follow.
+    LossCourse noisy;
+    for (int round = 0; round < 20; ++round)
+        for (const double loss : {8.0, 7.0, 9.0, 1.6, 8.0, 12.0, 7.5}) EXPECT_FALSE(noisy.judge(300, loss));
+    // A loss that comes near to nothing and back a little has lost little.
+    LossCourse learnt;
+    for (const double loss : {8.0, 8.0, 8.0, 8.0, 8.0, 0.1, 0.1, 0.1, 0.5, 0.6, 0.5, 0.6, 0.5})
+        EXPECT_FALSE(learnt.judge(300, loss));
 }
 
 // A small transformer whose learning rate destroys it: detected, reported with its cause, and repaired or
