@@ -11,14 +11,19 @@ namespace elmo::cli {
 namespace {
 
 std::string table(const TrainResult& result, const Config& config) {
-    Facts facts = {{"run", config.out},
-                   {"steps", fmt::format("{} ({:.4g} epochs)", with_commas(result.steps), result.epochs)},
-                   {"training time", duration_text(result.train_seconds)},
-                   {"speed", fmt::format("{:.0f} texts/s", result.texts_per_second)},
-                   {"last loss", fmt::format("{:.4f}", result.last_loss)}};
+    const bool in_steps = result.last_loss > 0;  // a linear model is solved, not stepped
+    Facts facts = {{"run", config.out}};
+    if (in_steps)
+        facts.push_back(
+            {"steps", fmt::format("{} ({:.4g} epochs)", with_commas(result.steps), result.epochs)});
+    facts.push_back({"training time", duration_text(result.train_seconds)});
+    facts.push_back({"speed", fmt::format("{:.0f} texts/s", result.texts_per_second)});
+    if (in_steps) facts.push_back({"last loss", fmt::format("{:.4f}", result.last_loss)});
     if (result.best_step > 0 && result.select != "last")
-        facts.push_back({fmt::format("best {} on validation", result.select),
-                         fmt::format("{:.2f} (step {})", result.best_score, with_commas(result.best_step))});
+        facts.push_back(
+            {fmt::format("best {} on validation", result.select),
+             fmt::format("{:.2f}", result.best_score) +
+                 (in_steps ? fmt::format(" (step {})", with_commas(result.best_step)) : std::string())});
     facts.push_back({"peak memory, planned", human_bytes(result.planned.total_bytes())});
     facts.push_back({"peak memory, measured", measured_memory(result.measured_peak_bytes, result.planned)});
     if (result.saturations > 0) facts.push_back({"saturated weights", with_commas(result.saturations)});
