@@ -18,11 +18,11 @@ def type_of(option):
         return "str | list[int]"
     if option.type == "string":
         return "str | os.PathLike[str]"
-    return f"{kind} | str" if option.default == "auto" else kind
+    return f'{kind} | Literal["auto"]' if option.default == "auto" else kind
 
 
 def main():
-    lines = ["# Made by make_options_stub.py from the option list.", "import os", "from typing import TypedDict", ""]
+    lines = ["# Made by make_options_stub.py from the option list.", "import os", "from typing import Literal, TypedDict", ""]
     for name, verb in CLASSES.items():
         lines += ["", f"class {name}(TypedDict, total=False):"]
         for option in _core.options():

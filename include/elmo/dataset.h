@@ -64,8 +64,8 @@ struct Row {
     std::vector<std::string> labels;  // by name
 };
 
-// The labels that one field of a plain file holds: cut at `separator` ("" cuts nowhere), without spaces
-// around them and empty ones.
+// The labels that one field of a plain file holds: cut at `separator` ("" and "none" cut nowhere, "auto" at
+// commas: one field shows no habit), without spaces around them and empty ones.
 ELMO_API std::vector<std::string> labels_in_field(std::string_view field, std::string_view separator);
 
 // A data set from memory. Every verb reads its data more than once, so rows go to a folder as they come:

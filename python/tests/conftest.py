@@ -12,7 +12,7 @@ import elmo
 COLOURS = ["red", "green", "blue", "yellow"]
 THINGS = ["apple", "stone", "river", "house", "bird"]
 SMALL = dict(encoder="bag", width=16, batch_size=16, vocab_size=300, epochs=20, encoder_lr=0.02, head_lr=0.2, dropout=0.0,
-             precision="bf16", threads=1, seed=7)
+             precision="bf16", augment="none", threads=1, seed=7)
 SHARED = Path(os.environ.get("ELMO_SHARED", Path(__file__).parents[3] / "shared"))
 
 

@@ -69,7 +69,7 @@ struct RowFolder::Impl {
 
 std::vector<std::string> labels_in_field(std::string_view field, std::string_view separator) {
     std::vector<std::string> labels;
-    split_labels(field, separator, labels);
+    split_labels(field, separator == "auto" ? "," : separator == "none" ? "" : separator, labels);
     return labels;
 }
 
