@@ -164,12 +164,12 @@ TEST(Recipe, AppliesOnTopAndLeavesTheRest) {
     Config config;
     config.batch_size = 5;
     load_recipe(config, file.path());
-    EXPECT_EQ(config.epochs, 3);
+    EXPECT_EQ(config.epochs, 3.0);
     EXPECT_EQ(config.encoder_lr, 1e-4);
     EXPECT_TRUE(config.resume);
     EXPECT_EQ(config.out, "x");
     EXPECT_EQ(config.seed, 7u);
-    EXPECT_EQ(config.batch_size, 5);
+    EXPECT_EQ(config.batch_size, std::int64_t{5});
 }
 
 TEST(Recipe, ErrorsNameFileLineExpectedAndFound) {

@@ -47,7 +47,7 @@ TEST(Given, AnOptionKnowsWhetherItWasAskedFor) {
 
 TEST(Given, WhatTheRunOrTheProgramSetIsNotUntilItIsAssigned) {
     Config config = run_with({{"epochs", "5"}});
-    EXPECT_EQ(config.epochs, 5);
+    EXPECT_EQ(config.epochs, 5.0);
     EXPECT_FALSE(given(config, "epochs"));
     EXPECT_EQ(reason_of(config, "epochs"), "the run's recipe");
     config.epochs = 10;  // the default, but not what the run has
@@ -110,7 +110,7 @@ TEST(RunReading, ComesFromTheRunUnlessGiven) {
     EXPECT_EQ(config.seed, 3u);
     EXPECT_EQ(config.propensity_a, 0.6);
     EXPECT_EQ(config.device, "auto");  // how it was trained is not how it is used
-    EXPECT_NE(config.head_lr, 7);
+    EXPECT_NE(config.head_lr, 7.0);
     EXPECT_EQ(reason_of(config, "text_column"), "the run's recipe");
 
     Config asked;
