@@ -128,7 +128,7 @@ TEST(StoredRun, ResultsAreKeptAndTheRestMayDiffer) {
                                  {"save_every", "7"},
                                  {"precision", "e2m5"},
                                  {"encoder_lr", "0.01"}});
-    EXPECT_EQ(with_stored_run(run, Config()).epochs, 5);
+    EXPECT_EQ(with_stored_run(run, Config()).epochs, 5.0);
     EXPECT_EQ(with_stored_run(run, Config()).save_every, 7);
     Config asked;
     asked.out = "run";

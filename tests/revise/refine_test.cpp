@@ -180,7 +180,7 @@ TEST_F(Refine, EqualsPlainTrainingWithAFrozenTransformer) {
     config.overwrite = true;
     train(quiet().with_stop(stop), config);
     Config refined = refine_config("refined");
-    EXPECT_EQ(refined.dropout, 0);
+    EXPECT_EQ(refined.dropout, 0.0);
     refined.dropout = 0.3;
     refine(quiet().with_stop(stop), run, refined);
     EXPECT_TRUE(head_of(refined.out, kLabels) == emulate(run, refined));

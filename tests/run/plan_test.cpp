@@ -235,15 +235,15 @@ TEST_F(PlanRecompute, NothingIsRecomputedWhereNothingIsKept) {
 TEST(Plan, SizesGivenBesideANamedShapeStay) {
     Config config;
     config.shape = "lf-amazontitles-131k";
-    EXPECT_EQ(with_shape(config).batch_size, 512);
-    EXPECT_EQ(with_shape(config).max_length, 32);
+    EXPECT_EQ(with_shape(config).batch_size, std::int64_t{512});
+    EXPECT_EQ(with_shape(config).max_length, std::int64_t{32});
     config.batch_size = 64;
     config.labels = 1000;
-    EXPECT_EQ(with_shape(config).batch_size, 64);
+    EXPECT_EQ(with_shape(config).batch_size, std::int64_t{64});
     EXPECT_EQ(with_shape(config).labels, 1000);
-    EXPECT_EQ(with_shape(config).max_length, 32);
+    EXPECT_EQ(with_shape(config).max_length, std::int64_t{32});
     set_option(config, "max_length", "128");  // the default, and asked for
-    EXPECT_EQ(with_shape(config).max_length, 128);
+    EXPECT_EQ(with_shape(config).max_length, std::int64_t{128});
 }
 
 // What the five shapes of the field take on a GPU with a classifier of 8 bits.
