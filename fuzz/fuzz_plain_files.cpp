@@ -4,6 +4,7 @@
 #include <cstdlib>
 
 #include "base/text_util.h"
+#include "elmo/config.h"
 #include "elmo/error.h"
 #include "memory_file.h"
 #include "sources/detect.h"
@@ -42,12 +43,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     layout.text_columns = {"text"};
     layout.label_column = "labels";
     using enum elmo::DataFormat;
-    using elmo::TableWriting;
     for (const elmo::DataFormat format : {kTsv, kCsv, kJsonl, kFastText})
         for (const bool lenient : {false, true}) {
             layout.format = format;
             layout.cells.allow_null = layout.table.allow_stray_quotes = lenient;
-            layout.table.quotes = lenient ? TableWriting::Quotes::kDouble : TableWriting::Quotes::kByContent;
+            layout.table.quotes = lenient ? elmo::QuoteChoice::kDouble : elmo::QuoteChoice::kAuto;
             try {
                 read_all(*open_named_labels(file.path(), layout));
             } catch (const elmo::Error&) {
