@@ -1,5 +1,6 @@
 #include "engine/device.h"
 
+#include <dlfcn.h>
 #include <fmt/format.h>
 
 #include <cstdlib>
@@ -27,11 +28,20 @@ ChosenDevice named_device(const std::string& name) {
     throw ConfigError(fmt::format("ELMO_DEVICE: expected cpu, cuda or reference, found '{}'", quoted(name)));
 }
 
+// The driver is small; libelmo_cuda.so maps 150 MiB of cuBLAS, which nobody without a GPU should pay for.
+bool has_driver() {
+    void* const driver = ::dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (driver == nullptr) return false;
+    ::dlclose(driver);
+    return true;
+}
+
 }  // namespace
 
 ChosenDevice choose_device(const Context& context) {
     if (const char* named = std::getenv("ELMO_DEVICE"); named != nullptr && *named != '\0')
         return named_device(named);
+    if (!has_driver()) return {DeviceChoice::kCpu, "cpu", "no GPU: no NVIDIA driver is installed"};
     try {
         make_cuda_backend(context.with_sinks(silent()))->allocate(1);  // which starts the GPU
         return {DeviceChoice::kCuda, "cuda", "a GPU answers"};
