@@ -18,7 +18,7 @@
 #include "formats/json_lines.h"
 #include "io/checksum.h"
 #include "io/links.h"
-#include "rank/predictions_file.h"
+#include "rank/answers/predictions_file.h"
 #include "rank/report/judge.h"
 #include "rank/scored_run.h"
 #include "rank/scoring.h"

@@ -4,7 +4,21 @@
 
 #include <vector>
 
+#include "elmo/resolve.h"
+
 namespace elmo {
+
+nlohmann::ordered_json values_json(const Config& config) {
+    nlohmann::ordered_json json;
+    for (const OptionInfo& option : options()) json[std::string(option.key)] = get_option(config, option.key);
+    return json;
+}
+
+nlohmann::ordered_json reasons_json(const Config& config) {
+    nlohmann::ordered_json json;
+    for (const OptionReason& option : explain(config)) json[std::string(option.key)] = option.reason;
+    return json;
+}
 
 RunLog::RunLog(const Context& context, const std::filesystem::path& run, std::int64_t first_step,
                std::int64_t total_steps)

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/progress.h"
+#include "elmo/config.h"
 #include "elmo/evaluation.h"
 #include "formats/json_lines.h"
 #include "formats/tensorboard.h"
@@ -30,6 +31,10 @@ struct StepLog {
     };
     std::optional<Scaling> scaling;  // precision renee
 };
+
+// Every option of a run by its key: its value, and why it has it.
+nlohmann::ordered_json values_json(const Config& config);
+nlohmann::ordered_json reasons_json(const Config& config);
 
 class RunLog {
   public:

@@ -8,18 +8,14 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
-#include "config/encoder_folder.h"
 #include "config/resolve.h"
-#include "data/kept_input.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
 #include "numerics/bf16.h"
 #include "rank/scoring.h"
-#include "run/early_checks.h"
 #include "run/resolve.h"
-#include "train/linear_trainer.h"
 
 namespace elmo {
 namespace {
@@ -28,18 +24,6 @@ const std::vector<std::int64_t> kValidationKs = {1, 3, kRankedInTraining};
 
 double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-nlohmann::ordered_json config_json(const Config& config) {
-    nlohmann::ordered_json json;
-    for (const OptionInfo& option : options()) json[std::string(option.key)] = get_option(config, option.key);
-    return json;
-}
-
-nlohmann::ordered_json reasons_json(const Config& config) {
-    nlohmann::ordered_json json;
-    for (const OptionReason& option : explain(config)) json[std::string(option.key)] = option.reason;
-    return json;
 }
 
 }  // namespace
@@ -319,7 +303,7 @@ TrainResult Trainer::run() {
                  {"backend", engine_.backend().describe()},
                  {"precision", config_.precision},
                  {"choices", choice_notes(config_)},
-                 {"config", config_json(config_)},
+                 {"config", values_json(config_)},
                  {"reasons", reasons_json(config_)}});
     try {
         loop();
@@ -374,65 +358,6 @@ TrainResult Trainer::summary(bool interrupted) const {
     result.saturations = state_.saturations;
     result.skipped_steps = skipped_steps();
     return result;
-}
-
-namespace {
-
-constexpr int kMostLowered = 3;
-constexpr double kLoweredBy = 5;
-
-// Trains; after a collapse, again from the last checkpoint with a lower learning rate, as on_collapse says.
-TrainResult run_lowering(const Context& context, RunFolder& folder, Config config) {
-    std::int64_t taken_up = -1;  // the step of the last return
-    for (int lowered = 0;; ++lowered) {
-        try {
-            Trainer trainer(context, folder, config);
-            config = trainer.config();
-            return trainer.run();
-        } catch (const Collapse& collapse) {
-            const bool frozen = config.freeze_encoder;
-            const double rate = frozen ? config.head_lr : config.encoder_lr;
-            const char* key = frozen ? "head_lr" : "encoder_lr";
-            if (config.on_collapse == "stop" || lowered == kMostLowered)
-                throw NumericError(fmt::format(
-                    "{}; {} is {:g}: lower it, or lengthen warmup_steps, and train again; nothing was saved "
-                    "over the last checkpoint",
-                    collapse.what(), key, rate));
-            folder.take_up();
-            if (folder.checkpoint() != nullptr && folder.checkpoint()->state().step == taken_up)
-                folder.start_over();  // a checkpoint that collapsed twice is not a good start
-            taken_up = folder.checkpoint() == nullptr ? -1 : folder.checkpoint()->state().step;
-            const std::string from =
-                folder.checkpoint() == nullptr
-                    ? std::string("the beginning")
-                    : fmt::format("the checkpoint of step {}", folder.checkpoint()->state().step);
-            context.warning(fmt::format("{}; starting again from {} with {} {:g} instead of {:g}",
-                                        collapse.what(), from, key, rate / kLoweredBy, rate));
-            const std::string reason = fmt::format("lowered from {:g}: training had collapsed", rate);
-            if (frozen)
-                choose_option(config, "head_lr", &Config::head_lr, Auto<double>(rate / kLoweredBy), reason);
-            else
-                choose_option(config, "encoder_lr", &Config::encoder_lr, Auto<double>(rate / kLoweredBy),
-                              reason);
-        }
-    }
-}
-
-}  // namespace
-
-TrainResult train(const Context& given_context, const Config& given) {
-    validate(given);
-    RunFolder folder(given_context, given);
-    check_before_import(given_context, given);
-    const Config config = resolve_before_data(given_context.with_threads(given.threads),
-                                              with_kept_input(given_context, given), folder.checkpoint());
-    const Context context = given_context.with_threads(config.threads);
-    if (folder.checkpoint() != nullptr)
-        context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
-                                 folder.checkpoint()->state().step,
-                                 folder.checkpoint()->state().total_steps));
-    if (config.encoder == kLinearEncoder) return train_linear(context, folder, config);
-    return run_lowering(context, folder, config);
 }
 
 }  // namespace elmo

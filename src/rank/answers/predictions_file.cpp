@@ -1,4 +1,4 @@
-#include "rank/predictions_file.h"
+#include "rank/answers/predictions_file.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "rank/answered_texts.h"
+#include "rank/answers/answered_texts.h"
 
 #include <algorithm>
 #include <cstring>

@@ -24,8 +24,8 @@
 #include "io/file_error.h"
 #include "io/folder_lock.h"
 #include "io/output_file.h"
-#include "rank/answered_texts.h"
-#include "rank/answers_csv.h"
+#include "rank/answers/answered_texts.h"
+#include "rank/answers/answers_csv.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 

@@ -1,4 +1,4 @@
-#include "rank/answers_csv.h"
+#include "rank/answers/answers_csv.h"
 
 #include <fmt/format.h>
 
