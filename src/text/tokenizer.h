@@ -59,10 +59,10 @@ enum class TokenizerKind { kWordPiece, kByteBpe };
 
 struct LearnOptions {
     TokenizerKind kind = TokenizerKind::kWordPiece;
-    std::int64_t vocab_size = 30000;  // at most; fewer if the texts do not yield that many
-    bool lowercase = true;            // WordPiece: strips accents too, as BERT uncased does
-    std::int64_t min_count = 2;       // pairs seen less often are not merged
-    std::function<void()> between;    // called between merges; learning ends by what it throws
+    std::int64_t vocab_size = 30000;     // at most; fewer if the texts do not yield that many
+    bool lowercase = true;               // WordPiece: strips accents too, as BERT uncased does
+    std::int64_t min_count = 2;          // pairs seen less often are not merged
+    std::function<void()> between = {};  // called between merges; learning ends by what it throws
 };
 
 // For bag-of-words features: the words are the whole numbers below `count`, and each is its own id; the

@@ -50,8 +50,9 @@ class PeopleFiles : public testing_data::TestFolder {
     Strings said(const std::string& name,
                  const std::vector<std::pair<std::string, std::string>>& flags = {}) {
         Strings lines;
-        const Context context =
-            quiet().with_sinks({[&](Severity, std::string_view line) { lines.emplace_back(line); }, {}});
+        Sinks sinks;
+        sinks.message = [&](Severity, std::string_view line) { lines.emplace_back(line); };
+        const Context context = quiet().with_sinks(sinks);
         Dataset::open_labels(context, options(name, flags));
         return lines;
     }

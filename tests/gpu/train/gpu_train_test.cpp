@@ -37,6 +37,7 @@ class GpuTrain : public ::testing::Test {
         config.device = "cuda";
         config.out = temp / out;
         config.width = model.width;
+        config.encoder = "bag";
         if (!model.bert) return config;
         const std::string folder = temp / model.name;
         write_text(folder + "/config.json",
