@@ -1,11 +1,12 @@
 # Thin: CMake builds, ctest tests, tools/ holds the scripts. `make` prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help deps build cuda install package demo test gpu-test python-test wheel bench format docs sanitize sanitize-readers fuzz clean
+.PHONY: help deps build cuda install package demo test gpu-test python-test wheel bench format docs sanitize sanitize-readers tsan torture fuzz clean
 
 # As many jobs as cores, but a gigabyte and a half of free memory for each.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { m = int($$2 / 1500000) } \
     END { print (m > 0 && m < cores) ? m : cores }' /proc/meminfo)
 FUZZ_SECONDS ?= 15
+TORTURE_SECONDS ?= 60
 PREFIX ?= /usr/local
 PYTHON ?= python3
 # libelmo_cuda.so takes minutes to build: made where there is a GPU, and by `make cuda` anywhere.
@@ -27,6 +28,8 @@ help:
 	@echo "make format    format all sources"
 	@echo "make docs      write docs/cli.md from the options"
 	@echo "make sanitize  build with address and undefined-behaviour sanitizers and run the tests"
+	@echo "make tsan      build with the thread sanitizer and run the tests of what works side by side"
+	@echo "make torture   kill, starve and race the program for TORTURE_SECONDS ($(TORTURE_SECONDS)) and count what is lost"
 	@echo "make fuzz      build the fuzz targets with clang and run each for FUZZ_SECONDS ($(FUZZ_SECONDS))"
 
 deps:
@@ -103,9 +106,22 @@ sanitize-readers:
 	@for layer in $(READERS); do UBSAN_OPTIONS=print_stacktrace=1 \
 	    build-asan/bin/test_$$layer --gtest_brief=1 --gtest_filter=-*Slow* || exit 1; done
 
+# The layers with threads of their own.
+THREADED = base io data backend side_by_side
+tsan:
+	@tools/install_deps.sh ci
+	@cmake --preset tsan >/dev/null
+	@cmake --build build-tsan -j $(JOBS) --target $(THREADED:%=test_%)
+	@for layer in $(THREADED); do build-tsan/bin/test_$$layer --gtest_brief=1 --gtest_filter=-*Slow* || exit 1; done
+
+torture:
+	@tools/install_deps.sh torture
+	@$(MAKE) --no-print-directory build
+	@tools/torture.py build/bin/elmo --seconds $(TORTURE_SECONDS)
+
 fuzz:
 	@tools/install_deps.sh ci
 	@tools/fuzz.sh $(FUZZ_SECONDS) $(JOBS)
 
 clean:
-	@rm -rf build build-asan build-python demo
+	@rm -rf build build-asan build-tsan build-python demo

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs only the packages that are missing for a purpose.
-#   tools/install_deps.sh build|demo|test|python|ci|package
+#   tools/install_deps.sh build|demo|test|python|ci|torture|package
 # On Debian and its derivatives through apt-get (as root or with sudo); elsewhere it names what is missing.
 set -euo pipefail
 
@@ -10,9 +10,10 @@ case $purpose in
     demo) wanted="build demo" ;;
     test) wanted="build demo test" ;;
     python) wanted="build python" ;;
-    ci) wanted="build demo test python ci" ;;
+    ci) wanted="build demo test python ci torture" ;;
+    torture) wanted="build torture" ;;
     package) wanted="build package" ;;
-    *) echo "usage: tools/install_deps.sh build|demo|test|python|ci|package" >&2; exit 2 ;;
+    *) echo "usage: tools/install_deps.sh build|demo|test|python|ci|torture|package" >&2; exit 2 ;;
 esac
 
 # Debian package, purpose, and how to see on another system that it is there (a program or a header).
@@ -44,6 +45,7 @@ libclang-rt-14-dev   ci     program:clang++-14
 libomp-14-dev        ci     program:clang++-14
 clang-format         ci     program:clang-format
 pkg-config           ci     program:pkg-config
+strace               torture program:strace
 dpkg-dev             package program:dpkg-shlibdeps
 file                 package program:file
 '
