@@ -36,42 +36,48 @@ std::string names_and_summaries() {
 }  // namespace
 
 Verb study_verb() {
-    return {"study",
-            's',
-            "Study precision, memory or speed: tables as JSON and CSV, and a page with charts",
-            "NAME [DATA] --out FOLDER [options]",
-            {{"NAME", names_and_summaries()}, {"DATA", "Data set, for studies that train"}},
-            1,
-            2,
-            false,
-            {{"values", "",
-              "What the study varies, separated by commas: numbers of labels (memory) or chunks (chunks), or "
-              "the steps to look at (histogram)"},
-             {"measure", "",
-              "memory: also run the steps that fit in this machine, and show the measured memory", true},
-             {"exponents", "", "bits: numbers of exponent bits, for example 2,3,4,5,8"},
-             {"mantissas", "", "bits: numbers of mantissa bits, for example 1,2,3,4,5,7"},
-             {"formats", "",
-              "bits: these formats instead of a grid, separated by spaces: a precision, optionally with "
-              "/nearest, "
-              "/paired, /shared or /steps after it"},
-             {"seeds", "", "bits: seeds of the runs of each cell, for example 1,2,3; otherwise --seed"}},
-            {{"elmo study memory --device cuda --shape amazon-3m --precision e3m4 --out studies/memory",
-              "A step of three million labels, phase by phase"},
-             {"elmo study histogram data/wordnet --steps 2000 --values 1,200,2000 --out studies/histogram",
-              "Exponents at three steps of a run"},
-             {"elmo study chunks --labels 500000 --width 384 --batch-size 128 --out studies/chunks",
-              "What chunks cost and save"},
-             {"elmo study bits data/tate --seeds 1,2,3 --epochs 5 --out studies/bits",
-              "Exponent bits x mantissa bits, with and without stochastic rounding; --resume continues"}},
-            "Writes study.json, study.csv and study.html to FOLDER; the page opens from disk. Options are "
-            "those of "
-            "train, plan and bench.",
-            run_study_verb,
-            "tmb",
-            nullptr,
-            resolve_study,
-            second_word};
+    return {
+        "study",
+        's',
+        "Study precision, memory or speed: tables as JSON and CSV, and a page with charts",
+        "NAME [DATA] --out FOLDER [options]",
+        {{"NAME", names_and_summaries()}, {"DATA", "Data set, for studies that train"}},
+        1,
+        2,
+        false,
+        {{"values", "",
+          "What the study varies, separated by commas: numbers of labels (memory) or chunks (chunks), or "
+          "the steps to look at (histogram)"},
+         {"measure", "", "memory: also run the steps that fit in this machine, and show the measured memory",
+          true},
+         {"exponents", "", "bits: numbers of exponent bits, for example 2,3,4,5,8"},
+         {"mantissas", "", "bits: numbers of mantissa bits, for example 1,2,3,4,5,7"},
+         {"formats", "",
+          "bits: these formats instead of a grid, separated by spaces: a precision, optionally with "
+          "/nearest, "
+          "/paired, /shared or /steps after it"},
+         {"plan-only", "", "paper: what the plan of memory answers, without data and without a GPU", true},
+         {"only", "", "paper: these tables and figures, separated by commas, for example T2,T10,F4"},
+         {"sets", "", "paper: these data sets, separated by commas, for example amazon-3m"},
+         {"seeds", "", "bits: seeds of the runs of each cell, for example 1,2,3; otherwise --seed"}},
+        {{"elmo study memory --device cuda --shape amazon-3m --precision e3m4 --out studies/memory",
+          "A step of three million labels, phase by phase"},
+         {"elmo study histogram data/wordnet --steps 2000 --values 1,200,2000 --out studies/histogram",
+          "Exponents at three steps of a run"},
+         {"elmo study chunks --labels 500000 --width 384 --batch-size 128 --out studies/chunks",
+          "What chunks cost and save"},
+         {"elmo study paper --plan-only --out studies/paper",
+          "The ELMO paper's memory, ours beside the paper's"},
+         {"elmo study bits data/tate --seeds 1,2,3 --epochs 5 --out studies/bits",
+          "Exponent bits x mantissa bits, with and without stochastic rounding; --resume continues"}},
+        "Writes study.json, study.csv and study.html to FOLDER; the page opens from disk. Options are "
+        "those of "
+        "train, plan and bench.",
+        run_study_verb,
+        "tmb",
+        nullptr,
+        resolve_study,
+        second_word};
 }
 
 }  // namespace elmo::cli

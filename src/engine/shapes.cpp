@@ -8,11 +8,15 @@
 
 namespace elmo {
 const std::vector<NamedShape>& named_shapes() {
-    static const std::vector<NamedShape> shapes = {{"lf-amazontitles-131k", 131'073, 512, 32, 6},
-                                                   {"amazontitles-670k", 670'091, 256, 32, 12},
-                                                   {"lf-amazontitles-1.3m", 1'305'265, 512, 32, 6},
-                                                   {"amazon-3m", 2'812'281, 128, 128, 12},
-                                                   {"lf-paper2keywords-8.6m", 8'623'847, 128, 128, 6}};
+    static const std::vector<NamedShape> shapes = {
+        {"lf-amazontitles-131k", 131'073, 512, 32, "distilbert"},
+        {"lf-wikiseealso-320k", 312'330, 128, 256, "distilroberta"},
+        {"wiki-500k", 501'070, 128, 128, "bert"},
+        {"amazon-670k", 670'091, 64, 128, "bert"},
+        {"amazontitles-670k", 670'091, 256, 32, "bert"},
+        {"lf-amazontitles-1.3m", 1'305'265, 512, 32, "distilbert"},
+        {"amazon-3m", 2'812'281, 128, 128, "bert"},
+        {"lf-paper2keywords-8.6m", 8'623'847, 128, 128, "distilbert"}};
     return shapes;
 }
 
@@ -28,14 +32,17 @@ const NamedShape& named_shape(const std::string& name) {
 
 EncoderSpec shape_encoder(const NamedShape& shape, const EncoderOptions& options) {
     EncoderSpec spec;
-    spec.family = shape.layers == 6 ? "distilbert" : "bert";
-    spec.vocab = 30'522;
+    const std::string encoder = shape.encoder;
+    const bool roberta = encoder == "distilroberta";
+    spec.family = roberta ? "roberta" : encoder;
+    spec.vocab = roberta ? 50'265 : 30'522;
     spec.width = 768;
-    spec.layers = shape.layers;
+    spec.layers = encoder == "bert" ? 12 : 6;
     spec.heads = 12;
     spec.intermediate = 3072;
-    spec.positions = 512;
-    spec.types = spec.family == "bert" ? 2 : 0;
+    spec.positions = roberta ? 514 : 512;
+    spec.position_base = roberta ? 2 : 0;
+    spec.types = encoder == "bert" ? 2 : roberta ? 1 : 0;
     spec.hidden_dropout = spec.attention_dropout =
         static_cast<float>(options.inner_dropout < 0 ? 0.1 : options.inner_dropout);
     spec.pooled_dropout = static_cast<float>(options.dropout);

@@ -1,5 +1,5 @@
-// The five training shapes that `elmo bench` and `elmo plan` know by name: data sets of the field with a
-// BERT-base (12 layers) or DistilBERT (6 layers) encoder of width 768.
+// The eight training shapes that `elmo bench` and `elmo plan` know by name: the data sets of the ELMO paper
+// with its encoders, BERT-base (12 layers), DistilBERT or DistilRoBERTa (6 layers) of width 768.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,8 @@ namespace elmo {
 
 struct NamedShape {
     const char* name;
-    std::int64_t labels, batch, length, layers;
+    std::int64_t labels, batch, length;
+    const char* encoder;  // bert, distilbert or distilroberta
 };
 const std::vector<NamedShape>& named_shapes();
 

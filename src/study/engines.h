@@ -12,6 +12,7 @@ Study memory_study(const Context& context, const StudyRequest& request);
 Study chunks_study(const Context& context, const StudyRequest& request);
 Study histogram_study(const Context& context, const StudyRequest& request);
 Study bits_study(const Context& context, const StudyRequest& request);
+Study paper_study(const Context& context, const StudyRequest& request);
 
 // The setting of this name, or "".
 std::string setting(const StudyRequest& request, const std::string& name);

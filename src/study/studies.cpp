@@ -30,6 +30,7 @@ constexpr Entry kStudies[] = {
     {"chunks", "time and memory of a step against the number of chunks", chunks_study},
     {"bits", "scores against exponent and mantissa bits of the classifier's weights, a training run per cell",
      bits_study},
+    {"paper", "the ELMO paper's tables and figures of memory, ours beside the paper's", paper_study},
 };
 
 }  // namespace
