@@ -6,6 +6,7 @@
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "linear/label_tree.h"
+#include "linear/node_rows.h"
 #include "linear/svm.h"
 
 namespace elmo {
@@ -19,13 +20,6 @@ constexpr std::int64_t kFewTexts = 15000;  // up to which a third tree costs sec
 constexpr double kShortTexts = 40;         // tokens per text up to which letters are features too
 constexpr std::int64_t kLetters = 5;       // in a row
 constexpr std::int64_t kFewNodes = 16;     // of a level: then threads share the children of a node
-
-// A node while it is trained: its rows over the columns that occur in them.
-struct NodeRows {
-    SvmRows rows;
-    std::vector<std::int32_t> columns;                 // of the model, by the number in `rows`
-    std::vector<std::vector<std::int32_t>> positives;  // rows of each child
-};
 
 struct Weight {
     std::int32_t column;
@@ -41,14 +35,12 @@ struct TrainedNode {
 class TreeTrainer {
   public:
     TreeTrainer(const Context& context, const SparseRows& rows, const LabelRows& labels,
-                std::int64_t num_columns, const LinearTraining& training)
-        : context_(context), rows_(rows), labels_(labels), num_columns_(num_columns), training_(training) {
-        squares_.resize(static_cast<std::size_t>(rows.rows()));
-        for (std::int64_t row = 0; row < rows.rows(); ++row) {
-            float sum = 0;
-            for (const float value : rows.values_of(row)) sum += value * value;
-            squares_[static_cast<std::size_t>(row)] = sum;
-        }
+                std::span<const float> column_weights, const LinearTraining& training)
+        : context_(context),
+          rows_(rows),
+          labels_(labels),
+          column_weights_(column_weights),
+          training_(training) {
         scratch_.resize(static_cast<std::size_t>(context.num_threads()));
     }
 
@@ -97,11 +89,13 @@ class TreeTrainer {
         return below;
     }
 
-    NodeRows gather(const LabelTree::Node& node, const std::vector<std::vector<std::int32_t>>& below) {
-        NodeRows own;
+    // Rows of the node, ascending; and of each child, by their place among those.
+    std::vector<std::int32_t> rows_of(const LabelTree::Node& node,
+                                      const std::vector<std::vector<std::int32_t>>& below,
+                                      std::vector<std::vector<std::int32_t>>& positives) const {
         std::vector<std::int32_t> rows;
         for (const std::int32_t child : node) {
-            auto& of_child = own.positives.emplace_back();
+            auto& of_child = positives.emplace_back();
             for (const std::int32_t label : below[static_cast<std::size_t>(child)]) {
                 const auto of_label = labels_.of(label);
                 of_child.insert(of_child.end(), of_label.begin(), of_label.end());
@@ -112,64 +106,69 @@ class TreeTrainer {
         }
         std::sort(rows.begin(), rows.end());
         rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-        for (auto& of_child : own.positives) {  // from rows of the data to rows of the node
+        for (auto& of_child : positives) {
             std::size_t at = 0;
             for (std::int32_t& row : of_child) {
                 while (rows[at] != row) ++at;
                 row = static_cast<std::int32_t>(at);
             }
         }
-        Scratch& scratch = scratch_[static_cast<std::size_t>(thread_index())];
-        scratch.number.resize(static_cast<std::size_t>(num_columns_), -1);
-        for (const std::int32_t row : rows) {
-            for (const std::int32_t column : rows_.columns_of(row)) {
-                std::int32_t& number = scratch.number[static_cast<std::size_t>(column)];
-                if (number < 0) {
-                    number = static_cast<std::int32_t>(own.columns.size());
-                    own.columns.push_back(column);
-                }
-                own.rows.columns.push_back(number);
-            }
-            const auto values = rows_.values_of(row);
-            own.rows.values.insert(own.rows.values.end(), values.begin(), values.end());
-            own.rows.offsets.push_back(static_cast<std::int64_t>(own.rows.columns.size()));
-            own.rows.squares.push_back(squares_[static_cast<std::size_t>(row)]);
+        return rows;
+    }
+
+    // Children that need a classifier, those with about as many positives beside each other: they converge
+    // together. Others are certain.
+    static std::vector<std::size_t> order_of(const std::vector<std::vector<std::int32_t>>& positives,
+                                             std::int64_t rows, std::vector<float>& bias) {
+        std::vector<std::size_t> order;
+        for (std::size_t k = 0; k < positives.size(); ++k) {
+            const auto count = static_cast<std::int64_t>(positives[k].size());
+            if (count == 0 || count == rows)
+                bias[k] = count == 0 ? -kCertain : kCertain;
+            else
+                order.push_back(k);
         }
-        for (const std::int32_t column : own.columns) scratch.number[static_cast<std::size_t>(column)] = -1;
-        own.rows.num_columns = static_cast<std::int64_t>(own.columns.size());
-        return own;
+        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            return positives[a].size() > positives[b].size();
+        });
+        return order;
     }
 
     TrainedNode train_node(const LabelTree::Node& node, const std::vector<std::vector<std::int32_t>>& below,
                            std::uint64_t seed) {
-        const NodeRows own = gather(node, below);
+        std::vector<std::vector<std::int32_t>> positives;
+        const std::vector<std::int32_t> rows = rows_of(node, below, positives);
+        const NodeRows own = gather_rows(rows_, rows, column_weights_,
+                                         scratch_[static_cast<std::size_t>(thread_index())].gather);
         TrainedNode trained;
         trained.bias.resize(node.size());
-        std::vector<std::vector<Weight>> found(node.size());
-        context_.threads().parallel_for(static_cast<std::int64_t>(node.size()), [&](std::int64_t child) {
+        const std::vector<std::size_t> order = order_of(positives, own.rows.size(), trained.bias);
+        const std::size_t blocks = (order.size() + kSvmLanes - 1) / kSvmLanes;
+        std::vector<std::vector<Weight>> found(blocks);
+        context_.threads().parallel_for(static_cast<std::int64_t>(blocks), [&](std::int64_t block) {
             if (context_.stop_requested()) return;
-            const auto k = static_cast<std::size_t>(child);
-            const auto count = static_cast<std::int64_t>(own.positives[k].size());
-            if (count == 0 || count == own.rows.size()) {
-                trained.bias[k] = count == 0 ? -kCertain : kCertain;
-                return;
-            }
+            const auto b = static_cast<std::size_t>(block);
+            const auto children =
+                std::span(order).subspan(b * kSvmLanes, std::min(kSvmLanes, order.size() - b * kSvmLanes));
+            std::vector<std::span<const std::int32_t>> lanes;
+            for (const std::size_t child : children) lanes.push_back(positives[child]);
             SvmScratch& scratch = scratch_[static_cast<std::size_t>(thread_index())].svm;
             SvmOptions options;
             options.cost = training_.cost;
-            solve_svm(own.rows, own.positives[k], options, seed + 0x5851f42du * k, scratch);
-            trained.bias[k] = scratch.bias;
-            for (std::size_t i = 0; i < scratch.weights.size(); ++i)
-                if (std::abs(scratch.weights[i]) > kSmallWeight * training_.cost)
-                    found[k].push_back(
-                        {own.columns[i], static_cast<std::uint16_t>(k), to_bf16(scratch.weights[i])});
+            solve_svms(own.rows, lanes, options, seed + 0x5851f42du * b, scratch);
+            for (std::size_t l = 0; l < lanes.size(); ++l) trained.bias[children[l]] = scratch.bias.of[l];
+            visit_weights(
+                own, scratch, lanes.size(), kSmallWeight * training_.cost,
+                [&](std::int32_t column, std::size_t lane, float weight) {
+                    found[b].push_back({column, static_cast<std::uint16_t>(children[lane]), to_bf16(weight)});
+                });
         });
         std::size_t size = 0;
-        for (const auto& of_child : found) size += of_child.size();
+        for (const auto& of_block : found) size += of_block.size();
         trained.weights.reserve(size);
-        for (auto& of_child : found) {
-            trained.weights.insert(trained.weights.end(), of_child.begin(), of_child.end());
-            of_child = {};
+        for (auto& of_block : found) {
+            trained.weights.insert(trained.weights.end(), of_block.begin(), of_block.end());
+            of_block = {};
         }
         std::sort(trained.weights.begin(), trained.weights.end(), [](const Weight& a, const Weight& b) {
             return a.column != b.column ? a.column < b.column : a.child < b.child;
@@ -198,16 +197,15 @@ class TreeTrainer {
     }
 
     struct Scratch {
-        std::vector<std::int32_t> number;  // of each column in the node; -1 outside of gather
+        GatherScratch gather;
         SvmScratch svm;
     };
 
     const Context& context_;
     const SparseRows& rows_;
     const LabelRows& labels_;
-    std::int64_t num_columns_;
+    std::span<const float> column_weights_;
     const LinearTraining& training_;
-    std::vector<float> squares_;
     std::vector<Scratch> scratch_;  // of each thread
 };
 
@@ -267,7 +265,7 @@ std::optional<LinearModel> train_linear_model(const Context& context, const Toke
     const std::int64_t columns = model.vocabulary.size();
     const SparseRows features = make_rows(context, analyser, model.vocabulary, tokens, count);
     const LabelRows labels = rows_of_labels(split.labels, rows, num_labels);
-    TreeTrainer trainer(context, features, labels, columns, training);
+    TreeTrainer trainer(context, features, labels, model.vocabulary.weights(), training);
     std::vector<LabelTree> trees;
     std::int64_t nodes = 0, done = 0;
     {
