@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "base/clones.h"
 
@@ -42,7 +43,7 @@ struct Solving {
     Lanes* alpha;
     std::int32_t* order;
     std::int64_t active;
-    float diagonal;
+    Lanes of_positives, of_negatives;  // 1 / (2 C): what a row's loss adds to the diagonal
     Lanes bias, bound, most, least;
     Marks live;  // lanes that have not converged
 };
@@ -65,9 +66,11 @@ ELMO_CLONES void visit_rows(Solving& s) {
         }
         if (j < count) score += s.weights[columns[j]] * values[j];
         score += second;
-        const Lanes sign = (bits & static_cast<std::int32_t>(s.positive[row])) != 0 ? one : -one;
+        const Marks is_positive = (bits & static_cast<std::int32_t>(s.positive[row])) != 0;
+        const Lanes sign = is_positive ? one : -one;
+        const Lanes diagonal = is_positive ? s.of_positives : s.of_negatives;
         const Lanes before = s.alpha[row];
-        const Lanes gradient = sign * score - one + before * (s.rows.own[row] + s.diagonal);
+        const Lanes gradient = sign * score - one + before * (s.rows.own[row] + diagonal);
         const Marks at_zero = before == zero;
         const Marks counts = s.live & ~(at_zero & (gradient > s.bound));
         const Lanes projected = (at_zero & (gradient > zero)) ? zero : gradient;
@@ -85,7 +88,7 @@ ELMO_CLONES void visit_rows(Solving& s) {
             continue;
         }
         if (any_moves == 0) continue;
-        Lanes after = before - gradient / (s.rows.squares[row] + 1 + s.diagonal);
+        Lanes after = before - gradient / (s.rows.squares[row] + 1 + diagonal);
         after = after > zero ? after : zero;
         after = moves ? after : before;
         const Lanes change = (after - before) * sign;
@@ -114,8 +117,8 @@ ELMO_CLONES void add_positives(const SvmRows& rows, const std::uint16_t* positiv
 
 // Where descent starts: one alpha for all positives of a lane and one for all its negatives, the best two.
 // With S+ and S- the sums of the rows of both kinds they minimise
-//   |p S+ - q S-|^2 / 2 + (n+ p^2 + n- q^2) diagonal / 2 - n+ p - n- q.
-void start(Solving& s, std::span<const std::span<const std::int32_t>> positives, SvmScratch& scratch) {
+//   |p S+ - q S-|^2 / 2 + (n+ p^2 / C+ + n- q^2 / C-) / 4 - n+ p - n- q.
+void start(Solving& s, std::span<const SvmLane> lanes, SvmScratch& scratch) {
     const std::int64_t n = s.rows.size();
     std::vector<float> all(scratch.weights.size());
     add_positives(s.rows, s.positive, s.weights, all.data());
@@ -130,13 +133,15 @@ void start(Solving& s, std::span<const std::span<const std::int32_t>> positives,
             plus_all[l] += sum * all[c];
         }
     SvmLanes p{}, q{};
-    for (std::size_t l = 0; l < positives.size(); ++l) {
-        const auto count = static_cast<double>(positives[l].size()), rest = static_cast<double>(n) - count;
+    for (std::size_t l = 0; l < lanes.size(); ++l) {
+        const auto count = static_cast<double>(lanes[l].positives.size()),
+                   rest = static_cast<double>(n) - count;
         double own = 0;
-        for (const std::int32_t row : positives[l]) own += s.rows.own[static_cast<std::size_t>(row)];
+        for (const std::int32_t row : lanes[l].positives) own += s.rows.own[static_cast<std::size_t>(row)];
         const double pp = plus_plus[l] + own + count * count,
                      pa = plus_all[l] + own + count * static_cast<double>(n);
-        const double a = pp + count * s.diagonal, b = pa - pp, d = all_all - 2 * pa + pp + rest * s.diagonal;
+        const double a = pp + count * s.of_positives[l], b = pa - pp,
+                     d = all_all - 2 * pa + pp + rest * s.of_negatives[l];
         const double determinant = a * d - b * b;
         p.of[l] = static_cast<float>((count * d + rest * b) / determinant);
         q.of[l] = static_cast<float>((rest * a + count * b) / determinant);
@@ -146,41 +151,44 @@ void start(Solving& s, std::span<const std::span<const std::int32_t>> positives,
         for (std::size_t l = 0; l < kSvmLanes; ++l)
             scratch.weights[c].of[l] = (p.of[l] + q.of[l]) * scratch.weights[c].of[l] - q.of[l] * all[c];
     for (std::size_t row = 0; row < static_cast<std::size_t>(n); ++row)
-        for (std::size_t l = 0; l < positives.size(); ++l)
+        for (std::size_t l = 0; l < lanes.size(); ++l)
             scratch.alpha[row].of[l] = s.positive[row] >> l & 1 ? p.of[l] : q.of[l];
 }
 
 }  // namespace
 
-void solve_svms(const SvmRows& rows, std::span<const std::span<const std::int32_t>> positives,
-                const SvmOptions& options, std::uint64_t seed, SvmScratch& scratch) {
+void solve_svms(const SvmRows& rows, std::span<const SvmLane> lanes, const SvmOptions& options,
+                std::uint64_t seed, SvmScratch& scratch) {
     const std::int64_t n = rows.size();
     scratch.weights.assign(static_cast<std::size_t>(rows.num_columns), {});
     scratch.alpha.assign(static_cast<std::size_t>(n), {});
     scratch.positive.assign(static_cast<std::size_t>(n), 0);
-    scratch.bias = {};
-    for (std::size_t l = 0; l < positives.size(); ++l)
-        for (const std::int32_t row : positives[l])
-            scratch.positive[static_cast<std::size_t>(row)] |= static_cast<std::uint16_t>(1u << l);
     scratch.order.resize(static_cast<std::size_t>(n));
-    for (std::int32_t row = 0; row < n; ++row) scratch.order[static_cast<std::size_t>(row)] = row;
-    Solving s{rows,
-              scratch.positive.data(),
-              reinterpret_cast<Lanes*>(scratch.weights.data()),
-              reinterpret_cast<Lanes*>(scratch.alpha.data()),
-              scratch.order.data(),
-              n,
-              0.5f / options.cost,
-              {},
-              {},
-              {},
-              {},
-              {}};
+    std::iota(scratch.order.begin(), scratch.order.end(), 0);
+    Solving s{.rows = rows,
+              .positive = scratch.positive.data(),
+              .weights = reinterpret_cast<Lanes*>(scratch.weights.data()),
+              .alpha = reinterpret_cast<Lanes*>(scratch.alpha.data()),
+              .order = scratch.order.data(),
+              .active = n,
+              .of_positives = {},
+              .of_negatives = {},
+              .bias = {},
+              .bound = {},
+              .most = {},
+              .least = {},
+              .live = {}};
     for (std::size_t l = 0; l < kSvmLanes; ++l) {
+        const bool used = l < lanes.size();
+        s.of_negatives[l] = 0.5f / options.cost;
+        s.of_positives[l] = 0.5f / (options.cost * (used ? lanes[l].weight : 1));
         s.bound[l] = kInfinity;
-        s.live[l] = l < positives.size() ? -1 : 0;
+        s.live[l] = used ? -1 : 0;
+        if (!used) continue;
+        for (const std::int32_t row : lanes[l].positives)
+            scratch.positive[static_cast<std::size_t>(row)] |= static_cast<std::uint16_t>(1u << l);
     }
-    start(s, positives, scratch);
+    start(s, lanes, scratch);
     Order random(seed);
     for (int pass = 0; pass < options.most_passes; ++pass) {
         for (std::int64_t i = 0; i < s.active; ++i)

@@ -48,9 +48,14 @@ struct SvmScratch {
     float sign(std::size_t row, std::size_t lane) const { return positive[row] >> lane & 1 ? 1.0f : -1.0f; }
 };
 
-// Lane l tells rows in positives[l] (ascending, some but not all) from all others. There are kSvmLanes lanes
-// at most; those beyond have no meaning. `seed` orders the visits.
-void solve_svms(const SvmRows& rows, std::span<const std::span<const std::int32_t>> positives,
-                const SvmOptions& options, std::uint64_t seed, SvmScratch& scratch);
+struct SvmLane {
+    std::span<const std::int32_t> positives;  // ascending, some rows but not all
+    float weight = 1;                         // how many times a positive counts
+};
+
+// Each lane tells its positives from all other rows. There are kSvmLanes lanes at most; those beyond have no
+// meaning. `seed` orders the visits.
+void solve_svms(const SvmRows& rows, std::span<const SvmLane> lanes, const SvmOptions& options,
+                std::uint64_t seed, SvmScratch& scratch);
 
 }  // namespace elmo

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/parallel.h"
 #include "base/progress.h"
@@ -12,14 +13,9 @@
 namespace elmo {
 namespace {
 
-constexpr float kSmallWeight = 0.1f;  // weights below, times the cost, are left out
-constexpr float kBagCost = 0.2f;      // bibtex: P@1 65.0 with 0.3, 63.9 with 1
-constexpr std::int64_t kBagLeaf = 1000;
-constexpr float kCertain = 10;             // bias of a child that all rows of its node have, or none
-constexpr std::int64_t kFewTexts = 15000;  // up to which a third tree costs seconds only
-constexpr double kShortTexts = 40;         // tokens per text up to which letters are features too
-constexpr std::int64_t kLetters = 5;       // in a row
-constexpr std::int64_t kFewNodes = 16;     // of a level: then threads share the children of a node
+constexpr float kSmallWeight = 0.1f;    // weights below, times the cost, are left out
+constexpr float kCertain = 10;          // bias of a child that all rows of its node have, or none
+constexpr std::int64_t kFewNodes = 16;  // of a level: then threads share the children of a node
 
 struct Weight {
     std::int32_t column;
@@ -34,7 +30,7 @@ struct TrainedNode {
 
 class TreeTrainer {
   public:
-    TreeTrainer(const Context& context, const SparseRows& rows, const LabelRows& labels,
+    TreeTrainer(const Context& context, const SparseRows& rows, const RowsOfLabels& labels,
                 std::span<const float> column_weights, const LinearTraining& training)
         : context_(context),
           rows_(rows),
@@ -134,6 +130,18 @@ class TreeTrainer {
         return order;
     }
 
+    // How many times a positive counts among labels: their mean, by rows.
+    float positive_weight(const std::vector<std::int32_t>& labels) const {
+        if (training_.label_weights.empty()) return 1;
+        double sum = 0, rows = 0;
+        for (const std::int32_t label : labels) {
+            const auto count = static_cast<double>(labels_.of(label).size());
+            sum += count * training_.label_weights[static_cast<std::size_t>(label)];
+            rows += count;
+        }
+        return static_cast<float>(sum / rows);
+    }
+
     TrainedNode train_node(const LabelTree::Node& node, const std::vector<std::vector<std::int32_t>>& below,
                            std::uint64_t seed) {
         std::vector<std::vector<std::int32_t>> positives;
@@ -150,8 +158,10 @@ class TreeTrainer {
             const auto b = static_cast<std::size_t>(block);
             const auto children =
                 std::span(order).subspan(b * kSvmLanes, std::min(kSvmLanes, order.size() - b * kSvmLanes));
-            std::vector<std::span<const std::int32_t>> lanes;
-            for (const std::size_t child : children) lanes.push_back(positives[child]);
+            std::vector<SvmLane> lanes;
+            for (const std::size_t child : children)
+                lanes.push_back(
+                    {positives[child], positive_weight(below[static_cast<std::size_t>(node[child])])});
             SvmScratch& scratch = scratch_[static_cast<std::size_t>(thread_index())].svm;
             SvmOptions options;
             options.cost = training_.cost;
@@ -203,94 +213,44 @@ class TreeTrainer {
 
     const Context& context_;
     const SparseRows& rows_;
-    const LabelRows& labels_;
+    const RowsOfLabels& labels_;
     std::span<const float> column_weights_;
     const LinearTraining& training_;
     std::vector<Scratch> scratch_;  // of each thread
 };
 
-LabelRows rows_of_labels(const LabelMatrix& labels, std::span<const std::int64_t> rows,
-                         std::int64_t num_labels) {
-    LabelRows out;
-    out.offsets.assign(static_cast<std::size_t>(num_labels) + 1, 0);
-    for (const std::int64_t row : rows)
-        for (const std::uint32_t label : labels.row(row)) ++out.offsets[label + 1];
-    for (std::size_t l = 0; l < static_cast<std::size_t>(num_labels); ++l)
-        out.offsets[l + 1] += out.offsets[l];
-    out.rows.resize(static_cast<std::size_t>(out.offsets.back()));
-    std::vector<std::int64_t> next(out.offsets.begin(), out.offsets.end() - 1);
-    for (std::size_t i = 0; i < rows.size(); ++i)
-        for (const std::uint32_t label : labels.row(rows[i]))
-            out.rows[static_cast<std::size_t>(next[label]++)] = static_cast<std::int32_t>(i);
-    return out;
+// All labels below one node.
+LabelTree without_levels(std::int64_t labels) {
+    LabelTree::Node all(static_cast<std::size_t>(labels));
+    std::iota(all.begin(), all.end(), 0);
+    return {{{all}}};
 }
 
 }  // namespace
 
-std::int64_t LabelTrees::bytes() const {
-    return static_cast<std::int64_t>(
-        roots.size() * 4 + leaf.size() + 8 * (child_begin.size() + column_begin.size()) +
-        8 * weight_begin.size() + 8 * children.size() + 4 * columns.size() + 4 * weights.size());
-}
-std::int64_t LinearModel::bytes() const {
-    return 12 * vocabulary.size() + trees.bytes();
-}
-
-LinearTraining choose_training(const Split& split, bool is_bag_of_words) {
-    LinearTraining training;
-    if (split.rows() <= kFewTexts) training.trees = 3;
-    if (is_bag_of_words) {
-        training.features.tokens_only = true;
-        training.cost = kBagCost;
-        training.leaf = kBagLeaf;
-    }
-    const double tokens = static_cast<double>(split.tokens.values.size()) /
-                          static_cast<double>(std::max<std::int64_t>(split.tokens.rows(), 1));
-    if (!is_bag_of_words && tokens <= kShortTexts) training.features.letters = kLetters;
-    return training;
-}
-
-std::optional<LinearModel> train_linear_model(const Context& context, const Tokenizer& tokenizer,
-                                              const Split& split, std::span<const std::int64_t> rows,
-                                              std::int64_t num_labels, const LinearTraining& training) {
-    LinearModel model;
-    model.features = training.features;
-    model.num_labels = num_labels;
-    const Analyser analyser(tokenizer, training.features);
-    const TokensOf tokens = [&](std::int64_t i) {
-        return split.tokens.row(rows[static_cast<std::size_t>(i)]);
-    };
-    const auto count = static_cast<std::int64_t>(rows.size());
-    model.vocabulary = learn_vocabulary(context, analyser, tokens, count);
-    const std::int64_t columns = model.vocabulary.size();
-    const SparseRows features = make_rows(context, analyser, model.vocabulary, tokens, count);
-    const LabelRows labels = rows_of_labels(split.labels, rows, num_labels);
-    TreeTrainer trainer(context, features, labels, model.vocabulary.weights(), training);
+bool train_trees(const Context& context, const SparseRows& rows, const RowsOfLabels& labels,
+                 std::span<const float> column_weights, const LinearTraining& training,
+                 const std::string& title, LabelTrees& out) {
+    const auto columns = static_cast<std::int64_t>(column_weights.size());
+    const bool few = labels.labels() <= training.leaf;
     std::vector<LabelTree> trees;
     std::int64_t nodes = 0, done = 0;
     {
-        const SparseRows vectors =
-            num_labels <= training.leaf ? SparseRows() : label_vectors(context, features, labels, columns);
-        for (std::int64_t t = 0; t < (num_labels <= training.leaf ? 1 : training.trees); ++t) {
-            if (context.stop_requested()) return std::nullopt;
-            if (num_labels <= training.leaf) {
-                LabelTree::Node all;
-                for (std::int64_t label = 0; label < num_labels; ++label)
-                    all.push_back(static_cast<std::int32_t>(label));
-                trees.push_back({{{all}}});
-            } else {
-                trees.push_back(build_label_tree(context, vectors, columns, training.leaf,
-                                                 training.seed + static_cast<std::uint64_t>(t)));
-            }
+        const SparseRows vectors = few ? SparseRows() : label_vectors(context, rows, labels, columns);
+        for (std::int64_t t = 0; t < (few ? 1 : training.trees); ++t) {
+            if (context.stop_requested()) return false;
+            trees.push_back(few ? without_levels(labels.labels())
+                                : build_label_tree(context, vectors, columns, training.leaf,
+                                                   training.seed + static_cast<std::uint64_t>(t)));
             for (const auto& level : trees.back().levels) nodes += static_cast<std::int64_t>(level.size());
         }
     }
-    Progress progress(context, "training", nodes, "nodes of label trees");
+    TreeTrainer trainer(context, rows, labels, column_weights, training);
+    Progress progress(context, title, nodes, "nodes of label trees");
     for (std::size_t t = 0; t < trees.size(); ++t)
-        if (!trainer.train(trees[t], training.seed + 7919 * t, progress, done, model.trees))
-            return std::nullopt;
+        if (!trainer.train(trees[t], training.seed + 7919 * t, progress, done, out)) return false;
     progress.finish();
-    return model;
+    return true;
 }
 
 }  // namespace elmo

@@ -9,11 +9,12 @@
 #include "base/text_util.h"
 #include "config/resolve.h"
 #include "elmo/error.h"
-#include "linear/train_trees.h"
+#include "linear/train_model.h"
 #include "rank/linear_ranking.h"
 #include "run/linear_plan.h"
 #include "run/run_data.h"
 #include "sources/layout.h"
+#include "train/label_weights.h"
 #include "train/run_log.h"
 
 namespace elmo {
@@ -66,6 +67,8 @@ class LinearRun {
         const Split& train = data_.dataset().train();
         LinearTraining training = choose_training(train, find_layout(config).format == DataFormat::kSparse);
         training.seed = config.seed;
+        training.label_weights = label_weights(config, labels_, state_.train_rows);
+        if (!config.neighbours.is_auto()) training.neighbours = static_cast<float>(config.neighbours);
         auto model =
             train_linear_model(context_, data_.tokenizer(), train, rows_.train, state_.labels, training);
         const double seconds =

@@ -77,7 +77,7 @@ NodeRows ungrouped(const Texts& texts) {
 }
 
 std::map<std::int32_t, float> weights_of(const NodeRows& node, const std::vector<std::int32_t>& positives) {
-    const std::vector<std::span<const std::int32_t>> lanes = {positives};
+    const std::vector<SvmLane> lanes = {{positives}};
     SvmScratch scratch;
     solve_svms(node.rows, lanes, {.cost = 1, .tolerance = 1e-5f, .most_passes = 10000}, 1, scratch);
     std::map<std::int32_t, float> weights;

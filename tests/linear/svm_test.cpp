@@ -31,8 +31,10 @@ SvmRows rows_of(const std::vector<std::vector<float>>& dense) {
 using Positives = std::vector<std::int32_t>;
 
 // Each list of positives in a lane of its own.
-SvmScratch solved(const SvmRows& rows, const std::vector<Positives>& of_lanes, const SvmOptions& options) {
-    const std::vector<std::span<const std::int32_t>> lanes(of_lanes.begin(), of_lanes.end());
+SvmScratch solved(const SvmRows& rows, const std::vector<Positives>& of_lanes, const SvmOptions& options,
+                  float weight = 1) {
+    std::vector<SvmLane> lanes;
+    for (const Positives& positives : of_lanes) lanes.push_back({positives, weight});
     SvmScratch scratch;
     solve_svms(rows, lanes, options, 3, scratch);
     return scratch;
@@ -48,6 +50,18 @@ TEST(Svm, FindsTheExactSolutionOfTwoOppositeRows) {
         EXPECT_NEAR(scratch.weights[0].of[1], -4 * cost / (1 + 4 * cost), 1e-4);
         EXPECT_NEAR(scratch.bias.of[0], 0, 1e-4);
     }
+}
+
+TEST(Svm, APositiveOfWeightThreeIsThreePositives) {
+    const SvmOptions exact{.cost = 1, .tolerance = 1e-6f, .most_passes = 10000};
+    const SvmScratch weighted = solved(rows_of({{1, 0}, {0.5f, 1}}), {{0}}, exact, 3);
+    const SvmScratch repeated = solved(rows_of({{1, 0}, {1, 0}, {1, 0}, {0.5f, 1}}), {{0, 1, 2}}, exact);
+    const SvmScratch plain = solved(rows_of({{1, 0}, {0.5f, 1}}), {{0}}, exact);
+    for (std::size_t c = 0; c < 2; ++c) {
+        EXPECT_NEAR(weighted.weights[c].of[0], repeated.weights[c].of[0], 1e-4);
+        EXPECT_GT(std::abs(weighted.weights[c].of[0] - plain.weights[c].of[0]), 0.02f);
+    }
+    EXPECT_NEAR(weighted.bias.of[0], repeated.bias.of[0], 1e-4);
 }
 
 TEST(Svm, WhatOnlyOneRowHasCountsAsAColumnOfItsOwn) {
