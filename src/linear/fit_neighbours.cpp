@@ -55,20 +55,31 @@ Gains gains_of(const Neighbours& index, const Nearest& nearest, std::vector<Scor
     return gains;
 }
 
-VoteOptions choose(std::span<const Gains> gains) {
+// What a choice gains on some texts, in standard errors of that; and in itself.
+struct Gain {
+    double mean = 0, errors = 0;
+};
+
+Gain gain_of(std::span<const Gains> gains, std::size_t choice) {
     const auto count = static_cast<double>(gains.size());
+    double sum = 0, squares = 0;
+    for (const Gains& of_text : gains) {
+        sum += of_text[choice];
+        squares += of_text[choice] * of_text[choice];
+    }
+    const double mean = sum / count, variance = std::max(squares / count - mean * mean, 0.0);
+    return {mean, mean > 0 ? mean / std::sqrt(std::max(variance / count, 1e-20)) : 0};
+}
+
+// The choice that gains most where it gains least: on the texts before `middle`, or on those from there on.
+VoteOptions choose(std::span<const Gains> gains, std::size_t middle) {
     VoteOptions best;
     double most = 0;
     for (std::size_t c = 0; c < kChoices; ++c) {
-        double sum = 0, squares = 0;
-        for (const Gains& of_text : gains) {
-            sum += of_text[c];
-            squares += of_text[c] * of_text[c];
-        }
-        const double gain = sum / count,
-                     error = std::sqrt(std::max(squares / count - gain * gain, 0.0) / count);
-        if (gain <= kErrors * error || gain <= most) continue;
-        most = gain;
+        const Gain first = gain_of(gains.first(middle), c), second = gain_of(gains.subspan(middle), c);
+        const double least = std::min(first.mean, second.mean);
+        if (std::min(first.errors, second.errors) < kErrors || least <= most) continue;
+        most = least;
         best = {kShares[c % kShares.size()], kPowers[c / kShares.size()]};
     }
     return best;
@@ -80,13 +91,13 @@ VoteOptions fit_neighbours(const Context& context, const Tokenizer& tokenizer, c
                            const SparseRows& rows, const LabelsOfRows& labels, const LinearTraining& training,
                            LinearModel& model) {
     if (rows.rows() < kLeastRows) return {};
+    // Half of them from everywhere, half from the end.
+    const std::int64_t half = std::min(kHeldOut, rows.rows() / kHeldPart) / 2, before = rows.rows() - half;
     std::vector<std::int64_t> held;
     std::vector<std::uint8_t> is_held(static_cast<std::size_t>(rows.rows()));
-    for (std::int64_t row = rows.rows() - std::min(kHeldOut, rows.rows() / kHeldPart); row < rows.rows();
-         ++row) {
-        held.push_back(row);
-        is_held[static_cast<std::size_t>(row)] = 1;
-    }
+    for (std::int64_t i = 0; i < half; ++i) held.push_back(i * before / half);
+    for (std::int64_t row = before; row < rows.rows(); ++row) held.push_back(row);
+    for (const std::int64_t row : held) is_held[static_cast<std::size_t>(row)] = 1;
     LinearModel part;
     part.features = model.features;
     part.num_labels = model.num_labels;
@@ -114,7 +125,7 @@ VoteOptions fit_neighbours(const Context& context, const Tokenizer& tokenizer, c
             plain.push_back({static_cast<std::int32_t>(label.label), 1 / (1 + std::exp(-label.score))});
         gains[at] = gains_of(index, nearest, std::move(plain), labels.of(held[at]));
     });
-    return choose(gains);
+    return choose(gains, static_cast<std::size_t>(half));
 }
 
 }  // namespace elmo

@@ -44,13 +44,12 @@ std::optional<LinearModel> train_linear_model(const Context& context, const Toke
     model.vocabulary = learn_vocabulary(context, analyser, tokens, count);
     const SparseRows features = make_rows(context, analyser, model.vocabulary, tokens, count);
     const LabelsOfRows labels{split.labels, rows};
-    if (!train_trees(context, features, rows_of_labels(labels, num_labels), model.vocabulary.weights(),
-                     training, "training", model.trees))
-        return std::nullopt;
     VoteOptions votes{.share = training.neighbours.value_or(0), .power = kUsualPower};
     if (!training.neighbours && training.label_weights.empty())
         votes = fit_neighbours(context, tokenizer, tokens, features, labels, training, model);
-    if (context.stop_requested()) return std::nullopt;
+    if (!train_trees(context, features, rows_of_labels(labels, num_labels), model.vocabulary.weights(),
+                     training, "training", model.trees))
+        return std::nullopt;
     if (votes.share > 0) model.neighbours = index_rows(features, labels, model.vocabulary.size(), votes);
     return model;
 }

@@ -147,6 +147,30 @@ TEST_F(Linear, NeighboursAreInTheRunWhereTheyAreAskedFor) {
     EXPECT_THROW(train(quiet(), c), ConfigError);
 }
 
+// The label is a table of two words, and no sum of what each word says: only texts like it know.
+TEST_F(Linear, NeighboursAreTakenWhereHeldOutRowsGainByThem) {
+    constexpr int kRows = 1500, kWords = 16, kLabels = 12;
+    for (const char* name : {"trn", "tst"}) {
+        std::string texts, labels = fmt::format("{} {}\n", kRows, kLabels);
+        for (int i = 0; i < kRows; ++i) {
+            const int a = i * 7919 % 257 % kWords, b = i * 104729 % 263 % kWords;
+            texts += fmt::format("{} beside {}\n", word_of(a), word_of(20 + b));
+            labels += fmt::format("{}:1\n", (a * 31 + b * 17 + a * b * 7) % kLabels);
+        }
+        write_text(temp / fmt::format("data/{}_X.txt", name), texts);
+        write_text(temp / fmt::format("data/{}_X_Y.txt", name), labels);
+    }
+    std::filesystem::remove(temp / "data/Y.txt");
+    Config c = config();
+    train(quiet(), c);
+    EXPECT_NE(read_text(c.out + "/best/linear.safetensors").find("text_rows"), std::string::npos);
+    const double with = evaluate(quiet(), c.out, c).get("P@1");
+    c.out = temp / "without";
+    set_option(c, "neighbours", "0");
+    train(quiet(), c);
+    EXPECT_GT(with, evaluate(quiet(), c.out, c).get("P@1") + 5);
+}
+
 TEST_F(Linear, PositivesOfALabelCountAsOftenAsItsWeightSays) {
     const std::string text = fmt::format("the thing {} beside {} number 1", word_of(5), word_of(38));
     for (const int label : {5, 38}) {
