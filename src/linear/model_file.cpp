@@ -23,10 +23,10 @@ constexpr const char* kMeaning =
     "the columns "
     "columns[column_begin[n]:column_begin[n+1]]; column j has weights[weight_begin[j]:weight_begin[j+1]], "
     "each of the "
-    "child with that number in weight_child. feature_hashes, feature_weights: the vocabulary. Format 2: "
-    "training texts by column c are text_rows[text_begin[c]:text_begin[c+1]] with text_values, and text i "
-    "has "
-    "the labels text_labels[text_label_begin[i]:text_label_begin[i+1]]";
+    "child with that number in weight_child. feature_hashes, feature_weights: the vocabulary";
+constexpr const char* kMeaningOfTexts =
+    ". Training texts with column c are text_rows[text_begin[c]:text_begin[c+1]], their values there "
+    "text_values; text i has the labels text_labels[text_label_begin[i]:text_label_begin[i+1]]";
 
 template <class T>
 constexpr const char* dtype_of() {
@@ -213,6 +213,7 @@ void save_linear_model(const std::filesystem::path& folder, const LinearModel& m
                                                 {"tokens_only", model.features.tokens_only ? "1" : "0"},
                                                 {"letters", std::to_string(model.features.letters)}};
     if (with_texts) {
+        facts["meaning"] += kMeaningOfTexts;
         facts["neighbours"] = fmt::format("{}", index.votes.share);
         facts["neighbour_power"] = fmt::format("{}", index.votes.power);
         visit_neighbours(
