@@ -28,7 +28,7 @@ constexpr OptionKey kStepOptions[] = {"augment",    "augment_threshold", "max_le
                                       "eval_every", "save_every",        "on_collapse", "max_memory",
                                       "patience",   "save_minutes"};
 constexpr std::int64_t kWholeText = 1 << 16;  // the largest max_length
-constexpr OptionKey kAnyEncoder[] = {"encoder", "seed", "labels"};
+constexpr OptionKey kAnyEncoder[] = {"encoder", "seed", "labels", "neighbours", "objective", "label_weights"};
 
 bool is_step_option(const OptionInfo& option) {
     const auto is_key = [&](std::string_view key) { return key == option.key; };
@@ -61,6 +61,18 @@ Config with_linear_numbers(Config config) {
         choose_option<std::string>(config, "device", &Config::device, "cpu",
                                    "auto: linear is trained on a CPU");
     return with_usual_numbers(std::move(config));
+}
+
+// What only linear has; other encoders do without, or refuse.
+void refuse_linear_options(const Config& config) {
+    const auto refuse = [&](std::string_view key, const std::string& value) {
+        throw ConfigError(fmt::format("{}: {} needs encoder linear, on a CPU; found encoder {}: leave {} out",
+                                      key, value, config.encoder, flag_of(key)));
+    };
+    if (config.objective != "plain") refuse("objective", config.objective);
+    if (!config.label_weights.empty()) refuse("label_weights", config.label_weights);
+    if (!config.neighbours.is_auto() && config.neighbours > 0)
+        refuse("neighbours", get_option(config, "neighbours"));
 }
 
 Config as_of_run(Config config) {
@@ -157,6 +169,7 @@ Config with_usual_numbers(Config config) {
 Config with_encoder_folder(Config config) {
     if (config.encoder == "auto") config = with_encoder_chosen(std::move(config));
     if (config.encoder == kLinearEncoder) return with_linear_numbers(std::move(config));
+    refuse_linear_options(config);
     const std::string folder = encoder_folder(config.encoder);
     if (folder == config.encoder) return config;
     const std::string reason = fmt::format("the newest {} in the Hugging Face cache; {}", config.encoder,

@@ -163,6 +163,8 @@ void validate(const Config& c) {
                "precision bf16 or exmy:E,M (e3m4 is exmy:3,4,7, e2m5 is exmy:2,5,row)", c.precision);
     check_head_kahan(c);
     share("weight_dropout", c.weight_dropout);
+    if (!c.neighbours.is_auto()) share("neighbours", c.neighbours);
+    choice(c, "objective");
     check_renee(c);
     in_range("labels", c.labels, 0, kMaxLabels);
     in_range("chunks", c.chunks, 0, kMaxLabels);

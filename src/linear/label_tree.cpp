@@ -123,7 +123,7 @@ void split(const SparseRows& vectors, std::span<std::int32_t> labels, std::uint6
 
 }  // namespace
 
-SparseRows label_vectors(const Context& context, const SparseRows& rows, const LabelRows& labels,
+SparseRows label_vectors(const Context& context, const SparseRows& rows, const RowsOfLabels& labels,
                          std::int64_t num_columns) {
     constexpr std::int64_t kChunk = 256;
     const std::int64_t chunks = (labels.labels() + kChunk - 1) / kChunk;

@@ -8,22 +8,10 @@
 #include <vector>
 
 #include "elmo/context.h"
+#include "linear/label_rows.h"
 #include "linear/sparse_rows.h"
 
 namespace elmo {
-
-// Rows of each label, ascending.
-struct LabelRows {
-    std::vector<std::int64_t> offsets = {0};
-    std::vector<std::int32_t> rows;
-
-    std::int64_t labels() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
-    std::span<const std::int32_t> of(std::int64_t label) const {
-        const auto begin = static_cast<std::size_t>(offsets[static_cast<std::size_t>(label)]);
-        return std::span(rows).subspan(
-            begin, static_cast<std::size_t>(offsets[static_cast<std::size_t>(label) + 1]) - begin);
-    }
-};
 
 // Level 0 is the root. The children of a node are nodes of the next level by their place there; on the last
 // level, labels.
@@ -33,7 +21,7 @@ struct LabelTree {
 };
 
 // Unit vectors of the labels, their largest parts only. Labels without rows have empty ones.
-SparseRows label_vectors(const Context& context, const SparseRows& rows, const LabelRows& labels,
+SparseRows label_vectors(const Context& context, const SparseRows& rows, const RowsOfLabels& labels,
                          std::int64_t num_columns);
 
 // `seed` chooses where clustering begins. Up to `leaf` labels are one node.

@@ -1,5 +1,5 @@
-// The linear model: a vocabulary, and trees of labels with one sparse classifier per child of a node.
-// Everything lies in flat arrays, as in its file (model_file.h).
+// The linear model: a vocabulary, trees of labels with one sparse classifier per child of a node, and where
+// it helps an index of the training texts. Everything lies in flat arrays, as in its file (model_file.h).
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "linear/analyser.h"
+#include "linear/neighbours.h"
 #include "linear/vocabulary.h"
 #include "numerics/bf16.h"
 
@@ -35,6 +36,7 @@ struct LinearModel {
     std::int64_t num_labels = 0;
     Vocabulary vocabulary;
     LabelTrees trees;
+    Neighbours neighbours;
 
     std::int64_t bytes() const;
 };

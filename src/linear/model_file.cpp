@@ -16,6 +16,7 @@ namespace elmo {
 namespace {
 
 constexpr const char* kFormat = "elmo-linear-1";
+constexpr const char* kFormatWithTexts = "elmo-linear-2";  // with neighbours, which version 1 does not know
 constexpr const char* kMeaning =
     "trees of labels, one after another. roots: first node of each. A node n has children "
     "children[child_begin[n]:child_begin[n+1]] (labels where leaf[n] is 1, else nodes) with a bias each, and "
@@ -23,6 +24,9 @@ constexpr const char* kMeaning =
     "columns[column_begin[n]:column_begin[n+1]]; column j has weights[weight_begin[j]:weight_begin[j+1]], "
     "each of the "
     "child with that number in weight_child. feature_hashes, feature_weights: the vocabulary";
+constexpr const char* kMeaningOfTexts =
+    ". Training texts with column c are text_rows[text_begin[c]:text_begin[c+1]], their values there "
+    "text_values; text i has the labels text_labels[text_label_begin[i]:text_label_begin[i+1]]";
 
 template <class T>
 constexpr const char* dtype_of() {
@@ -55,6 +59,15 @@ void visit_trees(Trees& trees, const Visit& visit) {
     visit("weights", trees.weights);
 }
 
+template <class Index, class Visit>
+void visit_neighbours(Index& index, const Visit& visit) {
+    visit("text_begin", index.row_begin);
+    visit("text_rows", index.rows);
+    visit("text_values", index.values);
+    visit("text_label_begin", index.label_begin);
+    visit("text_labels", index.labels);
+}
+
 class Reader {
   public:
     explicit Reader(const InputFolder& folder) : file_(SafeTensors::open(folder.map(kLinearFile))) {}
@@ -67,9 +80,10 @@ class Reader {
         values.resize(static_cast<std::size_t>(tensor.num_elements()));
         if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
     }
-    std::int64_t number(const char* name) const {
+    template <class Number = std::int64_t>
+    Number number(const char* name) const {
         const auto found = file_.metadata().find(name);
-        std::int64_t value = -1;
+        Number value = -1;
         if (found != file_.metadata().end()) {
             const std::string& text = found->second;
             const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -163,6 +177,27 @@ void check_trees(const Reader& reader, const LabelTrees& trees, std::int64_t num
     }
 }
 
+bool are_below(const std::vector<std::int32_t>& values, std::int64_t end) {
+    return std::all_of(values.begin(), values.end(), [&](std::int32_t v) { return v >= 0 && v < end; });
+}
+
+void read_neighbours(const Reader& reader, LinearModel& model) {
+    Neighbours& index = model.neighbours;
+    index.votes = {reader.number<float>("neighbours"), reader.number<float>("neighbour_power")};
+    reader.require(index.votes.share < 1 && index.votes.power <= 100, "a share of neighbours below 1");
+    visit_neighbours(index, [&](const char* name, auto& values) { reader.read(name, values); });
+    reader.require(!index.label_begin.empty() &&
+                       are_bounds(index.label_begin, index.label_begin.size() - 1, index.labels.size()) &&
+                       are_below(index.labels, model.num_labels),
+                   "training texts with labels of the run");
+    reader.require(
+        are_bounds(index.row_begin, static_cast<std::size_t>(model.vocabulary.size()), index.rows.size()) &&
+            are_below(index.rows, index.texts()) && index.values.size() == index.rows.size() &&
+            std::all_of(index.values.begin(), index.values.end(),
+                        [](Bf16 v) { return std::isfinite(to_float(v)); }),
+        "training texts of every column with a finite value each");
+}
+
 }  // namespace
 
 void save_linear_model(const std::filesystem::path& folder, const LinearModel& model) {
@@ -170,16 +205,28 @@ void save_linear_model(const std::filesystem::path& folder, const LinearModel& m
                                        {"feature_weights", "F32", {model.vocabulary.size()}}};
     visit_trees(model.trees,
                 [&](const char* name, const auto& values) { tensors.push_back(spec_of(name, values)); });
-    SafeTensorsWriter out(folder / kLinearFile, tensors,
-                          {{"format", kFormat},
-                           {"meaning", kMeaning},
-                           {"labels", std::to_string(model.num_labels)},
-                           {"tokens_only", model.features.tokens_only ? "1" : "0"},
-                           {"letters", std::to_string(model.features.letters)}});
+    const Neighbours& index = model.neighbours;
+    const bool with_texts = index.texts() > 0;
+    std::map<std::string, std::string> facts = {{"format", with_texts ? kFormatWithTexts : kFormat},
+                                                {"meaning", kMeaning},
+                                                {"labels", std::to_string(model.num_labels)},
+                                                {"tokens_only", model.features.tokens_only ? "1" : "0"},
+                                                {"letters", std::to_string(model.features.letters)}};
+    if (with_texts) {
+        facts["meaning"] += kMeaningOfTexts;
+        facts["neighbours"] = fmt::format("{}", index.votes.share);
+        facts["neighbour_power"] = fmt::format("{}", index.votes.power);
+        visit_neighbours(
+            index, [&](const char* name, const auto& values) { tensors.push_back(spec_of(name, values)); });
+    }
+    SafeTensorsWriter out(folder / kLinearFile, tensors, facts);
     out.write("feature_hashes", model.vocabulary.hashes());
     out.write("feature_weights", model.vocabulary.weights());
     visit_trees(model.trees,
                 [&](const char* name, const auto& values) { out.write(name, std::span(values)); });
+    if (with_texts)
+        visit_neighbours(index,
+                         [&](const char* name, const auto& values) { out.write(name, std::span(values)); });
     out.commit();
 }
 
@@ -187,7 +234,9 @@ LinearModel load_linear_model(const InputFolder& folder, std::int64_t num_labels
     const Reader reader(folder);
     const auto& metadata = reader.file().metadata();
     const auto format = metadata.find("format");
-    reader.require(format != metadata.end() && format->second == kFormat, fmt::format("format {}", kFormat));
+    const bool with_texts = format != metadata.end() && format->second == kFormatWithTexts;
+    reader.require(with_texts || (format != metadata.end() && format->second == kFormat),
+                   fmt::format("format {} or {}", kFormat, kFormatWithTexts));
     LinearModel model;
     model.num_labels = reader.number("labels");
     reader.require(model.num_labels == num_labels, fmt::format("a model of {} labels", num_labels));
@@ -206,6 +255,7 @@ LinearModel load_linear_model(const InputFolder& folder, std::int64_t num_labels
     model.vocabulary = Vocabulary(std::move(hashes), std::move(weights));
     visit_trees(model.trees, [&](const char* name, auto& values) { reader.read(name, values); });
     check_trees(reader, model.trees, model.num_labels, model.vocabulary.size());
+    if (with_texts) read_neighbours(reader, model);
     return model;
 }
 

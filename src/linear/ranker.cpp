@@ -42,6 +42,9 @@ struct LinearRanker::Scratch {
     std::vector<std::int32_t> place;  // of each column among the node's; -1 elsewhere
     std::vector<float> scores;
     std::vector<std::vector<Scored>> next;  // of each text
+    std::vector<float> likeness;            // of each text of the index
+    Nearest nearest;
+    std::vector<Scored> votes;
 };
 
 LinearRanker::LinearRanker(LinearModel model, const Tokenizer& tokenizer, std::vector<std::int64_t> allowed)
@@ -106,6 +109,19 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
         for (const std::int32_t column : columns) scratch.place[static_cast<std::size_t>(column)] = -1;
 }
 
+// `labels`: by label, ascending.
+void LinearRanker::add_votes(const SparseRows& rows, std::int64_t text, std::vector<Scored>& labels,
+                             Scratch& scratch) const {
+    const Neighbours& index = model_.neighbours;
+    find_nearest(index, rows.columns_of(text), rows.values_of(text), scratch.likeness, scratch.nearest);
+    count_votes(index, scratch.nearest, index.votes.power, scratch.votes);
+    if (!label_open_.empty())
+        std::erase_if(scratch.votes, [&](const Scored& vote) {
+            return label_open_[static_cast<std::size_t>(vote.first)] == 0;
+        });
+    mix_votes(scratch.votes, index.votes.share, labels);
+}
+
 void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, std::span<std::vector<ScoredLabel>> out,
                               Scratch& scratch) const {
     const LabelTrees& trees = model_.trees;
@@ -145,14 +161,18 @@ void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, std::span<
     for (std::size_t text = 0; text < found.size(); ++text) {
         auto& labels = found[text];
         std::sort(labels.begin(), labels.end());
-        std::vector<ScoredLabel>& ranked = out[text];
-        ranked.clear();
+        std::size_t kept = 0;
         for (std::size_t i = 0; i < labels.size();) {
             double sum = 0;
             const std::int32_t label = labels[i].first;
             for (; i < labels.size() && labels[i].first == label; ++i) sum += labels[i].second;
-            ranked.push_back({logit(sum / static_cast<double>(trees.roots.size())), label});
+            labels[kept++] = {label, static_cast<float>(sum / static_cast<double>(trees.roots.size()))};
         }
+        labels.resize(kept);
+        if (model_.neighbours.texts() > 0) add_votes(rows, static_cast<std::int64_t>(text), labels, scratch);
+        std::vector<ScoredLabel>& ranked = out[text];
+        ranked.clear();
+        for (const auto& [label, probability] : labels) ranked.push_back({logit(probability), label});
         std::sort(ranked.begin(), ranked.end(), ranks_before);
         if (static_cast<std::int64_t>(ranked.size()) > k) ranked.resize(static_cast<std::size_t>(k));
     }

@@ -1,4 +1,5 @@
-// The best labels of texts by a linear model: a beam through each tree, the trees' probabilities averaged.
+// The best labels of texts by a linear model: a beam through each tree, the trees' probabilities averaged,
+// and the votes of the nearest training texts where the model has them.
 #pragma once
 
 #include <cstdint>
@@ -17,6 +18,8 @@ class LinearRanker {
     LinearRanker(LinearModel model, const Tokenizer& tokenizer, std::vector<std::int64_t> allowed = {});
 
     const LinearModel& model() const { return model_; }
+    // Ends the ranker's use.
+    LinearModel take_model() { return std::move(model_); }
     // The k best labels of each text, best first. Scores are logits.
     std::vector<std::vector<ScoredLabel>> rank(const Context& context, const TokensOf& tokens,
                                                std::int64_t texts, std::int64_t k) const;
@@ -27,6 +30,9 @@ class LinearRanker {
                     Scratch& scratch) const;
     void score_node(const SparseRows& rows, std::int32_t node,
                     std::span<const std::pair<std::int32_t, float>> of_node, Scratch& scratch) const;
+
+    void add_votes(const SparseRows& rows, std::int64_t text,
+                   std::vector<std::pair<std::int32_t, float>>& labels, Scratch& scratch) const;
 
     LinearModel model_;
     Analyser analyser_;

@@ -2,30 +2,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "base/parallel.h"
 #include "base/progress.h"
 #include "linear/label_tree.h"
+#include "linear/node_rows.h"
 #include "linear/svm.h"
 
 namespace elmo {
 namespace {
 
-constexpr float kSmallWeight = 0.1f;  // weights below, times the cost, are left out
-constexpr float kBagCost = 0.2f;      // bibtex: P@1 65.0 with 0.3, 63.9 with 1
-constexpr std::int64_t kBagLeaf = 1000;
-constexpr float kCertain = 10;             // bias of a child that all rows of its node have, or none
-constexpr std::int64_t kFewTexts = 15000;  // up to which a third tree costs seconds only
-constexpr double kShortTexts = 40;         // tokens per text up to which letters are features too
-constexpr std::int64_t kLetters = 5;       // in a row
-constexpr std::int64_t kFewNodes = 16;     // of a level: then threads share the children of a node
-
-// A node while it is trained: its rows over the columns that occur in them.
-struct NodeRows {
-    SvmRows rows;
-    std::vector<std::int32_t> columns;                 // of the model, by the number in `rows`
-    std::vector<std::vector<std::int32_t>> positives;  // rows of each child
-};
+constexpr float kSmallWeight = 0.1f;    // weights below, times the cost, are left out
+constexpr float kCertain = 10;          // bias of a child that all rows of its node have, or none
+constexpr std::int64_t kFewNodes = 16;  // of a level: then threads share the children of a node
 
 struct Weight {
     std::int32_t column;
@@ -40,15 +30,13 @@ struct TrainedNode {
 
 class TreeTrainer {
   public:
-    TreeTrainer(const Context& context, const SparseRows& rows, const LabelRows& labels,
-                std::int64_t num_columns, const LinearTraining& training)
-        : context_(context), rows_(rows), labels_(labels), num_columns_(num_columns), training_(training) {
-        squares_.resize(static_cast<std::size_t>(rows.rows()));
-        for (std::int64_t row = 0; row < rows.rows(); ++row) {
-            float sum = 0;
-            for (const float value : rows.values_of(row)) sum += value * value;
-            squares_[static_cast<std::size_t>(row)] = sum;
-        }
+    TreeTrainer(const Context& context, const SparseRows& rows, const RowsOfLabels& labels,
+                std::span<const float> column_weights, const LinearTraining& training)
+        : context_(context),
+          rows_(rows),
+          labels_(labels),
+          column_weights_(column_weights),
+          training_(training) {
         scratch_.resize(static_cast<std::size_t>(context.num_threads()));
     }
 
@@ -97,11 +85,13 @@ class TreeTrainer {
         return below;
     }
 
-    NodeRows gather(const LabelTree::Node& node, const std::vector<std::vector<std::int32_t>>& below) {
-        NodeRows own;
+    // Rows of the node, ascending; and of each child, by their place among those.
+    std::vector<std::int32_t> rows_of(const LabelTree::Node& node,
+                                      const std::vector<std::vector<std::int32_t>>& below,
+                                      std::vector<std::vector<std::int32_t>>& positives) const {
         std::vector<std::int32_t> rows;
         for (const std::int32_t child : node) {
-            auto& of_child = own.positives.emplace_back();
+            auto& of_child = positives.emplace_back();
             for (const std::int32_t label : below[static_cast<std::size_t>(child)]) {
                 const auto of_label = labels_.of(label);
                 of_child.insert(of_child.end(), of_label.begin(), of_label.end());
@@ -112,64 +102,83 @@ class TreeTrainer {
         }
         std::sort(rows.begin(), rows.end());
         rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
-        for (auto& of_child : own.positives) {  // from rows of the data to rows of the node
+        for (auto& of_child : positives) {
             std::size_t at = 0;
             for (std::int32_t& row : of_child) {
                 while (rows[at] != row) ++at;
                 row = static_cast<std::int32_t>(at);
             }
         }
-        Scratch& scratch = scratch_[static_cast<std::size_t>(thread_index())];
-        scratch.number.resize(static_cast<std::size_t>(num_columns_), -1);
-        for (const std::int32_t row : rows) {
-            for (const std::int32_t column : rows_.columns_of(row)) {
-                std::int32_t& number = scratch.number[static_cast<std::size_t>(column)];
-                if (number < 0) {
-                    number = static_cast<std::int32_t>(own.columns.size());
-                    own.columns.push_back(column);
-                }
-                own.rows.columns.push_back(number);
-            }
-            const auto values = rows_.values_of(row);
-            own.rows.values.insert(own.rows.values.end(), values.begin(), values.end());
-            own.rows.offsets.push_back(static_cast<std::int64_t>(own.rows.columns.size()));
-            own.rows.squares.push_back(squares_[static_cast<std::size_t>(row)]);
+        return rows;
+    }
+
+    // Children that need a classifier, those with about as many positives beside each other: they converge
+    // together. Others are certain.
+    static std::vector<std::size_t> order_of(const std::vector<std::vector<std::int32_t>>& positives,
+                                             std::int64_t rows, std::vector<float>& bias) {
+        std::vector<std::size_t> order;
+        for (std::size_t k = 0; k < positives.size(); ++k) {
+            const auto count = static_cast<std::int64_t>(positives[k].size());
+            if (count == 0 || count == rows)
+                bias[k] = count == 0 ? -kCertain : kCertain;
+            else
+                order.push_back(k);
         }
-        for (const std::int32_t column : own.columns) scratch.number[static_cast<std::size_t>(column)] = -1;
-        own.rows.num_columns = static_cast<std::int64_t>(own.columns.size());
-        return own;
+        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+            return positives[a].size() > positives[b].size();
+        });
+        return order;
+    }
+
+    // How many times a positive counts among labels: their mean, by rows.
+    float positive_weight(const std::vector<std::int32_t>& labels) const {
+        if (training_.label_weights.empty()) return 1;
+        double sum = 0, rows = 0;
+        for (const std::int32_t label : labels) {
+            const auto count = static_cast<double>(labels_.of(label).size());
+            sum += count * training_.label_weights[static_cast<std::size_t>(label)];
+            rows += count;
+        }
+        return static_cast<float>(sum / rows);
     }
 
     TrainedNode train_node(const LabelTree::Node& node, const std::vector<std::vector<std::int32_t>>& below,
                            std::uint64_t seed) {
-        const NodeRows own = gather(node, below);
+        std::vector<std::vector<std::int32_t>> positives;
+        const std::vector<std::int32_t> rows = rows_of(node, below, positives);
+        const NodeRows own = gather_rows(rows_, rows, column_weights_,
+                                         scratch_[static_cast<std::size_t>(thread_index())].gather);
         TrainedNode trained;
         trained.bias.resize(node.size());
-        std::vector<std::vector<Weight>> found(node.size());
-        context_.threads().parallel_for(static_cast<std::int64_t>(node.size()), [&](std::int64_t child) {
+        const std::vector<std::size_t> order = order_of(positives, own.rows.size(), trained.bias);
+        const std::size_t blocks = (order.size() + kSvmLanes - 1) / kSvmLanes;
+        std::vector<std::vector<Weight>> found(blocks);
+        context_.threads().parallel_for(static_cast<std::int64_t>(blocks), [&](std::int64_t block) {
             if (context_.stop_requested()) return;
-            const auto k = static_cast<std::size_t>(child);
-            const auto count = static_cast<std::int64_t>(own.positives[k].size());
-            if (count == 0 || count == own.rows.size()) {
-                trained.bias[k] = count == 0 ? -kCertain : kCertain;
-                return;
-            }
+            const auto b = static_cast<std::size_t>(block);
+            const auto children =
+                std::span(order).subspan(b * kSvmLanes, std::min(kSvmLanes, order.size() - b * kSvmLanes));
+            std::vector<SvmLane> lanes;
+            for (const std::size_t child : children)
+                lanes.push_back(
+                    {positives[child], positive_weight(below[static_cast<std::size_t>(node[child])])});
             SvmScratch& scratch = scratch_[static_cast<std::size_t>(thread_index())].svm;
             SvmOptions options;
             options.cost = training_.cost;
-            solve_svm(own.rows, own.positives[k], options, seed + 0x5851f42du * k, scratch);
-            trained.bias[k] = scratch.bias;
-            for (std::size_t i = 0; i < scratch.weights.size(); ++i)
-                if (std::abs(scratch.weights[i]) > kSmallWeight * training_.cost)
-                    found[k].push_back(
-                        {own.columns[i], static_cast<std::uint16_t>(k), to_bf16(scratch.weights[i])});
+            solve_svms(own.rows, lanes, options, seed + 0x5851f42du * b, scratch);
+            for (std::size_t l = 0; l < lanes.size(); ++l) trained.bias[children[l]] = scratch.bias.of[l];
+            visit_weights(
+                own, scratch, lanes.size(), kSmallWeight * training_.cost,
+                [&](std::int32_t column, std::size_t lane, float weight) {
+                    found[b].push_back({column, static_cast<std::uint16_t>(children[lane]), to_bf16(weight)});
+                });
         });
         std::size_t size = 0;
-        for (const auto& of_child : found) size += of_child.size();
+        for (const auto& of_block : found) size += of_block.size();
         trained.weights.reserve(size);
-        for (auto& of_child : found) {
-            trained.weights.insert(trained.weights.end(), of_child.begin(), of_child.end());
-            of_child = {};
+        for (auto& of_block : found) {
+            trained.weights.insert(trained.weights.end(), of_block.begin(), of_block.end());
+            of_block = {};
         }
         std::sort(trained.weights.begin(), trained.weights.end(), [](const Weight& a, const Weight& b) {
             return a.column != b.column ? a.column < b.column : a.child < b.child;
@@ -198,101 +207,50 @@ class TreeTrainer {
     }
 
     struct Scratch {
-        std::vector<std::int32_t> number;  // of each column in the node; -1 outside of gather
+        GatherScratch gather;
         SvmScratch svm;
     };
 
     const Context& context_;
     const SparseRows& rows_;
-    const LabelRows& labels_;
-    std::int64_t num_columns_;
+    const RowsOfLabels& labels_;
+    std::span<const float> column_weights_;
     const LinearTraining& training_;
-    std::vector<float> squares_;
     std::vector<Scratch> scratch_;  // of each thread
 };
 
-LabelRows rows_of_labels(const LabelMatrix& labels, std::span<const std::int64_t> rows,
-                         std::int64_t num_labels) {
-    LabelRows out;
-    out.offsets.assign(static_cast<std::size_t>(num_labels) + 1, 0);
-    for (const std::int64_t row : rows)
-        for (const std::uint32_t label : labels.row(row)) ++out.offsets[label + 1];
-    for (std::size_t l = 0; l < static_cast<std::size_t>(num_labels); ++l)
-        out.offsets[l + 1] += out.offsets[l];
-    out.rows.resize(static_cast<std::size_t>(out.offsets.back()));
-    std::vector<std::int64_t> next(out.offsets.begin(), out.offsets.end() - 1);
-    for (std::size_t i = 0; i < rows.size(); ++i)
-        for (const std::uint32_t label : labels.row(rows[i]))
-            out.rows[static_cast<std::size_t>(next[label]++)] = static_cast<std::int32_t>(i);
-    return out;
+// All labels below one node.
+LabelTree without_levels(std::int64_t labels) {
+    LabelTree::Node all(static_cast<std::size_t>(labels));
+    std::iota(all.begin(), all.end(), 0);
+    return {{{all}}};
 }
 
 }  // namespace
 
-std::int64_t LabelTrees::bytes() const {
-    return static_cast<std::int64_t>(
-        roots.size() * 4 + leaf.size() + 8 * (child_begin.size() + column_begin.size()) +
-        8 * weight_begin.size() + 8 * children.size() + 4 * columns.size() + 4 * weights.size());
-}
-std::int64_t LinearModel::bytes() const {
-    return 12 * vocabulary.size() + trees.bytes();
-}
-
-LinearTraining choose_training(const Split& split, bool is_bag_of_words) {
-    LinearTraining training;
-    if (split.rows() <= kFewTexts) training.trees = 3;
-    if (is_bag_of_words) {
-        training.features.tokens_only = true;
-        training.cost = kBagCost;
-        training.leaf = kBagLeaf;
-    }
-    const double tokens = static_cast<double>(split.tokens.values.size()) /
-                          static_cast<double>(std::max<std::int64_t>(split.tokens.rows(), 1));
-    if (!is_bag_of_words && tokens <= kShortTexts) training.features.letters = kLetters;
-    return training;
-}
-
-std::optional<LinearModel> train_linear_model(const Context& context, const Tokenizer& tokenizer,
-                                              const Split& split, std::span<const std::int64_t> rows,
-                                              std::int64_t num_labels, const LinearTraining& training) {
-    LinearModel model;
-    model.features = training.features;
-    model.num_labels = num_labels;
-    const Analyser analyser(tokenizer, training.features);
-    const TokensOf tokens = [&](std::int64_t i) {
-        return split.tokens.row(rows[static_cast<std::size_t>(i)]);
-    };
-    const auto count = static_cast<std::int64_t>(rows.size());
-    model.vocabulary = learn_vocabulary(context, analyser, tokens, count);
-    const std::int64_t columns = model.vocabulary.size();
-    const SparseRows features = make_rows(context, analyser, model.vocabulary, tokens, count);
-    const LabelRows labels = rows_of_labels(split.labels, rows, num_labels);
-    TreeTrainer trainer(context, features, labels, columns, training);
+bool train_trees(const Context& context, const SparseRows& rows, const RowsOfLabels& labels,
+                 std::span<const float> column_weights, const LinearTraining& training,
+                 const std::string& title, LabelTrees& out) {
+    const auto columns = static_cast<std::int64_t>(column_weights.size());
+    const bool few = labels.labels() <= training.leaf;
     std::vector<LabelTree> trees;
     std::int64_t nodes = 0, done = 0;
     {
-        const SparseRows vectors =
-            num_labels <= training.leaf ? SparseRows() : label_vectors(context, features, labels, columns);
-        for (std::int64_t t = 0; t < (num_labels <= training.leaf ? 1 : training.trees); ++t) {
-            if (context.stop_requested()) return std::nullopt;
-            if (num_labels <= training.leaf) {
-                LabelTree::Node all;
-                for (std::int64_t label = 0; label < num_labels; ++label)
-                    all.push_back(static_cast<std::int32_t>(label));
-                trees.push_back({{{all}}});
-            } else {
-                trees.push_back(build_label_tree(context, vectors, columns, training.leaf,
-                                                 training.seed + static_cast<std::uint64_t>(t)));
-            }
+        const SparseRows vectors = few ? SparseRows() : label_vectors(context, rows, labels, columns);
+        for (std::int64_t t = 0; t < (few ? 1 : training.trees); ++t) {
+            if (context.stop_requested()) return false;
+            trees.push_back(few ? without_levels(labels.labels())
+                                : build_label_tree(context, vectors, columns, training.leaf,
+                                                   training.seed + static_cast<std::uint64_t>(t)));
             for (const auto& level : trees.back().levels) nodes += static_cast<std::int64_t>(level.size());
         }
     }
-    Progress progress(context, "training", nodes, "nodes of label trees");
+    TreeTrainer trainer(context, rows, labels, column_weights, training);
+    Progress progress(context, title, nodes, "nodes of label trees");
     for (std::size_t t = 0; t < trees.size(); ++t)
-        if (!trainer.train(trees[t], training.seed + 7919 * t, progress, done, model.trees))
-            return std::nullopt;
+        if (!trainer.train(trees[t], training.seed + 7919 * t, progress, done, out)) return false;
     progress.finish();
-    return model;
+    return true;
 }
 
 }  // namespace elmo

@@ -67,27 +67,28 @@ std::string data_set_name(const std::string& data) {
     return name.substr(0, name.find('.', 1));
 }
 
-namespace {
-
 std::vector<double> propensities_of(const PropensityRule& rule, std::span<const std::int64_t> counts,
-                                    std::int64_t rows) {
+                                    std::int64_t train_rows) {
     if (counts.empty()) return {};
-    if (!rule.augmented) return inverse_propensities(counts, rows, rule.a, rule.b);
+    if (!rule.augmented) return inverse_propensities(counts, train_rows, rule.a, rule.b);
     std::vector<std::int64_t> augmented(counts.begin(), counts.end());
     for (std::int64_t& count : augmented) ++count;
-    return inverse_propensities(augmented, rows, rule.a, rule.b);
+    return inverse_propensities(augmented, train_rows + static_cast<std::int64_t>(counts.size()), rule.a,
+                                rule.b);
 }
 
-}  // namespace
+PropensityRule propensity_rule(const ScoreOptions& options) {
+    return propensity_rule(data_set_name(options.data), options.like, options.propensity_a,
+                           options.propensity_b, options.propensity_counts);
+}
 
 Scorer::Scorer(const ScoreOptions& options, std::vector<std::int64_t> ks, std::int64_t labels,
                std::span<const std::int64_t> counts, std::int64_t train_rows, Detail detail)
     : data_(options.data),
       like_(options.like),
       labels_(labels),
-      rule_(propensity_rule(data_set_name(options.data), options.like, options.propensity_a,
-                            options.propensity_b, options.propensity_counts)),
-      inverse_propensity_(propensities_of(rule_, counts, train_rows + (rule_.augmented ? labels : 0))),
+      rule_(propensity_rule(options)),
+      inverse_propensity_(propensities_of(rule_, counts, train_rows)),
       metrics_(ks, inverse_propensity_),
       bootstrap_(detail == Detail::kScores ? 0 : options.bootstrap, ks, metrics_.with_propensities()) {
     propensity_rows_ = counts.empty() ? 0 : train_rows + (rule_.augmented ? labels : 0);

@@ -32,6 +32,12 @@ void rank_rows(const Context& context, Engine& engine, const BatchPlan& plan, co
 // The name by which a data set is known: its folder's or its file's, without endings.
 std::string data_set_name(const std::string& data);
 
+// The inverse propensity of each label, as scores take it; empty without counts.
+std::vector<double> propensities_of(const PropensityRule& rule, std::span<const std::int64_t> counts,
+                                    std::int64_t train_rows);
+// The rule that the options ask for.
+PropensityRule propensity_rule(const ScoreOptions& options);
+
 // Of intervals.
 inline constexpr double kConfidence = 0.95;
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "linear/train_trees.h"
+#include "linear/train_model.h"
 
 namespace elmo {
 namespace {

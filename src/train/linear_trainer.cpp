@@ -9,11 +9,12 @@
 #include "base/text_util.h"
 #include "config/resolve.h"
 #include "elmo/error.h"
-#include "linear/train_trees.h"
+#include "linear/train_model.h"
 #include "rank/linear_ranking.h"
 #include "run/linear_plan.h"
 #include "run/run_data.h"
 #include "sources/layout.h"
+#include "train/label_weights.h"
 #include "train/run_log.h"
 
 namespace elmo {
@@ -66,6 +67,8 @@ class LinearRun {
         const Split& train = data_.dataset().train();
         LinearTraining training = choose_training(train, find_layout(config).format == DataFormat::kSparse);
         training.seed = config.seed;
+        training.label_weights = label_weights(config, labels_, state_.train_rows);
+        if (!config.neighbours.is_auto()) training.neighbours = static_cast<float>(config.neighbours);
         auto model =
             train_linear_model(context_, data_.tokenizer(), train, rows_.train, state_.labels, training);
         const double seconds =
@@ -73,6 +76,7 @@ class LinearRun {
         if (!model) return interrupted(log);
         const LinearRanker ranker(std::move(*model), data_.tokenizer());
         state_.step = 1;
+        report_neighbours(ranker.model().neighbours, log);
         if (!rows_.validation.empty()) validate(ranker, log);
         save(ranker.model(), folder_.best(), log);
         save(ranker.model(), folder_.last(), log);
@@ -96,6 +100,16 @@ class LinearRun {
             with_commas(static_cast<std::int64_t>(rows_.train.size())),
             with_commas(static_cast<std::int64_t>(rows_.validation.size())), with_commas(state_.labels),
             data_.summary().tokens_per_row));
+    }
+
+    void report_neighbours(const Neighbours& index, RunLog& log) const {
+        const double share = index.texts() > 0 ? index.votes.share : 0;
+        log.event("neighbours", 1, {{"share", share}, {"power", index.votes.power}});
+        if (share > 0)
+            context_.info(fmt::format(
+                "the nearest training texts are {:.0f} % of a label's probability; {}", 100 * share,
+                data_.config().neighbours.is_auto() ? "held-out rows gain by it (--neighbours 0 does without)"
+                                                    : "as neighbours asks for"));
     }
 
     TrainResult finished() {

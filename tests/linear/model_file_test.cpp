@@ -35,6 +35,19 @@ LinearModel small_model() {
     return model;
 }
 
+// With two training texts.
+LinearModel model_with_texts() {
+    LinearModel model = small_model();
+    Neighbours& index = model.neighbours;
+    index.votes = {0.3f, 6};
+    index.row_begin = {0, 1, 1, 3};
+    index.rows = {1, 0, 1};
+    index.values = {to_bf16(1), to_bf16(0.5f), to_bf16(0.25f)};
+    index.label_begin = {0, 1, 3};
+    index.labels = {3, 0, 2};
+    return model;
+}
+
 class LinearFile : public ::testing::Test {
   protected:
     void SetUp() override {
@@ -43,8 +56,7 @@ class LinearFile : public ::testing::Test {
     }
     void TearDown() override { fs::remove_all(folder); }
 
-    void expect_refused(const std::function<void(LinearModel&)>& damage) {
-        LinearModel model = small_model();
+    void expect_refused(const std::function<void(LinearModel&)>& damage, LinearModel model = small_model()) {
         damage(model);
         save_linear_model(folder, model);
         EXPECT_THROW(load_linear_model(InputFolder(folder), 4), DataError);
@@ -66,6 +78,31 @@ TEST_F(LinearFile, IsReadBackAsItWas) {
     EXPECT_EQ(read.trees.weight_child, model.trees.weight_child);
     EXPECT_EQ(read.trees.weights, model.trees.weights);
     EXPECT_THROW(load_linear_model(InputFolder(folder), 5), DataError);
+}
+
+TEST_F(LinearFile, TextsAreReadBackAndCheckedToo) {
+    const LinearModel model = model_with_texts();
+    save_linear_model(folder, model);
+    const LinearModel read = load_linear_model(InputFolder(folder), 4);
+    EXPECT_EQ(read.neighbours.votes.share, 0.3f);
+    EXPECT_EQ(read.neighbours.votes.power, 6);
+    EXPECT_EQ(read.neighbours.row_begin, model.neighbours.row_begin);
+    EXPECT_EQ(read.neighbours.rows, model.neighbours.rows);
+    EXPECT_EQ(read.neighbours.values, model.neighbours.values);
+    EXPECT_EQ(read.neighbours.label_begin, model.neighbours.label_begin);
+    EXPECT_EQ(read.neighbours.labels, model.neighbours.labels);
+    const auto refused = [&](const std::function<void(Neighbours&)>& damage) {
+        expect_refused([&](LinearModel& m) { damage(m.neighbours); }, model_with_texts());
+    };
+    refused([](Neighbours& n) { n.rows[0] = 2; });  // no such text
+    refused([](Neighbours& n) { n.rows[0] = -1; });
+    refused([](Neighbours& n) { n.labels[0] = 4; });  // no such label
+    refused([](Neighbours& n) { n.row_begin.pop_back(); });
+    refused([](Neighbours& n) { n.row_begin[1] = 4; });
+    refused([](Neighbours& n) { n.label_begin[1] = 9; });
+    refused([](Neighbours& n) { n.values.pop_back(); });
+    refused([](Neighbours& n) { n.values[0] = Bf16{0x7f80}; });
+    refused([](Neighbours& n) { n.votes.share = 1; });
 }
 
 TEST_F(LinearFile, IndicesThatLeadElsewhereAreRefused) {

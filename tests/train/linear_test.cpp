@@ -5,6 +5,7 @@
 #include "config/resolve.h"
 #include "elmo/elmo.h"
 #include "quiet.h"
+#include "train/label_weights.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -130,6 +131,100 @@ TEST_F(Linear, TakesBagsOfWords) {
     c.data = temp / "bow_train.txt";
     train(quiet(), c);
     EXPECT_EQ(evaluate(quiet(), c.out, c).get("P@1"), 100);
+}
+
+TEST_F(Linear, NeighboursAreInTheRunWhereTheyAreAskedFor) {
+    const auto model_of = [](const Config& c) { return read_text(c.out + "/best/linear.safetensors"); };
+    train(quiet(), config());
+    EXPECT_EQ(model_of(config()).find("text_rows"), std::string::npos);
+    Config c = config();
+    c.out = temp / "voted";
+    set_option(c, "neighbours", "0.5");
+    train(quiet(), c);
+    EXPECT_NE(model_of(c).find("text_rows"), std::string::npos);
+    EXPECT_GT(evaluate(quiet(), c.out, c).get("P@1"), 90);
+    set_option(c, "neighbours", "1");
+    EXPECT_THROW(train(quiet(), c), ConfigError);
+}
+
+// The label is a table of two words, and no sum of what each word says: only texts like it know.
+TEST_F(Linear, NeighboursAreTakenWhereHeldOutRowsGainByThem) {
+    constexpr int kRows = 1500, kWords = 16, kLabels = 12;
+    for (const char* name : {"trn", "tst"}) {
+        std::string texts, labels = fmt::format("{} {}\n", kRows, kLabels);
+        for (int i = 0; i < kRows; ++i) {
+            const int a = i * 7919 % 257 % kWords, b = i * 104729 % 263 % kWords;
+            texts += fmt::format("{} beside {}\n", word_of(a), word_of(20 + b));
+            labels += fmt::format("{}:1\n", (a * 31 + b * 17 + a * b * 7) % kLabels);
+        }
+        write_text(temp / fmt::format("data/{}_X.txt", name), texts);
+        write_text(temp / fmt::format("data/{}_X_Y.txt", name), labels);
+    }
+    std::filesystem::remove(temp / "data/Y.txt");
+    Config c = config();
+    train(quiet(), c);
+    EXPECT_NE(read_text(c.out + "/best/linear.safetensors").find("text_rows"), std::string::npos);
+    const double with = evaluate(quiet(), c.out, c).get("P@1");
+    c.out = temp / "without";
+    set_option(c, "neighbours", "0");
+    train(quiet(), c);
+    EXPECT_GT(with, evaluate(quiet(), c.out, c).get("P@1") + 5);
+}
+
+TEST_F(Linear, PositivesOfALabelCountAsOftenAsItsWeightSays) {
+    std::vector<float> scores;
+    for (const char* weight : {"0.01", "1", "100"}) {
+        Config c = config();
+        c.out = temp / fmt::format("run{}", scores.size());
+        c.label_weights = temp / "weights.tsv";
+        write_text(c.label_weights, fmt::format("kind 38\t{}\n", weight));
+        train(quiet(), c);
+        c.top = 150;
+        const auto answers = Predictor(quiet(), c.out, c).predict({"the " + word_of(38)});
+        for (const auto& answer : answers[0])
+            if (answer.label == 38) scores.push_back(answer.score);
+    }
+    ASSERT_EQ(scores.size(), 3u);
+    EXPECT_LT(scores[0], scores[1] - 1);
+    EXPECT_LT(scores[1], scores[2]);
+}
+
+TEST_F(Linear, WeightsFollowFromPropensitiesAndFile) {
+    Config c = config();
+    const std::vector<std::string> names = {"a", "b", "7"};
+    const LabelTable labels{{1, 100, 10}, {names.begin(), names.end()}};
+    EXPECT_TRUE(label_weights(c, labels, 1000).empty());
+    c.objective = "psp";
+    const std::vector<float> rare = label_weights(c, labels, 1000);
+    const std::vector<double> inverse = inverse_propensities(labels.counts, 1000, 0.55, 1.5);
+    for (std::size_t l = 0; l < 3; ++l) EXPECT_NEAR(rare[l], 2 * inverse[l] - 1, 1e-5);
+    c.label_weights = temp / "weights.tsv";
+    write_text(c.label_weights, "b\t3\n\n7\t0.5\n0\t2\n");  // 7 is a name, 0 a number
+    const std::vector<float> both = label_weights(c, labels, 1000);
+    EXPECT_FLOAT_EQ(both[0], 2 * rare[0]);
+    EXPECT_FLOAT_EQ(both[1], 3 * rare[1]);
+    EXPECT_FLOAT_EQ(both[2], 0.5f * rare[2]);
+    for (const char* bad :
+         {"b 3\n", "b\t0\n", "b\t-1\n", "b\tnan\n", "b\t2x\n", "c\t1\n", "3\t1\n", "\t\n"}) {
+        write_text(c.label_weights, bad);
+        EXPECT_THROW(label_weights(c, labels, 1000), DataError) << bad;
+    }
+}
+
+TEST_F(Linear, OtherEncodersRefuseWhatOnlyLinearHas) {
+    for (const char* option : {"neighbours=0.3", "objective=psp", "label_weights=w.tsv"}) {
+        const std::string text = option, key = text.substr(0, text.find('='));
+        Config c = config();
+        set_option(c, key, text.substr(text.find('=') + 1));
+        EXPECT_EQ(resolve_training(quiet(), c).encoder, "linear") << option;
+        c.encoder = "bag";
+        try {
+            resolve_training(quiet(), c);
+            FAIL() << option;
+        } catch (const ConfigError& error) {
+            EXPECT_EQ(std::string(error.what()).rfind(key + ": ", 0), 0u) << error.what();
+        }
+    }
 }
 
 TEST_F(Linear, ThePlanIsMarkedAsAnEstimate) {

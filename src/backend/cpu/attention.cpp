@@ -4,11 +4,11 @@
 #include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/loops/clones.h"
 #include "backend/cpu/loops/convert.h"
 #include "backend/cpu/loops/dropout.h"
 #include "backend/cpu/loops/math.h"
 #include "backend/cpu/scratch.h"
+#include "base/clones.h"
 #include "base/parallel.h"
 
 namespace elmo::cpu {

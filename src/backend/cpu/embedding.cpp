@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/loops/clones.h"
 #include "backend/cpu/loops/convert.h"
 #include "backend/cpu/loops/dropout.h"
 #include "backend/cpu/scratch.h"
+#include "base/clones.h"
 #include "base/parallel.h"
 
 namespace elmo::cpu {

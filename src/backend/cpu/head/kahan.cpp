@@ -3,7 +3,7 @@
 #include <bit>
 #include <cmath>
 
-#include "backend/cpu/loops/clones.h"
+#include "base/clones.h"
 
 namespace elmo::cpu {
 namespace {

@@ -7,12 +7,12 @@
 #include "backend/cpu/head/kahan.h"
 #include "backend/cpu/head/operands.h"
 #include "backend/cpu/linear/gemm.h"
-#include "backend/cpu/loops/clones.h"
 #include "backend/cpu/loops/convert.h"
 #include "backend/cpu/loops/dropout.h"
 #include "backend/cpu/loops/math.h"
 #include "backend/cpu/loops/noise.h"
 #include "backend/cpu/loops/rounding.h"
+#include "base/clones.h"
 #include "base/parallel.h"
 
 namespace elmo::cpu {

@@ -5,8 +5,8 @@
 #include <bit>
 #include <cmath>
 
-#include "backend/cpu/loops/clones.h"
 #include "backend/cpu/loops/convert.h"
+#include "base/clones.h"
 #include "base/parallel.h"
 
 namespace elmo::cpu {

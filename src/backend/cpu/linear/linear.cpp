@@ -6,10 +6,10 @@
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/linear/fp8_grid.h"
 #include "backend/cpu/linear/gemm.h"
-#include "backend/cpu/loops/clones.h"
 #include "backend/cpu/loops/convert.h"
 #include "backend/cpu/loops/math.h"
 #include "backend/cpu/scratch.h"
+#include "base/clones.h"
 #include "base/parallel.h"
 
 namespace elmo::cpu {

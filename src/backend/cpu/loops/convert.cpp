@@ -4,7 +4,7 @@
 #include <cassert>
 #include <cstring>
 
-#include "backend/cpu/loops/clones.h"
+#include "base/clones.h"
 
 namespace elmo::cpu {
 

@@ -1,6 +1,6 @@
 #include "backend/cpu/loops/dropout.h"
 
-#include "backend/cpu/loops/clones.h"
+#include "base/clones.h"
 
 namespace elmo::cpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <immintrin.h>
 #endif
 
-#include "backend/cpu/loops/clones.h"
+#include "base/clones.h"
 
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wuninitialized"  // GCC 12 warns about its own intrinsics

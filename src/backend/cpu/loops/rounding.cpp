@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <bit>
 
-#include "backend/cpu/loops/clones.h"
+#include "base/clones.h"
 #include "numerics/packed_codes.h"
 
 namespace elmo::cpu {
