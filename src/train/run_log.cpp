@@ -45,6 +45,7 @@ void RunLog::step(const StepLog& s) {
                                 {"step", s.step},
                                 {"epoch", s.epoch},
                                 {"loss", s.loss},
+                                {"loss_per_label", s.loss_per_label},
                                 {"lr_encoder", s.encoder_lr},
                                 {"lr_head", s.head_lr},
                                 {"texts_per_second", s.texts_per_second},
@@ -57,6 +58,7 @@ void RunLog::step(const StepLog& s) {
         line.update({{"loss_scale", s.scaling->loss_scale}, {"skipped_steps", s.scaling->skipped_steps}});
     write(line);
     std::vector<Scalar> scalars = {Scalar{"train/loss", s.loss},
+                                   Scalar{"train/loss_per_label", s.loss_per_label},
                                    Scalar{"train/lr_encoder", s.encoder_lr},
                                    Scalar{"train/lr_head", s.head_lr},
                                    Scalar{"speed/texts_per_second", s.texts_per_second},
@@ -72,7 +74,8 @@ void RunLog::step(const StepLog& s) {
         scalars.push_back({"train/skipped_steps", static_cast<double>(s.scaling->skipped_steps)});
     }
     board_.add_scalars(s.step, scalars);
-    note_ = fmt::format("epoch {:.2f}  loss {:.4g}  {:.0f} texts/s", s.epoch, s.loss, s.texts_per_second);
+    note_ = fmt::format("epoch {:.2f}  loss {:.3g} per label  {:.0f} texts/s", s.epoch, s.loss_per_label,
+                        s.texts_per_second);
     if (s.device)
         note_ += fmt::format("  GPU idle {:.1f} %, {:.1f} % of the speed of light", s.device->idle_percent,
                              s.device->sol_percent);

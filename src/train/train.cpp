@@ -62,6 +62,8 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
 
 TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
+    for (const std::string& read : {given.init, given.encoder})
+        if (!read.empty() && !given.resume) require_other_folder(read, given.out);
     RunFolder folder(given_context, given);
     check_before_import(given_context, given);
     const Config config = resolve_before_data(given_context.with_threads(given.threads),
