@@ -111,7 +111,7 @@ class Search {
         Trial trial{candidate, round, config.epochs};
         const std::string name = fmt::format("{}-{}", candidate, round), recipe = stored_recipe(config);
         const fs::path file = out_ / "trials" / (name + ".json"), run = out_ / "runs" / name;
-        if (fs::exists(file)) return read_trial(file, recipe, trial);
+        if (fs::exists(file)) return read_trial(file, config, trial);
         if (budget_.spent()) return std::nullopt;
         fs::create_directories(file.parent_path());
         fs::create_directories(run.parent_path());
@@ -134,7 +134,7 @@ class Search {
         return trial;
     }
 
-    static Trial read_trial(const fs::path& file, const std::string& recipe, Trial trial) {
+    static Trial read_trial(const fs::path& file, const Config& config, Trial trial) {
         const nlohmann::json json = read_json(file);
         const auto has = [&](const char* key, auto is) { return json.contains(key) && is(json[key]); };
         const auto number = [](const nlohmann::json& value) { return value.is_number(); };
@@ -142,7 +142,7 @@ class Search {
         if (!json.is_object() || !has("score", number) || !has("seconds", number) || !has("recipe", text))
             throw DataError(fmt::format("{}: expected a trial of a search; remove the file to run it again",
                                         file.string()));
-        if (json["recipe"].get<std::string>() != recipe)
+        if (!same_recipe(json["recipe"].get<std::string>(), config))
             throw ConfigError(
                 fmt::format("out: {} was made with other options; give those, another folder, or --overwrite "
                             "to search again",
