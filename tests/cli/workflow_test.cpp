@@ -345,6 +345,20 @@ TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
     expect_success(sure);
     EXPECT_EQ(json_lines(sure.out)[0]["labels"].size(), 1u) << sure.out;
     expect_failure(run_elmo({"predict", run(), "--threshold", "-1"}, "x\n"), 2, {"calibrate"});
+
+    // A threshold per label.
+    const std::string advice = "run 'elmo calibrate RUN --label-thresholds' first";
+    expect_failure(run_elmo({"predict", out, "--label-thresholds"}, "x\n"), 2, {advice});
+    expect_failure(run_elmo({"eval", out, "--label-thresholds"}), 2, {advice});
+    const Outcome fitted = run_elmo({"calibrate", out, "--label-thresholds"});
+    expect_success(fitted);
+    EXPECT_TRUE(contains(fitted.out, "macro F1")) << fitted.out;
+    expect_success(run_elmo({"predict", out, "--label-thresholds"}, "the cat eats\n"));
+    const Outcome scored = run_elmo({"eval", out, "--label-thresholds"});
+    expect_success(scored);
+    EXPECT_TRUE(contains(scored.out, "labels have their own")) << scored.out;
+    expect_failure(run_elmo({"predict", out, "--label-thresholds", "--threshold", "0.2"}, "x\n"), 2,
+                   {"leave --threshold out"});
 }
 
 TEST_F(Workflow, LabelsAreAddedAndRemoved) {
