@@ -77,9 +77,10 @@ void visit_fields(const Calibration& c, Visit&& visit) {
 
 // One fact about a run or a data set.
 struct Fact {
-    std::string name;
-    std::string text;  // for people
-    std::string json;  // a JSON literal
+    std::string name;   // key in JSON: "head_bytes"
+    std::string text;   // for people: "1.2 GiB"
+    std::string json;   // a JSON literal
+    std::string title;  // for people: "head"
 };
 
 // What a run folder or a data set holds.

@@ -65,6 +65,11 @@ TrainResult train(const Context& given_context, const Config& given) {
     for (const std::string& read : {given.init, given.encoder})
         if (!read.empty() && !given.resume) require_other_folder(read, given.out);
     RunFolder folder(given_context, given);
+    if (given.resume && folder.checkpoint() == nullptr && given.data.empty())
+        throw ConfigError(
+            fmt::format("resume: {} has no checkpoint to continue from; give DATA to train it from the "
+                        "beginning",
+                        folder.path().string()));
     check_before_import(given_context, given);
     const Config config = resolve_before_data(given_context.with_threads(given.threads),
                                               with_kept_input(given_context, given), folder.checkpoint());

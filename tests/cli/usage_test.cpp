@@ -100,6 +100,13 @@ TEST(Usage, NamesOfOtherProgramsLeadToOurs) {
     EXPECT_FALSE(contains(outcome.err, "--encoder-lr")) << outcome.err;
 }
 
+TEST(Usage, NothingToContinueFromIsNamed) {
+    const TempFolder folder;
+    folder.write("run/log.jsonl", "");
+    expect_failure(run_elmo({"train", "--out", folder.text("run"), "--resume"}), 2,
+                   {"has no checkpoint to continue from; give DATA"});
+}
+
 TEST(Usage, ValuesAsPeopleWriteThem) {
     const Outcome gpu = run_elmo({"plan", "--labels", "1000", "--device", "gpu", "--explain"});
     expect_success(gpu);

@@ -327,6 +327,20 @@ TEST_F(Workflow, PredictWritesFilesAndCanGoOn) {
     expect_failure(run_elmo({"predict", run(), texts, "--resume"}), 2, {"--out"});
 }
 
+// timeout(1) signals a program and its group: both signals are one wish to stop, and nothing is lost.
+TEST_F(Workflow, TwoSignalsAtOnceAreOneWishToStop) {
+    const std::string flags =
+        " --encoder bag --width 16 --vocab-size 200 --steps 100000 --eval-every 100000 --log-every 1 "
+        "--threads 1";
+    const Outcome outcome = run_shell("$ELMO train " + data() + " --out $0/twice" + flags +
+                                          " 2> $0/err & pid=$!; while ! grep -q '\"event\":\"step\"' "
+                                          "$0/twice/log.jsonl 2> /dev/null; do sleep 0.05; "
+                                          "done; kill -INT $pid; kill -INT $pid; wait $pid",
+                                      folder_->path());
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_TRUE(std::filesystem::exists(folder_->path("twice") / "last" / "manifest.json"));
+}
+
 TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
     const std::string out = folder_->text("to_calibrate");
     expect_success(
@@ -423,6 +437,14 @@ TEST_F(Workflow, InspectAndDataSayWhatIsThere) {
     EXPECT_EQ(json["labels"], 6);
     EXPECT_EQ(json["labels_per_row"], 1.0);
     EXPECT_EQ(json["has_label_names"], true);
+    // People see units and words, programs see keys and all digits.
+    const std::string shown = run_elmo({"inspect", run()}).out;
+    EXPECT_TRUE(contains(shown, "per text and label")) << shown;
+    EXPECT_TRUE(contains(shown, "576 B\n")) << shown;
+    EXPECT_TRUE(contains(shown, "label names")) << shown;
+    EXPECT_FALSE(contains(shown, "_bytes")) << shown;
+    EXPECT_FALSE(contains(shown, "true")) << shown;
+    EXPECT_TRUE(Json::parse(of_run.out).contains("head_bytes"));
 }
 
 TEST_F(Workflow, PlanNamesSegmentsAndGrowsWithLabels) {
