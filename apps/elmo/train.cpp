@@ -14,8 +14,8 @@ std::string table(const TrainResult& result, const Config& config) {
     const bool in_steps = result.last_loss > 0;  // a linear model is solved, not stepped
     Facts facts = {{"run", config.out}};
     if (in_steps)
-        facts.push_back(
-            {"steps", fmt::format("{} ({:.4g} epochs)", with_commas(result.steps), result.epochs)});
+        facts.push_back({"steps", fmt::format("{} ({:.4g} epoch{})", with_commas(result.steps), result.epochs,
+                                              result.epochs == 1 ? "" : "s")});
     facts.push_back({"training time", duration_text(result.train_seconds)});
     if (result.texts_per_second > 0)  // a finished run that is continued trains nothing
         facts.push_back({"speed", fmt::format("{:.0f} texts/s", result.texts_per_second)});

@@ -24,9 +24,10 @@ RunLog::RunLog(const Context& context, const std::filesystem::path& run, std::in
                std::int64_t total_steps)
     : context_(context),
       lines_(run / "log.jsonl"),
-      board_(run / "tensorboard", first_step > 0 ? first_step + 1 : 0),
-      progress_(context, "training", total_steps, "steps") {
-    progress_.begin_at(first_step);
+      board_(run / "tensorboard", first_step > 0 ? first_step + 1 : 0) {
+    if (total_steps == 0) return;
+    progress_.emplace(context, "training", total_steps, "steps");
+    progress_->begin_at(first_step);
 }
 
 void RunLog::write(const nlohmann::ordered_json& line) {
@@ -80,7 +81,7 @@ void RunLog::step(const StepLog& s) {
         note_ += fmt::format("  GPU idle {:.1f} %, {:.1f} % of the speed of light", s.device->idle_percent,
                              s.device->sol_percent);
     if (s.scaling) note_ += fmt::format("  {} steps skipped", s.scaling->skipped_steps);
-    progress_.update(s.step, note_);
+    if (progress_) progress_->update(s.step, note_);
 }
 
 void RunLog::validation(std::int64_t step, double epoch, const Evaluation& scores) {
@@ -98,10 +99,10 @@ void RunLog::validation(std::int64_t step, double epoch, const Evaluation& score
 }
 
 void RunLog::tick(std::int64_t step) {
-    progress_.update(step, note_);
+    if (progress_) progress_->update(step, note_);
 }
 void RunLog::finish() {
-    progress_.stop(note_);
+    if (progress_) progress_->stop(note_);
 }
 
 }  // namespace elmo

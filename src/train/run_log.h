@@ -39,7 +39,8 @@ nlohmann::ordered_json reasons_json(const Config& config);
 
 class RunLog {
   public:
-    // Continues what is in `run`; `first_step` is the number of steps already done.
+    // Continues what is in `run`; `first_step` is the number of steps already done. Without steps there is no
+    // bar.
     RunLog(const Context& context, const std::filesystem::path& run, std::int64_t first_step,
            std::int64_t total_steps);
 
@@ -57,7 +58,7 @@ class RunLog {
     Context context_;
     JsonLinesWriter lines_;
     TensorBoardWriter board_;
-    Progress progress_;
+    std::optional<Progress> progress_;
     std::string note_;
 };
 

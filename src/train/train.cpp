@@ -62,8 +62,8 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
 
 TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
-    for (const std::string& read : {given.init, given.encoder})
-        if (!read.empty() && !given.resume) require_other_folder(read, given.out);
+    if (!given.resume && !given.init.empty()) require_other_folder(given.init, given.out);
+    if (!given.resume && is_encoder_folder(given.encoder)) require_other_folder(given.encoder, given.out);
     RunFolder folder(given_context, given);
     if (given.resume && folder.checkpoint() == nullptr && given.data.empty())
         throw ConfigError(

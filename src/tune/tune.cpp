@@ -89,7 +89,12 @@ class Search {
             throw ConfigError(
                 "encoder: tune searches what encoders trained in steps have, found linear; give bag or a "
                 "folder");
-        if (config.encoder == "auto") config.encoder = "bag";
+        if (config.encoder == "auto" && config.init.empty()) {
+            config.encoder = "bag";
+            context.warning(
+                "tune searches numbers of encoders that are trained in steps: it takes bag. On a CPU 'elmo "
+                "train' takes the linear model, which has none of them and is often better: compare with it");
+        }
         config.out.clear();
         config.resume = config.overwrite = false;
         return resolve_before_data(context, config, nullptr);
