@@ -195,7 +195,7 @@ std::string PlanReport::describe() const {
                         : memory.max_bytes > 0
                             ? fmt::format("; '-': more than max_memory of {}", human_bytes(room_bytes))
                             : fmt::format("; '-': more than the {} free here", human_bytes(room_bytes)));
-    std::string heading = fmt::format("{:<12}", "batch size"), line;
+    std::string heading = fmt::format("{:<12}", "batch size");
     for (const PlanChoice& choice : choices)
         if (choice.precision == choices.front().precision)
             heading += fmt::format(" {:>14}", with_commas(choice.batch_size));
@@ -203,10 +203,8 @@ std::string PlanReport::describe() const {
     for (std::size_t i = 0; i < choices.size(); ++i) {
         if (i == 0 || choices[i].precision != choices[i - 1].precision)
             text += fmt::format("{:<12}", choices[i].precision);
-        const std::string bytes = human_bytes(choices[i].bytes);
-        text += fmt::format(" {:>14}", choices[i].planned ? "[" + bytes + "]"
-                                       : choices[i].fits  ? bytes
-                                                          : "- " + bytes);
+        const std::string bytes = (choices[i].fits ? "" : "- ") + human_bytes(choices[i].bytes);
+        text += fmt::format(" {:>14}", choices[i].planned ? "[" + bytes + "]" : bytes);
         if (i + 1 == choices.size() || choices[i + 1].precision != choices[i].precision) text += "\n";
     }
     return text;

@@ -325,6 +325,8 @@ TEST_F(Workflow, PredictWritesFilesAndCanGoOn) {
     expect_failure(run_elmo({"predict", run(), texts, texts}), 2, {"--out"});
     expect_failure(run_elmo({"predict", run(), "--out", out}), 2, {"FILE"});
     expect_failure(run_elmo({"predict", run(), texts, "--resume"}), 2, {"--out"});
+    expect_failure(run_elmo({"predict", run(), "the cat eats"}), 2,
+                   {"the cat eats: no such file", "give --text before it"});
 }
 
 // timeout(1) signals a program and its group: both signals are one wish to stop, and nothing is lost.
