@@ -13,18 +13,29 @@ std::string before_after(double before, double after) {
     return fmt::format("{:.4f} before, {:.4f} after", before, after);
 }
 
+std::string one_own(double common, double own) {
+    return fmt::format("{:.2f} with one threshold, {:.2f} with those of labels", common, own);
+}
+
 void run_calibrate(Invocation& call) {
     if (call.words.size() == 1) require_data(calibrate_verb(), call.words[0], call.config);
     const Calibration c = calibrate(call.context, call.words[0], call.config);
     if (call.json) return write_json(c);
-    write_stdout(aligned(Facts{
+    Facts facts = {
         {"probability", fmt::format("sigmoid({:.5g} score {:+.5g})  (Platt)", c.a, c.b)},
         {"fitted on", fmt::format("{} validation texts, {} best labels each, {} right of {}",
                                   with_commas(c.rows), c.top, with_commas(c.right), with_commas(c.pairs))},
         {"calibration error", before_after(c.error_raw, c.error)},
         {"log loss", before_after(c.log_loss_raw, c.log_loss)},
         {"Brier score", before_after(c.brier_raw, c.brier)},
-        {"threshold of best F1", fmt::format("{:.4f}", c.f1_threshold)}}));
+        {"threshold of best F1", fmt::format("{:.4f}", c.f1_threshold)}};
+    if (const auto& own = c.label_thresholds) {
+        facts.push_back({"thresholds of labels", fmt::format("{} labels with enough validation rows",
+                                                             with_commas(own->labels.size()))});
+        facts.push_back({"micro F1", one_own(own->micro_f1_common, own->micro_f1)});
+        facts.push_back({"macro F1", one_own(own->macro_f1_common, own->macro_f1)});
+    }
+    write_stdout(aligned(facts));
 }
 
 }  // namespace
@@ -42,7 +53,9 @@ Verb calibrate_verb() {
             {},
             {{"elmo calibrate runs/first", "Stored beside the checkpoint; elmo predict then uses it"},
              {"elmo predict runs/first texts.txt --threshold -1",
-              "Answers above the threshold with the largest F1, instead of a fixed number"}},
+              "Answers above the threshold with the largest F1, instead of a fixed number"},
+             {"elmo calibrate runs/first --label-thresholds", "Also a threshold for each label"},
+             {"elmo predict runs/first texts.txt --label-thresholds", "Answers with those"}},
             "Takes the 20 best labels of every validation text and fits sigmoid(a score + b) to the correct "
             "ones (Platt's method). The order of answers does not change. The figures before and after come "
             "from fits on one half of the texts, judged on the other.",

@@ -11,6 +11,7 @@
 #include "elmo/resolve.h"
 #include "help.h"
 #include "output.h"
+#include "synonyms.h"
 
 namespace elmo::cli {
 namespace {
@@ -74,7 +75,9 @@ void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invoca
         else if (flag_of(option.key) == flag)
             usage_error(verb, fmt::format("flag '{}' does not belong to this verb", flag));
     }
-    usage_error(verb, fmt::format("unknown flag '{}'{}", quoted(flag), did_you_mean(flag, known)));
+    std::string advice = meant_by(flag, known);
+    if (advice.empty()) advice = did_you_mean(flag, known);
+    usage_error(verb, fmt::format("unknown flag '{}'{}", quoted(flag), advice));
 }
 
 void apply_setting(Config& config, const Verb& verb, const std::string& setting) {
@@ -142,7 +145,9 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
         usage_error(verb, error.what());
     }
     if (parsed.help) {
-        write_stdout(help_text(verb));
+        const std::vector<std::string>& words = invocation.words;
+        const bool all = std::find(words.begin(), words.end(), "all") != words.end();
+        write_stdout(help_text(verb, all ? HelpDepth::kAll : HelpDepth::kCommon));
         return false;
     }
     for (const std::string& word : app.remaining()) unknown_flag(verb, word);

@@ -23,9 +23,9 @@ void add_split(const SplitReport& split, std::int64_t max_length, Facts& facts) 
         if (value > 0) facts.push_back({"  " + name, with_commas(value)});
     };
     facts.push_back({split.name, with_commas(split.rows) + " rows"});
-    facts.push_back({"  labels a row", text_of(split.labels_per_row)});
+    facts.push_back({"  labels per row", text_of(split.labels_per_row)});
     count_if_any("rows without labels", split.rows_without_labels);
-    if (split.tokens_per_row.most > 0) facts.push_back({"  tokens a row", text_of(split.tokens_per_row)});
+    if (split.tokens_per_row.most > 0) facts.push_back({"  tokens per row", text_of(split.tokens_per_row)});
     count_if_any(fmt::format("longer than max_length {}", max_length), split.longer_than_max);
     count_if_any("empty texts", split.empty_texts);
     count_if_any("texts seen before", split.repeated_texts);
@@ -60,7 +60,7 @@ std::string table(const DataReport& report, const Config& config) {
     Facts facts = {{"format", report.format}};
     for (const SplitReport& split : report.splits) add_split(split, config.max_length, facts);
     facts.push_back({"labels", with_commas(report.labels) + (report.has_label_names ? ", named" : "")});
-    facts.push_back({"  training rows a label", text_of(report.rows_per_label)});
+    facts.push_back({"  training rows per label", text_of(report.rows_per_label)});
     const auto count_if_any = [&](const std::string& name, std::int64_t value) {
         if (value > 0) facts.push_back({"  " + name, with_commas(value)});
     };
@@ -71,14 +71,15 @@ std::string table(const DataReport& report, const Config& config) {
     std::int64_t most = 1;
     for (const auto& [rows, labels] : report.histogram) most = std::max(most, labels);
     for (const auto& [rows, labels] : report.histogram)
-        facts.push_back({fmt::format("  with {} rows", rows),
+        facts.push_back({fmt::format("  with {} row{}", rows, rows == "1" ? "" : "s"),
                          fmt::format("{:>12} {}", with_commas(labels),
                                      std::string(static_cast<std::size_t>(40 * labels / most), '#'))});
     if (!report.commonest.empty()) facts.push_back({"  commonest (rows)", text_of(report.commonest)});
     if (!report.strangest.empty()) facts.push_back({"  strangest (rows)", text_of(report.strangest)});
     if (report.plan_bytes > 0)
         facts.push_back(
-            {"to train",
+            // With nothing given, training takes the linear model on a CPU, whose memory depends on the texts.
+            {given(config, "encoder") ? "to train" : "to train --encoder bag",
              fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), {} steps per epoch",
                          human_bytes(report.plan_bytes), report.encoder, report.precision,
                          static_cast<std::int64_t>(config.batch_size), with_commas(report.steps_per_epoch))});

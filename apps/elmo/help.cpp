@@ -14,6 +14,7 @@ struct Entry {
     std::string flag;  // "--batch-size INTEGER"
     std::string help;
     std::string default_value;
+    bool common = true;  // in the short help
 };
 
 struct Group {
@@ -25,6 +26,21 @@ std::string placeholder(const OptionInfo& option) {
     if (option.type == "switch") return "";
     if (option.type == "integer") return " INTEGER";
     return option.type == "number" ? " NUMBER" : " TEXT";
+}
+
+bool is_common(const Verb& verb, const OptionInfo& option) {
+    return option.common.find(verb.letter) != std::string::npos ||
+           option.common.find_first_of(verb.further_letters) != std::string::npos;
+}
+
+// A help text up to its first semicolon or full stop outside brackets: what the option is.
+std::string first_clause(const std::string& help) {
+    int depth = 0;
+    for (std::size_t i = 0; i + 1 < help.size(); ++i) {
+        depth += help[i] == '(' ? 1 : help[i] == ')' ? -1 : 0;
+        if (depth == 0 && (help[i] == ';' || help[i] == '.') && help[i + 1] == ' ') return help.substr(0, i);
+    }
+    return help;
 }
 
 // The verb's flags by group, the groups in the order of the option list.
@@ -44,16 +60,17 @@ std::vector<Group> groups_of(const Verb& verb) {
         if (!has_option(verb, option)) continue;
         group(option.group)
             .entries.push_back({flag_of(option.key) + placeholder(option), std::string(option.help),
-                                option.type == "switch" ? "" : option.default_value});
+                                option.type == "switch" ? "" : option.default_value,
+                                is_common(verb, option)});
     }
     Group& common = group("common");
     common.entries = {
-        {"--recipe FILE", "Recipe (TOML), applied before --set and the flags; can be repeated", ""},
-        {"--set KEY=VALUE", "Set one option by its recipe key; can be repeated", ""},
+        {"--recipe FILE", "Recipe (TOML), applied before --set and the flags; can be repeated", "", false},
+        {"--set KEY=VALUE", "Set one option by its recipe key; can be repeated", "", false},
         {"--json", "Results as JSON on standard output", ""},
         {"-q, --quiet", "No progress, no messages but warnings and errors", ""},
-        {"-v, --verbose", "More messages", ""},
-        {"-h, --help", "This help", ""},
+        {"-v, --verbose", "More messages", "", false},
+        {"-h, --help [all]", "This help, or with all every option in full", ""},
     };
     return groups;
 }
@@ -124,7 +141,7 @@ std::string markdown_of(const Verb& verb) {
 
 }  // namespace
 
-std::string help_text(const Verb& verb) {
+std::string help_text(const Verb& verb, HelpDepth depth) {
     std::string out =
         fmt::format("elmo {}: {}\n\nUsage: elmo {} {}\n", verb.name, verb.summary, verb.name, verb.usage);
     if (!verb.description.empty()) out += "\n" + wrapped(verb.description, 0) + "\n";
@@ -133,10 +150,23 @@ std::string help_text(const Verb& verb) {
     out += "\nExamples:\n";
     for (const Example& example : verb.examples)
         out += fmt::format("  # {}\n  {}\n", example.what, example.command);
+    std::size_t shown = 0, all = 0;
     for (const Group& group : groups_of(verb)) {
-        out += fmt::format("\nOptions ({}):\n", group.name);
-        for (const Entry& entry : group.entries) out += entry_text(entry);
+        std::string entries;
+        for (const Entry& entry : group.entries) {
+            ++all;
+            if (depth == HelpDepth::kCommon && !entry.common) continue;
+            ++shown;
+            entries += depth == HelpDepth::kAll
+                           ? entry_text(entry)
+                           : entry_text({entry.flag, first_clause(entry.help), entry.default_value});
+        }
+        if (!entries.empty()) out += fmt::format("\nOptions ({}):\n{}", group.name, entries);
     }
+    if (shown < all)
+        out += fmt::format(
+            "\nThese are {} of {} options, in short: 'elmo {} --help all' lists every one in full.\n", shown,
+            all, verb.name);
     return out;
 }
 
@@ -148,7 +178,8 @@ std::string overview_text(const std::vector<Verb>& verbs) {
     out += "\nExamples:\n";
     for (const Verb& verb : verbs) out += fmt::format("  {}\n", verb.examples.front().command);
     out +=
-        "\n'elmo VERB --help' lists the options of a verb; 'elmo --version' prints the version.\n"
+        "\n'elmo VERB --help' shows the options that most people need, 'elmo VERB --help all' every one;\n"
+        "'elmo --version' prints the version.\n"
         "Results go to standard output, messages to standard error. Exit status: 0 done, 1 failed, 2 wrong "
         "usage.\n";
     return out;
@@ -157,7 +188,8 @@ std::string overview_text(const std::vector<Verb>& verbs) {
 std::string markdown(const std::vector<Verb>& verbs) {
     std::string out =
         "# The command line\n\n"
-        "Generated from the option list by `tools/make_cli_docs.sh`; `elmo VERB --help` prints the same.\n\n"
+        "Generated from the option list by `tools/make_cli_docs.sh`; `elmo VERB --help all` prints the "
+        "same.\n\n"
         "Results go to standard output, messages and progress to standard error. Exit status: 0 done, 1 "
         "failed, "
         "2 wrong usage.\n\n"

@@ -8,7 +8,11 @@
 
 namespace elmo::cli {
 
-std::string help_text(const Verb& verb);
+enum class HelpDepth {
+    kCommon,  // what most people need: the options that options.def marks, and the verb's own flags
+    kAll,
+};
+std::string help_text(const Verb& verb, HelpDepth depth);
 std::string overview_text(const std::vector<Verb>& verbs);
 // The whole of docs/cli.md.
 std::string markdown(const std::vector<Verb>& verbs);

@@ -16,7 +16,7 @@ void show_inspection(const Invocation& call, const std::string& path) {
     const auto facts = inspect(call.context, path, call.config);
     if (call.json) return write_stdout(to_json(facts) + "\n");
     Facts lines;
-    for (const Fact& fact : facts) lines.push_back({fact.name, fact.text});
+    for (const Fact& fact : facts) lines.push_back({fact.title, fact.text});
     write_stdout(aligned(lines));
 }
 

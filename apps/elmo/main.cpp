@@ -27,13 +27,18 @@ std::vector<Verb> all_verbs() {
             data_verb(),   cache_verb(),  tokenize_verb(), inspect_verb()};
 }
 
+// elmo help train all
+HelpDepth help_depth(int argc, char** argv) {
+    return argc > 3 && std::string_view(argv[3]) == "all" ? HelpDepth::kAll : HelpDepth::kCommon;
+}
+
 void run(int argc, char** argv) {
     const std::vector<Verb> verbs = all_verbs();
     std::string word = argc > 1 ? argv[1] : "--help";
     if (word == "help" && argc > 2) {  // elmo help train
         word = argv[2];
         for (const Verb& verb : verbs)
-            if (verb.name == word) return write_stdout(help_text(verb));
+            if (verb.name == word) return write_stdout(help_text(verb, help_depth(argc, argv)));
     }
     if (word == "--help" || word == "-h" || word == "help") {
         if (argc > 1) return write_stdout(overview_text(verbs));

@@ -1,4 +1,4 @@
-// elmo plan: the memory of a training run by named segment, without running it.
+// elmo plan: memory and time of a training run, without running it.
 #include <fmt/format.h>
 
 #include "elmo/elmo.h"
@@ -11,13 +11,15 @@ namespace elmo::cli {
 namespace {
 
 void run_plan(Invocation& call) {
-    if (call.config.data.empty() && call.config.labels == 0 && call.config.shape.empty())
+    const Config& config = call.config;
+    if (config.data.empty() && config.labels == 0 && config.shape.empty() && config.init.empty())
         usage_error(plan_verb(), "expected DATA, --labels or --shape: a plan needs the number of labels");
-    const MemoryReport report = plan_memory(call.context, call.config);
+    const PlanReport plan = plan_training(call.context, call.config);
+    const MemoryReport& report = plan.memory;
     if (call.json)
-        write_json(report);
+        write_json(plan);
     else
-        write_stdout(report.describe());
+        write_stdout(plan.describe());
     if (!report.fits())
         throw OutOfMemory(fmt::format(
             "the plan needs {}, more than max_memory of {}, and training would stop; lower batch_size, "
@@ -32,25 +34,28 @@ Config resolve_of_plan(const Invocation& call) {
 }  // namespace
 
 Verb plan_verb() {
-    return {"plan",
-            'm',
-            "Show the memory of a training run without running it",
-            "[DATA] [options]",
-            {{"DATA", "Data set to plan for; not needed with --labels"}},
-            0,
-            1,
-            false,
-            {},
-            {{"elmo plan --labels 3000000 --batch-size 128 --precision fp8 --encoder models/all-MiniLM-L6-v2",
-              "Three million labels, 8-bit head"},
-             {"elmo plan data/wordnet --recipe recipes/demo.toml --max-memory 1GiB",
-              "Chunks chosen to fit a budget"}},
-            "With --max-memory the exit status is 1 if nothing fits.",
-            run_plan,
-            {},
-            nullptr,
-            resolve_of_plan,
-            first_word};
+    return {
+        "plan",
+        'm',
+        "Show the memory and the likely time of a training run without running it",
+        "[DATA] [options]",
+        {{"DATA", "Data set to plan for; not needed with --labels"}},
+        0,
+        1,
+        false,
+        {},
+        {{"elmo plan --labels 3000000 --batch-size 128 --precision fp8 --encoder models/all-MiniLM-L6-v2",
+          "Three million labels, 8-bit head"},
+         {"elmo plan data/wordnet --recipe recipes/demo.toml --max-memory 1GiB",
+          "Chunks chosen to fit a budget"}},
+        "Memory is exact; the time is an estimate from the measured speed of this machine, without reading, "
+        "validation and saving. A table shows what other batch sizes and precisions would take. With "
+        "--max-memory the exit status is 1 if the plan does not fit.",
+        run_plan,
+        {},
+        nullptr,
+        resolve_of_plan,
+        first_word};
 }
 
 }  // namespace elmo::cli

@@ -1,6 +1,8 @@
 // elmo predict: streams texts from a file or standard input and answers with their labels.
 #include <fmt/format.h>
 
+#include <filesystem>
+
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "elmo/text_reader.h"
@@ -64,7 +66,18 @@ void stream(Invocation& call, const LabelScope& scope) {
     say(call, reader.replaced_utf8(), predictor.cut_answers());
 }
 
+// A text where a file is expected is a habit of other programs.
+void refuse_text_as_file(const std::vector<std::string>& words) {
+    for (std::size_t i = 1; i < words.size(); ++i)
+        if (std::error_code error;
+            words[i].find(' ') != std::string::npos && !std::filesystem::exists(words[i], error))
+            usage_error(predict_verb(),
+                        fmt::format("{}: no such file; if it is a text to answer, give --text before it",
+                                    quoted(words[i])));
+}
+
 void run_predict(Invocation& call) {
+    refuse_text_as_file(call.words);
     const LabelScope scope{call.extra.at("labels"), call.extra.at("without")};
     const std::vector<std::string>& texts = call.lists.at("text");
     if (!texts.empty()) {

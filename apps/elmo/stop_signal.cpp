@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <csignal>
+#include <ctime>
 #include <string_view>
 
 namespace elmo::cli {
@@ -15,8 +16,25 @@ void say(std::string_view message) {
     [[maybe_unused]] const auto written = write(STDERR_FILENO, message.data(), message.size());
 }
 
+// The first signal, on a clock that only goes forward. Written once, before g_stop is set.
+timespec g_first;
+
+// Wrappers such as timeout(1) signal a program and its group: the same wish, twice at once.
+bool is_same_wish() {
+    timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    const double seconds = static_cast<double>(now.tv_sec - g_first.tv_sec) +
+                           1e-9 * static_cast<double>(now.tv_nsec - g_first.tv_nsec);
+    return seconds < 1;
+}
+
 void on_signal(int) {
-    if (g_stop.exchange(true)) _exit(130);
+    if (g_stop) {
+        if (is_same_wish()) return;
+        _exit(130);
+    }
+    clock_gettime(CLOCK_MONOTONIC, &g_first);
+    g_stop = true;
     say("\nelmo: stopping as soon as all that was learnt is saved; once more stops at once\n");
 }
 

@@ -14,11 +14,13 @@ std::string table(const TrainResult& result, const Config& config) {
     const bool in_steps = result.last_loss > 0;  // a linear model is solved, not stepped
     Facts facts = {{"run", config.out}};
     if (in_steps)
-        facts.push_back(
-            {"steps", fmt::format("{} ({:.4g} epochs)", with_commas(result.steps), result.epochs)});
+        facts.push_back({"steps", fmt::format("{} ({:.4g} epoch{})", with_commas(result.steps), result.epochs,
+                                              result.epochs == 1 ? "" : "s")});
     facts.push_back({"training time", duration_text(result.train_seconds)});
-    facts.push_back({"speed", fmt::format("{:.0f} texts/s", result.texts_per_second)});
-    if (in_steps) facts.push_back({"last loss", fmt::format("{:.4f}", result.last_loss)});
+    if (result.texts_per_second > 0)  // a finished run that is continued trains nothing
+        facts.push_back({"speed", fmt::format("{:.0f} texts/s", result.texts_per_second)});
+    if (in_steps)
+        facts.push_back({"last loss", fmt::format("{:.3g} per text and label", result.last_loss_per_label)});
     if (result.best_step > 0 && result.select != "last")
         facts.push_back(
             {fmt::format("best {} on validation", result.select),
@@ -34,7 +36,8 @@ std::string table(const TrainResult& result, const Config& config) {
 }
 
 void run_train(Invocation& call) {
-    if (call.config.data.empty() && !call.config.resume)  // a continued run knows its data
+    const bool has_run = call.config.resume || !call.config.init.empty();  // which knows its data
+    if (call.config.data.empty() && !has_run)
         usage_error(train_verb(), "DATA is missing; usage: elmo train DATA --out RUN");
     if (call.config.out.empty())
         usage_error(train_verb(), "--out is missing: the folder to write the run to");
@@ -66,6 +69,8 @@ Verb train_verb() {
         {},
         {{"elmo train data/wordnet --out runs/first", "The linear model on a CPU; nothing else to choose"},
          {"elmo train --out runs/first --resume", "Continue where it stopped, bit for bit"},
+         {"elmo train more.csv --out runs/second --init runs/first --epochs 3",
+          "Train a run on: new rows, new labels or more epochs, in a new folder (not a linear run)"},
          {"elmo train tickets.tsv --out runs/tickets --precision e3m4 --epochs 20",
           "One plain file of text<TAB>label,label lines; 8-bit weights"},
          {"elmo train data/wordnet --out runs/minilm --encoder models/all-MiniLM-L6-v2 --max-memory 8GiB",

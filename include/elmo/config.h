@@ -102,7 +102,8 @@ struct OptionInfo {
     std::string_view key;
     std::string_view type;  // "string", "integer", "number", "switch"
     std::string_view group;
-    std::string_view verbs;
+    std::string verbs;   // letters of the verbs that have it (options.def)
+    std::string common;  // of those whose short help shows it
     OptionRole role;
     std::vector<std::string> choices;  // its possible values; empty if it is not a choice
     std::string_view help;

@@ -18,9 +18,10 @@ struct TrainResult {
     bool interrupted = false;
     double train_seconds = 0;  // inside steps only
     double texts_per_second = 0;
-    double last_loss = 0;
-    std::string select;     // the score that picks the best
-    double best_score = 0;  // percent; of the validation set
+    double last_loss = 0;            // of a text: the sum over all labels, mean over the last batch logged
+    double last_loss_per_label = 0;  // the same divided by the labels: a mean per text and label
+    std::string select;              // the score that picks the best
+    double best_score = 0;           // percent; of the validation set
     std::int64_t best_step = 0;
     MemoryReport planned;
     std::int64_t measured_peak_bytes = 0;  // peak resident memory of the process
@@ -37,6 +38,7 @@ void visit_fields(const TrainResult& result, Visit&& visit) {
     visit("train_seconds", result.train_seconds);
     visit("texts_per_second", result.texts_per_second);
     visit("last_loss", result.last_loss);
+    visit("last_loss_per_label", result.last_loss_per_label);
     visit("select", result.select);
     visit("best_score", result.best_score);
     visit("best_step", result.best_step);

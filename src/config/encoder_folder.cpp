@@ -22,6 +22,27 @@ fs::path hub_cache() {
     return variable("HOME") / ".cache/huggingface/hub";
 }
 
+// Where the folder of a run has its encoder; any other folder is itself.
+std::string in_run(const fs::path& folder) {
+    std::error_code ignored;
+    if (fs::exists(folder / "config.json", ignored)) return folder.string();
+    for (const char* which : {"best", "last"}) {
+        if (fs::exists(folder / which / "config.json", ignored)) return (folder / which).string();
+        if (fs::exists(folder / which / "manifest.json", ignored))
+            throw ConfigError(fmt::format(
+                "encoder: {} is the run of a linear model, which has no encoder; give another run, "
+                "a folder, or leave --encoder out",
+                folder.string()));
+    }
+    return folder.string();
+}
+
+// A path rather than a name in the hub, which is NAME or OWNER/NAME.
+bool looks_like_path(const std::string& encoder) {
+    return encoder.starts_with('.') || encoder.starts_with('/') || encoder.starts_with('~') ||
+           encoder.find('/') != encoder.rfind('/') || encoder.ends_with('/');
+}
+
 }  // namespace
 
 bool is_encoder_folder(const std::string& encoder) {
@@ -30,7 +51,12 @@ bool is_encoder_folder(const std::string& encoder) {
 
 std::string encoder_folder(const std::string& encoder) {
     std::error_code ignored;
-    if (!is_encoder_folder(encoder) || fs::exists(encoder, ignored)) return encoder;
+    if (!is_encoder_folder(encoder)) return encoder;
+    if (fs::exists(encoder, ignored)) return in_run(encoder);
+    if (looks_like_path(encoder))
+        throw ConfigError(fmt::format(
+            "encoder: expected linear, bag, a folder, a run, or the name of a model, found no folder '{}'",
+            quoted(encoder)));
     std::string name = "models--" + encoder;
     for (std::size_t at = name.find('/'); at != name.npos; at = name.find('/')) name.replace(at, 1, "--");
     const fs::path snapshots = hub_cache() / name / "snapshots";
@@ -43,7 +69,7 @@ std::string encoder_folder(const std::string& encoder) {
     throw ConfigError(
         fmt::format("encoder: expected linear, bag, a folder, or a model in the Hugging Face cache {}, found "
                     "no '{}'; give "
-                    "--encoder FOLDER, or run: huggingface-cli download {}",
+                    "--encoder FOLDER, or run: hf download {}",
                     hub_cache().string(), quoted(encoder), quoted(encoder)));
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <optional>
 #include <type_traits>
 
 #include "base/text_util.h"
@@ -60,9 +61,22 @@ const char* from_text(std::string_view text, double& value) {
     value = number;
     return nullptr;
 }
+// "500k", "2.8M": thousands and millions; nothing for other texts, and for what is not a whole number.
+std::optional<std::int64_t> in_thousands(std::string_view text) {
+    const double unit = text.ends_with('k') || text.ends_with('K') ? 1e3 : text.ends_with('M') ? 1e6 : 0;
+    double number = 0;
+    if (unit == 0 || from_text(text.substr(0, text.size() - 1), number) != nullptr) return std::nullopt;
+    const double whole = std::round(number * unit);
+    if (!(std::abs(whole) < 1e15) || std::abs(number * unit - whole) > 1e-6) return std::nullopt;
+    return static_cast<std::int64_t>(whole);
+}
 template <class Integer>
 const char* from_text(std::string_view text, Integer& value) {
     Integer number = 0;
+    if (const auto large = in_thousands(text); large && (std::is_signed_v<Integer> || *large >= 0)) {
+        value = static_cast<Integer>(*large);
+        return nullptr;
+    }
     const auto [rest, status] = std::from_chars(text.data(), text.data() + text.size(), number);
     if (status != std::errc() || rest != text.data() + text.size())
         return std::is_signed_v<Integer> ? "an integer" : "an integer from 0 to 18446744073709551615";
@@ -79,6 +93,20 @@ const char* from_text(std::string_view text, Auto<Number>& value) {
     else
         value = number;
     return nullptr;
+}
+
+// The letters of the verbs in options.def, all in small letters; those that are capitals there.
+std::string small(std::string_view verbs) {
+    std::string letters(verbs);
+    for (char& letter : letters)
+        if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+    return letters;
+}
+std::string capitals(std::string_view verbs) {
+    std::string letters;
+    for (const char letter : verbs)
+        if (letter >= 'A' && letter <= 'Z') letters += letter;
+    return small(letters);
 }
 
 // Does not compile unless every option has a help text and every help text an option.
@@ -103,10 +131,12 @@ const std::vector<OptionMember>& option_members() {
 
 const std::vector<OptionInfo>& options() {
     static const std::vector<OptionInfo> infos = {
-#define ELMO_OPTION(type, key, default_value, group, verbs, role) \
-    {#key, type_name<type>(), group, verbs, OptionRole::role, {}, help::key, to_text(Config().key)},
-#define ELMO_CHOICE(key, default_value, group, verbs, role, ...) \
-    {#key, "string", group, verbs, OptionRole::role, {__VA_ARGS__}, help::key, default_value},
+#define ELMO_OPTION(type, key, default_value, group, verbs, role)                                 \
+    {#key,      type_name<type>(),    group, small(verbs), capitals(verbs), OptionRole::role, {}, \
+     help::key, to_text(Config().key)},
+#define ELMO_CHOICE(key, default_value, group, verbs, role, ...)                              \
+    {#key,          "string",  group,        small(verbs), capitals(verbs), OptionRole::role, \
+     {__VA_ARGS__}, help::key, default_value},
 #include "elmo/options.def"
 #undef ELMO_OPTION
 #undef ELMO_CHOICE
@@ -136,6 +166,7 @@ std::string opening(std::string_view where) {
 }
 
 void set_option(Config& config, std::string_view key, std::string_view value, std::string_view where) {
+    if (key == "device" && value == "gpu") value = "cuda";  // what other programs call it
     const OptionMember& member = option_members()[option_index(key, where)];
     const char* expected = std::visit([&](auto field) { return from_text(value, config.*field); }, member);
     if (expected != nullptr)

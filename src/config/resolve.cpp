@@ -172,8 +172,11 @@ Config with_encoder_folder(Config config) {
     refuse_linear_options(config);
     const std::string folder = encoder_folder(config.encoder);
     if (folder == config.encoder) return config;
-    const std::string reason = fmt::format("the newest {} in the Hugging Face cache; {}", config.encoder,
-                                           reason_of(config, "encoder"));
+    const bool of_run = folder.starts_with(config.encoder);
+    const std::string reason =
+        of_run ? fmt::format("the checkpoint of the run {}; {}", config.encoder, reason_of(config, "encoder"))
+               : fmt::format("the newest {} in the Hugging Face cache; {}", config.encoder,
+                             reason_of(config, "encoder"));
     choose_option(config, "encoder", &Config::encoder, folder, reason);
     return config;
 }

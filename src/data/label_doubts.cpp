@@ -112,9 +112,16 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
                         labels, with_commas(data.train().rows())));
     if (tally.null_rows > 0)
         doubts.push_back(
-            fmt::format("'{}' is a label of {} rows: where it means that there is none, give "
+            fmt::format("'{}' is a label of {} row{}: where it means that there is none, give "
                         "--allow-null-labels",
-                        tally.null_word, with_commas(tally.null_rows)));
+                        tally.null_word, with_commas(tally.null_rows), tally.null_rows == 1 ? "" : "s"));
+    std::int64_t unlabelled = 0;
+    for (std::int64_t row = 0; row < data.train().rows(); ++row)
+        unlabelled += data.train().labels.row(row).empty() ? 1 : 0;
+    if (2 * unlabelled > data.train().rows())
+        doubts.push_back(
+            fmt::format("{} of {} training rows have no labels: is --label-column the column of the labels?",
+                        with_commas(unlabelled), with_commas(data.train().rows())));
     return doubts;
 }
 

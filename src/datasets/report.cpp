@@ -92,20 +92,29 @@ std::string label_of(const Dataset& data, std::int64_t label) {
     return data.has_label_names() ? std::string(data.label_name(label)) : fmt::format("{}", label);
 }
 
-// The first training rows as they are read.
+// The first training rows with labels as they are read; the very first ones where the first thousands have
+// none.
 std::vector<SampleRow> sample_rows(const Context& context, const Config& config, const Layout& layout,
                                    const Dataset& data) {
-    constexpr std::int64_t kRows = 3;
+    constexpr std::int64_t kRows = 3, kLooked = 10000;
     constexpr std::size_t kLongest = 300;
     std::vector<SampleRow> samples;
     const bool has_texts = layout.format != DataFormat::kSparse && !layout.train.text.empty();
     std::optional<SplitTexts> texts;
     if (has_texts) texts.emplace(context, config);
-    for (std::int64_t i = 0; i < std::min(kRows, data.train().rows()); ++i) {
+    const LabelMatrix& labels = data.train().labels;
+    std::vector<std::int64_t> wanted;
+    for (std::int64_t i = 0; i < std::min(kLooked, data.train().rows()) && std::ssize(wanted) < kRows; ++i)
+        if (!labels.row(i).empty()) wanted.push_back(i);
+    for (std::int64_t i = 0; wanted.empty() && i < std::min(kRows, data.train().rows()); ++i)
+        wanted.push_back(i);
+    std::int64_t next = 0;  // row that is read next
+    for (const std::int64_t row : wanted) {
         SampleRow& sample = samples.emplace_back();
-        if (std::string_view text; texts && texts->next(text)) sample.text = quoted(text, kLongest);
-        for (const std::uint32_t label : data.train().labels.row(i))
-            sample.labels.push_back(label_of(data, label));
+        std::string_view text;
+        while (texts && next <= row && texts->next(text)) ++next;
+        if (texts && next == row + 1) sample.text = quoted(text, kLongest);
+        for (const std::uint32_t label : labels.row(row)) sample.labels.push_back(label_of(data, label));
     }
     return samples;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "page/svg.h"
 
@@ -43,16 +44,45 @@ std::string draw_bands(const BarChart& chart, const Plot& plot, double step, dou
 
 }  // namespace
 
-std::string svg(const BarChart& chart, int width) {
+namespace {
+
+struct Range {
     double least = 0, most = 0;
-    double least_positive = 1;
+};
+
+// What the axis must cover. Bars of an axis that need not start at zero start a little below the smallest, so
+// that their differences show; negative or missing ones keep the zero.
+Range range_of(const BarChart& chart) {
+    double least = std::numeric_limits<double>::infinity(), most = -least, positive = 1;
     for (const auto& series : chart.series)
         for (const double value : series.values) {
             if (!std::isfinite(value)) continue;
             least = std::min(least, value);
             most = std::max(most, value);
-            if (value > 0) least_positive = std::min(least_positive, value);
+            if (value > 0) positive = std::min(positive, value);
         }
+    if (least > most) return {0, 0};
+    if (chart.y.log) return {positive, std::max(most, positive)};
+    if (chart.y.from_zero || least <= 0) return {std::min(least, 0.0), std::max(most, 0.0)};
+    const double below = most > least ? 0.2 * (most - least) : 0.1 * most;
+    return {std::max(least - below, 0.0), most};
+}
+
+// The value above a bar: side by side where there is room, upright in narrow bars, nothing in the narrowest.
+std::string value_above(double value, double middle, double top, double room) {
+    const std::string text = precise(value);
+    if (text_width(text) <= room + 2)
+        return fmt::format("<text class=\"value\" text-anchor=\"middle\" x=\"{}\" y=\"{}\">{}</text>\n",
+                           px(middle), px(top - 4), text);
+    if (room < 11) return "";
+    return fmt::format("<text class=\"value\" transform=\"translate({} {}) rotate(-90)\">{}</text>\n",
+                       px(middle + 4), px(top - 4), text);
+}
+
+}  // namespace
+
+std::string svg(const BarChart& chart, int width) {
+    const Range range = range_of(chart);
     const auto count = static_cast<double>(std::max<std::size_t>(chart.categories.size(), 1));
     Plot plot;
     plot.width = width;
@@ -64,15 +94,16 @@ std::string svg(const BarChart& chart, int width) {
     plot.top = 24 + bands;
     plot.bottom = plot.top + (width >= 600 ? 250 : 210);
     plot.height = static_cast<int>(plot.bottom + room.height + (chart.x_label.empty() ? 6 : 22));
-    const Scale to_y(chart.y, chart.y.log ? least_positive : least,
-                     chart.y.log ? std::max(most, least_positive) : most, plot.bottom, plot.top, 5);
+    const double gap = std::min(step * 0.2, 8.0);
+    const double bar = (step - gap) / static_cast<double>(std::max<std::size_t>(chart.series.size(), 1));
+    // Upright numbers need room above the highest bar.
+    const double headroom = bar >= 11 && bar < text_width("00.00") ? 34 : 8;
+    const Scale to_y(chart.y, range.least, range.most, plot.bottom, plot.top + headroom, 5);
 
     std::string out = open_svg(plot, chart.title);
     out += y_axis(plot, to_y, chart.y.label);
     out += draw_bands(chart, plot, step, 20);
-    const double gap = std::min(step * 0.2, 8.0);
-    const double bar = (step - gap) / static_cast<double>(std::max<std::size_t>(chart.series.size(), 1));
-    const double zero = chart.y.log ? plot.bottom : to_y(0);
+    const double zero = chart.y.log ? plot.bottom : std::min(to_y(0), plot.bottom);
     for (std::size_t s = 0; s < chart.series.size(); ++s) {
         const auto& series = chart.series[s];
         for (std::size_t i = 0; i < std::min(series.values.size(), chart.categories.size()); ++i) {
@@ -85,7 +116,8 @@ std::string svg(const BarChart& chart, int width) {
                 fmt::format("<rect class=\"bar\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"{}\"",
                             px(x), px(std::min(y, zero)), px(std::max(bar - 0.5, 0.5)),
                             px(std::abs(zero - y)), series_colour(s)),
-                "rect", fmt::format("{}, {}: {}", series.name, chart.categories[i], compact(value)));
+                "rect", fmt::format("{}, {}: {}", series.name, chart.categories[i], precise(value)));
+            if (value > 0 && chart.bands.empty()) out += value_above(value, x + bar / 2, y, bar);
         }
     }
     return out + x_categories(plot, chart.categories, step, chart.x_label) + "</svg>\n";

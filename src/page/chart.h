@@ -84,6 +84,9 @@ std::string svg(const BarChart& chart, int width);
 std::string svg(const HeatMap& chart, int width);
 std::string svg(const StackedChart& chart, int width);
 
+// Whether a drawing of this width has the name of each series at the end of its line, and needs no legend.
+bool names_lines(const LineChart& chart, int width);
+
 // Names of the series in the order of their colours; empty if a single series needs no legend.
 std::vector<std::string> legend(const Chart& chart);
 

@@ -31,11 +31,12 @@ figcaption strong,caption strong{color:var(--text);font-size:1rem}
 caption{text-align:left;padding-bottom:.5rem;caption-side:top}
 svg{display:block;max-width:100%;height:auto;font:11.5px system-ui,sans-serif}
 svg.narrow{display:none}
+@media(min-width:752px){.legend.of-narrow{display:none}}
 @media(max-width:751px){svg.wide{display:none}svg.narrow{display:block;width:100%}}
 .legend{list-style:none;display:flex;flex-wrap:wrap;gap:.25rem 1rem;margin:.5rem 0;padding:0;font-size:.875rem}
 .legend i{display:inline-block;width:.75em;height:.75em;border-radius:2px;margin-right:.4em}
 .grid{stroke:var(--rule)}.axis{stroke:var(--axis)}.edge{stroke:var(--axis);stroke-dasharray:2 3}
-.tick{fill:var(--soft)}.label{fill:var(--text)}.total{fill:var(--text);font-weight:600}
+.tick{fill:var(--soft)}.label{fill:var(--text)}.total{fill:var(--text);font-weight:600}.value{fill:var(--text);font-size:10.5px}
 .line{fill:none;stroke-width:2}.mark{stroke-width:2}.mark:hover,.bar:hover,.layer:hover,.cell:hover{opacity:.75}
 .layer{stroke:var(--back);stroke-width:1}.band{fill:var(--s7);fill-opacity:.25}
 .cell{fill:var(--s0)}.empty{fill:none;stroke:var(--rule)}.in-cell{fill:var(--text)}.in-cell.strong{fill:var(--strong)}
@@ -65,7 +66,10 @@ std::string figure(const Chart& chart) {
         chart);
     const std::vector<std::string> names = legend(chart);
     if (!names.empty()) {
-        out += "<ul class=\"legend\">";
+        const auto* lines = std::get_if<LineChart>(&chart);
+        const bool named =
+            lines != nullptr && names_lines(*lines, kWide);  // the narrow drawing still needs it
+        out += fmt::format("<ul class=\"legend{}\">", named ? " of-narrow" : "");
         for (std::size_t i = 0; i < names.size(); ++i)
             out += fmt::format("<li><i style=\"background:{}\"></i>{}</li>", series_colour(i),
                                escaped(names[i]));

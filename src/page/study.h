@@ -42,7 +42,7 @@ struct Provenance {
 
 // A cell with every digit, as JSON, CSV and the page's data-value attributes hold it; "" for nothing.
 std::string exact_text(const Cell& cell);
-// The same rounded for people.
+// The same rounded for people, with commas between thousands.
 std::string rounded_text(const Cell& cell, int digits);
 
 std::string study_json(const Study& study, const Provenance& provenance);

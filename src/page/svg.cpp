@@ -18,6 +18,26 @@ double round_step(double step) {
     return 10 * power;
 }
 
+// The numbers 1, 2 and 5 times a power of ten around the values, whose logarithms are given: the axis ends
+// next to the values, so that lines are not flattened. Where they are too many, only powers of ten in
+// between.
+std::vector<double> log_ticks(double low, double high, int num_ticks) {
+    std::vector<double> all;
+    for (double decade = std::floor(low); decade <= std::ceil(high); ++decade)
+        for (const double factor : {1.0, 2.0, 5.0}) all.push_back(factor * std::pow(10, decade));
+    while (all.size() > 2 && std::log10(all[1]) <= low + 1e-9) all.erase(all.begin());
+    while (all.size() > 2 && std::log10(all[all.size() - 2]) >= high - 1e-9) all.pop_back();
+    if (static_cast<int>(all.size()) <= num_ticks + 2) return all;
+    const double each =
+        std::max(1.0, std::ceil((std::log10(all.back()) - std::log10(all.front())) / num_ticks));
+    std::vector<double> ticks = {all.front()};
+    for (double decade = std::ceil(std::log10(all.front()) + 0.3); decade < std::log10(all.back()) - 0.3;
+         decade += each)
+        ticks.push_back(std::pow(10, decade));
+    ticks.push_back(all.back());
+    return ticks;
+}
+
 }  // namespace
 
 std::string escaped(std::string_view text) {
@@ -55,25 +75,21 @@ std::string compact(double value) {
     return fmt::format("{:.3g}", value);
 }
 
+std::string precise(double value) {
+    return std::abs(value) >= 999.5 ? compact(value) : fmt::format("{:.4g}", value);
+}
+
+double text_width(std::string_view text) {
+    return kCharacter * static_cast<double>(text.size());
+}
+
 Scale::Scale(const Axis& axis, double least, double most, double from, double to, int num_ticks)
     : log_(axis.log), low_(least), high_(most), from_(from), to_(to), ticks_(axis.ticks) {
     num_ticks = std::max(num_ticks, 2);
     if (log_) {
         low_ = std::log10(std::max(least, 1e-300));
         high_ = std::log10(std::max(most, 1e-300));
-        if (ticks_.empty()) {
-            const double first = std::floor(low_ + 1e-9), last = std::ceil(high_ - 1e-9);
-            const double decades = std::max(last - first, 1.0);
-            const double each = std::max(1.0, std::ceil(decades / num_ticks));
-            const bool dense = decades * 3 <= num_ticks + 2;  // room for 2 and 5 in between
-            for (double decade = first; decade <= last; decade += each)
-                for (const double factor : {1.0, 2.0, 5.0})
-                    if (factor == 1 || dense) ticks_.push_back(factor * std::pow(10, decade));
-            // The ends are the nearest ticks around the values.
-            while (ticks_.size() > 2 && std::log10(ticks_[1]) <= low_ + 1e-9) ticks_.erase(ticks_.begin());
-            while (ticks_.size() > 2 && std::log10(ticks_[ticks_.size() - 2]) >= high_ - 1e-9)
-                ticks_.pop_back();
-        }
+        if (ticks_.empty()) ticks_ = log_ticks(low_, high_, num_ticks);
         low_ = std::min(low_, std::log10(ticks_.front()));
         high_ = std::max(high_, std::log10(ticks_.back()));
     } else {

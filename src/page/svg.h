@@ -15,6 +15,10 @@ std::string escaped(std::string_view text);
 std::string px(double value);
 // 131K, 2.8M, 0.25, 12: at most three digits and a letter.
 std::string compact(double value);
+// The same with four digits below a thousand: a value that is read from a chart.
+std::string precise(double value);
+// Pixels that a text of an axis takes, about.
+double text_width(std::string_view text);
 
 // Values to pixels.
 class Scale {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/csv_field.h"
+#include "base/text_util.h"
 #include "page/study.h"
 
 namespace elmo {
@@ -32,9 +33,13 @@ std::string exact_text(const Cell& cell) {
 }
 
 std::string rounded_text(const Cell& cell, int digits) {
+    if (const auto* whole = std::get_if<std::int64_t>(&cell)) return with_commas(*whole);
     const auto* number = std::get_if<double>(&cell);
     if (number == nullptr || !std::isfinite(*number)) return exact_text(cell);
-    return fmt::format("{:.{}f}", *number, digits);
+    std::string text = fmt::format("{:.{}f}", *number, digits);
+    const std::size_t point = std::min(text.find('.'), text.size()), first = text[0] == '-' ? 1 : 0;
+    for (std::size_t i = point; i > first + 3;) text.insert(i -= 3, 1, ',');
+    return text;
 }
 
 std::string study_json(const Study& study, const Provenance& provenance) {

@@ -7,6 +7,7 @@
 #include "elmo/calibrate.h"
 #include "elmo/context.h"
 #include "io/links.h"
+#include "metrics/label_thresholds.h"
 #include "metrics/platt.h"
 #include "rank/scored_run.h"
 #include "run/calibration_file.h"
@@ -17,6 +18,23 @@ namespace {
 // Labels per text that are judged: enough to include everything that is shown.
 constexpr std::int64_t kJudgedLabels = 20;
 constexpr std::int64_t kFewRows = 100;
+
+LabelThresholds label_thresholds(std::span<const JudgedRow> rows, std::int64_t labels,
+                                 std::int64_t labels_of_run, const Platt& platt) {
+    const ScoreThresholds fitted = fit_label_thresholds(rows);
+    LabelThresholds result;
+    for (const auto& [label, score] : fitted.own)
+        if (label < labels_of_run) result.labels.push_back(label);
+    std::sort(result.labels.begin(), result.labels.end());
+    for (const std::int64_t label : result.labels)
+        result.thresholds.push_back(platt.probability(fitted.of(label)));
+    const ThresholdGain gain = measure_label_thresholds(rows, labels);
+    result.micro_f1_common = 100 * gain.micro_common.f1;
+    result.micro_f1 = 100 * gain.micro_own.f1;
+    result.macro_f1_common = 100 * gain.macro_common.f1;
+    result.macro_f1 = 100 * gain.macro_own.f1;
+    return result;
+}
 
 }  // namespace
 
@@ -31,6 +49,7 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     Calibration result;
     result.top = std::min(kJudgedLabels, scored.checkpoint().state().labels);
     std::vector<JudgedScore> all, halves[2];
+    std::vector<JudgedRow> rows;  // for thresholds of labels
     scored.rank(
         result.top, "ranking validation", [&](const ScoredRow& row, std::vector<ScoredLabel>& ranked) {
             const auto truth = row.truth;
@@ -43,6 +62,7 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
                 result.right += right ? 1 : 0;
             }
             ++result.rows;
+            if (config.label_thresholds) rows.push_back({ranked, {truth.begin(), truth.end()}});
         });
     result.pairs = static_cast<std::int64_t>(all.size());
     if (result.rows < kFewRows)
@@ -54,6 +74,9 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     result.a = fitted.a;
     result.b = fitted.b;
     result.f1_threshold = fitted.probability(best_f1_score(all, result.positives));
+    if (config.label_thresholds)
+        result.label_thresholds =
+            label_thresholds(rows, scored.num_labels(), scored.checkpoint().state().labels, fitted);
     // Each half is judged by the fit on the other half, so the gain does not come from knowing the answers.
     for (int half = 0; half < 2; ++half) {
         const double share = static_cast<double>(halves[half].size()) / static_cast<double>(all.size());

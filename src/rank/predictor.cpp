@@ -102,7 +102,7 @@ struct Predictor::Impl {
           scope(resolve(label_scope, names, checkpoint.state().labels)),
           stored(config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint)),
           platt(choose_probabilities(config, stored)),
-          threshold(choose_threshold(config, stored)),
+          cuts(choose_cuts(config, stored)),
           work(context) {
         if (checkpoint.is_linear()) {
             refuse_other_device(config);
@@ -169,13 +169,14 @@ struct Predictor::Impl {
         std::vector<Prediction> result;
         for (const ScoredLabel& scored : ranked) {
             const double probability = platt.probability(scored.score);
-            if (probability < threshold) return result;
+            if (probability < cuts.lowest()) return result;
+            if (probability < cuts.of(scored.label)) continue;
             result.push_back(
                 {scored.label,
                  names.empty() ? std::string() : std::string(names[static_cast<std::size_t>(scored.label)]),
                  scored.score, static_cast<float>(probability)});
         }
-        if (threshold > 0 && !given_top && config.top < scope.answers() &&
+        if (cuts.lowest() > 0 && !given_top && config.top < scope.answers() &&
             static_cast<std::int64_t>(ranked.size()) == config.top)
             ++cut;
         return result;
@@ -190,7 +191,7 @@ struct Predictor::Impl {
     Scope scope;
     std::optional<Calibration> stored;
     Platt platt;
-    double threshold;
+    LabelCuts cuts;
     bool given_top = given(config, "top");
     std::int64_t cut = 0;  // texts with more labels above the threshold than were ranked
     Context work;
@@ -202,7 +203,7 @@ struct Predictor::Impl {
 
 Config resolve_prediction(const Config& config) {
     Config result = config;
-    if (config.threshold != 0 && !given(config, "top"))
+    if ((config.threshold != 0 || config.label_thresholds) && !given(config, "top"))
         choose_option(result, "top", &Config::top, kMostAnswers,
                       "all labels above the threshold, up to this number");
     return result;

@@ -19,11 +19,26 @@ namespace {
 
 constexpr const char* kMethod = "platt";
 constexpr const char* kChecksum = "xxh64";
+constexpr const char* kLabelThresholds = "label_thresholds";
 
 // Of all other keys, in the order of their names.
 std::string checksum(nlohmann::json json) {
     json.erase(kChecksum);
     return hash_text(hash64(json.dump()));
+}
+
+// Nothing if it is not sound: labels of the run, ascending, each with a probability.
+std::optional<LabelThresholds> read_label_thresholds(const nlohmann::json& json, std::int64_t num_labels) {
+    LabelThresholds own;
+    json.at("labels").get_to(own.labels);
+    json.at("thresholds").get_to(own.thresholds);
+    bool sound = own.labels.size() == own.thresholds.size();
+    visit_f1(own, [&](const char* key, double& value) { sound = sound && get_exact(json.at(key), value); });
+    for (std::size_t i = 0; sound && i < own.labels.size(); ++i)
+        sound = own.labels[i] >= 0 && own.labels[i] < num_labels &&
+                (i == 0 || own.labels[i - 1] < own.labels[i]) && own.thresholds[i] >= 0 &&
+                own.thresholds[i] <= 1;
+    return sound ? std::optional(own) : std::nullopt;
 }
 
 }  // namespace
@@ -39,6 +54,11 @@ void write_calibration(const Checkpoint& checkpoint, const Calibration& calibrat
     const fs::path& folder = checkpoint.folder();
     nlohmann::ordered_json json = {{"method", kMethod}, {"manifest_xxh64", checkpoint.manifest_hash()}};
     visit_numbers(calibration, [&](const char* key, const auto& value) { json[key] = value; });
+    if (const auto& own = calibration.label_thresholds) {
+        nlohmann::ordered_json& stored =
+            json[kLabelThresholds] = {{"labels", own->labels}, {"thresholds", own->thresholds}};
+        visit_f1(*own, [&](const char* key, double value) { stored[key] = value; });
+    }
     json[kChecksum] = checksum(json);
     refuse_link(calibration_file(folder));
     write_file_atomically(calibration_file(folder), json.dump(2) + "\n");
@@ -65,6 +85,11 @@ std::optional<Calibration> read_calibration(const Context& context, const Checkp
         json.at("manifest_xxh64").get_to(manifest);
         visit_numbers(calibration,
                       [&](const char* key, auto& value) { sound = sound && get_exact(json.at(key), value); });
+        if (json.contains(kLabelThresholds)) {
+            calibration.label_thresholds =
+                read_label_thresholds(json.at(kLabelThresholds), checkpoint.state().labels);
+            sound = sound && calibration.label_thresholds;
+        }
     } catch (const nlohmann::json::exception&) {
         sound = false;
     }

@@ -147,6 +147,19 @@ std::string stored_recipe(Config config) {
     return to_recipe(config);
 }
 
+bool same_recipe(const std::string& stored, const Config& config) {
+    Config was, is;
+    try {
+        parse_recipe(was, stored, "recipe");
+        parse_recipe(is, stored_recipe(config), "recipe");
+    } catch (const ConfigError&) {
+        return false;  // of a program with other options
+    }
+    for (const OptionInfo& option : options())
+        if (get_option(was, option.key) != get_option(is, option.key)) return false;
+    return true;
+}
+
 namespace {
 
 // The replaced folder is deleted, so it must be a checkpoint.

@@ -1,4 +1,9 @@
 // elmo inspect: what a run folder or a data set holds.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/text_util.h"
 #include "data/dataset.h"
 #include "elmo/fields.h"
 #include "elmo/run.h"
@@ -13,15 +18,37 @@ namespace {
 
 using Facts = std::vector<Fact>;
 
+// In people's units: digits in groups, yes and no, four digits of a number with a fraction.
 template <class T>
-void add(Facts& facts, const char* name, const T& value) {
-    JsonLine literal;
-    literal.value(value);
+std::string for_people(const T& value) {
     std::string storage;
     if constexpr (std::convertible_to<const T&, std::string_view>)
-        facts.push_back({name, std::string(unicode::as_valid_utf8(value, storage)), literal.text()});
+        return std::string(unicode::as_valid_utf8(value, storage));
+    else if constexpr (std::is_same_v<T, bool>)
+        return value ? "yes" : "no";
+    else if constexpr (std::is_integral_v<T>)
+        return with_commas(static_cast<std::int64_t>(value));
     else
-        facts.push_back({name, literal.text(), literal.text()});
+        return fmt::format("{:.4g}", value);
+}
+
+// `text` is what people see; the JSON has the value itself under its key.
+template <class T>
+void add(Facts& facts, const char* key, const T& value, std::string text) {
+    JsonLine literal;
+    literal.value(value);
+    std::string name = key;
+    std::replace(name.begin(), name.end(), '_', ' ');
+    facts.push_back({key, std::move(text), literal.text(), std::move(name)});
+}
+template <class T>
+void add(Facts& facts, const char* key, const T& value) {
+    add(facts, key, value, for_people(value));
+}
+void add_bytes(Facts& facts, const char* key, std::int64_t bytes) {
+    add(facts, key, bytes, human_bytes(bytes));
+    std::string& title = facts.back().title;
+    title.resize(title.rfind(' '));  // "head bytes" is "head" with a unit
 }
 
 void add_linear(Facts& facts, const Checkpoint& checkpoint) {
@@ -29,7 +56,7 @@ void add_linear(Facts& facts, const Checkpoint& checkpoint) {
     add(facts, "features", model.vocabulary.size());
     add(facts, "trees", static_cast<std::int64_t>(model.trees.roots.size()));
     add(facts, "weights", static_cast<std::int64_t>(model.trees.weights.size()));
-    add(facts, "model_bytes", model.bytes());
+    add_bytes(facts, "model_bytes", model.bytes());
 }
 
 Facts inspect_run(const Context& context, const fs::path& run, const Config& config) {
@@ -46,10 +73,14 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
     add(facts, "epoch",
         static_cast<double>(state.step) /
             static_cast<double>(std::max<std::int64_t>(state.steps_per_epoch, 1)));
-    add(facts, "last_loss", state.last_loss);
+    add(facts, "last_loss", state.last_loss,
+        checkpoint.is_linear()
+            ? std::string("none: a linear model is solved, not trained in steps")
+            : fmt::format("{:.3g} per text and label", state.last_loss / static_cast<double>(state.labels)));
     add(facts, "select", checkpoint.config().select);
     if (state.best_step > 0) {
-        add(facts, "best_score", state.best_score);
+        add(facts, "best_score", state.best_score,
+            fmt::format("{} {:.2f} on the validation rows", checkpoint.config().select, state.best_score));
         add(facts, "best_step", state.best_step);
     }
     add(facts, "labels", state.labels);
@@ -57,7 +88,7 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
     add(facts, "train_rows", state.train_rows);
     if (!checkpoint.is_linear()) {
         add(facts, "precision", checkpoint.config().precision);
-        add(facts, "head_bytes", checkpoint.head_bytes());
+        add_bytes(facts, "head_bytes", checkpoint.head_bytes());
         add(facts, "saturations", state.saturations);
     }
     add(facts, "encoder", spec.family);

@@ -1,35 +1,213 @@
-// elmo plan: the memory of a training run without running it.
+// elmo plan: the memory of a training run without running it, an estimate of its time, and what else would
+// fit.
 #include "elmo/plan.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <optional>
+
 #include "base/parallel.h"
+#include "base/text_util.h"
 #include "config/encoder_folder.h"
 #include "elmo/error.h"
 #include "engine/full_length.h"
 #include "engine/shapes.h"
+#include "engine/step_cost.h"
 #include "run/linear_plan.h"
 #include "run/resolve.h"
 #include "run/run_data.h"
 
 namespace elmo {
+namespace {
+
+// What a plan is made from.
+struct Planned {
+    Config config;
+    EncoderSpec spec;
+    std::int64_t labels = 0;
+    RunShape shape;
+    std::int64_t steps = 0;              // 0: not known
+    double tokens_per_text = 0;          // 0: not known, and texts have full length
+    std::optional<MemoryReport> linear;  // of a linear model, which has no steps
+};
+
+Planned planned_run(const Context& context, const Config& given) {
+    const Config shaped = with_init(with_shape(given));
+    Planned run;
+    if (!shaped.data.empty()) {
+        const RunData data(context, resolve_before_data(context, shaped, nullptr), nullptr);
+        run.config = data.config();
+        if (run.config.encoder == kLinearEncoder) {
+            run.linear = plan_linear(data);
+            return run;
+        }
+        run.spec = data.encoder_spec();
+        run.labels = data.dataset().num_labels();
+        run.shape = data.shape(context, kRankedInTraining);
+        run.steps = data.total_steps();
+        run.tokens_per_text = data.summary().tokens_per_row;
+        return run;
+    }
+    run.config = resolve_without_data(context, shaped);
+    if (run.config.encoder == kLinearEncoder)
+        throw ConfigError(
+            "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
+    run.spec = spec_without_data(run.config);
+    run.labels = run.config.labels;
+    run.shape = full_length_shape(context, run.config, run.spec);
+    run.steps = run.config.steps;
+    return run;
+}
+
+Engine engine_of(const Context& context, const Planned& run) {
+    return {context, run.config, training_parts(run.config, run.spec, run.labels), run.shape};
+}
+
+// The share of the measured ceilings that steps usually reach. Measured (bench/results): 43 to 90 % on CPUs,
+// 29 to 56 % on an H200.
+constexpr double kShareOnCpu = 0.6, kShareOnGpu = 0.45;
+
+TimeEstimate estimate_time(const Engine& engine, const Planned& run) {
+    TimeEstimate time;
+    time.steps = run.steps;
+    Ceilings ceilings;
+    try {
+        ceilings = engine.backend().measure_ceilings(run.spec.dtype, std::int64_t{256} << 20);
+    } catch (const Error&) {  // its device is not here
+    }
+    if (ceilings.gflops <= 0) {
+        time.why_none = fmt::format("device {} is not here to be measured", run.config.device);
+        return time;
+    }
+    const std::int64_t batch = run.shape.batch;
+    const double per_text = run.tokens_per_text > 0
+                                ? run.tokens_per_text
+                                : static_cast<double>(run.shape.tokens) / static_cast<double>(batch);
+    const auto tokens =
+        std::max<std::int64_t>(1, static_cast<std::int64_t>(per_text * static_cast<double>(batch)));
+    const auto length = std::max<std::int64_t>(1, static_cast<std::int64_t>(per_text));
+    double floor_ms = 0;
+    const auto add = [&](const Cost& cost) {
+        floor_ms += std::max(cost.flops / ceilings.gflops, cost.bytes / ceilings.gbytes) / 1e6;
+    };
+    add(head_step_cost(engine.head(), batch));
+    add(encoder_forward_cost(engine.encoder(), batch, tokens, length));
+    if (!run.spec.frozen) add(encoder_backward_cost(engine.encoder(), batch, tokens, length));
+    time.step_ms = floor_ms / (engine.backend().host_memory() ? kShareOnCpu : kShareOnGpu);
+    time.texts_per_second = 1e3 * static_cast<double>(batch) / time.step_ms;
+    time.seconds = 1e-3 * time.step_ms * static_cast<double>(run.steps);
+    return time;
+}
+
+// The same run with another batch size. Its largest batch is at most as many times larger.
+Planned with_batch(Planned run, std::int64_t batch) {
+    const auto scaled = [&](std::int64_t value) {
+        return (value * batch + run.config.batch_size - 1) / run.config.batch_size;
+    };
+    run.shape.batch = scaled(run.shape.batch);
+    run.shape.tokens = scaled(run.shape.tokens);
+    run.shape.positives = scaled(run.shape.positives);
+    run.config.batch_size = batch;
+    return run;
+}
+
+// Precisions that people choose between; the run's own is among them.
+std::vector<std::string> precisions_for(const Config& config) {
+    std::vector<std::string> names = {"bf16", "e2m5"};
+    if (std::find(names.begin(), names.end(), config.precision) == names.end())
+        names.insert(names.begin(), config.precision);
+    return names;
+}
+
+std::vector<PlanChoice> other_choices(const Context& context, const Planned& run, std::int64_t room) {
+    std::vector<PlanChoice> choices;
+    const std::int64_t batch = run.config.batch_size;
+    for (const std::string& precision : precisions_for(run.config))
+        for (const std::int64_t size : {batch / 4, batch / 2, batch, batch * 2, batch * 4}) {
+            if (size < 1) continue;
+            Planned other = with_batch(run, size);
+            const bool own = precision == run.config.precision;
+            other.config.precision = precision;
+            if (!own) {
+                other.config.head_noise = "auto";
+                other.config.head_kahan = "auto";
+            }
+            PlanChoice& choice = choices.emplace_back(PlanChoice{precision, size});
+            choice.bytes = engine_of(context, other).plan().total_bytes();
+            choice.planned = own && size == batch;
+            choice.fits = room == 0 || choice.bytes <= room;
+        }
+    return choices;
+}
+
+// As roughly as it is known.
+std::string rough_duration(double seconds) {
+    if (seconds < 90) return fmt::format("{:.0f} s", std::max(seconds, 1.0));
+    if (seconds < 5400) return fmt::format("{:.0f} min", seconds / 60);
+    return fmt::format("{:.1f} h", seconds / 3600);
+}
+
+std::string time_text(const TimeEstimate& time) {
+    if (time.step_ms == 0) return fmt::format("no estimate of the time: {}\n", time.why_none);
+    std::string text = time.steps > 0 ? fmt::format("about {} for {} steps", rough_duration(time.seconds),
+                                                    with_commas(time.steps))
+                                      : std::string("about");
+    text += fmt::format("{}{:.3g} ms per step, {} texts/s", time.steps > 0 ? ": " : " ", time.step_ms,
+                        with_commas(static_cast<std::int64_t>(time.texts_per_second)));
+    return "time (an estimate, from the measured speed of this machine): " + text + "\n";
+}
+
+}  // namespace
 
 MemoryReport plan_memory(const Context& given_context, const Config& given) {
     validate(given);
     const Context context = given_context.with_threads(given.threads);
-    const Config shaped = with_shape(given);
-    if (!given.data.empty()) {
-        const RunData data(context, resolve_before_data(context, shaped, nullptr), nullptr);
-        const Config& config = data.config();
-        if (config.encoder == kLinearEncoder) return plan_linear(data);
-        const EngineParts parts = training_parts(config, data.encoder_spec(), data.dataset().num_labels());
-        return Engine(context, config, parts, data.shape(context, kRankedInTraining)).plan();
+    const Planned run = planned_run(context, given);
+    return run.linear ? *run.linear : engine_of(context, run).plan();
+}
+
+PlanReport plan_training(const Context& given_context, const Config& given) {
+    validate(given);
+    const Context context = given_context.with_threads(given.threads);
+    const Planned run = planned_run(context, given);
+    PlanReport report;
+    if (run.linear) {
+        report.memory = *run.linear;
+        report.time.why_none = "a linear model is solved, not trained in steps; usually minutes at most";
+        return report;
     }
-    const Config config = resolve_without_data(context, shaped);
-    if (config.encoder == kLinearEncoder)
-        throw ConfigError(
-            "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
-    const EncoderSpec spec = spec_without_data(config);
-    const RunShape shape = full_length_shape(context, config, spec);
-    return Engine(context, config, training_parts(config, spec, config.labels), shape).plan();
+    const Engine engine = engine_of(context, run);
+    report.memory = engine.plan();
+    report.room_bytes = report.memory.max_bytes;
+    if (report.room_bytes == 0 && engine.backend().host_memory())
+        report.room_bytes = engine.backend().free_bytes();
+    report.choices = other_choices(context, run, report.room_bytes);
+    report.time = estimate_time(engine, run);
+    return report;
+}
+
+std::string PlanReport::describe() const {
+    std::string text = memory.describe() + "\n" + time_text(time);
+    if (choices.empty()) return text;
+    text += fmt::format("\nmemory of other choices{}\n",
+                        room_bytes == 0 ? std::string(" (--max-memory N shows which fit)")
+                        : memory.max_bytes > 0
+                            ? fmt::format("; '-': more than max_memory of {}", human_bytes(room_bytes))
+                            : fmt::format("; '-': more than the {} free here", human_bytes(room_bytes)));
+    std::string heading = fmt::format("{:<12}", "batch size");
+    for (const PlanChoice& choice : choices)
+        if (choice.precision == choices.front().precision)
+            heading += fmt::format(" {:>14}", with_commas(choice.batch_size));
+    text += heading + "\n";
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+        if (i == 0 || choices[i].precision != choices[i - 1].precision)
+            text += fmt::format("{:<12}", choices[i].precision);
+        const std::string bytes = (choices[i].fits ? "" : "- ") + human_bytes(choices[i].bytes);
+        text += fmt::format(" {:>14}", choices[i].planned ? "[" + bytes + "]" : bytes);
+        if (i + 1 == choices.size() || choices[i + 1].precision != choices[i].precision) text += "\n";
+    }
+    return text;
 }
 
 }  // namespace elmo

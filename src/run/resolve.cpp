@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text_util.h"
 #include "config/encoder_folder.h"
 #include "config/resolve.h"
@@ -48,7 +50,42 @@ Config with_detected_reading(const Context& context, Config config) {
     return config;
 }
 
+// What a run that starts from another one cannot choose, and what is its own.
+constexpr OptionKey kOfInit[] = {"encoder", "tokenizer", "tokenizer_kind", "vocab_size", "width"};
+constexpr OptionKey kNotOfInit[] = {"init", "device", "cpu_products", "shape"};
+
 }  // namespace
+
+Config with_init(Config config) {
+    if (config.init.empty()) return config;
+    for (const OptionKey key : kOfInit)
+        if (given(config, key))
+            throw ConfigError(fmt::format("init: encoder and tokenizer come from {}; leave {} out",
+                                          config.init, flag_of(key)));
+    const Checkpoint from(config.init, "best", Checkpoint::Check::kAllButHead);
+    if (from.is_linear())
+        throw ConfigError(
+            fmt::format("init: {} is a linear model, which is solved for all rows at once and cannot be "
+                        "trained on; train "
+                        "a new one on the old and the new rows together, without --init",
+                        config.init));
+    const bool steps_of_run = !given(config, "epochs");
+    const auto is_own = [](std::string_view key) {
+        return std::any_of(std::begin(kNotOfInit), std::end(kNotOfInit),
+                           [&](std::string_view own) { return own == key; });
+    };
+    for (const OptionInfo& option : options()) {
+        const bool counts = option.role == OptionRole::kReading || option.role == OptionRole::kResult;
+        if (!counts || is_own(option.key) || given(config, option.key)) continue;
+        if (option.key == "steps" && !steps_of_run) continue;
+        copy_option(config, from.config(), option.key);
+    }
+    if (config.data.empty()) copy_option(config, from.config(), "data");
+    const std::string reason = fmt::format("the run that init names, {}", config.init);
+    choose_option(config, "encoder", &Config::encoder, from.folder().string(), reason);
+    choose_option<std::string>(config, "tokenizer", &Config::tokenizer, "auto", reason);
+    return config;
+}
 
 PrecisionChoice choose_precision(const Context& context, const Config& config, std::int64_t weights) {
     if (config.precision != "auto") return {config.precision, ""};
@@ -91,7 +128,7 @@ Config resolve_before_data(const Context& context, const Config& config, const C
     // A continued run has its encoder in the checkpoint.
     const Config known = checkpoint != nullptr
                              ? with_true_cache(with_stored_run(checkpoint->config(), config), config)
-                             : with_detected_reading(context, with_encoder_folder(config));
+                             : with_detected_reading(context, with_encoder_folder(with_init(config)));
     return with_encoder_numbers(with_device(context, known));
 }
 
@@ -103,7 +140,8 @@ Config resolve_without_data(const Context& context, const Config& config) {
 
 Config resolve_training(const Context& context, const Config& config) {
     const auto resolve = [&](const Checkpoint* checkpoint) {
-        if (checkpoint == nullptr && config.data.empty()) return resolve_without_data(context, config);
+        if (checkpoint == nullptr && config.data.empty() && config.init.empty())
+            return resolve_without_data(context, config);
         return RunData(context, resolve_before_data(context, config, checkpoint), checkpoint).config();
     };
     if (!config.resume || config.out.empty()) return resolve(nullptr);
@@ -127,8 +165,8 @@ Config with_shape(Config config) {
 }
 
 Config resolve_plan(const Context& context, const Config& config) {
-    const Config shaped = with_shape(config);
-    if (config.data.empty()) return resolve_without_data(context, shaped);
+    const Config shaped = with_init(with_shape(config));
+    if (shaped.data.empty()) return resolve_without_data(context, shaped);
     return RunData(context, resolve_before_data(context, shaped, nullptr), nullptr).config();
 }
 

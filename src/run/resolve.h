@@ -16,6 +16,11 @@ Config resolve_before_data(const Context& context, const Config& given, const Ch
 // The complete configuration where no data is named.
 Config resolve_without_data(const Context& context, const Config& given);
 
+// A run that starts from another one (config.init) with what it takes from that run's recipe: its encoder and
+// tokenizer, its data where none is given, and every option about reading and training that was not given.
+// ConfigError for a linear model, or an option that contradicts it; DataError as Checkpoint.
+Config with_init(Config config);
+
 // With labels, batch_size and max_length of config.shape; one that was given stays. ConfigError for an
 // unknown name.
 Config with_shape(Config config);

@@ -69,7 +69,7 @@ void require_other_folder(const std::string& run, const std::string& out) {
     std::error_code error;
     for (const fs::path& read : {fs::path(run), fs::path(run) / ".."})
         if (!out.empty() && fs::equivalent(read, out, error))
-            throw ConfigError(fmt::format("out: {} is the run that is changed; give another folder", out));
+            throw ConfigError(fmt::format("out: {} is the run that is read; give another folder", out));
 }
 
 RunFolder::RunFolder(const Context& context, const Config& config)

@@ -80,7 +80,7 @@ Config cell_config(const StudyRequest& request, const Format& format, std::int64
     return config;
 }
 
-CellResult read_cell(const fs::path& path, const std::string& recipe) {
+CellResult read_cell(const fs::path& path, const Config& config) {
     const nlohmann::json json = read_json(path);
     const auto damaged = [&](const char* key) {
         return DataError(
@@ -88,7 +88,7 @@ CellResult read_cell(const fs::path& path, const std::string& recipe) {
                         path.string(), key));
     };
     if (!json.is_object() || !json.contains("recipe") || !json["recipe"].is_string()) throw damaged("recipe");
-    if (json["recipe"].get<std::string>() != recipe)
+    if (!same_recipe(json["recipe"].get<std::string>(), config))
         throw ConfigError(
             fmt::format("out: {} was made with other options; give those, another folder, or "
                         "--overwrite to run all cells again",
@@ -115,7 +115,7 @@ CellResult run_cell(const Context& context, const StudyRequest& request, const F
         if (c == ':' || c == ',' || c == '/') c = '_';
     const fs::path cell = out / "cells" / (name + ".json"), run = out / "runs" / name;
     const std::string recipe = stored_recipe(config);
-    if (fs::exists(cell)) return read_cell(cell, recipe);
+    if (fs::exists(cell)) return read_cell(cell, config);
     fs::create_directories(out / "cells");
     fs::create_directories(out / "runs");
     config.out = run.string();
@@ -152,9 +152,9 @@ double mean(const std::vector<CellResult>& cells, int score) {
     return sum / static_cast<double>(cells.size());
 }
 
-// Of a single run; 0 if there is only one.
-double deviation(const std::vector<CellResult>& cells, int score) {
-    if (cells.size() < 2) return 0;
+// Of a single run; nothing if there is only one.
+Cell deviation(const std::vector<CellResult>& cells, int score) {
+    if (cells.size() < 2) return {};
     const double centre = mean(cells, score);
     double squares = 0;
     for (const CellResult& cell : cells)

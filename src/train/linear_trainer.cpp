@@ -56,7 +56,7 @@ class LinearRun {
         if (folder_.checkpoint() != nullptr) return finished();
         announce();
         folder_.prepare();
-        RunLog log(context_, folder_.path(), 0, 1);
+        RunLog log(context_, folder_.path(), 0, 0);  // the trees have their own bar
         log.event("start", 0,
                   {{"total_steps", 1},
                    {"labels", state_.labels},
@@ -80,8 +80,6 @@ class LinearRun {
         if (!rows_.validation.empty()) validate(ranker, log);
         save(ranker.model(), folder_.best(), log);
         save(ranker.model(), folder_.last(), log);
-        log.tick(1);
-        log.finish();
         TrainResult result = result_of(config, state_, data_);
         result.train_seconds = seconds;
         result.texts_per_second = static_cast<double>(rows_.train.size()) / std::max(seconds, 1e-9);
@@ -123,7 +121,6 @@ class LinearRun {
     }
 
     TrainResult interrupted(RunLog& log) {
-        log.finish();
         log.event("end", 0, {{"interrupted", true}});
         context_.info("stopped before the model was complete; --resume trains it from the beginning");
         TrainResult result = result_of(data_.config(), state_, data_);

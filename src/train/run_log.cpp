@@ -24,9 +24,10 @@ RunLog::RunLog(const Context& context, const std::filesystem::path& run, std::in
                std::int64_t total_steps)
     : context_(context),
       lines_(run / "log.jsonl"),
-      board_(run / "tensorboard", first_step > 0 ? first_step + 1 : 0),
-      progress_(context, "training", total_steps, "steps") {
-    progress_.begin_at(first_step);
+      board_(run / "tensorboard", first_step > 0 ? first_step + 1 : 0) {
+    if (total_steps == 0) return;
+    progress_.emplace(context, "training", total_steps, "steps");
+    progress_->begin_at(first_step);
 }
 
 void RunLog::write(const nlohmann::ordered_json& line) {
@@ -45,6 +46,7 @@ void RunLog::step(const StepLog& s) {
                                 {"step", s.step},
                                 {"epoch", s.epoch},
                                 {"loss", s.loss},
+                                {"loss_per_label", s.loss_per_label},
                                 {"lr_encoder", s.encoder_lr},
                                 {"lr_head", s.head_lr},
                                 {"texts_per_second", s.texts_per_second},
@@ -57,6 +59,7 @@ void RunLog::step(const StepLog& s) {
         line.update({{"loss_scale", s.scaling->loss_scale}, {"skipped_steps", s.scaling->skipped_steps}});
     write(line);
     std::vector<Scalar> scalars = {Scalar{"train/loss", s.loss},
+                                   Scalar{"train/loss_per_label", s.loss_per_label},
                                    Scalar{"train/lr_encoder", s.encoder_lr},
                                    Scalar{"train/lr_head", s.head_lr},
                                    Scalar{"speed/texts_per_second", s.texts_per_second},
@@ -72,12 +75,13 @@ void RunLog::step(const StepLog& s) {
         scalars.push_back({"train/skipped_steps", static_cast<double>(s.scaling->skipped_steps)});
     }
     board_.add_scalars(s.step, scalars);
-    note_ = fmt::format("epoch {:.2f}  loss {:.4g}  {:.0f} texts/s", s.epoch, s.loss, s.texts_per_second);
+    note_ = fmt::format("epoch {:.2f}  loss {:.3g} per label  {:.0f} texts/s", s.epoch, s.loss_per_label,
+                        s.texts_per_second);
     if (s.device)
         note_ += fmt::format("  GPU idle {:.1f} %, {:.1f} % of the speed of light", s.device->idle_percent,
                              s.device->sol_percent);
     if (s.scaling) note_ += fmt::format("  {} steps skipped", s.scaling->skipped_steps);
-    progress_.update(s.step, note_);
+    if (progress_) progress_->update(s.step, note_);
 }
 
 void RunLog::validation(std::int64_t step, double epoch, const Evaluation& scores) {
@@ -95,10 +99,10 @@ void RunLog::validation(std::int64_t step, double epoch, const Evaluation& score
 }
 
 void RunLog::tick(std::int64_t step) {
-    progress_.update(step, note_);
+    if (progress_) progress_->update(step, note_);
 }
 void RunLog::finish() {
-    progress_.stop(note_);
+    if (progress_) progress_->stop(note_);
 }
 
 }  // namespace elmo

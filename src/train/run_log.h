@@ -21,6 +21,7 @@ struct StepLog {
     std::int64_t step = 0;
     double epoch = 0;
     double loss = 0;  // binary cross-entropy of a text: the sum over all labels, mean over the batch
+    double loss_per_label = 0;  // the same divided by the labels: what people are shown
     double encoder_lr = 0, head_lr = 0;
     double step_ms = 0, texts_per_second = 0, tokens_per_second = 0;
     std::int64_t saturations = 0;  // since the start of the run
@@ -38,7 +39,8 @@ nlohmann::ordered_json reasons_json(const Config& config);
 
 class RunLog {
   public:
-    // Continues what is in `run`; `first_step` is the number of steps already done.
+    // Continues what is in `run`; `first_step` is the number of steps already done. Without steps there is no
+    // bar.
     RunLog(const Context& context, const std::filesystem::path& run, std::int64_t first_step,
            std::int64_t total_steps);
 
@@ -56,7 +58,7 @@ class RunLog {
     Context context_;
     JsonLinesWriter lines_;
     TensorBoardWriter board_;
-    Progress progress_;
+    std::optional<Progress> progress_;
     std::string note_;
 };
 

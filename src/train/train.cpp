@@ -62,7 +62,14 @@ TrainResult run_lowering(const Context& context, RunFolder& folder, Config confi
 
 TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
+    if (!given.resume && !given.init.empty()) require_other_folder(given.init, given.out);
+    if (!given.resume && is_encoder_folder(given.encoder)) require_other_folder(given.encoder, given.out);
     RunFolder folder(given_context, given);
+    if (given.resume && folder.checkpoint() == nullptr && given.data.empty())
+        throw ConfigError(
+            fmt::format("resume: {} has no checkpoint to continue from; give DATA to train it from the "
+                        "beginning",
+                        folder.path().string()));
     check_before_import(given_context, given);
     const Config config = resolve_before_data(given_context.with_threads(given.threads),
                                               with_kept_input(given_context, given), folder.checkpoint());

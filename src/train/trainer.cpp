@@ -45,6 +45,7 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
         folder.close_checkpoint();
     } else {
         engine_.initialise(config_.seed);
+        if (!config_.init.empty()) taken_ = take_over_labels(config_, labels_, engine_.head());
         HeadCompensation& compensation = engine_.head().compensation();
         if (compensation.rows() > 0) compensation.start(data_.frequent_labels(compensation.rows()));
     }
@@ -158,6 +159,7 @@ void Trainer::log_step(double loss, std::int64_t texts) {
     line.step = state_.step;
     line.epoch = epoch();
     line.loss = loss;
+    line.loss_per_label = loss / static_cast<double>(state_.labels);
     line.encoder_lr = config_.freeze_encoder ? 0 : config_.encoder_lr * schedule_.factor(state_.step);
     line.head_lr = config_.head_lr * schedule_.factor(state_.step);
     line.step_ms = 1e3 * seconds / steps;
@@ -275,6 +277,7 @@ void Trainer::announce() const {
         with_commas(data_.train().num_rows() - extra), label_texts,
         with_commas(data_.has_validation() ? data_.validation().num_rows() : 0), with_commas(state_.labels),
         data.tokens_per_row, with_commas(state_.total_steps)));
+    if (taken_) context_.info(taken_->describe(config_.init));
     const std::int64_t cut_rows = data.cut_rows + data_.augmentation().cut_rows();
     if (cut_rows > 0)
         context_.info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
@@ -305,6 +308,12 @@ TrainResult Trainer::run() {
                  {"choices", choice_notes(config_)},
                  {"config", values_json(config_)},
                  {"reasons", reasons_json(config_)}});
+    if (taken_)
+        log_->event("init", state_.step,
+                    {{"from", config_.init},
+                     {"labels", taken_->labels},
+                     {"taken_over", taken_->taken},
+                     {"left_behind", taken_->left_behind}});
     try {
         loop();
     } catch (const Collapse& error) {
@@ -350,6 +359,7 @@ TrainResult Trainer::summary(bool interrupted) const {
     result.train_seconds = seconds_;
     result.texts_per_second = seconds_ > 0 ? static_cast<double>(texts_) / seconds_ : 0;
     result.last_loss = state_.last_loss;
+    result.last_loss_per_label = state_.last_loss / static_cast<double>(state_.labels);
     result.select = state_.best_step > 0 ? config_.select : "last";
     result.best_score = std::max(state_.best_score, 0.0);
     result.best_step = state_.best_step > 0 ? state_.best_step : state_.step;

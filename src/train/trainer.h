@@ -18,6 +18,7 @@
 #include "train/run_log.h"
 #include "train/schedule.h"
 #include "train/step_meter.h"
+#include "train/take_over.h"
 
 namespace elmo {
 
@@ -75,6 +76,7 @@ class Trainer {
     Schedule schedule_;
     Engine engine_;
     StepMeter meter_;
+    std::optional<TakenOver> taken_;  // of a run that starts from another one
     std::optional<RunLog> log_;
     StepProbe* probe_ = nullptr;
     LossCourse loss_course_;

@@ -89,7 +89,12 @@ class Search {
             throw ConfigError(
                 "encoder: tune searches what encoders trained in steps have, found linear; give bag or a "
                 "folder");
-        if (config.encoder == "auto") config.encoder = "bag";
+        if (config.encoder == "auto" && config.init.empty()) {
+            config.encoder = "bag";
+            context.warning(
+                "tune searches numbers of encoders that are trained in steps: it takes bag. On a CPU 'elmo "
+                "train' takes the linear model, which has none of them and is often better: compare with it");
+        }
         config.out.clear();
         config.resume = config.overwrite = false;
         return resolve_before_data(context, config, nullptr);
@@ -111,7 +116,7 @@ class Search {
         Trial trial{candidate, round, config.epochs};
         const std::string name = fmt::format("{}-{}", candidate, round), recipe = stored_recipe(config);
         const fs::path file = out_ / "trials" / (name + ".json"), run = out_ / "runs" / name;
-        if (fs::exists(file)) return read_trial(file, recipe, trial);
+        if (fs::exists(file)) return read_trial(file, config, trial);
         if (budget_.spent()) return std::nullopt;
         fs::create_directories(file.parent_path());
         fs::create_directories(run.parent_path());
@@ -134,7 +139,7 @@ class Search {
         return trial;
     }
 
-    static Trial read_trial(const fs::path& file, const std::string& recipe, Trial trial) {
+    static Trial read_trial(const fs::path& file, const Config& config, Trial trial) {
         const nlohmann::json json = read_json(file);
         const auto has = [&](const char* key, auto is) { return json.contains(key) && is(json[key]); };
         const auto number = [](const nlohmann::json& value) { return value.is_number(); };
@@ -142,7 +147,7 @@ class Search {
         if (!json.is_object() || !has("score", number) || !has("seconds", number) || !has("recipe", text))
             throw DataError(fmt::format("{}: expected a trial of a search; remove the file to run it again",
                                         file.string()));
-        if (json["recipe"].get<std::string>() != recipe)
+        if (!same_recipe(json["recipe"].get<std::string>(), config))
             throw ConfigError(
                 fmt::format("out: {} was made with other options; give those, another folder, or --overwrite "
                             "to search again",

@@ -38,7 +38,7 @@ TEST(Data, InspectCountsAndPlans) {
     const Outcome table =
         run_elmo({"data", "inspect", folder.text("data"), "--vocab-size", "100", "--quiet"});
     expect_success(table);
-    for (const char* part : {"labels a row", "tokens a row", "with 9-16 rows", "to train"})
+    for (const char* part : {"labels per row", "tokens per row", "with 9-16 rows", "to train"})
         EXPECT_TRUE(contains(table.out, part)) << part << table.out;
 }
 
@@ -102,7 +102,7 @@ TEST(Data, RecipesByName) {
     expect_failure(run_shell("HF_HUB_CACHE=$0 $ELMO train --recipe lf-amazontitles-131k --data $0/data --out "
                              "$0/run --quiet",
                              folder.path()),
-                   2, {"distilbert-base-uncased", "huggingface-cli"});
+                   2, {"distilbert-base-uncased", "hf download"});
     expect_failure(run_elmo({"train", "--recipe", "lf-amazontitles-131", "--data", folder.text("data"),
                              "--out", folder.text("run")}),
                    1, {"lf-amazontitles-131k"});

@@ -36,7 +36,7 @@ TEST(Help, VersionIsOneLine) {
 
 TEST(Help, EveryVerbListsItsOptionsWithDefaultsAndExamples) {
     for (const auto& [verb, letter] : kVerbs) {
-        const Outcome outcome = run_elmo({verb, "--help"});
+        const Outcome outcome = run_elmo({verb, "--help", "all"});
         expect_success(outcome);
         EXPECT_EQ(outcome.err, "");
         EXPECT_TRUE(contains(outcome.out, "\nExamples:\n")) << verb;
@@ -50,9 +50,77 @@ TEST(Help, EveryVerbListsItsOptionsWithDefaultsAndExamples) {
             EXPECT_EQ(listed, option.verbs.find(letter) != std::string_view::npos)
                 << verb << " " << option.key;
         }
-        EXPECT_EQ(run_elmo({"help", verb}).out, outcome.out);
+        EXPECT_EQ(run_elmo({"help", verb, "all"}).out, outcome.out);
     }
-    EXPECT_TRUE(contains(run_elmo({"train", "-h"}).out, "Steps between log lines with the true loss [50]"));
+    EXPECT_TRUE(
+        contains(run_elmo({"train", "-h", "all"}).out, "Steps between log lines with the true loss [50]"));
+}
+
+TEST(Help, IsShortUnlessAllIsAskedFor) {
+    for (const auto& [verb, letter] : kVerbs) {
+        const Outcome outcome = run_elmo({verb, "--help"});
+        expect_success(outcome);
+        EXPECT_EQ(run_elmo({"help", verb}).out, outcome.out);
+        int listed = 0;
+        for (const OptionInfo& option : options()) {
+            if (verb == "predict" && option.key == "labels") continue;
+            const bool is_listed = contains(outcome.out, "\n  " + flag_of(option.key) + " ") ||
+                                   contains(outcome.out, "\n  " + flag_of(option.key) + "\n");
+            EXPECT_EQ(is_listed, option.common.find(letter) != std::string::npos)
+                << verb << " " << option.key;
+            listed += is_listed ? 1 : 0;
+        }
+        EXPECT_LE(listed, 16) << verb;
+        EXPECT_GE(listed, letter == '-' ? 0 : 1) << verb;
+        EXPECT_TRUE(contains(outcome.out, "'elmo " + verb + " --help all' lists every one")) << verb;
+    }
+    EXPECT_LE(std::ranges::count(run_elmo({"train", "--help"}).out, '\n'), 70);
+}
+
+TEST(Usage, NamesOfOtherProgramsLeadToOurs) {
+    const std::vector<std::pair<std::vector<std::string>, std::string>> cases = {
+        {{"train", "d", "--out", "o", "--lr", "0.1"},
+         "unknown flag '--lr' (did you mean '--encoder-lr' or '--head-lr'?)"},
+        {{"train", "d", "--out", "o", "--learning-rate=0.1"}, "'--encoder-lr' or '--head-lr'?"},
+        {{"train", "d", "--bs", "32"}, "(did you mean '--batch-size'?)"},
+        {{"train", "d", "--batch_size", "32"}, "(did you mean '--batch-size'?)"},
+        {{"train", "d", "-epochs", "3"}, "(did you mean '--epochs'?)"},
+        {{"train", "d", "--n-epochs", "3"}, "(did you mean '--epochs'?)"},
+        {{"train", "d", "--model", "bert"}, "(did you mean '--encoder'?)"},
+        {{"train", "d", "--output", "o"}, "(did you mean '--out'?)"},
+        {{"train", "d", "-o", "o"}, "(did you mean '--out'?)"},
+        {{"predict", "r", "--top-k", "3"}, "(did you mean '--top'?)"},
+        {{"eval", "r", "--top-k", "3"}, "(did you mean '--k'?)"},
+        {{"plan", "--num-labels", "3"}, "(did you mean '--labels'?)"},
+    };
+    for (const auto& [words, message] : cases) expect_failure(run_elmo(words), 2, {message});
+    // One that this verb does not have is not suggested.
+    const Outcome outcome = run_elmo({"inspect", "r", "--lr", "0.1"});
+    expect_failure(outcome, 2, {"unknown flag '--lr'"});
+    EXPECT_FALSE(contains(outcome.err, "--encoder-lr")) << outcome.err;
+}
+
+TEST(Usage, NothingToContinueFromIsNamed) {
+    const TempFolder folder;
+    folder.write("run/log.jsonl", "");
+    expect_failure(run_elmo({"train", "--out", folder.text("run"), "--resume"}), 2,
+                   {"has no checkpoint to continue from; give DATA"});
+}
+
+TEST(Usage, ValuesAsPeopleWriteThem) {
+    const Outcome gpu = run_elmo({"plan", "--labels", "1000", "--device", "gpu", "--explain"});
+    expect_success(gpu);
+    EXPECT_TRUE(contains(gpu.out, "cuda")) << gpu.out;
+    const auto labels_of = [](const std::string& text) {
+        Config config;
+        set_option(config, "labels", text);
+        return config.labels;
+    };
+    EXPECT_EQ(labels_of("1M"), 1'000'000);
+    EXPECT_EQ(labels_of("2.8M"), 2'800'000);
+    EXPECT_EQ(labels_of("500k"), 500'000);
+    for (const char* wrong : {"1.0001k", "M", "1e20M", "1kk"})
+        expect_failure(run_elmo({"plan", "--labels", wrong}), 2, {"labels: expected an integer, found"});
 }
 
 TEST(Usage, MistakesNameTheNearest) {

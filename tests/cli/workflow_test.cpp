@@ -325,6 +325,22 @@ TEST_F(Workflow, PredictWritesFilesAndCanGoOn) {
     expect_failure(run_elmo({"predict", run(), texts, texts}), 2, {"--out"});
     expect_failure(run_elmo({"predict", run(), "--out", out}), 2, {"FILE"});
     expect_failure(run_elmo({"predict", run(), texts, "--resume"}), 2, {"--out"});
+    expect_failure(run_elmo({"predict", run(), "the cat eats"}), 2,
+                   {"the cat eats: no such file", "give --text before it"});
+}
+
+// timeout(1) signals a program and its group: both signals are one wish to stop, and nothing is lost.
+TEST_F(Workflow, TwoSignalsAtOnceAreOneWishToStop) {
+    const std::string flags =
+        " --encoder bag --width 16 --vocab-size 200 --steps 100000 --eval-every 100000 --log-every 1 "
+        "--threads 1";
+    const Outcome outcome = run_shell("$ELMO train " + data() + " --out $0/twice" + flags +
+                                          " 2> $0/err & pid=$!; while ! grep -q '\"event\":\"step\"' "
+                                          "$0/twice/log.jsonl 2> /dev/null; do sleep 0.05; "
+                                          "done; kill -INT $pid; kill -INT $pid; wait $pid",
+                                      folder_->path());
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_TRUE(std::filesystem::exists(folder_->path("twice") / "last" / "manifest.json"));
 }
 
 TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
@@ -345,6 +361,20 @@ TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
     expect_success(sure);
     EXPECT_EQ(json_lines(sure.out)[0]["labels"].size(), 1u) << sure.out;
     expect_failure(run_elmo({"predict", run(), "--threshold", "-1"}, "x\n"), 2, {"calibrate"});
+
+    // A threshold per label.
+    const std::string advice = "run 'elmo calibrate RUN --label-thresholds' first";
+    expect_failure(run_elmo({"predict", out, "--label-thresholds"}, "x\n"), 2, {advice});
+    expect_failure(run_elmo({"eval", out, "--label-thresholds"}), 2, {advice});
+    const Outcome fitted = run_elmo({"calibrate", out, "--label-thresholds"});
+    expect_success(fitted);
+    EXPECT_TRUE(contains(fitted.out, "macro F1")) << fitted.out;
+    expect_success(run_elmo({"predict", out, "--label-thresholds"}, "the cat eats\n"));
+    const Outcome scored = run_elmo({"eval", out, "--label-thresholds"});
+    expect_success(scored);
+    EXPECT_TRUE(contains(scored.out, "labels have their own")) << scored.out;
+    expect_failure(run_elmo({"predict", out, "--label-thresholds", "--threshold", "0.2"}, "x\n"), 2,
+                   {"leave --threshold out"});
 }
 
 TEST_F(Workflow, LabelsAreAddedAndRemoved) {
@@ -409,6 +439,14 @@ TEST_F(Workflow, InspectAndDataSayWhatIsThere) {
     EXPECT_EQ(json["labels"], 6);
     EXPECT_EQ(json["labels_per_row"], 1.0);
     EXPECT_EQ(json["has_label_names"], true);
+    // People see units and words, programs see keys and all digits.
+    const std::string shown = run_elmo({"inspect", run()}).out;
+    EXPECT_TRUE(contains(shown, "per text and label")) << shown;
+    EXPECT_TRUE(contains(shown, "576 B\n")) << shown;
+    EXPECT_TRUE(contains(shown, "label names")) << shown;
+    EXPECT_FALSE(contains(shown, "_bytes")) << shown;
+    EXPECT_FALSE(contains(shown, "true")) << shown;
+    EXPECT_TRUE(Json::parse(of_run.out).contains("head_bytes"));
 }
 
 TEST_F(Workflow, PlanNamesSegmentsAndGrowsWithLabels) {

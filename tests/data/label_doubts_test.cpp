@@ -72,6 +72,11 @@ TEST_F(LabelDoubts, WordsForNull) {
               "'nan' is a label of 2 rows: where it means that there is none, give --allow-null-labels");
 }
 
+TEST_F(LabelDoubts, MostRowsWithoutLabels) {
+    EXPECT_EQ(only({"a,b", "", "", "b", ""}),
+              "3 of 5 training rows have no labels: is --label-column the column of the labels?");
+}
+
 TEST(LabelLists, AllWaysToWriteThem) {
     const std::pair<const char*, Strings> good[] = {
         {"[]", {}},

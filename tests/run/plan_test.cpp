@@ -37,6 +37,56 @@ TEST(Plan, IsTheArenaOfTheRun) {
     EXPECT_GT(result.measured_peak_bytes, 0);
 }
 
+TEST(Plan, EstimatesTheTimeAndShowsWhatElseFits) {
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    Config config = tiny_config(temp);
+    config.width = 256;
+    config.max_memory = "1GiB";
+    const PlanReport report = plan_training(quiet(), config);
+    const std::int64_t planned = plan_memory(quiet(), config).total_bytes();
+    EXPECT_EQ(report.memory.total_bytes(), planned);
+    EXPECT_EQ(report.time.steps, 20);
+    EXPECT_GT(report.time.step_ms, 0);
+    EXPECT_DOUBLE_EQ(report.time.seconds, 20 * report.time.step_ms / 1e3);
+    EXPECT_NE(report.describe().find("an estimate"), std::string::npos);
+    ASSERT_EQ(report.choices.size(), 10u);  // two precisions, five batch sizes
+    const auto bytes_of = [&](const char* precision, std::int64_t batch) {
+        for (const PlanChoice& choice : report.choices)
+            if (choice.precision == precision && choice.batch_size == batch) return choice.bytes;
+        return std::int64_t{0};
+    };
+    EXPECT_EQ(bytes_of("bf16", 16), planned);
+    EXPECT_LT(bytes_of("e2m5", 16), planned);
+    EXPECT_GT(bytes_of("bf16", 64), planned);
+    for (const PlanChoice& choice : report.choices) {
+        EXPECT_TRUE(choice.fits);
+        EXPECT_EQ(choice.planned, choice.bytes == planned && choice.batch_size == 16);
+    }
+    // A choice takes what a plan with these options takes, or a little less: the largest batch is scaled.
+    config.batch_size = 8;
+    EXPECT_LE(plan_memory(quiet(), config).total_bytes(), bytes_of("bf16", 8));
+    config.batch_size = 16;
+    config.max_memory = std::to_string(planned - 1);
+    config.chunks = 1;
+    for (const PlanChoice& choice : plan_training(quiet(), config).choices)
+        EXPECT_EQ(choice.fits, choice.bytes < planned) << choice.precision << choice.batch_size;
+}
+
+TEST(Plan, TheTimeOfADeviceThatIsNotHereIsNotGuessed) {
+    Config config;
+    config.labels = 1000;
+    config.encoder = "linear";
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    config.data = temp / "data";
+    config.cache = temp / "cache";
+    const PlanReport linear = plan_training(quiet(), config);
+    EXPECT_EQ(linear.time.step_ms, 0);
+    EXPECT_TRUE(linear.choices.empty());
+    EXPECT_NE(linear.describe().find("no estimate of the time: a linear model"), std::string::npos);
+}
+
 TEST(Plan, CountsTheWeightsOfTheHeadOnceInTheirFormat) {
     Config config;
     config.labels = 1000;

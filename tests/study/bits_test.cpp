@@ -72,6 +72,28 @@ TEST_F(BitsStudy, CompensatesWhereAskedAndSomethingIsRounded) {
     EXPECT_NE(recipe("e3m4-seed42").find("head_kahan = \"20%\""), std::string::npos);
 }
 
+TEST_F(BitsStudy, OtherWordsOfHelpAndNewOptionsAreNoOtherOptions) {
+    request.settings = {{"formats", "bf16"}};
+    run();
+    nlohmann::json old = nlohmann::json::parse(read_text(cell("bf16-seed42")));
+    std::string recipe = old["recipe"], lines;
+    std::istringstream text(recipe);
+    for (std::string line; std::getline(text, line);)
+        if (line.rfind("patience", 0) != 0)  // as if that option were newer than the cell
+            lines += line.substr(0, line.find('#')) + "# other words\n";
+    ASSERT_NE(lines, recipe);
+    old["recipe"] = lines;
+    old["P@1"] = 12.5;
+    write_text(cell("bf16-seed42"), old.dump());
+    request.config.resume = true;
+    EXPECT_NE(run().dump().find("12.5"), std::string::npos);  // taken, not refused and not run again
+}
+
+TEST_F(BitsStudy, OneSeedHasNoDeviation) {
+    request.settings = {{"formats", "bf16"}};
+    EXPECT_TRUE(run()["tables"]["formats"][0]["p1_deviation"].is_null()) << run().dump();
+}
+
 TEST_F(BitsStudy, OtherOptionsAndDamageAreRefused) {
     request.settings = {{"formats", "bf16 exmy:0,5,row/steps"}};
     run();

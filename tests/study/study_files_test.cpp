@@ -130,6 +130,47 @@ TEST(Charts, StackedLayersAreAsHighAsTheirValues) {
     EXPECT_NEAR(tops[2] + heights[2], tops[0], 0.02);  // y lies on x
 }
 
+TEST(Charts, BarsCarryTheirValuesAndTheAxisShowsTheDifference) {
+    BarChart chart{"t", "", "", {"percent", false, {}, false}, {"a", "b"}, {{"x", {45.53, 45.41}}}};
+    const std::string drawing = svg(chart, 720);
+    EXPECT_NE(drawing.find(">45.53</text>"), std::string::npos) << drawing;
+    EXPECT_NE(drawing.find(">45.41</text>"), std::string::npos);
+    EXPECT_EQ(drawing.find(">0</text>"), std::string::npos);  // the axis starts near the bars
+    chart.y.from_zero = true;
+    EXPECT_NE(svg(chart, 720).find(">0</text>"), std::string::npos);
+}
+
+TEST(Charts, SeriesAreNamedAtTheirLinesWithoutOverlap) {
+    LineChart chart{"t", "", {"x"}, {"y"}, {}};
+    for (const char* name : {"bf16", "8 bits", "fp32"})
+        chart.series.push_back({name, {{0, 1}, {1, 2}}});  // all end in one point
+    const std::string drawing = svg(chart, 720);
+    const std::regex name("class=\"name\" x=\"([\\d.]+)\" y=\"([\\d.]+)\"");
+    std::vector<double> heights;
+    for (std::sregex_iterator at(drawing.begin(), drawing.end(), name), end; at != end; ++at)
+        heights.push_back(std::stod((*at)[2]));
+    ASSERT_EQ(heights.size(), 3u);
+    std::sort(heights.begin(), heights.end());
+    EXPECT_GE(heights[1] - heights[0], 13.9);
+    EXPECT_GE(heights[2] - heights[1], 13.9);
+    EXPECT_EQ(svg(chart, 328).find("class=\"name\""), std::string::npos);  // no room: the legend names them
+}
+
+TEST(Charts, LogAxesEndNextToTheValues) {
+    const std::string drawing = svg(LineChart{"t", "", {"x"}, {"y", true}, {{"s", {{0, 4}, {1, 300}}}}}, 720);
+    EXPECT_NE(drawing.find(">500<"), std::string::npos) << drawing;
+    EXPECT_NE(drawing.find(">2<"), std::string::npos);
+    EXPECT_EQ(drawing.find(">1000<"), std::string::npos);
+    EXPECT_EQ(drawing.find(">1K<"), std::string::npos);
+}
+
+TEST(Tables, ThousandsAreSeparatedForPeopleOnly) {
+    EXPECT_EQ(rounded_text(Cell(std::int64_t{2812281}), 2), "2,812,281");
+    EXPECT_EQ(rounded_text(Cell(-1234.567), 1), "-1,234.6");
+    EXPECT_EQ(rounded_text(Cell(999.99), 2), "999.99");
+    EXPECT_EQ(exact_text(Cell(std::int64_t{2812281})), "2812281");
+}
+
 TEST(Charts, TicksAreRoundAndCoverTheValues) {
     const std::string drawing =
         svg(LineChart{"t", "", {"x", true}, {"y"}, {{"s", {{131073, 0.3}, {18e6, 15.2}}}}}, 720);

@@ -93,6 +93,17 @@ TEST_F(Linear, PredictsAmongGivenLabelsAndCalibrates) {
     EXPECT_THROW(Predictor(quiet(), config().out, asked).embed({text}), ConfigError);
 }
 
+TEST_F(Linear, TrainingHasOneBar) {
+    std::vector<std::string> bars;
+    Sinks sinks = silent();
+    sinks.progress = [&](const ProgressReport& report) {
+        if (report.title == "training" && report.state == ProgressReport::State::kEnded)
+            bars.emplace_back(report.unit);
+    };
+    train(quiet().with_sinks(sinks), config());
+    EXPECT_EQ(bars, std::vector<std::string>{"nodes of label trees"});
+}
+
 TEST_F(Linear, StoppedItSavesNothingAndIsTrainedAgain) {
     std::atomic<bool> stop{false};
     Sinks sinks = silent();  // stops once the data is read

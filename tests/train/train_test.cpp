@@ -54,6 +54,7 @@ TEST_F(Train, TheLogHasTheTrueLossAndOneLineEveryLogEverySteps) {
         if (json["event"] != "step") continue;
         steps.push_back(json["step"]);
         last_loss = json["loss"];
+        EXPECT_EQ(json["loss_per_label"].get<double>(), last_loss / 37);
         if (steps.size() == 1) first_loss = last_loss;
         EXPECT_GT(json["lr_head"].get<double>(), 0);
         EXPECT_GT(json["texts_per_second"].get<double>(), 0);
@@ -73,6 +74,20 @@ TEST_F(Train, TheSinkOfLogLinesGetsTheLog) {
     train(quiet().with_sinks(sinks), config);
     EXPECT_NE(lines.find("\"event\":\"validation\""), std::string::npos);
     EXPECT_EQ(lines, read_text(config.out + "/log.jsonl"));
+}
+
+// People see the mean per text and label: near ln 2 at the start, whatever the number of labels.
+TEST_F(Train, ProgressShowsTheLossPerLabel) {
+    Config config = tiny_config(temp);
+    config.steps = 1;
+    std::string shown;
+    Sinks sinks = silent();
+    sinks.progress = [&](const ProgressReport& line) { shown += std::string(line.note) + "\n"; };
+    const TrainResult result = train(quiet().with_sinks(sinks), config);
+    EXPECT_NEAR(result.last_loss_per_label, std::log(2.0), 0.05);
+    EXPECT_EQ(result.last_loss_per_label, result.last_loss / 37);
+    EXPECT_NE(shown.find(fmt::format("loss {:.3g} per label", result.last_loss_per_label)), std::string::npos)
+        << shown;
 }
 
 TEST_F(Train, StoredPredictionsScoreAsTheModelDid) {

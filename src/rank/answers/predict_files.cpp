@@ -39,7 +39,7 @@ using Json = nlohmann::ordered_json;
 constexpr OptionKey kAnswerKeys[] = {"top",         "threshold", "probabilities",      "input",
                                      "text_column", "encoding",  "allow_invalid_utf8", "device",
                                      "columns",     "delimiter", "allow_stray_quotes", "quotes",
-                                     "id_column",   "with_text", "cpu_products"};
+                                     "id_column",   "with_text", "cpu_products",       "label_thresholds"};
 
 Json file_entry(const std::string& file) {
     std::error_code error;

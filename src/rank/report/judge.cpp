@@ -20,7 +20,7 @@ Judge::Judge(Threshold threshold, const Config& config, std::int64_t labels, std
 
 void Judge::add(SplitName split, std::int64_t row, std::span<const ScoredLabel> ranked,
                 std::span<const std::uint32_t> truth) {
-    const auto answered = threshold_.answered(ranked);
+    const auto answered = threshold_.answered(ranked, kept_);
     if (depth_ > 0 && static_cast<std::int64_t>(answered.size()) >= depth_) ++cut_;
     const SetScores scores = metrics_.add_row(answered, truth);
     if (mistakes_) mistakes_->add(split, row, answered, truth, scores.f1);
@@ -29,7 +29,7 @@ void Judge::add(SplitName split, std::int64_t row, std::span<const ScoredLabel> 
 void Judge::finish(const Context& context, const Config& config, const LabelName& name,
                    Evaluation& evaluation) const {
     ThresholdScores& at = evaluation.at_threshold.emplace();
-    at.threshold = threshold_.value;
+    at.threshold = threshold_.cuts.common();
     at.source = threshold_.source;
     at.micro = in_percent(metrics_.micro());
     at.macro = in_percent(metrics_.macro());
@@ -43,7 +43,7 @@ void Judge::finish(const Context& context, const Config& config, const LabelName
         context.warning(
             fmt::format("{} texts have {} labels or more above the threshold of {:.4g}: only the best {} are "
                         "counted as answers",
-                        with_commas(cut_), depth_, threshold_.value, depth_));
+                        with_commas(cut_), depth_, threshold_.cuts.lowest(), depth_));
     if (mistakes_) mistakes_->report(config, threshold_, metrics_, name, evaluation);
     if (!config.per_label.empty()) write_label_scores(config.per_label, metrics_, name);
 }

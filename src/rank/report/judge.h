@@ -26,6 +26,7 @@ class Judge {
     Threshold threshold_;
     std::int64_t depth_, cut_ = 0;
     ThresholdMetrics metrics_;
+    std::vector<ScoredLabel> kept_;  // of the running row
     std::optional<Mistakes> mistakes_;
 };
 

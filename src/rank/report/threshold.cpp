@@ -1,7 +1,10 @@
 #include "rank/report/threshold.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "base/text_util.h"
 #include "elmo/error.h"
 #include "run/calibration_file.h"
 
@@ -24,18 +27,42 @@ Platt choose_probabilities(const Config& config, const std::optional<Calibration
     return stored && config.probabilities != "raw" ? Platt{stored->a, stored->b} : Platt{};
 }
 
-double choose_threshold(const Config& config, const std::optional<Calibration>& stored) {
+LabelCuts::LabelCuts(double common, const LabelThresholds& own) : LabelCuts(common) {
+    for (std::size_t i = 0; i < own.labels.size(); ++i) {
+        own_[own.labels[i]] = own.thresholds[i];
+        lowest_ = std::min(lowest_, own.thresholds[i]);
+    }
+}
+
+LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& stored) {
+    const bool usable = stored && config.probabilities != "raw";
+    if (config.label_thresholds) {
+        if (config.threshold > 0)
+            throw ConfigError(
+                "label_thresholds: expected no threshold beside them, found one; leave --threshold out");
+        if (!usable || !stored->label_thresholds)
+            throw ConfigError(
+                "label_thresholds: the run has none; run 'elmo calibrate RUN --label-thresholds' first");
+        return {stored->f1_threshold, *stored->label_thresholds};
+    }
     if (config.threshold != -1) return config.threshold;
-    if (!stored || config.probabilities == "raw")
+    if (!usable)
         throw ConfigError(
             "threshold: -1 needs a calibrated run and its probabilities; run 'elmo calibrate RUN' first");
     return stored->f1_threshold;
 }
 
-std::span<const ScoredLabel> Threshold::answered(std::span<const ScoredLabel> ranked) const {
-    const auto end = std::find_if(ranked.begin(), ranked.end(),
-                                  [&](const ScoredLabel& label) { return probability(label) < value; });
-    return ranked.first(static_cast<std::size_t>(end - ranked.begin()));
+std::span<const ScoredLabel> Threshold::answered(std::span<const ScoredLabel> ranked,
+                                                 std::vector<ScoredLabel>& kept) const {
+    const auto end = std::find_if(ranked.begin(), ranked.end(), [&](const ScoredLabel& label) {
+        return probability(label) < cuts.lowest();
+    });
+    const auto above = ranked.first(static_cast<std::size_t>(end - ranked.begin()));
+    if (cuts.own() == 0) return above;
+    kept.clear();
+    for (const ScoredLabel& label : above)
+        if (probability(label) >= cuts.of(label.label)) kept.push_back(label);
+    return kept;
 }
 
 std::optional<Threshold> scoring_threshold(const Context& context, const Config& config,
@@ -43,6 +70,12 @@ std::optional<Threshold> scoring_threshold(const Context& context, const Config&
     const auto stored = config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint);
     const Platt platt = choose_probabilities(config, stored);
     const char* kind = stored ? "of calibrated probabilities" : "of raw probabilities";
+    if (config.label_thresholds) {
+        const LabelCuts cuts = choose_cuts(config, stored);
+        return Threshold{cuts, platt,
+                         fmt::format("calibrated: {} labels have their own, the others the common one",
+                                     with_commas(cuts.own()))};
+    }
     if (config.threshold > 0) return Threshold{config.threshold, platt, std::string("given, ") + kind};
     if (config.threshold == 0 && !stored) {
         refuse_without_threshold(config, "give --threshold, or run 'elmo calibrate RUN' first");
@@ -50,11 +83,13 @@ std::optional<Threshold> scoring_threshold(const Context& context, const Config&
     }
     Config calibrated = config;
     calibrated.threshold = -1;
-    return Threshold{choose_threshold(calibrated, stored), platt,
+    return Threshold{choose_cuts(calibrated, stored), platt,
                      "calibrated: the largest F1 on the validation rows"};
 }
 
 std::optional<Threshold> scoring_threshold(const Config& config) {
+    if (config.label_thresholds)
+        throw ConfigError("label_thresholds: stored predictions have none; give --threshold");
     if (config.threshold > 0) return Threshold{config.threshold, std::nullopt, "given, of stored scores"};
     refuse_without_threshold(config, "give --threshold");
     return std::nullopt;

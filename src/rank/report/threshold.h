@@ -6,6 +6,8 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <vector>
 
 #include "elmo/config.h"
 #include "elmo/context.h"
@@ -21,18 +23,39 @@ inline constexpr std::int64_t kMostAnswers = 100;
 
 // ConfigError if probabilities or threshold need a calibration that is not there.
 Platt choose_probabilities(const Config& config, const std::optional<Calibration>& stored);
-double choose_threshold(const Config& config, const std::optional<Calibration>& stored);
+
+// The probability above which each label is answered: one for all, and labels' own where they are used.
+class LabelCuts {
+  public:
+    LabelCuts(double common) : common_(common), lowest_(common) {}  // NOLINT: a number is one for all
+    LabelCuts(double common, const LabelThresholds& own);
+
+    double common() const { return common_; }
+    double lowest() const { return lowest_; }  // no label is answered below it
+    std::int64_t own() const { return static_cast<std::int64_t>(own_.size()); }
+    double of(std::int64_t label) const {
+        if (own_.empty()) return common_;
+        const auto found = own_.find(label);
+        return found == own_.end() ? common_ : found->second;
+    }
+
+  private:
+    double common_, lowest_;
+    std::unordered_map<std::int64_t, double> own_;
+};
+LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& stored);
 
 struct Threshold {
-    double value = 0;
+    LabelCuts cuts;
     std::optional<Platt> platt;  // absent: stored scores are compared as they are
     std::string source;          // for people
 
     double probability(const ScoredLabel& label) const {
         return platt ? platt->probability(label.score) : static_cast<double>(label.score);
     }
-    // The labels at the front of a ranking that are answered.
-    std::span<const ScoredLabel> answered(std::span<const ScoredLabel> ranked) const;
+    // The labels of a ranking that are answered, in its order; `kept` may hold them.
+    std::span<const ScoredLabel> answered(std::span<const ScoredLabel> ranked,
+                                          std::vector<ScoredLabel>& kept) const;
 };
 
 // What evaluation uses: the given threshold, or the calibrated one; nothing without either. ConfigError if

@@ -1,0 +1,14 @@
+// What other programs call the flags of this one: their names lead people to ours.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace elmo::cli {
+
+// " (did you mean '--encoder-lr' or '--head-lr'?)" for "--lr"; only flags that are `known`; "" for a flag
+// that no other program has.
+std::string meant_by(std::string_view flag, const std::vector<std::string>& known);
+
+}  // namespace elmo::cli
