@@ -14,6 +14,7 @@
 #include "text/spec.h"
 #include "text/unicode/normalizer.h"
 #include "text/unicode/unicode.h"
+#include "text/unigram.h"
 #include "text/wordpiece.h"
 
 namespace elmo {
@@ -87,12 +88,16 @@ void check_frame(const TokenizerSpec& spec, const TokenIds& ids, const std::stri
     }
 }
 
-using Model = std::variant<WordPiece, ByteBpe>;
+using Model = std::variant<WordPiece, ByteBpe, Unigram>;
 
 Model make_model(const TokenizerSpec& spec, std::int32_t unk_id, const std::string& where) {
     if (spec.vocab.empty()) throw DataError(fmt::format("{}: the vocabulary is empty", where));
     if (spec.kind == TokenizerKind::kByteBpe) return ByteBpe(spec, unk_id, where);
-    if (unk_id < 0) throw DataError(fmt::format("{}: a WordPiece tokenizer needs an unknown token", where));
+    const bool unigram = spec.kind == TokenizerKind::kUnigram;
+    if (unk_id < 0)
+        throw DataError(fmt::format("{}: a {} tokenizer needs an unknown token", where,
+                                    unigram ? "Unigram" : "WordPiece"));
+    if (unigram) return Unigram(spec, unk_id);
     return WordPiece(spec, unk_id);
 }
 
@@ -134,10 +139,7 @@ struct Tokenizer::Impl {
         normalized_added.split(
             part,
             [&](std::string_view text) {
-                if (const auto* wordpiece = std::get_if<WordPiece>(&model))
-                    wordpiece->encode(text, out);
-                else
-                    std::get<ByteBpe>(model).encode(text, out);
+                std::visit([&](const auto& one) { one.encode(text, out); }, model);
             },
             [&](std::int32_t id) { out.push_back(id); });
     }

@@ -1,5 +1,6 @@
-// Text to token ids: BERT's WordPiece and the byte-level BPE of GPT-2 and RoBERTa, read from Hugging Face
-// files or learnt from texts, with the ids that the Hugging Face `tokenizers` library gives.
+// Text to token ids: BERT's WordPiece, the byte-level BPE of GPT-2 and RoBERTa and the Unigram model of
+// XLM-RoBERTa, read from Hugging Face files, with the ids that the Hugging Face `tokenizers` library gives. The
+// first two can also be learnt from texts.
 #pragma once
 
 #include <cstdint>
@@ -55,10 +56,10 @@ std::unique_ptr<Tokenizer> load_tokenizer(const Context& context,
 // From the content of a tokenizer.json; `where` names it in errors. Its truncation and padding are ignored.
 std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view json, const std::string& where);
 
-enum class TokenizerKind { kWordPiece, kByteBpe };
+enum class TokenizerKind { kWordPiece, kByteBpe, kUnigram };
 
 struct LearnOptions {
-    TokenizerKind kind = TokenizerKind::kWordPiece;
+    TokenizerKind kind = TokenizerKind::kWordPiece;  // or kByteBpe
     std::int64_t vocab_size = 30000;     // at most; fewer if the texts do not yield that many
     bool lowercase = true;               // WordPiece: strips accents too, as BERT uncased does
     std::int64_t min_count = 2;          // pairs seen less often are not merged
