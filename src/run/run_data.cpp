@@ -84,7 +84,7 @@ void RunData::open_dataset(const Context& context) {
                                  {SplitName::kTrain, SplitName::kValidation});
     };
     if (!config_.max_length.is_auto()) return open(cut_length(context, config_.max_length, spec_));
-    const std::int64_t most = spec_.positions > 0 ? spec_.positions : kMostLength;
+    const std::int64_t most = spec_.positions > 0 ? spec_.longest_text() : kMostLength;
     open(std::min(kUsualLength, most));
     const std::int64_t longer = std::min(longer_length(start_), most), cut = summary_.cut_rows;
     const bool many = static_cast<double>(cut) > kManyCut * static_cast<double>(summary_.train_rows);

@@ -27,6 +27,7 @@ std::string BertEncoder::config_json() const {
 void BertEncoder::describe_layers(Workload& workload) const {
     workload.widest = std::max({workload.widest, 3 * spec_.width, spec_.intermediate});
     workload.largest_weight = std::max(workload.largest_weight, workload.widest * spec_.width);
+    workload.relative_bias = spec_.has_relative_bias();
     workload.fp8_widths = std::max(4 * spec_.width, spec_.width + spec_.intermediate);
 }
 
@@ -92,8 +93,8 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     const View attention_sum = rows(a.attention_sum_TD), output_sum = rows(a.output_sum_TD);
     const View gelu = rows(a.gelu_TI);
     linear(w.qkv, x_TD, qkv);
-    backend_.attention_forward(
-        {qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context, rows(a.lse_TH)});
+    backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context,
+                                rows(a.lse_TH), relative_bias()});
     linear(w.out, context, attention_sum);
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
          rows(a.attention_stats_T2));
@@ -197,9 +198,11 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T), context = a.context_TD.first(T);
     const Dropout attention = attention_dropout(layer, true);
     if (mode == Recompute::kCheap || mode == Recompute::kWide)
-        backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention, context, lse});
+        backend_.attention_forward(
+            {qkv, batch.offsets, spec_.heads, attention, context, lse, relative_bias()});
     linear_backward(w.out, da, context, dinput, {}, accumulate);
-    backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv});
+    backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv,
+                                 relative_bias(), relative_bias_grad_RH_});
     const View more_dx = reshaped(a.qkv_T3D, T, spec_.width);  // qkv is used up
     linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), more_dx,
                     parameters_[w.qkv.bias].grad, accumulate);
@@ -224,6 +227,7 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     const View dx = stream_TD_.first(T);
     backend_.pool_backward({dpooled, batch.offsets, spec_.pooling,
                             dropout(spec_.pooled_dropout, streams::kPooledDropout, true), dx});
+    if (spec_.has_relative_bias()) backend_.fill_zero(relative_bias_grad_RH_);
     View more_dx;
     for (std::int64_t i = spec_.layers; i-- > 0;) {
         more_dx = layer_backward(batch, i, dx, more_dx, accumulate);
@@ -239,6 +243,13 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     }
     norm_backward(embedding_norm_, dx, {}, sum.first(T), embedding_stats_T2_.first(T), {}, {}, {},
                   accumulate);
+    if (spec_.has_relative_bias()) {
+        const View grad = parameters_[relative_bias_].grad;
+        if (accumulate)
+            backend_.add({grad, relative_bias_grad_RH_});
+        else
+            backend_.cast(grad, relative_bias_grad_RH_);
+    }
     // Only row 0 of the type table is ever used.
     if (spec_.types > 1 && !accumulate) backend_.fill_zero(parameters_[type_].grad);
     backend_.embed_backward(

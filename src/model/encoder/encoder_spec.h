@@ -14,7 +14,7 @@
 namespace elmo {
 
 struct EncoderSpec {
-    std::string family = "bag";  // bag, bert, distilbert, roberta
+    std::string family = "bag";  // bag, bert, distilbert, roberta, xlm-roberta, mpnet
     std::int64_t vocab = 0;
     std::int64_t width = 0;
     std::int64_t layers = 0, heads = 1, intermediate = 0;
@@ -37,6 +37,7 @@ struct EncoderSpec {
     std::string hf_config;       // its config.json, kept for saving
 
     bool is_bag() const { return family == "bag"; }
+    bool has_relative_bias() const { return family == "mpnet"; }  // of attention, shared by the layers
     DType grad_dtype() const { return accumulate > 1 && dtype == DType::kBf16 ? DType::kF32 : dtype; }
     // Most tokens a text may have; 0: any.
     std::int64_t longest_text() const { return positions - position_base; }
