@@ -63,7 +63,8 @@ std::string encoder_folder(const std::string& encoder) {
     std::error_code ignored;
     if (!is_encoder_folder(encoder)) return encoder;
     const fs::path of_run = fs::path(encoder) / "best";
-    if (!fs::exists(fs::path(encoder) / "config.json", ignored) && fs::exists(of_run / "config.json", ignored))
+    if (!fs::exists(fs::path(encoder) / "config.json", ignored) &&
+        fs::exists(of_run / "config.json", ignored))
         return of_run.string();
     if (fs::exists(encoder, ignored)) return encoder;
     if (!is_hub_name(encoder))

@@ -10,9 +10,10 @@ inline constexpr const char* kLinearEncoder = "linear";
 // Whether it is neither linear nor bag nor auto.
 bool is_encoder_folder(const std::string& encoder);
 
-// `encoder` itself when it is a kind or a folder, or the best checkpoint in it when it is a run; else the newest snapshot of that name in the Hugging Face
-// cache ($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub), where sentence-transformers may be left out
-// of its models' names. ConfigError when there is none: it says how to get one.
+// `encoder` itself when it is a kind or a folder, or the best checkpoint in it when it is a run; else the
+// newest snapshot of that name in the Hugging Face cache ($HF_HUB_CACHE, $HF_HOME/hub or
+// ~/.cache/huggingface/hub), where sentence-transformers may be left out of its models' names. ConfigError
+// when there is none: it says how to get one.
 std::string encoder_folder(const std::string& encoder);
 
 }  // namespace elmo

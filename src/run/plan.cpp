@@ -21,7 +21,9 @@ MemoryReport plan_memory(const Context& given_context, const Config& given) {
         const Config& config = data.config();
         if (config.encoder == kLinearEncoder) return plan_linear(data);
         const EngineParts parts = training_parts(config, data.encoder_spec(), data.dataset().num_labels());
-        return Engine(context, config, parts, data.shape(context, kRankedInTraining)).plan();
+        Engine engine(context, config, parts, data.shape(context, kRankedInTraining));
+        engine.hold(data.kept_vector_bytes());
+        return engine.plan();
     }
     const Config config = resolve_without_data(context, shaped);
     if (config.encoder == kLinearEncoder)

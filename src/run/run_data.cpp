@@ -132,6 +132,14 @@ RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
     return shape;
 }
 
+std::int64_t RunData::kept_vector_bytes() const {
+    // A power of two times a number rounds as the number does.
+    int exponent = 0;
+    const bool exact = std::frexp(Dropout{spec_.pooled_dropout, {}}.scale(), &exponent) == 0.5f;
+    if (!spec_.frozen || !exact || config_.keep_vectors == "no") return 0;
+    return (dataset_->train().rows() + augmentation_.rows().rows()) * spec_.width * size_of(DType::kBf16);
+}
+
 void RunData::describe(RunState& state) const {
     state.total_steps = total_steps_;
     state.steps_per_epoch = train_->steps_per_epoch();

@@ -1,5 +1,5 @@
-// A set of byte strings with ids that finds those at the start of a text. Nodes are in breadth-first order, so
-// the children of a node are neighbours and a node costs nine bytes.
+// A set of byte strings with ids that finds those at the start of a text. Nodes are in breadth-first order,
+// so the children of a node are neighbours and a node costs nine bytes.
 #pragma once
 
 #include <array>

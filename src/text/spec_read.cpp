@@ -55,7 +55,8 @@ void read_normalizer(const JsonNode& node, std::vector<NormalizerStep>& steps) {
             step.pattern = pattern.at("String").string();
         else if (pattern.at("Regex").string() != kManySpaces)
             pattern.at("Regex").fail(fmt::format("\"{}\" (others are not supported)", kManySpaces));
-        if (pattern.has("String") && step.pattern.empty()) pattern.at("String").fail("a text that is not empty");
+        if (pattern.has("String") && step.pattern.empty())
+            pattern.at("String").fail("a text that is not empty");
     } else {
         node.unsupported(
             "BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Precompiled, Strip, Replace, "
@@ -91,7 +92,8 @@ void read_pre_tokenizer(const JsonNode& node, TokenizerSpec& spec) {
         if (list.size() == 0 || list.at(list.size() - 1).type() != "Metaspace")
             list.fail("a list that ends with a Metaspace");
         for (std::size_t i = 0; i < list.size(); ++i) {
-            if (i + 1 < list.size() && list.at(i).type() == "Metaspace") list.at(i).fail("one Metaspace, the last");
+            if (i + 1 < list.size() && list.at(i).type() == "Metaspace")
+                list.at(i).fail("one Metaspace, the last");
             read_unigram_pieces(list.at(i), spec);
         }
         return;

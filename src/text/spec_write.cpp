@@ -30,9 +30,10 @@ Json normalizer_json(const NormalizerStep& step) {
         case Kind::kStrip:
             return {{"type", "Strip"}, {"strip_left", step.strip_left}, {"strip_right", step.strip_right}};
         case Kind::kReplace:
-            return {{"type", "Replace"},
-                    {"pattern", step.pattern.empty() ? Json{{"Regex", " {2,}"}} : Json{{"String", step.pattern}}},
-                    {"content", step.content}};
+            return {
+                {"type", "Replace"},
+                {"pattern", step.pattern.empty() ? Json{{"Regex", " {2,}"}} : Json{{"String", step.pattern}}},
+                {"content", step.content}};
         case Kind::kCharsmap:
             return {{"type", "Precompiled"}, {"precompiled_charsmap", step.charsmap->base64()}};
         case Kind::kBert:

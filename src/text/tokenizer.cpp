@@ -114,6 +114,23 @@ AddedTokens select_added(const TokenizerSpec& spec, const Normalizer& normalizer
     return AddedTokens(std::move(tokens), patterns);
 }
 
+// ids of a text with its special tokens become windows of at most `room` others; returns how many ids they
+// would be without a limit of windows.
+std::int64_t cut_windows(const TokenizerSpec& spec, std::int64_t room, std::int64_t windows,
+                         std::vector<std::int32_t>& ids) {
+    thread_local std::vector<std::int32_t> inner;
+    const auto closing = static_cast<std::ptrdiff_t>(spec.closing.size());
+    inner.assign(ids.begin() + static_cast<std::ptrdiff_t>(spec.opening.size()), ids.end() - closing);
+    const auto count = static_cast<std::int64_t>(inner.size()), needed = (count + room - 1) / room;
+    ids.clear();
+    for (std::int64_t w = 0; w < std::min(needed, windows); ++w) {
+        for (const auto& special : spec.opening) ids.push_back(special.id);
+        ids.insert(ids.end(), inner.begin() + w * room, inner.begin() + std::min(count, (w + 1) * room));
+        for (const auto& special : spec.closing) ids.push_back(special.id);
+    }
+    return count + needed * static_cast<std::int64_t>(spec.opening.size() + spec.closing.size());
+}
+
 }  // namespace
 
 struct Tokenizer::Impl {
@@ -156,8 +173,8 @@ Tokenizer::Tokenizer(TokenizerSpec spec, const std::string& where)
     : impl_(std::make_unique<Impl>(std::move(spec), where)) {}
 Tokenizer::~Tokenizer() = default;
 
-std::int64_t Tokenizer::encode(std::string_view text, std::int64_t max_length,
-                               std::vector<std::int32_t>& ids) const {
+std::int64_t Tokenizer::encode(std::string_view text, std::int64_t max_length, std::vector<std::int32_t>& ids,
+                               std::int64_t windows) const {
     thread_local std::string replaced;
     const auto& spec = impl_->spec;
     ids.clear();
@@ -168,6 +185,9 @@ std::int64_t Tokenizer::encode(std::string_view text, std::int64_t max_length,
     for (const auto& special : spec.closing) ids.push_back(special.id);
 
     const auto length = static_cast<std::int64_t>(ids.size());
+    const auto frame = static_cast<std::int64_t>(spec.opening.size() + spec.closing.size());
+    if (windows > 1 && max_length > frame && length > max_length)
+        return cut_windows(spec, max_length - frame, windows, ids);
     if (max_length > 0 && length > max_length) {
         const auto kept = static_cast<std::size_t>(max_length);
         const std::size_t closing = std::min(kept, spec.closing.size());

@@ -1,5 +1,5 @@
-// The Unigram model of SentencePiece, which XLM-RoBERTa uses: every token has a score (a log probability), and a
-// piece of text becomes the tokens with the largest sum of scores.
+// The Unigram model of SentencePiece, which XLM-RoBERTa uses: every token has a score (a log probability),
+// and a piece of text becomes the tokens with the largest sum of scores.
 #pragma once
 
 #include <array>

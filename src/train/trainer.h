@@ -15,6 +15,7 @@
 #include "run/run_data.h"
 #include "run/run_folder.h"
 #include "train/collapse.h"
+#include "train/kept_vectors.h"
 #include "train/run_log.h"
 #include "train/schedule.h"
 #include "train/step_meter.h"
@@ -75,6 +76,7 @@ class Trainer {
     Schedule schedule_;
     Engine engine_;
     StepMeter meter_;
+    std::optional<KeptVectors> kept_;
     std::optional<RunLog> log_;
     StepProbe* probe_ = nullptr;
     LossCourse loss_course_;

@@ -134,7 +134,8 @@ void for_each_head(const Case& c, const Tensor& qkv, const Dropout& dropout, con
     const auto offsets = offsets_of(c.counts);
     for (std::size_t b = 0; b < c.counts.size(); ++b)
         for (std::int64_t h = 0; h < c.heads; ++h)
-            body(Attention{offsets[b], c.counts[b], c.width, c.width / c.heads, c.heads, h, qkv, dropout, bias});
+            body(Attention{offsets[b], c.counts[b], c.width, c.width / c.heads, c.heads, h, qkv, dropout,
+                           bias});
 }
 
 template <class Body>
@@ -169,8 +170,8 @@ View view_of(const Tensor* bias) {
 
 TEST(Attention, Forward) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, const Tensor* bias, Reserved& tested,
-                      Rng& rng) {
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, const Tensor* bias,
+                      Reserved& tested, Rng& rng) {
         const auto offsets = offsets_of(c.counts);
         const std::int64_t tokens = offsets.back();
         const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
@@ -199,8 +200,7 @@ TEST(Attention, Forward) {
         expect_close(lse, else_, [&](auto t, auto h) { return lse_error(t, h); });
         expect_close(context, econtext, [&](auto t, auto d) { return error(t, d); });
         Tensor alone("context without lse", storage, tokens, c.width);
-        tested->attention_forward(
-            {qkv->view(), offsets, c.heads, dropout, alone.view(), {}, view_of(bias)});
+        tested->attention_forward({qkv->view(), offsets, c.heads, dropout, alone.view(), {}, view_of(bias)});
         expect_same_bits(alone, context);
     });
 }
@@ -221,7 +221,8 @@ void expect_backward(DType storage, const Case& c, const Dropout& dropout, Reser
     Tensor dbias("dbias", DType::kF32, kRelativeBuckets, c.heads),
         exact_dbias("exact dbias", DType::kF64, kRelativeBuckets, c.heads),
         dbias_error("dbias error", DType::kF64, kRelativeBuckets, c.heads);
-    for (Tensor* tensor : {&dbias, &exact_dbias}) tensor->fill([](auto r, auto) { return r == 1 ? 2.0 : 0.0; });
+    for (Tensor* tensor : {&dbias, &exact_dbias})
+        tensor->fill([](auto r, auto) { return r == 1 ? 2.0 : 0.0; });
     dbias_error.fill([](auto, auto) { return 0; });
     tested->attention_backward({dcontext.view(), qkv.view(), context.view(), lse.view(), offsets, c.heads,
                                 dropout, dqkv.view(), view_of(bias),
@@ -292,8 +293,8 @@ void expect_backward(DType storage, const Case& c, const Dropout& dropout, Reser
 }
 
 TEST(Attention, Backward) {
-    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, const Tensor* bias, Reserved& tested,
-                      Rng& rng) {
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, const Tensor* bias,
+                      Reserved& tested, Rng& rng) {
         const std::int64_t tokens = offsets_of(c.counts).back();
         const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
         const auto dcontext = make_input("dcontext", storage, tokens, c.width, rng);

@@ -65,8 +65,7 @@ TEST_F(EncoderFolder, AnAbsentNameGivesTheCommand) {
         {"intfloat/multilingual-e5-base", "run: hf download intfloat/multilingual-e5-base"},
         {"all-mpnet-base-v2", "run: hf download sentence-transformers/all-mpnet-base-v2"},
         {"multi-qa-mpnet-base-dot-v1", "run: hf download sentence-transformers/multi-qa-mpnet-base-dot-v1"}};
-    for (const auto& [name, command] : names)
-        EXPECT_TRUE(refusal(name).ends_with(command)) << refusal(name);
+    for (const auto& [name, command] : names) EXPECT_TRUE(refusal(name).ends_with(command)) << refusal(name);
     // A download that was broken off has no configuration yet.
     fs::create_directories(path_ / "models--xlm-roberta-base/snapshots/1");
     EXPECT_TRUE(refusal("xlm-roberta-base").ends_with("hf download xlm-roberta-base"));
@@ -74,7 +73,8 @@ TEST_F(EncoderFolder, AnAbsentNameGivesTheCommand) {
 
 TEST_F(EncoderFolder, APathIsNoName) {
     for (const char* path : {"/no/such/folder", "./model", "~/model", "a/b/c", "model/"}) {
-        EXPECT_NE(refusal(path).find("found no folder '" + std::string(path)), std::string::npos) << refusal(path);
+        EXPECT_NE(refusal(path).find("found no folder '" + std::string(path)), std::string::npos)
+            << refusal(path);
         EXPECT_EQ(refusal(path).find("hf download"), std::string::npos);
     }
 }

@@ -105,12 +105,14 @@ std::string case_name(const testing::TestParamInfo<GoldenStep::ParamType>& param
 }
 INSTANTIATE_TEST_SUITE_P(Reference, GoldenStep,
                          testing::Combine(testing::Values("reference"),
-                                          testing::Values("bert", "distilbert", "roberta", "xlm-roberta", "mpnet"),
+                                          testing::Values("bert", "distilbert", "roberta", "xlm-roberta",
+                                                          "mpnet"),
                                           testing::Values(DType::kF64, DType::kF32, DType::kBf16)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Device, GoldenStep,
                          testing::Combine(testing::Values(kTestedDevice),
-                                          testing::Values("bert", "distilbert", "roberta", "xlm-roberta", "mpnet"),
+                                          testing::Values("bert", "distilbert", "roberta", "xlm-roberta",
+                                                          "mpnet"),
                                           testing::Values(DType::kF32, DType::kBf16)),
                          case_name);
 

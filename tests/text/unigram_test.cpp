@@ -1,5 +1,5 @@
-// Unigram tokenizers give the ids that the Hugging Face library gave for texts in more than ten languages when the
-// golden files were made (golden/make_unigram.py), keep them when saved, and refuse broken files.
+// Unigram tokenizers give the ids that the Hugging Face library gave for texts in more than ten languages
+// when the golden files were made (golden/make_unigram.py), keep them when saved, and refuse broken files.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -52,7 +52,8 @@ TEST(Unigram, SavedTokenizerIsTheSame) {
         EXPECT_EQ(first->cls_id(), 0);
         EXPECT_EQ(first->sep_id(), 2);
         EXPECT_EQ(first->vocab_size(), second->vocab_size());
-        for (const auto& text : golden_texts()) EXPECT_EQ(encode(*first, text), encode(*second, text)) << text;
+        for (const auto& text : golden_texts())
+            EXPECT_EQ(encode(*first, text), encode(*second, text)) << text;
     }
 }
 
@@ -84,7 +85,8 @@ TEST(Unigram, TheBestPathWins) {
     Json bytes = small();
     bytes["model"]["byte_fallback"] = true;
     EXPECT_EQ(encode(*parse(bytes), "axx"), (Ids{0, 3, 4, 10, 10, 1}));
-    EXPECT_EQ(encode(*parse(bytes), "axy"), (Ids{0, 3, 4, 2, 1}));  // y has no byte token: all of it is unknown
+    EXPECT_EQ(encode(*parse(bytes), "axy"),
+              (Ids{0, 3, 4, 2, 1}));  // y has no byte token: all of it is unknown
 }
 
 TEST(Unigram, BrokenFilesAreRefused) {
@@ -112,8 +114,11 @@ TEST(Unigram, BrokenFilesAreRefused) {
     refused(with("/pre_tokenizer/replacement", "_"), "replacement");
     refused(with("/pre_tokenizer", Json{{"type", "ByteLevel"}}), "WhitespaceSplit, Metaspace");
     const Json split = {{"type", "WhitespaceSplit"}}, space = small()["pre_tokenizer"];
-    const auto sequence = [](const Json& list) { return Json{{"type", "Sequence"}, {"pretokenizers", list}}; };
-    EXPECT_EQ(encode(*parse(with("/pre_tokenizer", sequence({split, space}))), "a\tb"), (Ids{0, 3, 4, 3, 5, 1}));
+    const auto sequence = [](const Json& list) {
+        return Json{{"type", "Sequence"}, {"pretokenizers", list}};
+    };
+    EXPECT_EQ(encode(*parse(with("/pre_tokenizer", sequence({split, space}))), "a\tb"),
+              (Ids{0, 3, 4, 3, 5, 1}));
     refused(with("/pre_tokenizer", sequence({space, split})), "ends with a Metaspace");
     refused(with("/pre_tokenizer", sequence({space, space})), "one Metaspace");
     refused(with("/normalizer/normalizers/1/pattern/Regex", "\\s+"), "others are not supported");
@@ -124,9 +129,9 @@ TEST(Unigram, BrokenFilesAreRefused) {
     refused(map("AAAA*A=="), "expected base64");
     refused(map("AAAAA"), "expected base64");
     refused(map("AAA="), "found 2 bytes");
-    refused(map("CAAAAAAAAAA="), "a length of 8");   // 8 bytes of trie, 4 are there
-    refused(map("AwAAAAAAAAA="), "a length of 3");   // no whole units
-    refused(map("AAAAAP8A"), "UTF-8");               // a replacement that is 0xff
+    refused(map("CAAAAAAAAAA="), "a length of 8");  // 8 bytes of trie, 4 are there
+    refused(map("AwAAAAAAAAA="), "a length of 3");  // no whole units
+    refused(map("AAAAAP8A"), "UTF-8");              // a replacement that is 0xff
     // Units that lead outside the trie are no rules.
     EXPECT_EQ(encode(*parse(map("BAAAAP///38=")), "ab\xc3\xa9"), (Ids{0, 3, 7, 2, 1}));
     EXPECT_EQ(encode(*parse(map("AAAAAA==")), "ab"), (Ids{0, 3, 7, 1}));

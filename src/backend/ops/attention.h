@@ -5,8 +5,8 @@
 
 namespace elmo {
 
-// The bias of MPNet is of a head and of how far the key is behind the query: near distances have each a bucket,
-// farther ones share them.
+// The bias of MPNet is of a head and of how far the key is behind the query: near distances have each a
+// bucket, farther ones share them.
 inline constexpr std::int64_t kRelativeBuckets = 32;
 constexpr std::int64_t relative_bucket(std::int64_t key_minus_query) {
     constexpr std::int64_t kShared[] = {8, 12, 16, 23, 32, 46, 64, 91};  // where the shared buckets begin
@@ -25,7 +25,7 @@ struct AttentionForward {
     std::int64_t num_heads = 1;
     Dropout dropout;
     View context_TD;
-    View lse_TH;  // f32; may be empty when no backward follows
+    View lse_TH;     // f32; may be empty when no backward follows
     View bias_RH{};  // a row per relative_bucket; may be empty
 };
 template <OpIs<AttentionForward> Op>

@@ -33,8 +33,7 @@ struct Head {
         for (std::int64_t key = begin; key < end; ++key) {
             double score = 0;
             for (std::int64_t i = 0; i < size; ++i) score += q(t, i) * k(key, i);
-            const double bias =
-                bias_RH.empty() ? 0 : load(bias_RH, relative_bucket(key - t), first / size);
+            const double bias = bias_RH.empty() ? 0 : load(bias_RH, relative_bucket(key - t), first / size);
             result.weights.push_back(score * scale() + bias);
         }
         const double top = *std::max_element(result.weights.begin(), result.weights.end());

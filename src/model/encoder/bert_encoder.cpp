@@ -106,7 +106,8 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
 
 View BertEncoder::run_forward(const TextBatch& batch, bool training) {
     const std::int64_t T = batch.num_tokens();
-    const View pooled = pooled_BD_.first(batch.size());
+    const Offsets texts = text_offsets();
+    const View pooled = pooled_BD_.first(static_cast<std::int64_t>(texts.size()) - 1);
     if (T == 0) {  // texts without tokens have zero vectors
         backend_.fill_zero(pooled);
         return pooled;
@@ -120,8 +121,8 @@ View BertEncoder::run_forward(const TextBatch& batch, bool training) {
         layer_forward(a, x, batch, i, inside);
         x = a.output_TD.first(T);
     }
-    backend_.pool_forward({x, batch.offsets, spec_.pooling,
-                           dropout(spec_.pooled_dropout, streams::kPooledDropout, training), pooled});
+    backend_.pool_forward(
+        {x, texts, spec_.pooling, dropout(spec_.pooled_dropout, streams::kPooledDropout, training), pooled});
     return pooled;
 }
 
@@ -222,10 +223,10 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
         return;
     }
     const View dpooled =
-        dpooled_BD.dtype == spec_.dtype ? dpooled_BD : backward_.dpooled_BD.first(batch.size());
+        dpooled_BD.dtype == spec_.dtype ? dpooled_BD : backward_.dpooled_BD.first(dpooled_BD.rows);
     if (dpooled.data != dpooled_BD.data) backend_.cast(dpooled, dpooled_BD);
     const View dx = stream_TD_.first(T);
-    backend_.pool_backward({dpooled, batch.offsets, spec_.pooling,
+    backend_.pool_backward({dpooled, text_offsets(), spec_.pooling,
                             dropout(spec_.pooled_dropout, streams::kPooledDropout, true), dx});
     if (spec_.has_relative_bias()) backend_.fill_zero(relative_bias_grad_RH_);
     View more_dx;

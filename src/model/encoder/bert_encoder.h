@@ -91,9 +91,7 @@ class BertEncoder : public Encoder {
     View layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, View more_dx_TD,
                         bool accumulate);
 
-    View relative_bias() const {
-        return spec_.has_relative_bias() ? parameters_[relative_bias_].w : View{};
-    }
+    View relative_bias() const { return spec_.has_relative_bias() ? parameters_[relative_bias_].w : View{}; }
 
     std::size_t word_ = 0, position_ = 0, type_ = 0, relative_bias_ = 0;
     Pair embedding_norm_{};
@@ -107,7 +105,6 @@ class BertEncoder : public Encoder {
     // Where the forward writes: what is kept, and shared buffers for the rest.
     View forward_embedding_sum_TD_, forward_embedding_stats_T2_, forward_embedded_TD_;
     std::vector<LayerActivations> forward_;
-    View pooled_BD_;
     BackwardBuffers backward_;
 };
 

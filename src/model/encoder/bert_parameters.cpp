@@ -13,9 +13,9 @@ struct LayerNames {
 constexpr LayerNames kBertNames = {
     "attention.self.query",       "attention.self.key", "attention.self.value", "attention.output.dense",
     "attention.output.LayerNorm", "intermediate.dense", "output.dense",         "output.LayerNorm"};
-constexpr LayerNames kMpnetNames = {"attention.attn.q",    "attention.attn.k",   "attention.attn.v",
-                                    "attention.attn.o",    "attention.LayerNorm", "intermediate.dense",
-                                    "output.dense",        "output.LayerNorm"};
+constexpr LayerNames kMpnetNames = {"attention.attn.q", "attention.attn.k",    "attention.attn.v",
+                                    "attention.attn.o", "attention.LayerNorm", "intermediate.dense",
+                                    "output.dense",     "output.LayerNorm"};
 constexpr LayerNames kDistilBertNames = {"attention.q_lin",   "attention.k_lin",  "attention.v_lin",
                                          "attention.out_lin", "sa_layer_norm",    "ffn.lin1",
                                          "ffn.lin2",          "output_layer_norm"};

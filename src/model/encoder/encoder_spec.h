@@ -21,6 +21,7 @@ struct EncoderSpec {
     std::int64_t positions = 0;      // rows of the position table
     std::int64_t position_base = 0;  // row of the first token (RoBERTa: pad id + 1)
     std::int64_t types = 0;
+    std::int64_t window = 0;  // a longer text is windows of so many tokens, each with its positions; 0: none
     float norm_epsilon = 1e-12f;
     float hidden_dropout = 0, attention_dropout = 0;
     float initializer_range = 0.02f;

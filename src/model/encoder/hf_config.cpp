@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -171,6 +172,7 @@ EncoderSpec parse_model_config(const std::string& text, const std::filesystem::p
     spec.vocab = keys.integer("vocab_size", 1, kMaxVocab);
     spec.initializer_range = static_cast<float>(keys.number("initializer_range", 0, 100, 0.02));
     spec.pooling = read_pooling(keys);
+    spec.window = keys.integer("elmo_window", 0, std::max<std::int64_t>(spec.longest_text(), 0), 0);
     spec.dtype = read_dtype(keys);
     return spec;
 }
@@ -188,6 +190,8 @@ std::string model_config_text(const EncoderSpec& spec) {
     // The pooler and task heads of the source are not kept.
     if (!spec.is_bag()) json["architectures"] = {class_name(spec.family)};
     json["elmo_pooling"] = spec.pooling == Pooling::kCls ? "cls" : "mean";
+    json.erase("elmo_window");
+    if (spec.window > 0) json["elmo_window"] = spec.window;
     json.erase("dtype");
     json["torch_dtype"] = spec.dtype == DType::kBf16  ? "bfloat16"
                           : spec.dtype == DType::kF32 ? "float32"

@@ -1,7 +1,7 @@
 // The character map of SentencePiece models ("Precompiled" in a tokenizer.json): rules that replace short
-// strings, such as NFKC with the white space of machine translation. Applied as the Hugging Face library does:
-// a grapheme cluster below six bytes is looked up whole, else each of its characters, and the shortest rule at
-// its start replaces all of it.
+// strings, such as NFKC with the white space of machine translation. Applied as the Hugging Face library
+// does: a grapheme cluster below six bytes is looked up whole, else each of its characters, and the shortest
+// rule at its start replaces all of it.
 #pragma once
 
 #include <array>
@@ -29,7 +29,8 @@ class Charsmap {
     std::string base64_;
     std::vector<std::uint32_t> units_;  // a double-array trie
     std::string replacements_;          // each ends with a zero byte
-    std::array<bool, 128> unchanged_{};  // ASCII characters that no rule changes when they stand by themselves
+    std::array<bool, 128>
+        unchanged_{};  // ASCII characters that no rule changes when they stand by themselves
 };
 
 }  // namespace elmo

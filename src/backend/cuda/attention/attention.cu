@@ -133,8 +133,8 @@ void forward_simple(const AttentionForward& op, const AttentionShape& shape, con
 }
 
 template <class T>
-SimpleArgs<T> backward_args(const AttentionBackward& op, const AttentionShape& shape, const DeviceTexts& texts,
-                            float* delta) {
+SimpleArgs<T> backward_args(const AttentionBackward& op, const AttentionShape& shape,
+                            const DeviceTexts& texts, float* delta) {
     SimpleArgs<T> args{shape, texts.num_texts, op.offsets.back(), shape.width / shape.heads};
     args.dcontext = static_cast<const T*>(op.dcontext_TD.data);
     args.qkv = static_cast<const T*>(op.qkv_T3D.data);
@@ -153,7 +153,8 @@ void backward_simple(const AttentionBackward& op, const AttentionShape& shape, c
 }
 
 // The bias as kernels read it.
-const float* spread(const View& bias_RH, const AttentionShape& shape, const View& table, cudaStream_t stream) {
+const float* spread(const View& bias_RH, const AttentionShape& shape, const View& table,
+                    cudaStream_t stream) {
     if (bias_RH.empty()) return nullptr;
     const unsigned blocks = static_cast<unsigned>((shape.heads * kBiasColumns + 127) / 128);
     if (bias_RH.dtype == DType::kBf16)

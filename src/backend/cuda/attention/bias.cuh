@@ -1,5 +1,5 @@
-// The bias of attention: as the kernels of scores read it, and its gradient. A gradient is summed in one order:
-// the lanes of a warp have sums of their own, and blocks write theirs, which are added in order.
+// The bias of attention: as the kernels of scores read it, and its gradient. A gradient is summed in one
+// order: the lanes of a warp have sums of their own, and blocks write theirs, which are added in order.
 #pragma once
 
 #include "backend/cuda/attention/simple.cuh"

@@ -15,7 +15,7 @@ struct AttentionShape {
     std::int64_t width;  // D
     float scale;         // 1 / sqrt(size of a head)
     DropoutArgs dropout;
-    PhiloxKeys noise;  // of dropout.key.seed
+    PhiloxKeys noise;             // of dropout.key.seed
     const float* bias = nullptr;  // [H, kBiasColumns]: by distance, divided by the scale; null: none
 };
 
@@ -26,7 +26,8 @@ static_assert(relative_bucket(kBiasReach) == relative_bucket(1 << 20) &&
               relative_bucket(-kBiasReach) == relative_bucket(-(1 << 20)));
 
 // What is added to the product of a query and a key before it is scaled.
-__device__ __forceinline__ float bias_of(const AttentionShape& shape, int head, std::int64_t key_minus_query) {
+__device__ __forceinline__ float bias_of(const AttentionShape& shape, int head,
+                                         std::int64_t key_minus_query) {
     const std::int64_t reach = kBiasReach;
     const std::int64_t near = key_minus_query < -reach  ? -reach
                               : key_minus_query > reach ? reach
