@@ -18,8 +18,8 @@ import sys
 
 import torch
 from safetensors.torch import save_file
-from transformers import (BertConfig, BertModel, DistilBertConfig, DistilBertModel, RobertaConfig,
-                          RobertaModel)
+from transformers import (BertConfig, BertModel, DistilBertConfig, DistilBertModel, MPNetConfig, MPNetModel,
+                          RobertaConfig, RobertaModel, XLMRobertaConfig, XLMRobertaModel)
 
 LABELS = 11
 LR, WEIGHT_DECAY = 0.125, 0.0625  # exact in FP32
@@ -44,6 +44,18 @@ FAMILIES = {
                       intermediate_size=37, max_position_embeddings=9, type_vocab_size=1, pad_token_id=1,
                       layer_norm_eps=EPSILON),
         [[0, 28, 5, 2], [0, 4, 6, 4, 8, 10, 2], [3]], "", "cls"),
+    "xlm-roberta": (
+        XLMRobertaModel,
+        XLMRobertaConfig(vocab_size=27, hidden_size=12, num_hidden_layers=2, num_attention_heads=3,
+                         intermediate_size=20, max_position_embeddings=10, type_vocab_size=1, pad_token_id=1,
+                         layer_norm_eps=EPSILON),
+        [[0, 26, 7, 5, 2], [4], [0, 9, 9, 11, 13, 15, 17, 2]], "roberta.", "mean"),
+    # A text in which most buckets of the bias occur.
+    "mpnet": (
+        MPNetModel,
+        MPNetConfig(vocab_size=25, hidden_size=12, num_hidden_layers=2, num_attention_heads=2,
+                    intermediate_size=20, max_position_embeddings=32, layer_norm_eps=EPSILON),
+        [[0, 24, 5, 2], [3], [0] + [4 + (7 * i) % 20 for i in range(28)] + [2]], "mpnet.", "mean"),
 }
 POSITIVES = [(0, 1), (3, 0), (3, 2), (10, 0)]  # (label, sample); label 3 twice, sample 1 once
 

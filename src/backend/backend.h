@@ -31,6 +31,7 @@ struct Workload {
     std::int64_t largest_weight = 0;  // elements of the largest linear weight
     std::int64_t fp8_widths = 0;      // largest N + K of a linear layer with FP8 products (0: none)
     std::int64_t heads = 0;           // 0: no attention
+    bool relative_bias = false;       // attention has a bias
     std::int64_t vocab = 0;
     std::int64_t labels = 0;
     std::int64_t positives = 0;  // label entries of the largest batch

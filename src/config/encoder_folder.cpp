@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <vector>
 
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -37,10 +39,33 @@ std::string in_run(const fs::path& folder) {
     return folder.string();
 }
 
-// A path rather than a name in the hub, which is NAME or OWNER/NAME.
-bool looks_like_path(const std::string& encoder) {
-    return encoder.starts_with('.') || encoder.starts_with('/') || encoder.starts_with('~') ||
-           encoder.find('/') != encoder.rfind('/') || encoder.ends_with('/');
+// Whether it may be the name of a model, "NAME" or "OWNER/NAME", rather than a path.
+bool is_hub_name(const std::string& encoder) {
+    return !encoder.starts_with('/') && !encoder.starts_with('.') && !encoder.starts_with('~') &&
+           !encoder.ends_with('/') && std::count(encoder.begin(), encoder.end(), '/') <= 1;
+}
+
+// The names under which the hub may have it: people leave out the owner of the models that they know best.
+std::vector<std::string> hub_names(const std::string& encoder) {
+    if (encoder.find('/') != encoder.npos) return {encoder};
+    for (const char* start : {"all-", "multi-qa-", "paraphrase-", "msmarco-", "distiluse-"})
+        if (encoder.starts_with(start)) return {"sentence-transformers/" + encoder, encoder};
+    if (encoder == "mpnet-base") return {"microsoft/mpnet-base", encoder};
+    return {encoder};
+}
+
+// Its newest snapshot with a configuration; empty where there is none.
+fs::path cached(const std::string& hub_name) {
+    std::error_code ignored;
+    std::string name = "models--" + hub_name;
+    for (std::size_t at = name.find('/'); at != name.npos; at = name.find('/')) name.replace(at, 1, "--");
+    const fs::path snapshots = hub_cache() / name / "snapshots";
+    fs::path newest;
+    for (const auto& entry : fs::directory_iterator(snapshots, ignored))
+        if (fs::exists(entry.path() / "config.json", ignored) &&
+            (newest.empty() || fs::last_write_time(entry, ignored) > fs::last_write_time(newest, ignored)))
+            newest = entry.path();
+    return newest;
 }
 
 }  // namespace
@@ -53,24 +78,17 @@ std::string encoder_folder(const std::string& encoder) {
     std::error_code ignored;
     if (!is_encoder_folder(encoder)) return encoder;
     if (fs::exists(encoder, ignored)) return in_run(encoder);
-    if (looks_like_path(encoder))
+    if (!is_hub_name(encoder))
         throw ConfigError(fmt::format(
             "encoder: expected linear, bag, a folder, a run, or the name of a model, found no folder '{}'",
             quoted(encoder)));
-    std::string name = "models--" + encoder;
-    for (std::size_t at = name.find('/'); at != name.npos; at = name.find('/')) name.replace(at, 1, "--");
-    const fs::path snapshots = hub_cache() / name / "snapshots";
-    fs::path newest;
-    for (const auto& entry : fs::directory_iterator(snapshots, ignored))
-        if (fs::exists(entry.path() / "config.json", ignored) &&
-            (newest.empty() || fs::last_write_time(entry, ignored) > fs::last_write_time(newest, ignored)))
-            newest = entry.path();
-    if (!newest.empty()) return newest.string();
+    const std::vector<std::string> names = hub_names(encoder);
+    for (const std::string& name : names)
+        if (const fs::path snapshot = cached(name); !snapshot.empty()) return snapshot.string();
     throw ConfigError(
         fmt::format("encoder: expected linear, bag, a folder, or a model in the Hugging Face cache {}, found "
-                    "no '{}'; give "
-                    "--encoder FOLDER, or run: hf download {}",
-                    hub_cache().string(), quoted(encoder), quoted(encoder)));
+                    "no '{}'; give --encoder FOLDER, or run: hf download {}",
+                    hub_cache().string(), quoted(encoder), quoted(names.front())));
 }
 
 }  // namespace elmo

@@ -12,7 +12,8 @@ bool is_encoder_folder(const std::string& encoder);
 
 // `encoder` itself when it is a kind or a folder; the checkpoint of a run's folder, best or else last; else
 // the newest snapshot of that name in the Hugging Face cache ($HF_HUB_CACHE, $HF_HOME/hub or
-// ~/.cache/huggingface/hub). ConfigError when there is none: it says how to get one.
+// ~/.cache/huggingface/hub), where sentence-transformers may be left out of its models' names. ConfigError
+// when there is none: it says how to get one.
 std::string encoder_folder(const std::string& encoder);
 
 }  // namespace elmo

@@ -26,7 +26,7 @@ bool is_stored_choice(std::string_view key) {
 constexpr std::string_view kStepGroups[] = {"text", "encoder", "head", "optimisation"};
 constexpr OptionKey kStepOptions[] = {"augment",    "augment_threshold", "max_length",  "log_every",
                                       "eval_every", "save_every",        "on_collapse", "max_memory",
-                                      "patience",   "save_minutes"};
+                                      "patience",   "save_minutes",      "windows"};
 constexpr std::int64_t kWholeText = 1 << 16;  // the largest max_length
 constexpr OptionKey kAnyEncoder[] = {"encoder", "seed", "labels", "neighbours", "objective", "label_weights"};
 

@@ -137,6 +137,7 @@ void validate(const Config& c) {
     choice(c, "augment");
     within("augment_threshold", c.augment_threshold, 0, 1);
     if (!c.max_length.is_auto()) in_range("max_length", c.max_length, 3, 1 << 16);
+    in_range("windows", c.windows, 1, 1 << 10);
     not_empty("filter", c.filter);
 
     not_empty("tokenizer", c.tokenizer);
@@ -148,6 +149,7 @@ void validate(const Config& c) {
     choice(c, "encoder_precision");
     choice(c, "pooling");
     if (!c.dropout.is_auto()) share("dropout", c.dropout);
+    choice(c, "keep_vectors");
     choice(c, "recompute");
     if (c.encoder_dropout != -1) share("encoder_dropout", c.encoder_dropout);
 

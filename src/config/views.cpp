@@ -61,6 +61,7 @@ ReadOptions::ReadOptions(const Config& config)
       id_column(config.id_column),
       id_column_open(is_left_open(config, "id_column")),
       max_length(config.max_length.value_or(kUsualLength)),
+      windows(config.windows),
       tokenizer(config.tokenizer),
       encoder(config.encoder),
       tokenizer_kind(choice(config, "tokenizer_kind", LearntTokenizer::kByteBpe)),
@@ -74,7 +75,9 @@ EncoderOptions::EncoderOptions(const Config& config)
       dropout(config.dropout.value_or(kUsualDropout)),
       inner_dropout(config.encoder_dropout),
       frozen(config.freeze_encoder),
-      accumulate(config.accumulate) {}
+      accumulate(config.accumulate),
+      windows(config.windows),
+      max_length(config.max_length.value_or(kUsualLength)) {}
 
 HeadOptions::HeadOptions(const Config& config)
     : precision(config.precision == "auto" ? "bf16" : config.precision),

@@ -52,6 +52,7 @@ struct ReadOptions {
     std::string id_column;  // of texts to answer
     bool id_column_open;    // it need not be there
     std::int64_t max_length;
+    std::int64_t windows;   // of max_length tokens, that a longer text has at most
     std::string tokenizer;  // auto, a folder or a file
     std::string encoder;    // bag, or a folder, which may hold a tokenizer
     LearntTokenizer tokenizer_kind;
@@ -68,7 +69,8 @@ struct EncoderOptions {
     double dropout;        // of the pooled text vector
     double inner_dropout;  // -1: the encoder's own
     bool frozen;
-    std::int64_t accumulate;  // steps per update
+    std::int64_t accumulate;           // steps per update
+    std::int64_t windows, max_length;  // of a text, and of a window where there are several
 };
 
 struct HeadOptions {

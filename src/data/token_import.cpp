@@ -73,7 +73,7 @@ void import_texts(const Context& context, const ReadOptions& reading, const RowS
                     if (which == wanted.size()) return;
                 }
                 TokenBlock& block = blocks.of[which];
-                const std::int64_t whole = tokenizer.encode(text, reading.max_length, ids);
+                const std::int64_t whole = tokenizer.encode(text, reading.max_length, ids, reading.windows);
                 block.ids.insert(block.ids.end(), ids.begin(), ids.end());
                 block.lengths.push_back(static_cast<std::int64_t>(ids.size()));
                 block.replaced += mended;
@@ -126,6 +126,7 @@ CacheKey tokens_key(const ReadOptions& reading, const Layout& layout, const Toke
     CacheKey key(layout.data, fmt::format("{}.tokens", name_of(split)));
     key.add("tokenizer", fmt::format("{}", tokenizer.fingerprint()));
     key.add("max_length", fmt::format("{}", reading.max_length));
+    if (reading.windows > 1) key.add("windows", fmt::format("{}", reading.windows));
     add_row_options(reading, layout, key);
     key.add_file(layout.files(split).text);
     return key;

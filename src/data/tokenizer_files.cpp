@@ -28,7 +28,9 @@ constexpr double kLearnBytes = 0x1p30;  // of texts to learn a vocabulary from, 
 
 bool has_tokenizer(const fs::path& folder) {
     std::error_code error;
-    for (const char* name : {"tokenizer.json", "vocab.txt", "vocab.json"})
+    // The last two cannot be read, which load_tokenizer says; learning another vocabulary would be wrong.
+    for (const char* name :
+         {"tokenizer.json", "vocab.txt", "vocab.json", "sentencepiece.bpe.model", "spiece.model"})
         if (fs::exists(folder / name, error)) return true;
     return false;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/process_memory.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "engine/device.h"
@@ -182,6 +183,15 @@ std::int64_t Engine::given_room() const {
 std::int64_t Engine::free_room() const {
     // Resident memory is not requested again, and the kernel can drop mapped pages.
     return backend_->free_bytes() - (backend_->host_memory() ? kLibraryBytes : 0);
+}
+
+bool Engine::hold(std::int64_t bytes) {
+    const bool host = backend_->host_memory();
+    const std::int64_t room = host ? free_room() - plan_.arena_bytes : available_memory_bytes();
+    if (bytes > room || (host && max_bytes_ > 0 && plan_.total_bytes() + bytes > max_bytes_)) return false;
+    shape_.table_bytes += bytes;
+    if (host) plan_.program_bytes += bytes;
+    return true;
 }
 
 bool Engine::fits() const {

@@ -62,6 +62,9 @@ class Engine {
     const MemoryReport& plan() const { return plan_; }
     // Plans again for other labels of the head, with the given or preferred chunks.
     void plan_labels(LabelLayout layout);
+    // Adds so much ordinary memory to the plan. False, and nothing, where max_memory or main memory has no
+    // room.
+    bool hold(std::int64_t bytes);
     // Whether the plan keeps within max_memory and what is free now.
     bool fits() const;
     // Takes the memory. OutOfMemory when it does not fit.

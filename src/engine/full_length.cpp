@@ -21,7 +21,7 @@ RunShape full_length_shape(const Context& context, const SizeOptions& options, c
             "labels: expected the number of labels where there is no data set, found none; give --labels");
     RunShape shape;
     shape.batch = options.batch_size;
-    shape.longest = cut_length(context, options.max_length, spec);
+    shape.longest = cut_length(context, options.max_length, spec) * options.encoder.windows;
     shape.tokens = shape.batch * shape.longest;
     if (shape.tokens > std::numeric_limits<std::int32_t>::max())
         throw ConfigError(fmt::format(

@@ -25,7 +25,8 @@ StepResult train_step(Engine& engine, const StepInput& in) {
     const bool encoder_learns = encoder != nullptr && !encoder->spec().frozen;
     StepResult result;
 
-    const View x_BD = encoder != nullptr ? encoder->forward(in.texts, true, in.seed, in.step) : in.x_BD;
+    const bool encodes = encoder != nullptr && in.x_BD.empty();
+    const View x_BD = encodes ? encoder->forward(in.texts, true, in.seed, in.step) : in.x_BD;
     // Exchange 1, gather x: here the ranks of a run will exchange the vectors of their texts, and
     // x_BD becomes the whole batch, in its order. One rank has it.
     if (in.before_head) in.before_head(x_BD);

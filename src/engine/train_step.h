@@ -19,7 +19,7 @@ struct EncoderUpdate {
 
 struct StepInput {
     TextBatch texts;
-    View x_BD = {};  // without an encoder: the vectors of the texts
+    View x_BD = {};  // without an encoder, or with a frozen one that need not run: the vectors of the texts
     Positives positives;
     std::uint64_t seed = 0, step = 0;  // address the noise
     float head_lr = 0, head_weight_decay = 0;

@@ -2,6 +2,7 @@
 
 #include "text/spec.h"
 #include "text/unicode/words.h"
+#include "text/unigram.h"
 
 namespace elmo {
 namespace {
@@ -52,8 +53,9 @@ Analyser::Analyser(const Tokenizer& tokenizer, FeatureOptions options) : options
     for (const auto& [token, id] : spec.vocab) {
         Piece& piece = pieces_[static_cast<std::size_t>(id)];
         std::string_view text = token;
-        const std::string_view prefix =
-            wordpiece ? std::string_view(spec.continuing_prefix) : kByteLevelSpace;
+        const std::string_view prefix = wordpiece ? std::string_view(spec.continuing_prefix)
+                                        : spec.kind == TokenizerKind::kUnigram ? kUnigramSpace
+                                                                               : kByteLevelSpace;
         const bool prefixed = text.starts_with(prefix) && text.size() > prefix.size();
         if (prefixed) text.remove_prefix(prefix.size());
         piece.text = text;

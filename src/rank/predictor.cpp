@@ -68,11 +68,11 @@ Scope resolve(const LabelScope& given, const std::vector<std::string_view>& name
     return scope;
 }
 
-RunShape prediction_shape(const Config& config, const Scope& scope, std::int64_t max_length) {
+RunShape prediction_shape(const Config& config, const Scope& scope, std::int64_t longest) {
     RunShape shape;
     shape.batch = config.batch_size;
-    shape.tokens = config.batch_size * max_length;
-    shape.longest = max_length;
+    shape.tokens = config.batch_size * longest;
+    shape.longest = longest;
     shape.training = false;
     shape.top_k = std::min(config.top + static_cast<std::int64_t>(scope.dropped.size()), scope.labels);
     return shape;
@@ -98,6 +98,7 @@ struct Predictor::Impl {
           spec(stored_encoder(checkpoint)),
           tokenizer(stored_tokenizer(checkpoint.content())),
           max_length(cut_length(context, checkpoint.config().max_length, spec)),
+          windows(checkpoint.config().windows),
           names(checkpoint.label_names()),
           scope(resolve(label_scope, names, checkpoint.state().labels)),
           stored(config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint)),
@@ -113,7 +114,7 @@ struct Predictor::Impl {
             linear_plan.arena_bytes = linear->model().bytes();
         } else {
             engine.emplace(context, config, EngineParts{spec, head_of(checkpoint, scope)},
-                           prediction_shape(config, scope, max_length));
+                           prediction_shape(config, scope, max_length * windows));
             engine->allocate();
             engine->load(checkpoint.content());
         }
@@ -125,7 +126,7 @@ struct Predictor::Impl {
         tokens.clear();
         offsets = {0};
         for (const std::string& text : texts) {
-            tokenizer->encode(text, max_length, ids);
+            tokenizer->encode(text, max_length, ids, windows);
             tokens.insert(tokens.end(), ids.begin(), ids.end());
             if (tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
                 throw ConfigError(
@@ -186,7 +187,7 @@ struct Predictor::Impl {
     Config config;
     EncoderSpec spec;
     std::unique_ptr<Tokenizer> tokenizer;
-    std::int64_t max_length;
+    std::int64_t max_length, windows;
     std::vector<std::string_view> names;
     Scope scope;
     std::optional<Calibration> stored;

@@ -98,6 +98,7 @@ Config with_run_training(const Context& context, const Config& options, const Ch
                                "the frequency of a new label is not known");
     copy_option(config, run, "head_rounding");
     copy_option(config, run, "head_noise");
+    copy_option(config, run, "windows");
     choose_option(
         config, "max_length", &Config::max_length,
         Auto<std::int64_t>(cut_length(context, run.max_length, read_encoder_spec(checkpoint.content()))),

@@ -27,8 +27,8 @@ RunShape shape_of(const Context& context, const Config& config, std::int64_t max
                   const NewLabelData& data, bool training) {
     RunShape shape;
     shape.batch = config.batch_size;
-    shape.tokens = config.batch_size * max_length;
-    shape.longest = max_length;
+    shape.longest = max_length * config.windows;
+    shape.tokens = config.batch_size * shape.longest;
     shape.training = training;
     if (data.split != nullptr) {
         const BatchPlan plan(*data.split, all_rows(data.split->rows()), config.batch_size, config.seed);

@@ -29,6 +29,7 @@ struct Planned {
     RunShape shape;
     std::int64_t steps = 0;              // 0: not known
     double tokens_per_text = 0;          // 0: not known, and texts have full length
+    std::int64_t kept_bytes = 0;         // vectors of a frozen encoder
     std::optional<MemoryReport> linear;  // of a linear model, which has no steps
 };
 
@@ -47,6 +48,7 @@ Planned planned_run(const Context& context, const Config& given) {
         run.shape = data.shape(context, kRankedInTraining);
         run.steps = data.total_steps();
         run.tokens_per_text = data.summary().tokens_per_row;
+        run.kept_bytes = data.kept_vector_bytes();
         return run;
     }
     run.config = resolve_without_data(context, shaped);
@@ -61,7 +63,9 @@ Planned planned_run(const Context& context, const Config& given) {
 }
 
 Engine engine_of(const Context& context, const Planned& run) {
-    return {context, run.config, training_parts(run.config, run.spec, run.labels), run.shape};
+    Engine engine(context, run.config, training_parts(run.config, run.spec, run.labels), run.shape);
+    engine.hold(run.kept_bytes);
+    return engine;
 }
 
 // The share of the measured ceilings that steps usually reach. Measured (bench/results): 43 to 90 % on CPUs,

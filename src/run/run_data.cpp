@@ -84,7 +84,7 @@ void RunData::open_dataset(const Context& context) {
                                  {SplitName::kTrain, SplitName::kValidation});
     };
     if (!config_.max_length.is_auto()) return open(cut_length(context, config_.max_length, spec_));
-    const std::int64_t most = spec_.positions > 0 ? spec_.positions : kMostLength;
+    const std::int64_t most = spec_.positions > 0 ? spec_.longest_text() : kMostLength;
     open(std::min(kUsualLength, most));
     const std::int64_t longer = std::min(longer_length(start_), most), cut = summary_.cut_rows;
     const bool many = static_cast<double>(cut) > kManyCut * static_cast<double>(summary_.train_rows);
@@ -130,6 +130,14 @@ RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
     shape.table_bytes = 8 * (train_->num_rows() + (validation_ ? validation_->num_rows() : 0)) +
                         (dataset_->has_label_names() ? 32 : 16) * labels;
     return shape;
+}
+
+std::int64_t RunData::kept_vector_bytes() const {
+    // A power of two times a number rounds as the number does.
+    int exponent = 0;
+    const bool exact = std::frexp(Dropout{spec_.pooled_dropout, {}}.scale(), &exponent) == 0.5f;
+    if (!spec_.frozen || !exact || config_.keep_vectors == "no") return 0;
+    return (dataset_->train().rows() + augmentation_.rows().rows()) * spec_.width * size_of(DType::kBf16);
 }
 
 void RunData::describe(RunState& state) const {

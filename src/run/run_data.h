@@ -50,6 +50,9 @@ class RunData {
     std::int64_t total_steps() const { return total_steps_; }
     // Room for every batch of the run and of its validations, with that many labels ranked.
     RunShape shape(const Context& context, std::int64_t largest_k) const;
+    // Memory that keeps the text vectors of all training rows; 0 where they are not to be kept: the encoder
+    // learns, or dropout of the kept vectors would round otherwise.
+    std::int64_t kept_vector_bytes() const;
     // Fills the facts by which a run recognises its data.
     void describe(RunState& state) const;
     LabelTable labels() const;

@@ -1,5 +1,5 @@
-// A set of byte strings with ids that finds the longest one at the start of a text. Nodes are in
-// breadth-first order, so the children of a node are neighbours and a node costs nine bytes.
+// A set of byte strings with ids that finds those at the start of a text. Nodes are in breadth-first order,
+// so the children of a node are neighbours and a node costs nine bytes.
 #pragma once
 
 #include <array>
@@ -16,20 +16,26 @@ class ByteTrie {
     // Ids must not be negative. Building takes time linear in the bytes of the strings, after sorting.
     explicit ByteTrie(std::vector<std::pair<std::string_view, std::int32_t>> strings);
 
-    // Length of the longest string that `text` starts with and its id; 0 when there is none.
-    std::size_t longest_prefix(std::string_view text, std::int32_t& id) const {
-        if (text.empty()) return 0;
+    // Calls visit(length, id) for every string that `text` starts with, the shortest first.
+    template <class Visit>
+    void each_prefix(std::string_view text, Visit&& visit) const {
+        if (text.empty()) return;
         std::uint32_t node = root_children_[static_cast<unsigned char>(text[0])];
-        std::size_t length = 0;
         for (std::size_t i = 1; node != 0; ++i) {
-            if (id_[node] >= 0) {
-                length = i;
-                id = id_[node];
-            }
+            if (id_[node] >= 0) visit(i, id_[node]);
             if (i == text.size()) break;
             node = child(node, static_cast<unsigned char>(text[i]));
         }
-        return length;
+    }
+
+    // Length of the longest string that `text` starts with and its id; 0 when there is none.
+    std::size_t longest_prefix(std::string_view text, std::int32_t& id) const {
+        std::size_t longest = 0;
+        each_prefix(text, [&](std::size_t length, std::int32_t found) {
+            longest = length;
+            id = found;
+        });
+        return longest;
     }
 
   private:

@@ -182,6 +182,12 @@ std::unique_ptr<Tokenizer> load_tokenizer(const Context& context, const fs::path
                 file = folder_or_file / name;
                 break;
             }
+        for (const char* name : {"sentencepiece.bpe.model", "spiece.model"})
+            if (file == folder_or_file && is_file(folder_or_file / name))
+                throw DataError(
+                    fmt::format("{}: expected tokenizer.json, found only {}: write it with transformers: "
+                                "AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER)",
+                                folder_or_file.string(), name));
         if (file == folder_or_file)
             throw DataError(fmt::format(
                 "{}: expected tokenizer.json, vocab.txt, or vocab.json with merges.txt; found none",

@@ -3,12 +3,14 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "text/tokenizer.h"
+#include "text/unicode/charsmap.h"
 
 namespace elmo {
 
@@ -16,13 +18,29 @@ namespace elmo {
 constexpr std::int64_t kMaxTokenId = (std::int64_t{1} << 24) - 1;
 
 struct NormalizerStep {
-    enum class Kind { kBert, kNfc, kNfd, kNfkc, kNfkd, kLowercase, kStripAccents };
+    enum class Kind {
+        kBert,
+        kNfc,
+        kNfd,
+        kNfkc,
+        kNfkd,
+        kLowercase,
+        kStripAccents,
+        kStrip,
+        kReplace,
+        kCharsmap
+    };
     Kind kind = Kind::kBert;
     // only kBert:
     bool clean_text = true;
     bool handle_chinese_chars = true;
     std::optional<bool> strip_accents;  // unset: as lowercase
     bool lowercase = true;
+    // only kStrip: white space at the ends of the text
+    bool strip_left = true, strip_right = true;
+    // only kReplace: every `pattern` becomes `content`; without a pattern, every run of two or more spaces
+    std::string pattern, content;
+    std::shared_ptr<const Charsmap> charsmap;  // only kCharsmap
 };
 
 // A token matched in the text as it stands, before the model sees it.
@@ -60,6 +78,12 @@ struct TokenizerSpec {
     bool add_prefix_space = false;
     bool ignore_merges = false;  // a word that is a token stays whole
     bool fuse_unk = false;
+
+    // Unigram; add_prefix_space (of every piece) is from above
+    std::vector<double> scores;     // of the tokens of vocab
+    bool byte_fallback = false;     // what no token spells becomes its bytes, where they are tokens
+    bool whitespace_split = false;  // at every white space, before spaces are replaced
+    bool split_pieces = true;       // before every space
 };
 
 // The content of a tokenizer.json, and back. Parsing throws DataError for what it does not know.

@@ -8,9 +8,12 @@
 #include "elmo/error.h"
 #include "text/json_node.h"
 #include "text/spec.h"
+#include "text/unigram.h"
 
 namespace elmo {
 namespace {
+
+constexpr const char* kManySpaces = " {2,}";
 
 void read_normalizer(const JsonNode& node, std::vector<NormalizerStep>& steps) {
     using Kind = NormalizerStep::Kind;
@@ -36,13 +39,65 @@ void read_normalizer(const JsonNode& node, std::vector<NormalizerStep>& steps) {
         step.handle_chinese_chars = node.boolean("handle_chinese_chars", true);
         step.lowercase = node.boolean("lowercase", true);
         if (node.has("strip_accents")) step.strip_accents = node.boolean("strip_accents", true);
+    } else if (type == "Precompiled") {
+        const JsonNode map = node.at("precompiled_charsmap");
+        step.kind = Kind::kCharsmap;
+        step.charsmap = std::make_shared<Charsmap>(map.string(), map.path);
+    } else if (type == "Strip") {
+        step.kind = Kind::kStrip;
+        step.strip_left = node.boolean("strip_left", true);
+        step.strip_right = node.boolean("strip_right", true);
+    } else if (type == "Replace") {
+        step.kind = Kind::kReplace;
+        step.content = node.at("content").string();
+        const JsonNode pattern = node.at("pattern");
+        if (pattern.has("String"))
+            step.pattern = pattern.at("String").string();
+        else if (pattern.at("Regex").string() != kManySpaces)
+            pattern.at("Regex").fail(fmt::format("\"{}\" (others are not supported)", kManySpaces));
+        if (pattern.has("String") && step.pattern.empty())
+            pattern.at("String").fail("a text that is not empty");
     } else {
-        node.unsupported("BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Sequence");
+        node.unsupported(
+            "BertNormalizer, NFC, NFD, NFKC, NFKD, Lowercase, StripAccents, Precompiled, Strip, Replace, "
+            "Sequence");
     }
     steps.push_back(step);
 }
 
+// [WhitespaceSplit,] Metaspace.
+void read_unigram_pieces(const JsonNode& node, TokenizerSpec& spec) {
+    const std::string& type = node.type();
+    if (type == "WhitespaceSplit") {
+        spec.whitespace_split = true;
+        return;
+    }
+    if (type != "Metaspace") node.unsupported("WhitespaceSplit, Metaspace, Sequence with this model");
+    if (node.at("replacement").string() != kUnigramSpace)
+        node.at("replacement").fail(fmt::format("\"{}\"", kUnigramSpace));
+    spec.add_prefix_space = node.boolean("add_prefix_space", true);
+    if (node.has("prepend_scheme")) {
+        const std::string& scheme = node.at("prepend_scheme").string();
+        if (scheme != "always" && scheme != "never")
+            node.at("prepend_scheme").fail("\"always\" or \"never\" (others are not supported)");
+        spec.add_prefix_space = scheme == "always";
+    }
+    spec.split_pieces = node.boolean("split", true);
+}
+
 void read_pre_tokenizer(const JsonNode& node, TokenizerSpec& spec) {
+    if (spec.kind == TokenizerKind::kUnigram) {
+        if (node.type() != "Sequence") return read_unigram_pieces(node, spec);
+        const JsonNode list = node.at("pretokenizers");
+        if (list.size() == 0 || list.at(list.size() - 1).type() != "Metaspace")
+            list.fail("a list that ends with a Metaspace");
+        for (std::size_t i = 0; i < list.size(); ++i) {
+            if (i + 1 < list.size() && list.at(i).type() == "Metaspace")
+                list.at(i).fail("one Metaspace, the last");
+            read_unigram_pieces(list.at(i), spec);
+        }
+        return;
+    }
     const char* expected = spec.kind == TokenizerKind::kWordPiece ? "BertPreTokenizer" : "ByteLevel";
     const std::string& type = node.type();
     if (type != expected) node.unsupported(fmt::format("{} with this model", expected));
@@ -72,6 +127,9 @@ void read_template(const JsonNode& node, TokenizerSpec& spec) {
             (after_text ? spec.closing : spec.opening).push_back({tokens.at(k).string(), ids.at(k).id()});
     }
     if (!after_text) single.fail("a piece with the sequence A");
+    // <s> A </s> </s> B </s>
+    spec.roberta_pairs = spec.kind == TokenizerKind::kUnigram && spec.opening.size() == 1 &&
+                         spec.closing.size() == 1 && node.has("pair") && node.at("pair").size() == 6;
 }
 
 void read_post_processor(const JsonNode& node, TokenizerSpec& spec) {
@@ -132,6 +190,19 @@ void read_vocab(const JsonNode& node, TokenizerSpec& spec) {
               [](const NamedId& a, const NamedId& b) { return a.id < b.id; });
 }
 
+// Ids are places in the list.
+void read_scores(const JsonNode& node, TokenizerSpec& spec) {
+    if (node.size() > static_cast<std::size_t>(kMaxTokenId))
+        node.fail(fmt::format("at most {} tokens", kMaxTokenId));
+    for (const Json& entry : node.json) {
+        if (!entry.is_array() || entry.size() != 2 || !entry[0].is_string() || !entry[1].is_number())
+            JsonNode{entry, fmt::format("{}[{}]", node.path, spec.vocab.size())}.fail("[token, score]");
+        spec.vocab.push_back(
+            {entry[0].get_ref<const std::string&>(), static_cast<std::int32_t>(spec.vocab.size())});
+        spec.scores.push_back(entry[1].get<double>());
+    }
+}
+
 void read_merges(const JsonNode& list, TokenizerSpec& spec) {
     for (std::size_t i = 0; i < list.size(); ++i) {
         const JsonNode merge = list.at(i);
@@ -151,7 +222,16 @@ void read_merges(const JsonNode& list, TokenizerSpec& spec) {
 
 void read_model(const JsonNode& node, TokenizerSpec& spec) {
     const std::string& type = node.type();
-    if (type != "WordPiece" && type != "BPE") node.unsupported("WordPiece, BPE (byte-level)");
+    if (type == "Unigram") {
+        spec.kind = TokenizerKind::kUnigram;
+        read_scores(node.at("vocab"), spec);
+        if (spec.vocab.empty()) node.at("vocab").fail("a list of tokens");
+        const auto last = static_cast<std::int64_t>(spec.vocab.size()) - 1;
+        spec.unk_token = spec.vocab[static_cast<std::size_t>(node.at("unk_id").integer(0, last))].token;
+        spec.byte_fallback = node.boolean("byte_fallback", false);
+        return;
+    }
+    if (type != "WordPiece" && type != "BPE") node.unsupported("WordPiece, BPE (byte-level), Unigram");
     spec.kind = type == "WordPiece" ? TokenizerKind::kWordPiece : TokenizerKind::kByteBpe;
     read_vocab(node.at("vocab"), spec);
     if (spec.kind == TokenizerKind::kWordPiece) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "text/spec.h"
+#include "text/unigram.h"
 
 namespace elmo {
 namespace {
@@ -26,6 +27,15 @@ Json normalizer_json(const NormalizerStep& step) {
             return {{"type", "Lowercase"}};
         case Kind::kStripAccents:
             return {{"type", "StripAccents"}};
+        case Kind::kStrip:
+            return {{"type", "Strip"}, {"strip_left", step.strip_left}, {"strip_right", step.strip_right}};
+        case Kind::kReplace:
+            return {
+                {"type", "Replace"},
+                {"pattern", step.pattern.empty() ? Json{{"Regex", " {2,}"}} : Json{{"String", step.pattern}}},
+                {"content", step.content}};
+        case Kind::kCharsmap:
+            return {{"type", "Precompiled"}, {"precompiled_charsmap", step.charsmap->base64()}};
         case Kind::kBert:
             break;
     }
@@ -79,15 +89,70 @@ std::string member(const char* name, const Json& json) {
     return text + ",\n";
 }
 
+Json metaspace_json(const TokenizerSpec& spec) {
+    return {{"type", "Metaspace"},
+            {"replacement", kUnigramSpace},
+            {"prepend_scheme", spec.add_prefix_space ? "always" : "never"},
+            {"split", spec.split_pieces}};
+}
+
+Json byte_level_json(const TokenizerSpec& spec) {
+    return {{"type", "ByteLevel"},
+            {"add_prefix_space", spec.add_prefix_space},
+            {"trim_offsets", true},
+            {"use_regex", true}};
+}
+
+Json pre_tokenizer_json(const TokenizerSpec& spec) {
+    if (spec.kind == TokenizerKind::kWordPiece) return {{"type", "BertPreTokenizer"}};
+    if (spec.kind == TokenizerKind::kByteBpe) return byte_level_json(spec);
+    if (!spec.whitespace_split) return metaspace_json(spec);
+    const Json list = Json::array({Json{{"type", "WhitespaceSplit"}}, metaspace_json(spec)});
+    return {{"type", "Sequence"}, {"pretokenizers", list}};
+}
+
+Json decoder_json(const TokenizerSpec& spec) {
+    if (spec.kind == TokenizerKind::kWordPiece)
+        return {{"type", "WordPiece"}, {"prefix", spec.continuing_prefix}, {"cleanup", true}};
+    return spec.kind == TokenizerKind::kByteBpe ? byte_level_json(spec) : metaspace_json(spec);
+}
+
+// The model without its vocabulary and merges.
+Json model_json(const TokenizerSpec& spec) {
+    const auto unk = [&] { return spec.unk_token ? Json(*spec.unk_token) : Json(nullptr); };
+    if (spec.kind == TokenizerKind::kWordPiece)
+        return {{"type", "WordPiece"},
+                {"unk_token", unk()},
+                {"continuing_subword_prefix", spec.continuing_prefix},
+                {"max_input_chars_per_word", spec.max_word_chars}};
+    if (spec.kind == TokenizerKind::kByteBpe)
+        return {{"type", "BPE"},
+                {"dropout", nullptr},
+                {"unk_token", unk()},
+                {"continuing_subword_prefix", ""},
+                {"end_of_word_suffix", ""},
+                {"fuse_unk", spec.fuse_unk},
+                {"byte_fallback", false},
+                {"ignore_merges", spec.ignore_merges}};
+    const auto unknown = std::find_if(spec.vocab.begin(), spec.vocab.end(),
+                                      [&](const NamedId& t) { return t.token == spec.unk_token; });
+    return {{"type", "Unigram"}, {"unk_id", unknown->id}, {"byte_fallback", spec.byte_fallback}};
+}
+
 void append_vocab(const TokenizerSpec& spec, std::string& out) {
-    out += "    \"vocab\": {";
+    const bool scored = spec.kind == TokenizerKind::kUnigram;
+    out += scored ? "    \"vocab\": [" : "    \"vocab\": {";
     const char* separator = "\n";
-    for (const auto& [token, id] : spec.vocab) {
+    for (std::size_t i = 0; i < spec.vocab.size(); ++i) {
+        const std::string token = Json(spec.vocab[i].token).dump();
         out += separator;
-        out += "      " + Json(token).dump() + ": " + std::to_string(id);
+        if (scored)
+            out += "      [" + token + ", " + Json(spec.scores[i]).dump() + "]";
+        else
+            out += "      " + token + ": " + std::to_string(spec.vocab[i].id);
         separator = ",\n";
     }
-    out += "\n    }";
+    out += scored ? "\n    ]" : "\n    }";
 }
 
 void append_merges(const TokenizerSpec& spec, std::string& out) {
@@ -109,7 +174,6 @@ void append_merges(const TokenizerSpec& spec, std::string& out) {
 }  // namespace
 
 std::string write_tokenizer_json(const TokenizerSpec& spec) {
-    const bool wordpiece = spec.kind == TokenizerKind::kWordPiece;
     Json added = Json::array();
     for (const auto& token : spec.added_tokens)
         added.push_back({{"id", token.id},
@@ -119,38 +183,18 @@ std::string write_tokenizer_json(const TokenizerSpec& spec) {
                          {"rstrip", token.rstrip},
                          {"normalized", token.normalized},
                          {"special", token.special}});
-    Json byte_level = {{"type", "ByteLevel"},
-                       {"add_prefix_space", spec.add_prefix_space},
-                       {"trim_offsets", true},
-                       {"use_regex", true}};
 
     std::string out = "{\n  \"version\": \"1.0\",\n  \"truncation\": null,\n  \"padding\": null,\n";
     out += member("added_tokens", added);
     out += member("normalizer", normalizers_json(spec.normalizers));
-    out += member("pre_tokenizer", wordpiece ? Json{{"type", "BertPreTokenizer"}} : byte_level);
+    out += member("pre_tokenizer", pre_tokenizer_json(spec));
     out += member("post_processor", post_processor_json(spec));
-    out +=
-        member("decoder",
-               wordpiece ? Json{{"type", "WordPiece"}, {"prefix", spec.continuing_prefix}, {"cleanup", true}}
-                         : byte_level);
-    Json model = {{"type", wordpiece ? "WordPiece" : "BPE"}};
-    if (!wordpiece) model["dropout"] = nullptr;
-    model["unk_token"] = nullptr;
-    if (spec.unk_token) model["unk_token"] = *spec.unk_token;
-    if (wordpiece) {
-        model["continuing_subword_prefix"] = spec.continuing_prefix;
-        model["max_input_chars_per_word"] = spec.max_word_chars;
-    } else {
-        model["continuing_subword_prefix"] = "";
-        model["end_of_word_suffix"] = "";
-        model["fuse_unk"] = spec.fuse_unk;
-        model["byte_fallback"] = false;
-        model["ignore_merges"] = spec.ignore_merges;
-    }
+    out += member("decoder", decoder_json(spec));
+    const Json model = model_json(spec);
     out += "  \"model\": {\n";
     for (const auto& [key, value] : model.items()) out += "    \"" + key + "\": " + value.dump() + ",\n";
     append_vocab(spec, out);
-    if (!wordpiece) append_merges(spec, out);
+    if (spec.kind == TokenizerKind::kByteBpe) append_merges(spec, out);
     return out + "\n  }\n}\n";
 }
 

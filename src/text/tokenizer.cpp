@@ -14,6 +14,7 @@
 #include "text/spec.h"
 #include "text/unicode/normalizer.h"
 #include "text/unicode/unicode.h"
+#include "text/unigram.h"
 #include "text/wordpiece.h"
 
 namespace elmo {
@@ -87,12 +88,16 @@ void check_frame(const TokenizerSpec& spec, const TokenIds& ids, const std::stri
     }
 }
 
-using Model = std::variant<WordPiece, ByteBpe>;
+using Model = std::variant<WordPiece, ByteBpe, Unigram>;
 
 Model make_model(const TokenizerSpec& spec, std::int32_t unk_id, const std::string& where) {
     if (spec.vocab.empty()) throw DataError(fmt::format("{}: the vocabulary is empty", where));
     if (spec.kind == TokenizerKind::kByteBpe) return ByteBpe(spec, unk_id, where);
-    if (unk_id < 0) throw DataError(fmt::format("{}: a WordPiece tokenizer needs an unknown token", where));
+    const bool unigram = spec.kind == TokenizerKind::kUnigram;
+    if (unk_id < 0)
+        throw DataError(fmt::format("{}: a {} tokenizer needs an unknown token", where,
+                                    unigram ? "Unigram" : "WordPiece"));
+    if (unigram) return Unigram(spec, unk_id);
     return WordPiece(spec, unk_id);
 }
 
@@ -107,6 +112,23 @@ AddedTokens select_added(const TokenizerSpec& spec, const Normalizer& normalizer
         patterns.push_back(std::move(pattern));
     }
     return AddedTokens(std::move(tokens), patterns);
+}
+
+// ids of a text with its special tokens become windows of at most `room` others; returns how many ids they
+// would be without a limit of windows.
+std::int64_t cut_windows(const TokenizerSpec& spec, std::int64_t room, std::int64_t windows,
+                         std::vector<std::int32_t>& ids) {
+    thread_local std::vector<std::int32_t> inner;
+    const auto closing = static_cast<std::ptrdiff_t>(spec.closing.size());
+    inner.assign(ids.begin() + static_cast<std::ptrdiff_t>(spec.opening.size()), ids.end() - closing);
+    const auto count = static_cast<std::int64_t>(inner.size()), needed = (count + room - 1) / room;
+    ids.clear();
+    for (std::int64_t w = 0; w < std::min(needed, windows); ++w) {
+        for (const auto& special : spec.opening) ids.push_back(special.id);
+        ids.insert(ids.end(), inner.begin() + w * room, inner.begin() + std::min(count, (w + 1) * room));
+        for (const auto& special : spec.closing) ids.push_back(special.id);
+    }
+    return count + needed * static_cast<std::int64_t>(spec.opening.size() + spec.closing.size());
 }
 
 }  // namespace
@@ -134,10 +156,7 @@ struct Tokenizer::Impl {
         normalized_added.split(
             part,
             [&](std::string_view text) {
-                if (const auto* wordpiece = std::get_if<WordPiece>(&model))
-                    wordpiece->encode(text, out);
-                else
-                    std::get<ByteBpe>(model).encode(text, out);
+                std::visit([&](const auto& one) { one.encode(text, out); }, model);
             },
             [&](std::int32_t id) { out.push_back(id); });
     }
@@ -154,8 +173,8 @@ Tokenizer::Tokenizer(TokenizerSpec spec, const std::string& where)
     : impl_(std::make_unique<Impl>(std::move(spec), where)) {}
 Tokenizer::~Tokenizer() = default;
 
-std::int64_t Tokenizer::encode(std::string_view text, std::int64_t max_length,
-                               std::vector<std::int32_t>& ids) const {
+std::int64_t Tokenizer::encode(std::string_view text, std::int64_t max_length, std::vector<std::int32_t>& ids,
+                               std::int64_t windows) const {
     thread_local std::string replaced;
     const auto& spec = impl_->spec;
     ids.clear();
@@ -166,6 +185,9 @@ std::int64_t Tokenizer::encode(std::string_view text, std::int64_t max_length,
     for (const auto& special : spec.closing) ids.push_back(special.id);
 
     const auto length = static_cast<std::int64_t>(ids.size());
+    const auto frame = static_cast<std::int64_t>(spec.opening.size() + spec.closing.size());
+    if (windows > 1 && max_length > frame && length > max_length)
+        return cut_windows(spec, max_length - frame, windows, ids);
     if (max_length > 0 && length > max_length) {
         const auto kept = static_cast<std::size_t>(max_length);
         const std::size_t closing = std::min(kept, spec.closing.size());

@@ -1,5 +1,6 @@
-// Text to token ids: BERT's WordPiece and the byte-level BPE of GPT-2 and RoBERTa, read from Hugging Face
-// files or learnt from texts, with the ids that the Hugging Face `tokenizers` library gives.
+// Text to token ids: BERT's WordPiece, the byte-level BPE of GPT-2 and RoBERTa and the Unigram model of
+// XLM-RoBERTa, read from Hugging Face files, with the ids that the Hugging Face `tokenizers` library gives.
+// The first two can also be learnt from texts.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,12 @@ class Tokenizer {
     Tokenizer& operator=(const Tokenizer&) = delete;
 
     // Ids of one text, special tokens included, truncated to max_length ids, always with the closing special
-    // tokens; `ids` is replaced. max_length 0: no limit. Invalid UTF-8 counts as U+FFFD. Returns the number
-    // of ids before cutting.
-    std::int64_t encode(std::string_view text, std::int64_t max_length, std::vector<std::int32_t>& ids) const;
+    // tokens; `ids` is replaced. max_length 0: no limit. Invalid UTF-8 counts as U+FFFD. With more windows, a
+    // longer text becomes that many at most, one after another: each has max_length ids, the last perhaps
+    // fewer, and all special tokens. Returns the number of ids before cutting, in as many windows as it
+    // takes.
+    std::int64_t encode(std::string_view text, std::int64_t max_length, std::vector<std::int32_t>& ids,
+                        std::int64_t windows = 1) const;
 
     std::int64_t vocab_size() const;  // 1 + the largest id
     // -1 when absent.
@@ -55,14 +59,14 @@ std::unique_ptr<Tokenizer> load_tokenizer(const Context& context,
 // From the content of a tokenizer.json; `where` names it in errors. Its truncation and padding are ignored.
 std::unique_ptr<Tokenizer> parse_tokenizer_json(std::string_view json, const std::string& where);
 
-enum class TokenizerKind { kWordPiece, kByteBpe };
+enum class TokenizerKind { kWordPiece, kByteBpe, kUnigram };
 
 struct LearnOptions {
-    TokenizerKind kind = TokenizerKind::kWordPiece;
-    std::int64_t vocab_size = 30000;     // at most; fewer if the texts do not yield that many
-    bool lowercase = true;               // WordPiece: strips accents too, as BERT uncased does
-    std::int64_t min_count = 2;          // pairs seen less often are not merged
-    std::function<void()> between = {};  // called between merges; learning ends by what it throws
+    TokenizerKind kind = TokenizerKind::kWordPiece;  // or kByteBpe
+    std::int64_t vocab_size = 30000;                 // at most; fewer if the texts do not yield that many
+    bool lowercase = true;                           // WordPiece: strips accents too, as BERT uncased does
+    std::int64_t min_count = 2;                      // pairs seen less often are not merged
+    std::function<void()> between = {};              // called between merges; learning ends by what it throws
 };
 
 // For bag-of-words features: the words are the whole numbers below `count`, and each is its own id; the

@@ -39,6 +39,8 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
               data_.shape(context, kRankedInTraining)),
       meter_(engine_) {
     data_.describe(state_);
+    if (const std::int64_t bytes = data_.kept_vector_bytes(); bytes > 0 && engine_.hold(bytes))
+        kept_.emplace(bytes, data_.encoder_spec().width);
     engine_.allocate();
     if (folder.checkpoint() != nullptr) {
         restore(*folder.checkpoint());
@@ -94,6 +96,7 @@ double Trainer::step_on(const Batch& batch, bool want_loss) {
     };
 
     meter_.begin_step();
+    if (kept_) in.x_BD = kept_->vectors(engine_, batch, in.seed, in.step);
     const StepResult done = train_step(engine_, in);
     meter_.end_step(batch);
     state_.updates += done.updated ? 1 : 0;
@@ -280,7 +283,8 @@ void Trainer::announce() const {
     if (taken_) context_.info(taken_->describe(config_.init));
     const std::int64_t cut_rows = data.cut_rows + data_.augmentation().cut_rows();
     if (cut_rows > 0)
-        context_.info(fmt::format("{} texts were cut at {} tokens (max_length)", with_commas(cut_rows),
+        context_.info(fmt::format("{} texts were cut at {}{} tokens (max_length)", with_commas(cut_rows),
+                                  config_.windows > 1 ? fmt::format("{} windows of ", config_.windows) : "",
                                   data_.max_length()));
     for (const std::string& note : choice_notes(config_)) context_.info(note);
     for (const std::string& line : explain_precision(config_, config_, engine_.backend()))
@@ -288,6 +292,10 @@ void Trainer::announce() const {
     if (const std::int64_t rows = engine_.head().compensation().rows(); rows > 0)
         context_.info(fmt::format("compensated labels: {} of {}, the most frequent (head_kahan {})",
                                   with_commas(rows), with_commas(state_.labels), config_.head_kahan));
+    if (kept_)
+        context_.info(
+            fmt::format("text vectors are kept in main memory ({}): the first epoch runs the encoder",
+                        human_bytes(data_.kept_vector_bytes())));
     context_.info(fmt::format("{}; {} of memory planned", engine_.backend().describe(),
                               human_bytes(engine_.plan().total_bytes())));
 }

@@ -15,6 +15,7 @@
 #include "run/run_data.h"
 #include "run/run_folder.h"
 #include "train/collapse.h"
+#include "train/kept_vectors.h"
 #include "train/run_log.h"
 #include "train/schedule.h"
 #include "train/step_meter.h"
@@ -77,6 +78,7 @@ class Trainer {
     Engine engine_;
     StepMeter meter_;
     std::optional<TakenOver> taken_;  // of a run that starts from another one
+    std::optional<KeptVectors> kept_;  // of a frozen encoder
     std::optional<RunLog> log_;
     StepProbe* probe_ = nullptr;
     LossCourse loss_course_;

@@ -54,6 +54,7 @@ struct Attention {
     std::int64_t begin, n, width, size, heads, h;
     const Tensor& qkv;
     const Dropout& dropout;
+    const Tensor* bias;  // may be null
 
     double q(std::int64_t i, std::int64_t d) const { return qkv(begin + i, h * size + d); }
     double k(std::int64_t i, std::int64_t d) const { return qkv(begin + i, width + h * size + d); }
@@ -79,9 +80,15 @@ struct Attention {
                 magnitude += std::abs(q(i, d) * k(j, d));
             }
             const double scale = 1 / std::sqrt(static_cast<double>(size));
-            r.score.push_back(score * scale);
             // 1 / sqrt(size) is rounded twice, q * scale once.
-            r.score_error = std::max(r.score_error, sum_error(size + 3) * magnitude * scale);
+            double error = sum_error(size + 3) * magnitude * scale;
+            r.score.push_back(score * scale);
+            if (bias != nullptr) {  // added in FP32; a GPU divides it by the scale first
+                const double more = (*bias)(relative_bucket(j - i), h);
+                r.score.back() += more;
+                error += 4 * u * (magnitude * scale + std::abs(more));
+            }
+            r.score_error = std::max(r.score_error, error);
         }
         r.top = *std::max_element(r.score.begin(), r.score.end());
         double sum = 0;
@@ -122,11 +129,13 @@ struct Attention {
 };
 
 template <class Body>
-void for_each_head(const Case& c, const Tensor& qkv, const Dropout& dropout, const Body& body) {
+void for_each_head(const Case& c, const Tensor& qkv, const Dropout& dropout, const Tensor* bias,
+                   const Body& body) {
     const auto offsets = offsets_of(c.counts);
     for (std::size_t b = 0; b < c.counts.size(); ++b)
         for (std::int64_t h = 0; h < c.heads; ++h)
-            body(Attention{offsets[b], c.counts[b], c.width, c.width / c.heads, c.heads, h, qkv, dropout});
+            body(Attention{offsets[b], c.counts[b], c.width, c.width / c.heads, c.heads, h, qkv, dropout,
+                           bias});
 }
 
 template <class Body>
@@ -141,26 +150,41 @@ void for_each_case(const Body& body) {
                 SCOPED_TRACE(std::string(name_of(storage)) + ", " + std::to_string(c.counts.size()) +
                              " texts, width " + std::to_string(c.width) + ", " + std::to_string(c.heads) +
                              " heads, dropout " + std::to_string(p));
-                Reserved tested(make_tested_backend("fp32"), workload_of(c));
-                body(storage, c, Dropout{p, {5, 6, 7}}, tested, rng);
+                Workload workload = workload_of(c);
+                Reserved tested(make_tested_backend("fp32"), workload);
+                body(storage, c, Dropout{p, {5, 6, 7}}, nullptr, tested, rng);
+                if (testing::Test::HasFatalFailure()) return;
+                if (storage == DType::kBf16 && p == 0) continue;
+                SCOPED_TRACE("with a bias");
+                workload.relative_bias = true;
+                Reserved with_bias(make_tested_backend("fp32"), workload);
+                const auto bias = make_input("bias", storage, kRelativeBuckets, c.heads, rng, 1.5);
+                body(storage, c, Dropout{p, {5, 6, 7}}, bias.get(), with_bias, rng);
                 if (testing::Test::HasFatalFailure()) return;
             }
 }
 
+View view_of(const Tensor* bias) {
+    return bias == nullptr ? View{} : bias->view();
+}
+
 TEST(Attention, Forward) {
     const auto truth = make_reference_backend();
-    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, Reserved& tested, Rng& rng) {
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, const Tensor* bias,
+                      Reserved& tested, Rng& rng) {
         const auto offsets = offsets_of(c.counts);
         const std::int64_t tokens = offsets.back();
         const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
         Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads);
         Tensor econtext("exact context", DType::kF64, tokens, c.width),
             else_("exact lse", DType::kF64, tokens, c.heads);
-        tested->attention_forward({qkv->view(), offsets, c.heads, dropout, context.view(), lse.view()});
-        truth->attention_forward({qkv->view(), offsets, c.heads, dropout, econtext.view(), else_.view()});
+        tested->attention_forward(
+            {qkv->view(), offsets, c.heads, dropout, context.view(), lse.view(), view_of(bias)});
+        truth->attention_forward(
+            {qkv->view(), offsets, c.heads, dropout, econtext.view(), else_.view(), view_of(bias)});
         Tensor error("error", DType::kF64, tokens, c.width),
             lse_error("lse error", DType::kF64, tokens, c.heads);
-        for_each_head(c, *qkv, dropout, [&](const Attention& a) {
+        for_each_head(c, *qkv, dropout, bias, [&](const Attention& a) {
             for (std::int64_t i = 0; i < a.n; ++i) {
                 const auto row = a.row(i);
                 lse_error.set(a.begin + i, a.h, a.lse_error(row));
@@ -176,32 +200,42 @@ TEST(Attention, Forward) {
         expect_close(lse, else_, [&](auto t, auto h) { return lse_error(t, h); });
         expect_close(context, econtext, [&](auto t, auto d) { return error(t, d); });
         Tensor alone("context without lse", storage, tokens, c.width);
-        tested->attention_forward({qkv->view(), offsets, c.heads, dropout, alone.view(), {}});
+        tested->attention_forward({qkv->view(), offsets, c.heads, dropout, alone.view(), {}, view_of(bias)});
         expect_same_bits(alone, context);
     });
 }
 
 // The backward of one batch, with the forward's results from the reference.
 void expect_backward(DType storage, const Case& c, const Dropout& dropout, Reserved& tested,
-                     const Tensor& qkv, const Tensor& dcontext) {
+                     const Tensor& qkv, const Tensor& dcontext, const Tensor* bias = nullptr) {
     const auto truth = make_reference_backend();
     const auto offsets = offsets_of(c.counts);
     const std::int64_t tokens = offsets.back();
     Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads);
-    truth->attention_forward({qkv.view(), offsets, c.heads, dropout, context.view(), lse.view()});
+    truth->attention_forward(
+        {qkv.view(), offsets, c.heads, dropout, context.view(), lse.view(), view_of(bias)});
     context.freeze();
     lse.freeze();
     Tensor dqkv("dqkv", storage, tokens, 3 * c.width), exact("exact", DType::kF64, tokens, 3 * c.width);
-    tested->attention_backward(
-        {dcontext.view(), qkv.view(), context.view(), lse.view(), offsets, c.heads, dropout, dqkv.view()});
-    truth->attention_backward(
-        {dcontext.view(), qkv.view(), context.view(), lse.view(), offsets, c.heads, dropout, exact.view()});
+    // What is there stays: the bias's gradient is added.
+    Tensor dbias("dbias", DType::kF32, kRelativeBuckets, c.heads),
+        exact_dbias("exact dbias", DType::kF64, kRelativeBuckets, c.heads),
+        dbias_error("dbias error", DType::kF64, kRelativeBuckets, c.heads);
+    for (Tensor* tensor : {&dbias, &exact_dbias})
+        tensor->fill([](auto r, auto) { return r == 1 ? 2.0 : 0.0; });
+    dbias_error.fill([](auto, auto) { return 0; });
+    tested->attention_backward({dcontext.view(), qkv.view(), context.view(), lse.view(), offsets, c.heads,
+                                dropout, dqkv.view(), view_of(bias),
+                                bias == nullptr ? View{} : dbias.view()});
+    truth->attention_backward({dcontext.view(), qkv.view(), context.view(), lse.view(), offsets, c.heads,
+                               dropout, exact.view(), view_of(bias),
+                               bias == nullptr ? View{} : exact_dbias.view()});
     Tensor error("error", DType::kF64, tokens, 3 * c.width);
     error.fill([](auto, auto) { return 0; });
     const auto grow = [&](std::int64_t t, std::int64_t column, double by) {
         error.set(t, column, error(t, column) + by);
     };
-    for_each_head(c, qkv, dropout, [&](const Attention& a) {
+    for_each_head(c, qkv, dropout, bias, [&](const Attention& a) {
         const double scale = 1 / std::sqrt(static_cast<double>(a.size));
         for (std::int64_t i = 0; i < a.n; ++i) {
             const auto row = a.row(i);
@@ -240,6 +274,10 @@ void expect_backward(DType storage, const Case& c, const Dropout& dropout, Reser
                 const double dscore = row.weight[j] * difference;
                 const double dscore_error = dscore * (relative + 3 * u) +
                                             row.weight[j] * (1 + relative) * (dp_error[j] + delta_error);
+                const std::int64_t bucket = relative_bucket(j - i);
+                dbias_error.set(bucket, a.h,
+                                dbias_error(bucket, a.h) + dscore_error +
+                                    sum_error(offsets.back() + 3 * a.n + 64) * (dscore + dscore_error));
                 for (std::int64_t d = 0; d < a.size; ++d) {  // the scales may come after the sum
                     const double by = dscore_error + sum_error(a.n + 6) * dscore +
                                       a.operand_error(0) * (dscore + dscore_error);
@@ -250,14 +288,17 @@ void expect_backward(DType storage, const Case& c, const Dropout& dropout, Reser
         }
     });
     expect_close(dqkv, exact, [&](auto t, auto d) { return error(t, d); });
+    if (bias != nullptr)
+        expect_close(dbias, exact_dbias, [&](auto r, auto h) { return dbias_error(r, h) + 4 * u; });
 }
 
 TEST(Attention, Backward) {
-    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, Reserved& tested, Rng& rng) {
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, const Tensor* bias,
+                      Reserved& tested, Rng& rng) {
         const std::int64_t tokens = offsets_of(c.counts).back();
         const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
         const auto dcontext = make_input("dcontext", storage, tokens, c.width, rng);
-        expect_backward(storage, c, dropout, tested, *qkv, *dcontext);
+        expect_backward(storage, c, dropout, tested, *qkv, *dcontext, bias);
     });
 }
 
@@ -303,18 +344,25 @@ TEST(Attention, RunsAndThreadsDoNotMatter) {
     std::vector<std::vector<unsigned char>> results;
     for (const int threads : {1, 2, 3}) {
         Rng rng(3);
-        Reserved tested(make_tested_backend("fp32", threads), workload_of(c));
+        Workload workload = workload_of(c);
+        workload.relative_bias = true;
+        Reserved tested(make_tested_backend("fp32", threads), workload);
         const Dropout dropout{0.1f, {1, 1, 1}};
+        const auto bias = make_input("bias", DType::kBf16, kRelativeBuckets, 4, rng);
+        Tensor dbias("dbias", DType::kF32, kRelativeBuckets, 4);
+        dbias.fill([](auto, auto) { return 0.0; });
         const auto qkv = make_input("qkv", DType::kBf16, offsets.back(), 72, rng);
         const auto dcontext = make_input("dcontext", DType::kBf16, offsets.back(), 24, rng);
         Tensor context("context", DType::kBf16, offsets.back(), 24),
             lse("lse", DType::kF32, offsets.back(), 4);
         Tensor dqkv("dqkv", DType::kBf16, offsets.back(), 72);
-        tested->attention_forward({qkv->view(), offsets, 4, dropout, context.view(), lse.view()});
-        tested->attention_backward(
-            {dcontext->view(), qkv->view(), context.view(), lse.view(), offsets, 4, dropout, dqkv.view()});
+        tested->attention_forward(
+            {qkv->view(), offsets, 4, dropout, context.view(), lse.view(), bias->view()});
+        tested->attention_backward({dcontext->view(), qkv->view(), context.view(), lse.view(), offsets, 4,
+                                    dropout, dqkv.view(), bias->view(), dbias.view()});
         auto all = context.bytes();
         for (const auto b : dqkv.bytes()) all.push_back(b);
+        for (const auto b : dbias.bytes()) all.push_back(b);
         results.push_back(all);
     }
     EXPECT_EQ(results[0], results[1]);

@@ -52,7 +52,8 @@ void expect_same_weights(Model& a, Model& b) {
 }
 
 class EveryEncoder : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Families, EveryEncoder, testing::Values("bag", "bert", "distilbert", "roberta"));
+INSTANTIATE_TEST_SUITE_P(Families, EveryEncoder,
+                         testing::Values("bag", "bert", "distilbert", "roberta", "mpnet"));
 
 // Keeps the batches that it was given.
 class AnnouncedBackend : public ReferenceBackend {

@@ -1,4 +1,5 @@
 // One training step against PyTorch in FP64 (tools/make_golden.py wrote the files).
+#include <algorithm>
 #include <tuple>
 
 #include "harness.h"
@@ -98,16 +99,20 @@ TEST_P(GoldenStep, AgreesWithPyTorch) {
 }
 
 std::string case_name(const testing::TestParamInfo<GoldenStep::ParamType>& param_info) {
-    return std::get<1>(param_info.param) + "_" + std::string(name_of(std::get<2>(param_info.param)));
+    std::string name = std::get<1>(param_info.param);
+    std::replace(name.begin(), name.end(), '-', '_');
+    return name + "_" + std::string(name_of(std::get<2>(param_info.param)));
 }
 INSTANTIATE_TEST_SUITE_P(Reference, GoldenStep,
                          testing::Combine(testing::Values("reference"),
-                                          testing::Values("bert", "distilbert", "roberta"),
+                                          testing::Values("bert", "distilbert", "roberta", "xlm-roberta",
+                                                          "mpnet"),
                                           testing::Values(DType::kF64, DType::kF32, DType::kBf16)),
                          case_name);
 INSTANTIATE_TEST_SUITE_P(Device, GoldenStep,
                          testing::Combine(testing::Values(kTestedDevice),
-                                          testing::Values("bert", "distilbert", "roberta"),
+                                          testing::Values("bert", "distilbert", "roberta", "xlm-roberta",
+                                                          "mpnet"),
                                           testing::Values(DType::kF32, DType::kBf16)),
                          case_name);
 

@@ -95,7 +95,7 @@ TEST_P(FamilyGradient, WithEveryDropout) {
     check_gradients(model, pack({{3, 5, 5, 12}, {}, {7, 6, 2, 9, 20, 21, 4}}), 29);
 }
 
-INSTANTIATE_TEST_SUITE_P(Families, FamilyGradient, testing::Values("bert", "distilbert", "roberta"));
+INSTANTIATE_TEST_SUITE_P(Families, FamilyGradient, testing::Values("bert", "distilbert", "roberta", "mpnet"));
 
 }  // namespace
 }  // namespace elmo

@@ -79,7 +79,8 @@ void expect_same_training(Model& plain, Model& other, std::int64_t accumulate) {
 }
 
 class EveryTransformer : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Families, EveryTransformer, testing::Values("bert", "distilbert", "roberta"));
+INSTANTIATE_TEST_SUITE_P(Families, EveryTransformer,
+                         testing::Values("bert", "distilbert", "roberta", "mpnet"));
 
 TEST_P(EveryTransformer, RecomputationDoesNotChangeABit) {
     for (const std::string device : {kTestedDevice, "reference"})

@@ -41,6 +41,17 @@ TEST(ModelConfig, Families) {
     EXPECT_EQ(distil.types, 0);
     EXPECT_EQ(distil.hidden_dropout, 0.25f);
     EXPECT_EQ(distil.attention_dropout, 0.5f);
+    const EncoderSpec multilingual = parse_model_config(
+        R"({"model_type":"xlm-roberta","vocab_size":250002,"max_position_embeddings":514,"pad_token_id":1,
+            "type_vocab_size":1})",
+        "c");
+    EXPECT_EQ(multilingual.longest_text(), 512);
+    EXPECT_EQ(multilingual.types, 1);
+    const EncoderSpec mpnet = parse_model_config(
+        R"({"model_type":"mpnet","vocab_size":30527,"max_position_embeddings":514,"pad_token_id":7})", "c");
+    EXPECT_EQ(mpnet.longest_text(), 512);  // whatever the pad token is
+    EXPECT_EQ(mpnet.types, 0);
+    EXPECT_TRUE(mpnet.has_relative_bias());
 }
 
 TEST(ModelConfig, Refusals) {
@@ -64,6 +75,9 @@ TEST(ModelConfig, Refusals) {
     };
     for (const auto& [more, expected] : cases)
         EXPECT_NE(with(more).find(expected), std::string::npos) << more << ": " << with(more);
+    EXPECT_NE(refusal(R"({"model_type":"mpnet","vocab_size":9,"relative_attention_num_buckets":16})")
+                  .find("a whole number from 32 to 32"),
+              std::string::npos);
     EXPECT_NE(refusal("{").find("expected a JSON object"), std::string::npos);
     EXPECT_NE(refusal("").find("expected a JSON object"), std::string::npos);
     EXPECT_NE(refusal("[1]").find("expected a JSON object"), std::string::npos);

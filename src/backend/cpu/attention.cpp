@@ -1,5 +1,6 @@
 // Attention of the CPU backend: one text and head at a time, its queries, keys and values in FP32 scratch.
 #include <algorithm>
+#include <cassert>
 #include <cmath>
 #include <cstring>
 
@@ -74,6 +75,24 @@ ELMO_CLONES void softmax_backward_row(const float* __restrict p, float* __restri
     for (std::int64_t i = 0; i < count; ++i) dp[i] = p[i] * (dp[i] - delta) * scale;
 }
 
+ELMO_CLONES void add_all(float* __restrict x, const float* __restrict more, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) x[i] += more[i];
+}
+
+// Scores [n, n] of one head get their bias. `by_distance` has room for 2 n numbers.
+void add_bias(const View& bias_RH, std::int64_t head, std::int64_t n, float* by_distance, float* scores) {
+    for (std::int64_t i = 0; i < 2 * n - 1; ++i)
+        load_floats(bias_RH, relative_bucket(i - (n - 1)) * bias_RH.cols + head, by_distance + i, 1);
+    for (std::int64_t i = 0; i < n; ++i) add_all(scores + i * n, by_distance + n - 1 - i, n);
+}
+
+// by_bucket += gradients of scores [n, n], summed by distance first.
+void add_bias_gradient(const float* dscores, std::int64_t n, float* by_distance, float* by_bucket) {
+    std::fill(by_distance, by_distance + 2 * n - 1, 0.0f);
+    for (std::int64_t i = 0; i < n; ++i) add_all(by_distance + n - 1 - i, dscores + i * n, n);
+    for (std::int64_t i = 0; i < 2 * n - 1; ++i) by_bucket[relative_bucket(i - (n - 1))] += by_distance[i];
+}
+
 // Columns [column, column + size) of rows [begin, begin + n) of a matrix, dense in `to`.
 void gather(const View& from, std::int64_t begin, std::int64_t n, std::int64_t column, std::int64_t size,
             float* to) {
@@ -96,7 +115,8 @@ void CpuBackend::attention_forward(const AttentionForward& op) {
         const std::int64_t text = item / heads, head = item % heads;
         const std::int64_t begin = op.offsets[text], n = op.offsets[text + 1] - begin;
         if (n == 0) return;
-        ScratchCutter cut(thread_scratch((5 * n * size + n * n + noise_row_capacity(n) + 256) * 4));
+        ScratchCutter cut(thread_scratch((5 * n * size + n * n + noise_row_capacity(n) + 256) * 4 +
+                                         (op.bias_RH.empty() ? 0 : bias_row_bytes(n))));
         float* q = cut.take<float>(n * size);
         float* k = cut.take<float>(n * size);
         float* v = cut.take<float>(n * size);
@@ -110,6 +130,7 @@ void CpuBackend::attention_forward(const AttentionForward& op) {
         scale_all(q, scale, n * size);
         transpose(k, kt, n, size);
         multiply(q, kt, p, n, n, size);
+        if (!op.bias_RH.empty()) add_bias(op.bias_RH, head, n, cut.take<float>(2 * n), p);
         for (std::int64_t i = 0; i < n; ++i) {
             float* row = p + i * n;
             const float largest = *std::max_element(row, row + n);
@@ -130,11 +151,13 @@ void CpuBackend::attention_backward(const AttentionBackward& op) {
     const std::int64_t width = op.context_TD.cols, heads = op.num_heads, size = width / heads;
     const float scale = 1.0f / std::sqrt(static_cast<float>(size));
     const std::int64_t texts = static_cast<std::int64_t>(op.offsets.size()) - 1;
-    parallel_for(texts * heads, [&](std::int64_t item) {
-        const std::int64_t text = item / heads, head = item % heads;
+    const bool biased = !op.bias_RH.empty();
+    // dbias, where it is wanted, gets a number per bucket added.
+    const auto backward_of = [&](std::int64_t text, std::int64_t head, float* dbias) {
         const std::int64_t begin = op.offsets[text], n = op.offsets[text + 1] - begin;
         if (n == 0) return;
-        ScratchCutter cut(thread_scratch((8 * n * size + 4 * n * n + noise_row_capacity(n) + 512) * 4));
+        ScratchCutter cut(thread_scratch((8 * n * size + 4 * n * n + noise_row_capacity(n) + 512) * 4 +
+                                         (biased ? bias_row_bytes(n) : 0)));
         float* q = cut.take<float>(n * size);
         float* k = cut.take<float>(n * size);
         float* v = cut.take<float>(n * size);
@@ -145,6 +168,7 @@ void CpuBackend::attention_backward(const AttentionBackward& op) {
         float* dp = cut.take<float>(n * n);
         float* dropped = cut.take<float>(n * n);
         auto* noise = cut.take<std::uint16_t>(noise_row_capacity(n));
+        float* by_distance = biased ? cut.take<float>(2 * n) : nullptr;
         gather(op.qkv_T3D, begin, n, head * size, size, q);
         gather(op.qkv_T3D, begin, n, width + head * size, size, k);
         gather(op.qkv_T3D, begin, n, 2 * width + head * size, size, v);
@@ -153,6 +177,7 @@ void CpuBackend::attention_backward(const AttentionBackward& op) {
         scale_all(q, scale, n * size);
         transpose(k, t, n, size);
         multiply(q, t, p, n, n, size);
+        if (biased) add_bias(op.bias_RH, head, n, by_distance, p);
         for (std::int64_t i = 0; i < n; ++i)
             exp_row(p + i * n, op.lse_TH.as<float>()[(begin + i) * heads + head], n);
         std::memcpy(dropped, p, static_cast<std::size_t>(n * n) * sizeof(float));
@@ -171,6 +196,7 @@ void CpuBackend::attention_backward(const AttentionBackward& op) {
             for (std::int64_t j = 0; j < n; ++j) delta += p[i * n + j] * dp[i * n + j];
             softmax_backward_row(p + i * n, dp + i * n, delta, 1.0f, n);
         }
+        if (dbias != nullptr) add_bias_gradient(dp, n, by_distance, dbias);
         // q was scaled: dq = (dscore k) * scale, dk = dscore^T (q * scale)
         multiply(dp, k, t, n, size, n);
         scale_all(t, scale, n * size);
@@ -178,7 +204,28 @@ void CpuBackend::attention_backward(const AttentionBackward& op) {
         transpose(dp, pt, n, n);
         multiply(pt, q, t, n, size, n);
         scatter(t, begin, n, width + head * size, size, op.dqkv_T3D);
+    };
+    if (op.dbias_RH.empty()) {
+        parallel_for(texts * heads,
+                     [&](std::int64_t item) { backward_of(item / heads, item % heads, nullptr); });
+        return;
+    }
+    // Text t adds to slice t mod kSlices of its head; slices are added in order.
+    assert(shared_scratch_.bytes() >= bias_slice_bytes(heads));
+    float* slices = static_cast<float*>(shared_scratch_.data);
+    parallel_for(kSlices * heads, [&](std::int64_t item) {
+        float* sums = slices + item * kRelativeBuckets;
+        std::fill(sums, sums + kRelativeBuckets, 0.0f);
+        for (std::int64_t text = item / heads; text < texts; text += kSlices)
+            backward_of(text, item % heads, sums);
     });
+    for (std::int64_t head = 0; head < heads; ++head)
+        for (std::int64_t r = 0; r < kRelativeBuckets; ++r) {
+            float sum = 0;
+            for (std::int64_t slice = 0; slice < kSlices; ++slice)
+                sum += slices[(slice * heads + head) * kRelativeBuckets + r];
+            op.dbias_RH.as<float>()[r * heads + head] += sum;
+        }
 }
 
 }  // namespace elmo::cpu

@@ -31,7 +31,9 @@ void CpuBackend::reserve(Arena& arena, const Workload& w) {
     }
     if (w.heads > 0) {
         const std::int64_t n = w.longest, size = w.width / w.heads;
-        thread = std::max(thread, (8 * n * size + 4 * n * n + noise_row_capacity(n) + 512) * 4);
+        thread = std::max(thread, (8 * n * size + 4 * n * n + noise_row_capacity(n) + 512) * 4 +
+                                      (w.relative_bias ? bias_row_bytes(n) : 0));
+        if (w.relative_bias && w.training) shared = std::max(shared, bias_slice_bytes(w.heads));
     }
     thread_scratch_.clear();
     for (int t = 0; t < context_.num_threads(); ++t)

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "backend/cpu/isa.h"
+#include "backend/cpu/scratch.h"
 #include "backend/host_backend.h"
 #include "base/parallel.h"
 
@@ -18,8 +19,17 @@ inline constexpr std::int64_t kRowBlock = 128;
 inline constexpr std::int64_t kPanel = 512;
 // Labels of one tile of the head.
 inline constexpr std::int64_t kLabelTile = 256;
-// Partial sums of the head's dx: tile t adds to slice t % kSlices, slices are summed in order.
+// Partial sums of the head's dx: tile t adds to slice t % kSlices, slices are summed in order. Those of the
+// gradient of attention's bias are of texts.
 inline constexpr std::int64_t kSlices = 16;
+
+constexpr std::int64_t bias_slice_bytes(std::int64_t heads) {
+    return kSlices * heads * kRelativeBuckets * 4;
+}
+// The bias of a text's scores by distance.
+constexpr std::int64_t bias_row_bytes(std::int64_t tokens) {
+    return ScratchCutter::padded(2 * tokens * 4);
+}
 
 class CpuBackend : public HostBackend {
   public:

@@ -1,9 +1,20 @@
-// Self-attention inside each text of a packed batch: softmax(q k^T / sqrt(D / H)) v, softmax in FP32.
+// Self-attention inside each text of a packed batch: softmax(q k^T / sqrt(D / H) + bias) v, softmax in FP32.
 #pragma once
 
 #include "backend/ops/common.h"
 
 namespace elmo {
+
+// The bias of MPNet is of a head and of how far the key is behind the query: near distances have each a
+// bucket, farther ones share them.
+inline constexpr std::int64_t kRelativeBuckets = 32;
+constexpr std::int64_t relative_bucket(std::int64_t key_minus_query) {
+    constexpr std::int64_t kShared[] = {8, 12, 16, 23, 32, 46, 64, 91};  // where the shared buckets begin
+    const std::int64_t distance = key_minus_query < 0 ? -key_minus_query : key_minus_query;
+    std::int64_t bucket = distance < kShared[0] ? distance : kShared[0] - 1;
+    for (const std::int64_t begin : kShared) bucket += distance >= begin ? 1 : 0;
+    return key_minus_query > 0 ? kRelativeBuckets / 2 + bucket : bucket;
+}
 
 // qkv holds q, k, v side by side: columns [0, D), [D, 2D), [2D, 3D), each head a contiguous part of them.
 // Dropout of the attention weights: noise row = token * H + head, column = key position in the text.
@@ -14,11 +25,12 @@ struct AttentionForward {
     std::int64_t num_heads = 1;
     Dropout dropout;
     View context_TD;
-    View lse_TH;  // f32; may be empty when no backward follows
+    View lse_TH;     // f32; may be empty when no backward follows
+    View bias_RH{};  // a row per relative_bucket; may be empty
 };
 template <OpIs<AttentionForward> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.qkv_T3D, op.context_TD, op.lse_TH);
+    visit(op.qkv_T3D, op.context_TD, op.lse_TH, op.bias_RH);
 }
 
 struct AttentionBackward {
@@ -27,10 +39,12 @@ struct AttentionBackward {
     std::int64_t num_heads = 1;
     Dropout dropout;
     View dqkv_T3D;
+    View bias_RH{};
+    View dbias_RH{};  // f32 (f64 on the reference): the bias's gradient is added to it; with a bias
 };
 template <OpIs<AttentionBackward> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.dcontext_TD, op.qkv_T3D, op.context_TD, op.lse_TH, op.dqkv_T3D);
+    visit(op.dcontext_TD, op.qkv_T3D, op.context_TD, op.lse_TH, op.dqkv_T3D, op.bias_RH, op.dbias_RH);
 }
 
 }  // namespace elmo

@@ -11,7 +11,7 @@ using namespace reference;
 
 namespace {
 
-// softmax(scale q_t k^T) of one token and head over the keys [begin, end) of its text.
+// softmax(scale q_t k^T + bias) of one token and head over the keys [begin, end) of its text.
 struct Softmax {
     std::vector<double> weights;
     double lse = 0;
@@ -21,6 +21,7 @@ struct Softmax {
 struct Head {
     const Matrix& qkv;
     std::int64_t width, size, first;  // D, D / H, first column within q
+    View bias_RH;
 
     double q(std::int64_t t, std::int64_t i) const { return qkv(t, first + i); }
     double k(std::int64_t t, std::int64_t i) const { return qkv(t, width + first + i); }
@@ -32,7 +33,8 @@ struct Head {
         for (std::int64_t key = begin; key < end; ++key) {
             double score = 0;
             for (std::int64_t i = 0; i < size; ++i) score += q(t, i) * k(key, i);
-            result.weights.push_back(score * scale());
+            const double bias = bias_RH.empty() ? 0 : load(bias_RH, relative_bucket(key - t), first / size);
+            result.weights.push_back(score * scale() + bias);
         }
         const double top = *std::max_element(result.weights.begin(), result.weights.end());
         double sum = 0;
@@ -45,12 +47,13 @@ struct Head {
 
 // body(head index, head, token, begin, end of its text) for every head and token.
 template <class Body>
-void for_each_query(const Matrix& qkv, Offsets offsets, std::int64_t num_heads, const Body& body) {
+void for_each_query(const Matrix& qkv, Offsets offsets, std::int64_t num_heads, const View& bias_RH,
+                    const Body& body) {
     const std::int64_t width = qkv.cols / 3, size = width / num_heads;
     for (std::size_t b = 0; b + 1 < offsets.size(); ++b)
         for (std::int64_t h = 0; h < num_heads; ++h)
             for (std::int64_t t = offsets[b]; t < offsets[b + 1]; ++t)
-                body(h, Head{qkv, width, size, h * size}, t, std::int64_t{offsets[b]},
+                body(h, Head{qkv, width, size, h * size, bias_RH}, t, std::int64_t{offsets[b]},
                      std::int64_t{offsets[b + 1]});
 }
 
@@ -59,7 +62,7 @@ void for_each_query(const Matrix& qkv, Offsets offsets, std::int64_t num_heads, 
 void ReferenceBackend::attention_forward(const AttentionForward& op) {
     const Matrix qkv(op.qkv_T3D);
     for_each_query(
-        qkv, op.offsets, op.num_heads,
+        qkv, op.offsets, op.num_heads, op.bias_RH,
         [&](std::int64_t h, const Head& head, std::int64_t t, std::int64_t begin, std::int64_t end) {
             const Softmax p = head.softmax(t, begin, end);
             if (!op.lse_TH.empty()) store(op.lse_TH, t, h, p.lse);
@@ -76,8 +79,9 @@ void ReferenceBackend::attention_forward(const AttentionForward& op) {
 void ReferenceBackend::attention_backward(const AttentionBackward& op) {
     const Matrix qkv(op.qkv_T3D), dcontext(op.dcontext_TD);
     Matrix dqkv(qkv.rows, qkv.cols);
+    Matrix dbias = op.dbias_RH.empty() ? Matrix(0, 0) : Matrix(op.dbias_RH);
     for_each_query(
-        qkv, op.offsets, op.num_heads,
+        qkv, op.offsets, op.num_heads, op.bias_RH,
         [&](std::int64_t h, const Head& head, std::int64_t t, std::int64_t begin, std::int64_t end) {
             const Softmax p = head.softmax(t, begin, end);
             std::vector<double> dweights;
@@ -94,7 +98,9 @@ void ReferenceBackend::attention_backward(const AttentionBackward& op) {
                 mean += p.weights[key - begin] * dweights.back();
             }
             for (std::int64_t key = begin; key < end; ++key) {
-                const double dscore = p.weights[key - begin] * (dweights[key - begin] - mean) * head.scale();
+                const double dbiased = p.weights[key - begin] * (dweights[key - begin] - mean);
+                const double dscore = dbiased * head.scale();
+                if (!op.dbias_RH.empty()) dbias(relative_bucket(key - t), h) += dbiased;
                 for (std::int64_t i = 0; i < head.size; ++i) {
                     dqkv(t, head.first + i) += dscore * head.k(key, i);
                     dqkv(key, head.width + head.first + i) += dscore * head.q(t, i);
@@ -102,6 +108,7 @@ void ReferenceBackend::attention_backward(const AttentionBackward& op) {
             }
         });
     dqkv.store_to(op.dqkv_T3D);
+    if (!op.dbias_RH.empty()) dbias.store_to(op.dbias_RH);
 }
 
 }  // namespace elmo

@@ -27,6 +27,7 @@ std::string BertEncoder::config_json() const {
 void BertEncoder::describe_layers(Workload& workload) const {
     workload.widest = std::max({workload.widest, 3 * spec_.width, spec_.intermediate});
     workload.largest_weight = std::max(workload.largest_weight, workload.widest * spec_.width);
+    workload.relative_bias = spec_.has_relative_bias();
     workload.fp8_widths = std::max(4 * spec_.width, spec_.width + spec_.intermediate);
 }
 
@@ -92,8 +93,8 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     const View attention_sum = rows(a.attention_sum_TD), output_sum = rows(a.output_sum_TD);
     const View gelu = rows(a.gelu_TI);
     linear(w.qkv, x_TD, qkv);
-    backend_.attention_forward(
-        {qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context, rows(a.lse_TH)});
+    backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context,
+                                rows(a.lse_TH), relative_bias()});
     linear(w.out, context, attention_sum);
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
          rows(a.attention_stats_T2));
@@ -105,7 +106,8 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
 
 View BertEncoder::run_forward(const TextBatch& batch, bool training) {
     const std::int64_t T = batch.num_tokens();
-    const View pooled = pooled_BD_.first(batch.size());
+    const Offsets texts = text_offsets();
+    const View pooled = pooled_BD_.first(static_cast<std::int64_t>(texts.size()) - 1);
     if (T == 0) {  // texts without tokens have zero vectors
         backend_.fill_zero(pooled);
         return pooled;
@@ -119,8 +121,8 @@ View BertEncoder::run_forward(const TextBatch& batch, bool training) {
         layer_forward(a, x, batch, i, inside);
         x = a.output_TD.first(T);
     }
-    backend_.pool_forward({x, batch.offsets, spec_.pooling,
-                           dropout(spec_.pooled_dropout, streams::kPooledDropout, training), pooled});
+    backend_.pool_forward(
+        {x, texts, spec_.pooling, dropout(spec_.pooled_dropout, streams::kPooledDropout, training), pooled});
     return pooled;
 }
 
@@ -197,9 +199,11 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T), context = a.context_TD.first(T);
     const Dropout attention = attention_dropout(layer, true);
     if (mode == Recompute::kCheap || mode == Recompute::kWide)
-        backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention, context, lse});
+        backend_.attention_forward(
+            {qkv, batch.offsets, spec_.heads, attention, context, lse, relative_bias()});
     linear_backward(w.out, da, context, dinput, {}, accumulate);
-    backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv});
+    backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv,
+                                 relative_bias(), relative_bias_grad_RH_});
     const View more_dx = reshaped(a.qkv_T3D, T, spec_.width);  // qkv is used up
     linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), more_dx,
                     parameters_[w.qkv.bias].grad, accumulate);
@@ -219,11 +223,12 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
         return;
     }
     const View dpooled =
-        dpooled_BD.dtype == spec_.dtype ? dpooled_BD : backward_.dpooled_BD.first(batch.size());
+        dpooled_BD.dtype == spec_.dtype ? dpooled_BD : backward_.dpooled_BD.first(dpooled_BD.rows);
     if (dpooled.data != dpooled_BD.data) backend_.cast(dpooled, dpooled_BD);
     const View dx = stream_TD_.first(T);
-    backend_.pool_backward({dpooled, batch.offsets, spec_.pooling,
+    backend_.pool_backward({dpooled, text_offsets(), spec_.pooling,
                             dropout(spec_.pooled_dropout, streams::kPooledDropout, true), dx});
+    if (spec_.has_relative_bias()) backend_.fill_zero(relative_bias_grad_RH_);
     View more_dx;
     for (std::int64_t i = spec_.layers; i-- > 0;) {
         more_dx = layer_backward(batch, i, dx, more_dx, accumulate);
@@ -239,6 +244,13 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     }
     norm_backward(embedding_norm_, dx, {}, sum.first(T), embedding_stats_T2_.first(T), {}, {}, {},
                   accumulate);
+    if (spec_.has_relative_bias()) {
+        const View grad = parameters_[relative_bias_].grad;
+        if (accumulate)
+            backend_.add({grad, relative_bias_grad_RH_});
+        else
+            backend_.cast(grad, relative_bias_grad_RH_);
+    }
     // Only row 0 of the type table is ever used.
     if (spec_.types > 1 && !accumulate) backend_.fill_zero(parameters_[type_].grad);
     backend_.embed_backward(

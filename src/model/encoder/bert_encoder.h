@@ -1,8 +1,9 @@
-// The BERT family: BERT, DistilBERT, RoBERTa and what shares their shape (MiniLM, DistilRoBERTa). Post-norm
-// transformer layers on packed sequences:
+// The BERT family: BERT, DistilBERT, RoBERTa, XLM-RoBERTa, MPNet and what shares their shape (MiniLM,
+// DistilRoBERTa). Post-norm transformer layers on packed sequences:
 //   x0 = dropout(LN(word + position + type))
 //   y  = LN(x + dropout(attention(x)))       DistilBERT has no dropout here
 //   x' = LN(y + dropout(W2 gelu(W1 y)))
+// MPNet's attention has a bias by distance, which all layers share.
 #pragma once
 
 #include "model/encoder/encoder.h"
@@ -90,18 +91,20 @@ class BertEncoder : public Encoder {
     View layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, View more_dx_TD,
                         bool accumulate);
 
-    std::size_t word_ = 0, position_ = 0, type_ = 0;
+    View relative_bias() const { return spec_.has_relative_bias() ? parameters_[relative_bias_].w : View{}; }
+
+    std::size_t word_ = 0, position_ = 0, type_ = 0, relative_bias_ = 0;
     Pair embedding_norm_{};
     std::vector<LayerWeights> layers_;
 
     // What is kept for the backward, by layer.
     View embedding_sum_TD_, embedding_stats_T2_, embedded_TD_;
+    View relative_bias_grad_RH_;  // sum over the layers, of which gradients have no memory yet
     std::vector<LayerActivations> kept_;
     View stream_TD_;  // in the forward `context`, then `attended`; in the backward the gradient of x
     // Where the forward writes: what is kept, and shared buffers for the rest.
     View forward_embedding_sum_TD_, forward_embedding_stats_T2_, forward_embedded_TD_;
     std::vector<LayerActivations> forward_;
-    View pooled_BD_;
     BackwardBuffers backward_;
 };
 

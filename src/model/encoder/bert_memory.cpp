@@ -27,10 +27,13 @@ View columns(const View& buffer, std::int64_t cols) {
 void BertEncoder::allocate_activations(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width;
     kept_.assign(static_cast<std::size_t>(spec_.layers), {});
-    embedding_sum_TD_ = embedding_stats_T2_ = embedded_TD_ = stream_TD_ = {};
+    embedding_sum_TD_ = embedding_stats_T2_ = embedded_TD_ = stream_TD_ = relative_bias_grad_RH_ = {};
     pooled_BD_ = arena.allocate("encoder/pooled", output_dtype(), workload.batch, D);
     if (!keeps(workload)) return;
     embedding_stats_T2_ = arena.allocate("encoder/embeddings/stats", stats_dtype(), T, 2);
+    if (spec_.has_relative_bias())
+        relative_bias_grad_RH_ =
+            arena.allocate("encoder/relative_bias_gradient", stats_dtype(), kRelativeBuckets, spec_.heads);
     if (recompute_.front() == Recompute::kNone) {
         embedding_sum_TD_ = arena.allocate("encoder/embeddings/sum", spec_.dtype, T, D);
         embedded_TD_ = arena.allocate("encoder/embeddings/output", spec_.dtype, T, D);

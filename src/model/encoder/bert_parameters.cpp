@@ -13,6 +13,9 @@ struct LayerNames {
 constexpr LayerNames kBertNames = {
     "attention.self.query",       "attention.self.key", "attention.self.value", "attention.output.dense",
     "attention.output.LayerNorm", "intermediate.dense", "output.dense",         "output.LayerNorm"};
+constexpr LayerNames kMpnetNames = {"attention.attn.q", "attention.attn.k",    "attention.attn.v",
+                                    "attention.attn.o", "attention.LayerNorm", "intermediate.dense",
+                                    "output.dense",     "output.LayerNorm"};
 constexpr LayerNames kDistilBertNames = {"attention.q_lin",   "attention.k_lin",  "attention.v_lin",
                                          "attention.out_lin", "sa_layer_norm",    "ffn.lin1",
                                          "ffn.lin2",          "output_layer_norm"};
@@ -43,13 +46,18 @@ BertEncoder::Pair BertEncoder::add_qkv(const std::vector<std::string>& names, co
 
 void BertEncoder::add_parameters() {
     const bool distil = spec_.family == "distilbert";
-    const LayerNames& n = distil ? kDistilBertNames : kBertNames;
+    const bool mpnet = spec_.has_relative_bias();
+    const LayerNames& n = distil ? kDistilBertNames : mpnet ? kMpnetNames : kBertNames;
     const std::int64_t D = spec_.width;
     const float sigma = spec_.initializer_range;
     word_ = add_matrix("embeddings.word_embeddings.weight", spec_.vocab, D, sigma);
     position_ = add_matrix("embeddings.position_embeddings.weight", spec_.positions, D, sigma);
     if (spec_.types > 0) type_ = add_matrix("embeddings.token_type_embeddings.weight", spec_.types, D, sigma);
     embedding_norm_ = add_norm("embeddings.LayerNorm");
+    // All layers use it, so its gradient is complete with that of the embeddings.
+    if (mpnet)
+        relative_bias_ =
+            add_matrix("encoder.relative_attention_bias.weight", kRelativeBuckets, spec_.heads, sigma);
     end_group();
     for (std::int64_t i = 0; i < spec_.layers; ++i) {
         const std::string layer = fmt::format("{}.layer.{}.", distil ? "transformer" : "encoder", i);

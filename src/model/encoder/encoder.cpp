@@ -59,6 +59,7 @@ void Encoder::describe_workload(Workload& workload) const {
     workload.vocab = spec_.vocab;
     workload.heads = spec_.family == "bag" ? 0 : spec_.heads;
     workload.encoder_dtype = spec_.dtype;
+    if (spec_.window > 0) workload.longest = std::min(workload.longest, spec_.window);
     describe_layers(workload);
     if (!spec_.fp8 || !keeps(workload)) workload.fp8_widths = 0;
 }
@@ -122,8 +123,29 @@ View Encoder::forward(const TextBatch& batch, bool training, std::uint64_t seed,
     seed_ = seed;
     step_ = step;
     fp8_step_ = training && !fp8_amax_P3_.empty();
-    backend_.begin_batch(batch.tokens, batch.offsets);
-    return run_forward(batch, training);
+    find_windows(batch);
+    text_offsets_ = batch.offsets;
+    const TextBatch windows = windows_of(batch);
+    backend_.begin_batch(windows.tokens, windows.offsets);
+    return run_forward(windows, training);
+}
+
+void Encoder::find_windows(const TextBatch& batch) {
+    window_offsets_.clear();
+    const std::int64_t window = spec_.window;
+    const auto is_long = [&](std::int64_t b) { return batch.offsets[b + 1] - batch.offsets[b] > window; };
+    std::int64_t first = 0;
+    while (window > 0 && first < batch.size() && !is_long(first)) ++first;
+    if (window == 0 || first == batch.size()) return;
+    window_offsets_.push_back(0);
+    for (std::int64_t b = 0; b < batch.size(); ++b) {
+        const std::int64_t end = batch.offsets[b + 1];
+        std::int64_t at = batch.offsets[b];
+        do {
+            at = std::min(at + window, end);
+            window_offsets_.push_back(static_cast<std::int32_t>(at));
+        } while (at < end);
+    }
 }
 
 void Encoder::check_gradient(const TextBatch& batch, View dpooled_BD) const {
@@ -138,7 +160,7 @@ void Encoder::backward(const TextBatch& batch, View dpooled_BD, bool accumulate)
     if (spec_.consume_gradients)
         throw Error("encoder: gradients are consumed as they appear: backward_and_update is for that");
     check_gradient(batch, dpooled_BD);
-    run_backward(batch, dpooled_BD, accumulate, [](std::size_t) {});
+    run_backward(windows_of(batch), dpooled_BD, accumulate, [](std::size_t) {});
 }
 
 void Encoder::update(const AdamWSettings& settings) {
@@ -148,7 +170,7 @@ void Encoder::update(const AdamWSettings& settings) {
 void Encoder::backward_and_update(const TextBatch& batch, View dpooled_BD, const AdamWSettings& settings,
                                   const GradientCheck& check) {
     check_gradient(batch, dpooled_BD);
-    run_backward(batch, dpooled_BD, false, [&](std::size_t index) {
+    run_backward(windows_of(batch), dpooled_BD, false, [&](std::size_t index) {
         if (check)
             for (const Parameter& p : group(index)) check(p);
         update_range(index == 0 ? 0 : group_ends_[index - 1], group_ends_[index], settings);
@@ -184,6 +206,10 @@ Dropout Encoder::dropout(float p, std::uint32_t stream, bool training) const {
     return {training ? p : 0.0f, {seed_, step_, stream}};
 }
 
+Dropout Encoder::pooled_dropout(std::uint64_t seed, std::uint64_t step) const {
+    return {spec_.pooled_dropout, {seed, step, streams::kPooledDropout}};
+}
+
 void Encoder::check(const TextBatch& batch) const {
     if (batch.offsets.empty() || batch.offsets.front() != 0 || batch.offsets.back() != batch.num_tokens())
         throw Error("encoder: the offsets of a batch must run from 0 to its number of tokens");
@@ -195,7 +221,7 @@ void Encoder::check(const TextBatch& batch) const {
     for (std::int64_t b = 0; b < batch.size(); ++b) {
         const std::int64_t length = std::int64_t{batch.offsets[b + 1]} - batch.offsets[b];
         if (length < 0) throw Error("encoder: the offsets of a batch must not descend");
-        if (longest > 0 && length > longest)
+        if (longest > 0 && length > longest && spec_.window == 0)
             throw DataError(
                 fmt::format("text {} of the batch has {} tokens, but the encoder has positions for {}: "
                             "set max_length to {} or less",

@@ -82,8 +82,12 @@ class Encoder {
     // The pooled vectors [B, D] (dropped out when training), alive until the next forward: BF16, or F64 for
     // an F64 encoder. `step` addresses the dropout noise. Announces the batch to the backend: its memory must
     // stay until the backward, or until the next forward. DataError for a token outside the vocabulary or a
-    // text longer than the model's positions.
+    // text longer than the model's positions, unless it is windows (spec().window).
     View forward(const TextBatch& batch, bool training, std::uint64_t seed, std::uint64_t step);
+    // Where a forward leaves its vectors: a caller that has kept those of these texts may put them there.
+    View pooled(std::int64_t batch) const { return pooled_BD_.first(batch); }
+    // The dropout that a training forward applies to them.
+    Dropout pooled_dropout(std::uint64_t seed, std::uint64_t step) const;
     // Gradients of all parameters from the gradient of the pooled vectors (any float type); added to what is
     // there when `accumulate` is set. Must follow the training forward of the same batch, and consumes its
     // activations. Not for an encoder whose gradients are consumed.
@@ -120,6 +124,8 @@ class Encoder {
 
     virtual void describe_layers(Workload& workload) const = 0;
     virtual void allocate_backward_buffers(Arena& arena, const Workload& workload) = 0;
+    // Texts here are windows, where a text is several; text_offsets() has the texts, whose vectors are asked
+    // for.
     virtual View run_forward(const TextBatch& batch, bool training) = 0;
     // Calls `done` for each group, once, as soon as nothing will read its weights or write its gradients.
     // Gradients of different groups may lie in the same memory.
@@ -128,6 +134,7 @@ class Encoder {
                               const GroupDone& done) = 0;
     virtual std::string config_json() const = 0;
 
+    Offsets text_offsets() const { return text_offsets_; }
     // A dropout of the running step; none outside training.
     Dropout dropout(float p, std::uint32_t stream, bool training) const;
     // Whether activations are kept for a backward.
@@ -143,6 +150,7 @@ class Encoder {
     DType stats_dtype() const { return spec_.dtype == DType::kF64 ? DType::kF64 : DType::kF32; }
 
     EncoderSpec spec_;
+    View pooled_BD_;
     Backend& backend_;
     std::vector<Parameter> parameters_;
     std::vector<Recompute> recompute_;
@@ -151,6 +159,11 @@ class Encoder {
 
   private:
     void check(const TextBatch& batch) const;
+    // The batch with windows as its texts, as find_windows has found them.
+    void find_windows(const TextBatch& batch);
+    TextBatch windows_of(const TextBatch& batch) const {
+        return {batch.tokens, window_offsets_.empty() ? batch.offsets : Offsets(window_offsets_)};
+    }
     void check_gradient(const TextBatch& batch, View dpooled_BD) const;
     void update_range(std::size_t first, std::size_t last, const AdamWSettings& settings);
 
@@ -158,6 +171,8 @@ class Encoder {
     View fp8_amax_P3_;                     // a row per parameter; planned where products are FP8
     bool fp8_step_ = false;                // of the last forward
 
+    Offsets text_offsets_;                      // of the last forward
+    std::vector<std::int32_t> window_offsets_;  // of the last forward; empty where every text is one window
     std::int64_t planned_batch_ = 0, planned_tokens_ = 0;
     std::uint64_t seed_ = 0, step_ = 0;  // of the last forward
 };

@@ -20,16 +20,21 @@ std::string shape_text(const std::vector<std::int64_t>& shape) {
     return fmt::format("[{}]", fmt::join(shape, ", "));
 }
 
+// What the names of a model's weights begin with where it was saved inside another.
+std::string prefix_of(const std::string& family) {
+    return family == "xlm-roberta" ? "roberta" : family;
+}
+
 // The tensor under its own name, with the model's prefix ("bert.embeddings..."), or with the names that the
 // first BERT checkpoints gave to a norm's weight and bias.
-const TensorInfo* find_tensor(const SafeTensorsFolder& files, const std::string& family,
+const TensorInfo* find_tensor(const SafeTensorsFolder& files, const std::string& prefix,
                               const std::string& name) {
-    std::vector<std::string> names = {name, family + "." + name};
+    std::vector<std::string> names = {name, prefix + "." + name};
     const std::size_t norm = name.rfind("LayerNorm.");
     if (norm != std::string::npos) {
         const std::string stem = name.substr(0, norm + 10), old = name.ends_with("weight") ? "gamma" : "beta";
         names.push_back(stem + old);
-        names.push_back(family + "." + stem + old);
+        names.push_back(prefix + "." + stem + old);
     }
     for (const std::string& candidate : names)
         if (const TensorInfo* tensor = files.find(candidate)) return tensor;
@@ -73,12 +78,12 @@ void Encoder::load_weights(const InputFolder& folder) {
     for (const Parameter& p : parameters_) {
         std::int64_t first = 0;
         for (const StoredTensor& stored : p.stored) {
-            const TensorInfo* tensor = find_tensor(files, spec_.family, stored.name);
+            const TensorInfo* tensor = find_tensor(files, prefix_of(spec_.family), stored.name);
             if (tensor == nullptr)
                 throw DataError(fmt::format(
                     "{}: tensor '{}' is missing (expected shape {}, with or without the prefix '{}.'): "
                     "do weights and config.json belong together?",
-                    files.name(), stored.name, shape_text(stored.shape), spec_.family));
+                    files.name(), stored.name, shape_text(stored.shape), prefix_of(spec_.family)));
             if (tensor->shape != stored.shape)
                 throw DataError(fmt::format(
                     "{}: tensor '{}': expected shape {}, found {}: do weights and config.json belong "

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text_util.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
@@ -40,6 +42,17 @@ EncoderSpec folder_spec(const InputFolder& folder, std::int64_t vocab) {
     return spec;
 }
 
+void set_window(const EncoderOptions& options, EncoderSpec& spec) {
+    spec.window = 0;
+    if (options.windows == 1) return;
+    if (spec.is_bag() || spec.pooling != Pooling::kMean)
+        throw ConfigError(fmt::format("windows: expected 1 with {}, found {}",
+                                      spec.is_bag() ? "encoder bag, which takes texts of any max_length"
+                                                    : "pooling cls: windows are joined by pooling mean",
+                                      options.windows));
+    spec.window = std::min(options.max_length, spec.longest_text());
+}
+
 }  // namespace
 
 bool has_encoder_weights(const InputFolder& folder) {
@@ -51,6 +64,7 @@ EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab,
                            ? bag_spec(options, vocab)
                            : folder_spec(encoder.empty() ? InputFolder(options.encoder) : encoder, vocab);
     spec.pooling = options.pooling == PoolingChoice::kCls ? Pooling::kCls : Pooling::kMean;
+    set_window(options, spec);
     spec.pooled_dropout = static_cast<float>(options.dropout);
     if (options.inner_dropout >= 0)
         spec.hidden_dropout = spec.attention_dropout = static_cast<float>(options.inner_dropout);

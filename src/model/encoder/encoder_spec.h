@@ -14,13 +14,14 @@
 namespace elmo {
 
 struct EncoderSpec {
-    std::string family = "bag";  // bag, bert, distilbert, roberta
+    std::string family = "bag";  // bag, bert, distilbert, roberta, xlm-roberta, mpnet
     std::int64_t vocab = 0;
     std::int64_t width = 0;
     std::int64_t layers = 0, heads = 1, intermediate = 0;
     std::int64_t positions = 0;      // rows of the position table
     std::int64_t position_base = 0;  // row of the first token (RoBERTa: pad id + 1)
     std::int64_t types = 0;
+    std::int64_t window = 0;  // a longer text is windows of so many tokens, each with its positions; 0: none
     float norm_epsilon = 1e-12f;
     float hidden_dropout = 0, attention_dropout = 0;
     float initializer_range = 0.02f;
@@ -37,6 +38,7 @@ struct EncoderSpec {
     std::string hf_config;       // its config.json, kept for saving
 
     bool is_bag() const { return family == "bag"; }
+    bool has_relative_bias() const { return family == "mpnet"; }  // of attention, shared by the layers
     DType grad_dtype() const { return accumulate > 1 && dtype == DType::kBf16 ? DType::kF32 : dtype; }
     // Most tokens a text may have; 0: any.
     std::int64_t longest_text() const { return positions - position_base; }

@@ -2,9 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "backend/ops/attention.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 
@@ -82,6 +84,18 @@ class Keys {
     Json json_;
 };
 
+// What transformers calls the model; null for another family.
+const char* class_name(const std::string& family) {
+    static const std::pair<const char*, const char*> kNames[] = {{"bert", "BertModel"},
+                                                                 {"distilbert", "DistilBertModel"},
+                                                                 {"roberta", "RobertaModel"},
+                                                                 {"xlm-roberta", "XLMRobertaModel"},
+                                                                 {"mpnet", "MPNetModel"}};
+    for (const auto& [name, model] : kNames)
+        if (family == name) return model;
+    return nullptr;
+}
+
 // Transformers writes "dtype" since version 5, "torch_dtype" before.
 DType read_dtype(const Keys& keys) {
     return keys.text("dtype", keys.text("torch_dtype", "bfloat16")) == "float32" ? DType::kF32 : DType::kBf16;
@@ -120,7 +134,7 @@ void read_bert(const Keys& keys, EncoderSpec& spec) {
     spec.heads = keys.integer("num_attention_heads", 1, kMaxWidth, 12);
     spec.intermediate = keys.integer("intermediate_size", 1, kMaxIntermediate, 3072);
     spec.positions = keys.integer("max_position_embeddings", 1, kMaxPositions, 512);
-    spec.types = keys.integer("type_vocab_size", 1, 1 << 16, 2);
+    if (!spec.has_relative_bias()) spec.types = keys.integer("type_vocab_size", 1, 1 << 16, 2);
     spec.hidden_dropout = static_cast<float>(keys.number("hidden_dropout_prob", 0, 0.99, 0.1));
     spec.attention_dropout = static_cast<float>(keys.number("attention_probs_dropout_prob", 0, 0.99, 0.1));
     spec.norm_epsilon = static_cast<float>(keys.number("layer_norm_eps", 0, 1, 1e-12));
@@ -129,8 +143,12 @@ void read_bert(const Keys& keys, EncoderSpec& spec) {
         keys.fail("position_embedding_type", "\"absolute\"");
     if (spec.width % spec.heads != 0)
         keys.fail("num_attention_heads", fmt::format("a divisor of \"hidden_size\" ({})", spec.width));
-    if (spec.family != "roberta") return;
-    spec.position_base = keys.integer("pad_token_id", 0, kMaxPositions, 1) + 1;
+    if (spec.family == "bert") return;
+    // MPNet's positions begin behind 1 whatever its pad token is.
+    const std::int64_t pad = spec.has_relative_bias() ? 1 : keys.integer("pad_token_id", 0, kMaxPositions, 1);
+    spec.position_base = pad + 1;
+    if (spec.has_relative_bias())
+        keys.integer("relative_attention_num_buckets", kRelativeBuckets, kRelativeBuckets, kRelativeBuckets);
     if (spec.position_base >= spec.positions)
         keys.fail("max_position_embeddings",
                   fmt::format("more than \"pad_token_id\" + 1 = {}", spec.position_base));
@@ -147,13 +165,14 @@ EncoderSpec parse_model_config(const std::string& text, const std::filesystem::p
         read_bag(keys, spec);
     else if (spec.family == "distilbert")
         read_distilbert(keys, spec);
-    else if (spec.family == "bert" || spec.family == "roberta")
+    else if (class_name(spec.family) != nullptr)
         read_bert(keys, spec);
     else
-        keys.fail("model_type", "bert, distilbert, roberta or elmo-bag");
+        keys.fail("model_type", "bert, distilbert, roberta, xlm-roberta, mpnet or elmo-bag");
     spec.vocab = keys.integer("vocab_size", 1, kMaxVocab);
     spec.initializer_range = static_cast<float>(keys.number("initializer_range", 0, 100, 0.02));
     spec.pooling = read_pooling(keys);
+    spec.window = keys.integer("elmo_window", 0, std::max<std::int64_t>(spec.longest_text(), 0), 0);
     spec.dtype = read_dtype(keys);
     return spec;
 }
@@ -169,11 +188,10 @@ std::string model_config_text(const EncoderSpec& spec) {
         json["initializer_range"] = spec.initializer_range;
     }
     // The pooler and task heads of the source are not kept.
-    if (!spec.is_bag())
-        json["architectures"] = {spec.family == "bert"      ? "BertModel"
-                                 : spec.family == "roberta" ? "RobertaModel"
-                                                            : "DistilBertModel"};
+    if (!spec.is_bag()) json["architectures"] = {class_name(spec.family)};
     json["elmo_pooling"] = spec.pooling == Pooling::kCls ? "cls" : "mean";
+    json.erase("elmo_window");
+    if (spec.window > 0) json["elmo_window"] = spec.window;
     json.erase("dtype");
     json["torch_dtype"] = spec.dtype == DType::kBf16  ? "bfloat16"
                           : spec.dtype == DType::kF32 ? "float32"

@@ -83,6 +83,32 @@ void lowercase_ascii(std::string_view text, std::string& out) {
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
 }
 
+void strip(std::string_view text, const NormalizerStep& step, std::string& out) {
+    // Ends of the first and last characters that are not white space.
+    std::size_t begin = text.size(), end = 0;
+    for (std::size_t i = 0; i < text.size();) {
+        const std::size_t at = i;
+        if (unicode::is_space(unicode::decode(text, i))) continue;
+        begin = std::min(begin, at);
+        end = i;
+    }
+    if (!step.strip_left) begin = 0;
+    if (!step.strip_right) end = text.size();
+    if (begin < end) out.append(text.substr(begin, end - begin));
+}
+
+void replace(std::string_view text, const NormalizerStep& step, std::string& out) {
+    while (!text.empty()) {
+        const std::string_view pattern = step.pattern.empty() ? "  " : std::string_view(step.pattern);
+        const std::size_t at = std::min(text.find(pattern), text.size());
+        out.append(text.substr(0, at));
+        if (at == text.size()) return;
+        out.append(step.content);
+        text.remove_prefix(at + pattern.size());
+        if (step.pattern.empty()) text.remove_prefix(std::min(text.find_first_not_of(' '), text.size()));
+    }
+}
+
 void general(std::string_view text, NormalizerStep::Kind kind, std::string& out) {
     using Kind = NormalizerStep::Kind;
     std::u32string characters, result;
@@ -116,6 +142,12 @@ void Normalizer::apply(std::string_view text, std::string& out) const {
         }
         if (steps_[i].kind == NormalizerStep::Kind::kBert)
             bert(text, steps_[i], out);
+        else if (steps_[i].kind == NormalizerStep::Kind::kCharsmap)
+            steps_[i].charsmap->apply(text, out);
+        else if (steps_[i].kind == NormalizerStep::Kind::kStrip)
+            strip(text, steps_[i], out);
+        else if (steps_[i].kind == NormalizerStep::Kind::kReplace)
+            replace(text, steps_[i], out);
         else if (!unicode::is_ascii(text))
             general(text, steps_[i].kind, out);
         else if (steps_[i].kind == NormalizerStep::Kind::kLowercase)

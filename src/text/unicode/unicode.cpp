@@ -146,6 +146,22 @@ bool is_word(char32_t c) {
            kind == UTF8PROC_CATEGORY_PC || c == 0x200c || c == 0x200d || circled_letter;
 }
 
+std::size_t grapheme_end(std::string_view text, std::size_t begin) {
+    std::size_t end = begin;
+    char32_t last = decode(text, end);
+    utf8proc_int32_t state = 0;
+    while (end < text.size()) {
+        std::size_t next_end = end;
+        const char32_t next = decode(text, next_end);
+        if (utf8proc_grapheme_break_stateful(static_cast<utf8proc_int32_t>(last),
+                                             static_cast<utf8proc_int32_t>(next), &state))
+            break;
+        last = next;
+        end = next_end;
+    }
+    return end;
+}
+
 void append_lower(char32_t c, std::u32string& out) {
     if (c < 0x80) {
         out.push_back(c >= 'A' && c <= 'Z' ? c + 32 : c);

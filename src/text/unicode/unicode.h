@@ -48,6 +48,9 @@ bool is_letter(char32_t c);           // \p{L}
 bool is_number(char32_t c);           // \p{N}
 bool is_word(char32_t c);             // \w
 
+// Where the grapheme cluster (what a reader sees as one character) that starts at `begin` ends.
+std::size_t grapheme_end(std::string_view text, std::size_t begin);
+
 // Appends the lower case of `c` (one or two characters, independent of its neighbours).
 void append_lower(char32_t c, std::u32string& out);
 

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "backend/cuda/attention/attention.h"
+#include "backend/cuda/attention/bias.cuh"
 #include "backend/cuda/attention/long.cuh"
 #include "backend/cuda/attention/short.h"
 #include "backend/cuda/attention/simple.cuh"
@@ -67,6 +68,29 @@ struct BackwardKeys {
     }
 };
 
+// With a bias, for texts of any length.
+constexpr int kBiasedWarps = 4;
+template <int Size>
+void run_biased(const ForwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+    launch<Size, kBiasedWarps>(attention_forward_mma<Size, kBiasedWarps, true>, "attention forward", args,
+                               texts, own_bytes(Size, kBiasedWarps), stream);
+}
+template <int Size>
+void run_biased(const BackwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+    launch<Size, kBiasedWarps>(attention_dq_mma<Size, kBiasedWarps, true>, "attention backward, queries",
+                               args, texts, 2 * own_bytes(Size, kBiasedWarps) + delta_bytes(kBiasedWarps),
+                               stream);
+    launch<Size, kBiasedWarps>(attention_dkv_mma<Size, kBiasedWarps, true>, "attention backward, keys", args,
+                               texts, 2 * own_bytes(Size, kBiasedWarps) + query_bytes(kBiasedWarps), stream);
+}
+template <class Args>
+void run_biased(const Args& args, const DeviceTexts& texts, cudaStream_t stream) {
+    if (args.shape.width / args.shape.heads == 32)
+        run_biased<32>(args, texts, stream);
+    else
+        run_biased<64>(args, texts, stream);
+}
+
 // Kernel<head size, warps>::run, with at most `Most` warps.
 template <template <int, int> class Kernel, int Most, int Size, class Args>
 void run_warps(const Args& args, const DeviceTexts& texts, cudaStream_t stream) {
@@ -109,16 +133,48 @@ void forward_simple(const AttentionForward& op, const AttentionShape& shape, con
 }
 
 template <class T>
-void backward_simple(const AttentionBackward& op, const AttentionShape& shape, const DeviceTexts& texts,
-                     std::int64_t num_tokens, float* delta, cudaStream_t stream) {
-    SimpleArgs<T> args{shape, texts.num_texts, num_tokens, shape.width / shape.heads};
+SimpleArgs<T> backward_args(const AttentionBackward& op, const AttentionShape& shape,
+                            const DeviceTexts& texts, float* delta) {
+    SimpleArgs<T> args{shape, texts.num_texts, op.offsets.back(), shape.width / shape.heads};
     args.dcontext = static_cast<const T*>(op.dcontext_TD.data);
     args.qkv = static_cast<const T*>(op.qkv_T3D.data);
     args.out = static_cast<T*>(op.dqkv_T3D.data);
     args.lse = op.lse_TH.as<float>();
     args.delta = delta;
+    return args;
+}
+
+template <class T>
+void backward_simple(const AttentionBackward& op, const AttentionShape& shape, const DeviceTexts& texts,
+                     float* delta, cudaStream_t stream) {
+    const SimpleArgs<T> args = backward_args<T>(op, shape, texts, delta);
     launch_simple(attention_dq_simple<T>, "attention backward, queries", args, stream);
     launch_simple(attention_dkv_simple<T>, "attention backward, keys", args, stream);
+}
+
+// The bias as kernels read it.
+const float* spread(const View& bias_RH, const AttentionShape& shape, const View& table,
+                    cudaStream_t stream) {
+    if (bias_RH.empty()) return nullptr;
+    const unsigned blocks = static_cast<unsigned>((shape.heads * kBiasColumns + 127) / 128);
+    if (bias_RH.dtype == DType::kBf16)
+        spread_bias<<<blocks, 128, 0, stream>>>(static_cast<const bf16*>(bias_RH.data), shape.heads,
+                                                shape.scale, table.as<float>());
+    else
+        spread_bias<<<blocks, 128, 0, stream>>>(bias_RH.as<float>(), shape.heads, shape.scale,
+                                                table.as<float>());
+    check_launch("attention bias");
+    return table.as<float>();
+}
+
+template <class T>
+void backward_bias(const SimpleArgs<T>& args, const View& slices, const View& dbias_RH, cudaStream_t stream) {
+    const int heads = args.shape.heads;
+    bias_gradient<T><<<static_cast<unsigned>(kBiasSlices * heads), 32 * kBiasWarps, 0, stream>>>(
+        args, slices.as<float>());
+    add_bias_slices<<<static_cast<unsigned>((heads * kRelativeBuckets + 127) / 128), 128, 0, stream>>>(
+        slices.as<float>(), heads, dbias_RH.as<float>());
+    check_launch("attention backward, bias");
 }
 
 }  // namespace
@@ -127,18 +183,26 @@ void AttentionOps::reserve(Arena& arena, const Workload& w) {
     if (w.training && w.heads > 0)
         delta_TH_ = arena.allocate("scratch/attention_delta", DType::kF32,
                                    std::max<std::int64_t>(w.tokens, 1), w.heads);
+    if (!w.relative_bias) return;
+    bias_table_ = arena.allocate("scratch/attention_bias", DType::kF32, w.heads, kBiasColumns);
+    if (w.training)
+        bias_slices_ = arena.allocate("scratch/attention_bias_slices", DType::kF32, kBiasSlices * w.heads,
+                                      kRelativeBuckets);
 }
 
 void AttentionOps::forward(const AttentionForward& op) {
     const DeviceTexts batch = texts_.get(op.offsets);
     if (batch.longest == 0) return;
     const std::int64_t width = op.context_TD.cols;
-    const AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
+    AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
+    shape.bias = spread(op.bias_RH, shape, bias_table_, context_.stream());
     if (on_tensor_cores(op.qkv_T3D.dtype, width, op.num_heads)) {
         const ForwardArgs args{shape, static_cast<const bf16*>(op.qkv_T3D.data),
                                static_cast<bf16*>(op.context_TD.data),
                                op.lse_TH.empty() ? nullptr : op.lse_TH.as<float>()};
-        if (batch.longest <= kShortText)
+        if (shape.bias != nullptr)
+            run_biased(args, batch, context_.stream());
+        else if (batch.longest <= kShortText)
             attention_forward_short(args, batch, context_.stream());
         else
             run<Forward, 8>(args, batch, context_.stream());
@@ -153,7 +217,8 @@ void AttentionOps::backward(const AttentionBackward& op) {
     const DeviceTexts batch = texts_.get(op.offsets);
     if (batch.longest == 0) return;
     const std::int64_t width = op.context_TD.cols;
-    const AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
+    AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
+    shape.bias = spread(op.bias_RH, shape, bias_table_, context_.stream());
     float* delta = delta_TH_.as<float>();
     if (on_tensor_cores(op.qkv_T3D.dtype, width, op.num_heads)) {
         const BackwardArgs args{shape,
@@ -163,17 +228,26 @@ void AttentionOps::backward(const AttentionBackward& op) {
                                 op.lse_TH.as<float>(),
                                 delta,
                                 static_cast<bf16*>(op.dqkv_T3D.data)};
-        if (batch.longest <= kShortText) {
+        if (shape.bias != nullptr) {
+            run_biased(args, batch, context_.stream());
+        } else if (batch.longest <= kShortText) {
             attention_backward_short(args, batch, context_.stream());
         } else {
             run<BackwardQueries, 8>(args, batch, context_.stream());
             run<BackwardKeys, 4>(args, batch, context_.stream());
         }
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
-        backward_simple<bf16>(op, shape, batch, op.offsets.back(), delta, context_.stream());
+        backward_simple<bf16>(op, shape, batch, delta, context_.stream());
     } else {
-        backward_simple<float>(op, shape, batch, op.offsets.back(), delta, context_.stream());
+        backward_simple<float>(op, shape, batch, delta, context_.stream());
     }
+    if (shape.bias == nullptr) return;
+    if (op.qkv_T3D.dtype == DType::kBf16)
+        backward_bias(backward_args<bf16>(op, shape, batch, delta), bias_slices_, op.dbias_RH,
+                      context_.stream());
+    else
+        backward_bias(backward_args<float>(op, shape, batch, delta), bias_slices_, op.dbias_RH,
+                      context_.stream());
 }
 
 }  // namespace elmo::cuda

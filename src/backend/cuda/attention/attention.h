@@ -17,7 +17,9 @@ class AttentionOps {
   private:
     CudaContext& context_;
     BatchTexts& texts_;
-    View delta_TH_;  // f32
+    View delta_TH_;     // f32
+    View bias_table_;   // f32 [H, kBiasColumns], where attention has a bias
+    View bias_slices_;  // f32 [kBiasSlices * H, kRelativeBuckets]
 };
 
 }  // namespace elmo::cuda

@@ -54,13 +54,28 @@ constexpr int tiles_bytes(int size, int warps, int stages) {
     return stages * 2 * 2 * size * walked_rows(warps);
 }
 
+// Adds the bias to a lane's scores. Rows and columns of the tile begin at these places of the text.
+template <bool RowsAreKeys>
+__device__ __forceinline__ void add_bias(float (&score)[2][4], const AttentionShape& shape, int head, int row,
+                                         int column, int lane) {
+    const int g = lane >> 2, q = lane & 3;
+#pragma unroll
+    for (int j = 0; j < 2; ++j)
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int ahead = column + 8 * j + 2 * q + (i & 1) - (row + g + 8 * (i >> 1));
+            score[j][i] += bias_of(shape, head, RowsAreKeys ? -ahead : ahead);
+        }
+}
+
 // Roundings: scores and weights stay FP32. With c = fl(scale * log2 e), a weight is 2^fma(score, c, -m),
 // where m is the largest score seen so far times c; a later, larger one multiplies the sums by 2^(m - m'),
 // which is one exponential and one product more on the terms before it. The sum of the weights is of FP32
 // numbers; for the product with V each weight (in [0, 1], before the division by the sum) is rounded to BF16:
 // w relative, each. The context is sum * (dropout scale / sum of weights), rounded to BF16. lse = (m +
 // log2(sum)) * ln 2.
-template <int Size, int Warps>
+// A bias is divided by the scale and added to the score: two roundings more.
+template <int Size, int Warps, bool Biased = false>
 __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_forward_mma(const ForwardArgs args) {
     using Rows = SharedRows<Size>;
     constexpr int kOwn = 16 * Warps, kTile = walked_rows(Warps), kThreads = 32 * Warps;
@@ -118,6 +133,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_forward_mma(
             for (int k = 0; k < kTile / 16; ++k) {
                 if (16 * k >= left) continue;
                 multiply_columns<Size>(score[k], query, key_address + k * 16 * Rows::kRowBytes);
+                if (Biased) add_bias<false>(score[k], shape, block.head, row0, tile * kTile + 16 * k, lane);
                 if (16 * k + 16 > left) {
 #pragma unroll
                     for (int j = 0; j < 2; ++j)
@@ -182,7 +198,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_forward_mma(
 // beside the error it was computed with). Scores, weights 2^fma(score, c, -fl(lse * log2 e)) with
 // c = fl(scale * log2 e), and dP = (dcontext V^T) * dropout scale stay FP32. dS = weight * (dP - delta) is
 // rounded to BF16 for the product with K: w relative, each. dQ = sum * scale, rounded to BF16.
-template <int Size, int Warps>
+template <int Size, int Warps, bool Biased = false>
 __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const BackwardArgs args) {
     using Rows = SharedRows<Size>;
     constexpr int kOwn = 16 * Warps, kTile = walked_rows(Warps), kThreads = 32 * Warps;
@@ -287,6 +303,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
                     kept.draw(shape, noise_row, (tile * kTile + 16 * k) / 8, lane);
                 float score[2][4], dweight[2][4];
                 multiply_columns<Size>(score, query, rows + Rows::lane_of_columns(lane));
+                if (Biased) add_bias<false>(score, shape, block.head, row0, tile * kTile + 16 * k, lane);
                 multiply_columns<Size>(dweight, dcontext, rows + kTileBytes + Rows::lane_of_columns(lane));
 #pragma unroll
                 for (int j = 0; j < 2; ++j)
@@ -311,7 +328,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
 // The transposed scores: a warp's 16 rows are keys. Roundings: weights and dS as for dQ (the same FP32
 // operations). Each weight that dropout keeps is rounded to BF16 for the product with dcontext, each dS for
 // the product with Q: w relative. dV = sum * dropout scale, dK = sum * scale, rounded to BF16.
-template <int Size, int Warps>
+template <int Size, int Warps, bool Biased = false>
 __global__ void __launch_bounds__(32 * Warps, 12 / Warps) attention_dkv_mma(const BackwardArgs args) {
     using Rows = SharedRows<Size>;
     constexpr int kOwn = 16 * Warps, kTile = walked_rows(Warps), kThreads = 32 * Warps;
@@ -384,6 +401,7 @@ __global__ void __launch_bounds__(32 * Warps, 12 / Warps) attention_dkv_mma(cons
                 }
                 float weight[2][4], dscore[2][4];
                 multiply_columns<Size>(weight, key, rows + Rows::lane_of_columns(lane));
+                if (Biased) add_bias<true>(weight, shape, block.head, row0, tile * kTile + 16 * k, lane);
                 multiply_columns<Size>(dscore, value, rows + kTileBytes + Rows::lane_of_columns(lane));
 #pragma unroll
                 for (int j = 0; j < 2; ++j) {

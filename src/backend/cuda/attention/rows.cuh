@@ -4,6 +4,7 @@
 
 #include "backend/cuda/device/math.cuh"
 #include "backend/cuda/ptx/warp.cuh"
+#include "backend/ops/attention.h"
 
 namespace elmo::cuda {
 
@@ -14,8 +15,25 @@ struct AttentionShape {
     std::int64_t width;  // D
     float scale;         // 1 / sqrt(size of a head)
     DropoutArgs dropout;
-    PhiloxKeys noise;  // of dropout.key.seed
+    PhiloxKeys noise;             // of dropout.key.seed
+    const float* bias = nullptr;  // [H, kBiasColumns]: by distance, divided by the scale; null: none
 };
+
+// All keys that are farther than this from a query have one bias on each side.
+inline constexpr int kBiasReach = 91;
+inline constexpr int kBiasColumns = 2 * kBiasReach + 1;
+static_assert(relative_bucket(kBiasReach) == relative_bucket(1 << 20) &&
+              relative_bucket(-kBiasReach) == relative_bucket(-(1 << 20)));
+
+// What is added to the product of a query and a key before it is scaled.
+__device__ __forceinline__ float bias_of(const AttentionShape& shape, int head,
+                                         std::int64_t key_minus_query) {
+    const std::int64_t reach = kBiasReach;
+    const std::int64_t near = key_minus_query < -reach  ? -reach
+                              : key_minus_query > reach ? reach
+                                                        : key_minus_query;
+    return shape.bias[head * kBiasColumns + kBiasReach + near];
+}
 
 struct ForwardArgs {
     AttentionShape shape;

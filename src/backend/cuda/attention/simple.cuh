@@ -77,6 +77,14 @@ __device__ __forceinline__ void weighted_rows(T* to, const T* from, std::int64_t
     }
 }
 
+// The score of a query and a key of one head, before it is scaled.
+template <class T>
+__device__ __forceinline__ float score_of(const AttentionShape& shape, const T* query, const T* key,
+                                          std::int64_t size, int head, std::int64_t key_minus_query) {
+    const float score = dot_of(query, key, size);
+    return shape.bias == nullptr ? score : score + bias_of(shape, head, key_minus_query);
+}
+
 template <class T>
 struct SimpleArgs {
     AttentionShape shape;
@@ -99,7 +107,7 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_forward_simple(co
     const T* query = args.qkv + at.token * stride + first;
     const T* keys = args.qkv + shape.width + first;
     const auto score = [&](std::int64_t key) {
-        return dot_of(query, keys + key * stride, args.size) * shape.scale;
+        return score_of(shape, query, keys + key * stride, args.size, at.head, key - at.token) * shape.scale;
     };
     float top = -INFINITY;
     for (std::int64_t key = at.begin + lane; key < at.end; key += 32) top = fmaxf(top, score(key));
@@ -130,7 +138,9 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_dq_simple(const S
     const T* dcontext = args.dcontext + at.token * shape.width + first;
     const float lse = args.lse[noise_row];
     const auto weight = [&](std::int64_t key) {
-        return expf(dot_of(query, keys + key * stride, args.size) * shape.scale - lse);
+        return expf(score_of(shape, query, keys + key * stride, args.size, at.head, key - at.token) *
+                        shape.scale -
+                    lse);
     };
     const auto dweight = [&](std::int64_t key) {
         return dot_of(dcontext, values + key * stride, args.size) *
@@ -158,7 +168,8 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_dkv_simple(const 
     const T* dcontexts = args.dcontext + first;
     const auto noise_row = [&](std::int64_t query) { return query * shape.heads + at.head; };
     const auto weight = [&](std::int64_t query) {
-        return expf(dot_of(queries + query * stride, key, args.size) * shape.scale -
+        return expf(score_of(shape, queries + query * stride, key, args.size, at.head, at.token - query) *
+                        shape.scale -
                     args.lse[noise_row(query)]);
     };
     const auto kept = [&](std::int64_t query) {
