@@ -44,23 +44,26 @@ struct LinearRanker::Scratch {
     std::vector<std::vector<Scored>> next;  // of each text
 };
 
-LinearRanker::LinearRanker(LinearModel model, const Tokenizer& tokenizer, std::vector<std::int64_t> allowed)
-    : model_(std::move(model)), analyser_(tokenizer, model_.features) {
-    if (allowed.empty()) return;
-    label_open_.assign(static_cast<std::size_t>(model_.num_labels), 0);
-    for (const std::int64_t label : allowed) label_open_[static_cast<std::size_t>(label)] = 1;
+LinearRanker::LinearRanker(LinearModel model, const Tokenizer& tokenizer)
+    : model_(std::move(model)), analyser_(tokenizer, model_.features) {}
+
+LabelGate LinearRanker::gate(std::span<const std::int64_t> labels) const {
     const LabelTrees& trees = model_.trees;
-    open_.assign(static_cast<std::size_t>(trees.nodes()), 0);
-    for (std::size_t n = open_.size(); n-- > 0;)  // children come after their parents
+    LabelGate gate;
+    gate.labels.assign(static_cast<std::size_t>(model_.num_labels), 0);
+    for (const std::int64_t label : labels) gate.labels[static_cast<std::size_t>(label)] = 1;
+    gate.nodes.assign(static_cast<std::size_t>(trees.nodes()), 0);
+    for (std::size_t n = gate.nodes.size(); n-- > 0;)  // children come after their parents
         for (std::int64_t c = trees.child_begin[n]; c < trees.child_begin[n + 1]; ++c) {
             const auto child = static_cast<std::size_t>(trees.children[static_cast<std::size_t>(c)]);
-            open_[n] |= trees.leaf[n] ? label_open_[child] : open_[child];
+            gate.nodes[n] |= (trees.leaf[n] != 0 ? gate.labels : gate.nodes)[child];
         }
+    return gate;
 }
 
 // Scores the node's children for each of its texts, into scratch.next.
 void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::span<const Scored> of_node,
-                              Scratch& scratch) const {
+                              const LabelGate& gate, Scratch& scratch) const {
     const LabelTrees& trees = model_.trees;
     const auto n = static_cast<std::size_t>(node);
     const auto first = static_cast<std::size_t>(trees.column_begin[n]),
@@ -97,7 +100,8 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
         auto& out = scratch.next[static_cast<std::size_t>(text)];
         for (std::size_t c = 0; c < count; ++c) {
             const std::int32_t child = trees.children[children + c];
-            if (!open_.empty() && !(trees.leaf[n] ? label_open_ : open_)[static_cast<std::size_t>(child)])
+            if (!gate.nodes.empty() &&
+                (trees.leaf[n] != 0 ? gate.labels : gate.nodes)[static_cast<std::size_t>(child)] == 0)
                 continue;
             out.push_back({child, above + log_probability(scratch.scores[c])});
         }
@@ -106,14 +110,14 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
         for (const std::int32_t column : columns) scratch.place[static_cast<std::size_t>(column)] = -1;
 }
 
-void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, std::span<std::vector<ScoredLabel>> out,
-                              Scratch& scratch) const {
+void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, const LabelGate& gate,
+                              std::span<std::vector<ScoredLabel>> out, Scratch& scratch) const {
     const LabelTrees& trees = model_.trees;
     scratch.place.resize(static_cast<std::size_t>(model_.vocabulary.size()), -1);
     scratch.next.resize(static_cast<std::size_t>(rows.rows()));
     // Labels that a beam reaches are many more than asked for.
     const std::int64_t wanted = std::max<std::int64_t>(50, 2 * k);
-    const std::int64_t beam = open_.empty() ? std::max(kBeam, k / 4) : model_.num_labels;
+    const std::int64_t beam = gate.nodes.empty() ? std::max(kBeam, k / 4) : model_.num_labels;
     std::vector<std::vector<Scored>> found(out.size());
     for (const std::int32_t root : trees.roots) {
         std::vector<std::pair<std::int32_t, Scored>> beams;  // node, text and score
@@ -126,7 +130,7 @@ void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, std::span<
                 const std::int32_t node = beams[i].first;
                 of_node.clear();
                 for (; i < beams.size() && beams[i].first == node; ++i) of_node.push_back(beams[i].second);
-                score_node(rows, node, of_node, scratch);
+                score_node(rows, node, of_node, gate, scratch);
             }
             beams.clear();
             for (std::int32_t text = 0; text < rows.rows(); ++text) {
@@ -159,7 +163,8 @@ void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, std::span<
 }
 
 std::vector<std::vector<ScoredLabel>> LinearRanker::rank(const Context& context, const TokensOf& tokens,
-                                                         std::int64_t texts, std::int64_t k) const {
+                                                         std::int64_t texts, std::int64_t k,
+                                                         const LabelGate& gate) const {
     std::vector<std::vector<ScoredLabel>> result(static_cast<std::size_t>(texts));
     std::vector<Scratch> scratch(static_cast<std::size_t>(context.num_threads()));
     context.threads().parallel_ranges(texts, kChunk, [&](std::int64_t begin, std::int64_t end) {
@@ -170,7 +175,7 @@ std::vector<std::vector<ScoredLabel>> LinearRanker::rank(const Context& context,
             model_.vocabulary.append_row(features, rows);
         }
         rank_chunk(
-            rows, k,
+            rows, k, gate,
             std::span(result).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
             scratch[static_cast<std::size_t>(thread_index())]);
     });

@@ -25,8 +25,13 @@ Platt choose_probabilities(const Config& config, const std::optional<Calibration
 }
 
 double choose_threshold(const Config& config, const std::optional<Calibration>& stored) {
-    if (config.threshold != -1) return config.threshold;
-    if (!stored || config.probabilities == "raw")
+    return choose_threshold(config.threshold, config.probabilities, stored);
+}
+
+double choose_threshold(double threshold, const std::string& probabilities,
+                        const std::optional<Calibration>& stored) {
+    if (threshold != -1) return threshold;
+    if (!stored || probabilities == "raw")
         throw ConfigError(
             "threshold: -1 needs a calibrated run and its probabilities; run 'elmo calibrate RUN' first");
     return stored->f1_threshold;

@@ -22,6 +22,8 @@ inline constexpr std::int64_t kMostAnswers = 100;
 // ConfigError if probabilities or threshold need a calibration that is not there.
 Platt choose_probabilities(const Config& config, const std::optional<Calibration>& stored);
 double choose_threshold(const Config& config, const std::optional<Calibration>& stored);
+double choose_threshold(double threshold, const std::string& probabilities,
+                        const std::optional<Calibration>& stored);
 
 struct Threshold {
     double value = 0;
