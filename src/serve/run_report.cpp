@@ -67,6 +67,9 @@ Json recipe_of(const fs::path& checkpoint, const Json& reasons) {
         const Config defaults;
         for (const OptionInfo& option : options()) {
             if (option.role == OptionRole::kOutput) continue;
+            if (config.encoder == "linear" && option.key != "encoder" &&
+                (option.group == "encoder" || option.group == "head" || option.group == "optimisation"))
+                continue;  // numbers of steps that it does not take
             const std::string value = get_option(config, option.key), key(option.key);
             if (value == get_option(defaults, option.key)) continue;
             const auto reason = reasons.find(key);
