@@ -3,10 +3,10 @@
 //   g++ -O2 -std=c++20 bench/serve_load.cpp -o serve_load
 //   serve_load PORT TEXTS.txt [connections=64] [texts=1] [seconds=10] [rate=0] [top=5]
 //
-// Each request asks /v1/predict on 127.0.0.1 for the labels of the next `texts` lines of TEXTS.txt. With a rate
-// (requests per second over all connections) the times of requests are fixed ahead, and a latency counts from the time
-// at which its request was due: a server that stalls cannot hide it. One thread: it takes a core from the server where
-// both run on one machine. Prints one line of JSON.
+// Each request asks /v1/predict on 127.0.0.1 for the labels of the next `texts` lines of TEXTS.txt. With a
+// rate (requests per second over all connections) the times of requests are fixed ahead, and a latency counts
+// from the time at which its request was due: a server that stalls cannot hide it. One thread: it takes a
+// core from the server where both run on one machine. Prints one line of JSON.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -108,7 +108,8 @@ int main(int argc, char** argv) {
         ::epoll_ctl(poll, EPOLL_CTL_ADD, connections[i].socket, &event);
     }
     const auto began = Clock::now();
-    const auto end = began + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(settings["seconds"]));
+    const auto end = began + std::chrono::duration_cast<Clock::duration>(
+                                 std::chrono::duration<double>(settings["seconds"]));
     const double rate = settings["rate"];
     std::size_t sent = 0, failed = 0;
     std::vector<double> milliseconds;
@@ -135,7 +136,8 @@ int main(int argc, char** argv) {
         if (now >= end && busy == 0) break;
         int wait = -1;
         if (rate > 0 && now < end && !idle.empty())
-            wait = static_cast<int>(std::chrono::duration_cast<std::chrono::milliseconds>(due_of(sent) - now).count());
+            wait = static_cast<int>(
+                std::chrono::duration_cast<std::chrono::milliseconds>(due_of(sent) - now).count());
         epoll_event events[64];
         const int ready = ::epoll_wait(poll, events, 64, wait);
         for (int e = 0; e < ready; ++e) {
@@ -161,8 +163,9 @@ int main(int argc, char** argv) {
     };
     const auto answered = static_cast<double>(milliseconds.size());
     std::printf(
-        "{\"requests_per_second\":%.1f,\"texts_per_second\":%.1f,\"failed\":%zu,\"p50_ms\":%.3f,\"p90_ms\":%.3f,"
+        "{\"requests_per_second\":%.1f,\"texts_per_second\":%.1f,\"failed\":%zu,\"p50_ms\":%.3f,\"p90_ms\":%."
+        "3f,"
         "\"p99_ms\":%.3f,\"max_ms\":%.3f}\n",
-        answered / seconds, answered * settings["texts"] / seconds, failed, share(0.5), share(0.9), share(0.99),
-        milliseconds.back());
+        answered / seconds, answered * settings["texts"] / seconds, failed, share(0.5), share(0.9),
+        share(0.99), milliseconds.back());
 }

@@ -1,5 +1,5 @@
-// The server's page in a real browser: tools/check_server_page.py, which says what it checks. With ELMO_SCREENSHOTS set,
-// pictures of it are left in that folder.
+// The server's page in a real browser: tools/check_server_page.py, which says what it checks. With
+// ELMO_SCREENSHOTS set, pictures of it are left in that folder.
 #include <cstdlib>
 
 #include "serve/served.h"
@@ -13,8 +13,8 @@ class ServerPage : public Serve {};
 
 TEST_F(ServerPage, ABrowserUsesItNarrowAndWideLightAndDark) {
     start();
-    std::string command = fmt::format("python3 {}/tools/check_server_page.py http://127.0.0.1:{}/ '{}'", ELMO_SOURCE_DIR,
-                                      server->port(), text);
+    std::string command = fmt::format("python3 {}/tools/check_server_page.py http://127.0.0.1:{}/ '{}'",
+                                      ELMO_SOURCE_DIR, server->port(), text);
     if (const char* pictures = std::getenv("ELMO_SCREENSHOTS"))
         command += std::string(" --screenshots ") + pictures;
     const int status = std::system(command.c_str());

@@ -1,4 +1,4 @@
-#include "rank/answer/answer_scope.h"
+#include "rank/question/answer_scope.h"
 
 #include <fmt/format.h>
 

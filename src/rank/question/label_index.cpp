@@ -1,4 +1,4 @@
-#include "rank/answer/label_index.h"
+#include "rank/question/label_index.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "rank/answer/label_ranker.h"
+#include "rank/question/label_ranker.h"
 
 #include <algorithm>
 

@@ -15,7 +15,7 @@
 #include "elmo/context.h"
 #include "engine/engine.h"
 #include "linear/ranker.h"
-#include "rank/answer/answer_scope.h"
+#include "rank/question/answer_scope.h"
 #include "run/checkpoint.h"
 
 namespace elmo {
