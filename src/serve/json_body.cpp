@@ -64,7 +64,8 @@ void read_body(std::string_view body, const Fields& fields) {
 void read_object(const JsonValue& value, const std::string& where, const Fields& fields) {
     if (value.type() != element_type::OBJECT) wrong_type(where, "an object", value);
     const std::string before = where.empty() ? "" : where + ".";
-    for (const auto& [key, member] : simdjson::dom::object(value)) {
+    for (const simdjson::dom::key_value_pair& member : simdjson::dom::object(value)) {
+        const std::string_view key = member.key;
         const auto field =
             std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.first == key; });
         if (field == fields.end()) {
@@ -73,7 +74,7 @@ void read_object(const JsonValue& value, const std::string& where, const Fields&
             const std::string name = quoted(key);
             throw BadField(before + name, "no such field is known" + did_you_mean(name, known));
         }
-        field->second(member, before + std::string(key));
+        field->second(member.value, before + std::string(key));
     }
 }
 

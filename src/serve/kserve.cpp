@@ -7,7 +7,6 @@
 
 #include "elmo/messages.h"
 #include "serve/requests.h"
-#include "serve/served_run.h"
 
 namespace elmo {
 namespace {

@@ -5,7 +5,6 @@
 #include <charconv>
 
 #include "elmo/messages.h"
-#include "serve/served_run.h"
 
 namespace elmo {
 namespace {

@@ -11,6 +11,11 @@
 
 namespace elmo {
 
+// Labels of an answer that a request may ask for, and labels that it may leave out.
+inline constexpr std::int64_t kMostTop = 100, kMostWithout = 1000;
+// Labels that a request may choose among.
+inline constexpr std::int64_t kMostAmong = 10000;
+
 // An answer that is not the one asked for.
 class HttpError : public Error {
   public:

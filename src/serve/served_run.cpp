@@ -5,6 +5,7 @@
 
 #include "elmo/error.h"
 #include "elmo/resolve.h"
+#include "serve/requests.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
