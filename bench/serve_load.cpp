@@ -163,9 +163,10 @@ int main(int argc, char** argv) {
     };
     const auto answered = static_cast<double>(milliseconds.size());
     std::printf(
-        "{\"requests_per_second\":%.1f,\"texts_per_second\":%.1f,\"failed\":%zu,\"p50_ms\":%.3f,\"p90_ms\":%."
+        "{\"requests_per_second\":%.1f,\"texts_per_second\":%.1f,\"failed\":%zu,\"min_ms\":%.3f,\"p10_ms\":%."
+        "3f,\"p50_ms\":%.3f,\"p90_ms\":%."
         "3f,"
         "\"p99_ms\":%.3f,\"max_ms\":%.3f}\n",
-        answered / seconds, answered * settings["texts"] / seconds, failed, share(0.5), share(0.9),
-        share(0.99), milliseconds.back());
+        answered / seconds, answered * settings["texts"] / seconds, failed, milliseconds.front(), share(0.1),
+        share(0.5), share(0.9), share(0.99), milliseconds.back());
 }

@@ -39,7 +39,7 @@ void keep_best(std::vector<Scored>& scored, std::int64_t count) {
 }  // namespace
 
 struct LinearRanker::Scratch {
-    std::vector<std::int32_t> place;  // of each column among the node's; -1 elsewhere
+    std::vector<std::int32_t> place;  // of each column among the node's; -1 elsewhere. Empty until it is used
     std::vector<float> scores;
     std::vector<std::vector<Scored>> next;  // of each text
 };
@@ -74,7 +74,9 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
     // A table of the columns pays off where many texts are looked up in it.
     std::size_t lookups = 0;
     for (const Scored& text : of_node) lookups += rows.columns_of(text.first).size();
-    const bool table = 8 * lookups > columns.size();
+    const bool table = of_node.size() > 1 && 8 * lookups > columns.size();
+    if (table && scratch.place.empty())
+        scratch.place.assign(static_cast<std::size_t>(model_.vocabulary.size()), -1);
     if (table)
         for (std::size_t i = 0; i < columns.size(); ++i)
             scratch.place[static_cast<std::size_t>(columns[i])] = static_cast<std::int32_t>(i);
@@ -113,7 +115,6 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
 void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, const LabelGate& gate,
                               std::span<std::vector<ScoredLabel>> out, Scratch& scratch) const {
     const LabelTrees& trees = model_.trees;
-    scratch.place.resize(static_cast<std::size_t>(model_.vocabulary.size()), -1);
     scratch.next.resize(static_cast<std::size_t>(rows.rows()));
     // Labels that a beam reaches are many more than asked for.
     const std::int64_t wanted = std::max<std::int64_t>(50, 2 * k);
