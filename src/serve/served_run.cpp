@@ -11,6 +11,8 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
+constexpr const char* kAbsent = "-";
+
 std::string name_of(const std::string& folder) {
     std::error_code error;
     fs::path path = fs::absolute(folder, error).lexically_normal();
@@ -27,7 +29,7 @@ Config with_room(Config config) {
 
 std::string file_stamp(const fs::path& file) {
     struct stat found {};
-    if (::stat(file.c_str(), &found) != 0) return "-";
+    if (::stat(file.c_str(), &found) != 0) return kAbsent;
     return fmt::format("{}:{}:{}.{}", found.st_ino, found.st_size, found.st_mtim.tv_sec,
                        found.st_mtim.tv_nsec);
 }
@@ -66,7 +68,7 @@ std::shared_ptr<LoadedRun> ServedRun::load() const {
 
 bool ServedRun::reload() {
     const std::string now = stamp();
-    if (now == stamp_) return false;
+    if (now == stamp_ || now.starts_with(kAbsent)) return false;  // it may be on its way
     stamp_ = now;
     try {
         auto loaded = load();

@@ -267,7 +267,9 @@ TEST_F(Answers, ANewCheckpointIsTakenWithoutDroppingARequest) {
     done = true;
     EXPECT_GT(asking.get(), 0);
     EXPECT_NE(before["checkpoint"], after["checkpoint"]);
-    // One that is damaged is not taken.
+    // One that is damaged is not taken, nor one that is not there.
+    write_text(temp / "run/best/manifest.json", "{}");
+    EXPECT_EQ(server->reload(), 0);
     std::filesystem::remove(temp / "run/best/manifest.json");
     EXPECT_EQ(server->reload(), 0);
     EXPECT_EQ(predict({{"text", text}})["checkpoint"], after["checkpoint"]);
