@@ -3,7 +3,7 @@
 get_property(layers GLOBAL PROPERTY elmo_layers)
 get_property(elmo_dependencies GLOBAL PROPERTY elmo_dependencies)
 list(REMOVE_DUPLICATES elmo_dependencies)
-list(FILTER elmo_dependencies EXCLUDE REGEX "^elmo_|^nlohmann_json::")  # inside, and without a library
+list(FILTER elmo_dependencies EXCLUDE REGEX "^elmo_|^nlohmann_json::|^Boost::")  # inside, and without a library
 list(TRANSFORM elmo_dependencies REPLACE "^/.*/lib([^/.]+)\\.[^/]*$" "$<BUILD_INTERFACE:\\0>;$<INSTALL_INTERFACE:\\1>")
 list(TRANSFORM layers REPLACE ".+" "$<TARGET_OBJECTS:\\0>" OUTPUT_VARIABLE objects)
 

@@ -27,6 +27,7 @@ ocl-icd-opencl-dev   build  header:CL/cl.h
 libfmt-dev           build  header:fmt/format.h
 libutf8proc-dev      build  header:utf8proc.h
 libsimdjson-dev      build  header:simdjson.h
+libboost-dev         build  header:boost/beast.hpp
 libcli11-dev         build  header:CLI/CLI.hpp
 nlohmann-json3-dev   build  header:nlohmann/json.hpp
 libtomlplusplus-dev  build  header:toml++/toml.h

@@ -1,45 +1,83 @@
-#include "explain.h"
+// elmo explain: which words of a text carried its labels.
+#include "elmo/explain.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 
-#include "elmo/resolve.h"
+#include "elmo/elmo.h"
+#include "elmo/messages.h"
 #include "output.h"
+#include "verbs.h"
 
 namespace elmo::cli {
+namespace {
 
-void print_explanation(const Verb& verb, const Invocation& invocation) {
-    Config config = verb.resolve != nullptr ? verb.resolve(invocation) : invocation.config;
-    const bool computes = std::any_of(options().begin(), options().end(), [&](const OptionInfo& option) {
-        return option.key == "device" && has_option(verb, option);
-    });
-    if (computes) config = with_device(invocation.context, config);
-    std::vector<OptionReason> rows = explain(config);
-    std::erase_if(rows, [&](const OptionReason& row) {
-        return std::none_of(options().begin(), options().end(), [&](const OptionInfo& option) {
-            return option.key == row.key && has_option(verb, option);
-        });
-    });
-    if (invocation.json) {
-        return write_json(FieldGroup{[&](auto& visit) {
-            for (const OptionReason& row : rows)
-                visit(row.key, FieldGroup{[&](auto& inner) {
-                          inner("value", row.value);
-                          inner("reason", row.reason);
-                      }});
-        }});
+constexpr std::size_t kShownWords = 8;  // of a label; --json has all
+
+std::string block(const Explanation& explanation, const ExplainedLabel& label) {
+    std::string out =
+        fmt::format("{:.4f}\t{}\t{}\n", label.answer.probability, label.answer.label, label.answer.name);
+    std::vector<std::size_t> order(explanation.words.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return label.effects[a] > label.effects[b]; });
+    if (order.size() > kShownWords) order.resize(kShownWords);
+    for (const std::size_t i : order)
+        out += fmt::format("  {:+.3f}  {}\n", label.effects[i], explanation.words[i].word);
+    return out;
+}
+
+void run_explain(Invocation& call) {
+    const std::vector<std::string>& texts = call.lists.at("text");
+    if (texts.empty()) usage_error(explain_verb(), "--text is missing: the text to explain");
+    for (const std::string& text : texts)
+        if (find_invalid_utf8(text) != std::string::npos)
+            usage_error(explain_verb(), fmt::format("--text: expected UTF-8, found '{}'", quoted(text)));
+    Predictor predictor(call.context, call.words[0], call.config);
+    Question question;
+    question.top = given(call.config, "top") ? call.config.top : 3;
+    const std::vector<std::string>& labels = call.lists.at("label");
+    if (!labels.empty()) question.labels = predictor.find_labels(labels, "label");
+    for (const std::string& text : texts) {
+        const Explanation explanation = explain_answers(predictor, text, question);
+        if (call.json) {
+            write_json(explanation);
+            continue;
+        }
+        write_stdout(text + "\n");
+        for (const ExplainedLabel& label : explanation.labels) write_stdout(block(explanation, label));
     }
-    std::size_t keys = 0, values = 0;
-    for (const OptionReason& row : rows) {
-        keys = std::max(keys, row.key.size());
-        values = std::max(values, std::min<std::size_t>(row.value.size(), 40));
-    }
-    std::string out;
-    for (const OptionReason& row : rows)
-        out += fmt::format("{:<{}}  {:<{}}  {}\n", row.key, keys, row.value.empty() ? "-" : row.value, values,
-                           row.reason);
-    write_stdout(out);
+}
+
+}  // namespace
+
+Verb explain_verb() {
+    return {"explain",
+            'x',
+            "Show which words of a text carried its labels",
+            "RUN --text TEXT [options]",
+            {{"RUN", "Folder that elmo train wrote"}},
+            1,
+            1,
+            true,
+            {{"text", "", "A text to explain; may be given several times", false, true},
+             {"label", "",
+              "Explain this label, by name or number, instead of the best ones; may be given several times",
+              false, true}},
+            {{"elmo explain runs/first --text 'a small domesticated feline'",
+              "The three best labels, word by word"},
+             {"elmo explain runs/first --text 'a small domesticated feline' --label animal --json",
+              "Why this label was, or was not, answered"}},
+            "Leaves out one word after another and scores the labels again: a word's figure is the label's "
+            "score with it "
+            "less its score without it. Above 0 the word speaks for the label. This holds for every kind of "
+            "model and "
+            "approximates nothing, but words that count only together show little each. A text of more than "
+            "256 words is "
+            "taken a few words at a time.",
+            run_explain};
 }
 
 }  // namespace elmo::cli

@@ -9,6 +9,8 @@ Verb train_verb();
 Verb eval_verb();
 Verb calibrate_verb();
 Verb predict_verb();
+Verb explain_verb();
+Verb serve_verb();
 Verb labels_verb();
 Verb refine_verb();
 Verb plan_verb();

@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "elmo/api.h"
@@ -71,6 +72,42 @@ struct LabelScope {
     bool leaves_out() const { return !without.empty() || !without_list.empty(); }
 };
 
+// What one call asks for, where a predictor answers several kinds of them.
+struct Question {
+    std::int64_t top = 5;  // labels per answer, at most
+    double threshold = 0;  // no label below this probability; -1: the one with the largest F1
+    std::vector<std::int64_t> labels = {};   // only these, ascending; empty: all that may be answered
+    std::vector<std::int64_t> without = {};  // none of these, ascending
+
+    bool operator==(const Question&) const = default;
+};
+
+// A label of the run.
+struct LabelInfo {
+    std::int64_t label = 0;
+    std::string name;             // "" if the data set had no label names
+    std::int64_t train_rows = 0;  // that carry it
+};
+
+template <typename Visit>
+void visit_fields(const LabelInfo& label, Visit&& visit) {
+    visit("label", label.label);
+    visit("name", label.name);
+    visit("train_rows", label.train_rows);
+}
+
+// Labels that a search found.
+struct FoundLabels {
+    std::int64_t found = 0;  // all of them
+    std::vector<LabelInfo> labels;
+};
+
+template <typename Visit>
+void visit_fields(const FoundLabels& labels, Visit&& visit) {
+    visit("found", labels.found);
+    visit("labels", labels.labels);
+}
+
 // The vectors of texts, a row per text.
 struct Embeddings {
     std::int64_t rows = 0, width = 0;
@@ -85,7 +122,8 @@ struct Embeddings {
 // are answered, up to 100 per text.
 ELMO_API Config resolve_prediction(const Config& config);
 
-// A run that answers texts. One thread at a time may call it; several predictors do not affect each other.
+// A run that answers texts. One thread at a time may call it, except for its const functions; several
+// predictors do not affect each other. Keeps the files of its checkpoint open.
 class ELMO_API Predictor {
   public:
     // Maps the checkpoint. Options used: checkpoint, device, threads, top, threshold, probabilities,
@@ -99,15 +137,27 @@ class ELMO_API Predictor {
     // Best labels of each text, best first, ties by lower number. Any number of texts: they are taken
     // batch_size at a time.
     std::vector<std::vector<Prediction>> predict(const std::vector<std::string>& texts);
+    // The same for a question: its top and the labels it leaves out are within the `top` that the predictor
+    // was made with (ConfigError). Of given labels only their weights are used; the last few sets stay in
+    // memory.
+    std::vector<std::vector<Prediction>> predict(const std::vector<std::string>& texts,
+                                                 const Question& question);
     // The text vector of each text: what the head scores.
     Embeddings embed(const std::vector<std::string>& texts);
     std::int64_t num_labels() const;   // of the run
     std::int64_t num_answers() const;  // labels that may be answered
     // "" where the data set had no label names. DataError for a number that no label of the run has.
     std::string label_name(std::int64_t label) const;
+    // The numbers of labels that are listed by name or number, ascending; a name that several labels have
+    // means all of them. DataError "WHAT[i]: ..." for one that the run does not have.
+    std::vector<std::int64_t> find_labels(const std::vector<std::string>& list,
+                                          const std::string& what) const;
+    // Labels whose name contains `part`, in order of number, from the `first` one on, at most `limit`.
+    FoundLabels search_labels(std::string_view part, std::int64_t first, std::int64_t limit) const;
     // Texts so far that may have more labels above the threshold than were ranked (see resolve_prediction).
     std::int64_t cut_answers() const;
-    bool calibrated() const;  // probabilities are
+    bool calibrated() const;   // probabilities are
+    bool has_vectors() const;  // embed works: a linear model has none
     std::string checkpoint_folder() const;
     const std::string& checkpoint_hash() const;  // of its manifest: equal hashes mean equal files
     const MemoryReport& plan() const;

@@ -39,7 +39,7 @@ void keep_best(std::vector<Scored>& scored, std::int64_t count) {
 }  // namespace
 
 struct LinearRanker::Scratch {
-    std::vector<std::int32_t> place;  // of each column among the node's; -1 elsewhere
+    std::vector<std::int32_t> place;  // of each column among the node's; -1 elsewhere. Empty until it is used
     std::vector<float> scores;
     std::vector<std::vector<Scored>> next;  // of each text
     std::vector<float> likeness;            // of each text of the index
@@ -47,23 +47,26 @@ struct LinearRanker::Scratch {
     std::vector<Scored> votes;
 };
 
-LinearRanker::LinearRanker(LinearModel model, const Tokenizer& tokenizer, std::vector<std::int64_t> allowed)
-    : model_(std::move(model)), analyser_(tokenizer, model_.features) {
-    if (allowed.empty()) return;
-    label_open_.assign(static_cast<std::size_t>(model_.num_labels), 0);
-    for (const std::int64_t label : allowed) label_open_[static_cast<std::size_t>(label)] = 1;
+LinearRanker::LinearRanker(LinearModel model, const Tokenizer& tokenizer)
+    : model_(std::move(model)), analyser_(tokenizer, model_.features) {}
+
+LabelGate LinearRanker::gate(std::span<const std::int64_t> labels) const {
     const LabelTrees& trees = model_.trees;
-    open_.assign(static_cast<std::size_t>(trees.nodes()), 0);
-    for (std::size_t n = open_.size(); n-- > 0;)  // children come after their parents
+    LabelGate gate;
+    gate.labels.assign(static_cast<std::size_t>(model_.num_labels), 0);
+    for (const std::int64_t label : labels) gate.labels[static_cast<std::size_t>(label)] = 1;
+    gate.nodes.assign(static_cast<std::size_t>(trees.nodes()), 0);
+    for (std::size_t n = gate.nodes.size(); n-- > 0;)  // children come after their parents
         for (std::int64_t c = trees.child_begin[n]; c < trees.child_begin[n + 1]; ++c) {
             const auto child = static_cast<std::size_t>(trees.children[static_cast<std::size_t>(c)]);
-            open_[n] |= trees.leaf[n] ? label_open_[child] : open_[child];
+            gate.nodes[n] |= (trees.leaf[n] != 0 ? gate.labels : gate.nodes)[child];
         }
+    return gate;
 }
 
 // Scores the node's children for each of its texts, into scratch.next.
 void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::span<const Scored> of_node,
-                              Scratch& scratch) const {
+                              const LabelGate& gate, Scratch& scratch) const {
     const LabelTrees& trees = model_.trees;
     const auto n = static_cast<std::size_t>(node);
     const auto first = static_cast<std::size_t>(trees.column_begin[n]),
@@ -74,7 +77,9 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
     // A table of the columns pays off where many texts are looked up in it.
     std::size_t lookups = 0;
     for (const Scored& text : of_node) lookups += rows.columns_of(text.first).size();
-    const bool table = 8 * lookups > columns.size();
+    const bool table = of_node.size() > 1 && 8 * lookups > columns.size();
+    if (table && scratch.place.empty())
+        scratch.place.assign(static_cast<std::size_t>(model_.vocabulary.size()), -1);
     if (table)
         for (std::size_t i = 0; i < columns.size(); ++i)
             scratch.place[static_cast<std::size_t>(columns[i])] = static_cast<std::int32_t>(i);
@@ -100,7 +105,8 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
         auto& out = scratch.next[static_cast<std::size_t>(text)];
         for (std::size_t c = 0; c < count; ++c) {
             const std::int32_t child = trees.children[children + c];
-            if (!open_.empty() && !(trees.leaf[n] ? label_open_ : open_)[static_cast<std::size_t>(child)])
+            if (!gate.nodes.empty() &&
+                (trees.leaf[n] != 0 ? gate.labels : gate.nodes)[static_cast<std::size_t>(child)] == 0)
                 continue;
             out.push_back({child, above + log_probability(scratch.scores[c])});
         }
@@ -111,25 +117,24 @@ void LinearRanker::score_node(const SparseRows& rows, std::int32_t node, std::sp
 
 // `labels`: by label, ascending.
 void LinearRanker::add_votes(const SparseRows& rows, std::int64_t text, std::vector<Scored>& labels,
-                             Scratch& scratch) const {
+                             const LabelGate& gate, Scratch& scratch) const {
     const Neighbours& index = model_.neighbours;
     find_nearest(index, rows.columns_of(text), rows.values_of(text), scratch.likeness, scratch.nearest);
     count_votes(index, scratch.nearest, index.votes.power, scratch.votes);
-    if (!label_open_.empty())
+    if (!gate.labels.empty())
         std::erase_if(scratch.votes, [&](const Scored& vote) {
-            return label_open_[static_cast<std::size_t>(vote.first)] == 0;
+            return gate.labels[static_cast<std::size_t>(vote.first)] == 0;
         });
     mix_votes(scratch.votes, index.votes.share, labels);
 }
 
-void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, std::span<std::vector<ScoredLabel>> out,
-                              Scratch& scratch) const {
+void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, const LabelGate& gate,
+                              std::span<std::vector<ScoredLabel>> out, Scratch& scratch) const {
     const LabelTrees& trees = model_.trees;
-    scratch.place.resize(static_cast<std::size_t>(model_.vocabulary.size()), -1);
     scratch.next.resize(static_cast<std::size_t>(rows.rows()));
     // Labels that a beam reaches are many more than asked for.
     const std::int64_t wanted = std::max<std::int64_t>(50, 2 * k);
-    const std::int64_t beam = open_.empty() ? std::max(kBeam, k / 4) : model_.num_labels;
+    const std::int64_t beam = gate.nodes.empty() ? std::max(kBeam, k / 4) : model_.num_labels;
     std::vector<std::vector<Scored>> found(out.size());
     for (const std::int32_t root : trees.roots) {
         std::vector<std::pair<std::int32_t, Scored>> beams;  // node, text and score
@@ -142,7 +147,7 @@ void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, std::span<
                 const std::int32_t node = beams[i].first;
                 of_node.clear();
                 for (; i < beams.size() && beams[i].first == node; ++i) of_node.push_back(beams[i].second);
-                score_node(rows, node, of_node, scratch);
+                score_node(rows, node, of_node, gate, scratch);
             }
             beams.clear();
             for (std::int32_t text = 0; text < rows.rows(); ++text) {
@@ -169,7 +174,7 @@ void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, std::span<
             labels[kept++] = {label, static_cast<float>(sum / static_cast<double>(trees.roots.size()))};
         }
         labels.resize(kept);
-        if (model_.neighbours.texts() > 0) add_votes(rows, static_cast<std::int64_t>(text), labels, scratch);
+        if (model_.neighbours.texts() > 0) add_votes(rows, static_cast<std::int64_t>(text), labels, gate, scratch);
         std::vector<ScoredLabel>& ranked = out[text];
         ranked.clear();
         for (const auto& [label, probability] : labels) ranked.push_back({logit(probability), label});
@@ -179,7 +184,8 @@ void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, std::span<
 }
 
 std::vector<std::vector<ScoredLabel>> LinearRanker::rank(const Context& context, const TokensOf& tokens,
-                                                         std::int64_t texts, std::int64_t k) const {
+                                                         std::int64_t texts, std::int64_t k,
+                                                         const LabelGate& gate) const {
     std::vector<std::vector<ScoredLabel>> result(static_cast<std::size_t>(texts));
     std::vector<Scratch> scratch(static_cast<std::size_t>(context.num_threads()));
     context.threads().parallel_ranges(texts, kChunk, [&](std::int64_t begin, std::int64_t end) {
@@ -190,7 +196,7 @@ std::vector<std::vector<ScoredLabel>> LinearRanker::rank(const Context& context,
             model_.vocabulary.append_row(features, rows);
         }
         rank_chunk(
-            rows, k,
+            rows, k, gate,
             std::span(result).subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin)),
             scratch[static_cast<std::size_t>(thread_index())]);
     });

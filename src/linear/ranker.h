@@ -12,32 +12,40 @@
 
 namespace elmo {
 
+// The labels that are ranked, and the nodes that lead to them. Empty: all.
+struct LabelGate {
+    std::vector<std::uint8_t> nodes, labels;
+};
+
 class LinearRanker {
   public:
-    // `tokenizer` is used here only. With `allowed` (ascending), only these labels are ranked, all of them.
-    LinearRanker(LinearModel model, const Tokenizer& tokenizer, std::vector<std::int64_t> allowed = {});
+    // `tokenizer` is used here only.
+    LinearRanker(LinearModel model, const Tokenizer& tokenizer);
 
     const LinearModel& model() const { return model_; }
     // Ends the ranker's use.
     LinearModel take_model() { return std::move(model_); }
-    // The k best labels of each text, best first. Scores are logits.
+    LabelGate gate(std::span<const std::int64_t> labels) const;
+    // The k best labels of each text, best first. Scores are logits. With a gate, all labels behind it are
+    // scored.
     std::vector<std::vector<ScoredLabel>> rank(const Context& context, const TokensOf& tokens,
-                                               std::int64_t texts, std::int64_t k) const;
+                                               std::int64_t texts, std::int64_t k,
+                                               const LabelGate& gate = {}) const;
 
   private:
     struct Scratch;
-    void rank_chunk(const SparseRows& rows, std::int64_t k, std::span<std::vector<ScoredLabel>> out,
-                    Scratch& scratch) const;
+    void rank_chunk(const SparseRows& rows, std::int64_t k, const LabelGate& gate,
+                    std::span<std::vector<ScoredLabel>> out, Scratch& scratch) const;
     void score_node(const SparseRows& rows, std::int32_t node,
-                    std::span<const std::pair<std::int32_t, float>> of_node, Scratch& scratch) const;
+                    std::span<const std::pair<std::int32_t, float>> of_node, const LabelGate& gate,
+                    Scratch& scratch) const;
 
     void add_votes(const SparseRows& rows, std::int64_t text,
-                   std::vector<std::pair<std::int32_t, float>>& labels, Scratch& scratch) const;
+                   std::vector<std::pair<std::int32_t, float>>& labels, const LabelGate& gate,
+                   Scratch& scratch) const;
 
     LinearModel model_;
     Analyser analyser_;
-    std::vector<std::uint8_t> open_;        // of each node: may lead to an allowed label
-    std::vector<std::uint8_t> label_open_;  // of each label; empty where all are
 };
 
 }  // namespace elmo

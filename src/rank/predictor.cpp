@@ -1,94 +1,30 @@
 // Prediction: a checkpoint mapped, texts in, the best labels out; or, among given labels, with only their
 // rows of the head in memory.
+#include "elmo/predictor.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
+#include <mutex>
 
-#include "base/parallel.h"
 #include "base/text_util.h"
 #include "config/resolve.h"
 #include "data/tokenizer_files.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
-#include "elmo/predictor.h"
-#include "engine/engine.h"
 #include "metrics/metrics.h"
 #include "metrics/platt.h"
 #include "numerics/bf16.h"
-#include "rank/label_list.h"
-#include "rank/linear_ranking.h"
+#include "rank/question/answer_scope.h"
+#include "rank/question/label_index.h"
+#include "rank/question/label_ranker.h"
 #include "rank/report/threshold.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 #include "run/run_data.h"
 
 namespace elmo {
-namespace {
-
-// Up to this many labels are left out by ranking that many more; above, the other labels are gathered.
-constexpr std::int64_t kRankedMore = 1024;
-
-// Which rows of the head are scored, and which labels are dropped from the ranking.
-struct Scope {
-    bool gathered = false;
-    std::vector<std::int64_t> rows;     // labels whose rows are gathered, ascending
-    std::vector<std::int64_t> dropped;  // labels ranked and left out, ascending
-    std::int64_t labels = 0;            // scored
-
-    std::int64_t answers() const { return labels - static_cast<std::int64_t>(dropped.size()); }
-};
-
-std::vector<std::int64_t> listed(const std::string& file, const std::vector<std::string>& list,
-                                 const char* what, const std::vector<std::string_view>& names,
-                                 std::int64_t labels) {
-    return file.empty() ? find_labels(list, what, names, labels) : read_label_list(file, names, labels);
-}
-
-Scope resolve(const LabelScope& given, const std::vector<std::string_view>& names, std::int64_t labels) {
-    Scope scope;
-    std::vector<std::int64_t> without;
-    if (given.leaves_out()) without = listed(given.without, given.without_list, "without", names, labels);
-    if (given.chooses()) {
-        scope.gathered = true;
-        const auto chosen = listed(given.labels, given.label_list, "labels", names, labels);
-        std::set_difference(chosen.begin(), chosen.end(), without.begin(), without.end(),
-                            std::back_inserter(scope.rows));
-    } else if (static_cast<std::int64_t>(without.size()) > kRankedMore) {
-        scope.gathered = true;
-        scope.rows = all_labels_but(without, labels);
-    } else {
-        scope.dropped = std::move(without);
-    }
-    scope.labels = scope.gathered ? static_cast<std::int64_t>(scope.rows.size()) : labels;
-    if (scope.answers() == 0)
-        throw DataError(fmt::format("{}: expected a label to be left to answer with, found none",
-                                    given.without.empty() ? "without" : given.without));
-    return scope;
-}
-
-RunShape prediction_shape(const Config& config, const Scope& scope, std::int64_t longest) {
-    RunShape shape;
-    shape.batch = config.batch_size;
-    shape.tokens = config.batch_size * longest;
-    shape.longest = longest;
-    shape.training = false;
-    shape.top_k = std::min(config.top + static_cast<std::int64_t>(scope.dropped.size()), scope.labels);
-    return shape;
-}
-
-// All of the stored head from its files, or the gathered rows in memory.
-HeadSpec head_of(const Checkpoint& checkpoint, const Scope& scope) {
-    HeadSpec head = stored_head(checkpoint.content());
-    if (scope.gathered) {
-        head.layout = LabelLayout::gathered(scope.rows);
-        head.in_files = false;
-    }
-    return head;
-}
-
-}  // namespace
 
 struct Predictor::Impl {
     Impl(const Context& context, const std::string& run, const Config& given, const LabelScope& label_scope)
@@ -100,87 +36,61 @@ struct Predictor::Impl {
           max_length(cut_length(context, checkpoint.config().max_length, spec)),
           windows(checkpoint.config().windows),
           names(checkpoint.label_names()),
-          scope(resolve(label_scope, names, checkpoint.state().labels)),
+          scope(resolve_scope(label_scope, names, checkpoint.state().labels)),
           stored(config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint)),
           platt(choose_probabilities(config, stored)),
           cuts(choose_cuts(config, stored)),
-          work(context) {
-        if (checkpoint.is_linear()) {
-            refuse_other_device(config);
-            linear.emplace(load_linear_model(checkpoint.content(), checkpoint.state().labels), *tokenizer,
-                           scope.gathered ? scope.rows : std::vector<std::int64_t>());
-            linear_plan.device = "cpu";
-            linear_plan.segments.push_back({"linear/model", linear->model().bytes(), true});
-            linear_plan.arena_bytes = linear->model().bytes();
-        } else {
-            engine.emplace(context, config, EngineParts{spec, head_of(checkpoint, scope)},
-                           prediction_shape(config, scope, max_length * windows));
-            engine->allocate();
-            engine->load(checkpoint.content());
-        }
-        checkpoint.close_files();
-    }
+          ranker(context, checkpoint, config, spec, *tokenizer, scope, max_length * windows) {}
 
     // The tokens of at most batch_size texts, alive until the next call.
     void tokenize(std::span<const std::string> texts) {
-        tokens.clear();
-        offsets = {0};
+        batch.tokens.clear();
+        batch.offsets = {0};
         for (const std::string& text : texts) {
             tokenizer->encode(text, max_length, ids, windows);
-            tokens.insert(tokens.end(), ids.begin(), ids.end());
-            if (tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+            batch.tokens.insert(batch.tokens.end(), ids.begin(), ids.end());
+            if (batch.tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
                 throw ConfigError(
                     fmt::format("batch_size: {} texts have more than 2^31 tokens; lower it", texts.size()));
-            offsets.push_back(static_cast<std::int32_t>(tokens.size()));
+            batch.offsets.push_back(static_cast<std::int32_t>(batch.tokens.size()));
         }
-    }
-    View vectors() { return engine->encoder().forward({tokens, offsets}, false, 0, 0); }
-
-    // The best labels of the texts that were tokenized.
-    std::vector<std::vector<ScoredLabel>> ranked() {
-        std::vector<std::vector<ScoredLabel>> result;
-        if (linear) {
-            const std::int64_t k =
-                std::min(config.top + static_cast<std::int64_t>(scope.dropped.size()), scope.labels);
-            const auto row = [&](std::int64_t i) {
-                const auto at = static_cast<std::size_t>(i);
-                return std::span<const std::int32_t>(tokens).subspan(
-                    static_cast<std::size_t>(offsets[at]),
-                    static_cast<std::size_t>(offsets[at + 1] - offsets[at]));
-            };
-            return linear->rank(work, row, static_cast<std::int64_t>(offsets.size()) - 1, k);
-        }
-        for (const TopK& best : engine->head().topk(vectors(), engine->workload().top_k))
-            result.push_back(best.sorted());
-        return result;
     }
 
     // Calls use(first) for one tokenized batch of texts after another, from text `first` on.
     template <typename Use>
     void for_batches(const std::vector<std::string>& texts, Use&& use) {
-        const auto batch = static_cast<std::size_t>(config.batch_size);
-        for (std::size_t first = 0; first < texts.size(); first += batch) {
-            tokenize(std::span(texts).subspan(first, std::min(batch, texts.size() - first)));
+        const auto size = static_cast<std::size_t>(config.batch_size);
+        for (std::size_t first = 0; first < texts.size(); first += size) {
+            tokenize(std::span(texts).subspan(first, std::min(size, texts.size() - first)));
             use(first);
         }
     }
 
-    std::vector<Prediction> answer(std::vector<ScoredLabel> ranked) {
-        remove_filtered(ranked, std::span<const std::int64_t>(scope.dropped), config.top);
+    // The labels of a ranking that are answered; those that are dropped are removed from it.
+    std::vector<Prediction> answer(std::vector<ScoredLabel>& ranked, const std::vector<std::int64_t>& dropped,
+                                   std::int64_t top, const LabelCuts& least) const {
+        remove_filtered(ranked, std::span<const std::int64_t>(dropped), top);
         std::vector<Prediction> result;
         for (const ScoredLabel& scored : ranked) {
             const double probability = platt.probability(scored.score);
-            if (probability < cuts.lowest()) return result;
-            if (probability < cuts.of(scored.label)) continue;
+            if (probability < least.lowest()) return result;
+            if (probability < least.of(scored.label)) continue;
             result.push_back(
                 {scored.label,
                  names.empty() ? std::string() : std::string(names[static_cast<std::size_t>(scored.label)]),
                  scored.score, static_cast<float>(probability)});
         }
-        if (cuts.lowest() > 0 && !given_top && config.top < scope.answers() &&
-            static_cast<std::int64_t>(ranked.size()) == config.top)
-            ++cut;
         return result;
+    }
+
+    // Made when first asked for: it takes time and 8 bytes per label.
+    const LabelIndex& index() const {
+        std::call_once(index_made, [&] { labels_by_name.emplace(names, checkpoint.state().labels); });
+        return *labels_by_name;
+    }
+    const std::vector<std::int64_t>& counts() const {
+        std::call_once(counts_read, [&] { train_rows = checkpoint.read_label_counts(); });
+        return train_rows;
     }
 
     Checkpoint checkpoint;
@@ -189,17 +99,18 @@ struct Predictor::Impl {
     std::unique_ptr<Tokenizer> tokenizer;
     std::int64_t max_length, windows;
     std::vector<std::string_view> names;
-    Scope scope;
+    AnswerScope scope;
     std::optional<Calibration> stored;
     Platt platt;
     LabelCuts cuts;
     bool given_top = given(config, "top");
     std::int64_t cut = 0;  // texts with more labels above the threshold than were ranked
-    Context work;
-    std::optional<Engine> engine;  // one of these
-    std::optional<LinearRanker> linear;
-    MemoryReport linear_plan;
-    std::vector<std::int32_t> tokens, ids, offsets;  // of the running batch
+    LabelRanker ranker;
+    TokenizedTexts batch;  // the running one
+    std::vector<std::int32_t> ids;
+    mutable std::once_flag index_made, counts_read;
+    mutable std::optional<LabelIndex> labels_by_name;
+    mutable std::vector<std::int64_t> train_rows;
 };
 
 Config resolve_prediction(const Config& config) {
@@ -244,33 +155,73 @@ std::string Predictor::checkpoint_folder() const {
 const std::string& Predictor::checkpoint_hash() const {
     return impl_->checkpoint.manifest_hash();
 }
+bool Predictor::has_vectors() const {
+    return !impl_->ranker.is_linear();
+}
 const MemoryReport& Predictor::plan() const {
-    return impl_->linear ? impl_->linear_plan : impl_->engine->plan();
+    return impl_->ranker.plan();
+}
+
+std::vector<std::int64_t> Predictor::find_labels(const std::vector<std::string>& list,
+                                                 const std::string& what) const {
+    return impl_->index().find(list, what);
+}
+
+FoundLabels Predictor::search_labels(std::string_view part, std::int64_t first, std::int64_t limit) const {
+    FoundLabels result;
+    for (const std::int64_t label : impl_->index().search(part, first, limit, result.found))
+        result.labels.push_back({label, label_name(label), impl_->counts()[static_cast<std::size_t>(label)]});
+    return result;
 }
 
 std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts) {
+    Impl& impl = *impl_;
     std::vector<std::vector<Prediction>> result(texts.size());
-    impl_->for_batches(texts, [&](std::size_t first) {
-        auto ranked = impl_->ranked();
+    impl.for_batches(texts, [&](std::size_t first) {
+        auto ranked = impl.ranker.rank(impl.batch, impl.ranker.most_ranked());
+        for (std::size_t i = 0; i < ranked.size(); ++i) {
+            result[first + i] = impl.answer(ranked[i], impl.scope.dropped, impl.config.top, impl.cuts);
+            if (impl.cuts.lowest() > 0 && !impl.given_top && impl.config.top < impl.scope.answers() &&
+                static_cast<std::int64_t>(ranked[i].size()) == impl.config.top &&
+                impl.platt.probability(ranked[i].back().score) >= impl.cuts.lowest())
+                ++impl.cut;
+        }
+    });
+    return result;
+}
+
+std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts,
+                                                        const Question& question) {
+    Impl& impl = *impl_;
+    const std::int64_t most = impl.ranker.most_ranked();
+    if (question.top < 1 || question.top > impl.config.top)
+        throw ConfigError(
+            fmt::format("top: expected 1 to {} labels, found {}", impl.config.top, question.top));
+    if (question.threshold != -1 && !(question.threshold >= 0 && question.threshold <= 1))
+        throw ConfigError(fmt::format("threshold: expected -1 or 0 to 1, found {}", question.threshold));
+    const LabelCuts threshold = choose_threshold(question.threshold, impl.config.probabilities, impl.stored);
+    const AnswerScope scope = narrow_scope(impl.scope, question, impl.config.top - question.top);
+    const std::int64_t k =
+        std::min({question.top + static_cast<std::int64_t>(scope.dropped.size()), scope.labels, most});
+    std::vector<std::vector<Prediction>> result(texts.size());
+    impl.for_batches(texts, [&](std::size_t first) {
+        auto ranked = question.labels.empty() ? impl.ranker.rank(impl.batch, k)
+                                              : impl.ranker.rank_among(impl.batch, k, scope.rows);
         for (std::size_t i = 0; i < ranked.size(); ++i)
-            result[first + i] = impl_->answer(std::move(ranked[i]));
+            result[first + i] = impl.answer(ranked[i], scope.dropped, question.top, threshold);
     });
     return result;
 }
 
 Embeddings Predictor::embed(const std::vector<std::string>& texts) {
-    if (impl_->linear)
+    if (impl_->ranker.is_linear())
         throw ConfigError("embed: a linear model has no text vectors; train with --encoder bag or a folder");
     Embeddings result;
     result.rows = static_cast<std::int64_t>(texts.size());
     result.width = impl_->spec.width;
     result.values.reserve(static_cast<std::size_t>(result.rows * result.width));
-    std::vector<Bf16> batch;
     impl_->for_batches(texts, [&](std::size_t) {
-        const View x_BD = impl_->vectors();
-        batch.resize(static_cast<std::size_t>(x_BD.rows * x_BD.cols));
-        impl_->engine->backend().download(batch.data(), x_BD);
-        for (const Bf16 value : batch) result.values.push_back(to_float(value));
+        for (const Bf16 value : impl_->ranker.vectors(impl_->batch)) result.values.push_back(to_float(value));
     });
     return result;
 }

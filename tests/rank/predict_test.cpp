@@ -129,6 +129,67 @@ TEST_F(Predict, TheVectorsOfTextsAreThoseThatTheHeadScores) {
     EXPECT_EQ(predictor.embed({}).rows, 0);
 }
 
+TEST_F(Predict, AQuestionIsAnsweredAsAPredictorMadeForItWould) {
+    const auto same = [](const std::vector<Prediction>& a, const std::vector<Prediction>& b) {
+        return std::ranges::equal(a, b, [](const Prediction& p, const Prediction& q) {
+            return p.label == q.label && p.score == q.score && p.probability == q.probability &&
+                   p.name == q.name;
+        });
+    };
+    for (const char* encoder : {"bag", "linear"}) {
+        config = {};
+        config.data = temp / "data";
+        config.cache = temp / "cache";
+        config.out = temp / encoder;
+        config.encoder = encoder;
+        config.validation = "0.1";
+        config.device = "cpu";
+        train_run();
+        Config room = config;
+        room.top = 30;
+        Predictor predictor(quiet(), config.out, room);
+        const auto ask = [&](const Question& question) {
+            return predictor.predict({text}, question).front();
+        };
+        EXPECT_TRUE(same(ask({.top = 5}), answer({}, 5)));
+        EXPECT_TRUE(same(ask({.top = 4, .labels = {2, 3, 7, 30, 36}}),
+                         answer({.label_list = {"kind 30", "7", "2", "36", "3"}}, 4)));
+        EXPECT_TRUE(same(ask({.top = 6, .without = {1, 5}}), answer({.without_list = {"1", "5"}}, 6)));
+        EXPECT_TRUE(same(ask({.top = 3, .labels = {1, 5, 9}, .without = {5}}),
+                         answer({.label_list = {"1", "9"}}, 3)));
+        const double second = 0.9999 * answer({}, 5)[1].probability;
+        EXPECT_EQ(ask({.top = 5, .threshold = second}).size(), 2u);
+        // More heads than are kept.
+        for (std::int64_t label = 0; label < 8; ++label)
+            EXPECT_EQ(ask({.top = 1, .labels = {label}})[0].label, label);
+        const auto error = [&](const Question& question) {
+            return message_of<Error>([&] { predictor.predict({text}, question); });
+        };
+        EXPECT_EQ(error({.top = 31}), "top: expected 1 to 30 labels, found 31");
+        EXPECT_EQ(error({.top = 29, .without = {1, 2}}), "without: expected up to 1 labels, found 2");
+        EXPECT_EQ(error({.top = 1, .labels = {1}, .without = {1}}),
+                  "labels: expected a label to be left to answer with, found none");
+        EXPECT_NE(error({.threshold = -1}).find("needs a calibrated run"), std::string::npos);
+    }
+}
+
+TEST_F(Predict, LabelsAreFoundByNameNumberOrPart) {
+    train_run();
+    const Predictor predictor(quiet(), config.out, config);
+    EXPECT_EQ(predictor.find_labels({"kind 30", "7", "kind 2", "7"}, "x"),
+              (std::vector<std::int64_t>{2, 7, 30}));
+    EXPECT_EQ(message_of<DataError>([&] {
+                  predictor.find_labels({"kind 1", "kind"}, "x");
+              }),
+              "x[1]: expected the name of a label or a label number from 0 to 36, found 'kind'");
+    const FoundLabels found = predictor.search_labels("KIND 3", 1, 2);
+    EXPECT_EQ(found.found, 8);
+    ASSERT_EQ(found.labels.size(), 2u);
+    EXPECT_EQ(found.labels[0].name, "kind 30");
+    EXPECT_GT(found.labels[0].train_rows, 0);
+    EXPECT_EQ(predictor.search_labels("nothing", 0, 5).found, 0);
+}
+
 TEST_F(Predict, AmongGivenLabelsOnlyTheirWeightsAreInMemory) {
     train_run();
     write_text(temp / "labels.txt", "3\n5\n9\n");

@@ -45,8 +45,13 @@ LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& st
                 "label_thresholds: the run has none; run 'elmo calibrate RUN --label-thresholds' first");
         return {stored->f1_threshold, *stored->label_thresholds};
     }
-    if (config.threshold != -1) return config.threshold;
-    if (!usable)
+    return choose_threshold(config.threshold, config.probabilities, stored);
+}
+
+double choose_threshold(double threshold, const std::string& probabilities,
+                        const std::optional<Calibration>& stored) {
+    if (threshold != -1) return threshold;
+    if (!stored || probabilities == "raw")
         throw ConfigError(
             "threshold: -1 needs a calibrated run and its probabilities; run 'elmo calibrate RUN' first");
     return stored->f1_threshold;

@@ -44,6 +44,9 @@ class LabelCuts {
     std::unordered_map<std::int64_t, double> own_;
 };
 LabelCuts choose_cuts(const Config& config, const std::optional<Calibration>& stored);
+// The same threshold by its number: -1 is that of the calibration.
+double choose_threshold(double threshold, const std::string& probabilities,
+                        const std::optional<Calibration>& stored);
 
 struct Threshold {
     LabelCuts cuts;

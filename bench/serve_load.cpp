@@ -1,0 +1,172 @@
+// A load client for `elmo serve`: connections that ask all the time, or at a rate, and what they saw.
+//
+//   g++ -O2 -std=c++20 bench/serve_load.cpp -o serve_load
+//   serve_load PORT TEXTS.txt [connections=64] [texts=1] [seconds=10] [rate=0] [top=5]
+//
+// Each request asks /v1/predict on 127.0.0.1 for the labels of the next `texts` lines of TEXTS.txt. With a
+// rate (requests per second over all connections) the times of requests are fixed ahead, and a latency counts
+// from the time at which its request was due: a server that stalls cannot hide it. One thread: it takes a
+// core from the server where both run on one machine. Prints one line of JSON.
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fstream>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Connection {
+    int socket = -1;
+    bool busy = false;
+    Clock::time_point due;
+    std::string got;
+};
+
+std::string json_text(const std::string& text) {
+    std::string out = "\"";
+    for (const char c : text) {
+        if (c == '"' || c == '\\') out += '\\';
+        if (static_cast<unsigned char>(c) >= 0x20) out += c;
+    }
+    return out + "\"";
+}
+
+std::vector<std::string> make_requests(const char* file, std::size_t texts, int top) {
+    std::ifstream in(file);
+    std::vector<std::string> lines, requests;
+    for (std::string line; std::getline(in, line);) lines.push_back(line);
+    if (lines.empty()) std::exit((std::fprintf(stderr, "%s: no texts\n", file), 2));
+    for (std::size_t i = 0; i < std::max<std::size_t>(256, lines.size() / texts); ++i) {
+        std::string body = "{\"top\":" + std::to_string(top) + ",\"texts\":[";
+        for (std::size_t j = 0; j < texts; ++j)
+            body += (j > 0 ? "," : "") + json_text(lines[(i * texts + j) % lines.size()]);
+        body += "]}";
+        requests.push_back("POST /v1/predict HTTP/1.1\r\nHost: localhost\r\nContent-Length: " +
+                           std::to_string(body.size()) + "\r\n\r\n" + body);
+        if (requests.size() >= 4096) break;
+    }
+    return requests;
+}
+
+int open_connection(int port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(static_cast<std::uint16_t>(port));
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int socket = ::socket(AF_INET, SOCK_STREAM, 0), one = 1;
+    if (::connect(socket, reinterpret_cast<sockaddr*>(&address), sizeof address) != 0)
+        std::exit((std::perror("connect"), 1));
+    ::setsockopt(socket, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
+    return socket;
+}
+
+// The status of a complete answer at the front, which is removed; 0 while it is not complete.
+int take_answer(std::string& got) {
+    const std::size_t head = got.find("\r\n\r\n");
+    if (head == std::string::npos) return 0;
+    const std::size_t at = got.find("Content-Length: ");
+    const std::size_t length = at < head ? std::strtoul(got.c_str() + at + 16, nullptr, 10) : 0;
+    if (got.size() < head + 4 + length) return 0;
+    const int status = std::atoi(got.c_str() + 9);
+    got.erase(0, head + 4 + length);
+    return status;
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 3) return std::fprintf(stderr, "usage: serve_load PORT TEXTS.txt [name=value ...]\n"), 2;
+    std::map<std::string, double> settings = {
+        {"connections", 64}, {"texts", 1}, {"seconds", 10}, {"rate", 0}, {"top", 5}};
+    for (int i = 3; i < argc; ++i)
+        if (char* equals = std::strchr(argv[i], '='))
+            settings[std::string(argv[i], equals)] = std::atof(equals + 1);
+    const int port = std::atoi(argv[1]);
+    const auto requests = make_requests(argv[2], static_cast<std::size_t>(settings["texts"]),
+                                        static_cast<int>(settings["top"]));
+    std::vector<Connection> connections(static_cast<std::size_t>(settings["connections"]));
+    const int poll = ::epoll_create1(0);
+    for (std::size_t i = 0; i < connections.size(); ++i) {
+        connections[i].socket = open_connection(port);
+        epoll_event event{};
+        event.events = EPOLLIN;
+        event.data.u64 = i;
+        ::epoll_ctl(poll, EPOLL_CTL_ADD, connections[i].socket, &event);
+    }
+    const auto began = Clock::now();
+    const auto end = began + std::chrono::duration_cast<Clock::duration>(
+                                 std::chrono::duration<double>(settings["seconds"]));
+    const double rate = settings["rate"];
+    std::size_t sent = 0, failed = 0;
+    std::vector<double> milliseconds;
+    std::deque<std::size_t> idle;
+    for (std::size_t i = 0; i < connections.size(); ++i) idle.push_back(i);
+    const auto due_of = [&](std::size_t request) {
+        return began + std::chrono::duration_cast<Clock::duration>(
+                           std::chrono::duration<double>(static_cast<double>(request) / rate));
+    };
+    std::size_t busy = 0;
+    for (;;) {
+        const auto now = Clock::now();
+        while (!idle.empty() && now < end && (rate == 0 || due_of(sent) <= now)) {
+            Connection& c = connections[idle.front()];
+            idle.pop_front();
+            c.due = rate == 0 ? Clock::now() : due_of(sent);
+            const std::string& request = requests[sent++ % requests.size()];
+            if (::send(c.socket, request.data(), request.size(), MSG_NOSIGNAL) !=
+                static_cast<ssize_t>(request.size()))
+                return std::perror("send"), 1;
+            c.busy = true;
+            ++busy;
+        }
+        if (now >= end && busy == 0) break;
+        int wait = -1;
+        if (rate > 0 && now < end && !idle.empty())
+            wait = static_cast<int>(
+                std::chrono::duration_cast<std::chrono::milliseconds>(due_of(sent) - now).count());
+        epoll_event events[64];
+        const int ready = ::epoll_wait(poll, events, 64, wait);
+        for (int e = 0; e < ready; ++e) {
+            Connection& c = connections[events[e].data.u64];
+            char block[1 << 16];
+            const auto bytes = ::recv(c.socket, block, sizeof block, 0);
+            if (bytes <= 0) return std::fprintf(stderr, "the server closed a connection\n"), 1;
+            c.got.append(block, static_cast<std::size_t>(bytes));
+            const int status = take_answer(c.got);
+            if (status == 0) continue;
+            if (status != 200) ++failed;
+            milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - c.due).count());
+            c.busy = false;
+            --busy;
+            idle.push_back(events[e].data.u64);
+        }
+    }
+    const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+    std::sort(milliseconds.begin(), milliseconds.end());
+    const auto share = [&](double s) {
+        return milliseconds[std::min(milliseconds.size() - 1,
+                                     static_cast<std::size_t>(s * static_cast<double>(milliseconds.size())))];
+    };
+    const auto answered = static_cast<double>(milliseconds.size());
+    std::printf(
+        "{\"requests_per_second\":%.1f,\"texts_per_second\":%.1f,\"failed\":%zu,\"min_ms\":%.3f,\"p10_ms\":%."
+        "3f,\"p50_ms\":%.3f,\"p90_ms\":%."
+        "3f,"
+        "\"p99_ms\":%.3f,\"max_ms\":%.3f}\n",
+        answered / seconds, answered * settings["texts"] / seconds, failed, milliseconds.front(), share(0.1),
+        share(0.5), share(0.9), share(0.99), milliseconds.back());
+}

@@ -1,0 +1,55 @@
+// `elmo explain`: which words of a text carried its labels.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "elmo/api.h"
+#include "elmo/predictor.h"
+
+namespace elmo {
+
+// A word, by its bytes in the text; a few words in a row where a text has very many.
+struct ExplainedWord {
+    std::string word;
+    std::int64_t begin = 0, end = 0;
+};
+
+template <typename Visit>
+void visit_fields(const ExplainedWord& word, Visit&& visit) {
+    visit("word", word.word);
+    visit("begin", word.begin);
+    visit("end", word.end);
+}
+
+struct ExplainedLabel {
+    Prediction answer;
+    // Of each word: the label's score less its score in the text without this word. Above 0, the word speaks
+    // for the label.
+    std::vector<float> effects;
+};
+
+template <typename Visit>
+void visit_fields(const ExplainedLabel& label, Visit&& visit) {
+    visit_fields(label.answer, visit);
+    visit("effects", label.effects);
+}
+
+struct Explanation {
+    std::vector<ExplainedWord> words;
+    std::vector<ExplainedLabel> labels;
+};
+
+template <typename Visit>
+void visit_fields(const Explanation& explanation, Visit&& visit) {
+    visit("words", explanation.words);
+    visit("labels", explanation.labels);
+}
+
+// Explains the answers to a question: each word is left out in turn, and the answered labels are scored
+// again. This asks the model itself, whatever it is: nothing is approximated, and nothing is said about words
+// that only count together.
+ELMO_API Explanation explain_answers(Predictor& predictor, const std::string& text, const Question& question);
+
+}  // namespace elmo

@@ -1,0 +1,76 @@
+// Which words carried a label: the text without each of its words, scored again.
+#include <algorithm>
+#include <unordered_map>
+
+#include "elmo/explain.h"
+#include "text/unicode/words.h"
+
+namespace elmo {
+namespace {
+
+// More words than this are left out several at a time.
+constexpr std::size_t kMostWords = 256;
+
+bool is_mark(std::string_view word) {
+    std::size_t i = 0;
+    const char32_t c = unicode::decode(word, i);
+    return i == word.size() && bert_class(c) == BertClass::kPunctuation;
+}
+
+std::vector<ExplainedWord> words_of(const std::string& text) {
+    std::vector<ExplainedWord> words;
+    split_bert_words(text, [&](std::string_view word) {
+        if (is_mark(word)) return;
+        const std::int64_t begin = word.data() - text.data();
+        words.push_back({{}, begin, begin + static_cast<std::int64_t>(word.size())});
+    });
+    const std::size_t group = (words.size() + kMostWords - 1) / kMostWords;
+    if (group > 1) {
+        std::vector<ExplainedWord> groups;
+        for (std::size_t i = 0; i < words.size(); i += group)
+            groups.push_back({{}, words[i].begin, words[std::min(i + group, words.size()) - 1].end});
+        words = std::move(groups);
+    }
+    for (ExplainedWord& word : words)
+        word.word = text.substr(static_cast<std::size_t>(word.begin),
+                                static_cast<std::size_t>(word.end - word.begin));
+    return words;
+}
+
+// With the space after the word, so that none is doubled.
+std::string without_word(const std::string& text, const ExplainedWord& word) {
+    auto end = static_cast<std::size_t>(word.end);
+    if (end < text.size() && text[end] == ' ') ++end;
+    return text.substr(0, static_cast<std::size_t>(word.begin)) + text.substr(end);
+}
+
+}  // namespace
+
+Explanation explain_answers(Predictor& predictor, const std::string& text, const Question& question) {
+    Explanation result;
+    result.words = words_of(text);
+    Question again;
+    std::vector<std::vector<Prediction>> answers = predictor.predict({text}, question);
+    for (Prediction& answer : answers.front()) {
+        again.labels.push_back(answer.label);
+        result.labels.push_back({std::move(answer), {}});
+    }
+    if (result.labels.empty()) return result;
+    std::sort(again.labels.begin(), again.labels.end());
+    again.top = static_cast<std::int64_t>(again.labels.size());
+    std::vector<std::string> texts = {text};
+    for (const ExplainedWord& word : result.words) texts.push_back(without_word(text, word));
+    // Scores of the labels in each text, the whole one first: labels that are given are scored one by one,
+    // also by a model that otherwise looks at a part of its labels.
+    std::vector<std::unordered_map<std::int64_t, float>> scores;
+    for (const auto& again_answered : predictor.predict(texts, again)) {
+        auto& of_text = scores.emplace_back();
+        for (const Prediction& answer : again_answered) of_text[answer.label] = answer.score;
+    }
+    for (ExplainedLabel& label : result.labels)
+        for (std::size_t i = 0; i < result.words.size(); ++i)
+            label.effects.push_back(scores[0][label.answer.label] - scores[i + 1][label.answer.label]);
+    return result;
+}
+
+}  // namespace elmo

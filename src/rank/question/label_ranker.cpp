@@ -1,0 +1,115 @@
+#include "rank/question/label_ranker.h"
+
+#include <algorithm>
+
+#include "model/head/head.h"
+#include "rank/linear_ranking.h"
+
+namespace elmo {
+namespace {
+
+constexpr std::size_t kKeptHeads = 4;
+
+RunShape shape_of(const Config& config, const AnswerScope& scope, std::int64_t longest) {
+    RunShape shape;
+    shape.batch = config.batch_size;
+    shape.tokens = config.batch_size * longest;
+    shape.longest = longest;
+    shape.training = false;
+    shape.top_k = std::min(config.top + static_cast<std::int64_t>(scope.dropped.size()), scope.labels);
+    return shape;
+}
+
+// All of the stored head from its files, or the gathered rows in memory.
+HeadSpec head_of(const InputFolder& content, bool gathered, const std::vector<std::int64_t>& rows) {
+    HeadSpec head = stored_head(content);
+    if (gathered) {
+        head.layout = LabelLayout::gathered(rows);
+        head.in_files = false;
+    }
+    return head;
+}
+
+LabelRanker::Ranking sorted(const std::vector<TopK>& best) {
+    LabelRanker::Ranking result;
+    result.reserve(best.size());
+    for (const TopK& of_text : best) result.push_back(of_text.sorted());
+    return result;
+}
+
+}  // namespace
+
+LabelRanker::LabelRanker(const Context& context, const Checkpoint& checkpoint, const Config& config,
+                         const EncoderSpec& spec, const Tokenizer& tokenizer, const AnswerScope& scope,
+                         std::int64_t longest)
+    : context_(context),
+      content_(checkpoint.content()),
+      options_(config),
+      batch_(config.batch_size),
+      most_ranked_(shape_of(config, scope, longest).top_k) {
+    if (checkpoint.is_linear()) {
+        refuse_other_device(config);
+        linear_.emplace(load_linear_model(content_, checkpoint.state().labels), tokenizer);
+        if (scope.gathered) gate_ = linear_->gate(scope.rows);
+        linear_plan_.device = "cpu";
+        linear_plan_.segments.push_back({"linear/model", linear_->model().bytes(), true});
+        linear_plan_.arena_bytes = linear_->model().bytes();
+        return;
+    }
+    engine_.emplace(context, options_, EngineParts{spec, head_of(content_, scope.gathered, scope.rows)},
+                    shape_of(config, scope, longest));
+    engine_->allocate();
+    engine_->load(content_);
+}
+
+View LabelRanker::encode(const TokenizedTexts& texts) {
+    return engine_->encoder().forward({texts.tokens, texts.offsets}, false, 0, 0);
+}
+
+std::vector<Bf16> LabelRanker::vectors(const TokenizedTexts& texts) {
+    const View x_BD = encode(texts);
+    std::vector<Bf16> values(static_cast<std::size_t>(x_BD.rows * x_BD.cols));
+    engine_->backend().download(values.data(), x_BD);
+    return values;
+}
+
+LabelRanker::Ranking LabelRanker::rank(const TokenizedTexts& texts, std::int64_t k) {
+    if (linear_)
+        return linear_->rank(
+            context_, [&](std::int64_t i) { return texts.row(i); }, texts.size(), k, gate_);
+    return sorted(engine_->head().topk(encode(texts), k));
+}
+
+LabelRanker::Ranking LabelRanker::rank_among(const TokenizedTexts& texts, std::int64_t k,
+                                             const std::vector<std::int64_t>& labels) {
+    if (linear_)
+        return linear_->rank(
+            context_, [&](std::int64_t i) { return texts.row(i); }, texts.size(), k, linear_->gate(labels));
+    Engine& head = engine_of(labels);
+    const std::vector<Bf16> values = vectors(texts);
+    const View x_BD = head.text_vectors(texts.size());
+    head.backend().upload(x_BD, values.data());
+    return sorted(head.head().topk(x_BD, k));
+}
+
+Engine& LabelRanker::engine_of(const std::vector<std::int64_t>& labels) {
+    const auto found = std::find_if(gathered_.begin(), gathered_.end(),
+                                    [&](const auto& kept) { return kept.first == labels; });
+    if (found != gathered_.end()) {
+        gathered_.splice(gathered_.begin(), gathered_, found);
+        return gathered_.front().second;
+    }
+    while (gathered_.size() >= kKeptHeads) gathered_.pop_back();
+    RunShape shape;
+    shape.batch = batch_;
+    shape.training = false;
+    shape.top_k = std::min(most_ranked_, static_cast<std::int64_t>(labels.size()));
+    EngineOptions options = options_;
+    options.max_bytes = 0;  // what was planned for the model stays planned; this is small beside it
+    Engine head(context_, options, {std::nullopt, head_of(content_, true, labels)}, shape);
+    head.allocate();
+    head.load(content_);
+    return gathered_.emplace_front(labels, std::move(head)).second;
+}
+
+}  // namespace elmo

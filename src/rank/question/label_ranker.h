@@ -1,0 +1,73 @@
+// The labels of tokenized texts, ranked by the model of a checkpoint: a linear model, or an encoder with a
+// head. A call may rank fewer labels than the checkpoint has; then only the head's rows of these are
+// multiplied.
+#pragma once
+
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "config/views.h"
+#include "elmo/config.h"
+#include "elmo/context.h"
+#include "engine/engine.h"
+#include "linear/ranker.h"
+#include "rank/question/answer_scope.h"
+#include "run/checkpoint.h"
+
+namespace elmo {
+
+// Texts as token ids, one after another.
+struct TokenizedTexts {
+    std::vector<std::int32_t> tokens, offsets = {0};
+
+    std::int64_t size() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+    std::span<const std::int32_t> row(std::int64_t i) const {
+        const auto at = static_cast<std::size_t>(i);
+        return std::span(tokens).subspan(static_cast<std::size_t>(offsets[at]),
+                                         static_cast<std::size_t>(offsets[at + 1] - offsets[at]));
+    }
+};
+
+class LabelRanker {
+  public:
+    using Ranking = std::vector<std::vector<ScoredLabel>>;  // of each text, best first
+
+    // Loads the model; of a gathered scope, only its rows of the head. `longest`: tokens of a text.
+    LabelRanker(const Context& context, const Checkpoint& checkpoint, const Config& config,
+                const EncoderSpec& spec, const Tokenizer& tokenizer, const AnswerScope& scope,
+                std::int64_t longest);
+
+    bool is_linear() const { return linear_.has_value(); }
+    // Labels of a text that can be ranked at once.
+    std::int64_t most_ranked() const { return most_ranked_; }
+    const MemoryReport& plan() const { return linear_ ? linear_plan_ : engine_->plan(); }
+
+    // The k best labels of the scope it was made with.
+    Ranking rank(const TokenizedTexts& texts, std::int64_t k);
+    // The same of other labels, which ascend.
+    Ranking rank_among(const TokenizedTexts& texts, std::int64_t k, const std::vector<std::int64_t>& labels);
+
+    // The text vectors, row after row. Not of a linear model.
+    std::vector<Bf16> vectors(const TokenizedTexts& texts);
+
+  private:
+    View encode(const TokenizedTexts& texts);
+    Engine& engine_of(const std::vector<std::int64_t>& labels);
+
+    Context context_;
+    InputFolder content_;
+    EngineOptions options_;
+    std::int64_t batch_, most_ranked_;
+    std::optional<Engine> engine_;  // one of these
+    std::optional<LinearRanker> linear_;
+    LabelGate gate_;  // of the scope
+    MemoryReport linear_plan_;
+    // Heads of labels that were asked for lately, the last one in front: questions repeat.
+    std::list<std::pair<std::vector<std::int64_t>, Engine>> gathered_;
+};
+
+}  // namespace elmo

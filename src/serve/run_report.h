@@ -1,0 +1,13 @@
+// What the page shows of a run: how it was trained and how it scored, from the files in its folder.
+#pragma once
+
+#include <string>
+
+#include "serve/served_run.h"
+
+namespace elmo {
+
+// One line of JSON. Files that are missing or damaged leave their part out; a long log is thinned.
+std::string run_report(const ServedRun& served, const LoadedRun& loaded);
+
+}  // namespace elmo

@@ -1,0 +1,85 @@
+#include "serve/served_run.h"
+
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "elmo/error.h"
+#include "elmo/resolve.h"
+#include "serve/requests.h"
+
+namespace elmo {
+namespace fs = std::filesystem;
+namespace {
+
+constexpr const char* kAbsent = "-";
+
+std::string name_of(const std::string& folder) {
+    std::error_code error;
+    fs::path path = fs::absolute(folder, error).lexically_normal();
+    if (!path.has_filename()) path = path.parent_path();  // given with its slash
+    return path.filename().string();
+}
+
+// Room for the largest question; a request that says less is answered with what the caller configured.
+Config with_room(Config config) {
+    set_option(config, "top", std::to_string(kMostTop + kMostWithout));
+    config.threshold = 0;
+    return config;
+}
+
+std::string file_stamp(const fs::path& file) {
+    struct stat found {};
+    if (::stat(file.c_str(), &found) != 0) return kAbsent;
+    return fmt::format("{}:{}:{}.{}", found.st_ino, found.st_size, found.st_mtim.tv_sec,
+                       found.st_mtim.tv_nsec);
+}
+
+}  // namespace
+
+ServedRun::ServedRun(const Context& context, std::string folder, const Config& config,
+                     std::int64_t most_texts, std::function<void(std::int64_t)> batched)
+    : context_(context),
+      folder_(std::move(folder)),
+      name_(name_of(folder_)),
+      config_(resolve_for_run(folder_, config)),
+      stamp_(stamp()),
+      current_(load()),
+      queue_(most_texts, config_.batch_size, answer_batch, std::move(batched)) {}
+
+std::shared_ptr<LoadedRun> ServedRun::current() const {
+    const std::lock_guard lock(mutex_);
+    return current_;
+}
+
+std::string ServedRun::stamp() const {
+    const fs::path run(folder_);
+    std::error_code error;
+    const fs::path checkpoint = fs::exists(run / "manifest.json", error) ? run : run / config_.checkpoint;
+    return file_stamp(checkpoint / "manifest.json") +
+           file_stamp(run / fmt::format("calibration-{}.json", config_.checkpoint));
+}
+
+std::shared_ptr<LoadedRun> ServedRun::load() const {
+    Predictor predictor(context_, folder_, with_room(config_));
+    predictor.search_labels("", 0, 1);  // makes its index now, not while somebody waits
+    const std::string checkpoint = predictor.checkpoint_hash();
+    return std::make_shared<LoadedRun>(LoadedRun{std::move(predictor), checkpoint});
+}
+
+bool ServedRun::reload() {
+    const std::string now = stamp();
+    if (now == stamp_ || now.starts_with(kAbsent)) return false;  // it may be on its way
+    stamp_ = now;
+    try {
+        auto loaded = load();
+        const std::lock_guard lock(mutex_);
+        current_.swap(loaded);
+        return true;
+    } catch (const std::exception& error) {
+        context_.warning(fmt::format("{}: the checkpoint that was loaded stays, the new one cannot be: {}",
+                                     name_, error.what()));
+        return false;
+    }
+}
+
+}  // namespace elmo

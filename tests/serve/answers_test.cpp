@@ -1,0 +1,303 @@
+// What the server answers, beside what the library says to the same question.
+#include <cstring>
+#include <filesystem>
+#include <future>
+
+#include "elmo/predictor.h"
+#include "elmo/resolve.h"
+#include "serve/served.h"
+
+namespace elmo {
+namespace {
+
+using namespace test;
+using Json = nlohmann::json;
+
+Json texts_body(const std::vector<std::string>& texts, Json more = Json::object()) {
+    more["texts"] = texts;
+    return more;
+}
+
+std::string labels_json(const std::vector<Prediction>& labels) {
+    JsonLine line;
+    line.value(labels);
+    return line.text();
+}
+
+class Answers : public Serve {
+  protected:
+    Json predict(const Json& body) {
+        const Reply reply = client().post("/v1/predict", body.dump());
+        EXPECT_EQ(reply.status, 200) << reply.body;
+        return reply.json();
+    }
+    // The same through the library.
+    std::vector<std::vector<Prediction>> expected(const std::string& run, std::int64_t top,
+                                                  double threshold = 0, const LabelScope& scope = {}) {
+        Config c = config();
+        c.top = top;
+        c.threshold = threshold;
+        return Predictor(quiet(), run, resolve_for_run(run, c), scope).predict(texts);
+    }
+    const std::vector<std::string> texts = {text, "", word_of(7) + " \u00fc \U0001F600 " + word_of(8)};
+};
+
+TEST_F(Answers, AreThoseOfThePredictor) {
+    for (const std::string& run : {bag(), linear()}) {
+        start({run});
+        for (const std::int64_t top : {1, 5, 37}) {
+            const auto wanted = expected(run, top);
+            const Json reply = predict(texts_body(texts, {{"top", top}}));
+            ASSERT_EQ(reply["answers"].size(), texts.size());
+            for (std::size_t i = 0; i < texts.size(); ++i) {
+                EXPECT_EQ(reply["answers"][i]["line"], i + 1);
+                EXPECT_EQ(reply["answers"][i]["labels"], Json::parse(labels_json(wanted[i])));
+            }
+        }
+        EXPECT_EQ(predict({{"text", text}})["answers"][0]["labels"],
+                  Json::parse(labels_json(expected(run, 5)[0])));
+        EXPECT_TRUE(predict(texts_body({}))["answers"].empty());
+    }
+}
+
+TEST_F(Answers, KeepToThresholdAndLabels) {
+    for (const std::string& run : {bag(), linear()}) {
+        start({run});
+        const auto check = [&](const Json& body, const std::vector<std::vector<Prediction>>& wanted) {
+            const Json reply = predict(body);
+            for (std::size_t i = 0; i < texts.size(); ++i)
+                EXPECT_EQ(reply["answers"][i]["labels"], Json::parse(labels_json(wanted[i]))) << body;
+        };
+        check(texts_body(texts, {{"threshold", 0.05}}), expected(run, 100, 0.05));
+        const LabelScope among{.label_list = {"kind 30", "7", "2", "36", "3"}};
+        check(texts_body(texts, {{"labels", {"kind 30", "7", 2, 36, 3}}, {"top", 4}}),
+              expected(run, 4, 0, among));
+        check(texts_body(texts, {{"labels", {"kind 30", "7", 2, 36, 3}}, {"top", 4}}),
+              expected(run, 4, 0, among));
+        const LabelScope without{.without_list = {"kind 5", "1"}};
+        check(texts_body(texts, {{"without", {"kind 5", 1}}, {"top", 7}}), expected(run, 7, 0, without));
+    }
+}
+
+TEST_F(Answers, OfTextsTogetherAreThoseOfEachByItself) {
+    start({linear()});
+    std::vector<std::future<std::string>> replies;
+    for (int i = 0; i < 40; ++i)
+        replies.push_back(std::async(std::launch::async, [&, i] {
+            return client()
+                .post("/v1/predict", Json{{"text", word_of(i % 37)}}.dump())
+                .json()["answers"]
+                .dump();
+        }));
+    for (int i = 0; i < 40; ++i)
+        EXPECT_EQ(replies[static_cast<std::size_t>(i)].get(),
+                  predict({{"text", word_of(i % 37)}})["answers"].dump());
+}
+
+TEST_F(Answers, EmbedGivesTheVectors) {
+    start();
+    const Reply reply = client().post("/v1/embed", texts_body(texts).dump());
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    const Embeddings wanted = Predictor(quiet(), bag(), resolve_for_run(bag(), config())).embed(texts);
+    EXPECT_EQ(reply.json()["width"], wanted.width);
+    for (std::int64_t i = 0; i < wanted.rows; ++i) {
+        const auto row = wanted.row(i);
+        EXPECT_EQ(reply.json()["vectors"][static_cast<std::size_t>(i)].get<std::vector<float>>(),
+                  std::vector<float>(row.begin(), row.end()));
+    }
+    start({linear()});
+    const Reply refused = client().post("/v1/embed", texts_body(texts).dump());
+    EXPECT_EQ(refused.status, 400);
+    EXPECT_NE(refused.error().find("a linear model has no text vectors"), std::string::npos);
+}
+
+TEST_F(Answers, ExplainNamesTheWordThatCarriesALabel) {
+    for (const std::string& run : {bag(), linear()}) {
+        start({run});
+        const Reply reply = client().post(
+            "/v1/explain", Json{{"text", text}, {"labels", {"kind 5", "kind 1"}}, {"top", 2}}.dump());
+        ASSERT_EQ(reply.status, 200) << reply.body;
+        const Json explained = reply.json();
+        ASSERT_EQ(explained["words"].size(), 7u);
+        EXPECT_EQ(explained["words"][2]["word"], word_of(5));
+        EXPECT_EQ(explained["words"][2]["begin"], 10);
+        for (const Json& label : explained["labels"]) {
+            const auto effects = label["effects"].get<std::vector<double>>();
+            ASSERT_EQ(effects.size(), 7u);
+            const auto most = std::max_element(effects.begin(), effects.end()) - effects.begin();
+            EXPECT_EQ(explained["words"][static_cast<std::size_t>(most)]["word"],
+                      word_of(label["label"].get<int>()))
+                << run << label;
+            EXPECT_GT(effects[static_cast<std::size_t>(most)], 0);
+        }
+        // Longer than words are counted one by one, and without a word.
+        std::string longer;
+        for (int i = 0; i < 1000; ++i) longer += word_of(i % 37) + " ";
+        EXPECT_EQ(client().post("/v1/explain", Json{{"text", longer}}.dump()).json()["words"].size(), 250u);
+        EXPECT_EQ(client().post("/v1/explain", Json{{"text", " ."}}.dump()).json()["words"].size(), 0u);
+    }
+}
+
+TEST_F(Answers, LabelsAreFoundByAPartOfTheirName) {
+    start();
+    const Json found = client().get("/v1/labels?query=KIND+3&limit=3").json();
+    EXPECT_EQ(found["found"], 8);  // 3, 30 .. 36
+    ASSERT_EQ(found["labels"].size(), 3u);
+    EXPECT_EQ(found["labels"][1]["label"], 30);
+    EXPECT_EQ(found["labels"][1]["name"], "kind 30");
+    EXPECT_GT(found["labels"][1]["train_rows"], 0);
+    EXPECT_EQ(client().get("/v1/labels?query=kind%2030&first=1").json()["labels"].size(), 0u);
+    EXPECT_EQ(client().get("/v1/labels").json()["found"], 37);
+}
+
+TEST_F(Answers, SeveralRunsAreChosenByName) {
+    start({bag(), linear()});
+    EXPECT_EQ(client().get("/v1/models").json()["models"].size(), 2u);
+    const Json reply = predict({{"text", text}, {"model", "linear"}});
+    EXPECT_EQ(reply["model"], "linear");
+    EXPECT_EQ(reply["answers"][0]["labels"], Json::parse(labels_json(expected(linear(), 5)[0])));
+    const Reply none = client().post("/v1/predict", R"({"text":"x"})");
+    EXPECT_EQ(none.status, 400);
+    EXPECT_EQ(none.field(), "model");
+    const Reply other = client().post("/v1/predict", R"({"text":"x","model":"linea"})");
+    EXPECT_EQ(other.status, 400);
+    EXPECT_NE(other.error().find("did you mean 'linear'"), std::string::npos);
+    EXPECT_THROW(start({bag(), bag() + "/"}), ConfigError);
+}
+
+TEST_F(Answers, KServeClientsGetTensors) {
+    start();
+    EXPECT_EQ(client().get("/v2").json()["name"], "elmo");
+    EXPECT_EQ(client().get("/v2/health/ready").status, 200);
+    EXPECT_EQ(client().get("/v2/models/bag/ready").status, 200);
+    EXPECT_EQ(client().get("/v2/models/bag").json()["inputs"][0]["datatype"], "BYTES");
+    EXPECT_EQ(client().get("/v2/models/none").status, 404);
+    const Json tensor = {
+        {"name", "text"}, {"datatype", "BYTES"}, {"shape", {3, 1}}, {"data", {{text}, {""}, {"a"}}}};
+    const Json body = {{"id", "7"}, {"inputs", {tensor}}, {"parameters", {{"top", 2}}}};
+    const Reply reply = client().post("/v2/models/bag/infer", body.dump());
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    const Json answer = reply.json();
+    EXPECT_EQ(answer["id"], "7");
+    EXPECT_EQ(answer["outputs"][0]["shape"], Json({3, 2}));
+    EXPECT_EQ(answer["outputs"][0]["data"][0], expected(bag(), 2)[0][0].label);
+    // The same with the texts as binary data after the JSON.
+    std::string binary;
+    for (const std::string& each : {text, std::string(), std::string("a")}) {
+        const auto size = static_cast<std::uint32_t>(each.size());
+        binary.append(reinterpret_cast<const char*>(&size), sizeof size).append(each);
+    }
+    Json with_binary = body;
+    with_binary["inputs"][0].erase("data");
+    with_binary["inputs"][0]["parameters"] = {{"binary_data_size", binary.size()}};
+    with_binary["parameters"]["binary_data_output"] = true;
+    const auto length = fmt::format("Inference-Header-Content-Length: {}\r\n", with_binary.dump().size());
+    const Reply second = client().post("/v2/models/bag/infer", with_binary.dump() + binary, length);
+    EXPECT_EQ(second.body, reply.body);
+    with_binary["inputs"][0]["parameters"] = {{"binary_data_size", binary.size() + 1}};
+    const Reply cut = client().post("/v2/models/bag/infer", with_binary.dump() + binary, length);
+    EXPECT_EQ(cut.status, 400);
+    EXPECT_EQ(cut.field(), "inputs[0]");
+}
+
+TEST_F(Answers, OtherPathsDescribeTheServer) {
+    start({bag()});
+    predict({{"text", text}});
+    EXPECT_TRUE(client().get("/openapi.json").json().contains("paths"));
+    const Reply page = client().get("/");
+    EXPECT_NE(page.body.find("<!doctype html>"), std::string::npos);
+    EXPECT_NE(page.head.find("Content-Security-Policy"), std::string::npos);
+    EXPECT_EQ(client().get("/healthz").status, 200);
+    EXPECT_EQ(client().get("/readyz").status, 200);
+    const std::string metrics = client().get("/metrics").body;
+    for (const char* line :
+         {"elmo_requests_total{route=\"/v1/predict\",status=\"200\"} 1\n", "elmo_texts_total 1\n",
+          "elmo_batch_texts_bucket{model=\"bag\",le=\"1\"} 1\n", "elmo_queue_texts{model=\"bag\"} 0\n",
+          "elmo_request_seconds_count{route=\"/v1/predict\"} 1\n",
+          "elmo_device_memory_bytes{model=\"bag\",device=\"cpu\"} "})
+        EXPECT_NE(metrics.find(line), std::string::npos) << line << metrics;
+    const Json run = client().get("/v1/run").json();
+    EXPECT_EQ(run["labels"], 37);
+    EXPECT_GT(run["steps"].size(), 1u);
+    EXPECT_GT(run["steps"][0]["loss"], 0);
+    EXPECT_GT(run["validations"].size(), 0u);
+    EXPECT_GT(run["recipe"].size(), 0u);
+    EXPECT_GT(run["memory"]["arena_bytes"], 0);
+}
+
+TEST_F(Answers, OneLineOfLogPerRequestWithoutTheText) {
+    start();
+    predict({{"text", text}});
+    client().post("/v1/predict", R"({"txt":"secret"})");
+    server->stop();
+    ASSERT_EQ(log.size(), 2u);
+    const Json line = Json::parse(log[0]);
+    EXPECT_EQ(line["path"], "/v1/predict");
+    EXPECT_EQ(line["status"], 200);
+    EXPECT_EQ(line["texts"], 1);
+    EXPECT_EQ(line["model"], "bag");
+    EXPECT_EQ(log[0].find(word_of(5)), std::string::npos);
+    EXPECT_EQ(Json::parse(log[1])["status"], 400);
+    EXPECT_EQ(log[1].find("secret"), std::string::npos);
+}
+
+TEST_F(Answers, ANewCheckpointIsTakenWithoutDroppingARequest) {
+    TempFolder temp;
+    std::filesystem::copy(bag(), temp / "run", std::filesystem::copy_options::recursive);
+    start({temp / "run"});
+    const Json before = predict({{"text", text}});
+    EXPECT_EQ(server->reload(), 0);
+    // Requests all the while.
+    std::atomic<bool> done{false};
+    auto asking = std::async(std::launch::async, [&] {
+        Client asker = client();
+        int asked = 0;
+        for (; !done; ++asked)
+            if (asker.post("/v1/predict", Json{{"text", text}}.dump()).status != 200) return -1;
+        return asked;
+    });
+    Config again = tiny_runs().config;
+    again.out = temp / "run";
+    again.overwrite = true;
+    again.steps = 5;
+    train(quiet(), again);
+    // The server looks by itself too: one of the two has taken it.
+    server->reload();
+    const Json after = predict({{"text", text}});
+    done = true;
+    EXPECT_GT(asking.get(), 0);
+    EXPECT_NE(before["checkpoint"], after["checkpoint"]);
+    // One that is damaged is not taken, nor one that is not there.
+    write_text(temp / "run/best/manifest.json", "{}");
+    EXPECT_EQ(server->reload(), 0);
+    std::filesystem::remove(temp / "run/best/manifest.json");
+    EXPECT_EQ(server->reload(), 0);
+    EXPECT_EQ(predict({{"text", text}})["checkpoint"], after["checkpoint"]);
+}
+
+TEST_F(Answers, WhatWasAcceptedIsAnsweredBeforeTheEnd) {
+    start();
+    std::vector<Client> clients;
+    for (int i = 0; i < 20; ++i) {
+        clients.push_back(client());
+        EXPECT_EQ(clients.back().get("/healthz").status, 200);  // it is accepted
+    }
+    for (Client& each : clients) each.send("P");  // a request has begun to arrive
+    Client idle = client();
+    EXPECT_EQ(idle.get("/healthz").status, 200);
+    // The bytes of all have been read when a later request on another connection of each is answered; to be
+    // sure, each sends the rest only after the server was told to end.
+    auto stopped = std::async(std::launch::async, [&] { server->stop(); });
+    EXPECT_TRUE(idle.is_closed());
+    for (Client& each : clients) {
+        each.send(Client::request("/v1/predict", Json{{"text", text}}.dump()).substr(1));
+        const Reply reply = each.receive();
+        EXPECT_EQ(reply.status, 200);
+        EXPECT_NE(reply.head.find("Connection: close"), std::string::npos);
+    }
+    stopped.get();
+    EXPECT_THROW(client(), std::runtime_error);
+}
+
+}  // namespace
+}  // namespace elmo
