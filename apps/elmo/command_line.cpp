@@ -10,6 +10,7 @@
 #include "elmo/messages.h"
 #include "elmo/resolve.h"
 #include "help.h"
+#include "launch.h"
 #include "output.h"
 
 namespace elmo::cli {
@@ -147,9 +148,9 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     }
     for (const std::string& word : app.remaining()) unknown_flag(verb, word);
     if (parsed.quiet && parsed.verbose) usage_error(verb, "--quiet and --verbose exclude each other");
-    invocation.context = Context({.sinks = terminal(parsed.quiet     ? LogLevel::kQuiet
-                                                    : parsed.verbose ? LogLevel::kDebug
-                                                                     : LogLevel::kInfo)});
+    invocation.context = launched_context(verb.name, terminal(parsed.quiet     ? LogLevel::kQuiet
+                                                              : parsed.verbose ? LogLevel::kDebug
+                                                                               : LogLevel::kInfo));
     check_words(verb, invocation.words);
 
     Config& config = invocation.config;
@@ -169,6 +170,7 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
         mark_option(config, "data", Origin::kGiven, kOnCommandLine);
     }
     validate(invocation.config);
+    limit_silence(invocation.config.rank_timeout);
     return true;
 }
 

@@ -13,6 +13,7 @@
 #include "elmo/messages.h"
 #include "explain.h"
 #include "help.h"
+#include "launch.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -30,6 +31,7 @@ std::vector<Verb> all_verbs() {
 void run(int argc, char** argv) {
     const std::vector<Verb> verbs = all_verbs();
     std::string word = argc > 1 ? argv[1] : "--help";
+    if (!takes_part(word)) return;
     if (word == "help" && argc > 2) {  // elmo help train
         word = argv[2];
         for (const Verb& verb : verbs)
@@ -56,6 +58,7 @@ void run(int argc, char** argv) {
 int fail(int status, const char* message) {
     std::fflush(stdout);
     // If standard error cannot be written, only the status is left: fmt::print would throw here.
+    fail_launch(status, message);
     const bool terminal = ::isatty(STDERR_FILENO) != 0;
     std::fprintf(stderr, "elmo: error: %s\n", terminal ? for_terminal(message).c_str() : message);
     return status;
@@ -65,6 +68,7 @@ int guarded_main(int argc, char** argv) {
     try {
         run(argc, argv);
         flush_stdout();
+        finish_launch();
         return kDone;
     } catch (const OutputClosed&) {
         return kDone;

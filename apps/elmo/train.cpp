@@ -3,6 +3,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "launch.h"
 #include "output.h"
 #include "stop_signal.h"
 #include "verbs.h"
@@ -39,6 +40,7 @@ void run_train(Invocation& call) {
     if (call.config.out.empty())
         usage_error(train_verb(), "--out is missing: the folder to write the run to");
     const TrainResult result = train(call.context.with_stop(stop_on_signal()), call.config);
+    if (!is_first_rank()) return;
     if (call.json)
         write_json(result);
     else

@@ -9,6 +9,7 @@
 #include "io/links.h"
 #include "metrics/platt.h"
 #include "rank/scored_run.h"
+#include "ranks/collectives.h"
 #include "run/calibration_file.h"
 
 namespace elmo {
@@ -23,6 +24,10 @@ constexpr std::int64_t kFewRows = 100;
 Calibration calibrate(const Context& given_context, const std::string& run, const Config& given) {
     validate(given);
     const Context context = given_context.with_threads(given.threads);
+    if (!ranks_of(context).is_first()) {
+        follow_rankings(context, run, given.checkpoint, given);
+        return {};
+    }
     Config config = given;
     config.split = "validation";
     const ScoredRun scored(context, run, config);

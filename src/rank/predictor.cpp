@@ -20,6 +20,8 @@
 #include "rank/label_list.h"
 #include "rank/linear_ranking.h"
 #include "rank/report/threshold.h"
+#include "rank/shared_ranking.h"
+#include "ranks/collectives.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 #include "run/run_data.h"
@@ -111,11 +113,15 @@ struct Predictor::Impl {
             linear_plan.device = "cpu";
             linear_plan.segments.push_back({"linear/model", linear->model().bytes(), true});
             linear_plan.arena_bytes = linear->model().bytes();
-        } else {
-            engine.emplace(context, config, EngineParts{spec, head_of(checkpoint, scope)},
+        } else if (ranks_of(context).size() > 1) {
+            leader.emplace(context, config, checkpoint, spec,
+                           scope.gathered ? scope.rows : std::vector<std::int64_t>(),
                            prediction_shape(config, scope, max_length));
-            engine->allocate();
-            engine->load(checkpoint.content());
+        } else {
+            own_engine.emplace(context, config, EngineParts{spec, head_of(checkpoint, scope)},
+                               prediction_shape(config, scope, max_length));
+            own_engine->allocate();
+            own_engine->load(checkpoint.content());
         }
         checkpoint.close_files();
     }
@@ -133,7 +139,8 @@ struct Predictor::Impl {
             offsets.push_back(static_cast<std::int32_t>(tokens.size()));
         }
     }
-    View vectors() { return engine->encoder().forward({tokens, offsets}, false, 0, 0); }
+    Engine& engine() { return leader ? leader->engine() : *own_engine; }
+    View vectors() { return engine().encoder().forward({tokens, offsets}, false, 0, 0); }
 
     // The best labels of the texts that were tokenized.
     std::vector<std::vector<ScoredLabel>> ranked() {
@@ -149,7 +156,10 @@ struct Predictor::Impl {
             };
             return linear->rank(work, row, static_cast<std::int64_t>(offsets.size()) - 1, k);
         }
-        for (const TopK& best : engine->head().topk(vectors(), engine->workload().top_k))
+        const std::int64_t k = engine().workload().top_k;
+        const RankedBatch batch{{tokens, offsets}, k};
+        for (const TopK& best : leader ? leader->rank(std::span(&batch, 1)).front()
+                                       : engine().head().topk(vectors(), k))
             result.push_back(best.sorted());
         return result;
     }
@@ -194,7 +204,8 @@ struct Predictor::Impl {
     bool given_top = given(config, "top");
     std::int64_t cut = 0;  // texts with more labels above the threshold than were ranked
     Context work;
-    std::optional<Engine> engine;  // one of these
+    std::optional<Engine> own_engine;  // one of these
+    std::optional<RankingLeader> leader;
     std::optional<LinearRanker> linear;
     MemoryReport linear_plan;
     std::vector<std::int32_t> tokens, ids, offsets;  // of the running batch
@@ -217,6 +228,11 @@ Predictor::Predictor(const Context& given_context, const std::string& run, const
 Predictor::~Predictor() = default;
 Predictor::Predictor(Predictor&&) noexcept = default;
 Predictor& Predictor::operator=(Predictor&&) noexcept = default;
+
+void follow_predictor(const Context& context, const std::string& run, const Config& config) {
+    validate(config);
+    follow_rankings(context.with_threads(config.threads), run, config.checkpoint, config);
+}
 
 std::int64_t Predictor::num_labels() const {
     return impl_->checkpoint.state().labels;
@@ -243,7 +259,7 @@ const std::string& Predictor::checkpoint_hash() const {
     return impl_->checkpoint.manifest_hash();
 }
 const MemoryReport& Predictor::plan() const {
-    return impl_->linear ? impl_->linear_plan : impl_->engine->plan();
+    return impl_->linear ? impl_->linear_plan : impl_->engine().plan();
 }
 
 std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts) {
@@ -267,7 +283,7 @@ Embeddings Predictor::embed(const std::vector<std::string>& texts) {
     impl_->for_batches(texts, [&](std::size_t) {
         const View x_BD = impl_->vectors();
         batch.resize(static_cast<std::size_t>(x_BD.rows * x_BD.cols));
-        impl_->engine->backend().download(batch.data(), x_BD);
+        impl_->engine().backend().download(batch.data(), x_BD);
         for (const Bf16 value : batch) result.values.push_back(to_float(value));
     });
     return result;

@@ -20,16 +20,17 @@ MemoryReport plan_memory(const Context& given_context, const Config& given) {
         const RunData data(context, resolve_before_data(context, shaped, nullptr), nullptr);
         const Config& config = data.config();
         if (config.encoder == kLinearEncoder) return plan_linear(data);
-        const EngineParts parts = training_parts(config, data.encoder_spec(), data.dataset().num_labels());
-        return Engine(context, config, parts, data.shape(context, kRankedInTraining)).plan();
+        return Engine(context, config, data.parts(context), data.shape(context, kRankedInTraining)).plan();
     }
     const Config config = resolve_without_data(context, shaped);
     if (config.encoder == kLinearEncoder)
         throw ConfigError(
             "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
     const EncoderSpec spec = spec_without_data(config);
-    const RunShape shape = full_length_shape(context, config, spec);
-    return Engine(context, config, training_parts(config, spec, config.labels), shape).plan();
+    RankShare share{0, config.ranks, config.label_groups, config.batch_shards};
+    share.rank = fullest_rank(share, config.labels);
+    const RunShape shape = shared_shape(full_length_shape(context, config, spec), share, config.labels);
+    return Engine(context, config, training_parts(config, spec, config.labels, share), shape).plan();
 }
 
 }  // namespace elmo
