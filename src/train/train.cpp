@@ -71,8 +71,8 @@ TrainResult train(const Context& given_context, const Config& given) {
     {
         const FirstRankFirst in_turn(ranks);
         folder.emplace(given_context, given);
+        if (ranks.is_first()) check_before_import(given_context, given);  // tries to write there
     }
-    check_before_import(given_context, given);
     const Config config = resolve_before_data(given_context.with_threads(given.threads),
                                               with_kept_input(given_context, given), folder->checkpoint());
     const Context context = given_context.with_threads(config.threads);

@@ -7,11 +7,12 @@
 #include <cmath>
 
 #include "base/parallel.h"
-#include "batches/batch_shards.h"
 #include "base/text_util.h"
+#include "batches/batch_shards.h"
 #include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "elmo/version.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
 #include "numerics/bf16.h"
@@ -33,6 +34,38 @@ RunData open_in_turn(const Context& context, const Config& config, const Checkpo
     return RunData(context, config, checkpoint);
 }
 
+// What decides results, and what the data is: equal on all ranks, or they would not train the same run.
+std::string describe_run(const Config& config, const RunState& state) {
+    std::string text = fmt::format("elmo = {}\ndata = {} {}\nsteps = {}\n", version(), state.data_hash,
+                                   state.names_hash, state.total_steps);
+    for (const OptionInfo& option : options())
+        if (option.role == OptionRole::kResult)
+            text += fmt::format("{} = {}\n", option.key, get_option(config, option.key));
+    return text;
+}
+
+// ConfigError on the first rank, which names another that differs, and in what.
+void require_same_run(Ranks& ranks, const std::string& mine) {
+    if (ranks.size() == 1) return;
+    const auto all = gather(ranks, std::as_bytes(std::span(mine)));
+    for (std::size_t r = 1; r < all.size(); ++r) {
+        const std::string theirs(reinterpret_cast<const char*>(all[r].data()), all[r].size());
+        const std::string first(reinterpret_cast<const char*>(all[0].data()), all[0].size());
+        if (theirs == first) continue;
+        std::size_t at = 0;  // the line that differs
+        while (at < first.size() && at < theirs.size() && first[at] == theirs[at]) ++at;
+        const std::size_t begin = first.rfind('\n', at > 0 ? at - 1 : 0);
+        const auto line = [&](const std::string& text) {
+            const std::size_t from = begin == std::string::npos ? 0 : begin + 1;
+            return quoted(text.substr(from, text.find('\n', from) - from));
+        };
+        throw ConfigError(
+            fmt::format("rank {} has another run than the first: expected '{}', found '{}'; start "
+                        "all ranks with the same program, options and data",
+                        r, line(first), line(theirs)));
+    }
+}
+
 }  // namespace
 
 Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config)
@@ -46,6 +79,7 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
       engine_(context, config_, data_.parts(context), data_.shape(context, kRankedInTraining)),
       meter_(engine_) {
     data_.describe(state_);
+    require_same_run(ranks_, describe_run(config_, state_));
     engine_.allocate();
     if (folder.checkpoint() != nullptr) {
         restore(*folder.checkpoint());
