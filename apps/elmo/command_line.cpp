@@ -8,6 +8,7 @@
 
 #include "elmo/error.h"
 #include "elmo/messages.h"
+#include "elmo/ranks.h"
 #include "elmo/resolve.h"
 #include "help.h"
 #include "launch.h"
@@ -143,7 +144,7 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
         usage_error(verb, error.what());
     }
     if (parsed.help) {
-        write_stdout(help_text(verb));
+        if (launched_as().rank == 0) write_stdout(help_text(verb));
         return false;
     }
     for (const std::string& word : app.remaining()) unknown_flag(verb, word);

@@ -47,7 +47,8 @@ void run(int argc, char** argv) {
         if (verb.name != word) continue;
         Invocation invocation;
         if (!parse(verb, argc - 1, argv + 1, invocation)) return;
-        return invocation.explain ? print_explanation(verb, invocation) : verb.run(invocation);
+        if (!invocation.explain) return verb.run(invocation);
+        return is_first_rank() ? print_explanation(verb, invocation) : void();
     }
     std::vector<std::string> known = {"--help", "--version"};
     for (const Verb& verb : verbs) known.push_back(verb.name);
@@ -71,6 +72,7 @@ int guarded_main(int argc, char** argv) {
         finish_launch();
         return kDone;
     } catch (const OutputClosed&) {
+        fail_launch(kDone, "");  // the other ranks need not go on
         return kDone;
     } catch (const ConfigError& error) {
         return fail(kWrongUsage, error.what());

@@ -68,13 +68,16 @@ Verb train_verb() {
         {},
         {{"elmo train data/wordnet --out runs/first", "The linear model on a CPU; nothing else to choose"},
          {"elmo train --out runs/first --resume", "Continue where it stopped, bit for bit"},
+         {"mpirun -n 4 elmo train data/wordnet --out runs/first --encoder bag",
+          "Four processes; the same bytes on any number of them (docs/cluster.md)"},
          {"elmo train tickets.tsv --out runs/tickets --precision e3m4 --epochs 20",
           "One plain file of text<TAB>label,label lines; 8-bit weights"},
          {"elmo train data/wordnet --out runs/minilm --encoder models/all-MiniLM-L6-v2 --max-memory 8GiB",
           "Fine-tune a Hugging Face encoder within a memory budget"}},
         "Imports the data (or reuses the cache), trains, validates, and keeps the best and the last "
         "checkpoint in "
-        "RUN beside the run log. Ctrl-C or SIGTERM finishes the step, saves and ends with status 0; a "
+        "RUN beside the run log. Ctrl-C, SIGTERM or SIGUSR1 finishes the step, saves and ends with status 0; "
+        "a "
         "second one "
         "ends at once.",
         run_train,

@@ -70,7 +70,7 @@ class ELMO_API Launch {
     // Seconds without a sign of life after which a rank counts as gone; 0: for ever.
     void set_timeout(double seconds);
     // This rank cannot go on: the first rank prints the message, with the rank's name, and all end with the
-    // status.
+    // status; in silence where there is none.
     [[noreturn]] void fail(int status, std::string_view message) noexcept;
     // The work is done on all ranks.
     void finish();

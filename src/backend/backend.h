@@ -89,9 +89,9 @@ class Backend {
     // From one mark to another; blocks until both are done.
     virtual double elapsed_ms(int from, int to) = 0;
     static constexpr int kMarks = 512;
-    // Several ranks with a device each. A backend that can exchange makes an id on the first rank; with it all
-    // ranks join, and exchange then moves views from device to device: messages from one rank to another
-    // arrive in the order of both lists. Elsewhere the engine exchanges through host memory.
+    // Several ranks with a device each: each makes an id, and they join with the ids of all, in order
+    // (ConfigError on all where they cannot). exchange then moves views between devices, in stream order;
+    // messages between two ranks keep their order. Other backends are exchanged through host memory.
     virtual bool can_exchange() { return false; }
     virtual std::vector<std::byte> exchange_id() { return {}; }
     virtual void join(std::span<const std::byte> /*id*/, int /*rank*/, int /*size*/) {}

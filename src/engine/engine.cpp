@@ -101,6 +101,10 @@ Engine::Engine(const Context& context, const EngineOptions& options, const Engin
 void Engine::share_step(const EngineOptions& options) {
     exchange_ = std::make_unique<ViewExchange>(ranks_of(context_), *backend_, options.exchange);
     if (shape_.share.is_whole() || !shape_.training || !head_) return;
+    if (!backend_->host_memory() && workload_.width % 8 != 0)
+        throw ConfigError(fmt::format(
+            "width: expected a multiple of 8 for batch_shards and label_groups on a GPU, found {}",
+            workload_.width));
     SharedStep::Sizes sizes;
     sizes.labels = shape_.labels;
     sizes.width = workload_.width;

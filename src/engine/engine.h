@@ -35,8 +35,8 @@ struct RunShape {
     bool input_gradient = true;     // training: the head's step gives dx
     std::int64_t mapped_bytes = 0;  // of files besides the head's: the data set's cache
     std::int64_t table_bytes = 0;   // row orders, label counts: ordinary memory that grows with the data
-    // Training, where the batch has shards or the run has ranks: texts of the largest batch, and of all shards
-    // of a rank; labels of the run.
+    // Training, where the batch has shards or the run has ranks: texts of the largest batch, and of all
+    // shards of a rank; labels of the run.
     RankShare share = {};
     std::int64_t texts = 0, rank_texts = 0, labels = 0;
 };

@@ -36,11 +36,7 @@ std::uint64_t shard_seed(std::uint64_t seed, std::int64_t shard) {
 
 SharedStep::SharedStep(const RankShare& share, const Sizes& sizes, Ranks& ranks, Backend& backend,
                        ViewExchange& exchange)
-    : share_(share),
-      sizes_(sizes),
-      ranks_(ranks),
-      backend_(backend),
-      exchange_(exchange) {}
+    : share_(share), sizes_(sizes), ranks_(ranks), backend_(backend), exchange_(exchange) {}
 
 std::vector<SumNode> SharedStep::nodes_of(std::int64_t rank, bool groups) const {
     const ShareRange own = groups ? share_.own_groups(sizes_.labels, rank) : share_.own_shards(rank);
@@ -50,16 +46,15 @@ std::vector<SumNode> SharedStep::nodes_of(std::int64_t rank, bool groups) const 
 void SharedStep::allocate(Arena& arena, Encoder* encoder) {
     if (encoder == nullptr || !cuts_batch() || !sizes_.encoder_learns) return;
     sums_size_ = encoder->totals_size();
-    sums_KP_ = arena.allocate("encoder/gradient_sums", DType::kF32, places_of(share_.own_shards()), sums_size_);
+    sums_KP_ =
+        arena.allocate("encoder/gradient_sums", DType::kF32, places_of(share_.own_shards()), sums_size_);
     total_1P_ = sums_KP_.rows > 0 ? sums_KP_.first(1) : View{};
-    if (sizes_.accumulate > 1)
-        total_1P_ = arena.allocate("encoder/accumulated", DType::kF32, 1, sums_size_);
+    if (sizes_.accumulate > 1) total_1P_ = arena.allocate("encoder/accumulated", DType::kF32, 1, sums_size_);
     if (!arena.dry()) encoder->set_totals(total_1P_);
 }
 
 void SharedStep::allocate_vectors(Arena& arena) {
-    if (cuts_batch())
-        x_BD_ = arena.allocate("step/text_vectors", DType::kBf16, sizes_.texts, sizes_.width);
+    if (cuts_batch()) x_BD_ = arena.allocate("step/text_vectors", DType::kBf16, sizes_.texts, sizes_.width);
 }
 
 void SharedStep::allocate_head(Arena& arena) {
@@ -264,14 +259,14 @@ void SharedStep::backward(Encoder& encoder, View dx_BD, bool adds) {
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         const Shard& shard = shards_[i];
         if (!shard.empty()) {
-            if (i != forwarded_)
-                encoder.forward(shard.texts(), true, shard_seed(seed_, shard.number), step_);
+            if (i != forwarded_) encoder.forward(shard.texts(), true, shard_seed(seed_, shard.number), step_);
             encoder.backward(shard.texts(), dx_BD.slice(shard.first - first_text, shard.last - first_text),
                              false);
         }
         encoder.copy_gradients(sum_place(fold.size()), shard.empty());
-        fold.push({shard.number, shard.number + 1},
-                  [&](std::size_t k) { backend_.add({sum_place(k), sum_place(k + 1)}); });
+        fold.push({shard.number, shard.number + 1}, [&](std::size_t k) {
+            backend_.add({sum_place(k), sum_place(k + 1)});
+        });
     }
     if (share_.is_alone())
         fold.finish([&](std::size_t k) { backend_.add({sum_place(k), sum_place(k + 1)}); });
@@ -284,8 +279,8 @@ void SharedStep::backward(Encoder& encoder, View dx_BD, bool adds) {
         backend_.cast(total_1P_, sum_place(0));
 }
 
-// Piece by piece: each rank receives all parts of its slice, adds them, and gives the sum to all. The sum of a
-// piece is where the rank's first part was, which has been sent.
+// Piece by piece: each rank receives all parts of its slice, adds them, and gives the sum to all. The sum of
+// a piece is where the rank's first part was, which has been sent.
 void SharedStep::exchange_gradients() {
     const std::vector<SumNode> own = nodes_of(share_.rank, false);
     for (std::int64_t begin = 0; begin < sums_size_; begin += kPiece) {

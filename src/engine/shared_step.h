@@ -48,8 +48,8 @@ class SharedStep {
 
     // The vectors of the whole batch, in its order.
     View encode(Encoder& encoder, const TextBatch& batch, std::uint64_t seed, std::uint64_t step);
-    // One step of the rank's groups; loss, saturations and the first NaN are those of all ranks where the loss
-    // is wanted.
+    // One step of the rank's groups; loss, saturations and the first NaN are those of all ranks where the
+    // loss is wanted.
     HeadStepResult step_head(Head& head, const HeadInput& in);
     // The rank's rows of dx, complete, into `to_BD` (rows of its own texts).
     void reduce_dx(View to_BD);

@@ -21,11 +21,14 @@ void ViewExchange::join() {
             "exchange: expected NCCL for 'nccl', found none on some rank; install libnccl.so.2 (or set "
             "ELMO_NCCL to its path), or give --exchange host");
     if (!possible) return;
-    std::vector<std::byte> id;
-    if (ranks_.is_first()) id = backend_.exchange_id();
-    broadcast(ranks_, id);
-    backend_.join(id, ranks_.rank(), ranks_.size());
-    joined_ = true;
+    std::vector<std::byte> ids;
+    for (const auto& id : gather(ranks_, backend_.exchange_id())) ids.insert(ids.end(), id.begin(), id.end());
+    try {
+        backend_.join(ids, ranks_.rank(), ranks_.size());
+        joined_ = true;
+    } catch (const ConfigError&) {  // on all ranks: two of them have the same device
+        if (choice_ == ExchangeChoice::kNccl) throw;
+    }
 }
 
 void ViewExchange::exchange(std::span<const SentView> send, std::span<const ReceivedView> receive) {

@@ -1,5 +1,5 @@
-// Moves views between the ranks of a run: host memory as it is, device memory by the backend where it can, and
-// else through host memory.
+// Moves views between the ranks of a run: host memory as it is, device memory by the backend where it can,
+// and else through host memory.
 #pragma once
 
 #include <span>

@@ -20,7 +20,8 @@ class GatheredRows {
     std::int64_t rows() const { return first_.back(); }  // of all ranks
     // Rows [first, last) of all, appended to the tensor: a collective. The writer is the first rank's; others
     // give null.
-    void write(SafeTensorsWriter* writer, std::string_view tensor, std::int64_t first, std::int64_t last) const;
+    void write(SafeTensorsWriter* writer, std::string_view tensor, std::int64_t first,
+               std::int64_t last) const;
 
   private:
     Ranks& ranks_;

@@ -158,8 +158,8 @@ struct Predictor::Impl {
         }
         const std::int64_t k = engine().workload().top_k;
         const RankedBatch batch{{tokens, offsets}, k};
-        for (const TopK& best : leader ? leader->rank(std::span(&batch, 1)).front()
-                                       : engine().head().topk(vectors(), k))
+        for (const TopK& best :
+             leader ? leader->rank(std::span(&batch, 1)).front() : engine().head().topk(vectors(), k))
             result.push_back(best.sorted());
         return result;
     }

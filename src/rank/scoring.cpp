@@ -36,8 +36,7 @@ void rank_rows(const Context& context, Engine& engine, const BatchPlan& plan, co
         if (ranks > 1) return rank_together(context, engine, batches);
         std::vector<std::vector<TopK>> best;
         for (const RankedBatch& batch : batches)
-            best.push_back(
-                engine.head().topk(engine.encoder().forward(batch.texts, false, 0, 0), batch.k));
+            best.push_back(engine.head().topk(engine.encoder().forward(batch.texts, false, 0, 0), batch.k));
         return best;
     };
     rank_rows(context, rank, ranks, plan, split, k, title, take);

@@ -186,8 +186,8 @@ void follow_rankings(const Context& context, const std::string& run, const std::
     shape.top_k = sizes[3];
     shape.training = false;
     const auto gathered = start.take<std::int64_t>();
-    const auto engine = make_engine(context, options, checkpoint, read_encoder_spec(checkpoint.content()),
-                                    gathered, shape);
+    const auto engine =
+        make_engine(context, options, checkpoint, read_encoder_spec(checkpoint.content()), gathered, shape);
     struct Received {
         std::vector<std::int32_t> tokens, offsets;
         std::int64_t k;

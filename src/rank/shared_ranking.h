@@ -1,5 +1,6 @@
-// Ranking on several ranks: each encodes other batches, all rank their own labels of every batch, and the best
-// of all are the best of each. (score, lower label) is a total order, so the result has the bits of one rank.
+// Ranking on several ranks: each encodes other batches, all rank their own labels of every batch, and the
+// best of all are the best of each. (score, lower label) is a total order, so the result has the bits of one
+// rank.
 //
 // In training all ranks walk the same rows. Elsewhere only the first one knows the texts: it leads, and the
 // others follow with the run's encoder and their part of the head.
@@ -22,8 +23,8 @@ struct RankedBatch {
     std::int64_t k = 0;
 };
 
-// At most as many batches as there are ranks, the same on all: batch i is encoded by rank i. All ranks call it
-// and have the result.
+// At most as many batches as there are ranks, the same on all: batch i is encoded by rank i. All ranks call
+// it and have the result.
 std::vector<std::vector<TopK>> rank_together(const Context& context, Engine& engine,
                                              std::span<const RankedBatch> batches);
 

@@ -47,10 +47,9 @@ fs::path find_library(const LaunchedAs& as) {
         if (fs::exists(place / kMpiLibrary, error)) return place / kMpiLibrary;
         places.push_back(place.string());
     }
-    refuse(as,
-           fmt::format("{} is not in {}; build elmo where MPI is installed (libopenmpi-dev), set "
-                       "ELMO_MPI_LIBRARY to its path, or start elmo without the launcher",
-                       kMpiLibrary, fmt::join(places, ", ")));
+    refuse(as, fmt::format("{} is not in {}; build elmo where MPI is installed (libopenmpi-dev), set "
+                           "ELMO_MPI_LIBRARY to its path, or start elmo without the launcher",
+                           kMpiLibrary, fmt::join(places, ", ")));
 }
 
 PluginRanks* open_plugin(const LaunchedAs& as) {
@@ -74,8 +73,9 @@ LaunchedAs launched_as() {
         const char *size, *rank;
     };
     // SLURM_STEP_NUM_TASKS is set only inside srun; SLURM_NTASKS is set in plain batch scripts too.
-    for (const Names& names : {Names{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-                               Names{"PMI_SIZE", "PMI_RANK"}, Names{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}) {
+    for (const Names& names :
+         {Names{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"}, Names{"PMI_SIZE", "PMI_RANK"},
+          Names{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID"}}) {
         const auto size = number(names.size), rank = number(names.rank);
         if (size && rank && *size > 1 && *rank < *size) return {*rank, *size, names.size};
     }
@@ -85,9 +85,10 @@ LaunchedAs launched_as() {
 struct Launch::Impl {
     explicit Impl(const LaunchedAs& as) : plugin(open_plugin(as)), ranks(plugin) {
         if (plugin->size() != as.size)
-            refuse(as, fmt::format("{}, which {} was built for, counts {}: the launcher belongs to another MPI "
-                                   "(with srun: --mpi=pmix or pmi2)",
-                                   plugin->describe(), kMpiLibrary, plugin->size()));
+            refuse(as,
+                   fmt::format("{}, which {} was built for, counts {}: the launcher belongs to another MPI "
+                               "(with srun: --mpi=pmix or pmi2)",
+                               plugin->describe(), kMpiLibrary, plugin->size()));
         lifeline = std::make_unique<Lifeline>(*plugin, plugin->host());
     }
 

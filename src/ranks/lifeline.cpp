@@ -15,6 +15,7 @@
 #include <random>
 
 #include "elmo/error.h"
+#include "elmo/messages.h"
 #include "ranks/collectives.h"
 
 namespace elmo {
@@ -92,6 +93,14 @@ int connect_to(const std::string& address, int port) {
     return -1;
 }
 
+// Nothing where there is nothing to say.
+void say(const std::string& line) noexcept {
+    if (line.empty()) return;
+    const std::string shown = ::isatty(STDERR_FILENO) != 0 ? for_terminal(line) : line;
+    std::fprintf(stderr, "elmo: error: %s\n", shown.c_str());
+    std::fflush(stderr);
+}
+
 struct Greeting {
     std::uint64_t token;
     std::int32_t rank;
@@ -119,8 +128,8 @@ Lifeline::Lifeline(Ranks& ranks, const std::string& host) : ranks_(ranks) {
         if (listener < 0 || ::bind(listener, reinterpret_cast<sockaddr*>(&any), sizeof any) != 0 ||
             ::listen(listener, 1024) != 0 ||
             ::getsockname(listener, reinterpret_cast<sockaddr*>(&any), &length) != 0)
-            throw Error(fmt::format("ranks: the first rank cannot listen for the others: {}",
-                                    std::strerror(errno)));
+            throw Error(
+                fmt::format("ranks: the first rank cannot listen for the others: {}", std::strerror(errno)));
         std::random_device random;
         token = std::uint64_t{random()} << 32 | random();
         where = std::to_string(ntohs(any.sin_port));
@@ -152,9 +161,10 @@ void Lifeline::listen_for_others(int listener, std::uint64_t token) {
     while (static_cast<int>(peers_.size()) + 1 < ranks_.size()) {
         pollfd ready{listener, POLLIN, 0};
         if (now() > until)
-            throw Error(fmt::format("ranks: {} of {} ranks reached the first one on {} within {} s; do "
-                                    "firewalls between the machines let TCP pass?",
-                                    peers_.size(), ranks_.size() - 1, hosts_.front(), kStartSeconds));
+            throw Error(
+                fmt::format("ranks: {} of {} ranks reached the first one on {} within {} s; do "
+                            "firewalls between the machines let TCP pass?",
+                            peers_.size(), ranks_.size() - 1, hosts_.front(), kStartSeconds));
         if (::poll(&ready, 1, 200) <= 0) continue;
         const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
         Greeting greeting{};
@@ -266,8 +276,7 @@ void Lifeline::peer_gone(const Peer& peer, const std::string& how) {
 void Lifeline::end_all(int status, const std::string& line) noexcept {
     saying_.lock();  // for good: one line only
     std::fflush(stdout);
-    std::fprintf(stderr, "elmo: error: %s\n", line.c_str());
-    std::fflush(stderr);
+    say(line);
     char bytes[1 + sizeof(Failure)] = {kEnd};
     const Failure end{static_cast<std::uint8_t>(status), 0};
     std::memcpy(bytes + 1, &end, sizeof end);
@@ -280,7 +289,7 @@ void Lifeline::fail(int status, std::string_view message) noexcept {
     const std::int64_t step = ranks_.step();
     const int rank = ranks_.rank();
     std::string line(message.substr(0, kLongestMessage / 2));
-    if (step > 0 || rank > 0)
+    if (!line.empty() && (step > 0 || rank > 0))
         line = fmt::format("{}{}: {}", name_of(rank), step > 0 ? fmt::format(", step {}", step) : "", line);
     if (rank == 0) end_all(status, line);
     // Where all ranks meet the same error, the first one's own words are enough.
@@ -291,7 +300,7 @@ void Lifeline::fail(int status, std::string_view message) noexcept {
     bytes += line;
     if (!peers_.empty() && send_all(peers_.front().socket, bytes.data(), bytes.size()))
         std::this_thread::sleep_for(std::chrono::seconds(5));  // the first rank ends this one
-    std::fprintf(stderr, "elmo: error: %s\n", line.c_str());
+    say(line);
     ::_exit(status);
 }
 

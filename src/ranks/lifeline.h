@@ -1,6 +1,6 @@
-// One idle connection from every rank to the first. A rank that ends closes it, one that stops answering falls
-// silent on it, and one that fails says why: the first rank prints one line, and all end. A launcher would end
-// them too, but later and without a reason.
+// One idle connection from every rank to the first. A rank that ends closes it, one that stops answering
+// falls silent on it, and one that fails says why: the first rank prints one line, and all end. A launcher
+// would end them too, but later and without a reason.
 #pragma once
 
 #include <atomic>

@@ -19,8 +19,8 @@ class PluginRanks : public Ranks {
     virtual std::string describe() const = 0;  // the library and its version
 };
 
-// If `interface` is the library's own: starts MPI, makes the ranks in `*made` and returns null. Otherwise does
-// nothing and returns the library's interface.
+// If `interface` is the library's own: starts MPI, makes the ranks in `*made` and returns null. Otherwise
+// does nothing and returns the library's interface.
 using MpiPlugin = const char*(const char* interface, PluginRanks** made);
 
 }  // namespace elmo

@@ -111,7 +111,8 @@ bool is_shared(const CheckpointParts& parts) {
     return parts.ranks != nullptr && parts.ranks->size() > 1;
 }
 
-// The head's files, of which the ranks have a part each: the first one (with a folder) writes, the others send.
+// The head's files, of which the ranks have a part each: the first one (with a folder) writes, the others
+// send.
 void write_shared_head(const fs::path* path, const CheckpointParts& parts, bool to_continue) {
     parts.head.save_shared(path, *parts.ranks);
     if (!to_continue) return;

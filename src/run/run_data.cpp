@@ -160,8 +160,8 @@ RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
         const BatchLimits other = validation_->limits(context, 0, validation_->steps_per_epoch());
         limits.tokens = std::max(limits.tokens, other.tokens);
         limits.longest_row = std::max(limits.longest_row, other.longest_row);
-        shape.batch = std::max(
-            shape.batch, std::min<std::int64_t>(validation_->batch_size(), validation_->num_rows()));
+        shape.batch =
+            std::max(shape.batch, std::min<std::int64_t>(validation_->batch_size(), validation_->num_rows()));
         shape.top_k = std::min(largest_k + longest_filter(*validation_split_), labels);
     }
     shape.positives = limits.positives;

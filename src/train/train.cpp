@@ -73,8 +73,9 @@ TrainResult train(const Context& given_context, const Config& given) {
         folder.emplace(given_context, given);
         if (ranks.is_first()) check_before_import(given_context, given);  // tries to write there
     }
-    const Config config = resolve_before_data(given_context.with_threads(given.threads),
-                                              with_kept_input(given_context, given), folder->checkpoint());
+    Config config = resolve_before_data(given_context.with_threads(given.threads),
+                                        with_kept_input(given_context, given), folder->checkpoint());
+    config.ranks = 1;  // of a plan; the launcher says how many there are
     const Context context = given_context.with_threads(config.threads);
     if (folder->checkpoint() != nullptr)
         context.info(fmt::format("continuing {} after step {} of {}", folder->path().string(),

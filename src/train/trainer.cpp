@@ -12,12 +12,12 @@
 #include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
-#include "elmo/version.h"
 #include "engine/full_length.h"
 #include "engine/precision.h"
 #include "numerics/bf16.h"
 #include "rank/scoring.h"
 #include "run/resolve.h"
+#include "train/same_run.h"
 
 namespace elmo {
 namespace {
@@ -34,38 +34,6 @@ RunData open_in_turn(const Context& context, const Config& config, const Checkpo
     return RunData(context, config, checkpoint);
 }
 
-// What decides results, and what the data is: equal on all ranks, or they would not train the same run.
-std::string describe_run(const Config& config, const RunState& state) {
-    std::string text = fmt::format("elmo = {}\ndata = {} {}\nsteps = {}\n", version(), state.data_hash,
-                                   state.names_hash, state.total_steps);
-    for (const OptionInfo& option : options())
-        if (option.role == OptionRole::kResult)
-            text += fmt::format("{} = {}\n", option.key, get_option(config, option.key));
-    return text;
-}
-
-// ConfigError on the first rank, which names another that differs, and in what.
-void require_same_run(Ranks& ranks, const std::string& mine) {
-    if (ranks.size() == 1) return;
-    const auto all = gather(ranks, std::as_bytes(std::span(mine)));
-    for (std::size_t r = 1; r < all.size(); ++r) {
-        const std::string theirs(reinterpret_cast<const char*>(all[r].data()), all[r].size());
-        const std::string first(reinterpret_cast<const char*>(all[0].data()), all[0].size());
-        if (theirs == first) continue;
-        std::size_t at = 0;  // the line that differs
-        while (at < first.size() && at < theirs.size() && first[at] == theirs[at]) ++at;
-        const std::size_t begin = first.rfind('\n', at > 0 ? at - 1 : 0);
-        const auto line = [&](const std::string& text) {
-            const std::size_t from = begin == std::string::npos ? 0 : begin + 1;
-            return quoted(text.substr(from, text.find('\n', from) - from));
-        };
-        throw ConfigError(
-            fmt::format("rank {} has another run than the first: expected '{}', found '{}'; start "
-                        "all ranks with the same program, options and data",
-                        r, line(first), line(theirs)));
-    }
-}
-
 }  // namespace
 
 Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config)
@@ -79,7 +47,7 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
       engine_(context, config_, data_.parts(context), data_.shape(context, kRankedInTraining)),
       meter_(engine_) {
     data_.describe(state_);
-    require_same_run(ranks_, describe_run(config_, state_));
+    require_same_run(ranks_, config_, state_);
     engine_.allocate();
     if (folder.checkpoint() != nullptr) {
         restore(*folder.checkpoint());
@@ -107,7 +75,8 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     state_ = was;
     engine_.load(checkpoint.content());
     HeadCompensation& compensation = engine_.head().compensation();
-    if (compensation.rows() > 0) compensation.load(checkpoint.folder() / kHeadCompensationFile, state_.labels);
+    if (compensation.rows() > 0)
+        compensation.load(checkpoint.folder() / kHeadCompensationFile, state_.labels);
     if (ReneeHead* renee = engine_.head().renee()) renee->load(checkpoint.folder() / kMomentumFile);
     if (config_.freeze_encoder) return;
     if (!checkpoint.has_optimizer())
@@ -178,8 +147,8 @@ void Trainer::look_at_vectors(const Batch& batch) {
     if (config_.freeze_encoder || config_.on_collapse == "ignore") return;
     // Of the first shard, which fits in the memory of every rank.
     const std::vector<std::int64_t> cuts = cut_shards(batch.offsets, engine_.share().shards);
-    const ProbeTexts probe = choose_probe(
-        batch.tokens, std::span(batch.offsets).first(static_cast<std::size_t>(cuts[1]) + 1));
+    const ProbeTexts probe =
+        choose_probe(batch.tokens, std::span(batch.offsets).first(static_cast<std::size_t>(cuts[1]) + 1));
     if (probe.size() == 0) return;
     const View x_BD = engine_.encoder().forward({probe.tokens, probe.offsets}, false, config_.seed, 0);
     std::vector<Bf16> stored(static_cast<std::size_t>(x_BD.size()));
@@ -301,8 +270,8 @@ void Trainer::loop() {
             logs && config_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * config_.save_minutes;
         const std::uint32_t wishes = agree(context_.stop_requested(), late);
         stopping = (wishes & kStop) != 0;
-        const bool saves = (config_.save_every > 0 && state_.step % config_.save_every == 0) ||
-                           (wishes & kSave) != 0;
+        const bool saves =
+            (config_.save_every > 0 && state_.step % config_.save_every == 0) || (wishes & kSave) != 0;
         const bool want_loss = validates || saves || stopping || logs || state_.step == 1;
         const double loss = step_on(*batch, want_loss);
         seconds_ += seconds_since(start);
@@ -355,16 +324,16 @@ TrainResult Trainer::run() {
     if (ranks_.is_first()) log_.emplace(context_, folder_.path(), state_.step, state_.total_steps);
     event(state_.step > 0 ? "resume" : "start",
           {{"total_steps", state_.total_steps},
-                 {"labels", state_.labels},
-                 {"train_rows", data_.train().num_rows()},
-                 {"augmented_rows", data_.augmentation().rows().rows()},
-                 {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
-                 {"planned_bytes", engine_.plan().total_bytes()},
-                 {"backend", engine_.backend().describe()},
-                 {"precision", config_.precision},
-                 {"choices", choice_notes(config_)},
-                 {"config", values_json(config_)},
-                 {"reasons", reasons_json(config_)}});
+           {"labels", state_.labels},
+           {"train_rows", data_.train().num_rows()},
+           {"augmented_rows", data_.augmentation().rows().rows()},
+           {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
+           {"planned_bytes", engine_.plan().total_bytes()},
+           {"backend", engine_.backend().describe()},
+           {"precision", config_.precision},
+           {"choices", choice_notes(config_)},
+           {"config", values_json(config_)},
+           {"reasons", reasons_json(config_)}});
     try {
         loop();
     } catch (const Collapse& error) {
@@ -386,13 +355,12 @@ TrainResult Trainer::run() {
     if (state_.best_step == 0) save(folder_.best(), false);  // nothing was validated: the best is the last
     if (log_) log_->finish();
     const TrainResult result = summary(interrupted);
-    event("end",
-          {{"interrupted", interrupted},
-                 {"train_seconds", result.train_seconds},
-                 {"best_score", result.best_score},
-                 {"best_step", result.best_step},
-                 {"skipped_steps", result.skipped_steps},
-                 {"measured_peak_bytes", result.measured_peak_bytes}});
+    event("end", {{"interrupted", interrupted},
+                  {"train_seconds", result.train_seconds},
+                  {"best_score", result.best_score},
+                  {"best_step", result.best_step},
+                  {"skipped_steps", result.skipped_steps},
+                  {"measured_peak_bytes", result.measured_peak_bytes}});
     return result;
 }
 

@@ -40,9 +40,7 @@ struct StatePart {
     const char* suffix;
     View Parameter::*member;
 
-    const View& of(const Parameter& p) const {
-        return member == &Parameter::grad ? p.gradient() : p.*member;
-    }
+    const View& of(const Parameter& p) const { return member == &Parameter::grad ? p.gradient() : p.*member; }
 };
 
 std::vector<StatePart> state_parts(const EncoderSpec& spec) {

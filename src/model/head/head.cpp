@@ -196,7 +196,8 @@ HeadStepResult Head::step_rows(const HeadInput& in, std::int64_t first, std::int
     op.first_label = layout_.label(0) + first;
     op.compensation_KD = compensation_.values();
     op.compensated_R2 = compensation_.marks();
-    if (first > 0 && op.compensates()) op.compensated_R2 = op.compensated_R2.slice(first / 32, op.compensated_R2.rows);
+    if (first > 0 && op.compensates())
+        op.compensated_R2 = op.compensated_R2.slice(first / 32, op.compensated_R2.rows);
     op.weight_dropout = {extras_.weight_dropout, {in.seed, in.step, streams::kWeightDropout}};
     op.noise = format_.noise;
     op.grid = format_.grid;

@@ -114,8 +114,8 @@ class Head {
 
     // One fused step over all labels: see HeadStep, or ReneeStep for the baseline.
     HeadStepResult step(const HeadInput& in);
-    // The same over the rows [first, last): a label group, which begins at a multiple of 256 rows. in.dx_BD is
-    // set to their part of the gradient.
+    // The same over the rows [first, last): a label group, which begins at a multiple of 256 rows. in.dx_BD
+    // is set to their part of the gradient.
     HeadStepResult step_rows(const HeadInput& in, std::int64_t first, std::int64_t last);
     // The k best labels of each row of x; k may exceed the number of labels.
     std::vector<TopK> topk(View x_BD, std::int64_t k) const;
@@ -126,7 +126,8 @@ class Head {
     void save_shared(const std::filesystem::path* folder, Ranks& ranks,
                      std::int64_t shard_bytes = kShardBytes) const;
     // Into the arena: row r becomes row layout().label(r) of the stored head, and only these are read. A head
-    // of labels from 0 must have all stored labels, unless it is a part. Width and format must be this head's.
+    // of labels from 0 must have all stored labels, unless it is a part. Width and format must be this
+    // head's.
     void load(const InputFolder& folder);
     // Rows from first_row on, from floats, rounded to nearest.
     void assign(std::span<const float> values_RD, std::int64_t first_row = 0);

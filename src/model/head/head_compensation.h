@@ -23,8 +23,8 @@ class HeadCompensation {
     std::int64_t rows() const { return rows_; }
     // Plans or takes the memory.
     void allocate(Arena& arena);
-    // Sets which labels have one (ascending; rows() of them are the head's, which may be a part of the run's);
-    // it starts at zero. Before this or load() no label has one.
+    // Sets which labels have one (ascending; rows() of them are the head's, which may be a part of the
+    // run's); it starts at zero. Before this or load() no label has one.
     void start(std::span<const std::int64_t> labels);
 
     // For HeadStep; empty while no label has one.

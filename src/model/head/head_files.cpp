@@ -7,8 +7,8 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
-#include "model/head/head.h"
 #include "model/gathered_rows.h"
+#include "model/head/head.h"
 #include "model/head/head_shards.h"
 #include "model/tensor_transfer.h"
 #include "numerics/minifloat.h"
@@ -70,7 +70,8 @@ void Head::save(const fs::path& folder, std::int64_t shard_bytes) const {
 }
 
 void Head::save_shared(const fs::path* folder, Ranks& ranks, std::int64_t shard_bytes) const {
-    const GatheredRows weights(ranks, backend_, pieces_.front().w), exponents(ranks, backend_, row_exponents_);
+    const GatheredRows weights(ranks, backend_, pieces_.front().w),
+        exponents(ranks, backend_, row_exponents_);
     const auto write_rows = [&](SafeTensorsWriter* writer, std::int64_t first, std::int64_t last) {
         weights.write(writer, kWeight, first, last);
         if (format_.grid.row_scaled) exponents.write(writer, kRowExponents, first, last);

@@ -148,8 +148,8 @@ std::vector<Shard> open_shards(const InputFolder& folder) {
     return shards;
 }
 
-void for_each_shard(const fs::path* folder, const HeadFormat& format, std::int64_t labels,
-                    std::int64_t width, std::int64_t shard_bytes, const FillRows& fill) {
+void for_each_shard(const fs::path* folder, const HeadFormat& format, std::int64_t labels, std::int64_t width,
+                    std::int64_t shard_bytes, const FillRows& fill) {
     const std::int64_t most = std::max<std::int64_t>(shard_bytes / format.row_bytes(width), 1);
     const std::int64_t count = (labels + most - 1) / most;
     for (std::int64_t i = 0; i < count; ++i) {

@@ -98,7 +98,7 @@ class MpiRanks final : public PluginRanks {
 }  // namespace elmo
 
 extern "C" __attribute__((visibility("default"))) const char* elmo_mpi_plugin(const char* interface,
-                                                                             elmo::PluginRanks** made) {
+                                                                              elmo::PluginRanks** made) {
     if (std::string_view(interface) != ELMO_RANKS_INTERFACE) return ELMO_RANKS_INTERFACE;
     *made = new elmo::MpiRanks();
     return nullptr;
