@@ -13,6 +13,10 @@ if(TARGET elmo_cuda)
   install(TARGETS elmo_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/elmo COMPONENT cuda OPTIONAL)
 endif()
 
+if(TARGET elmo_mpi)
+  install(TARGETS elmo_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/elmo COMPONENT mpi OPTIONAL)
+endif()
+
 set(library_targets elmo_static)
 set_target_properties(elmo_static PROPERTIES EXPORT_NAME static)
 if(ELMO_SHARED)

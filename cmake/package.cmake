@@ -9,6 +9,9 @@ set(CPACK_COMPONENTS_ALL program library)
 if(TARGET elmo_cuda)
   list(APPEND CPACK_COMPONENTS_ALL cuda)
 endif()
+if(TARGET elmo_mpi)  # the program does without: it depends on the MPI that was found
+  list(APPEND CPACK_COMPONENTS_ALL mpi)
+endif()
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_SOURCE_DIR}/cmake/package_archive.cmake)
 set(CPACK_OUTPUT_FILE_PREFIX ${CMAKE_BINARY_DIR}/packages)
 
@@ -25,6 +28,8 @@ set(CPACK_DEBIAN_LIBRARY_PACKAGE_DEPENDS "libbz2-dev, libdnnl-dev, libfmt-dev, l
 libzstd-dev, ocl-icd-opencl-dev, zlib1g-dev")
 set(CPACK_DEBIAN_CUDA_PACKAGE_NAME elmo-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "elmo (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_MPI_PACKAGE_NAME elmo-mpi)
+set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "elmo (= ${PROJECT_VERSION})")
 
 # The libraries that the program needs (libelmo.so needs the same): in the archive only.
 install(CODE "set(bundle_folder ${CMAKE_INSTALL_LIBDIR}/elmo)" COMPONENT bundle EXCLUDE_FROM_ALL)

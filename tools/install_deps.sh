@@ -38,6 +38,8 @@ libbz2-dev           build  header:bzlib.h
 wordnet-base         demo   file:/usr/share/wordnet/data.noun
 libgtest-dev         test   header:gtest/gtest.h
 python3              test   program:python3
+openmpi-bin          test   program:mpirun
+libopenmpi-dev       test   program:mpicxx
 python3-dev          python program:python3
 python3-venv         python program:python3
 chromium             ci     program:chromium

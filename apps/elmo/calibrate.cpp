@@ -3,6 +3,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "launch.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -20,6 +21,7 @@ std::string one_own(double common, double own) {
 void run_calibrate(Invocation& call) {
     if (call.words.size() == 1) require_data(calibrate_verb(), call.words[0], call.config);
     const Calibration c = calibrate(call.context, call.words[0], call.config);
+    if (!is_first_rank()) return;
     if (call.json) return write_json(c);
     Facts facts = {
         {"probability", fmt::format("sigmoid({:.5g} score {:+.5g})  (Platt)", c.a, c.b)},

@@ -8,8 +8,10 @@
 
 #include "elmo/error.h"
 #include "elmo/messages.h"
+#include "elmo/ranks.h"
 #include "elmo/resolve.h"
 #include "help.h"
+#include "launch.h"
 #include "output.h"
 #include "synonyms.h"
 
@@ -147,14 +149,15 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     if (parsed.help) {
         const std::vector<std::string>& words = invocation.words;
         const bool all = std::find(words.begin(), words.end(), "all") != words.end();
-        write_stdout(help_text(verb, all ? HelpDepth::kAll : HelpDepth::kCommon));
+        if (launched_as().rank == 0)
+            write_stdout(help_text(verb, all ? HelpDepth::kAll : HelpDepth::kCommon));
         return false;
     }
     for (const std::string& word : app.remaining()) unknown_flag(verb, word);
     if (parsed.quiet && parsed.verbose) usage_error(verb, "--quiet and --verbose exclude each other");
-    invocation.context = Context({.sinks = terminal(parsed.quiet     ? LogLevel::kQuiet
-                                                    : parsed.verbose ? LogLevel::kDebug
-                                                                     : LogLevel::kInfo)});
+    invocation.context = launched_context(verb.name, terminal(parsed.quiet     ? LogLevel::kQuiet
+                                                              : parsed.verbose ? LogLevel::kDebug
+                                                                               : LogLevel::kInfo));
     check_words(verb, invocation.words);
 
     Config& config = invocation.config;
@@ -174,6 +177,7 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
         mark_option(config, "data", Origin::kGiven, kOnCommandLine);
     }
     validate(invocation.config);
+    limit_silence(invocation.config.rank_timeout);
     return true;
 }
 

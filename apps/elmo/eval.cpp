@@ -3,6 +3,7 @@
 
 #include "elmo/elmo.h"
 #include "eval_report.h"
+#include "launch.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -37,6 +38,11 @@ void run_eval(Invocation& call) {
         usage_error(eval_verb(), "DATA is missing; usage: elmo eval --predictions FILE DATA");
     const bool two = !stored && compares(call);
     if (!stored && call.words.size() == (two ? 2 : 1)) require_data(eval_verb(), run, call.config);
+    if (!is_first_rank()) {  // works for the first one
+        for (const std::string& each : two ? std::vector{run, call.words[1]} : std::vector{run})
+            evaluate(call.context, each, call.config);
+        return;
+    }
     if (two) return show(call, compare(call.context, run, call.words[1], call.config));
     show(call, evaluate(call.context, run, call.config));
 }

@@ -12,6 +12,7 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "help.h"
+#include "launch.h"
 #include "option_reasons.h"
 #include "output.h"
 #include "verbs.h"
@@ -35,6 +36,7 @@ HelpDepth help_depth(int argc, char** argv) {
 void run(int argc, char** argv) {
     const std::vector<Verb> verbs = all_verbs();
     std::string word = argc > 1 ? argv[1] : "--help";
+    if (!takes_part(word)) return;
     if (word == "help" && argc > 2) {  // elmo help train
         word = argv[2];
         for (const Verb& verb : verbs)
@@ -50,7 +52,8 @@ void run(int argc, char** argv) {
         if (verb.name != word) continue;
         Invocation invocation;
         if (!parse(verb, argc - 1, argv + 1, invocation)) return;
-        return invocation.explain ? print_explanation(verb, invocation) : verb.run(invocation);
+        if (!invocation.explain) return verb.run(invocation);
+        return is_first_rank() ? print_explanation(verb, invocation) : void();
     }
     std::vector<std::string> known = {"--help", "--version"};
     for (const Verb& verb : verbs) known.push_back(verb.name);
@@ -61,6 +64,7 @@ void run(int argc, char** argv) {
 int fail(int status, const char* message) {
     std::fflush(stdout);
     // If standard error cannot be written, only the status is left: fmt::print would throw here.
+    fail_launch(status, message);
     const bool terminal = ::isatty(STDERR_FILENO) != 0;
     std::fprintf(stderr, "elmo: error: %s\n", terminal ? for_terminal(message).c_str() : message);
     return status;
@@ -70,8 +74,10 @@ int guarded_main(int argc, char** argv) {
     try {
         run(argc, argv);
         flush_stdout();
+        finish_launch();
         return kDone;
     } catch (const OutputClosed&) {
+        fail_launch(kDone, "");  // the other ranks need not go on
         return kDone;
     } catch (const ConfigError& error) {
         return fail(kWrongUsage, error.what());

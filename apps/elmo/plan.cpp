@@ -46,6 +46,8 @@ Verb plan_verb() {
         {},
         {{"elmo plan --labels 3000000 --batch-size 128 --precision fp8 --encoder models/all-MiniLM-L6-v2",
           "Three million labels, 8-bit head"},
+         {"elmo plan --labels 100000000 --precision e2m5 --shape amazon-3m --ranks 8",
+          "The fullest of eight ranks"},
          {"elmo plan data/wordnet --recipe recipes/demo.toml --max-memory 1GiB",
           "Chunks chosen to fit a budget"}},
         "Memory is exact; the time is an estimate from the measured speed of this machine, without reading, "

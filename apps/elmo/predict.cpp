@@ -6,6 +6,7 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "elmo/text_reader.h"
+#include "launch.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -80,6 +81,7 @@ void run_predict(Invocation& call) {
     refuse_text_as_file(call.words);
     const LabelScope scope{call.extra.at("labels"), call.extra.at("without")};
     const std::vector<std::string>& texts = call.lists.at("text");
+    if (!is_first_rank()) return follow_predictor(call.context, call.words[0], call.config);
     if (!texts.empty()) {
         if (call.words.size() > 1 || !call.config.out.empty())
             usage_error(predict_verb(), "--text excludes FILE and --out: its answers go to standard output");

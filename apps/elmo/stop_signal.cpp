@@ -6,10 +6,13 @@
 #include <ctime>
 #include <string_view>
 
+#include "launch.h"
+
 namespace elmo::cli {
 namespace {
 
 std::atomic<bool> g_stop{false};
+std::atomic<bool> g_speaks{true};
 static_assert(std::atomic<bool>::is_always_lock_free, "set from a signal handler");
 
 void say(std::string_view message) {
@@ -35,10 +38,11 @@ void on_signal(int) {
     }
     clock_gettime(CLOCK_MONOTONIC, &g_first);
     g_stop = true;
-    say("\nelmo: stopping as soon as all that was learnt is saved; once more stops at once\n");
+    if (g_speaks) say("\nelmo: stopping as soon as all that was learnt is saved; once more stops at once\n");
 }
 
-// The terminal was closed: the signal may come more than once, and nobody reads messages.
+// The terminal was closed, or a scheduler wants the place (SIGUSR1): the signal may come more than once, and
+// nobody reads messages.
 void on_hangup(int) {
     g_stop = true;
 }
@@ -46,8 +50,10 @@ void on_hangup(int) {
 }  // namespace
 
 const std::atomic<bool>& stop_on_signal() {
+    g_speaks = is_first_rank();
     std::signal(SIGINT, on_signal);
     std::signal(SIGTERM, on_signal);
+    std::signal(SIGUSR1, on_hangup);
     if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
     return g_stop;
 }

@@ -3,6 +3,7 @@
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
+#include "launch.h"
 #include "output.h"
 #include "stop_signal.h"
 #include "verbs.h"
@@ -42,6 +43,7 @@ void run_train(Invocation& call) {
     if (call.config.out.empty())
         usage_error(train_verb(), "--out is missing: the folder to write the run to");
     const TrainResult result = train(call.context.with_stop(stop_on_signal()), call.config);
+    if (!is_first_rank()) return;
     if (call.json)
         write_json(result);
     else
@@ -71,13 +73,16 @@ Verb train_verb() {
          {"elmo train --out runs/first --resume", "Continue where it stopped, bit for bit"},
          {"elmo train more.csv --out runs/second --init runs/first --epochs 3",
           "Train a run on: new rows, new labels or more epochs, in a new folder (not a linear run)"},
+         {"mpirun -n 4 elmo train data/wordnet --out runs/first --encoder bag",
+          "Four processes; the same bytes on any number of them (docs/cluster.md)"},
          {"elmo train tickets.tsv --out runs/tickets --precision e3m4 --epochs 20",
           "One plain file of text<TAB>label,label lines; 8-bit weights"},
          {"elmo train data/wordnet --out runs/minilm --encoder models/all-MiniLM-L6-v2 --max-memory 8GiB",
           "Fine-tune a Hugging Face encoder within a memory budget"}},
         "Imports the data (or reuses the cache), trains, validates, and keeps the best and the last "
         "checkpoint in "
-        "RUN beside the run log. Ctrl-C or SIGTERM finishes the step, saves and ends with status 0; a "
+        "RUN beside the run log. Ctrl-C, SIGTERM or SIGUSR1 finishes the step, saves and ends with status 0; "
+        "a "
         "second one "
         "ends at once.",
         run_train,

@@ -14,6 +14,7 @@
 
 namespace elmo {
 
+class Ranks;
 class ThreadPool;
 
 enum class Severity { kDebug, kInfo, kWarning };
@@ -58,6 +59,7 @@ class ELMO_API Context {
         Sinks sinks = terminal();
         const std::atomic<bool>* stop = nullptr;  // set it to end the work early
         int device = 0;                           // which GPU
+        std::shared_ptr<Ranks> ranks = {};        // the processes of one run (elmo/ranks.h); null: this one
     };
 
     Context();  // the settings as they stand above
@@ -80,6 +82,8 @@ class ELMO_API Context {
     // such as reading data; training saves instead.
     void leave_if_stopped() const;
     int device() const { return settings_->device; }
+    // Null where the run has one process.
+    Ranks* ranks() const { return settings_->ranks.get(); }
 
     int num_threads() const;
     ThreadPool& threads() const { return *pool_; }

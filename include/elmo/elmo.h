@@ -18,6 +18,7 @@
 #include "elmo/metrics.h"
 #include "elmo/plan.h"
 #include "elmo/predictor.h"
+#include "elmo/ranks.h"
 #include "elmo/refine.h"
 #include "elmo/resolve.h"
 #include "elmo/run.h"

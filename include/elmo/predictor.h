@@ -167,6 +167,9 @@ class ELMO_API Predictor {
     std::unique_ptr<Impl> impl_;
 };
 
+// On the ranks after the first one (elmo/ranks.h): works for the predictor of the first until that one ends.
+ELMO_API void follow_predictor(const Context& context, const std::string& run, const Config& config);
+
 struct PredictedFiles {
     std::string out;           // the file of answers
     std::int64_t texts = 0;    // in config.out now

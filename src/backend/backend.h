@@ -3,13 +3,16 @@
 // return; a device backend may enqueue, and only wait() and download() block.
 #pragma once
 
+#include <cstddef>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "backend/ops/attention.h"
 #include "backend/ops/embedding.h"
+#include "backend/ops/exchange.h"
 #include "backend/ops/head.h"
 #include "backend/ops/linear.h"
 #include "backend/ops/norm.h"
@@ -87,6 +90,14 @@ class Backend {
     // From one mark to another; blocks until both are done.
     virtual double elapsed_ms(int from, int to) = 0;
     static constexpr int kMarks = 512;
+    // Several ranks with a device each: each makes an id, and they join with the ids of all, in order
+    // (ConfigError on all where they cannot). exchange then moves views between devices, in stream order;
+    // messages between two ranks keep their order. Other backends are exchanged through host memory.
+    virtual bool can_exchange() { return false; }
+    virtual std::vector<std::byte> exchange_id() { return {}; }
+    virtual void join(std::span<const std::byte> /*id*/, int /*rank*/, int /*size*/) {}
+    virtual void exchange(std::span<const SentView> /*send*/, std::span<const ReceivedView> /*receive*/) {}
+
     // Product rate in the arithmetic used for this storage, and rate of copying (read + write), measured now.
     // A device takes at most `room_bytes` for it while it measures.
     virtual Ceilings measure_ceilings(DType storage, std::int64_t room_bytes) = 0;

@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "base/parallel.h"
+#include "batches/batch_shards.h"
 #include "batches/permutation.h"
 #include "batches/share.h"
 #include "batches/streams.h"
@@ -99,7 +100,38 @@ void BatchPlan::fill(std::int64_t step, Batch& batch) const {
     });
 }
 
-BatchLimits BatchPlan::limits(const Context& context, std::int64_t first_step, std::int64_t last_step) const {
+namespace {
+
+// Of one batch, whose texts begin at these offsets.
+void measure_shards(std::span<const std::int32_t> offsets, const RankShare& share, BatchLimits& most) {
+    if (share.shards == 1) {
+        most.shard_tokens = most.tokens;
+        most.shard_texts = most.rank_texts = static_cast<std::int64_t>(offsets.size()) - 1;
+        return;
+    }
+    const std::vector<std::int64_t> cuts = cut_shards(offsets, share.shards);
+    for (std::size_t m = 0; m + 1 < cuts.size(); ++m) {
+        most.shard_texts = std::max(most.shard_texts, cuts[m + 1] - cuts[m]);
+        most.shard_tokens =
+            std::max<std::int64_t>(most.shard_tokens, offsets[cuts[m + 1]] - offsets[cuts[m]]);
+    }
+    for (std::int64_t r = 0; r < share.ranks; ++r) {
+        const ShareRange own = share.own_shards(r);
+        most.rank_texts = std::max(most.rank_texts, cuts[own.last] - cuts[own.first]);
+    }
+}
+
+void take_larger(BatchLimits& all, const BatchLimits& other) {
+    for (std::int64_t BatchLimits::*limit :
+         {&BatchLimits::tokens, &BatchLimits::positives, &BatchLimits::longest_row,
+          &BatchLimits::shard_tokens, &BatchLimits::shard_texts, &BatchLimits::rank_texts})
+        all.*limit = std::max(all.*limit, other.*limit);
+}
+
+}  // namespace
+
+BatchLimits BatchPlan::limits(const Context& context, std::int64_t first_step, std::int64_t last_step,
+                              const RankShare& share) const {
     // Unshuffled epochs are all alike.
     if (!shuffle_) {
         last_step = std::min(last_step, first_step + steps_per_epoch());
@@ -110,26 +142,25 @@ BatchLimits BatchPlan::limits(const Context& context, std::int64_t first_step, s
     context.threads().parallel_ranges(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
         if (context.stop_requested()) return;
         BatchLimits& most = found[begin / kGrain];
+        std::vector<std::int32_t> offsets;
         for (std::int64_t step = first_step + begin; step < first_step + end; ++step) {
             BatchLimits here;
+            offsets.assign(1, 0);
             visit_rows(step, [&](std::int64_t row) {
                 const Split& split = split_of(row);
                 const std::int64_t tokens = split.tokens.rows() > 0 ? split.tokens.length(row) : 0;
                 here.tokens += tokens;
                 here.positives += split.labels.length(row);
-                most.longest_row = std::max(most.longest_row, tokens);
+                here.longest_row = std::max(here.longest_row, tokens);
+                offsets.push_back(static_cast<std::int32_t>(here.tokens));
             });
-            most.tokens = std::max(most.tokens, here.tokens);
-            most.positives = std::max(most.positives, here.positives);
+            measure_shards(offsets, share, here);
+            take_larger(most, here);
         }
     });
     context.leave_if_stopped();
     BatchLimits all;
-    for (const BatchLimits& most : found) {
-        all.tokens = std::max(all.tokens, most.tokens);
-        all.positives = std::max(all.positives, most.positives);
-        all.longest_row = std::max(all.longest_row, most.longest_row);
-    }
+    for (const BatchLimits& most : found) take_larger(all, most);
     return all;
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "elmo/context.h"
+#include "ranks/rank_share.h"
 #include "sources/rows.h"
 #include "tensor/positives.h"
 
@@ -38,6 +39,8 @@ struct BatchLimits {
     std::int64_t tokens = 0;
     std::int64_t positives = 0;
     std::int64_t longest_row = 0;
+    // The largest shard of a batch, and the most texts that a rank has in its shards.
+    std::int64_t shard_tokens = 0, shard_texts = 0, rank_texts = 0;
 };
 
 // Which rows make up which step; rows with soft targets draw their positives for each step. Step numbers
@@ -62,8 +65,9 @@ class BatchPlan {
 
     // Fills `batch` for a step; its vectors keep their memory from call to call.
     void fill(std::int64_t step, Batch& batch) const;
-    // Exact for steps [first, last), by walking the lengths of their rows.
-    BatchLimits limits(const Context& context, std::int64_t first_step, std::int64_t last_step) const;
+    // Exact for steps [first, last), by walking the lengths of their rows; `share` cuts them.
+    BatchLimits limits(const Context& context, std::int64_t first_step, std::int64_t last_step,
+                       const RankShare& share = {}) const;
 
   private:
     template <class Visit>

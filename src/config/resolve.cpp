@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <type_traits>
 
 #include "config/encoder_folder.h"
@@ -13,9 +14,10 @@ namespace elmo {
 namespace {
 
 // A run stores what their `auto` stood for.
-constexpr OptionKey kStoredChoices[] = {"encoder",    "precision", "head_kahan",     "device", "encoder_lr",
-                                        "head_lr",    "dropout",   "batch_size",     "epochs", "patience",
-                                        "max_length", "augment",   "label_separator"};
+constexpr OptionKey kStoredChoices[] = {"encoder",         "precision",    "head_kahan",  "device",
+                                        "encoder_lr",      "head_lr",      "dropout",     "batch_size",
+                                        "epochs",          "patience",     "max_length",  "augment",
+                                        "label_separator", "batch_shards", "label_groups"};
 
 bool is_stored_choice(std::string_view key) {
     return std::any_of(std::begin(kStoredChoices), std::end(kStoredChoices),
@@ -148,6 +150,18 @@ Config with_stored_run(const Config& stored, const Config& config) {
     return result;
 }
 
+std::int64_t usual_shards(std::int64_t ranks) {
+    return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(ranks)));
+}
+
+std::int64_t usual_groups(std::int64_t ranks, std::int64_t labels) {
+    constexpr std::int64_t kGroupLabels = 131'072, kMostGroups = 1024;
+    if (ranks == 1) return 1;
+    const auto groups = static_cast<std::uint64_t>(std::max<std::int64_t>(1, labels / kGroupLabels));
+    return std::max(usual_shards(ranks),
+                    std::min<std::int64_t>(static_cast<std::int64_t>(std::bit_floor(groups)), kMostGroups));
+}
+
 Config with_usual_numbers(Config config) {
     const auto take = [&](OptionKey key, auto Config::*member, auto usual) {
         if ((config.*member).is_auto())
@@ -160,6 +174,8 @@ Config with_usual_numbers(Config config) {
     take("epochs", &Config::epochs, kUsualEpochs);
     take("head_lr", &Config::head_lr, kUsualHeadLr);
     take("patience", &Config::patience, std::int64_t{0});
+    take("batch_shards", &Config::batch_shards, usual_shards(config.ranks));
+    take("label_groups", &Config::label_groups, usual_groups(config.ranks, config.labels));
     if (config.augment == "auto")
         choose_option<std::string>(config, "augment", &Config::augment, "none",
                                    "auto: no data is trained on");

@@ -17,6 +17,11 @@ namespace elmo {
 inline constexpr std::int64_t kUsualLength = 128, kUsualBatch = 128;
 inline constexpr double kUsualEpochs = 10, kUsualHeadLr = 0.05, kUsualDropout = 0.5;
 
+// Shards of a batch for that many ranks: every rank has one, and later runs may have twice as many. Groups of
+// labels likewise, and more for many labels, of 131,072 each: they cost little. 1 for one rank.
+std::int64_t usual_shards(std::int64_t ranks);
+std::int64_t usual_groups(std::int64_t ranks, std::int64_t labels);
+
 // The value of one option, and where it comes from.
 void copy_option(Config& to, const Config& from, std::string_view key);
 // Sets an option that the program chooses.

@@ -15,6 +15,7 @@
 namespace elmo {
 namespace {
 
+constexpr std::int64_t kMaxShares = 1 << 16;
 constexpr std::int64_t kMaxSteps = (std::int64_t{1} << 40) - 1;  // addressed noise has 40 bits for the step
 constexpr std::int64_t kMaxLabels = (std::int64_t{1} << 31) - 1;
 
@@ -184,11 +185,19 @@ void validate(const Config& c) {
     choice(c, "schedule");
     in_range("warmup_steps", c.warmup_steps, -1, kMaxSteps);
     in_range("accumulate", c.accumulate, 1, 1 << 20);
+    if (!c.batch_shards.is_auto()) in_range("batch_shards", c.batch_shards, 1, kMaxShares);
+    if (!c.label_groups.is_auto()) in_range("label_groups", c.label_groups, 1, kMaxShares);
+    in_range("ranks", c.ranks, 1, 1 << 20);
+    choice(c, "exchange");
+    within("rank_timeout", c.rank_timeout, 0, 1e6);
     share("head_momentum", c.head_momentum);
     within("loss_scale", c.loss_scale, 0x1p-24, 0x1p62);
     if (c.precision == "renee" && (c.chunks > 1 || c.accumulate > 1))
         refuse("chunks and accumulate", "1 (or 0 chunks) with precision renee, which has all labels at once",
                fmt::format("{} and {}", c.chunks, c.accumulate));
+    if (c.precision == "renee" && (c.batch_shards.value_or(1) > 1 || c.label_groups.value_or(1) > 1))
+        refuse("batch_shards and label_groups", "1 with precision renee, which has all labels at once",
+               fmt::format("{} and {}", c.batch_shards.value_or(1), c.label_groups.value_or(1)));
 
     if (c.resume && c.overwrite)
         throw ConfigError(

@@ -93,7 +93,10 @@ EngineOptions::EngineOptions(const Config& config)
       cpu_products(config.cpu_products),
       max_bytes(config.max_memory.empty() ? 0 : parse_bytes(config.max_memory)),
       chunks(config.chunks),
-      recompute(choice(config, "recompute", RecomputeChoice::kLayers)) {}
+      recompute(choice(config, "recompute", RecomputeChoice::kLayers)),
+      batch_shards(config.batch_shards.value_or(1)),
+      label_groups(config.label_groups.value_or(1)),
+      exchange(choice(config, "exchange", ExchangeChoice::kHost)) {}
 
 SizeOptions::SizeOptions(const Config& config)
     : shape(config.shape),

@@ -23,6 +23,7 @@ enum class QuoteChoice { kAuto, kDouble, kNone };
 enum class InputForm { kAuto, kText, kJsonl };
 enum class DeviceChoice { kAuto, kCpu, kCuda, kReference };
 enum class RecomputeChoice { kAuto, kNone, kCheap, kWide, kLayers };
+enum class ExchangeChoice { kAuto, kNccl, kHost };
 
 // How texts and labels are read: data sets, their cache, tokenizers, texts to answer.
 struct ReadOptions {
@@ -93,6 +94,8 @@ struct EngineOptions {
     std::int64_t max_bytes;    // of max_memory; 0: not given
     std::int64_t chunks;       // 0: not given
     RecomputeChoice recompute;
+    std::int64_t batch_shards, label_groups;  // 1 while they are auto
+    ExchangeChoice exchange;                  // of the GPUs of several ranks
 };
 
 // The sizes of a run without a data set.

@@ -20,13 +20,6 @@ namespace {
 // tokenizer, batches and log buffers.
 constexpr std::int64_t kLibraryBytes = std::int64_t{48} << 20;
 
-// How many labels head_kahan's share is: at least one where it is not zero.
-std::int64_t compensated_labels(const HeadOptions& options, std::int64_t labels) {
-    const double share = parse_share(choose_head_kahan(options));
-    if (share == 0) return 0;
-    return std::clamp<std::int64_t>(std::llround(share * static_cast<double>(labels)), 1, labels);
-}
-
 }  // namespace
 
 std::unique_ptr<Backend> make_backend(const Context& context, const EngineOptions& options) {
@@ -35,6 +28,12 @@ std::unique_ptr<Backend> make_backend(const Context& context, const EngineOption
     if (device == DeviceChoice::kCuda) return make_cuda_backend(context);
     if (device == DeviceChoice::kReference) return make_reference_backend();
     return make_cpu_backend(context, options.cpu_products);
+}
+
+std::int64_t compensated_labels(const HeadOptions& options, std::int64_t labels) {
+    const double share = parse_share(choose_head_kahan(options));
+    if (share == 0) return 0;
+    return std::clamp<std::int64_t>(std::llround(share * static_cast<double>(labels)), 1, labels);
 }
 
 HeadSpec trained_head(const HeadOptions& options, std::int64_t labels, std::int64_t width) {
@@ -46,8 +45,19 @@ HeadSpec trained_head(const HeadOptions& options, std::int64_t labels, std::int6
     return spec;
 }
 
-EngineParts training_parts(const HeadOptions& options, const EncoderSpec& encoder, std::int64_t labels) {
-    return {encoder, trained_head(options, labels, encoder.width)};
+EngineParts training_parts(const HeadOptions& options, const EncoderSpec& encoder, std::int64_t labels,
+                           const RankShare& share) {
+    EngineParts parts{encoder, trained_head(options, labels, encoder.width)};
+    if (!share.is_alone()) {
+        const ShareRange own = share.own_labels(labels);
+        parts.head->layout = LabelLayout::range(own.first, own.last);
+        parts.head->is_part = true;
+        parts.head->extras.compensated_rows =
+            (parts.head->extras.compensated_rows * own.size() + labels - 1) / labels;
+    }
+    // Gradients of several shards are added before any of them is used.
+    if (share.ranks > 1 || share.shards > 1) parts.encoder->consume_gradients = false;
+    return parts;
 }
 
 Engine::Engine(const Context& context, const EngineOptions& options, const EngineParts& parts,
@@ -64,6 +74,7 @@ Engine::Engine(const Context& context, const EngineOptions& options, const Engin
         if (maps_head_) shape_.mapped_bytes += parts.head->bytes();
     }
     describe_workload();
+    share_step(options);
 
     EngineOptions choices = options;
     if (workload_.renee) {  // it has everything at once, and stores what its backward reads
@@ -88,8 +99,32 @@ Engine::Engine(const Context& context, const EngineOptions& options, const Engin
     plan_chunks(smallest);
 }
 
+void Engine::share_step(const EngineOptions& options) {
+    exchange_ = std::make_unique<ViewExchange>(ranks_of(context_), *backend_, options.exchange);
+    if (shape_.share.is_whole() || !shape_.training || !head_) return;
+    if (!backend_->host_memory() && workload_.width % 8 != 0)
+        throw ConfigError(fmt::format(
+            "width: expected a multiple of 8 for batch_shards and label_groups on a GPU, found {}",
+            workload_.width));
+    SharedStep::Sizes sizes;
+    sizes.labels = shape_.labels;
+    sizes.width = workload_.width;
+    sizes.texts = shape_.texts;
+    sizes.rank_texts = shape_.rank_texts;
+    sizes.input_gradient = shape_.input_gradient;
+    sizes.encoder_learns = encoder_ && !encoder_->spec().frozen;
+    sizes.accumulate = encoder_ ? encoder_->spec().accumulate : 1;
+    shared_ = std::make_unique<SharedStep>(shape_.share, sizes, ranks_of(context_), *backend_, *exchange_);
+}
+
+Workload Engine::encoder_workload() const {
+    Workload workload = workload_;
+    workload.batch = shape_.batch;
+    return workload;
+}
+
 void Engine::describe_workload() {
-    workload_.batch = shape_.batch;
+    workload_.batch = std::max(shape_.batch, shape_.texts);
     workload_.tokens = shape_.tokens;
     workload_.longest = shape_.longest;
     workload_.positives = shape_.positives;
@@ -147,31 +182,40 @@ void Engine::dry_run(std::int64_t chunks) {
 }
 
 void Engine::lay_out(Arena& arena) {
-    if (encoder_) encoder_->allocate(arena, workload_);
+    const Workload encoder_work = encoder_workload();
+    if (encoder_) encoder_->allocate(arena, encoder_work);
+    if (shared_) shared_->allocate(arena, encoder_.get());
     if (head_ && !maps_head_) head_->allocate(arena, workload_);
     backend_->reserve(arena, workload_);
     arena.end_phase("start");
     if (encoder_) {
-        encoder_->allocate_activations(arena, workload_);
+        encoder_->allocate_activations(arena, encoder_work);
         if (shape_.training)
-            embed_grad_BD_ =
-                arena.allocate("step/grad_embed_bf16", DType::kBf16, shape_.batch, workload_.width);
+            embed_grad_BD_ = arena.allocate("step/grad_embed_bf16", DType::kBf16,
+                                            std::max(shape_.batch, shape_.rank_texts), workload_.width);
+        if (shared_) shared_->allocate_vectors(arena);
         const Arena::Scope forward_phase(arena);
-        encoder_->allocate_forward(arena, workload_);
+        encoder_->allocate_forward(arena, encoder_work);
         arena.end_phase("encoder forward");
     } else {
         text_vectors_BD_ = arena.allocate("step/text_vectors", DType::kBf16, shape_.batch, workload_.width);
     }
+    if (!shape_.share.is_alone() && shape_.top_k > 0)
+        ranked_vectors_BD_ =
+            arena.allocate("exchange/text_vectors", DType::kBf16, shape_.batch, workload_.width);
     if (head_) {
         const Arena::Scope head_phase(arena);
         backend_->reserve_head(arena, workload_);
-        if (shape_.training && shape_.input_gradient)
+        if (shared_)
+            shared_->allocate_head(arena);
+        else if (shape_.training && shape_.input_gradient)
             head_grad_BD_ = arena.allocate("step/grad_embed_f32", DType::kF32, shape_.batch, workload_.width);
         head_->allocate_step(arena);
     }
     if (encoder_ && shape_.training) {
         const Arena::Scope backward_phase(arena);
-        encoder_->allocate_backward(arena, workload_);
+        encoder_->allocate_backward(arena, encoder_work);
+        if (shared_) shared_->allocate_backward(arena);
         arena.end_phase("encoder backward");
     }
 }
@@ -218,6 +262,7 @@ void Engine::allocate() {
     require_room(plan_, free_room(), backend_->host_memory() ? "this machine" : "the GPU");
     arena_ = std::make_unique<Arena>(backend_->allocate(plan_.arena_bytes));
     lay_out(*arena_);
+    if (!shape_.share.is_alone()) exchange_->join();
 }
 
 void Engine::initialise(std::uint64_t seed) {

@@ -18,6 +18,7 @@
 #include "config/views.h"
 #include "elmo/context.h"
 #include "elmo/memory.h"
+#include "engine/shared_step.h"
 #include "model/encoder/encoder.h"
 #include "model/head/head.h"
 
@@ -25,8 +26,8 @@ namespace elmo {
 
 // What a run must have room for: facts of the data set and of the verb.
 struct RunShape {
-    std::int64_t batch = 0;      // texts of the largest batch
-    std::int64_t tokens = 0;     // tokens of the largest batch
+    std::int64_t batch = 0;      // texts of the largest batch, or of its largest shard
+    std::int64_t tokens = 0;     // tokens of the largest batch, or of its largest shard
     std::int64_t longest = 0;    // tokens of the longest text
     std::int64_t positives = 0;  // label entries of the largest batch
     std::int64_t top_k = 0;      // labels asked for at a time; 0 where nothing is ranked
@@ -34,6 +35,10 @@ struct RunShape {
     bool input_gradient = true;     // training: the head's step gives dx
     std::int64_t mapped_bytes = 0;  // of files besides the head's: the data set's cache
     std::int64_t table_bytes = 0;   // row orders, label counts: ordinary memory that grows with the data
+    // Training, where the batch has shards or the run has ranks: texts of the largest batch, and of all
+    // shards of a rank; labels of the run.
+    RankShare share = {};
+    std::int64_t texts = 0, rank_texts = 0, labels = 0;
 };
 
 // What is staged.
@@ -41,8 +46,12 @@ struct EngineParts {
     std::optional<EncoderSpec> encoder;
     std::optional<HeadSpec> head;
 };
-// Both; the head has all labels and is trained as the options say.
-EngineParts training_parts(const HeadOptions& options, const EncoderSpec& encoder, std::int64_t labels);
+// Both, trained as the options say; the head has the labels of the rank. Of a part of the labels, the number
+// of compensated ones is the caller's to set: compensated_labels() are chosen among all.
+EngineParts training_parts(const HeadOptions& options, const EncoderSpec& encoder, std::int64_t labels,
+                           const RankShare& share = {});
+// How many labels head_kahan's share is: at least one where it is not zero.
+std::int64_t compensated_labels(const HeadOptions& options, std::int64_t labels);
 // A head with all that the options say about its training.
 HeadSpec trained_head(const HeadOptions& options, std::int64_t labels, std::int64_t width);
 
@@ -96,9 +105,18 @@ class Engine {
         return shape_.input_gradient ? head_grad_BD_.first(batch) : View{};
     }
     View embed_grad(std::int64_t batch) const { return embed_grad_BD_.first(batch); }
+    // Where labels, batches or both are cut: null otherwise.
+    SharedStep* shared() const { return shared_.get(); }
+    const RankShare& share() const { return shape_.share; }
+    // Several ranks: moves views between them, and room for the vectors of a batch that another rank encoded.
+    ViewExchange& exchange() const { return *exchange_; }
+    View ranked_vectors(std::int64_t batch) const { return ranked_vectors_BD_.first(batch); }
 
   private:
     void describe_workload();
+    // With the texts that the encoder sees at a time.
+    Workload encoder_workload() const;
+    void share_step(const EngineOptions& options);
     void lay_out(Arena& arena);
     // Plans with this recomputation and the chunks for it: fills plan_.
     void plan_chunks(const std::vector<Recompute>& layers);
@@ -116,11 +134,13 @@ class Engine {
     std::unique_ptr<Backend> backend_;
     std::unique_ptr<Encoder> encoder_;
     std::unique_ptr<Head> head_;
+    std::unique_ptr<ViewExchange> exchange_;
+    std::unique_ptr<SharedStep> shared_;
     bool maps_head_ = false;  // W stays in its files
     Workload workload_;
     MemoryReport plan_;
     std::unique_ptr<Arena> arena_;
-    View text_vectors_BD_, head_grad_BD_, embed_grad_BD_;
+    View text_vectors_BD_, head_grad_BD_, embed_grad_BD_, ranked_vectors_BD_;
 };
 
 }  // namespace elmo

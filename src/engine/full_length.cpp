@@ -32,4 +32,17 @@ RunShape full_length_shape(const Context& context, const SizeOptions& options, c
     return shape;
 }
 
+RunShape shared_shape(RunShape shape, const RankShare& share, std::int64_t labels) {
+    if (share.is_whole()) return shape;
+    shape.share = share;
+    shape.labels = labels;
+    shape.texts = shape.batch;
+    shape.batch = (shape.texts + share.shards - 1) / share.shards;
+    shape.tokens = shape.batch * shape.longest;
+    for (std::int64_t r = 0; r < share.ranks; ++r)
+        shape.rank_texts =
+            std::max(shape.rank_texts, std::min(shape.texts, share.own_shards(r).size() * shape.batch));
+    return shape;
+}
+
 }  // namespace elmo

@@ -14,5 +14,7 @@ inline constexpr std::int64_t kPositivesPerText = 5;  // where no data says how 
 EncoderSpec spec_without_data(const SizeOptions& options);
 // Every text of full length. ConfigError when labels is not set.
 RunShape full_length_shape(const Context& context, const SizeOptions& options, const EncoderSpec& spec);
+// The same shape as a rank has it.
+RunShape shared_shape(RunShape shape, const RankShare& share, std::int64_t labels);
 
 }  // namespace elmo

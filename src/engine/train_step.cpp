@@ -6,12 +6,16 @@ namespace elmo {
 namespace {
 
 // Returns whether the weights were updated.
-bool learn(Encoder& encoder, const TextBatch& texts, View dx_BD, const EncoderUpdate& how) {
+bool learn(Encoder& encoder, SharedStep* shared, const TextBatch& texts, View dx_BD,
+           const EncoderUpdate& how) {
     if (encoder.spec().consume_gradients) {
         encoder.backward_and_update(texts, dx_BD, how.adamw, how.check);
         return true;
     }
-    encoder.backward(texts, dx_BD, how.adds);
+    if (shared != nullptr && shared->cuts_batch())
+        shared->backward(encoder, dx_BD, how.adds);
+    else
+        encoder.backward(texts, dx_BD, how.adds);
     if (how.check) std::ranges::for_each(encoder.parameters(), how.check);
     if (how.updates) encoder.update(how.adamw);
     return how.updates;
@@ -25,23 +29,35 @@ StepResult train_step(Engine& engine, const StepInput& in) {
     const bool encoder_learns = encoder != nullptr && !encoder->spec().frozen;
     StepResult result;
 
+    SharedStep* const shared = engine.shared();
+    const bool cuts_batch = shared != nullptr && shared->cuts_batch();
+
+    // Exchange 1, gather x: each rank encodes its shards of the batch, and x_BD is the whole batch, in its
+    // order.
     const bool encodes = encoder != nullptr && in.x_BD.empty();
-    const View x_BD = encodes ? encoder->forward(in.texts, true, in.seed, in.step) : in.x_BD;
-    // Exchange 1, gather x: here the ranks of a run will exchange the vectors of their texts, and
-    // x_BD becomes the whole batch, in its order. One rank has it.
+    View x_BD = in.x_BD;
+    if (encodes)
+        x_BD = cuts_batch ? shared->encode(*encoder, in.texts, in.seed, in.step)
+                          : encoder->forward(in.texts, true, in.seed, in.step);
     if (in.before_head) in.before_head(x_BD);
 
-    if (head != nullptr)
-        result.head = head->step({x_BD, in.positives, in.head_lr, in.head_weight_decay, in.seed, in.step,
-                                  in.want_loss, engine.head_grad(x_BD.rows)});
-    // Exchange 2, reduce dx: here each rank will receive, for its own texts, the parts of dx that the labels
-    // of all ranks make, and add them in the order of docs/numerics.md. One rank has the sum.
+    if (head != nullptr) {
+        HeadInput input{x_BD,    in.positives, in.head_lr,   in.head_weight_decay,
+                        in.seed, in.step,      in.want_loss, View{}};
+        if (shared == nullptr) input.dx_BD = engine.head_grad(x_BD.rows);
+        result.head = shared != nullptr ? shared->step_head(*head, input) : head->step(input);
+    }
+    // Exchange 2, reduce dx: each rank receives, for its own texts, the parts of dx that the labels of all
+    // ranks make, and adds them in the order of docs/numerics.md.
     const bool goes_back = encoder_learns && !result.head.skipped;
-    if (goes_back && head != nullptr)
-        engine.backend().cast(engine.embed_grad(x_BD.rows), engine.head_grad(x_BD.rows));
+    const View dx_BD = goes_back ? engine.embed_grad(cuts_batch ? shared->own_texts() : x_BD.rows) : View{};
+    if (goes_back && shared != nullptr)
+        shared->reduce_dx(dx_BD);
+    else if (goes_back && head != nullptr)
+        engine.backend().cast(dx_BD, engine.head_grad(x_BD.rows));
     if (in.after_head) in.after_head(result.head);
 
-    if (goes_back) result.updated = learn(*encoder, in.texts, engine.embed_grad(x_BD.rows), in.encoder);
+    if (goes_back) result.updated = learn(*encoder, shared, in.texts, dx_BD, in.encoder);
     return result;
 }
 

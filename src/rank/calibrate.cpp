@@ -10,6 +10,7 @@
 #include "metrics/label_thresholds.h"
 #include "metrics/platt.h"
 #include "rank/scored_run.h"
+#include "ranks/collectives.h"
 #include "run/calibration_file.h"
 
 namespace elmo {
@@ -41,6 +42,10 @@ LabelThresholds label_thresholds(std::span<const JudgedRow> rows, std::int64_t l
 Calibration calibrate(const Context& given_context, const std::string& run, const Config& given) {
     validate(given);
     const Context context = given_context.with_threads(given.threads);
+    if (!ranks_of(context).is_first()) {
+        follow_rankings(context, run, given.checkpoint, given);
+        return {};
+    }
     Config config = given;
     config.split = "validation";
     const ScoredRun scored(context, run, config);

@@ -22,6 +22,7 @@
 #include "rank/report/judge.h"
 #include "rank/scored_run.h"
 #include "rank/scoring.h"
+#include "ranks/collectives.h"
 #include "run/checkpoint.h"
 
 namespace elmo {
@@ -193,6 +194,10 @@ DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::s
     Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
     check_ready(config);
     const Context context = given_context.with_threads(config.threads);
+    if (!ranks_of(context).is_first()) {
+        if (config.predictions.empty()) follow_rankings(context, run, config.checkpoint, config);
+        return {};
+    }
     if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
     DetailedEvaluation result = config.predictions.empty() ? evaluate_run(context, run, config)
                                                            : evaluate_predictions(context, config);

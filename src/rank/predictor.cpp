@@ -20,6 +20,7 @@
 #include "rank/question/label_index.h"
 #include "rank/question/label_ranker.h"
 #include "rank/report/threshold.h"
+#include "rank/shared_ranking.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 #include "run/run_data.h"
@@ -130,6 +131,11 @@ Predictor::Predictor(const Context& given_context, const std::string& run, const
 Predictor::~Predictor() = default;
 Predictor::Predictor(Predictor&&) noexcept = default;
 Predictor& Predictor::operator=(Predictor&&) noexcept = default;
+
+void follow_predictor(const Context& context, const std::string& run, const Config& config) {
+    validate(config);
+    follow_rankings(context.with_threads(config.threads), run, config.checkpoint, config);
+}
 
 std::int64_t Predictor::num_labels() const {
     return impl_->checkpoint.state().labels;

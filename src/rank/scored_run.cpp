@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/text_util.h"
 #include "config/resolve.h"
@@ -10,6 +11,7 @@
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "rank/linear_ranking.h"
+#include "ranks/collectives.h"
 #include "run/run_data.h"
 
 namespace elmo {
@@ -132,11 +134,26 @@ void ScoredRun::rank(std::int64_t k, const std::string& title, const TakeScored&
     }
     for (const auto& part : renumbered_)
         shape.table_bytes += 4 * static_cast<std::int64_t>(part->labels.size() + part->filter.size());
-    Engine engine(context_, config_, {spec_, stored_head(checkpoint_.content())}, shape);
-    engine.allocate();
-    engine.load(checkpoint_.content());
-    for (std::size_t i = 0; i < parts_.size(); ++i)
-        rank_rows(context_, engine, plans[i], *parts_[i].split, k, title_of(parts_[i]), take_of(parts_[i]));
+    std::optional<RankingLeader> leader;
+    std::optional<Engine> engine;
+    const std::int64_t ranks = ranks_of(context_).size();
+    if (ranks > 1) {
+        leader.emplace(context_, config_, checkpoint_, spec_, std::vector<std::int64_t>(), shape);
+    } else {
+        engine.emplace(context_, config_, EngineParts{spec_, stored_head(checkpoint_.content())}, shape);
+        engine->allocate();
+        engine->load(checkpoint_.content());
+    }
+    for (std::size_t i = 0; i < parts_.size(); ++i) {
+        const Split& split = *parts_[i].split;
+        const auto title_here = title_of(parts_[i]);
+        if (engine)
+            rank_rows(context_, *engine, plans[i], split, k, title_here, take_of(parts_[i]));
+        else
+            rank_rows(
+                context_, [&](std::span<const RankedBatch> batches) { return leader->rank(batches); }, ranks,
+                plans[i], split, k, title_here, take_of(parts_[i]));
+    }
 }
 
 }  // namespace elmo

@@ -31,27 +31,55 @@ std::vector<std::int64_t> parse_ks(const std::string& text) {
 
 void rank_rows(const Context& context, Engine& engine, const BatchPlan& plan, const Split& split,
                std::int64_t k, const std::string& title, const TakeRanked& take) {
+    const std::int64_t ranks = engine.share().ranks;
+    const auto rank = [&](std::span<const RankedBatch> batches) {
+        if (ranks > 1) return rank_together(context, engine, batches);
+        std::vector<std::vector<TopK>> best;
+        for (const RankedBatch& batch : batches)
+            best.push_back(engine.head().topk(engine.encoder().forward(batch.texts, false, 0, 0), batch.k));
+        return best;
+    };
+    rank_rows(context, rank, ranks, plan, split, k, title, take);
+}
+
+void rank_rows(const Context& context, const RankBatches& rank, std::int64_t at_once, const BatchPlan& plan,
+               const Split& split, std::int64_t k, const std::string& title, const TakeRanked& take) {
     const bool filtered = split.filter.rows() > 0;
     std::vector<std::int64_t> drop;
     Progress progress(context, title, plan.num_rows(), "texts");
     std::int64_t done = 0;
     BatchReader reader(plan, 0, plan.steps_per_epoch());
-    while (const Batch* batch = reader.next()) {
-        std::int64_t most = 0;
-        if (filtered)
-            for (const std::int64_t row : batch->rows) most = std::max(most, split.filter.length(row));
-        const View x_BD = engine.encoder().forward({batch->tokens, batch->offsets}, false, 0, 0);
-        const auto best = engine.head().topk(x_BD, k + most);
-        for (std::int64_t i = 0; i < batch->size(); ++i) {
-            std::vector<ScoredLabel> ranked = best[i].sorted();
-            if (filtered) {
-                const auto pairs = split.filter.row(batch->rows[i]);
-                drop.assign(pairs.begin(), pairs.end());
-                remove_filtered(ranked, std::span<const std::int64_t>(drop), k);
-            }
-            take(batch->rows[i], ranked);
+    std::vector<Batch> held(static_cast<std::size_t>(at_once));  // a batch lives until the next one is read
+    for (bool more = true; more;) {
+        std::vector<const Batch*> batches;
+        while (static_cast<std::int64_t>(batches.size()) < at_once) {
+            const Batch* batch = reader.next();
+            more = batch != nullptr;
+            if (!more) break;
+            if (at_once > 1) batch = &(held[batches.size()] = *batch);
+            batches.push_back(batch);
         }
-        done += batch->size();
+        std::vector<RankedBatch> texts;
+        for (const Batch* batch : batches) {
+            std::int64_t most = 0;
+            if (filtered)
+                for (const std::int64_t row : batch->rows) most = std::max(most, split.filter.length(row));
+            texts.push_back({{batch->tokens, batch->offsets}, k + most});
+        }
+        if (texts.empty()) break;
+        const auto best = rank(texts);
+        for (std::size_t j = 0; j < batches.size(); ++j)
+            for (std::int64_t i = 0; i < batches[j]->size(); ++i) {
+                std::vector<ScoredLabel> ranked = best[j][static_cast<std::size_t>(i)].sorted();
+                const std::int64_t row = batches[j]->rows[static_cast<std::size_t>(i)];
+                if (filtered) {
+                    const auto pairs = split.filter.row(row);
+                    drop.assign(pairs.begin(), pairs.end());
+                    remove_filtered(ranked, std::span<const std::int64_t>(drop), k);
+                }
+                take(row, ranked);
+            }
+        for (const Batch* batch : batches) done += batch->size();
         progress.update(done);
     }
     progress.finish();

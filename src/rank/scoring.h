@@ -17,6 +17,7 @@
 #include "metrics/conventions.h"
 #include "metrics/frequency_groups.h"
 #include "metrics/metrics.h"
+#include "rank/shared_ranking.h"
 
 namespace elmo {
 
@@ -28,6 +29,10 @@ std::vector<std::int64_t> parse_ks(const std::string& text);
 using TakeRanked = std::function<void(std::int64_t row, std::vector<ScoredLabel>& ranked)>;
 void rank_rows(const Context& context, Engine& engine, const BatchPlan& plan, const Split& split,
                std::int64_t k, const std::string& title, const TakeRanked& take);
+// The same with another way to rank, `at_once` batches at a time.
+using RankBatches = std::function<std::vector<std::vector<TopK>>(std::span<const RankedBatch> batches)>;
+void rank_rows(const Context& context, const RankBatches& rank, std::int64_t at_once, const BatchPlan& plan,
+               const Split& split, std::int64_t k, const std::string& title, const TakeRanked& take);
 
 // The name by which a data set is known: its folder's or its file's, without endings.
 std::string data_set_name(const std::string& data);

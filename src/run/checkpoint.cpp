@@ -107,14 +107,31 @@ void write_common(const fs::path& path, const Parts& parts, const RunState& stat
     write_state(path / kState, state);
 }
 
+bool is_shared(const CheckpointParts& parts) {
+    return parts.ranks != nullptr && parts.ranks->size() > 1;
+}
+
+// The head's files, of which the ranks have a part each: the first one (with a folder) writes, the others
+// send.
+void write_shared_head(const fs::path* path, const CheckpointParts& parts, bool to_continue) {
+    parts.head.save_shared(path, *parts.ranks);
+    if (!to_continue) return;
+    const fs::path file = path != nullptr ? *path / kHeadCompensationFile : fs::path();
+    parts.head.compensation().save_shared(path != nullptr ? &file : nullptr, *parts.ranks);
+}
+
 void write_files(const fs::path& path, const CheckpointParts& parts, const RunState& state,
                  bool to_continue) {
     parts.encoder.save_weights(path);
-    parts.head.save(path);
+    if (is_shared(parts))
+        write_shared_head(&path, parts, to_continue);
+    else
+        parts.head.save(path);
     write_common(path, parts, state);
     if (!to_continue) return;
     if (!parts.config.freeze_encoder) parts.encoder.save_state(path / kOptimizer);
-    if (parts.head.compensation().rows() > 0) parts.head.compensation().save(path / kHeadCompensationFile);
+    if (parts.head.compensation().rows() > 0 && !is_shared(parts))
+        parts.head.compensation().save(path / kHeadCompensationFile);
     if (parts.head.renee() != nullptr) parts.head.renee()->save(path / kMomentumFile);
 }
 
@@ -196,8 +213,12 @@ void copy_to(const MappedFile& from, const fs::path& to) {
 
 void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const RunState& state,
                      bool to_continue) {
-    replace_checkpoint(target,
-                       [&](const fs::path& folder) { write_files(folder, parts, state, to_continue); });
+    if (is_shared(parts) && !parts.ranks->is_first())
+        write_shared_head(nullptr, parts, to_continue);
+    else
+        replace_checkpoint(target,
+                           [&](const fs::path& folder) { write_files(folder, parts, state, to_continue); });
+    if (is_shared(parts)) parts.ranks->barrier();  // then it is there for all
 }
 
 void save_checkpoint(const fs::path& target, const LinearParts& parts, const RunState& state) {

@@ -62,6 +62,7 @@ struct CheckpointParts {
     const Tokenizer& tokenizer;
     std::int64_t max_length;  // of a text in tokens
     const LabelTable& labels;
+    Ranks* ranks = nullptr;  // that share the head; null: this process has all of it
 };
 
 // The same of a linear model.
@@ -79,6 +80,7 @@ inline constexpr const char* kMomentumFile = "momentum.safetensors";
 // Writes the folder under a temporary name and swaps it in. If anything fails (DataError names file and
 // reason), the previous checkpoint stays. `to_continue`: with what only a continued run needs, the state of
 // the optimisers (of an encoder that is trained, of a head with one) and the head's compensation.
+// With several ranks all call it, and the first one writes: no byte depends on their number.
 void save_checkpoint(const std::filesystem::path& folder, const CheckpointParts& parts, const RunState& state,
                      bool to_continue);
 

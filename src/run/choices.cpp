@@ -63,6 +63,19 @@ Decision choose_augment(const LabelTexts& texts) {
     return {"labels", "the labels have texts, other ones than the rows"};
 }
 
+// With one rank there is nothing to say about it.
+Config with_shards(Config config, const DataFacts& facts) {
+    const std::string why =
+        facts.ranks == 1 ? std::string("one rank") : fmt::format("{}{} ranks", kAutoReason, facts.ranks);
+    if (config.batch_shards.is_auto())
+        choose_option(config, "batch_shards", &Config::batch_shards,
+                      Auto<std::int64_t>(usual_shards(facts.ranks)), why);
+    if (config.label_groups.is_auto())
+        choose_option(config, "label_groups", &Config::label_groups,
+                      Auto<std::int64_t>(usual_groups(facts.ranks, facts.labels)), why);
+    return config;
+}
+
 }  // namespace
 
 EncoderStart encoder_start(const Config& config) {
@@ -96,6 +109,7 @@ Config with_data_numbers(Config config, EncoderStart start, const DataFacts& fac
     const bool constant = config.schedule == "constant";
     choose(config, "patience", &Config::patience, constant ? kPatience : 0,
            constant ? "the rates do not fall by themselves" : "scores rise most while the rates fall");
+    config = with_shards(std::move(config), facts);
     if (config.augment == "auto") {
         const Decision decision = choose_augment(facts.label_texts);
         choose_option<std::string>(config, "augment", &Config::augment, decision.value,

@@ -18,6 +18,7 @@ EncoderStart encoder_start(const Config& config);
 // What is known of the training rows once they are imported.
 struct DataFacts {
     std::int64_t rows = 0, labels = 0;
+    std::int64_t ranks = 1;  // that the run starts on
     LabelTexts label_texts;
 };
 

@@ -29,6 +29,8 @@ struct Planned {
     RunShape shape;
     std::int64_t steps = 0;              // 0: not known
     double tokens_per_text = 0;          // 0: not known, and texts have full length
+    RankShare share = {};                // of the fullest rank
+    std::int64_t compensated = -1;       // its labels with a compensation; -1: the share that the options name
     std::int64_t kept_bytes = 0;         // vectors of a frozen encoder
     std::optional<MemoryReport> linear;  // of a linear model, which has no steps
 };
@@ -46,9 +48,11 @@ Planned planned_run(const Context& context, const Config& given) {
         run.spec = data.encoder_spec();
         run.labels = data.dataset().num_labels();
         run.shape = data.shape(context, kRankedInTraining);
+        run.share = data.share(context);
+        if (!run.share.is_alone()) run.compensated = data.parts(context).head->extras.compensated_rows;
         run.steps = data.total_steps();
         run.tokens_per_text = data.summary().tokens_per_row;
-        run.kept_bytes = data.kept_vector_bytes();
+        if (run.share.is_whole()) run.kept_bytes = data.kept_vector_bytes();
         return run;
     }
     run.config = resolve_without_data(context, shaped);
@@ -57,13 +61,17 @@ Planned planned_run(const Context& context, const Config& given) {
             "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
     run.spec = spec_without_data(run.config);
     run.labels = run.config.labels;
-    run.shape = full_length_shape(context, run.config, run.spec);
+    run.share = {0, run.config.ranks, run.config.label_groups, run.config.batch_shards};
+    run.share.rank = fullest_rank(run.share, run.labels);
+    run.shape = shared_shape(full_length_shape(context, run.config, run.spec), run.share, run.labels);
     run.steps = run.config.steps;
     return run;
 }
 
 Engine engine_of(const Context& context, const Planned& run) {
-    Engine engine(context, run.config, training_parts(run.config, run.spec, run.labels), run.shape);
+    EngineParts parts = training_parts(run.config, run.spec, run.labels, run.share);
+    if (run.compensated >= 0) parts.head->extras.compensated_rows = run.compensated;
+    Engine engine(context, run.config, parts, run.shape);
     engine.hold(run.kept_bytes);
     return engine;
 }
@@ -112,6 +120,8 @@ Planned with_batch(Planned run, std::int64_t batch) {
     run.shape.batch = scaled(run.shape.batch);
     run.shape.tokens = scaled(run.shape.tokens);
     run.shape.positives = scaled(run.shape.positives);
+    run.shape.texts = scaled(run.shape.texts);
+    run.shape.rank_texts = scaled(run.shape.rank_texts);
     run.config.batch_size = batch;
     return run;
 }
@@ -136,6 +146,7 @@ std::vector<PlanChoice> other_choices(const Context& context, const Planned& run
             if (!own) {
                 other.config.head_noise = "auto";
                 other.config.head_kahan = "auto";
+                other.compensated = -1;
             }
             PlanChoice& choice = choices.emplace_back(PlanChoice{precision, size});
             choice.bytes = engine_of(context, other).plan().total_bytes();

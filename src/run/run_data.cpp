@@ -13,6 +13,7 @@
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
+#include "ranks/collectives.h"
 #include "run/resolve.h"
 
 namespace elmo {
@@ -32,6 +33,12 @@ std::int64_t steps_of(const Config& config, std::int64_t steps_per_epoch) {
     if (config.steps > 0) return config.steps;
     const double steps = std::ceil(config.epochs * static_cast<double>(steps_per_epoch));
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(steps));
+}
+
+// No more texts than a shard has: a validation needs no more memory than a step.
+std::int64_t validation_batch(const Config& config) {
+    const std::int64_t shards = config.batch_shards.value_or(1);
+    return (config.batch_size + shards - 1) / shards;
 }
 
 }  // namespace
@@ -55,10 +62,10 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     const Split& file = dataset_->validation();
     if (file.present && file.rows() > 0) {
         validation_split_ = &file;
-        validation_.emplace(file, all_rows(file.rows()), config_.batch_size);
+        validation_.emplace(file, all_rows(file.rows()), validation_batch(config_));
     } else if (!rows.validation.empty()) {
         validation_split_ = &train;
-        validation_.emplace(train, std::move(rows.validation), config_.batch_size);
+        validation_.emplace(train, std::move(rows.validation), validation_batch(config_));
     }
     train_.emplace(train, std::move(rows.train), config_.batch_size, config_.seed);
     Config for_labels = config_;
@@ -102,6 +109,8 @@ void RunData::choose_numbers(const Context& context, const Checkpoint* checkpoin
     DataFacts facts;
     facts.rows = dataset_->train().rows();
     facts.labels = dataset_->num_labels();
+    // A continued run keeps the shards that it has, and one from before there were any has one.
+    facts.ranks = checkpoint != nullptr ? 1 : std::max<std::int64_t>(ranks_of(context).size(), config_.ranks);
     if (config_.augment == "auto")
         facts.label_texts = look_at_label_texts(*dataset_, *tokenizer_, max_length_);
     config_ = with_data_numbers(std::move(config_), start_, facts);
@@ -109,17 +118,50 @@ void RunData::choose_numbers(const Context& context, const Checkpoint* checkpoin
     config_ = with_precision(context, std::move(config_), facts.labels * spec_.width);
 }
 
+RankShare RunData::share(const Context& context) const {
+    const Ranks& ranks = ranks_of(context);
+    RankShare share{ranks.rank(), ranks.size(), config_.label_groups.value_or(1),
+                    config_.batch_shards.value_or(1)};
+    if (config_.ranks > share.ranks) {
+        share.ranks = config_.ranks;
+        share.rank = fullest_rank(share, dataset_->num_labels());
+    }
+    return share;
+}
+
+EngineParts RunData::parts(const Context& context) const {
+    const RankShare cut = share(context);
+    const std::int64_t labels = dataset_->num_labels();
+    EngineParts parts = training_parts(config_, spec_, labels, cut);
+    if (cut.is_alone()) return parts;
+    const ShareRange own = cut.own_labels(labels);
+    const auto frequent = frequent_labels(compensated_labels(config_, labels));
+    parts.head->extras.compensated_rows =
+        std::ranges::lower_bound(frequent, own.last) - std::ranges::lower_bound(frequent, own.first);
+    return parts;
+}
+
 RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
-    BatchLimits limits = train_->limits(context, 0, total_steps_);
     RunShape shape;
+    shape.share = share(context);
+    BatchLimits limits = train_->limits(context, 0, total_steps_, shape.share);
     const std::int64_t labels = dataset_->num_labels();
     shape.batch = std::min<std::int64_t>(config_.batch_size, train_->num_rows());
+    if (!shape.share.is_whole()) {
+        shape.texts = shape.batch;
+        shape.rank_texts = limits.rank_texts;
+        shape.labels = labels;
+    }
+    if (shape.share.shards > 1 || shape.share.ranks > 1) {
+        shape.batch = limits.shard_texts;
+        limits.tokens = limits.shard_tokens;
+    }
     if (validation_) {
         const BatchLimits other = validation_->limits(context, 0, validation_->steps_per_epoch());
         limits.tokens = std::max(limits.tokens, other.tokens);
         limits.longest_row = std::max(limits.longest_row, other.longest_row);
         shape.batch =
-            std::max(shape.batch, std::min<std::int64_t>(config_.batch_size, validation_->num_rows()));
+            std::max(shape.batch, std::min<std::int64_t>(validation_->batch_size(), validation_->num_rows()));
         shape.top_k = std::min(largest_k + longest_filter(*validation_split_), labels);
     }
     shape.positives = limits.positives;

@@ -48,6 +48,10 @@ class RunData {
     }
 
     std::int64_t total_steps() const { return total_steps_; }
+    // What this rank has of the run; with `ranks` in the configuration, what the fullest of them has.
+    RankShare share(const Context& context) const;
+    // Encoder and head that this rank trains.
+    EngineParts parts(const Context& context) const;
     // Room for every batch of the run and of its validations, with that many labels ranked.
     RunShape shape(const Context& context, std::int64_t largest_k) const;
     // Memory that keeps the text vectors of all training rows; 0 where they are not to be kept: the encoder

@@ -11,6 +11,7 @@
 #include "elmo/error.h"
 #include "io/atomic_folder.h"
 #include "io/links.h"
+#include "ranks/collectives.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -73,7 +74,7 @@ void require_other_folder(const std::string& run, const std::string& out) {
 }
 
 RunFolder::RunFolder(const Context& context, const Config& config)
-    : path_(config.out), overwrite_(config.overwrite) {
+    : path_(config.out), overwrite_(config.overwrite), writes_(ranks_of(context).is_first()) {
     if (config.out.empty())
         throw ConfigError("out: expected a folder for the run, found none; give --out RUN");
     std::error_code error;
@@ -86,9 +87,9 @@ RunFolder::RunFolder(const Context& context, const Config& config)
     if (!fs::is_directory(path_, error))
         throw ConfigError(fmt::format("out: expected a folder, found the file {}", path_.string()));
     if (config.resume) {
-        lock_.emplace(path_);  // before anything is read that its writer may replace
+        if (writes_) lock_.emplace(path_);  // before anything is read that its writer may replace
         refuse_links(path_);
-        recover_folder(last());
+        if (writes_) recover_folder(last());
         refuse_link(last());  // what was put back
         if (fs::exists(path_ / kRefineWork / "recipe.toml", error))
             throw ConfigError(fmt::format(
@@ -122,6 +123,7 @@ void RunFolder::take_up() {
 }
 
 void RunFolder::prepare() {
+    if (!writes_) return;
     std::error_code error;
     fs::create_directories(path_, error);
     if (error) throw DataError(fmt::format("{}: cannot be created: {}", path_.string(), error.message()));

@@ -25,9 +25,10 @@ void require_other_folder(const std::string& run, const std::string& out);
 
 class RunFolder {
   public:
-    // Checks config.out; with resume, locks it and restores a checkpoint after an interrupted exchange.
-    // ConfigError when it holds something and neither resume nor overwrite is set, when overwrite would
-    // delete what is not a run, or when the run to be continued is being written.
+    // Checks config.out; with resume, locks it (of several ranks, only the first one) and restores a
+    // checkpoint after an interrupted exchange. ConfigError when it holds something and neither resume nor
+    // overwrite is set, when overwrite would delete what is not a run, or when the run to be continued is
+    // being written.
     RunFolder(const Context& context, const Config& config);
 
     const std::filesystem::path& path() const { return path_; }
@@ -42,7 +43,8 @@ class RunFolder {
     }
 
     // Creates the folder and locks it while this object lives (ConfigError if another process writes it, or
-    // has written it since the check); with overwrite, removes the files of the run that was there.
+    // has written it since the check); with overwrite, removes the files of the run that was there. Nothing
+    // on other ranks than the first.
     void prepare();
     // After prepare(): continues this object's run from its last checkpoint, or from the beginning if it has
     // none.
@@ -53,6 +55,7 @@ class RunFolder {
   private:
     std::filesystem::path path_;
     bool overwrite_ = false;
+    bool writes_ = true;  // the first rank
     std::optional<Checkpoint> checkpoint_;
     std::optional<FolderLock> lock_;
 };

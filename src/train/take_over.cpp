@@ -82,15 +82,18 @@ TakenOver take_over_labels(const Config& config, const LabelTable& labels, Head&
     const std::int64_t run_labels = from.state().labels;
     const auto numbers = numbers_in(from.label_names(), run_labels, labels);
     TakenOver taken;
-    taken.labels = head.labels();
+    taken.labels = static_cast<std::int64_t>(numbers.size());
     taken.taken = std::count_if(numbers.begin(), numbers.end(), [](std::int64_t n) { return n >= 0; });
     taken.left_behind = run_labels - taken.taken;
     if (taken.taken == 0)
         throw DataError(fmt::format(
             "init: none of the {} labels of {} is a label of {}; to take only its encoder, give --encoder {}",
             with_commas(taken.labels), config.data, config.init, config.init));
-    for (std::int64_t begin = 0; begin < taken.labels; begin += kBlock)
-        take_block(from.content(), numbers, begin, std::min(begin + kBlock, taken.labels), head);
+    std::vector<std::int64_t> of_rows;  // of the labels that this rank has
+    for (std::int64_t row = 0; row < head.labels(); ++row)
+        of_rows.push_back(numbers[static_cast<std::size_t>(head.layout().label(row))]);
+    for (std::int64_t begin = 0; begin < head.labels(); begin += kBlock)
+        take_block(from.content(), of_rows, begin, std::min(begin + kBlock, head.labels()), head);
     return taken;
 }
 

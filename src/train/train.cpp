@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include <optional>
 #include <string>
 
 #include "config/encoder_folder.h"
@@ -10,6 +11,7 @@
 #include "data/kept_input.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "ranks/collectives.h"
 #include "run/early_checks.h"
 #include "run/resolve.h"
 #include "train/linear_trainer.h"
@@ -64,22 +66,35 @@ TrainResult train(const Context& given_context, const Config& given) {
     validate(given);
     if (!given.resume && !given.init.empty()) require_other_folder(given.init, given.out);
     if (!given.resume && is_encoder_folder(given.encoder)) require_other_folder(given.encoder, given.out);
-    RunFolder folder(given_context, given);
-    if (given.resume && folder.checkpoint() == nullptr && given.data.empty())
-        throw ConfigError(
-            fmt::format("resume: {} has no checkpoint to continue from; give DATA to train it from the "
-                        "beginning",
-                        folder.path().string()));
-    check_before_import(given_context, given);
-    const Config config = resolve_before_data(given_context.with_threads(given.threads),
-                                              with_kept_input(given_context, given), folder.checkpoint());
+    Ranks& ranks = ranks_of(given_context);
+    if (ranks.size() > 1 && given.data == "-")
+        throw ConfigError("data: standard input reaches one rank only; give a file or a folder");
+    std::optional<RunFolder> folder;
+    {
+        const FirstRankFirst in_turn(ranks);
+        folder.emplace(given_context, given);
+        if (given.resume && folder->checkpoint() == nullptr && given.data.empty())
+            throw ConfigError(
+                fmt::format("resume: {} has no checkpoint to continue from; give DATA to train it from the "
+                            "beginning",
+                            folder->path().string()));
+        if (ranks.is_first()) check_before_import(given_context, given);  // tries to write there
+    }
+    Config config = resolve_before_data(given_context.with_threads(given.threads),
+                                        with_kept_input(given_context, given), folder->checkpoint());
+    config.ranks = 1;  // of a plan; the launcher says how many there are
     const Context context = given_context.with_threads(config.threads);
-    if (folder.checkpoint() != nullptr)
-        context.info(fmt::format("continuing {} after step {} of {}", folder.path().string(),
-                                 folder.checkpoint()->state().step,
-                                 folder.checkpoint()->state().total_steps));
-    if (config.encoder == kLinearEncoder) return train_linear(context, folder, config);
-    return run_lowering(context, folder, config);
+    if (folder->checkpoint() != nullptr)
+        context.info(fmt::format("continuing {} after step {} of {}", folder->path().string(),
+                                 folder->checkpoint()->state().step,
+                                 folder->checkpoint()->state().total_steps));
+    if (ranks.size() > 1 && (config.encoder == kLinearEncoder || config.precision == "renee"))
+        throw ConfigError(fmt::format(
+            "{} trains in one process, found {} ranks; start it without the launcher, or give {}",
+            config.encoder == kLinearEncoder ? "encoder linear" : "precision renee", ranks.size(),
+            config.encoder == kLinearEncoder ? "--encoder bag or a folder" : "another precision"));
+    if (config.encoder == kLinearEncoder) return train_linear(context, *folder, config);
+    return run_lowering(context, *folder, config);
 }
 
 }  // namespace elmo

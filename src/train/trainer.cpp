@@ -8,6 +8,7 @@
 
 #include "base/parallel.h"
 #include "base/text_util.h"
+#include "batches/batch_shards.h"
 #include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
@@ -16,6 +17,7 @@
 #include "numerics/bf16.h"
 #include "rank/scoring.h"
 #include "run/resolve.h"
+#include "train/same_run.h"
 
 namespace elmo {
 namespace {
@@ -26,20 +28,27 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
+// The first rank imports the data; the others then find it.
+RunData open_in_turn(const Context& context, const Config& config, const Checkpoint* checkpoint) {
+    const FirstRankFirst in_turn(ranks_of(context));
+    return RunData(context, config, checkpoint);
+}
+
 }  // namespace
 
 Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config)
     : context_(context),
+      ranks_(ranks_of(context)),
       folder_(folder),
-      data_(context, config, folder.checkpoint()),
+      data_(open_in_turn(context, config, folder.checkpoint())),
       config_(data_.config()),
       labels_(data_.labels()),
       schedule_(make_schedule(config_, data_.total_steps())),
-      engine_(context, config_, training_parts(config_, data_.encoder_spec(), data_.dataset().num_labels()),
-              data_.shape(context, kRankedInTraining)),
+      engine_(context, config_, data_.parts(context), data_.shape(context, kRankedInTraining)),
       meter_(engine_) {
     data_.describe(state_);
-    if (const std::int64_t bytes = data_.kept_vector_bytes(); bytes > 0 && engine_.hold(bytes))
+    require_same_run(ranks_, config_, state_);
+    if (const std::int64_t bytes = data_.kept_vector_bytes(); bytes > 0 && engine_.share().is_whole() && engine_.hold(bytes))
         kept_.emplace(bytes, data_.encoder_spec().width);
     engine_.allocate();
     if (folder.checkpoint() != nullptr) {
@@ -49,7 +58,8 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
         engine_.initialise(config_.seed);
         if (!config_.init.empty()) taken_ = take_over_labels(config_, labels_, engine_.head());
         HeadCompensation& compensation = engine_.head().compensation();
-        if (compensation.rows() > 0) compensation.start(data_.frequent_labels(compensation.rows()));
+        if (compensation.rows() > 0)
+            compensation.start(data_.frequent_labels(compensated_labels(config_, state_.labels)));
     }
 }
 
@@ -68,7 +78,8 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     state_ = was;
     engine_.load(checkpoint.content());
     HeadCompensation& compensation = engine_.head().compensation();
-    if (compensation.rows() > 0) compensation.load(checkpoint.folder() / kHeadCompensationFile);
+    if (compensation.rows() > 0)
+        compensation.load(checkpoint.folder() / kHeadCompensationFile, state_.labels);
     if (ReneeHead* renee = engine_.head().renee()) renee->load(checkpoint.folder() / kMomentumFile);
     if (config_.freeze_encoder) return;
     if (!checkpoint.has_optimizer())
@@ -95,6 +106,7 @@ double Trainer::step_on(const Batch& batch, bool want_loss) {
         if (head.non_finite >= 0) non_finite(head.non_finite, "the head's gradient of the text vectors has");
     };
 
+    ranks_.set_step(state_.step);
     meter_.begin_step();
     if (kept_) in.x_BD = kept_->vectors(engine_, batch, in.seed, in.step);
     const StepResult done = train_step(engine_, in);
@@ -127,7 +139,7 @@ void Trainer::non_finite(std::int64_t step, const std::string& what) const {
 }
 
 void Trainer::check_gradient(const Parameter& parameter) const {
-    if (engine_.backend().has_non_finite(parameter.grad))
+    if (engine_.backend().has_non_finite(parameter.gradient()))
         non_finite(state_.step, fmt::format("encoder gradient '{}' has", parameter.name));
 }
 
@@ -137,7 +149,10 @@ void Trainer::collapsed(const std::optional<std::string>& what) const {
 
 void Trainer::look_at_vectors(const Batch& batch) {
     if (config_.freeze_encoder || config_.on_collapse == "ignore") return;
-    const ProbeTexts probe = choose_probe(batch.tokens, batch.offsets);
+    // Of the first shard, which fits in the memory of every rank.
+    const std::vector<std::int64_t> cuts = cut_shards(batch.offsets, engine_.share().shards);
+    const ProbeTexts probe =
+        choose_probe(batch.tokens, std::span(batch.offsets).first(static_cast<std::size_t>(cuts[1]) + 1));
     if (probe.size() == 0) return;
     const View x_BD = engine_.encoder().forward({probe.tokens, probe.offsets}, false, config_.seed, 0);
     std::vector<Bf16> stored(static_cast<std::size_t>(x_BD.size()));
@@ -145,6 +160,10 @@ void Trainer::look_at_vectors(const Batch& batch) {
     std::vector<float> x;
     for (const Bf16 value : stored) x.push_back(to_float(value));
     collapsed(judge_vectors(x, probe.size()));
+}
+
+void Trainer::event(const std::string& kind, nlohmann::ordered_json fields) {
+    if (log_) log_->event(kind, state_.step, std::move(fields));
 }
 
 void Trainer::log_step(double loss, std::int64_t texts) {
@@ -172,7 +191,7 @@ void Trainer::log_step(double loss, std::int64_t texts) {
     if (const ReneeHead* renee = engine_.head().renee())
         line.scaling = {renee->scale(), renee->skipped_steps()};
     if (meter_.on()) line.device = meter_.take();
-    log_->step(line);
+    if (log_) log_->step(line);
     logged_seconds_ = seconds_;
     logged_step_ = state_.step;
     logged_texts_ = logged_tokens_ = 0;
@@ -180,10 +199,11 @@ void Trainer::log_step(double loss, std::int64_t texts) {
 
 void Trainer::save(const std::filesystem::path& folder, bool to_continue) {
     save_checkpoint(
-        folder, {config_, engine_.encoder(), engine_.head(), data_.tokenizer(), data_.max_length(), labels_},
+        folder,
+        {config_, engine_.encoder(), engine_.head(), data_.tokenizer(), data_.max_length(), labels_, &ranks_},
         state_, to_continue);
     saved_at_ = std::chrono::steady_clock::now();
-    log_->event("checkpoint", state_.step, {{"folder", folder.filename().string()}});
+    event("checkpoint", {{"folder", folder.filename().string()}});
 }
 
 // Validates, keeps the best, then saves the last: a crash between the two only repeats the validation.
@@ -204,7 +224,7 @@ void Trainer::validate_and_save() {
         const Evaluation scores = scorer.result();
         if (state_.step >= kFirstLook) collapsed(top.judge(scores.get("P@1")));
         const double score = scores.get(config_.select);
-        log_->validation(state_.step, epoch(), scores);
+        if (log_) log_->validation(state_.step, epoch(), scores);
         const bool better = score >= state_.best_score;  // equal: prefer the one that was trained longer
         context_.info(
             fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {} validation texts{}",
@@ -217,6 +237,10 @@ void Trainer::validate_and_save() {
         }
     }
     save(folder_.last(), true);
+}
+
+std::uint32_t Trainer::agree(bool stop, bool save) const {
+    return any_bits(ranks_, (stop ? kStop : 0u) | (save && ranks_.is_first() ? kSave : 0u));
 }
 
 std::int64_t Trainer::eval_steps() const {
@@ -235,22 +259,24 @@ void Trainer::loop() {
     logged_step_ = state_.step;
     BatchReader reader(data_.train(), state_.step, state_.total_steps,
                        [&](std::int64_t label) { return engine_.head().layout().row(label); });
-    bool stopping = context_.stop_requested();
+    bool stopping = (agree(context_.stop_requested(), false) & kStop) != 0;
     while (!stopping) {
         const auto start = std::chrono::steady_clock::now();
         const Batch* batch = reader.next();
         if (batch == nullptr) return;
         // A device may be behind: if the loss is wanted, wait for the step and check its numbers. This must
         // happen before anything is saved.
-        stopping = context_.stop_requested();
         ++state_.step;
         const bool last = state_.step == state_.total_steps;
         const bool validates = last || state_.step % eval_steps() == 0;
         const bool logs = state_.step % config_.log_every == 0;
         // By the clock only at a step that is logged anyway: when a run saves changes nothing that it learns.
+        const bool late =
+            logs && config_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * config_.save_minutes;
+        const std::uint32_t wishes = agree(context_.stop_requested(), late);
+        stopping = (wishes & kStop) != 0;
         const bool saves =
-            (config_.save_every > 0 && state_.step % config_.save_every == 0) ||
-            (logs && config_.save_minutes > 0 && seconds_since(saved_at_) >= 60 * config_.save_minutes);
+            (config_.save_every > 0 && state_.step % config_.save_every == 0) || (wishes & kSave) != 0;
         const bool want_loss = validates || saves || stopping || logs || state_.step == 1;
         const double loss = step_on(*batch, want_loss);
         seconds_ += seconds_since(start);
@@ -261,7 +287,7 @@ void Trainer::loop() {
         // Before every save too: a run must not go back to what has collapsed already.
         if (validates || saves || (state_.step >= kFirstLook && state_.step % kLookEvery == 0))
             look_at_vectors(*batch);
-        log_->tick(state_.step);
+        if (log_) log_->tick(state_.step);
         if (validates) {
             validate_and_save();
             if (out_of_patience()) return;
@@ -289,13 +315,16 @@ void Trainer::announce() const {
     for (const std::string& note : choice_notes(config_)) context_.info(note);
     for (const std::string& line : explain_precision(config_, config_, engine_.backend()))
         context_.info(line);
-    if (const std::int64_t rows = engine_.head().compensation().rows(); rows > 0)
+    if (const std::int64_t rows = compensated_labels(config_, state_.labels); rows > 0)
         context_.info(fmt::format("compensated labels: {} of {}, the most frequent (head_kahan {})",
                                   with_commas(rows), with_commas(state_.labels), config_.head_kahan));
     if (kept_)
         context_.info(
             fmt::format("text vectors are kept in main memory ({}): the first epoch runs the encoder",
                         human_bytes(data_.kept_vector_bytes())));
+    if (const RankShare& share = engine_.share(); !share.is_alone())
+        context_.info(fmt::format("{} ranks share {} label groups and {} batch shards", share.ranks,
+                                  share.num_groups(state_.labels), share.shards));
     context_.info(fmt::format("{}; {} of memory planned", engine_.backend().describe(),
                               human_bytes(engine_.plan().total_bytes())));
 }
@@ -303,32 +332,31 @@ void Trainer::announce() const {
 TrainResult Trainer::run() {
     announce();
     folder_.prepare();
-    log_.emplace(context_, folder_.path(), state_.step, state_.total_steps);
-    log_->event(state_.step > 0 ? "resume" : "start", state_.step,
-                {{"total_steps", state_.total_steps},
-                 {"labels", state_.labels},
-                 {"train_rows", data_.train().num_rows()},
-                 {"augmented_rows", data_.augmentation().rows().rows()},
-                 {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
-                 {"planned_bytes", engine_.plan().total_bytes()},
-                 {"backend", engine_.backend().describe()},
-                 {"precision", config_.precision},
-                 {"choices", choice_notes(config_)},
-                 {"config", values_json(config_)},
-                 {"reasons", reasons_json(config_)}});
+    if (ranks_.is_first()) log_.emplace(context_, folder_.path(), state_.step, state_.total_steps);
+    event(state_.step > 0 ? "resume" : "start",
+          {{"total_steps", state_.total_steps},
+           {"labels", state_.labels},
+           {"train_rows", data_.train().num_rows()},
+           {"augmented_rows", data_.augmentation().rows().rows()},
+           {"validation_rows", data_.has_validation() ? data_.validation().num_rows() : 0},
+           {"planned_bytes", engine_.plan().total_bytes()},
+           {"backend", engine_.backend().describe()},
+           {"precision", config_.precision},
+           {"choices", choice_notes(config_)},
+           {"config", values_json(config_)},
+           {"reasons", reasons_json(config_)}});
     if (taken_)
-        log_->event("init", state_.step,
-                    {{"from", config_.init},
-                     {"labels", taken_->labels},
-                     {"taken_over", taken_->taken},
-                     {"left_behind", taken_->left_behind}});
+        event("init", {{"from", config_.init},
+                       {"labels", taken_->labels},
+                       {"taken_over", taken_->taken},
+                       {"left_behind", taken_->left_behind}});
     try {
         loop();
     } catch (const Collapse& error) {
-        log_->event("collapse", state_.step, {{"message", error.what()}});
+        event("collapse", {{"message", error.what()}});
         throw Collapse(fmt::format("step {}: training has collapsed: {}", state_.step, error.what()));
     } catch (const NumericError& error) {
-        log_->event("error", state_.step, {{"message", error.what()}});
+        event("error", {{"message", error.what()}});
         throw;
     }
     if (out_of_patience())
@@ -341,15 +369,14 @@ TrainResult Trainer::run() {
         save(folder_.last(), true);
     }
     if (state_.best_step == 0) save(folder_.best(), false);  // nothing was validated: the best is the last
-    log_->finish();
+    if (log_) log_->finish();
     const TrainResult result = summary(interrupted);
-    log_->event("end", state_.step,
-                {{"interrupted", interrupted},
-                 {"train_seconds", result.train_seconds},
-                 {"best_score", result.best_score},
-                 {"best_step", result.best_step},
-                 {"skipped_steps", result.skipped_steps},
-                 {"measured_peak_bytes", result.measured_peak_bytes}});
+    event("end", {{"interrupted", interrupted},
+                  {"train_seconds", result.train_seconds},
+                  {"best_score", result.best_score},
+                  {"best_step", result.best_step},
+                  {"skipped_steps", result.skipped_steps},
+                  {"measured_peak_bytes", result.measured_peak_bytes}});
     return result;
 }
 

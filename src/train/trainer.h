@@ -11,6 +11,7 @@
 #include "elmo/context.h"
 #include "elmo/train.h"
 #include "engine/train_step.h"
+#include "ranks/collectives.h"
 #include "run/checkpoint.h"
 #include "run/run_data.h"
 #include "run/run_folder.h"
@@ -58,17 +59,22 @@ class Trainer {
     EncoderUpdate encoder_update(bool check) const;
     [[noreturn]] void non_finite(std::int64_t step, const std::string& what) const;
     void check_gradient(const Parameter& parameter) const;
+    void event(const std::string& kind, nlohmann::ordered_json fields);  // to the log
     void log_step(double loss, std::int64_t texts);
     void validate_and_save();
     // Whether the vectors of a batch's texts still differ. Collapse.
     void look_at_vectors(const Batch& batch);
     void collapsed(const std::optional<std::string>& what) const;
     void save(const std::filesystem::path& folder, bool to_continue);
+    // Whether any rank wants to stop, and whether the first wants to save by the clock.
+    enum Wish : std::uint32_t { kStop = 1, kSave = 2 };
+    std::uint32_t agree(bool stop, bool save) const;
     double epoch() const {
         return static_cast<double>(state_.step) / static_cast<double>(state_.steps_per_epoch);
     }
 
     Context context_;
+    Ranks& ranks_;
     RunFolder& folder_;
     RunData data_;
     const Config& config_;  // of data_
@@ -77,9 +83,9 @@ class Trainer {
     Schedule schedule_;
     Engine engine_;
     StepMeter meter_;
-    std::optional<TakenOver> taken_;  // of a run that starts from another one
+    std::optional<TakenOver> taken_;   // of a run that starts from another one
     std::optional<KeptVectors> kept_;  // of a frozen encoder
-    std::optional<RunLog> log_;
+    std::optional<RunLog> log_;        // of the first rank
     StepProbe* probe_ = nullptr;
     LossCourse loss_course_;
 

@@ -355,5 +355,29 @@ TEST(Plan, WhatDoesNotFitIsNamedWithThePlan) {
     EXPECT_THROW(plan_memory(quiet(), config), ConfigError);
 }
 
+std::int64_t bytes_of(const MemoryReport& plan, const std::string& name) {
+    std::int64_t bytes = 0;
+    for (const Segment& segment : plan.segments)
+        if (segment.name == name) bytes += segment.bytes;
+    return bytes;
+}
+
+TEST(Plan, OfTheFullestRank) {
+    Config config;
+    config.device = "cpu";
+    config.encoder = "bag";
+    config.width = 64;
+    config.labels = 100'000;  // 391 tiles of 256
+    config.batch_size = 64;
+    const MemoryReport one = plan_memory(quiet(), config);
+    config.ranks = 4;
+    const MemoryReport four = plan_memory(quiet(), config);
+    EXPECT_EQ(bytes_of(one, "head/weights"), 100'000 * 64 * 2);
+    EXPECT_EQ(bytes_of(four, "head/weights"), 98 * 256 * 64 * 2);
+    EXPECT_EQ(bytes_of(four, "step/text_vectors"), 64 * 64 * 2);
+    EXPECT_EQ(bytes_of(one, "step/text_vectors"), 0);
+    EXPECT_LT(bytes_of(four, "encoder/bag/pre_gelu"), bytes_of(one, "encoder/bag/pre_gelu"));
+}
+
 }  // namespace
 }  // namespace elmo

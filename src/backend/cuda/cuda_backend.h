@@ -8,6 +8,7 @@
 #include "backend/cuda/device/context.h"
 #include "backend/cuda/device/texts.h"
 #include "backend/cuda/embedding/embedding.h"
+#include "backend/cuda/exchange/nccl.h"
 #include "backend/cuda/head/head.h"
 #include "backend/cuda/head/positives.h"
 #include "backend/cuda/head/renee.h"
@@ -47,6 +48,14 @@ class CudaBackend : public Backend {
     void mark(int mark) override { context_.mark(mark); }
     double elapsed_ms(int from, int to) override { return context_.elapsed_ms(from, to); }
     Ceilings measure_ceilings(DType storage, std::int64_t room_bytes) override;
+    bool can_exchange() override { return exchange_.is_available(); }
+    std::vector<std::byte> exchange_id() override { return exchange_.id(); }
+    void join(std::span<const std::byte> ids, int rank, int size) override {
+        exchange_.join(ids, rank, size);
+    }
+    void exchange(std::span<const SentView> send, std::span<const ReceivedView> receive) override {
+        exchange_.exchange(send, receive);
+    }
     void cast(View to, View from) override;
     bool has_non_finite(View view) override;
 
@@ -83,6 +92,7 @@ class CudaBackend : public Backend {
     ColumnSums column_sums_{context_};
     Products products_{context_};
     DevicePositives positives_{context_};
+    NcclExchange exchange_{context_};
 
     LinearOps linear_{context_, products_, column_sums_};
     NormOps norm_{context_, column_sums_};

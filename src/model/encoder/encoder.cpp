@@ -105,6 +105,40 @@ void Encoder::allocate_backward(Arena& arena, const Workload& workload) {
     }
 }
 
+namespace {
+
+std::int64_t aligned(std::int64_t elements) {
+    return (elements + Encoder::kTotalsAlign - 1) / Encoder::kTotalsAlign * Encoder::kTotalsAlign;
+}
+
+}  // namespace
+
+std::int64_t Encoder::totals_size() const {
+    std::int64_t size = 0;
+    for (const Parameter& p : parameters_) size += aligned(p.w.size());
+    return size;
+}
+
+void Encoder::set_totals(View totals_1P) {
+    std::int64_t first = 0;
+    for (Parameter& p : parameters_) {
+        p.total = elements(totals_1P, first, p.w.size());
+        p.total.rows = p.w.rows;
+        p.total.cols = p.w.cols;
+        first += aligned(p.w.size());
+    }
+}
+
+void Encoder::copy_gradients(View to_1P, bool zeros) const {
+    if (zeros) return backend_.fill_zero(to_1P);
+    std::int64_t first = 0;
+    for (const Parameter& p : parameters_) {
+        const View to = elements(to_1P, first, p.w.size());
+        backend_.cast({to.data, to.dtype, p.grad.rows, p.grad.cols}, p.grad);
+        first += aligned(p.w.size());
+    }
+}
+
 void Encoder::initialise(std::uint64_t seed) {
     if (!spec_.weights_folder.empty()) return load_weights(spec_.weights_folder);
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
@@ -185,7 +219,7 @@ void Encoder::update_range(std::size_t first, std::size_t last, const AdamWSetti
         const auto stream = streams::kEncoderUpdate + 2 * static_cast<std::uint32_t>(i);
         AdamWUpdate op;
         op.w = p.w;
-        op.grad = p.grad;
+        op.grad = p.gradient();
         op.m = p.m;
         op.v = p.v;
         op.c = p.c;

@@ -25,11 +25,16 @@ struct StoredTensor {
 struct Parameter {
     std::string name;
     View w, grad, m, v, c;
+    // Where a batch has several shards or ranks: the F32 sum of what its shards gave in `grad`.
+    View total = {};
     bool decays = true;  // biases and LayerNorms do not
     // Random start: N(0, sigma), or a constant if sigma is 0.
     float sigma = 0, constant = 0;
     // In files: these tensors, one after another, fill w (query, key and value are one parameter).
     std::vector<StoredTensor> stored;
+
+    // What the update reads.
+    const View& gradient() const { return total.empty() ? grad : total; }
 };
 
 // What the backward of a transformer layer computes again instead of storing: nothing, everything without a
@@ -75,6 +80,14 @@ class Encoder {
     virtual void allocate_forward(Arena& arena, const Workload& workload) = 0;
     // Memory that only the backward needs; called inside a Scope that the head's transient memory has left.
     void allocate_backward(Arena& arena, const Workload& workload);
+
+    // Sums of gradients over shards, as one row of F32: each parameter's begin at a multiple of kTotalsAlign.
+    static constexpr std::int64_t kTotalsAlign = 64;
+    std::int64_t totals_size() const;
+    // From now on the update reads them.
+    void set_totals(View totals_1P);
+    // This step's gradients of all parameters, as F32 into such a row; zeros for a shard without texts.
+    void copy_gradients(View to_1P, bool zeros) const;
 
     // Random start by addressed noise, or weights from spec().weights_folder.
     void initialise(std::uint64_t seed);

@@ -43,7 +43,9 @@ const TensorInfo* find_tensor(const SafeTensorsFolder& files, const std::string&
 
 struct StatePart {
     const char* suffix;
-    View Parameter::*view;
+    View Parameter::*member;
+
+    const View& of(const Parameter& p) const { return member == &Parameter::grad ? p.gradient() : p.*member; }
 };
 
 std::vector<StatePart> state_parts(const EncoderSpec& spec) {
@@ -101,13 +103,13 @@ void Encoder::save_state(const std::filesystem::path& file) const {
     std::vector<TensorSpec> tensors;
     for (const Parameter& p : parameters_)
         for (const StatePart& part : parts) {
-            const View view = p.*part.view;
+            const View view = part.of(p);
             tensors.push_back(
                 {p.name + part.suffix, std::string(safetensors_dtype(view.dtype)), {view.rows, view.cols}});
         }
     SafeTensorsWriter writer(file, tensors);
     for (const Parameter& p : parameters_)
-        for (const StatePart& part : parts) write_view(writer, p.name + part.suffix, backend_, p.*part.view);
+        for (const StatePart& part : parts) write_view(writer, p.name + part.suffix, backend_, part.of(p));
     writer.commit();
 }
 
@@ -115,7 +117,7 @@ void Encoder::load_state(const std::filesystem::path& file) {
     const SafeTensors tensors = SafeTensors::open(file);
     for (const Parameter& p : parameters_)
         for (const StatePart& part : state_parts(spec_))
-            upload_exact(backend_, p.*part.view, tensors.at(p.name + part.suffix), tensors.file());
+            upload_exact(backend_, part.of(p), tensors.at(p.name + part.suffix), tensors.file());
 }
 
 }  // namespace elmo

@@ -100,14 +100,15 @@ Head::Head(const HeadSpec& spec, Backend& backend)
       width_(spec.width),
       format_(spec.format),
       extras_(spec.extras),
+      is_part_(spec.is_part),
       backend_(backend),
-      compensation_(labels(), width_, extras_.compensated_rows, backend) {
+      compensation_(layout_, width_, extras_.compensated_rows, backend) {
     const HeadFormat& format = format_;
     const std::int64_t width = width_;
     if (extras_.compensated_rows > 0 && format.dtype == DType::kF32 && !format.grid.used())
         throw ConfigError(fmt::format("a compensation needs weights of fewer bits than FP32, found {}",
                                       precision_of(format)));
-    if (labels() < 1 || width < 1)
+    if ((labels() < 1 && !is_part_) || width < 1)
         throw ConfigError(
             fmt::format("a head needs labels and width of at least 1, found {} and {}", labels(), width));
     if (format.is_packed() && width % kCodeGroup != 0)
@@ -148,6 +149,7 @@ void Head::allocate_step(Arena& arena) {
 
 void Head::initialise(std::uint64_t seed) {
     assert(layout_.is_range());
+    if (labels() == 0) return;
     backend_.fill_normal({weights(),
                           0.02f,
                           {seed, 0, streams::kHeadInit},
@@ -166,28 +168,47 @@ HeadStepResult Head::step(const HeadInput& in) {
         result.skipped = done.skipped;
         return result;
     }
+    return step_rows(in, 0, labels());
+}
+
+HeadStepResult Head::step_rows(const HeadInput& in, std::int64_t first, std::int64_t last) {
+    assert(!renee_ && first % 256 == 0 && first < last);
+    const bool whole = first == 0 && last == labels();
+    Positives positives = in.positives;
+    if (!whole) {
+        const Positives those = in.positives.of_rows(first, last);
+        group_positives_.clear();
+        for (std::size_t i = 0; i < those.rows.size(); ++i)
+            group_positives_.push_back(those.rows[i] - first, those.samples[i]);
+        positives = group_positives_;
+    }
     HeadStep op;
     op.x_BD = in.x_BD;
-    op.w_LD = weights();
-    op.positives = in.positives;
+    op.w_LD = weights().slice(first, last);
+    op.positives = positives;
     op.lr = in.lr;
     op.weight_decay = in.weight_decay;
     op.rounding = {in.seed, in.step, extras_.rounding_stream};
-    op.num_chunks = chunks_;
+    // As large as a chunk of all rows, for which scratch is planned.
+    op.num_chunks = whole ? chunks_ : (chunks_ * (last - first) + labels() - 1) / labels();
     op.dx_BD = in.dx_BD;
     op.want_loss = in.want_loss;
-    op.first_label = layout_.label(0);
+    op.first_label = layout_.label(0) + first;
     op.compensation_KD = compensation_.values();
     op.compensated_R2 = compensation_.marks();
+    if (first > 0 && op.compensates())
+        op.compensated_R2 = op.compensated_R2.slice(first / 32, op.compensated_R2.rows);
     op.weight_dropout = {extras_.weight_dropout, {in.seed, in.step, streams::kWeightDropout}};
     op.noise = format_.noise;
     op.grid = format_.grid;
     op.row_exponents_L1 = row_exponents();
+    if (!op.row_exponents_L1.empty()) op.row_exponents_L1 = op.row_exponents_L1.slice(first, last);
     op.rescaling = {in.seed, in.step, streams::kHeadRescaling};
     return backend_.head_step(op);
 }
 
 std::vector<TopK> Head::topk(View x_BD, std::int64_t k) const {
+    if (labels() == 0) return std::vector<TopK>(static_cast<std::size_t>(x_BD.rows), TopK(k));
     const auto found_in = [&](const Piece& piece) {
         return backend_.head_topk({x_BD, piece.w, k, format_.grid, piece.exponents});
     };

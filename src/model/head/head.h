@@ -21,6 +21,7 @@
 #include "model/head/head_input.h"
 #include "model/head/renee_head.h"
 #include "model/streams.h"
+#include "ranks/collectives.h"
 #include "tensor/label_layout.h"
 
 namespace elmo {
@@ -64,6 +65,7 @@ struct HeadSpec {
     HeadFormat format;
     HeadExtras extras = {};
     bool in_files = false;  // prediction: W stays in its mapped files, if the backend can read them there
+    bool is_part = false;   // of the run's labels, even if the first of them; it may be empty
 
     std::int64_t bytes() const { return layout.rows() * format.row_bytes(width); }
 };
@@ -112,12 +114,20 @@ class Head {
 
     // One fused step over all labels: see HeadStep, or ReneeStep for the baseline.
     HeadStepResult step(const HeadInput& in);
+    // The same over the rows [first, last): a label group, which begins at a multiple of 256 rows. in.dx_BD
+    // is set to their part of the gradient.
+    HeadStepResult step_rows(const HeadInput& in, std::int64_t first, std::int64_t last);
     // The k best labels of each row of x; k may exceed the number of labels.
     std::vector<TopK> topk(View x_BD, std::int64_t k) const;
 
     void save(const std::filesystem::path& folder, std::int64_t shard_bytes = kShardBytes) const;
+    // The same files of a head whose rows lie on all ranks, in their order: a collective, in which the first
+    // rank writes, and the others (folder: null) send.
+    void save_shared(const std::filesystem::path* folder, Ranks& ranks,
+                     std::int64_t shard_bytes = kShardBytes) const;
     // Into the arena: row r becomes row layout().label(r) of the stored head, and only these are read. A head
-    // of labels from 0 must have all stored labels. Width and format must be this head's.
+    // of labels from 0 must have all stored labels, unless it is a part. Width and format must be this
+    // head's.
     void load(const InputFolder& folder);
     // Rows from first_row on, from floats, rounded to nearest.
     void assign(std::span<const float> values_RD, std::int64_t first_row = 0);
@@ -138,7 +148,9 @@ class Head {
     std::int64_t width_;
     HeadFormat format_;
     HeadExtras extras_;
+    bool is_part_ = false;
     std::int64_t chunks_ = 1;
+    PositiveList group_positives_;  // scratch of step_rows
     Backend& backend_;
     HeadCompensation compensation_;
     std::unique_ptr<ReneeHead> renee_;

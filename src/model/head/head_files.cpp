@@ -7,6 +7,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "model/gathered_rows.h"
 #include "model/head/head.h"
 #include "model/head/head_shards.h"
 #include "model/tensor_transfer.h"
@@ -59,13 +60,23 @@ void encode(DType dtype, float value, std::byte* bytes) {
 
 void Head::save(const fs::path& folder, std::int64_t shard_bytes) const {
     const View w = pieces_.front().w;
-    assert(mapped_.empty() && layout_.starts_at_0());
+    assert(mapped_.empty() && layout_.starts_at_0() && !is_part_);
     write_shards(folder, format_, labels(), width_, shard_bytes,
                  [&](SafeTensorsWriter& writer, std::int64_t first, std::int64_t last) {
                      write_view(writer, kWeight, backend_, w.slice(first, last));
                      if (format_.grid.row_scaled)
                          write_view(writer, kRowExponents, backend_, row_exponents_.slice(first, last));
                  });
+}
+
+void Head::save_shared(const fs::path* folder, Ranks& ranks, std::int64_t shard_bytes) const {
+    const GatheredRows weights(ranks, backend_, pieces_.front().w),
+        exponents(ranks, backend_, row_exponents_);
+    const auto write_rows = [&](SafeTensorsWriter* writer, std::int64_t first, std::int64_t last) {
+        weights.write(writer, kWeight, first, last);
+        if (format_.grid.row_scaled) exponents.write(writer, kRowExponents, first, last);
+    };
+    for_each_shard(folder, format_, weights.rows(), width_, shard_bytes, write_rows);
 }
 
 void Head::upload_rows(std::int64_t first, std::int64_t count, const std::byte* weights,
@@ -78,7 +89,7 @@ void Head::load(const InputFolder& folder) {
     assert(mapped_.empty());
     const std::vector<Shard> shards = open_shards(folder);
     const std::int64_t found = shards.back().first_row + shards.back().rows;
-    const bool whole = layout_.starts_at_0();
+    const bool whole = layout_.starts_at_0() && !is_part_;
     if (!shards.back().format.same_numbers(format_) || shards.back().width != width_ ||
         (whole && found != labels())) {
         const auto labels_of = [&](std::int64_t count) {

@@ -148,12 +148,16 @@ std::vector<Shard> open_shards(const InputFolder& folder) {
     return shards;
 }
 
-void write_shards(const fs::path& folder, const HeadFormat& format, std::int64_t labels, std::int64_t width,
-                  std::int64_t shard_bytes, const WriteRows& write_rows) {
+void for_each_shard(const fs::path* folder, const HeadFormat& format, std::int64_t labels, std::int64_t width,
+                    std::int64_t shard_bytes, const FillRows& fill) {
     const std::int64_t most = std::max<std::int64_t>(shard_bytes / format.row_bytes(width), 1);
     const std::int64_t count = (labels + most - 1) / most;
     for (std::int64_t i = 0; i < count; ++i) {
         const std::int64_t first = labels * i / count, last = labels * (i + 1) / count;
+        if (folder == nullptr) {
+            fill(nullptr, first, last);
+            continue;
+        }
         Metadata metadata = format_metadata(format);
         metadata["first_row"] = std::to_string(first);
         metadata["labels"] = std::to_string(labels);
@@ -161,10 +165,18 @@ void write_shards(const fs::path& folder, const HeadFormat& format, std::int64_t
                                             std::string(safetensors_dtype(format.dtype)),
                                             {last - first, format.stored_columns(width)}}};
         if (format.grid.row_scaled) tensors.push_back({kRowExponents, "U8", {last - first}});
-        SafeTensorsWriter writer(folder / shard_name(i, count), tensors, metadata);
-        write_rows(writer, first, last);
+        SafeTensorsWriter writer(*folder / shard_name(i, count), tensors, metadata);
+        fill(&writer, first, last);
         writer.commit();
     }
+}
+
+void write_shards(const fs::path& folder, const HeadFormat& format, std::int64_t labels, std::int64_t width,
+                  std::int64_t shard_bytes, const WriteRows& write_rows) {
+    for_each_shard(&folder, format, labels, width, shard_bytes,
+                   [&](SafeTensorsWriter* writer, std::int64_t first, std::int64_t last) {
+                       write_rows(*writer, first, last);
+                   });
 }
 
 void for_each_run(const std::vector<Shard>& shards, const InputFolder& folder,

@@ -36,6 +36,12 @@ using WriteRows = std::function<void(SafeTensorsWriter& writer, std::int64_t fir
 void write_shards(const std::filesystem::path& folder, const HeadFormat& format, std::int64_t labels,
                   std::int64_t width, std::int64_t shard_bytes, const WriteRows& write_rows);
 
+// The same shards, where several ranks fill them: without a folder nothing is written, and the writer is
+// null.
+using FillRows = std::function<void(SafeTensorsWriter* writer, std::int64_t first, std::int64_t last)>;
+void for_each_shard(const std::filesystem::path* folder, const HeadFormat& format, std::int64_t labels,
+                    std::int64_t width, std::int64_t shard_bytes, const FillRows& fill);
+
 // Calls take(i, count, bytes, exponents) for runs of `rows` (ascending) that are contiguous in a shard:
 // rows[i], rows[i + 1] ... rows[i + count - 1].
 using TakeRun = std::function<void(std::int64_t i, std::int64_t count, const std::byte* bytes,

@@ -26,6 +26,8 @@
 #include "io/output_file.h"
 #include "rank/answers/answered_texts.h"
 #include "rank/answers/answers_csv.h"
+#include "rank/shared_ranking.h"
+#include "ranks/collectives.h"
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 
@@ -202,6 +204,10 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
                              const Config& given) {
     const Config config = resolve_prediction(resolve_for_run(run, given));
     validate(config);
+    if (!ranks_of(context).is_first()) {
+        follow_predictor(context, run, config);
+        return {};
+    }
     if (config.out.empty()) throw ConfigError("out: expected a file for the answers, found none");
     if (files.empty()) throw ConfigError("predict: expected files of texts, found none");
     for (const std::string& file : files) {
@@ -224,6 +230,7 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         std::uintmax_t end = 0;
         result.texts = result.resumed =
             is_csv(target.out) ? count_csv_answers(target.out) : count_answers(target.out, end);
+        lead_nothing(context);
         return result;
     }
     Predictor predictor(context, run, config, scope);

@@ -4,6 +4,7 @@
 
 #include "model/head/head.h"
 #include "rank/linear_ranking.h"
+#include "ranks/collectives.h"
 
 namespace elmo {
 namespace {
@@ -56,20 +57,26 @@ LabelRanker::LabelRanker(const Context& context, const Checkpoint& checkpoint, c
         linear_plan_.arena_bytes = linear_->model().bytes();
         return;
     }
-    engine_.emplace(context, options_, EngineParts{spec, head_of(content_, scope.gathered, scope.rows)},
-                    shape_of(config, scope, longest));
-    engine_->allocate();
-    engine_->load(content_);
+    const RunShape shape = shape_of(config, scope, longest);
+    if (ranks_of(context).size() > 1) {
+        leader_.emplace(context, options_, checkpoint, spec,
+                        scope.gathered ? scope.rows : std::vector<std::int64_t>(), shape);
+        return;
+    }
+    own_engine_.emplace(context, options_, EngineParts{spec, head_of(content_, scope.gathered, scope.rows)},
+                        shape);
+    own_engine_->allocate();
+    own_engine_->load(content_);
 }
 
 View LabelRanker::encode(const TokenizedTexts& texts) {
-    return engine_->encoder().forward({texts.tokens, texts.offsets}, false, 0, 0);
+    return engine().encoder().forward({texts.tokens, texts.offsets}, false, 0, 0);
 }
 
 std::vector<Bf16> LabelRanker::vectors(const TokenizedTexts& texts) {
     const View x_BD = encode(texts);
     std::vector<Bf16> values(static_cast<std::size_t>(x_BD.rows * x_BD.cols));
-    engine_->backend().download(values.data(), x_BD);
+    engine().backend().download(values.data(), x_BD);
     return values;
 }
 
@@ -77,7 +84,11 @@ LabelRanker::Ranking LabelRanker::rank(const TokenizedTexts& texts, std::int64_t
     if (linear_)
         return linear_->rank(
             context_, [&](std::int64_t i) { return texts.row(i); }, texts.size(), k, gate_);
-    return sorted(engine_->head().topk(encode(texts), k));
+    if (leader_) {
+        const RankedBatch batch{{texts.tokens, texts.offsets}, k};
+        return sorted(leader_->rank(std::span(&batch, 1)).front());
+    }
+    return sorted(engine().head().topk(encode(texts), k));
 }
 
 LabelRanker::Ranking LabelRanker::rank_among(const TokenizedTexts& texts, std::int64_t k,

@@ -16,6 +16,7 @@
 #include "engine/engine.h"
 #include "linear/ranker.h"
 #include "rank/question/answer_scope.h"
+#include "rank/shared_ranking.h"
 #include "run/checkpoint.h"
 
 namespace elmo {
@@ -44,7 +45,7 @@ class LabelRanker {
     bool is_linear() const { return linear_.has_value(); }
     // Labels of a text that can be ranked at once.
     std::int64_t most_ranked() const { return most_ranked_; }
-    const MemoryReport& plan() const { return linear_ ? linear_plan_ : engine_->plan(); }
+    const MemoryReport& plan() const { return linear_ ? linear_plan_ : engine().plan(); }
 
     // The k best labels of the scope it was made with.
     Ranking rank(const TokenizedTexts& texts, std::int64_t k);
@@ -55,6 +56,7 @@ class LabelRanker {
     std::vector<Bf16> vectors(const TokenizedTexts& texts);
 
   private:
+    Engine& engine() const { return leader_ ? leader_->engine() : *own_engine_; }
     View encode(const TokenizedTexts& texts);
     Engine& engine_of(const std::vector<std::int64_t>& labels);
 
@@ -62,7 +64,9 @@ class LabelRanker {
     InputFolder content_;
     EngineOptions options_;
     std::int64_t batch_, most_ranked_;
-    std::optional<Engine> engine_;  // one of these
+    // One of these.
+    mutable std::optional<Engine> own_engine_;
+    mutable std::optional<RankingLeader> leader_;  // of several ranks
     std::optional<LinearRanker> linear_;
     LabelGate gate_;  // of the scope
     MemoryReport linear_plan_;

@@ -47,6 +47,15 @@ class DeviceBlock : public MemoryBlock {
     std::shared_ptr<std::int64_t> held_;
 };
 
+// The context's GPU. The ranks of a machine count from 0 and take the GPUs that each of them sees in turn: a
+// launcher may show them all, or a rank only its own.
+int device_of(const Context& run) {
+    int count = 0;
+    if (run.ranks() == nullptr || cudaGetDeviceCount(&count) != cudaSuccess || count == 0)
+        return run.device();
+    return run.device() % count;
+}
+
 // DeviceError with the reason if there is no usable GPU of this number.
 void require_gpu(int device) {
     int count = 0;
@@ -85,9 +94,10 @@ void announce_compiling(const cudaDeviceProp& card, const Context& run) {
 
 bool CudaContext::start() {
     if (started()) return false;
-    require_gpu(run_.device());
-    check(cudaSetDevice(run_.device()), "choosing the GPU");
-    check(cudaGetDeviceProperties(&properties_, run_.device()), "reading the GPU's properties");
+    const int device = device_of(run_);
+    require_gpu(device);
+    check(cudaSetDevice(device), "choosing the GPU");
+    check(cudaGetDeviceProperties(&properties_, device), "reading the GPU's properties");
     if (properties_.major < 8)
         throw DeviceError(
             fmt::format("device cuda: {} has compute capability {}.{}, expected 8.0 or newer (BF16 "
@@ -129,8 +139,9 @@ std::unique_ptr<MemoryBlock> CudaContext::allocate(std::int64_t bytes) {
 }
 
 std::int64_t CudaContext::free_bytes() const {
-    require_gpu(run_.device());
-    check(cudaSetDevice(run_.device()), "choosing the GPU");
+    const int device = device_of(run_);
+    require_gpu(device);
+    check(cudaSetDevice(device), "choosing the GPU");
     std::size_t free = 0, total = 0;
     check(cudaMemGetInfo(&free, &total), "asking for free memory");
     return static_cast<std::int64_t>(free);

@@ -1,0 +1,326 @@
+#include "engine/shared_step.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "batches/batch_shards.h"
+#include "model/tensor_transfer.h"
+
+namespace elmo {
+namespace {
+
+// Elements of the gradients that are exchanged at a time: bounds the memory of what is received.
+constexpr std::int64_t kPiece = std::int64_t{1} << 22;
+
+std::int64_t places_of(ShareRange leaves) {
+    return std::max<std::int64_t>(1, fold_leaves(leaves.first, leaves.last).places);
+}
+
+// The rank's part of a piece of `count` elements, cut where rows of totals are aligned.
+ShareRange slice_of(std::int64_t count, std::int64_t rank, std::int64_t ranks) {
+    constexpr std::int64_t kAlign = Encoder::kTotalsAlign;
+    const ShareRange blocks = RankShare::part((count + kAlign - 1) / kAlign, rank, ranks);
+    return {std::min(count, blocks.first * kAlign), std::min(count, blocks.last * kAlign)};
+}
+
+}  // namespace
+
+std::uint64_t shard_seed(std::uint64_t seed, std::int64_t shard) {
+    if (shard == 0) return seed;
+    // SplitMix64 of the shard's number, from the seed.
+    std::uint64_t z = seed + static_cast<std::uint64_t>(shard) * 0x9e3779b97f4a7c15u;
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+    return z ^ (z >> 31);
+}
+
+SharedStep::SharedStep(const RankShare& share, const Sizes& sizes, Ranks& ranks, Backend& backend,
+                       ViewExchange& exchange)
+    : share_(share), sizes_(sizes), ranks_(ranks), backend_(backend), exchange_(exchange) {}
+
+std::vector<SumNode> SharedStep::nodes_of(std::int64_t rank, bool groups) const {
+    const ShareRange own = groups ? share_.own_groups(sizes_.labels, rank) : share_.own_shards(rank);
+    return fold_leaves(own.first, own.last).nodes;
+}
+
+void SharedStep::allocate(Arena& arena, Encoder* encoder) {
+    if (encoder == nullptr || !cuts_batch() || !sizes_.encoder_learns) return;
+    sums_size_ = encoder->totals_size();
+    sums_KP_ =
+        arena.allocate("encoder/gradient_sums", DType::kF32, places_of(share_.own_shards()), sums_size_);
+    total_1P_ = sums_KP_.rows > 0 ? sums_KP_.first(1) : View{};
+    if (sizes_.accumulate > 1) total_1P_ = arena.allocate("encoder/accumulated", DType::kF32, 1, sums_size_);
+    if (!arena.dry()) encoder->set_totals(total_1P_);
+}
+
+void SharedStep::allocate_vectors(Arena& arena) {
+    if (cuts_batch()) x_BD_ = arena.allocate("step/text_vectors", DType::kBf16, sizes_.texts, sizes_.width);
+}
+
+void SharedStep::allocate_head(Arena& arena) {
+    if (!sizes_.input_gradient) return;
+    dx_KBD_ = arena.allocate("step/grad_embed_f32", DType::kF32,
+                             places_of(share_.own_groups(sizes_.labels)) * sizes_.texts, sizes_.width);
+    if (share_.is_alone()) return;
+    std::int64_t parts = 0;
+    for (std::int64_t r = 0; r < share_.ranks; ++r)
+        parts += static_cast<std::int64_t>(nodes_of(r, true).size());
+    received_dx_ =
+        arena.allocate("exchange/grad_embed_f32", DType::kF32, parts * sizes_.rank_texts, sizes_.width);
+}
+
+void SharedStep::allocate_backward(Arena& arena) {
+    if (share_.is_alone() || sums_size_ == 0) return;
+    std::int64_t parts = 0;
+    for (std::int64_t r = 0; r < share_.ranks; ++r)
+        parts += static_cast<std::int64_t>(nodes_of(r, false).size());
+    const std::int64_t piece = std::min(kPiece, sums_size_);
+    slice_ = 0;
+    for (std::int64_t r = 0; r < share_.ranks; ++r)
+        slice_ = std::max(slice_, slice_of(piece, r, share_.ranks).size());
+    received_sums_ = arena.allocate("exchange/gradients", DType::kF32, parts, slice_);
+}
+
+void SharedStep::cut(const TextBatch& batch) {
+    cuts_ = cut_shards(batch.offsets, share_.shards);
+    batch_ = batch.size();
+    shards_.clear();
+    const ShareRange own = share_.own_shards();
+    for (std::int64_t m = own.first; m < own.last; ++m) {
+        Shard shard;
+        shard.number = m;
+        shard.first = cuts_[static_cast<std::size_t>(m)];
+        shard.last = cuts_[static_cast<std::size_t>(m) + 1];
+        const std::int32_t begin = batch.offsets[static_cast<std::size_t>(shard.first)];
+        for (std::int64_t t = shard.first; t <= shard.last; ++t)
+            shard.offsets.push_back(batch.offsets[static_cast<std::size_t>(t)] - begin);
+        shard.tokens = batch.tokens.subspan(static_cast<std::size_t>(begin),
+                                            static_cast<std::size_t>(shard.offsets.back()));
+        shards_.push_back(std::move(shard));
+    }
+}
+
+ShareRange SharedStep::texts_of(std::int64_t rank) const {
+    const ShareRange own = share_.own_shards(rank);
+    return {cuts_[static_cast<std::size_t>(own.first)], cuts_[static_cast<std::size_t>(own.last)]};
+}
+
+std::int64_t SharedStep::own_texts() const {
+    return texts_of(share_.rank).size();
+}
+
+View SharedStep::encode(Encoder& encoder, const TextBatch& batch, std::uint64_t seed, std::uint64_t step) {
+    cut(batch);
+    seed_ = seed;
+    step_ = step;
+    forwarded_ = shards_.size();
+    // The first shard last: its backward comes first, and finds its activations.
+    for (std::size_t i = shards_.size(); i-- > 0;) {
+        const Shard& shard = shards_[i];
+        if (shard.empty()) continue;
+        const View x = encoder.forward(shard.texts(), true, shard_seed(seed, shard.number), step);
+        backend_.cast(x_BD_.slice(shard.first, shard.last), x);
+        forwarded_ = i;
+    }
+    std::vector<SentView> send;
+    std::vector<ReceivedView> receive;
+    const ShareRange mine = texts_of(share_.rank);
+    for (int r = 0; r < share_.ranks; ++r) {
+        if (r == share_.rank) continue;
+        const ShareRange theirs = texts_of(r);
+        if (mine.size() > 0) send.push_back({r, x_BD_.slice(mine.first, mine.last)});
+        if (theirs.size() > 0) receive.push_back({r, x_BD_.slice(theirs.first, theirs.last)});
+    }
+    if (!share_.is_alone()) exchange_.exchange(send, receive);
+    return x_BD_.first(batch_);
+}
+
+View SharedStep::dx_place(std::size_t place) const {
+    if (!sizes_.input_gradient) return {};
+    const std::int64_t first = static_cast<std::int64_t>(place) * sizes_.texts;
+    return dx_KBD_.slice(first, first + batch_);
+}
+
+HeadStepResult SharedStep::step_head(Head& head, const HeadInput& in) {
+    const ShareRange own = share_.own_groups(sizes_.labels);
+    batch_ = in.x_BD.rows;
+    groups_ = {};
+    losses_.clear();
+    HeadInput part = in;
+    for (std::int64_t g = own.first; g < own.last; ++g) {
+        const ShareRange labels = share_.group_labels(sizes_.labels, g);
+        const std::int64_t first = labels.first - head.layout().label(0);
+        part.dx_BD = dx_place(groups_.size());
+        const HeadStepResult done = head.step_rows(part, first, first + labels.size());
+        losses_.push_back(done.loss_sum);
+        saturations_ += done.saturations;
+        if (done.non_finite >= 0 && (non_finite_ < 0 || done.non_finite < non_finite_))
+            non_finite_ = done.non_finite;
+        groups_.push({g, g + 1}, [&](std::size_t i) {
+            if (sizes_.input_gradient) backend_.add({dx_place(i), dx_place(i + 1)});
+            losses_[i] += losses_[i + 1];
+            losses_.pop_back();
+        });
+    }
+    HeadStepResult result;
+    result.non_finite = non_finite_;
+    if (in.want_loss) exchange_losses(result);
+    return result;
+}
+
+void SharedStep::exchange_losses(HeadStepResult& result) {
+    // Losses of the rank's nodes, then two counts.
+    std::vector<std::byte> mine(losses_.size() * sizeof(double) + 2 * sizeof(std::int64_t));
+    std::memcpy(mine.data(), &saturations_, sizeof saturations_);
+    std::memcpy(mine.data() + sizeof(std::int64_t), &non_finite_, sizeof non_finite_);
+    std::memcpy(mine.data() + 2 * sizeof(std::int64_t), losses_.data(), losses_.size() * sizeof(double));
+    SumFold fold;
+    std::vector<double> sums;
+    const auto add = [&](std::size_t i) {
+        sums[i] += sums[i + 1];
+        sums.pop_back();
+    };
+    result.non_finite = -1;
+    const auto all = gather(ranks_, mine);
+    for (std::size_t r = 0; r < all.size(); ++r) {
+        std::int64_t counts[2];
+        std::memcpy(counts, all[r].data(), sizeof counts);
+        result.saturations += counts[0];
+        if (counts[1] >= 0 && (result.non_finite < 0 || counts[1] < result.non_finite))
+            result.non_finite = counts[1];
+        const std::byte* at = all[r].data() + sizeof counts;
+        for (const SumNode& node : nodes_of(static_cast<std::int64_t>(r), true)) {
+            double loss;
+            std::memcpy(&loss, at, sizeof loss);
+            at += sizeof loss;
+            sums.push_back(loss);
+            fold.push(node, add);
+        }
+    }
+    fold.finish(add);
+    result.loss_sum = sums.empty() ? 0 : sums.front();
+    saturations_ = 0;
+    non_finite_ = -1;
+}
+
+void SharedStep::add_parts(std::span<const Part> parts) {
+    SumFold fold;
+    std::vector<View> places;
+    const auto add = [&](std::size_t i) {
+        backend_.add({places[i], places[i + 1]});
+        places.pop_back();
+    };
+    for (const Part& part : parts) {
+        places.push_back(part.view);
+        fold.push(part.node, add);
+    }
+    fold.finish(add);
+}
+
+void SharedStep::reduce_dx(View to_BD) {
+    if (share_.is_alone()) {
+        groups_.finish([&](std::size_t i) { backend_.add({dx_place(i), dx_place(i + 1)}); });
+        return backend_.cast(to_BD, dx_place(0));
+    }
+    const std::int64_t rows = own_texts();
+    std::vector<SentView> send;
+    std::vector<ReceivedView> receive;
+    std::vector<Part> parts;
+    for (int r = 0; r < share_.ranks; ++r) {
+        const ShareRange theirs = texts_of(r);
+        if (r != share_.rank && theirs.size() > 0)
+            for (std::size_t i = 0; i < groups_.size(); ++i)
+                send.push_back({r, dx_place(i).slice(theirs.first, theirs.last)});
+        for (const SumNode& node : nodes_of(r, true)) {
+            const std::int64_t first = static_cast<std::int64_t>(parts.size()) * rows;
+            parts.push_back({node, received_dx_.slice(first, first + rows)});
+            if (r != share_.rank && rows > 0) receive.push_back({r, parts.back().view});
+        }
+    }
+    exchange_.exchange(send, receive);
+    if (rows == 0) return;
+    const ShareRange mine = texts_of(share_.rank);
+    std::size_t place = 0;
+    for (const Part& part : parts)  // the rank's own parts need no message
+        if (const ShareRange own = share_.own_groups(sizes_.labels);
+            part.node.first >= own.first && part.node.last <= own.last)
+            backend_.cast(part.view, dx_place(place++).slice(mine.first, mine.last));
+    add_parts(parts);
+    backend_.cast(to_BD, parts.front().view);
+}
+
+View SharedStep::sum_place(std::size_t place) const {
+    return sums_KP_.slice(static_cast<std::int64_t>(place), static_cast<std::int64_t>(place) + 1);
+}
+
+void SharedStep::backward(Encoder& encoder, View dx_BD, bool adds) {
+    SumFold fold;
+    const std::int64_t first_text = texts_of(share_.rank).first;
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+        const Shard& shard = shards_[i];
+        if (!shard.empty()) {
+            if (i != forwarded_) encoder.forward(shard.texts(), true, shard_seed(seed_, shard.number), step_);
+            encoder.backward(shard.texts(), dx_BD.slice(shard.first - first_text, shard.last - first_text),
+                             false);
+        }
+        encoder.copy_gradients(sum_place(fold.size()), shard.empty());
+        fold.push({shard.number, shard.number + 1}, [&](std::size_t k) {
+            backend_.add({sum_place(k), sum_place(k + 1)});
+        });
+    }
+    if (share_.is_alone())
+        fold.finish([&](std::size_t k) { backend_.add({sum_place(k), sum_place(k + 1)}); });
+    else
+        exchange_gradients();
+    if (sizes_.accumulate == 1) return;
+    if (adds)
+        backend_.add({total_1P_, sum_place(0)});
+    else
+        backend_.cast(total_1P_, sum_place(0));
+}
+
+// Piece by piece: each rank receives all parts of its slice, adds them, and gives the sum to all. The sum of
+// a piece is where the rank's first part was, which has been sent.
+void SharedStep::exchange_gradients() {
+    const std::vector<SumNode> own = nodes_of(share_.rank, false);
+    for (std::int64_t begin = 0; begin < sums_size_; begin += kPiece) {
+        const std::int64_t count = std::min(kPiece, sums_size_ - begin);
+        const auto slice = [&](const View& row, std::int64_t rank) {
+            const ShareRange range = slice_of(count, rank, share_.ranks);
+            return elements(row, begin + range.first, range.size());
+        };
+        const std::int64_t mine = slice_of(count, share_.rank, share_.ranks).size();
+        std::vector<SentView> send;
+        std::vector<ReceivedView> receive;
+        std::vector<Part> parts;
+        for (int r = 0; r < share_.ranks; ++r) {
+            if (r != share_.rank)
+                for (std::size_t k = 0; k < own.size(); ++k) send.push_back({r, slice(sum_place(k), r)});
+            for (const SumNode& node : nodes_of(r, false)) {
+                const auto row = static_cast<std::int64_t>(parts.size());
+                parts.push_back({node, elements(received_sums_.slice(row, row + 1), 0, mine)});
+                if (r != share_.rank) receive.push_back({r, parts.back().view});
+            }
+        }
+        exchange_.exchange(send, receive);
+        std::size_t place = 0;
+        const ShareRange leaves = share_.own_shards();
+        for (const Part& part : parts)
+            if (part.node.first >= leaves.first && part.node.last <= leaves.last)
+                backend_.cast(part.view, slice(sum_place(place++), share_.rank));
+        if (mine > 0) add_parts(parts);
+
+        send.clear();
+        receive.clear();
+        const View sum = slice(sum_place(0), share_.rank);
+        if (mine > 0) backend_.cast(sum, parts.front().view);
+        for (int r = 0; r < share_.ranks; ++r) {
+            if (r == share_.rank) continue;
+            if (mine > 0) send.push_back({r, sum});
+            if (const View theirs = slice(sum_place(0), r); theirs.size() > 0) receive.push_back({r, theirs});
+        }
+        exchange_.exchange(send, receive);
+    }
+}
+
+}  // namespace elmo

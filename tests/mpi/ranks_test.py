@@ -1,0 +1,259 @@
+#!/usr/bin/env python3
+"""Whole runs on several ranks, started by mpirun: every byte as in one process, and every way to end.
+
+    ranks_test.py ELMO TEST      exit status 77: no MPI here
+"""
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+ELMO = str(Path(sys.argv[1]).resolve())
+SKIPPED = 77
+LIMIT = 120  # seconds: only for what hangs
+BERT = {"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 400, "hidden_size": 32,
+        "num_hidden_layers": 2, "num_attention_heads": 1, "intermediate_size": 64, "max_position_embeddings": 32,
+        "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12, "hidden_dropout_prob": 0.1,
+        "attention_probs_dropout_prob": 0.1, "pad_token_id": 0}
+COMMON = ["--vocab-size", "400", "--batch-size", "50", "--validation", "0.1", "--max-length", "16", "--augment", "none",
+          "--threads", "1", "--device", "cpu", "--batch-shards", "4", "--label-groups", "4", "--quiet"]
+ENCODERS = {"bag": ["--encoder", "bag", "--width", "32"], "bert": ["--encoder", "bert", "--encoder-lr", "1e-3"]}
+
+
+def make_data():
+    random.seed(5)
+    words = ["w%02d" % i for i in range(99)]
+    labels = 1100  # five tiles of 256: more than there are groups
+    with open("data.csv", "w") as file:
+        file.write("text,labels\n")
+        for row in range(1300):
+            # Every label occurs; texts have very different lengths.
+            chosen = sorted({row % labels, int(labels * random.random() ** 2)})
+            text = [words[t % 99] for t in chosen] + random.choices(words, k=random.choice([0, 3, 12]))
+            file.write('%s,"%s"\n' % (" ".join(text), ",".join("l%d" % t for t in chosen)))
+    with open("texts.txt", "w") as file:
+        for _ in range(33):
+            file.write(" ".join(random.choices(words, k=9)) + "\n")
+    os.mkdir("bert")
+    Path("bert/config.json").write_text(json.dumps(BERT))
+
+
+def mpirun(ranks, *arguments):
+    options = ["--oversubscribe"] if "Open MPI" in subprocess.run(
+        ["mpirun", "--version"], capture_output=True, text=True).stdout else []
+    return ["mpirun", *options, "-n", str(ranks), ELMO, *arguments]
+
+
+def run(ranks, *arguments, status=0, **more):
+    command = [ELMO, *arguments] if ranks == 0 else mpirun(ranks, *arguments)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, **more)
+    assert (done.returncode == 0) == (status == 0), (command, done.returncode, done.stdout, done.stderr)
+    return done
+
+
+def train(ranks, out, *more):
+    return run(ranks, "train", "data.csv", "--out", out, *COMMON, *more)
+
+
+def files_of(folder):
+    return {str(p.relative_to(folder)): p.read_bytes() for p in sorted(Path(folder).rglob("*")) if p.is_file()}
+
+
+def require_equal(a, b):
+    for part in ("last", "best"):
+        one, other = files_of(f"{a}/{part}"), files_of(f"{b}/{part}")
+        assert one, f"{a}/{part} is empty"
+        different = [name for name in one.keys() | other.keys() if one.get(name) != other.get(name)]
+        assert not different, f"{a} and {b} differ in {part}: {different}"
+
+
+def start(ranks, out, *more):
+    command = mpirun(ranks, "train", "data.csv", "--out", out, *COMMON, *more)
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def wait_for(condition, what, process):
+    end = time.time() + LIMIT
+    while not condition():
+        assert time.time() < end and process.poll() is None, (what, process.poll(), process.communicate())
+        time.sleep(0.02)
+
+
+def step_of(run_folder):
+    try:
+        return json.loads(Path(run_folder, "last/state.json").read_text())["step"]
+    except (OSError, ValueError):  # it is just being replaced
+        return 0
+
+
+def rank_pids(process):
+    """Of the ranks of this mpirun, by their rank."""
+    pids = {}
+    for entry in Path("/proc").iterdir():
+        try:
+            if entry.name.isdigit() and f"\0{ELMO}\0" in "\0" + (entry / "cmdline").read_text():
+                variables = dict(v.split("=", 1) for v in (entry / "environ").read_text().split("\0") if "=" in v)
+                rank = variables.get("OMPI_COMM_WORLD_RANK", variables.get("PMI_RANK"))
+                if rank is not None and os.readlink(entry / "cwd") == os.getcwd():
+                    pids[int(rank)] = int(entry.name)
+        except OSError:
+            continue
+    return pids
+
+
+def same_bytes(encoder):
+    for precision, all_ranks in (("bf16", (1, 2, 4)), ("e2m5", (3, 4))):
+        options = [*ENCODERS[encoder], "--precision", precision, "--epochs", "1"]
+        train(0, "one", *options)
+        for ranks in all_ranks:
+            train(ranks, "many", *options)
+            require_equal("one", "many")
+            if ranks != all_ranks[-1]:
+                shutil.rmtree("many")
+        scores = []
+        for ranks, folder in ((0, "one"), (3, "many")):
+            run(ranks, "eval", folder, "data.csv", "--quiet")
+            scores.append(Path(folder, "scores.jsonl").read_text().replace(f"{folder}/", ""))
+            shutil.rmtree(folder)
+        assert scores[0] == scores[1], scores
+
+
+def test_bag():
+    same_bytes("bag")
+
+
+def test_bert():
+    same_bytes("bert")
+
+
+def test_more():
+    """Accumulated steps, a frozen encoder, more ranks than shards or groups, an encoder of FP32."""
+    for ranks, options in ((2, ["--accumulate", "3", *ENCODERS["bert"], "--head-kahan", "10%"]),
+                           (2, ["--freeze-encoder", *ENCODERS["bag"]]),
+                           (5, ["--encoder-precision", "fp32", *ENCODERS["bag"], "--precision", "fp8",
+                                "--weight-dropout", "0.1"])):
+        options += ["--steps", "11", "--batch-shards", "3", "--label-groups", "2"]
+        train(0, "one", *options)
+        train(ranks, "many", *options)
+        require_equal("one", "many")
+        shutil.rmtree("one")
+        shutil.rmtree("many")
+
+
+def test_answers():
+    train(0, "one", *ENCODERS["bag"], "--epochs", "8")
+    for arguments in (["predict", "one", "texts.txt", "--json", "--top", "7", "--batch-size", "8"],
+                      ["predict", "one", "--text", "w01 w02", "--labels", "some.txt"],
+                      ["calibrate", "one", "--json"], ["eval", "one", "one", "data.csv"]):
+        Path("some.txt").write_text("\n".join(str(i) for i in range(3, 900, 7)))
+        expected = run(0, *arguments, "--quiet").stdout
+        assert expected
+        assert run(3, *arguments, "--quiet").stdout == expected, arguments
+    with open("texts.txt") as texts:
+        piped = run(2, "predict", "one", "--quiet", stdin=texts).stdout
+    assert piped == run(0, "predict", "one", "texts.txt", "--quiet").stdout
+    for ranks, out in ((0, "a.jsonl"), (3, "b.jsonl")):
+        run(ranks, "predict", "one", "texts.txt", "--out", out, "--quiet")
+    assert Path("a.jsonl").read_bytes() == Path("b.jsonl").read_bytes()
+    run(3, "predict", "one", "texts.txt", "--out", "b.jsonl", "--resume", "--quiet")
+
+
+def test_elastic():
+    """4 ranks, killed; then 2, 3 and 1, stopped; then 4 to the end: the bytes of an unbroken run."""
+    options = [*ENCODERS["bert"], "--precision", "e2m5", "--save-every", "3", "--steps", "60", "--log-every", "1"]
+    train(0, "whole", *options)
+    process = start(4, "broken", *options)
+    wait_for(lambda: step_of("broken") >= 3, "a checkpoint", process)
+    os.kill(rank_pids(process)[2], signal.SIGKILL)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode != 0 and "rank 2 (" in said and "has gone in step" in said, said
+    assert said.count("elmo: error") == 1, said
+    for ranks in (2, 3, 1):
+        before = step_of("broken")
+        assert before >= 3
+        process = start(ranks, "broken", *options, "--resume")
+        wait_for(lambda: step_of("broken") > before or process.poll() is not None, "progress", process)
+        for pid in rank_pids(process).values():
+            os.kill(pid, signal.SIGUSR1)
+            break  # one rank is enough
+        if ranks == 1 and process.poll() is None:
+            process.send_signal(signal.SIGUSR1)
+        _, said = process.communicate(timeout=LIMIT)
+        assert process.returncode == 0, said
+    train(4, "broken", *options, "--resume")
+    require_equal("whole", "broken")
+
+
+def test_stop():
+    """SIGUSR1 to one rank, SIGTERM to another: one common last step, saved, status 0."""
+    process = start(3, "run", *ENCODERS["bag"], "--steps", "30000", "--save-every", "5", "--log-every", "1")
+    wait_for(lambda: step_of("run") >= 5, "a checkpoint", process)
+    pids = rank_pids(process)
+    os.kill(pids[2], signal.SIGUSR1)
+    os.kill(pids[1], signal.SIGTERM)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, said
+    events = [json.loads(line) for line in Path("run/log.jsonl").read_text().splitlines()]
+    assert events[-1]["event"] == "end" and events[-1]["interrupted"], events[-1]
+    assert events[-1]["step"] == step_of("run"), (events[-1], step_of("run"))
+
+
+def test_errors():
+    """One line, wherever it went wrong."""
+    def error_of(*command, expected, ranks=3):
+        said = run(ranks, *command, status=1).stderr
+        assert said.count("elmo: error") == 1 and all(part in said for part in expected), said
+
+    error_of("train", "data.csv", "--out", "linear", "--quiet", expected=["encoder linear trains in one process"])
+    error_of("train", "none.csv", "--out", "none", "--encoder", "bag", "--quiet", expected=["none.csv"])
+    error_of("train", "data.csv", "--out", "nan", *COMMON, *ENCODERS["bag"], "--head-lr", "1e6",
+             "--head-weight-decay", "1e6", "--steps", "50", "--log-every", "1", "--precision", "fp32", "--on-collapse",
+             "ignore", expected=["step", "NaN or Inf"])
+    assert not Path("nan/last").exists()
+    # Another seed on the second rank.
+    one = mpirun(1, "train", "data.csv", "--out", "other", *COMMON, *ENCODERS["bag"], "--steps", "5")
+    other = one[one.index("-n"):] + ["--seed", "7"]
+    done = subprocess.run([*one, ":", *other], capture_output=True, text=True, timeout=LIMIT)
+    assert done.returncode != 0 and "rank 1 has another run than the first: expected 'seed = 42', found 'seed = 7'" in \
+        done.stderr, done.stderr
+    # The other verbs are the first rank's.
+    assert run(3, "plan", "--labels", "1000", "--json").stdout.count("arena_bytes") == 1
+
+
+def test_silent():
+    """A rank that is stopped is noticed by its silence."""
+    process = start(3, "run", *ENCODERS["bag"], "--steps", "30000", "--save-every", "5", "--rank-timeout", "2")
+    wait_for(lambda: step_of("run") >= 5, "a checkpoint", process)
+    pids = rank_pids(process)
+    os.kill(pids[1], signal.SIGSTOP)
+    try:
+        _, said = process.communicate(timeout=LIMIT)
+    finally:
+        try:
+            os.kill(pids[1], signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+    assert process.returncode != 0 and "rank 1 (" in said and "has not answered for" in said, said
+
+
+def main():
+    if shutil.which("mpirun") is None or not Path(ELMO).parent.parent.joinpath("lib/libelmo_mpi.so").exists():
+        print("skipped: no mpirun, or elmo was built without MPI (libopenmpi-dev, openmpi-bin)")
+        return SKIPPED
+    os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", ELMO_DEVICE="cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        os.chdir(folder)
+        make_data()
+        globals()["test_" + sys.argv[2]]()
+        os.chdir("/")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
