@@ -174,7 +174,8 @@ void LinearRanker::rank_chunk(const SparseRows& rows, std::int64_t k, const Labe
             labels[kept++] = {label, static_cast<float>(sum / static_cast<double>(trees.roots.size()))};
         }
         labels.resize(kept);
-        if (model_.neighbours.texts() > 0) add_votes(rows, static_cast<std::int64_t>(text), labels, gate, scratch);
+        if (model_.neighbours.texts() > 0)
+            add_votes(rows, static_cast<std::int64_t>(text), labels, gate, scratch);
         std::vector<ScoredLabel>& ranked = out[text];
         ranked.clear();
         for (const auto& [label, probability] : labels) ranked.push_back({logit(probability), label});

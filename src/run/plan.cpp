@@ -27,11 +27,11 @@ struct Planned {
     EncoderSpec spec;
     std::int64_t labels = 0;
     RunShape shape;
-    std::int64_t steps = 0;              // 0: not known
-    double tokens_per_text = 0;          // 0: not known, and texts have full length
-    RankShare share = {};                // of the fullest rank
-    std::int64_t compensated = -1;       // its labels with a compensation; -1: the share that the options name
-    std::int64_t kept_bytes = 0;         // vectors of a frozen encoder
+    std::int64_t steps = 0;         // 0: not known
+    double tokens_per_text = 0;     // 0: not known, and texts have full length
+    RankShare share = {};           // of the fullest rank
+    std::int64_t compensated = -1;  // its labels with a compensation; -1: the share that the options name
+    std::int64_t kept_bytes = 0;    // vectors of a frozen encoder
     std::optional<MemoryReport> linear;  // of a linear model, which has no steps
 };
 

@@ -48,7 +48,8 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
       meter_(engine_) {
     data_.describe(state_);
     require_same_run(ranks_, config_, state_);
-    if (const std::int64_t bytes = data_.kept_vector_bytes(); bytes > 0 && engine_.share().is_whole() && engine_.hold(bytes))
+    if (const std::int64_t bytes = data_.kept_vector_bytes();
+        bytes > 0 && engine_.share().is_whole() && engine_.hold(bytes))
         kept_.emplace(bytes, data_.encoder_spec().width);
     engine_.allocate();
     if (folder.checkpoint() != nullptr) {
