@@ -78,7 +78,8 @@ std::string table(const DataReport& report, const Config& config) {
     if (!report.strangest.empty()) facts.push_back({"  strangest (rows)", text_of(report.strangest)});
     if (report.plan_bytes > 0)
         facts.push_back(
-            // With nothing given, training takes the linear model on a CPU, whose memory depends on the texts.
+            // With nothing given, training takes the linear model on a CPU, whose memory depends on the
+            // texts.
             {given(config, "encoder") ? "to train" : "to train --encoder bag",
              fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), {} steps per epoch",
                          human_bytes(report.plan_bytes), report.encoder, report.precision,
