@@ -95,9 +95,10 @@ void RowFolder::finish(Config& config) {
     for (Part* part : {&impl_->train, &impl_->test})
         if (part->file.is_open()) part->file.flush();
     config.data = impl_->folder.string();
-    config.format = "jsonl";
-    config.text_column = "text";
-    config.label_column = "labels";
+    // Given, not assigned: a run that the rows are scored or trained on with may have other columns.
+    set_option(config, "format", "jsonl");
+    set_option(config, "text_column", "text");
+    set_option(config, "label_column", "labels");
 }
 
 }  // namespace elmo

@@ -94,10 +94,10 @@ class LinearRun {
   private:
     void announce() const {
         context_.info(fmt::format(
-            "{} training texts ({} more for validation), {} labels, {:.1f} tokens per text; linear",
+            "{} training texts ({} more for validation), {} label{}, {:.1f} tokens per text; linear",
             with_commas(static_cast<std::int64_t>(rows_.train.size())),
             with_commas(static_cast<std::int64_t>(rows_.validation.size())), with_commas(state_.labels),
-            data_.summary().tokens_per_row));
+            state_.labels == 1 ? "" : "s", data_.summary().tokens_per_row));
     }
 
     void report_neighbours(const Neighbours& index, RunLog& log) const {

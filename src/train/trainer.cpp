@@ -303,10 +303,10 @@ void Trainer::announce() const {
     const std::string label_texts =
         extra > 0 ? fmt::format(" + {} label texts", with_commas(extra)) : std::string();
     context_.info(fmt::format(
-        "{} training texts{} ({} more for validation), {} labels, {:.1f} tokens per text; {} steps",
+        "{} training texts{} ({} more for validation), {} label{}, {:.1f} tokens per text; {} steps",
         with_commas(data_.train().num_rows() - extra), label_texts,
         with_commas(data_.has_validation() ? data_.validation().num_rows() : 0), with_commas(state_.labels),
-        data.tokens_per_row, with_commas(state_.total_steps)));
+        state_.labels == 1 ? "" : "s", data.tokens_per_row, with_commas(state_.total_steps)));
     if (taken_) context_.info(taken_->describe(config_.init));
     const std::int64_t cut_rows = data.cut_rows + data_.augmentation().cut_rows();
     if (cut_rows > 0)

@@ -42,6 +42,25 @@ TEST(Data, InspectCountsAndPlans) {
         EXPECT_TRUE(contains(table.out, part)) << part << table.out;
 }
 
+TEST(Data, InspectShowsRowsThatHaveLabels) {
+    const TempFolder folder;
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 20; ++i) rows += "nothing " + std::to_string(i) + ",\n";
+    const std::string file = folder.write("late.csv", rows + "the cat,animal\nthe car,thing\n");
+    const Outcome shown =
+        run_elmo({"data", "inspect", file, "--test-share", "0", "--vocab-size", "100", "--quiet"});
+    expect_success(shown);
+    for (const char* part : {"the cat", "'animal'", "the car", "20 of 22 training rows have no labels",
+                             "to train --encoder bag"})
+        EXPECT_TRUE(contains(shown.out, part)) << part << shown.out;
+    EXPECT_FALSE(contains(shown.out, "nothing 0")) << shown.out;
+    const std::string none = folder.write("none.csv", "text,labels\n" + std::string("a,x\n"));
+    EXPECT_TRUE(contains(
+        run_elmo({"data", "inspect", none, "--encoder", "bag", "--test-share", "0", "--vocab-size", "100"})
+            .out,
+        "to train  "));
+}
+
 TEST(Data, FromACsvToAScore) {
     const TempFolder folder;
     write_small_data(folder, "data");

@@ -31,6 +31,9 @@ TEST_F(RowFolders, RowsFromMemoryAreADataSet) {
         Config config;
         moved.finish(config);
         folder = config.data;
+        // So that they are not read with the columns of a run.
+        for (const char* key : {"data", "format", "text_column", "label_column"})
+            EXPECT_TRUE(given(config, key)) << key;
         EXPECT_TRUE(std::filesystem::exists(folder / "train.jsonl"));
         const DataSummary summary = import_data(quiet(), config);
         EXPECT_EQ(summary.train_rows, 20);

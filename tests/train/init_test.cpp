@@ -113,6 +113,27 @@ TEST_F(Init, LabelsAreFoundByNameAndNewOnesStartFresh) {
     EXPECT_NEAR(score_of(still.out, "new 11"), 0, 1.5);  // a fresh row knows nothing
 }
 
+TEST_F(Init, RowsFromMemoryAreReadWithTheirOwnColumns) {
+    std::string rows = "title,kinds\n";
+    for (int i = 0; i < 60; ++i) rows += fmt::format("the thing {},kind {}\n", word_of(i % 5), i % 5);
+    write_text(temp / "named/rows.csv", rows);
+    Config first = tiny_config(temp);
+    first.data = temp / "named/rows.csv";
+    first.format = "csv";
+    first.text_column = "title";
+    first.label_column = "kinds";
+    first.encoder = "bag";
+    train(quiet(), first);
+    RowFolder memory;
+    for (int i = 0; i < 60; ++i) memory.add({"the thing " + word_of(i % 6), {fmt::format("kind {}", i % 6)}});
+    Config second = started(first.out, "second");
+    memory.finish(second);
+    second.steps = 2;
+    train(quiet(), second);
+    EXPECT_EQ(event_of(second)["taken_over"], 5);
+    EXPECT_EQ(event_of(second)["labels"], 6);
+}
+
 TEST_F(Init, OptionsThatAreNotGivenAreTheRuns) {
     const Config first = trained("first");
     Config second = started(first.out, "second");
