@@ -228,6 +228,8 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     const View dx = stream_TD_.first(T);
     backend_.pool_backward({dpooled, text_offsets(), spec_.pooling,
                             dropout(spec_.pooled_dropout, streams::kPooledDropout, true), dx});
+    // Texts that are not windows were met last.
+    if (text_offsets().data() != batch.offsets.data()) backend_.begin_batch(batch.tokens, batch.offsets);
     if (spec_.has_relative_bias()) backend_.fill_zero(relative_bias_grad_RH_);
     View more_dx;
     for (std::int64_t i = spec_.layers; i-- > 0;) {
