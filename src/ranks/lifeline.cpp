@@ -22,7 +22,7 @@ namespace elmo {
 namespace {
 
 // What travels: one letter, then for kFailed a status, a length and that many bytes.
-constexpr char kAlive = 'H', kFailed = 'F', kEnd = 'E';
+constexpr char kAlive = 'H', kFailed = 'F', kEnd = 'E', kDone = 'D';
 constexpr int kStartSeconds = 60;
 constexpr auto kBeat = std::chrono::milliseconds(500);
 constexpr std::uint32_t kLongestMessage = 1 << 16;
@@ -199,7 +199,17 @@ Lifeline::~Lifeline() {
 void Lifeline::close() {
     if (closing_.exchange(true)) return;
     if (watcher_.joinable()) watcher_.join();
-    for (const Peer& peer : peers_) ::close(peer.socket);
+    for (const Peer& peer : peers_) {  // who may still be watching
+        send_all(peer.socket, &kDone, 1);
+        ::shutdown(peer.socket, SHUT_WR);
+    }
+    // Closing with unread bytes would take back what was sent.
+    for (const Peer& peer : peers_) {
+        char rest = 0;
+        while (receive_all(peer.socket, &rest, 1, now() + 1)) {
+        }
+        ::close(peer.socket);
+    }
     peers_.clear();
 }
 
@@ -217,12 +227,12 @@ void Lifeline::watch() {
             beat = now();
         }
         std::vector<pollfd> ready;
-        for (const Peer& peer : peers_) ready.push_back({peer.socket, POLLIN, 0});
+        for (const Peer& peer : peers_) ready.push_back({peer.done ? -1 : peer.socket, POLLIN, 0});
         ::poll(ready.data(), ready.size(), 50);
         for (std::size_t i = 0; i < peers_.size() && !closing_; ++i) {
             if (ready[i].revents != 0) read(peers_[i]);
             const double timeout = timeout_, silent = now() - peers_[i].heard;
-            if (timeout > 0 && silent > timeout)
+            if (timeout > 0 && silent > timeout && !peers_[i].done)
                 peer_gone(peers_[i], fmt::format("has not answered for {:.0f} s", silent));
         }
     }
@@ -233,10 +243,7 @@ void Lifeline::read(Peer& peer) {
     const ssize_t got = ::recv(peer.socket, buffer, sizeof buffer, MSG_DONTWAIT);
     if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR)) return;
     if (got <= 0) {
-        if (closing_) return;
-        // A rank that ends in order closes after all have agreed, perhaps before this one has.
-        std::this_thread::sleep_for(std::chrono::milliseconds(200));
-        if (closing_) return;
+        if (closing_ || peer.done) return;
         peer_gone(peer, "has gone");
     }
     peer.heard = now();
@@ -247,7 +254,8 @@ void Lifeline::read(Peer& peer) {
 void Lifeline::understand(Peer& peer) {
     while (!peer.received.empty()) {
         const char kind = peer.received.front();
-        if (kind == kAlive) {
+        if (kind == kAlive || kind == kDone) {
+            peer.done = peer.done || kind == kDone;
             peer.received.erase(0, 1);
             continue;
         }

@@ -36,6 +36,7 @@ class Lifeline {
         std::string host;
         std::string received = {};  // not yet complete
         double heard = 0;           // when, in seconds
+        bool done = false;          // it ends in order
     };
     void listen_for_others(int listener, std::uint64_t token);
     void reach_first(const std::vector<std::string>& addresses, int port, std::uint64_t token);
