@@ -72,9 +72,11 @@ def spm(proto, scheme, split, fallback):
         vocab += [(f"<0x{byte:02X}>", 0.0) for byte in range(256) if byte != 0xf0]
     vocab += [("<mask>", 0.0)]
     tokenizer = Tokenizer(Unigram(vocab, unk_id=3, byte_fallback=fallback))
-    tokenizer.normalizer = normalizers.Sequence(
-        [normalizers.Replace("''", '"'), normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap),
-         normalizers.Strip(left=not split, right=True), normalizers.Replace(Regex(" {2,}"), "\u2581")])
+    steps = [normalizers.Replace("''", '"'), normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap),
+             normalizers.Strip(left=not split, right=True)]
+    if split:  # else every space is seen
+        steps.append(normalizers.Replace(Regex(" {2,}"), "\u2581"))
+    tokenizer.normalizer = normalizers.Sequence(steps)
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace(replacement="\u2581", prepend_scheme=scheme, split=split)
     return framed(tokenizer, vocab)
 
