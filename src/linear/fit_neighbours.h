@@ -2,7 +2,7 @@
 // on.
 #pragma once
 
-#include "linear/train_trees.h"
+#include "linear/trees/train_trees.h"
 
 namespace elmo {
 

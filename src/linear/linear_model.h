@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "linear/analyser.h"
+#include "linear/features/analyser.h"
+#include "linear/features/vocabulary.h"
 #include "linear/neighbours.h"
-#include "linear/vocabulary.h"
 #include "numerics/bf16.h"
 
 namespace elmo {

@@ -8,8 +8,8 @@
 #include <utility>
 #include <vector>
 
-#include "linear/label_rows.h"
-#include "linear/sparse_rows.h"
+#include "linear/features/sparse_rows.h"
+#include "linear/trees/label_rows.h"
 #include "numerics/bf16.h"
 
 namespace elmo {

@@ -3,7 +3,7 @@
 
 #include <optional>
 
-#include "linear/train_trees.h"
+#include "linear/trees/train_trees.h"
 #include "sources/rows.h"
 
 namespace elmo {

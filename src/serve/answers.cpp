@@ -4,7 +4,7 @@
 #include "base/process_memory.h"
 #include "elmo/version.h"
 #include "serve/api.h"
-#include "serve/exchange.h"
+#include "serve/http/exchange.h"
 #include "serve/run_report.h"
 
 namespace elmo {

@@ -8,7 +8,7 @@
 
 #include "elmo/messages.h"
 #include "elmo/predictor.h"
-#include "serve/exchange.h"
+#include "serve/http/exchange.h"
 
 namespace elmo {
 namespace {

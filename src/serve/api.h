@@ -10,7 +10,7 @@
 #include "elmo/config.h"
 #include "elmo/context.h"
 #include "elmo/serve.h"
-#include "serve/http_server.h"
+#include "serve/http/http_server.h"
 #include "serve/metrics.h"
 #include "serve/requests.h"
 #include "serve/served_run.h"

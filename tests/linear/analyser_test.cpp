@@ -1,11 +1,11 @@
 // Features do not depend on how a vocabulary cuts words, and rows have length 1.
-#include "linear/analyser.h"
+#include "linear/features/analyser.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
-#include "linear/vocabulary.h"
+#include "linear/features/vocabulary.h"
 #include "quiet.h"
 #include "text/tokenizer.h"
 

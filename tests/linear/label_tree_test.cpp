@@ -1,5 +1,5 @@
 // Trees of labels: every label once, balanced, like labels together, the same with any number of threads.
-#include "linear/label_tree.h"
+#include "linear/trees/label_tree.h"
 
 #include <gtest/gtest.h>
 

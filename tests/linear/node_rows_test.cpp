@@ -1,5 +1,5 @@
 // Columns that say the same are one to the solver: the weights that come out are those of all columns.
-#include "linear/node_rows.h"
+#include "linear/trees/node_rows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // The solver against solutions that are known.
-#include "linear/svm.h"
+#include "linear/trees/svm.h"
 
 #include <gtest/gtest.h>
 

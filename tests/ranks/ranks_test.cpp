@@ -152,7 +152,9 @@ TEST(Collectives, TheFirstRankWorksFirst) {
     std::atomic<int> done{0};
     on_ranks(4, [&](Ranks& ranks) {
         const FirstRankFirst in_turn(ranks);
-        if (!ranks.is_first()) EXPECT_GE(done.load(), 1);
+        if (!ranks.is_first()) {
+            EXPECT_GE(done.load(), 1);
+        }
         ++done;
     });
     EXPECT_EQ(done.load(), 4);

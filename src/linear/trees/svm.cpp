@@ -1,4 +1,4 @@
-#include "linear/svm.h"
+#include "linear/trees/svm.h"
 
 #include <algorithm>
 #include <cmath>

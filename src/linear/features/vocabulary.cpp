@@ -1,4 +1,4 @@
-#include "linear/vocabulary.h"
+#include "linear/features/vocabulary.h"
 
 #include <algorithm>
 #include <cmath>

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "elmo/context.h"
-#include "linear/label_rows.h"
-#include "linear/sparse_rows.h"
+#include "linear/features/sparse_rows.h"
+#include "linear/trees/label_rows.h"
 
 namespace elmo {
 

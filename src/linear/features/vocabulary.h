@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "elmo/context.h"
-#include "linear/analyser.h"
-#include "linear/sparse_rows.h"
+#include "linear/features/analyser.h"
+#include "linear/features/sparse_rows.h"
 
 namespace elmo {
 

@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "linear/label_tree.h"
-#include "linear/sparse_rows.h"
-#include "linear/svm.h"
+#include "linear/features/sparse_rows.h"
+#include "linear/trees/label_tree.h"
+#include "linear/trees/svm.h"
 
 namespace elmo {
 

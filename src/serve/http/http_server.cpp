@@ -1,4 +1,4 @@
-#include "serve/http_server.h"
+#include "serve/http/http_server.h"
 
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "elmo/error.h"
-#include "serve/http_connection.h"
+#include "serve/http/http_connection.h"
 
 namespace elmo {
 namespace {

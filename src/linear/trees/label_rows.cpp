@@ -1,4 +1,4 @@
-#include "linear/label_rows.h"
+#include "linear/trees/label_rows.h"
 
 namespace elmo {
 

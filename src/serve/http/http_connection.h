@@ -16,7 +16,7 @@
 #include <mutex>
 #include <optional>
 
-#include "serve/http_server.h"
+#include "serve/http/http_server.h"
 
 namespace elmo {
 

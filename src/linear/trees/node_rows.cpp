@@ -1,4 +1,4 @@
-#include "linear/node_rows.h"
+#include "linear/trees/node_rows.h"
 
 #include <algorithm>
 #include <bit>

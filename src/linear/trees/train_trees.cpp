@@ -1,4 +1,4 @@
-#include "linear/train_trees.h"
+#include "linear/trees/train_trees.h"
 
 #include <algorithm>
 #include <cmath>
@@ -6,9 +6,9 @@
 
 #include "base/parallel.h"
 #include "base/progress.h"
-#include "linear/label_tree.h"
-#include "linear/node_rows.h"
-#include "linear/svm.h"
+#include "linear/trees/label_tree.h"
+#include "linear/trees/node_rows.h"
+#include "linear/trees/svm.h"
 
 namespace elmo {
 namespace {

@@ -1,4 +1,4 @@
-#include "linear/analyser.h"
+#include "linear/features/analyser.h"
 
 #include "text/spec.h"
 #include "text/unicode/words.h"

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "elmo/context.h"
-#include "linear/label_tree.h"
 #include "linear/linear_model.h"
+#include "linear/trees/label_tree.h"
 
 namespace elmo {
 

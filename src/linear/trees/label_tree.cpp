@@ -1,4 +1,4 @@
-#include "linear/label_tree.h"
+#include "linear/trees/label_tree.h"
 
 #include <algorithm>
 #include <cmath>
