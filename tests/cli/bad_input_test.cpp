@@ -357,8 +357,10 @@ TEST(BadTokenizer, IsRefused) {
     expect_failure(tokenize(folder.text("empty")), 1, {"empty"});
     expect_failure(tokenize(folder.write("a/tokenizer.json", "")), 1, {"tokenizer.json"});
     expect_failure(tokenize(folder.write("b/tokenizer.json", "{\"model\": ")), 1, {"tokenizer.json"});
-    expect_failure(tokenize(folder.write("c/tokenizer.json", "{\"model\": {\"type\": \"Unigram\"}}")), 1,
-                   {"Unigram"});
+    expect_failure(tokenize(folder.write("c/tokenizer.json", "{\"model\": {\"type\": \"WordLevel\"}}")), 1,
+                   {"WordLevel"});
+    expect_failure(tokenize(folder.write("e/tokenizer.json", "{\"model\": {\"type\": \"Unigram\"}}")), 1,
+                   {"tokenizer.json", "vocab"});
     expect_failure(tokenize(folder.write("d/vocab.txt", "a\nb\n").substr(0, folder.text("d").size())), 1,
                    {"["});
 }

@@ -91,7 +91,7 @@ TEST(Choices, AreNamedInTheirHelp) {
             EXPECT_NE(option.help.find(shown), std::string_view::npos) << option.key << ": " << name;
         }
     }
-    EXPECT_EQ(choices, 23);
+    EXPECT_EQ(choices, 25);
 }
 
 TEST(RunReading, ComesFromTheRunUnlessGiven) {
