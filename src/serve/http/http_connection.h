@@ -101,14 +101,19 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         socket_.async_read_some(buffer_.prepare(kReadBytes), on([this](Failure error, std::size_t bytes) {
                                     host_->end_idle(place_);
                                     buffer_.commit(bytes);
+                                    // A request came in the moment in which the waiting was ended.
+                                    if (error == asio::error::operation_aborted && !nothing_came())
+                                        return wait();
                                     if (error) return close();
                                     read();
                                 }));
         if (host_->stopping()) close_if_idle();  // it may have begun after all that wait were closed
     }
 
+    // Ends the waiting, which closes; what was read before that is a request, and is answered.
     void close_if_idle() {
-        if (phase_ == Phase::kIdle && nothing_came()) close();
+        Failure ignored;
+        if (phase_ == Phase::kIdle && nothing_came()) socket_.cancel(ignored);
     }
 
   private:
