@@ -83,6 +83,10 @@ constexpr double kShareOnCpu = 0.6, kShareOnGpu = 0.45;
 TimeEstimate estimate_time(const Engine& engine, const Planned& run) {
     TimeEstimate time;
     time.steps = run.steps;
+    if (!run.share.is_alone()) {
+        time.why_none = "that of several ranks depends on what lies between them";
+        return time;
+    }
     Ceilings ceilings;
     try {
         ceilings = engine.backend().measure_ceilings(run.spec.dtype, std::int64_t{256} << 20);
@@ -168,7 +172,9 @@ std::string time_text(const TimeEstimate& time) {
     std::string text = time.steps > 0 ? fmt::format("about {} for {} steps", rough_duration(time.seconds),
                                                     with_commas(time.steps))
                                       : std::string("about");
-    text += fmt::format("{}{:.3g} ms per step, {} texts/s", time.steps > 0 ? ": " : " ", time.step_ms,
+    text += fmt::format("{}{} ms per step, {} texts/s", time.steps > 0 ? ": " : " ",
+                        time.step_ms < 100 ? fmt::format("{:.3g}", time.step_ms)
+                                           : with_commas(static_cast<std::int64_t>(time.step_ms)),
                         with_commas(static_cast<std::int64_t>(time.texts_per_second)));
     return "time (an estimate, from the measured speed of this machine): " + text + "\n";
 }

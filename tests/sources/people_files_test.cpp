@@ -78,6 +78,16 @@ TEST_F(PeopleFiles, ExcelsByteOrderMarkAndLineEnds) {
     EXPECT_EQ(rows("a.csv"), kRows);
 }
 
+TEST_F(PeopleFiles, LabelsWithALineEndAreRefusedBeforeAnythingIsTrained) {
+    write("a.csv", "text,labels\none,\"a\nb\"\ntwo,\"b\nc\"\nthree,c\n");
+    EXPECT_TRUE(contains(error("a.csv"),
+                         "a.csv:2: expected labels without a line end, found 'a\\x0ab'; if these "
+                         "are several labels, give --label-separator"));
+    EXPECT_EQ(rows("a.csv", {{"label_separator", "\n"}}), kRows);
+    write("a.jsonl", "{\"text\": \"one\", \"labels\": [\"a\\nb\"]}\n");
+    EXPECT_TRUE(contains(error("a.jsonl"), "a.jsonl:1: expected labels without a line end"));
+}
+
 TEST_F(PeopleFiles, SemicolonsBetweenColumns) {
     write("a.csv", "text;labels\none;a,b\n\"two\";\"b,c\"\nthree;c\n");
     EXPECT_EQ(rows("a.csv"), kRows);
