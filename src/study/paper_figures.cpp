@@ -8,8 +8,8 @@ const std::vector<PaperSet>& paper_sets() {
         {"amazontitles-670k", "AmazonTitles-670K", 485176, 670091, 150875, 5.39, 5.11},
         {"amazon-670k", "Amazon-670K", 490449, 670091, 153025, 5.45, 3.99},
         {"amazon-3m", "Amazon-3M", 1717899, 2812281, 742507, 36.17, 31.64},
-        {"lf-amazontitles-131k", "LF-AmazonTitles-131K", 294805, 131073, 134835, 5.15, 2.29},
-        {"lf-wikiseealso-320k", "LF-WikiSeeAlso-320K", 693082, 312330, 177515, 4.67, 2.11},
+        {"lf-amazontitles-131k", "LF-AmazonTitles-131K", 294805, 131073, 134835, 2.29, 5.15},
+        {"lf-wikiseealso-320k", "LF-WikiSeeAlso-320K", 693082, 312330, 177515, 2.11, 4.67},
         {"lf-amazontitles-1.3m", "LF-AmazonTitles-1.3M", 2248619, 1305265, 970237, 22.2, 38.24},
         {"lf-paper2keywords-8.6m", "LF-Paper2Keywords-8.6M", 2020621, 8623847, 2020621, 9.03, 2.12}};
     return sets;
