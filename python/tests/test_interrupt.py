@@ -15,6 +15,7 @@ SCRIPT = """
 import os, signal, sys
 import elmo
 from conftest import LONG_OPTIONS, rows
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored where tests run in the background
 texts, labels = rows()
 def interrupt(line):
     if line["event"] == "step" and line["step"] == 3:

@@ -57,15 +57,6 @@ TEST(PaperStudy, EveryItemIsMade) {
     EXPECT_EQ(json["tables"]["memory"].size(), paper_results().size());
 }
 
-TEST(PaperStudy, LabelsPerTextAndTextsPerLabelAgree) {
-    for (const PaperSet& set : paper_sets()) {
-        const double entries = static_cast<double>(set.train_rows) * set.labels_per_row;
-        // Both are given with two digits after the point.
-        EXPECT_NEAR(entries / static_cast<double>(set.labels), set.rows_per_label, 0.01 * set.rows_per_label)
-            << set.title;
-    }
-}
-
 TEST(PaperStudy, UnknownItemsAndSetsAreNamed) {
     EXPECT_THROW(made({{"only", "T11"}}), ConfigError);
     EXPECT_THROW(made({{"sets", "amazon-4m"}}), ConfigError);
