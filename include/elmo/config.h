@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "elmo/api.h"
@@ -34,7 +35,11 @@ class ELMO_API Auto {
     // The number, or another while it is auto.
     T value_or(T other) const { return value_.value_or(other); }
     friend bool operator==(const Auto& a, const Auto& b) { return a.value_ == b.value_; }
-    friend bool operator==(const Auto& a, T b) { return a.value_ == b; }
+    template <class U>
+        requires std::is_arithmetic_v<U>  // any number, so that no conversion competes
+    friend bool operator==(const Auto& a, U b) {
+        return a.value_ && *a.value_ == static_cast<T>(b);
+    }
 
   private:
     std::optional<T> value_;
@@ -64,7 +69,15 @@ struct OptionSource {
     std::string value;   // what was set, as text: if the member differs now, it was assigned since
 };
 
-struct Config {
+struct ELMO_API Config {
+    Config();  // all defaults
+    // Defined in config.cpp: a copy of every option is too much code for each file that makes one.
+    Config(const Config&);
+    Config(Config&&) noexcept;
+    Config& operator=(const Config&);
+    Config& operator=(Config&&) noexcept;
+    ~Config();
+
 #define ELMO_OPTION(type, key, default_value, group, verbs, role) type key = default_value;
 #define ELMO_CHOICE(key, default_value, group, verbs, role, ...) std::string key = default_value;
 #include "elmo/options.def"

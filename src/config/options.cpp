@@ -1,4 +1,4 @@
-// The list of options as code: the description of each, and its value from and to text.
+// The list of options as code: the configuration, the description of each option, its value from and to text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,6 +13,14 @@
 #include "elmo/error.h"
 
 namespace elmo {
+
+Config::Config() = default;
+Config::Config(const Config&) = default;
+Config::Config(Config&&) noexcept = default;
+Config& Config::operator=(const Config&) = default;
+Config& Config::operator=(Config&&) noexcept = default;
+Config::~Config() = default;
+
 namespace {
 
 template <class Value>
