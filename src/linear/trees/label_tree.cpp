@@ -1,6 +1,7 @@
 #include "linear/trees/label_tree.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 
@@ -18,22 +19,39 @@ constexpr int kBranchBits = 4;  // 16 children at most, but for leaves
 // Dense sums over columns that forget themselves: only what was touched is cleared.
 struct DenseSum {
     std::vector<float> values;
-    std::vector<std::int32_t> touched;
+    std::vector<std::int32_t> touched;  // each once
+    std::vector<std::uint64_t> seen;    // a bit per column: a sum may pass through zero
 
+    void need(std::int64_t columns) {
+        values.resize(static_cast<std::size_t>(columns));
+        seen.resize(static_cast<std::size_t>(columns + 63) / 64);
+    }
     void add(const SparseRows& rows, std::int64_t row, float scale) {
         const auto columns = rows.columns_of(row);
         const auto parts = rows.values_of(row);
         for (std::size_t i = 0; i < columns.size(); ++i) {
             float& value = values[static_cast<std::size_t>(columns[i])];
-            if (value == 0) touched.push_back(columns[i]);
+            if (value == 0) touch(columns[i]);
             value += scale * parts[i];
         }
     }
+    void touch(std::int32_t column) {
+        std::uint64_t& word = seen[static_cast<std::size_t>(column) / 64];
+        const std::uint64_t bit = std::uint64_t{1} << (column % 64);
+        if ((word & bit) == 0) touched.push_back(column);
+        word |= bit;
+    }
+    // Puts `touched` into the order of columns: by the bits where that is less work than sorting.
     float length() {
+        if (touched.size() < seen.size() / 4) {
+            std::sort(touched.begin(), touched.end());
+        } else {
+            touched.clear();
+            for (std::size_t i = 0; i < seen.size(); ++i)
+                for (std::uint64_t word = seen[i]; word != 0; word &= word - 1)
+                    touched.push_back(static_cast<std::int32_t>(i * 64) + std::countr_zero(word));
+        }
         double sum = 0;
-        // A sum may have passed through zero: a column is counted once.
-        std::sort(touched.begin(), touched.end());
-        touched.erase(std::unique(touched.begin(), touched.end()), touched.end());
         for (const std::int32_t c : touched) {
             const double value = values[static_cast<std::size_t>(c)];
             sum += value * value;
@@ -41,7 +59,10 @@ struct DenseSum {
         return static_cast<float>(std::sqrt(sum));
     }
     void clear() {
-        for (const std::int32_t c : touched) values[static_cast<std::size_t>(c)] = 0;
+        for (const std::int32_t c : touched) {
+            values[static_cast<std::size_t>(c)] = 0;
+            seen[static_cast<std::size_t>(c) / 64] = 0;
+        }
         touched.clear();
     }
 };
@@ -51,8 +72,8 @@ struct SplitScratch {
     std::vector<std::pair<float, std::int32_t>> scores;
 
     void need(std::int64_t columns) {
-        direction.values.resize(static_cast<std::size_t>(columns));
-        half.values.resize(static_cast<std::size_t>(columns));
+        direction.need(columns);
+        half.need(columns);
     }
 };
 
@@ -113,7 +134,7 @@ void split(const SparseRows& vectors, std::span<std::int32_t> labels, std::uint6
                 float& value = scratch.direction.values[static_cast<std::size_t>(c)];
                 if (length > 0)
                     value += (is_first ? 1 : -1) * scratch.half.values[static_cast<std::size_t>(c)] / length;
-                scratch.direction.touched.push_back(c);
+                scratch.direction.touch(c);
             }
             scratch.half.clear();
         }
@@ -131,7 +152,7 @@ SparseRows label_vectors(const Context& context, const SparseRows& rows, const R
     std::vector<DenseSum> sums(static_cast<std::size_t>(context.num_threads()));
     context.threads().parallel_for(chunks, [&](std::int64_t chunk) {
         DenseSum& sum = sums[static_cast<std::size_t>(thread_index())];
-        sum.values.resize(static_cast<std::size_t>(num_columns));
+        sum.need(num_columns);
         SparseRows& part = parts[static_cast<std::size_t>(chunk)];
         for (std::int64_t label = chunk * kChunk; label < std::min((chunk + 1) * kChunk, labels.labels());
              ++label) {

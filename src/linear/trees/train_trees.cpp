@@ -232,19 +232,23 @@ bool train_trees(const Context& context, const SparseRows& rows, const RowsOfLab
                  std::span<const float> column_weights, const LinearTraining& training,
                  const std::string& title, LabelTrees& out) {
     const auto columns = static_cast<std::int64_t>(column_weights.size());
-    const bool few = labels.labels() <= training.leaf;
     std::vector<LabelTree> trees;
-    std::int64_t nodes = 0, done = 0;
-    {
-        const SparseRows vectors = few ? SparseRows() : label_vectors(context, rows, labels, columns);
-        for (std::int64_t t = 0; t < (few ? 1 : training.trees); ++t) {
+    if (labels.labels() <= training.leaf) {
+        trees.push_back(without_levels(labels.labels()));
+    } else {
+        const SparseRows vectors = label_vectors(context, rows, labels, columns);
+        Progress progress(context, title + ", grouping labels", training.trees, "label trees");
+        for (std::int64_t t = 0; t < training.trees; ++t) {
             if (context.stop_requested()) return false;
-            trees.push_back(few ? without_levels(labels.labels())
-                                : build_label_tree(context, vectors, columns, training.leaf,
-                                                   training.seed + static_cast<std::uint64_t>(t)));
-            for (const auto& level : trees.back().levels) nodes += static_cast<std::int64_t>(level.size());
+            trees.push_back(build_label_tree(context, vectors, columns, training.leaf,
+                                             training.seed + static_cast<std::uint64_t>(t)));
+            progress.update(t + 1);
         }
+        progress.finish();
     }
+    std::int64_t nodes = 0, done = 0;
+    for (const LabelTree& tree : trees)
+        for (const auto& level : tree.levels) nodes += static_cast<std::int64_t>(level.size());
     TreeTrainer trainer(context, rows, labels, column_weights, training);
     Progress progress(context, title, nodes, "nodes of label trees");
     for (std::size_t t = 0; t < trees.size(); ++t)
