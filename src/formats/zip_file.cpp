@@ -10,6 +10,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "io/packed/inflater.h"
 
 namespace elmo {
 namespace {
@@ -28,13 +29,7 @@ T number(std::span<const std::byte> bytes, std::int64_t at) {
 class MemberStream : public ByteStream {
   public:
     MemberStream(std::span<const std::byte> packed, const ZipMember& member, std::string where)
-        : packed_(packed), member_(member), where_(std::move(where)) {
-        if (member.method == 8 && ::inflateInit2(&stream_, -15) != Z_OK)
-            throw DataError(where_ + ": cannot start decompression");
-    }
-    ~MemberStream() override {
-        if (member_.method == 8) ::inflateEnd(&stream_);
-    }
+        : packed_(packed), member_(member), where_(std::move(where)), inflater_(Inflater::kRaw, where_) {}
 
     std::size_t read(char* out, std::size_t size) override {
         size = std::min(size, std::size_t{1} << 24);
@@ -62,22 +57,13 @@ class MemberStream : public ByteStream {
     }
     std::size_t inflate_some(char* out, std::size_t size) {
         while (!ended_) {
-            const auto given = static_cast<uInt>(std::min<std::size_t>(packed_.size(), 1u << 30));
-            stream_.next_in = reinterpret_cast<Bytef*>(const_cast<std::byte*>(packed_.data()));
-            stream_.avail_in = given;
-            stream_.next_out = reinterpret_cast<Bytef*>(out);
-            stream_.avail_out = static_cast<uInt>(size);
-            const int status = ::inflate(&stream_, Z_NO_FLUSH);
-            packed_ = packed_.subspan(given - stream_.avail_in);
-            const std::size_t n = size - stream_.avail_out;
-            if (status == Z_STREAM_END)
-                ended_ = true;
-            else if (status == Z_BUF_ERROR && packed_.empty())
-                fail("ends too early");
-            else if (status != Z_OK && status != Z_BUF_ERROR)
-                fail("cannot be decompressed");
-            if (n > 0) return n;
-            if (!ended_ && given == 0) fail("ends too early");
+            const Inflater::Step step =
+                inflater_.step({reinterpret_cast<const char*>(packed_.data()), packed_.size()}, out, size);
+            packed_ = packed_.subspan(step.taken);
+            if (step.error != nullptr) fail("cannot be decompressed");
+            ended_ = step.ended;
+            if (step.made > 0) return step.made;
+            if (!ended_ && packed_.empty()) fail("ends too early");
         }
         return 0;
     }
@@ -85,7 +71,7 @@ class MemberStream : public ByteStream {
     std::span<const std::byte> packed_;
     const ZipMember member_;
     std::string where_;
-    z_stream stream_{};
+    Inflater inflater_;
     bool ended_ = false;
     std::uint32_t crc_ = 0;
     std::int64_t produced_ = 0;
@@ -93,7 +79,9 @@ class MemberStream : public ByteStream {
 
 }  // namespace
 
-ZipFile::ZipFile(const std::filesystem::path& path) : file_(path) {
+ZipFile::ZipFile(const std::filesystem::path& path) : ZipFile(MappedFile(path)) {}
+
+ZipFile::ZipFile(MappedFile file) : file_(std::move(file)) {
     read_directory();
 }
 
@@ -163,13 +151,9 @@ const ZipMember* ZipFile::find(std::string_view name) const {
     return at == members_.end() ? nullptr : &*at;
 }
 
-std::unique_ptr<ByteStream> ZipFile::open(const ZipMember& member) const {
+std::span<const std::byte> ZipFile::packed(const ZipMember& member) const {
     const auto bytes = file_.bytes();
     const auto size = static_cast<std::int64_t>(bytes.size());
-    const std::string where = file_.path().string();
-    if (member.method != 0 && member.method != 8)
-        throw DataError(fmt::format("{}: expected the member '{}' stored or deflated, found method {}", where,
-                                    quoted(member.name), member.method));
     if (member.header_offset > size - kLocalBytes ||
         number<std::uint32_t>(bytes, member.header_offset) != kLocal)
         damaged("a member that is not where the directory says");
@@ -178,7 +162,22 @@ std::unique_ptr<ByteStream> ZipFile::open(const ZipMember& member) const {
                                number<std::uint16_t>(bytes, member.header_offset + 28);
     if (begin > size || member.packed_bytes > size - begin)
         damaged(fmt::format("the member '{}' cut off", quoted(member.name)));
-    return std::make_unique<MemberStream>(bytes.subspan(begin, member.packed_bytes), member, where);
+    return bytes.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(member.packed_bytes));
+}
+
+std::span<const std::byte> ZipFile::stored(const ZipMember& member) const {
+    if (member.method != 0 || member.packed_bytes != member.bytes)
+        throw DataError(fmt::format("{}: expected the member '{}' stored, found it compressed",
+                                    file_.path().string(), quoted(member.name)));
+    return packed(member);
+}
+
+std::unique_ptr<ByteStream> ZipFile::open(const ZipMember& member) const {
+    const std::string where = file_.path().string();
+    if (member.method != 0 && member.method != 8)
+        throw DataError(fmt::format("{}: expected the member '{}' stored or deflated, found method {}", where,
+                                    quoted(member.name), member.method));
+    return std::make_unique<MemberStream>(packed(member), member, where);
 }
 
 bool ZipFile::is_zip(const std::filesystem::path& path) {

@@ -5,8 +5,10 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "io/byte_source.h"
@@ -26,6 +28,7 @@ class ZipFile {
   public:
     // DataError if the file is not a zip archive or its directory is damaged.
     explicit ZipFile(const std::filesystem::path& path);
+    explicit ZipFile(MappedFile file);
 
     const std::vector<ZipMember>& members() const { return members_; }
     const ZipMember* find(std::string_view name) const;  // nullptr when absent
@@ -33,11 +36,18 @@ class ZipFile {
     // included.
     std::unique_ptr<ByteStream> open(const ZipMember& member) const;
 
+    // The bytes of a member that is not compressed, in the mapped file; its checksum is not looked at.
+    // DataError if it is compressed or damaged.
+    std::span<const std::byte> stored(const ZipMember& member) const;
+    // The file, whose bytes stay where they are.
+    MappedFile take_file() && { return std::move(file_); }
+
     // Whether the file starts like a zip archive.
     static bool is_zip(const std::filesystem::path& path);
 
   private:
     void read_directory();
+    std::span<const std::byte> packed(const ZipMember& member) const;
     [[noreturn]] void damaged(std::string_view what) const;
 
     MappedFile file_;

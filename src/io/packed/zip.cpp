@@ -7,6 +7,7 @@
 
 #include "elmo/error.h"
 #include "io/packed/decoder.h"
+#include "io/packed/inflater.h"
 
 namespace elmo {
 namespace {
@@ -34,11 +35,7 @@ struct Member {
 
 class Zip : public Decoder {
   public:
-    explicit Zip(RawInput& input) : Decoder(input) {
-        if (::inflateInit2(&stream_, -15) != Z_OK)
-            throw DataError(input.name() + ": cannot start decompression");
-    }
-    ~Zip() override { ::inflateEnd(&stream_); }
+    explicit Zip(RawInput& input) : Decoder(input), inflater_(Inflater::kRaw, input.name()) {}
 
     std::size_t read(char* out, std::size_t size) override {
         while (!finished_) {
@@ -88,7 +85,7 @@ class Zip : public Decoder {
                             input_.name(), first_, member_.name));
         if (member_.counts()) first_ = member_.name;
         input_.take(kHeaderBytes + name_bytes + extra_bytes);
-        ::inflateReset(&stream_);
+        inflater_.reset();
         left_ = member_.packed_bytes;
         crc_ = 0;
         inside_ = true;
@@ -120,20 +117,13 @@ class Zip : public Decoder {
     }
 
     std::size_t inflate(char* out, std::size_t size) {
-        const auto room = static_cast<uInt>(std::min(size, RawInput::kBlock));
         while (true) {
             if (input_.held().empty() && !input_.refill()) truncated("zip");
-            const std::string_view held = input_.held();
-            stream_.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(held.data()));
-            stream_.avail_in = static_cast<uInt>(held.size());
-            stream_.next_out = reinterpret_cast<Bytef*>(out);
-            stream_.avail_out = room;
-            const int status = ::inflate(&stream_, Z_NO_FLUSH);
-            input_.take(held.size() - stream_.avail_in);
-            inside_ = status != Z_STREAM_END;
-            if (status != Z_OK && status != Z_BUF_ERROR && status != Z_STREAM_END)
-                corrupt("zip", stream_.msg != nullptr ? stream_.msg : "unknown error");
-            if (!inside_ || stream_.avail_out < room) return room - stream_.avail_out;
+            const Inflater::Step step = inflater_.step(input_.held(), out, std::min(size, RawInput::kBlock));
+            input_.take(step.taken);
+            if (step.error != nullptr) corrupt("zip", step.error);
+            inside_ = !step.ended;
+            if (!inside_ || step.made > 0) return step.made;
         }
     }
 
@@ -148,7 +138,7 @@ class Zip : public Decoder {
         if (crc_ != member_.crc) corrupt("zip", "the data does not fit its checksum");
     }
 
-    z_stream stream_{};
+    Inflater inflater_;
     Member member_;
     std::string first_;  // the name of the file
     bool inside_ = false;
