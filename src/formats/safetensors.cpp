@@ -9,6 +9,7 @@
 #include "base/text_util.h"
 #include "formats/json_text.h"
 #include "formats/safetensors_header.h"
+#include "formats/torch_file.h"
 #include "io/file_error.h"
 
 namespace elmo {
@@ -202,7 +203,19 @@ void SafeTensors::read_header(std::span<const std::byte> bytes) {
     }
     if (next != data_bytes)
         throw DataError(fmt::format("{}: expected {} bytes of tensors, found {}", file_, next, data_bytes));
+    sort_names();
+}
 
+SafeTensors SafeTensors::of(MappedFile file, std::vector<TensorInfo> tensors) {
+    SafeTensors result;
+    result.file_ = file.path().string();
+    result.mapping_ = std::move(file);
+    result.tensors_ = std::move(tensors);
+    result.sort_names();
+    return result;
+}
+
+void SafeTensors::sort_names() {
     by_name_.resize(tensors_.size());
     std::iota(by_name_.begin(), by_name_.end(), 0u);
     std::sort(by_name_.begin(), by_name_.end(),
@@ -259,18 +272,45 @@ const TensorInfo& SafeTensorsFolder::at(std::string_view name) const {
     throw_absent(name_, name, names());
 }
 
+namespace {
+
+// The files of a folder that hold weights, in the order in which they are looked for.
+struct WeightFiles {
+    const char* single;
+    bool is_torch;
+
+    std::string index() const { return std::string(single) + ".index.json"; }
+    SafeTensors open(const InputFolder& folder, const std::string& name) const {
+        return is_torch ? open_torch_file(folder.map(name)) : SafeTensors::open(folder.map(name));
+    }
+};
+constexpr WeightFiles kWeightFiles[] = {{"model.safetensors", false}, {"pytorch_model.bin", true}};
+
+const WeightFiles* weight_files(const InputFolder& folder) {
+    for (const WeightFiles& files : kWeightFiles)
+        if (folder.has(files.single) || folder.has(files.index())) return &files;
+    return nullptr;
+}
+
+}  // namespace
+
+bool has_weights(const InputFolder& folder) {
+    return weight_files(folder) != nullptr;
+}
+
 SafeTensorsFolder open_safetensors_folder(const InputFolder& folder) {
+    const WeightFiles* kind = weight_files(folder);
+    if (kind == nullptr)
+        throw DataError(fmt::format(
+            "{}: expected model.safetensors, model.safetensors.index.json or pytorch_model.bin, found none",
+            folder.path().string()));
     std::vector<SafeTensors> files;
-    const std::string single = "model.safetensors", index_name = "model.safetensors.index.json";
-    const std::filesystem::path index_path = folder / index_name;
-    if (folder.has(single)) {
-        files.push_back(SafeTensors::open(folder.map(single)));
+    if (folder.has(kind->single)) {
+        files.push_back(kind->open(folder, kind->single));
         return SafeTensorsFolder(std::move(files), folder.path().string());
     }
-    if (!folder.has(index_name))
-        throw DataError(
-            fmt::format("{}: expected model.safetensors or model.safetensors.index.json, found neither",
-                        folder.path().string()));
+    const std::string index_name = kind->index();
+    const std::filesystem::path index_path = folder / index_name;
     const nlohmann::json index = read_json(folder, index_name);
     if (!index.is_object() || !index.contains("weight_map") || !index["weight_map"].is_object())
         throw DataError(fmt::format("{}: expected an object with a weight_map", index_path.string()));
@@ -281,11 +321,11 @@ SafeTensorsFolder open_safetensors_folder(const InputFolder& folder) {
             name.find_first_of(std::string("/\\\0", 3)) != std::string::npos)
             throw DataError(
                 fmt::format("{}: tensor '{}': expected the name of a file in the folder, found {}",
-                            index_path.string(), quoted(tensor), quoted(file.dump(-1, ' ', true))));
+                            index_path.string(), quoted(tensor), quoted(json_string(file, -1, true))));
         shards[name].insert(tensor);
     }
     for (const auto& [file, tensors] : shards) {
-        files.push_back(SafeTensors::open(folder.map(file)));
+        files.push_back(kind->open(folder, file));
         for (const auto& tensor : tensors)
             if (files.back().find(tensor) == nullptr)
                 throw DataError(

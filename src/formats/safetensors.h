@@ -48,6 +48,8 @@ class SafeTensors {
     static SafeTensors open(MappedFile file);
     // The same checks on bytes in memory, which must outlive the result; messages start with `name`.
     static SafeTensors parse(std::span<const std::byte> bytes, std::string name);
+    // Tensors of a file of another format (formats/torch_file.h), views of its mapping.
+    static SafeTensors of(MappedFile file, std::vector<TensorInfo> tensors);
 
     const std::string& file() const { return file_; }
     // In the order of their bytes in the file.
@@ -67,6 +69,7 @@ class SafeTensors {
   private:
     SafeTensors() = default;
     void read_header(std::span<const std::byte> bytes);
+    void sort_names();
 
     std::string file_;
     MappedFile mapping_;
@@ -91,9 +94,12 @@ class SafeTensorsFolder {
     std::vector<SafeTensors> files_;
 };
 
-// FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json names. DataError if
-// neither exists, or if a shard is missing, does not match the index, or is outside the folder.
+// FOLDER/model.safetensors, or the shards that FOLDER/model.safetensors.index.json names; else
+// FOLDER/pytorch_model.bin or the shards of its index. DataError if none exists, or if a shard is missing,
+// does not match the index, or is outside the folder.
 SafeTensorsFolder open_safetensors_folder(const InputFolder& folder);
+// Whether open_safetensors_folder finds one of these.
+bool has_weights(const InputFolder& folder);
 
 // The elements converted from F32, F16, BF16 or F64 (to nearest even). DataError for another dtype or when
 // out's size is not the number of elements.

@@ -10,7 +10,7 @@
 #include "config/resolve.h"
 #include "elmo/resolve.h"
 #include "engine/device.h"
-#include "model/encoder/encoder_spec.h"
+#include "formats/safetensors.h"
 
 namespace elmo {
 namespace {
@@ -80,7 +80,7 @@ Config with_shards(Config config, const DataFacts& facts) {
 
 EncoderStart encoder_start(const Config& config) {
     if (config.encoder == "bag") return EncoderStart::kBag;
-    return has_encoder_weights(InputFolder(config.encoder)) ? EncoderStart::kPretrained
+    return has_weights(InputFolder(config.encoder)) ? EncoderStart::kPretrained
                                                             : EncoderStart::kScratch;
 }
 

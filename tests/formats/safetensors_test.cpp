@@ -245,7 +245,7 @@ void write_one(const std::filesystem::path& path, const std::string& tensor) {
 
 TEST(SafeTensorsFolder, OneFileOrShards) {
     TempFolder folder;
-    EXPECT_CONTAINS(data_error_of([&] { open_safetensors_folder(folder.path()); }), "found neither");
+    EXPECT_CONTAINS(data_error_of([&] { open_safetensors_folder(folder.path()); }), "found none");
     write_one(folder / "model-1.safetensors", "a");
     write_one(folder / "model-2.safetensors", "b");
     const auto index = folder / "model.safetensors.index.json";

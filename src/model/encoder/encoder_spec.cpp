@@ -32,13 +32,7 @@ EncoderSpec folder_spec(const InputFolder& folder, std::int64_t vocab) {
             fmt::format("encoder '{}' has room for {} tokens, but the tokenizer has {}: use the encoder's "
                         "own tokenizer, or a smaller vocab_size",
                         quoted(folder.path().string()), with_commas(spec.vocab), with_commas(vocab)));
-    if (has_encoder_weights(folder))
-        spec.weights_folder = folder;
-    else if (folder.has("pytorch_model.bin"))
-        throw ConfigError(
-            fmt::format("encoder '{}' has its weights in pytorch_model.bin alone: save them as "
-                        "model.safetensors first (save_pretrained of transformers does)",
-                        quoted(folder.path().string())));
+    if (has_weights(folder)) spec.weights_folder = folder;
     return spec;
 }
 
@@ -54,10 +48,6 @@ void set_window(const EncoderOptions& options, EncoderSpec& spec) {
 }
 
 }  // namespace
-
-bool has_encoder_weights(const InputFolder& folder) {
-    return folder.has("model.safetensors") || folder.has("model.safetensors.index.json");
-}
 
 EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab, const InputFolder& encoder) {
     EncoderSpec spec = options.encoder == "bag"

@@ -48,8 +48,6 @@ struct EncoderSpec {
 // fit in a Hugging Face encoder's table. A folder given as `encoder` replaces that of the options.
 EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab,
                               const InputFolder& encoder = {});
-// Whether the folder holds weights; otherwise the encoder starts from scratch.
-bool has_encoder_weights(const InputFolder& folder);
 
 // From a saved checkpoint's config.json: shape, pooling and dtype as saved, weights from the folder.
 EncoderSpec read_encoder_spec(const InputFolder& folder);
