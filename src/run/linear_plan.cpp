@@ -30,7 +30,12 @@ MemoryReport plan_linear(const RunData& data) {
     add("linear/node (estimate)", 8 * entries);
     add("linear/labels (estimate)", 4 * positives + 8 * 256 * std::min(labels, positives));
     add("linear/weights (estimate)", 3 * 8 * entries);
-    report.phases.push_back({"training (estimate)", report.arena_bytes, {0, 1, 2, 3}});
+    std::vector<std::size_t> all = {0, 1, 2, 3};
+    if (data.config().neighbours.value_or(1) > 0) {  // a row and two bytes of value per entry, and the labels
+        add("linear/neighbours (estimate)", 6 * entries + 4 * positives);
+        all.push_back(4);
+    }
+    report.phases.push_back({"training (estimate)", report.arena_bytes, all});
     report.mapped_bytes = data.dataset().mapped_bytes();
     report.program_bytes = kProgram;
     return report;
