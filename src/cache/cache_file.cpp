@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "elmo/error.h"
+#include "formats/json_text.h"
 
 namespace elmo {
 namespace {
@@ -96,7 +97,7 @@ void CacheWriter::commit() {
                                       {"count", s.count},
                                       {"hash", s.hash}});
     // Paths need not be UTF-8; invalid bytes are replaced on both sides of the comparison.
-    const std::string text = footer.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
+    const std::string text = json_string(footer, -1, true);
     Trailer trailer{{}, size_, static_cast<std::int64_t>(text.size()), hash64(text)};
     std::memcpy(trailer.magic, kMagic.data(), sizeof trailer.magic);
     file_.write(text);
@@ -116,12 +117,10 @@ bool CacheFile::read_footer(const std::string& key, std::string& why) {
         return false;
     const auto footer_bytes = bytes.subspan(trailer.footer_offset, trailer.footer_bytes);
     if (hash64(footer_bytes) != trailer.footer_hash) return false;
-    const auto footer = nlohmann::json::parse(
-        reinterpret_cast<const char*>(footer_bytes.data()),
-        reinterpret_cast<const char*>(footer_bytes.data()) + footer_bytes.size(), nullptr, false);
+    const auto footer = own_json({reinterpret_cast<const char*>(footer_bytes.data()), footer_bytes.size()});
     if (footer.is_discarded()) return false;
-    const auto wanted = nlohmann::json(key).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
-    if (footer.at("key").dump(-1, ' ', true) != wanted) {
+    const auto wanted = json_string(nlohmann::json(key), -1, true);
+    if (json_string(footer.at("key"), -1, true) != wanted) {
         why = "the data or the options have changed";
         return false;
     }

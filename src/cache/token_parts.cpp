@@ -12,6 +12,7 @@
 #include "base/text_util.h"
 #include "cache/ragged_writer.h"
 #include "elmo/context.h"
+#include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/file_error.h"
 #include "io/mmap_file.h"
@@ -81,9 +82,9 @@ fs::path TokenParts::part(std::size_t file, const char* what) const {
 bool TokenParts::read_journal() {
     State found;
     try {
-        const auto file_json = nlohmann::json::parse(read_file(folder_ / (name_ + ".json")));
+        const auto file_json = own_json(read_file(folder_ / (name_ + ".json")));
         const auto& json = file_json.at("journal");
-        if (file_json.at("xxh64") != hash_text(hash64(json.dump()))) return false;
+        if (file_json.at("xxh64") != hash_text(hash64(json_string(json)))) return false;
         found.records = count_at(json, "records");
         for (std::size_t f = 0; f < keys_.size(); ++f) {
             const auto& entry = json.at("files").at(f);
@@ -119,8 +120,8 @@ void TokenParts::write_journal() {
                                  {"ids_xxh64", hash_text(file.ids_hash.digest())},
                                  {"lengths_xxh64", hash_text(file.lengths_hash.digest())}});
     }
-    const nlohmann::json whole{{"xxh64", hash_text(hash64(json.dump()))}, {"journal", json}};
-    write_file_atomically(folder_ / (name_ + ".json"), whole.dump());
+    const nlohmann::json whole{{"xxh64", hash_text(hash64(json_string(json)))}, {"journal", json}};
+    write_file_atomically(folder_ / (name_ + ".json"), json_string(whole));
     since_journal_ = 0;
 }
 

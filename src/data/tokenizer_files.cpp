@@ -14,6 +14,7 @@
 #include "data/named_labels.h"
 #include "data/token_import.h"
 #include "elmo/error.h"
+#include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "sources/layout.h"
@@ -128,7 +129,7 @@ std::string config_json(const Tokenizer& tokenizer, const TokenizerSpec& spec, s
     name("sep_token", tokenizer.sep_id());
     for (const AddedToken& entry : spec.added_tokens)
         if (entry.content == "[MASK]" || entry.content == "<mask>") json["mask_token"] = entry.content;
-    return json.dump(2) + "\n";
+    return json_string(json, 2) + "\n";
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "data/token_import.h"
 #include "elmo/data.h"
 #include "elmo/error.h"
+#include "formats/json_text.h"
 #include "formats/zip_writer.h"
 #include "io/atomic_folder.h"
 #include "io/output_file.h"
@@ -24,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 std::string json_text(std::string_view text) {
-    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json_string(nlohmann::json(text));
 }
 
 // The text with every character of `bad` replaced; counts when there was one.

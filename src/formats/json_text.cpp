@@ -15,6 +15,22 @@ std::string json_reason(const json::exception& error) {
     return quoted(text, 200);
 }
 
+std::string json_string(const json& value, int indent, bool ascii) {
+    return value.dump(indent, ' ', ascii, json::error_handler_t::replace);
+}
+
+std::string json_string(const nlohmann::ordered_json& value, int indent, bool ascii) {
+    return value.dump(indent, ' ', ascii, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+json own_json(std::string_view text) {
+    return json::parse(text, nullptr, false);
+}
+
+nlohmann::ordered_json own_ordered_json(std::string_view text) {
+    return nlohmann::ordered_json::parse(text, nullptr, false);
+}
+
 json parse_json(std::string_view text, const std::string& name, int max_depth) {
     const auto check_depth = [&](int depth, json::parse_event_t event, json&) {
         if (depth >= max_depth &&

@@ -39,6 +39,16 @@ bool get_exact(const nlohmann::json& value, T& out) {
     return fits;
 }
 
+// As text, on one line without an indent. Bytes that are not UTF-8 become U+FFFD. `ascii`: other characters
+// are escaped. Here and not where it is used, because every file that calls dump() or parse() itself compiles
+// it for seconds.
+std::string json_string(const nlohmann::json& value, int indent = -1, bool ascii = false);
+std::string json_string(const nlohmann::ordered_json& value, int indent = -1, bool ascii = false);
+
+// What json_string or to_json wrote: bounds are not checked. `discarded` if it is not JSON.
+nlohmann::json own_json(std::string_view text);
+nlohmann::ordered_json own_ordered_json(std::string_view text);
+
 // The message of a parser exception, without its own numbering: "line 1, column 9: ...".
 std::string json_reason(const nlohmann::json::exception& error);
 

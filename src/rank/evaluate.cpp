@@ -16,6 +16,7 @@
 #include "elmo/evaluation.h"
 #include "elmo/resolve.h"
 #include "formats/json_lines.h"
+#include "formats/json_text.h"
 #include "io/checksum.h"
 #include "io/links.h"
 #include "rank/answers/predictions_file.h"
@@ -67,7 +68,7 @@ void store(const Context& context, const std::string& run, const Config& config,
     evaluation.wrong_texts.clear();
     try {
         if (config.save_scores == "auto") refuse_link(file);
-        JsonLinesWriter(file).write(nlohmann::ordered_json::parse(to_json(evaluation)));
+        JsonLinesWriter(file).write(own_ordered_json(to_json(evaluation)));
     } catch (const DataError& error) {
         if (config.save_scores != "auto") throw;
         context.warning(fmt::format("the scores were not kept: {}", error.what()));

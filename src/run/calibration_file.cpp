@@ -24,7 +24,7 @@ constexpr const char* kLabelThresholds = "label_thresholds";
 // Of all other keys, in the order of their names.
 std::string checksum(nlohmann::json json) {
     json.erase(kChecksum);
-    return hash_text(hash64(json.dump()));
+    return hash_text(hash64(json_string(json)));
 }
 
 // Nothing if it is not sound: labels of the run, ascending, each with a probability.
@@ -61,7 +61,7 @@ void write_calibration(const Checkpoint& checkpoint, const Calibration& calibrat
     }
     json[kChecksum] = checksum(json);
     refuse_link(calibration_file(folder));
-    write_file_atomically(calibration_file(folder), json.dump(2) + "\n");
+    write_file_atomically(calibration_file(folder), json_string(json, 2) + "\n");
 }
 
 std::optional<Calibration> read_calibration(const Context& context, const Checkpoint& checkpoint) {
@@ -79,9 +79,9 @@ std::optional<Calibration> read_calibration(const Context& context, const Checkp
             throw DataError(fmt::format("{}: expected method {}, found another; calibrate again",
                                         file.string(), kMethod));
         if (json.contains(kChecksum) && json.at(kChecksum) != checksum(json))  // older ones have none
-            throw DataError(
-                fmt::format("{}: expected checksum {}, found {}; the file is damaged: calibrate again",
-                            file.string(), quoted(json.at(kChecksum).dump(-1, ' ', true)), checksum(json)));
+            throw DataError(fmt::format(
+                "{}: expected checksum {}, found {}; the file is damaged: calibrate again", file.string(),
+                quoted(json_string(json.at(kChecksum), -1, true)), checksum(json)));
         json.at("manifest_xxh64").get_to(manifest);
         visit_numbers(calibration,
                       [&](const char* key, auto& value) { sound = sound && get_exact(json.at(key), value); });

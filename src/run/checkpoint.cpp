@@ -54,7 +54,7 @@ void visit_state(State& state, const Visit& visit) {
 void write_state(const fs::path& file, const RunState& state) {
     nlohmann::ordered_json json;
     visit_state(state, [&](const char* key, const auto& value) { json[key] = value; });
-    write_file_atomically(file, json.dump(2) + "\n");
+    write_file_atomically(file, json_string(json, 2) + "\n");
 }
 
 RunState read_state(const InputFolder& folder) {
@@ -70,7 +70,7 @@ RunState read_state(const InputFolder& folder) {
             throw DataError(fmt::format(
                 "{}: expected {} for '{}', found {}", file.string(),
                 kCount ? "a whole number from 0 to 2^62" : "a value of its type", key,
-                json.contains(key) ? quoted(json[key].dump(-1, ' ', true)) : std::string("none")));
+                json.contains(key) ? quoted(json_string(json[key], -1, true)) : std::string("none")));
     });
     if (state.labels < 1)
         throw DataError(fmt::format("{}: expected labels from 1, found {}", file.string(), state.labels));

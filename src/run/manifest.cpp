@@ -52,7 +52,7 @@ std::vector<ManifestFile> read_manifest(const InputFolder& folder) {
     if (manifest.value("version", nlohmann::json()) != kVersion)
         throw DataError(fmt::format("{}: expected version {}, found {}; this checkpoint is of another elmo",
                                     path.string(), kVersion,
-                                    quoted(manifest.value("version", nlohmann::json()).dump())));
+                                    quoted(json_string(manifest.value("version", nlohmann::json())))));
     std::vector<ManifestFile> files;
     for (const auto& entry : manifest["files"]) files.push_back(parse_entry(folder.path(), entry));
     return files;
@@ -84,7 +84,7 @@ void write_manifest(const fs::path& folder) {
     manifest["files"] = nlohmann::ordered_json::array();
     for (const ManifestFile& file : files)
         manifest["files"].push_back({{"name", file.name}, {"bytes", file.bytes}, {"xxh64", file.xxh64}});
-    write_file_atomically(folder / kName, manifest.dump(2) + "\n");
+    write_file_atomically(folder / kName, json_string(manifest, 2) + "\n");
 }
 
 InputFolder pin_manifest(const fs::path& folder) {

@@ -120,8 +120,8 @@ std::string run_report(const ServedRun& served, const LoadedRun& loaded) {
     report["scores"] = scores;
     report["recipe"] =
         recipe_of(loaded.predictor.checkpoint_folder(), reasons.is_object() ? reasons : Json::object());
-    report["memory"] = Json::parse(to_json(loaded.predictor.plan()), nullptr, false);
-    return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    report["memory"] = own_json(to_json(loaded.predictor.plan()));
+    return json_string(report);
 }
 
 }  // namespace elmo

@@ -141,7 +141,7 @@ CellResult run_cell(const Context& context, const StudyRequest& request, const F
                                    {"steps", result.steps}};
     for (int i = 0; i < 3; ++i) json[kScores[i]] = result.scores[i];
     json["recipe"] = recipe;
-    write_file_atomically(cell, json.dump(1) + "\n");
+    write_file_atomically(cell, json_string(json, 1) + "\n");
     fs::remove_all(run);  // only its scores are needed
     return result;
 }

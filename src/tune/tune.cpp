@@ -134,7 +134,7 @@ class Search {
         }
         const nlohmann::ordered_json json = {
             {"score", trial.score}, {"seconds", trial.seconds}, {"recipe", recipe}};
-        write_file_atomically(file, json.dump(1) + "\n");
+        write_file_atomically(file, json_string(json, 1) + "\n");
         fs::remove_all(run);  // the score is what is wanted of it
         return trial;
     }

@@ -9,6 +9,7 @@
 #include "backend/ops/attention.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "formats/json_text.h"
 
 namespace elmo {
 namespace {
@@ -72,9 +73,7 @@ class Keys {
     }
 
   private:
-    static std::string dump(const Json& value) {
-        return value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    }
+    static std::string dump(const Json& value) { return json_string(value); }
     bool is_absent(const char* key) const { return !json_.contains(key) || json_.at(key).is_null(); }
     std::int64_t missing(const char* key) const {
         throw DataError(fmt::format("{}: key \"{}\" is missing", file_.string(), key));
@@ -178,7 +177,7 @@ EncoderSpec parse_model_config(const std::string& text, const std::filesystem::p
 }
 
 std::string model_config_text(const EncoderSpec& spec) {
-    Json json = spec.is_bag() ? Json::object() : Json::parse(spec.hf_config);
+    Json json = spec.is_bag() ? Json::object() : own_ordered_json(spec.hf_config);
     if (spec.is_bag()) {
         json["model_type"] = "elmo-bag";
         json["vocab_size"] = spec.vocab;
@@ -196,7 +195,7 @@ std::string model_config_text(const EncoderSpec& spec) {
     json["torch_dtype"] = spec.dtype == DType::kBf16  ? "bfloat16"
                           : spec.dtype == DType::kF32 ? "float32"
                                                       : "float64";
-    return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+    return json_string(json, 2) + "\n";
 }
 
 }  // namespace elmo

@@ -8,6 +8,7 @@
 
 #include "base/csv_field.h"
 #include "elmo/error.h"
+#include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/line_reader.h"
 #include "sources/records/record_reader.h"
@@ -19,7 +20,7 @@ using Json = nlohmann::json;
 
 void for_each_answer(const std::filesystem::path& file, const std::function<void(const Json&)>& use) {
     LineReader lines(file.string());
-    while (const auto line = lines.next_line()) use(Json::parse(*line));
+    while (const auto line = lines.next_line()) use(own_json(*line));
 }
 
 std::string name_of(const Json& label) {
@@ -28,7 +29,7 @@ std::string name_of(const Json& label) {
 }
 
 std::string field_of(const Json& value) {
-    return csv_field(value.is_string() ? value.get_ref<const std::string&>() : value.dump());
+    return csv_field(value.is_string() ? value.get_ref<const std::string&>() : json_string(value));
 }
 
 // What the table needs to know of all answers before its first line.
@@ -77,7 +78,7 @@ void write_csv_answers(const std::filesystem::path& json_lines, const std::files
     for_each_answer(json_lines, [&](const Json& answer) {
         std::string row, names, probabilities;
         if (shape.file) row += field_of(answer["file"]) + ",";
-        row += answer["line"].dump();
+        row += json_string(answer["line"]);
         if (shape.id) row += "," + (answer.contains("id") ? field_of(answer["id"]) : std::string());
         if (shape.text) row += "," + field_of(answer["text"]);
         for (const Json& label : answer["labels"]) {

@@ -145,7 +145,8 @@ struct Target {
                         "resume: {} was begun with another {}: expected {}, found {}; repeat that call, or "
                         "start again with --overwrite",
                         partial.string(), key,
-                        was.is_object() && was.contains(key) ? was[key].dump() : "nothing", value.dump()));
+                        was.is_object() && was.contains(key) ? json_string(was[key]) : "nothing",
+                        json_string(value)));
             answered.emplace(texts);
             const std::int64_t kept = keep_answers(partial, answered->count());
             answered->keep(kept);
@@ -153,7 +154,7 @@ struct Target {
         }
         fs::resize_file(partial, 0, error);
         if (error) throw_file_error(partial, "begin again", error.value());
-        write_file_atomically(call, wanted.dump(2) + "\n");
+        write_file_atomically(call, json_string(wanted, 2) + "\n");
         fs::remove(texts, error);
         answered.emplace(texts);
         answered->keep(0);
