@@ -12,14 +12,14 @@ step() { printf '\n== %s\n' "$*"; }
 step "A data set from WordNet: words and definitions, and the kinds of thing they are"
 "$elmo" data wordnet --wordnet "$wordnet" --out demo/wordnet --overwrite
 
-step "Training on this machine's CPU (recipes/demo.toml)"
-"$elmo" train demo/wordnet --recipe recipes/demo.toml --out demo/run --overwrite >demo/train.txt
+step "Training on this machine's CPU, nothing given but the data"
+"$elmo" train demo/wordnet --out demo/run --overwrite >demo/train.txt
 
 step "Scores on the test set, in percent"
 "$elmo" eval demo/run demo/wordnet --quiet >demo/eval.txt
 grep -E '^(percent|P|PSP) ' demo/eval.txt
 echo
-grep -E '^(steps|training time|speed|peak memory)' demo/train.txt
+grep -E '^(training time|speed|peak memory)' demo/train.txt
 
 step "Five definitions that are in no file"
 "$elmo" predict demo/run --top 4 --quiet <<'TEXTS'
@@ -32,4 +32,5 @@ TEXTS
 
 printf '\nDone in %d s. The run is in demo/run: try\n' $((SECONDS - began))
 printf '  echo "a device for measuring temperature" | %s predict demo/run\n' "$elmo"
-printf '  %s inspect demo/run\n' "$elmo"
+printf '  %s explain demo/run --text "a yellow fruit with a sour juice"\n' "$elmo"
+printf '  %s serve demo/run\n' "$elmo"

@@ -7,6 +7,7 @@
 #include "base/text_util.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "formats/safetensors.h"
 #include "model/encoder/hf_config.h"
 
 namespace elmo {
