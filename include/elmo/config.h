@@ -36,10 +36,8 @@ class ELMO_API Auto {
     T value_or(T other) const { return value_.value_or(other); }
     friend bool operator==(const Auto& a, const Auto& b) { return a.value_ == b.value_; }
     template <class U>
-        requires std::is_arithmetic_v<U>  // any number, so that no conversion competes
-    friend bool operator==(const Auto& a, U b) {
-        return a.value_ && *a.value_ == static_cast<T>(b);
-    }
+    requires std::is_arithmetic_v<U>  // any number, so that no conversion competes
+    friend bool operator==(const Auto& a, U b) { return a.value_ && *a.value_ == static_cast<T>(b); }
 
   private:
     std::optional<T> value_;
