@@ -76,6 +76,12 @@ Config with_scored_split(Config config, const Config& of_run, bool known) {
     return config;
 }
 
+bool is_runs_own_split(const Config& config, const Config& of_run) {
+    for (const OptionKey key : {OptionKey("test_share"), OptionKey("validation"), OptionKey("seed")})
+        if (get_option(config, key) != get_option(of_run, key)) return false;
+    return config.split != "all" && is_own_data(files_of(config), config, of_run);
+}
+
 std::vector<SplitName> splits_for(SplitChoice choice) {
     switch (choice) {
         case SplitChoice::kAuto:

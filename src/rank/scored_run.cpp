@@ -88,7 +88,8 @@ void ScoredRun::choose_parts(const Config& given) {
         } catch (const DataError&) {  // nothing was held out of it
         }
     }
-    if (config_.split != "train" && is_share(trained_rows_, parts_, kTooMany))
+    const double too_many = is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
+    if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
         context_.warning(fmt::format(
             "{}: {} of {} scored texts trained this run; their scores say little about new texts{}",
             config_.data, with_commas(trained_rows_), with_commas(num_rows()),

@@ -255,6 +255,21 @@ TEST_F(FirstUse, FlagsOfOtherProgramsAreAnswered) {
     for (const auto& [words, answer] : cases) expect_failure(run_elmo(words), 2, {"unknown flag", answer});
 }
 
+TEST_F(FirstUse, ATokenFileThatOthersCanReadIsAWarning) {
+    const std::string tokens = folder_.write("tokens", "secret\n");
+    const auto serve = [&] {
+        const std::string out = folder_.text("out");
+        return run_shell("\"$ELMO\" serve " + run() + " --port 0 --token-file " + tokens + " > " + out +
+                         " & child=$!; until grep -q ready " + out +
+                         "; do kill -0 $child || break; sleep 0.1; done; kill -TERM $child; wait $child");
+    };
+    fs::permissions(tokens, fs::perms(0644));
+    EXPECT_TRUE(contains(serve().err, "can read the tokens (mode 644); chmod 600 closes it"));
+    fs::permissions(tokens, fs::perms(0600));
+    const Outcome closed = serve();
+    EXPECT_FALSE(contains(closed.err, "can read the tokens")) << closed.err;
+}
+
 TEST_F(FirstUse, AFolderOfTextFilesIsNamed) {
     folder_.write("flat/a.txt", "one");
     folder_.write("flat/b.txt", "two");
