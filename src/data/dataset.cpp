@@ -99,7 +99,8 @@ void Dataset::Impl::open_labels(const Context& context, const ReadOptions& readi
     if (num_labels < 0)
         throw DataError(
             fmt::format("{}: expected trn_X_Y.txt or tst_X_Y.txt, found neither", layout.data.string()));
-    if (std::all_of(std::begin(splits), std::end(splits), [](const Split& s) { return s.rows() == 0; }))
+    if (num_labels == 0 &&
+        std::all_of(std::begin(splits), std::end(splits), [](const Split& s) { return s.rows() == 0; }))
         throw DataError(fmt::format("{}: expected rows{}, found none", first,
                                     layout.format == DataFormat::kCsv || layout.format == DataFormat::kTsv
                                         ? " after the header"

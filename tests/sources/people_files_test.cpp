@@ -344,7 +344,7 @@ TEST_F(PeopleFiles, NullLabels) {
     EXPECT_EQ(rows("a.jsonl", {{"allow_null_labels", "true"}}),
               (Strings{kRows[0], "two ->", "three ->", "four -> | a"}));
     std::filesystem::remove_all(folder_ / ".elmo-cache");
-    EXPECT_TRUE(contains(said("a.jsonl", {{"allow_null_labels", "true"}}).back(), "3 rows had null"));
+    EXPECT_TRUE(contains(said("a.jsonl", {{"allow_null_labels", "true"}}).back(), "3 rows with null"));
     write("a.csv", "text,labels\none,\"a,b\"\ntwo,nan\n");
     EXPECT_EQ(rows("a.csv", {{"allow_null_labels", "true"}}), (Strings{kRows[0], "two ->"}));
     EXPECT_EQ(rows("a.csv"), (Strings{kRows[0], "two -> | nan"}));
