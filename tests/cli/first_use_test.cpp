@@ -104,6 +104,24 @@ TEST_F(FirstUse, AFileWithSomeTrainedRowsSaysSo) {
     EXPECT_EQ(scores({run(), fresh})["protocol"]["samples"], 100);
 }
 
+TEST_F(FirstUse, TextsThatARunStartedFromCountToo) {
+    const Words small = {"--epochs",     "1",  "--vocab-size", "200", "--width", "16",
+                         "--batch-size", "32", "--threads",    "1",   "--quiet"};
+    const std::string old = folder_.write("old.csv", csv_rows(0, 100)),
+                      next = folder_.write("next.csv", csv_rows(100, 200)),
+                      birds =
+                          folder_.write("birds.csv", "text,labels\na loud parrot,parrot\nparrots,parrot\n");
+    expect_success(run_elmo(Words{"train", old, "--out", folder_.text("first")} + small));
+    expect_success(run_elmo({"train", next, "--init", folder_.text("first"), "--out", folder_.text("second"),
+                             "--epochs", "1", "--quiet"}));
+    const Json of_old = scores({folder_.text("second"), old, "--split", "all"});
+    EXPECT_GT(of_old["protocol"].value("trained_samples", 0), 80) << of_old;
+    expect_success(run_elmo({"labels", "add", folder_.text("second"), "--data", birds, "--out",
+                             folder_.text("third"), "--quiet"}));
+    const Json of_birds = scores({folder_.text("third"), birds, "--split", "all"});
+    EXPECT_EQ(of_birds["protocol"].value("trained_samples", 0), 2) << of_birds;
+}
+
 TEST_F(FirstUse, PredictReadsLabelledLinesWithoutTheirLabels) {
     const std::string plain = "a dog in the rain\nthe sparrow\n";
     const std::string labelled = "__label__cat __label__x a dog in the rain\n__label__cat the sparrow\n";
