@@ -23,17 +23,17 @@ void run_calibrate(Invocation& call) {
     const Calibration c = calibrate(call.context, call.words[0], call.config);
     if (!is_first_rank()) return;
     if (call.json) return write_json(c);
-    Facts facts = {
-        {"probability", fmt::format("sigmoid({:.5g} score {:+.5g})  (Platt)", c.a, c.b)},
-        {"fitted on", fmt::format("{} validation texts, {} best labels each, {} right of {}",
-                                  with_commas(c.rows), c.top, with_commas(c.right), with_commas(c.pairs))},
-        {"calibration error", before_after(c.error_raw, c.error)},
-        {"log loss", before_after(c.log_loss_raw, c.log_loss)},
-        {"Brier score", before_after(c.brier_raw, c.brier)},
-        {"threshold of best F1", fmt::format("{:.4f}", c.f1_threshold)}};
+    Facts facts = {{"probability", fmt::format("sigmoid({:.5g} score {:+.5g})  (Platt)", c.a, c.b)},
+                   {"fitted on",
+                    fmt::format("{}, {} best labels each, {} right of {}", counted(c.rows, "validation text"),
+                                c.top, with_commas(c.right), with_commas(c.pairs))},
+                   {"calibration error", before_after(c.error_raw, c.error)},
+                   {"log loss", before_after(c.log_loss_raw, c.log_loss)},
+                   {"Brier score", before_after(c.brier_raw, c.brier)},
+                   {"threshold of best F1", fmt::format("{:.4f}", c.f1_threshold)}};
     if (const auto& own = c.label_thresholds) {
-        facts.push_back({"thresholds of labels", fmt::format("{} labels with enough validation rows",
-                                                             with_commas(own->labels.size()))});
+        facts.push_back({"thresholds of labels",
+                         counted(std::ssize(own->labels), "label") + " with enough validation rows"});
         facts.push_back({"micro F1", one_own(own->micro_f1_common, own->micro_f1)});
         facts.push_back({"macro F1", one_own(own->macro_f1_common, own->macro_f1)});
     }

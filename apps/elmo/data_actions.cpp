@@ -22,16 +22,16 @@ void add_split(const SplitReport& split, std::int64_t max_length, Facts& facts) 
     const auto count_if_any = [&](const std::string& name, std::int64_t value) {
         if (value > 0) facts.push_back({"  " + name, with_commas(value)});
     };
-    facts.push_back({split.name, with_commas(split.rows) + " rows"});
+    facts.push_back({split.name, counted(split.rows, "row")});
     facts.push_back({"  labels per row", text_of(split.labels_per_row)});
     count_if_any("rows without labels", split.rows_without_labels);
     if (split.tokens_per_row.most > 0) facts.push_back({"  tokens per row", text_of(split.tokens_per_row)});
-    count_if_any(fmt::format("longer than max_length {}", max_length), split.longer_than_max);
+    count_if_any(fmt::format("longer than {} tokens", max_length), split.longer_than_max);
     count_if_any("empty texts", split.empty_texts);
     count_if_any("texts seen before", split.repeated_texts);
     count_if_any("texts also in training", split.texts_in_train);
     if (split.not_utf8 > 0)
-        facts.push_back({"  not UTF-8", fmt::format("{} rows, the first at {}{}", with_commas(split.not_utf8),
+        facts.push_back({"  not UTF-8", fmt::format("{}, the first at {}{}", counted(split.not_utf8, "row"),
                                                     split.first_not_utf8,
                                                     2 * split.like_latin1 > split.not_utf8
                                                         ? "; this looks like Latin-1: --encoding latin-1"

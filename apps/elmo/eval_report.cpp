@@ -45,17 +45,21 @@ std::string group_table(const std::vector<LabelGroup>& groups) {
     Facts meaning;
     for (const LabelGroup& group : groups)
         meaning.push_back(
-            {group.name, fmt::format("{} labels with {} to {} training rows; {} positives scored",
-                                     with_commas(group.labels), with_commas(group.least),
-                                     with_commas(group.most), with_commas(group.positives))});
+            {group.name, fmt::format("{} with {} to {} training rows; {} scored",
+                                     counted(group.labels, "label"), with_commas(group.least),
+                                     with_commas(group.most), counted(group.positives, "positive"))});
     return aligned(rows) + "\n" + aligned(meaning);
 }
 
 Facts protocol_of(const Evaluation& e) {
     Facts protocol = {{"data", e.data},
-                      {"split", fmt::format("{}: {} texts, {} labels", e.split, with_commas(e.num_samples),
-                                            with_commas(e.num_labels))}};
+                      {"split", fmt::format("{}: {}, {}", e.split, counted(e.num_samples, "text"),
+                                            counted(e.num_labels, "label"))}};
     protocol.push_back({"rows chosen", e.split_reason});
+    if (e.trained_samples > 0)
+        protocol.push_back(
+            {"trained texts", fmt::format("{} of the {} trained the run", with_commas(e.trained_samples),
+                                          with_commas(e.num_samples))});
     if (!e.checkpoint.empty()) protocol.push_back({"checkpoint", e.checkpoint});
     if (!e.labels_matched.empty()) protocol.push_back({"labels matched", e.labels_matched});
     protocol.push_back({"conventions", e.like.empty() ? "elmo's own (docs/evaluation.md)" : "as " + e.like});
@@ -63,8 +67,8 @@ Facts protocol_of(const Evaluation& e) {
         {"propensities",
          e.propensity_source.empty()
              ? "none: the data set has no training labels"
-             : fmt::format("A {}, B {} ({}), counts of the {} ({} rows)", e.propensity_a, e.propensity_b,
-                           e.propensity_source, e.propensity_counts, with_commas(e.propensity_rows))});
+             : fmt::format("A {}, B {} ({}), counts of the {} ({})", e.propensity_a, e.propensity_b,
+                           e.propensity_source, e.propensity_counts, counted(e.propensity_rows, "row"))});
     protocol.push_back({"filter", e.filter});
     protocol.push_back({"ties", e.ties});
     if (e.bootstrap > 0)
@@ -89,8 +93,8 @@ std::string threshold_table(const ThresholdScores& at) {
     return aligned(rows) + "\n" +
            aligned(
                Facts{{"threshold", at.source},
-                     {"answers", fmt::format("{} labels, {} right; {} true labels", with_commas(at.answered),
-                                             with_commas(at.right), with_commas(at.positives))}});
+                     {"answers", fmt::format("{}, {} right; {}", counted(at.answered, "label"),
+                                             with_commas(at.right), counted(at.positives, "true label"))}});
 }
 
 std::string worst_table(const std::vector<LabelScores>& labels) {

@@ -21,8 +21,8 @@ void show(const Invocation& call, const LabelChange& change) {
                                      with_commas(change.from_data), with_commas(change.from_text))});
     if (change.steps > 0)
         facts.push_back(
-            {"trained", fmt::format("{} steps, loss of the new labels {:.4g} to {:.4g}",
-                                    with_commas(change.steps), change.first_loss, change.last_loss)});
+            {"trained", fmt::format("{}, loss of the new labels {:.4g} to {:.4g}",
+                                    counted(change.steps, "step"), change.first_loss, change.last_loss)});
     write_stdout(aligned(facts));
 }
 

@@ -23,12 +23,12 @@ std::string block(std::string_view text, const std::vector<Prediction>& predicti
 // What the user should know of the answers besides them.
 void say(const Invocation& call, std::int64_t replaced_utf8, std::int64_t cut) {
     if (replaced_utf8 > 0)
-        std::fputs(fmt::format("{} texts held invalid UTF-8, which was replaced\n", replaced_utf8).c_str(),
+        std::fputs(fmt::format("invalid UTF-8 was replaced in {}\n", counted(replaced_utf8, "text")).c_str(),
                    stderr);
     if (cut > 0)
-        call.context.warning(fmt::format(
-            "{} texts have {} labels above the threshold, and perhaps more: --top raises this limit",
-            with_commas(cut), resolve_prediction(call.config).top));
+        call.context.warning(
+            fmt::format("{} with {} labels above the threshold, and perhaps more: --top raises this limit",
+                        counted(cut, "text"), resolve_prediction(call.config).top));
 }
 
 std::string answer_text(const Invocation& call, Answer answer, const std::string& text) {
@@ -124,8 +124,9 @@ Verb predict_verb() {
         "RUN [FILE] [options] | elmo predict RUN FILE... --out ANSWERS [options]",
         {{"RUN", "Folder that elmo train wrote"},
          {"FILE",
-          "Texts, one per line, JSON lines or a table with a header (.csv, .tsv; --text-column), plain "
-          "or compressed; standard input when left out or '-'"}},
+          "Texts, one per line, JSON lines, a table with a header (.csv, .tsv; --text-column) or rows of "
+          "fastText or the sparse format, whose labels are left out; plain or compressed; standard input "
+          "when left out or '-'"}},
         1,
         1 << 20,
         true,

@@ -8,6 +8,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -32,7 +33,7 @@ T number_of(const Invocation& call, const char* flag) {
 }
 
 // Tokens come from a file or the environment: command lines can be read by every user of a machine.
-std::vector<std::string> tokens_of(const std::string& file) {
+std::vector<std::string> tokens_of(const Context& context, const std::string& file) {
     std::vector<std::string> tokens;
     const auto add_words = [&](const std::string& text) {
         std::size_t at = 0;
@@ -50,6 +51,15 @@ std::vector<std::string> tokens_of(const std::string& file) {
     for (std::string line; std::getline(in, line);)
         if (!line.starts_with('#')) add_words(line);
     if (tokens.size() == before) throw DataError(fmt::format("{}: expected tokens, found none", file));
+    using std::filesystem::perms;
+    std::error_code error;
+    const auto status = std::filesystem::status(file, error);
+    if (!error && status.type() == std::filesystem::file_type::regular &&
+        (status.permissions() & (perms::group_read | perms::others_read)) != perms::none)
+        context.warning(
+            fmt::format("{}: other users of this machine can read the tokens (mode {:o}); chmod "
+                        "600 closes it",
+                        file, static_cast<unsigned>(status.permissions() & perms::all)));
     return tokens;
 }
 
@@ -65,7 +75,7 @@ ServeOptions options_of(const Invocation& call) {
     ServeOptions options;
     options.host = call.extra.at("host");
     options.port = number_of<int>(call, "port");
-    options.tokens = tokens_of(call.extra.at("token-file"));
+    options.tokens = tokens_of(call.context, call.extra.at("token-file"));
     options.connections = number_of<std::int64_t>(call, "connections");
     options.queue = number_of<std::int64_t>(call, "queue");
     options.max_texts = number_of<std::int64_t>(call, "max-texts");

@@ -7,8 +7,8 @@
 
 namespace elmo::cli {
 
-// " (did you mean '--encoder-lr' or '--head-lr'?)" for "--lr"; only flags that are `known`; "" for a flag
-// that no other program has.
+// " (did you mean '--encoder-lr' or '--head-lr'?)" for "--lr"; only flags that are `known`; what stands for
+// it where it needs no flag; "" for a flag that no other program has.
 std::string meant_by(std::string_view flag, const std::vector<std::string>& known);
 
 }  // namespace elmo::cli

@@ -32,7 +32,9 @@ std::string table(const TrainResult& result, const Config& config) {
     if (result.saturations > 0) facts.push_back({"saturated weights", with_commas(result.saturations)});
     if (result.skipped_steps > 0)
         facts.push_back({"skipped steps", with_commas(result.skipped_steps) + " (gradients beyond FP16)"});
-    if (result.interrupted) facts.push_back({"stopped early", "continue with --resume"});
+    if (result.interrupted)
+        facts.push_back({"stopped early", in_steps ? "continue with --resume"
+                                                   : "nothing is kept: train again with --overwrite"});
     return aligned(facts);
 }
 

@@ -20,6 +20,8 @@ ELMO_API std::string did_you_mean(std::string_view word, const std::vector<std::
 ELMO_API std::string human_bytes(std::int64_t bytes);
 // 1,234,567
 ELMO_API std::string with_commas(std::int64_t value);
+// "1 text", "2,000 texts".
+ELMO_API std::string counted(std::int64_t count, std::string_view noun);
 
 // Bytes 0x00-0x1f and invalid UTF-8 made visible, cut to `limit` characters: for quoting input in messages.
 ELMO_API std::string quoted(std::string_view text, std::size_t limit = 60);

@@ -21,7 +21,8 @@ struct TextId {
 class ELMO_API TextReader {
   public:
     // `path` "" or "-" is standard input. Of a file named .csv or .tsv the text_column is read, unless
-    // `input` overrides it. Options used: input, text_column, id_column, columns, delimiter,
+    // `input` overrides it. Lines of a fastText or sparse file are read without their labels. A given
+    // `format` says it for any name. Options used: format, input, text_column, id_column, columns, delimiter,
     // quotes, encoding, allow_invalid_utf8, allow_stray_quotes. DataError if a given id_column is not there;
     // its default may be missing.
     TextReader(const std::string& path, const Config& config);

@@ -74,6 +74,10 @@ std::string human_bytes(std::int64_t bytes) {
     return fmt::format("{} B", bytes);
 }
 
+std::string counted(std::int64_t count, std::string_view noun) {
+    return fmt::format("{} {}{}", with_commas(count), noun, count == 1 ? "" : "s");
+}
+
 std::string with_commas(std::int64_t value) {
     std::string digits = std::to_string(value);
     const std::size_t first = value < 0 ? 1 : 0;

@@ -141,10 +141,13 @@ Config with_stored_run(const Config& stored, const Config& config) {
         if (option.key == "encoder" && value != was) value = encoder_folder(value);
         if (value == was || (value == "auto" && is_stored_choice(option.key))) continue;
         if (option.role != OptionRole::kHarmless && option.role != OptionRole::kOutput)
-            throw ConfigError(
-                fmt::format("resume: the run has {} = {}, found {}; a continued run keeps its recipe: leave "
-                            "{} out, or start a new run",
-                            option.key, was, value, flag_of(option.key)));
+            throw ConfigError(fmt::format(
+                "resume: the run has {} = {}, found {}; a continued run keeps its recipe: leave "
+                "{} out, or {}",
+                option.key, was, value, flag_of(option.key),
+                (option.key == "epochs" || option.key == "steps") && stored.encoder != kLinearEncoder
+                    ? "train on in a new run that starts from this one, with --init RUN --out NEW"
+                    : "start a new run"));
         copy_option(result, config, option.key);
     }
     return result;

@@ -33,6 +33,7 @@ bool is_left_open(const Config& config, OptionKey key) {
 ReadOptions::ReadOptions(const Config& config)
     : data(config.data),
       format(config.format),
+      format_given(config.format != "auto" && given(config, "format")),
       cache(config.cache),
       encoding(choice(config, "encoding", TextEncoding::kLatin1)),
       allow_invalid_utf8(config.allow_invalid_utf8),

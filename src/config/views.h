@@ -31,6 +31,7 @@ struct ReadOptions {
 
     std::string data;    // a folder or a file
     std::string format;  // auto, or the name of a DataFormat
+    bool format_given;   // by the call: a run's format is that of its data, not of texts to answer
     std::string cache;   // a folder; "": beside the data, or the user's
     TextEncoding encoding;
     bool allow_invalid_utf8, allow_repeated_labels, allow_null_labels, allow_stray_quotes;

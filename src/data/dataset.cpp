@@ -39,7 +39,8 @@ struct Dataset::Impl {
     void open_tokens(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer,
                      const std::vector<SplitName>& wanted);
     void summarize(DataSummary& summary) const;
-    void warn(const Context& context) const;
+    void warn_of_labels(const Context& context) const;
+    void warn_of_texts(const Context& context) const;
 };
 
 namespace {
@@ -98,6 +99,12 @@ void Dataset::Impl::open_labels(const Context& context, const ReadOptions& readi
     if (num_labels < 0)
         throw DataError(
             fmt::format("{}: expected trn_X_Y.txt or tst_X_Y.txt, found neither", layout.data.string()));
+    if (num_labels == 0 &&
+        std::all_of(std::begin(splits), std::end(splits), [](const Split& s) { return s.rows() == 0; }))
+        throw DataError(fmt::format("{}: expected rows{}, found none", first,
+                                    layout.format == DataFormat::kCsv || layout.format == DataFormat::kTsv
+                                        ? " after the header"
+                                        : ""));
     if (num_labels == 0) throw DataError(fmt::format("{}: expected at least one label, found none", first));
     if (train_is_empty())
         throw DataError(fmt::format("{}: expected training rows, found none", layout.train.labels.string()));
@@ -175,31 +182,41 @@ void Dataset::Impl::summarize(DataSummary& summary) const {
     summary.cache_reused = labels.reused && tokens.reused;
 }
 
-// Reports repaired input, once: when it is imported.
-void Dataset::Impl::warn(const Context& context) const {
-    const auto say = [&](std::int64_t count, const fs::path& file, std::string_view what) {
-        if (count > 0) context.warning(fmt::format("{}: {} {}", file.string(), with_commas(count), what));
-    };
+namespace {
+
+void say(const Context& context, std::int64_t count, const fs::path& file, std::string_view noun,
+         std::string_view what) {
+    if (count > 0) context.warning(fmt::format("{}: {} {}", file.string(), counted(count, noun), what));
+}
+
+}  // namespace
+
+// Reports repaired input.
+void Dataset::Impl::warn_of_labels(const Context& context) const {
     for (const SplitName name : kAllSplits) {
         const auto& file = name == SplitName::kTrain  ? labels.train.labels
                            : name == SplitName::kTest ? labels.test.labels
                                                       : labels.validation.labels;
         const fs::path& source = layout.files(name).labels;
-        if (!file || labels.reused) continue;
+        if (!file) continue;
         const LabelStats& stats = file->value<LabelStats>("stats");
-        say(stats.merged_labels, source, "repeated labels were merged");
-        say(stats.unsorted_rows, source, "rows had labels out of order; they were sorted");
-        say(stats.stray_quotes, source, "rows had quotes inside a field; they were taken as text");
-        say(stats.null_labels, source, "rows had null, a word for it or no key for labels; they have none");
-        say(stats.unknown_labels, source,
-            fmt::format("labels of the {} rows are never seen in training and were left out", name_of(name)));
+        say(context, stats.merged_labels, source, "repeated label", "merged");
+        say(context, stats.unsorted_rows, source, "row", "with labels out of order, now sorted");
+        say(context, stats.stray_quotes, source, "row", "with quotes inside a field, taken as text");
+        say(context, stats.null_labels, source, "row",
+            "with null, a word for it or no key for labels: read as rows without labels");
+        say(context, stats.unknown_labels, source, "label",
+            fmt::format("of the {} rows never seen in training, left out", name_of(name)));
     }
+}
+
+void Dataset::Impl::warn_of_texts(const Context& context) const {
     for (const auto& [file, name] :
          {std::pair(&tokens.train, SplitName::kTrain), std::pair(&tokens.test, SplitName::kTest),
           std::pair(&tokens.validation, SplitName::kValidation)})
-        if (*file && !tokens.reused)
-            say((*file)->value<TokenStats>("stats").replaced_utf8, layout.files(name).text,
-                "texts held invalid UTF-8, now U+FFFD");
+        if (*file)
+            say(context, (*file)->value<TokenStats>("stats").replaced_utf8, layout.files(name).text, "text",
+                "with invalid UTF-8, now U+FFFD");
 }
 
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -208,17 +225,19 @@ Dataset::Dataset(Dataset&&) noexcept = default;
 Dataset& Dataset::operator=(Dataset&&) noexcept = default;
 
 Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, const Tokenizer* tokenizer,
-                           DataSummary* summary, const std::vector<SplitName>& splits) {
+                           DataSummary* summary, const std::vector<SplitName>& splits, Warn warn) {
     const auto start = std::chrono::steady_clock::now();
     Dataset data(std::make_unique<Impl>());
     Impl& impl = *data.impl_;
     impl.open_labels(context, reading);
-    if (!impl.labels.reused)
+    const bool always = warn == Warn::kAlways;
+    if (always || !impl.labels.reused)
         for (const std::string& doubt : label_doubts(data, impl.layout))
             context.warning(fmt::format("{}: {}", impl.layout.train.labels.string(), doubt));
     if (tokenizer != nullptr) impl.open_tokens(context, reading, *tokenizer, splits);
     impl.sources->require_unchanged();
-    impl.warn(context);
+    if (always || !impl.labels.reused) impl.warn_of_labels(context);
+    if (always || !impl.tokens.reused) impl.warn_of_texts(context);
     if (summary != nullptr) {
         *summary = {};
         impl.summarize(*summary);
@@ -229,12 +248,12 @@ Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, c
 }
 
 Dataset Dataset::open_labels(const Context& context, const ReadOptions& reading, DataSummary* summary) {
-    return open_with(context, reading, nullptr, summary, {});
+    return open_with(context, reading, nullptr, summary, {}, Warn::kWhenImported);
 }
 
 Dataset Dataset::open(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer,
-                      DataSummary* summary, const std::vector<SplitName>& splits) {
-    return open_with(context, reading, &tokenizer, summary, splits);
+                      DataSummary* summary, const std::vector<SplitName>& splits, Warn warn) {
+    return open_with(context, reading, &tokenizer, summary, splits, warn);
 }
 
 const Split& Dataset::split(SplitName name) const {

@@ -27,11 +27,13 @@ class Dataset {
     // Labels only: splits without tokens. Needs no texts in the XMC layout.
     static Dataset open_labels(const Context& context, const ReadOptions& reading,
                                DataSummary* summary = nullptr);
+    // Repaired input and doubtful labels are warned of when they are imported, or always.
+    enum class Warn { kWhenImported, kAlways };
     // With the tokens of the named splits (those that the data set has).
     static Dataset open(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer,
                         DataSummary* summary = nullptr,
-                        const std::vector<SplitName>& splits = {std::begin(kAllSplits),
-                                                                std::end(kAllSplits)});
+                        const std::vector<SplitName>& splits = {std::begin(kAllSplits), std::end(kAllSplits)},
+                        Warn warn = Warn::kWhenImported);
     ~Dataset();
     Dataset(Dataset&&) noexcept;
     Dataset& operator=(Dataset&&) noexcept;
@@ -59,7 +61,7 @@ class Dataset {
   private:
     struct Impl;
     static Dataset open_with(const Context& context, const ReadOptions& reading, const Tokenizer* tokenizer,
-                             DataSummary* summary, const std::vector<SplitName>& splits);
+                             DataSummary* summary, const std::vector<SplitName>& splits, Warn warn);
     explicit Dataset(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };

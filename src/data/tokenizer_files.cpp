@@ -69,12 +69,16 @@ std::unique_ptr<Tokenizer> learn(const Context& context, const ReadOptions& read
             options);
     } catch (const DataError& error) {
         if (!ended) throw;  // the texts themselves: that message names file and line
+        if (texts == 0)
+            throw DataError(fmt::format("{}: expected rows{}, found none", layout.train.text.string(),
+                                        layout.format == DataFormat::kCsv ? " after the header" : ""));
         throw DataError(fmt::format("{}: {}", layout.train.text.string(), error.what()));
     }
     progress.finish();
-    context.info(fmt::format(
-        "learnt a vocabulary of {} tokens from {} texts in {:.1f} s", with_commas(tokenizer->vocab_size()),
-        with_commas(texts), std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
+    context.info(
+        fmt::format("learnt a vocabulary of {} from {} in {:.1f} s",
+                    counted(tokenizer->vocab_size(), "token"), counted(texts, "text"),
+                    std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count()));
     return tokenizer;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/parallel.h"
+#include "base/text_util.h"
 #include "elmo/calibrate.h"
 #include "elmo/context.h"
 #include "io/links.h"
@@ -72,9 +73,9 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     result.pairs = static_cast<std::int64_t>(all.size());
     if (result.rows < kFewRows)
         context.warning(
-            fmt::format("{} validation texts are few to fit probabilities to: do not trust them much; "
-                        "train with a larger --validation",
-                        result.rows));
+            fmt::format("probabilities are fitted to {} only: do not trust them much; train with a larger "
+                        "--validation",
+                        counted(result.rows, "validation text")));
     const Platt fitted = fit_platt(all);
     result.a = fitted.a;
     result.b = fitted.b;

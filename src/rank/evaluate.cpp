@@ -59,22 +59,6 @@ fs::path scores_file(const std::string& run, const Config& config) {
     return fs::exists(parent / "log.jsonl", error) ? parent / "scores.jsonl" : fs::path();
 }
 
-void store(const Context& context, const std::string& run, const Config& config, Evaluation evaluation) {
-    const fs::path file = scores_file(run, config);
-    if (file.empty()) return;
-    evaluation.texts_per_second = 0;  // equal evaluations leave equal lines
-    evaluation.worst_labels.clear();  // a report, no scores
-    evaluation.confusions.clear();
-    evaluation.wrong_texts.clear();
-    try {
-        if (config.save_scores == "auto") refuse_link(file);
-        JsonLinesWriter(file).write(own_ordered_json(to_json(evaluation)));
-    } catch (const DataError& error) {
-        if (config.save_scores != "auto") throw;
-        context.warning(fmt::format("the scores were not kept: {}", error.what()));
-    }
-}
-
 void hash_row(Hash64& hash, SplitName split, std::int64_t row, std::size_t labels) {
     const std::int64_t numbers[] = {static_cast<std::int64_t>(split), row, static_cast<std::int64_t>(labels)};
     hash.update(std::as_bytes(std::span(numbers)));
@@ -176,6 +160,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     e.texts_per_second = static_cast<double>(num_rows) / seconds;
     e.filter = filter_text(config, scored.dataset(), scored.parts());
     e.labels_matched = scored.matched();
+    e.trained_samples = scored.trained_rows();
     e.split = config.split;
     e.split_reason = reason_of(config, "split");
     e.checkpoint = fmt::format("{} (step {}, manifest xxh64 {})", scored.checkpoint().folder().string(),
@@ -200,14 +185,32 @@ DetailedEvaluation evaluate_in_detail(const Context& given_context, const std::s
         return {};
     }
     if (config.filter == "auto" && !filters(data_set_name(config.data), config.like)) config.filter = "none";
-    DetailedEvaluation result = config.predictions.empty() ? evaluate_run(context, run, config)
-                                                           : evaluate_predictions(context, config);
-    store(context, run, config, result.evaluation);
-    return result;
+    return config.predictions.empty() ? evaluate_run(context, run, config)
+                                      : evaluate_predictions(context, config);
+}
+
+void keep_scores(const Context& context, const std::string& run, const Config& config,
+                 Evaluation evaluation) {
+    if (!ranks_of(context).is_first()) return;
+    const fs::path file = scores_file(run, config);
+    if (file.empty()) return;
+    evaluation.texts_per_second = 0;  // equal evaluations leave equal lines
+    evaluation.worst_labels.clear();  // a report, no scores
+    evaluation.confusions.clear();
+    evaluation.wrong_texts.clear();
+    try {
+        if (config.save_scores == "auto") refuse_link(file);
+        JsonLinesWriter(file).write(own_ordered_json(to_json(evaluation)));
+    } catch (const DataError& error) {
+        if (config.save_scores != "auto") throw;
+        context.warning(fmt::format("the scores were not kept: {}", error.what()));
+    }
 }
 
 Evaluation evaluate(const Context& context, const std::string& run, const Config& config) {
-    return evaluate_in_detail(context, run, config).evaluation;
+    Evaluation evaluation = evaluate_in_detail(context, run, config).evaluation;
+    keep_scores(context, run, config, evaluation);
+    return evaluation;
 }
 
 }  // namespace elmo

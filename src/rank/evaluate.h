@@ -16,7 +16,9 @@ struct DetailedEvaluation {
     std::vector<std::vector<double>> replicates;  // of each score; see Bootstrap::replicate_scores
     std::uint64_t rows_hash = 0;                  // of the rows and how many labels each has
 };
-// As evaluate(); the scores are kept in the same places.
+// As evaluate(), but keeps nothing.
 DetailedEvaluation evaluate_in_detail(const Context& context, const std::string& run, const Config& config);
+// Appends the scores to the file that keeps those of the run.
+void keep_scores(const Context& context, const std::string& run, const Config& config, Evaluation evaluation);
 
 }  // namespace elmo

@@ -49,15 +49,17 @@ bool is_own_data(const Layout& layout, const Config& config, const Config& of_ru
 
 }  // namespace
 
-Config with_scored_split(Config config, const Config& of_run) {
+Config with_scored_split(Config config, const Config& of_run, bool known) {
     if (config.split != "auto" && config.split != "all") return config;
     const Layout layout = files_of(config);
-    const bool own = is_own_data(layout, config, of_run);
+    const bool own = known || is_own_data(layout, config, of_run);
     if (config.split == "auto") {
         const auto choose = [&](const std::string& split, const char* reason) {
             choose_option(config, "split", &Config::split, split, reason);
         };
-        if (own)
+        if (known)
+            choose("test", "most of the data's rows trained the run: those that it held out");
+        else if (own)
             choose("test", "the run's own data: its other rows trained the run");
         else if (given(config, "test_share") && config.test_share > 0)
             choose("test", "test_share is given");
@@ -72,6 +74,12 @@ Config with_scored_split(Config config, const Config& of_run) {
         choose_option<std::string>(config, "validation", &Config::validation, "0", reason);
     }
     return config;
+}
+
+bool is_runs_own_split(const Config& config, const Config& of_run) {
+    for (const OptionKey key : {OptionKey("test_share"), OptionKey("validation"), OptionKey("seed")})
+        if (get_option(config, key) != get_option(of_run, key)) return false;
+    return config.split != "all" && is_own_data(files_of(config), config, of_run);
 }
 
 std::vector<SplitName> splits_for(SplitChoice choice) {

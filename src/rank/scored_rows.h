@@ -13,8 +13,12 @@ namespace elmo {
 // With the split that `auto` stands for, and the reason for it: the test rows of the run's own data, of data
 // with a test file and where a test share is given; else all rows. If all rows of other data are scored,
 // nothing of it is held out. Data is the run's own if it has the training file of `of_run` or a copy of it;
-// if that file is gone, data of the same name is.
-Config with_scored_split(Config config, const Config& of_run);
+// if that file is gone, data of the same name is; and whatever its name, if its rows are `known` to have
+// trained the run.
+Config with_scored_split(Config config, const Config& of_run, bool known = false);
+
+// Whether the rows are divided as the run divided its own data: then texts on both sides are repeated ones.
+bool is_runs_own_split(const Config& config, const Config& of_run);
 
 // Rows of one split.
 struct ScoredRows {

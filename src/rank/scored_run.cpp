@@ -17,9 +17,30 @@
 namespace elmo {
 namespace {
 
+// More trained texts than this share are more than texts that happen to occur twice.
+constexpr double kTooMany = 0.05;
+// More than this share: the data is what the run was trained on, under another name or in another form.
+constexpr double kOwnShare = 0.5;
+
 Config with_length(Config config, std::int64_t max_length) {
     config.max_length = max_length;
     return config;
+}
+
+std::int64_t count_rows(const std::vector<ScoredRows>& parts) {
+    std::int64_t rows = 0;
+    for (const ScoredRows& part : parts) rows += static_cast<std::int64_t>(part.rows.size());
+    return rows;
+}
+
+std::int64_t count_trained(const TrainedTexts& texts, const std::vector<ScoredRows>& parts) {
+    std::int64_t rows = 0;
+    for (const ScoredRows& part : parts) rows += texts.count(part.split->tokens, part.rows);
+    return rows;
+}
+
+bool is_share(std::int64_t rows, const std::vector<ScoredRows>& parts, double share) {
+    return static_cast<double>(rows) > share * static_cast<double>(count_rows(parts));
 }
 
 Dataset open_data(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer) {
@@ -37,9 +58,43 @@ ScoredRun::ScoredRun(const Context& context, const std::string& run, const Confi
           with_length(with_scored_split(with_run_reading(given, checkpoint_.config()), checkpoint_.config()),
                       cut_length(context, checkpoint_.config().max_length, spec_)))),
       dataset_(open_data(context, config_, *tokenizer_)) {
-    parts_ = choose_rows(config_, dataset_);
+    choose_parts(given);
     const RunState& state = checkpoint_.state();
     if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash) match(run);
+}
+
+void ScoredRun::choose_parts(const Config& given) {
+    parts_ = choose_rows(config_, dataset_);
+    const TrainedTexts texts = TrainedTexts::load(checkpoint_.content());
+    trained_rows_ = count_trained(texts, parts_);
+    const Config& of_run = checkpoint_.config();
+    if (given.split == "auto" && config_.split == "all" && is_share(trained_rows_, parts_, kOwnShare)) {
+        Config own = with_usual_numbers(with_length(
+            with_scored_split(with_run_reading(given, of_run), of_run, true), config_.max_length));
+        try {
+            Dataset held_out = open_data(context_, own, *tokenizer_);
+            auto parts = choose_rows(own, held_out);
+            if (const std::int64_t rows = count_trained(texts, parts); !is_share(rows, parts, kTooMany)) {
+                context_.info(fmt::format(
+                    "{}: {} of {} texts trained this run: the {} that it held out are scored (--split all "
+                    "scores all)",
+                    config_.data, with_commas(trained_rows_), with_commas(num_rows()),
+                    with_commas(count_rows(parts))));
+                config_ = std::move(own);
+                dataset_ = std::move(held_out);
+                parts_ = std::move(parts);
+                trained_rows_ = rows;
+            }
+        } catch (const DataError&) {  // nothing was held out of it
+        }
+    }
+    const double too_many = is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
+    if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
+        context_.warning(fmt::format(
+            "{}: {} of {} scored texts trained this run; their scores say little about new texts{}",
+            config_.data, with_commas(trained_rows_), with_commas(num_rows()),
+            elmo::given(given, "test_share") ? ": leave --test-share out to score those that it held out"
+                                             : ""));
 }
 
 void ScoredRun::match(const std::string& run) {
@@ -56,10 +111,15 @@ void ScoredRun::match(const std::string& run) {
                         "{} are the run's",
                         config_.data, run, checkpoint_.state().labels, run_names.empty() ? "" : " named ones",
                         labels, names.empty() ? "" : " named ones", found));
-    matched_ =
-        fmt::format("by name: {} of the data's {} are not in the run, {} of the run's {} not in the data",
-                    match.unknown, labels, match.missing, run_names.size());
-    context_.warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
+    matched_ = match.unknown == 0
+                   ? fmt::format("by name: all {} of the data are in the run, which has {}",
+                                 with_commas(labels), with_commas(std::ssize(run_names)))
+                   : fmt::format(
+                         "by name: {} of the data's {} are not in the run, {} of the run's {} not in "
+                         "the data",
+                         with_commas(match.unknown), with_commas(labels), with_commas(match.missing),
+                         with_commas(std::ssize(run_names)));
+    if (match.unknown > 0) context_.warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
     unknown_ = match.unknown;
     unknown_counts_.resize(static_cast<std::size_t>(unknown_));
     unknown_names_.resize(static_cast<std::size_t>(unknown_));
@@ -87,9 +147,7 @@ std::string ScoredRun::label_name(std::int64_t label) const {
 }
 
 std::int64_t ScoredRun::num_rows() const {
-    std::int64_t rows = 0;
-    for (const ScoredRows& part : parts_) rows += static_cast<std::int64_t>(part.rows.size());
-    return rows;
+    return count_rows(parts_);
 }
 
 std::vector<std::int64_t> ScoredRun::label_counts() const {

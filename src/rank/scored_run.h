@@ -33,7 +33,7 @@ class ScoredRun {
   public:
     // Opens checkpoint and data. Reading options that are not given come from the run. If the labels differ
     // from the run's, they are matched by name, and this is reported; DataError if fewer than half of them
-    // match.
+    // match. Rows that trained the run are noticed by their texts and reported.
     ScoredRun(const Context& context, const std::string& run, const Config& given);
     ScoredRun(const ScoredRun&) = delete;
     ScoredRun& operator=(const ScoredRun&) = delete;
@@ -52,6 +52,8 @@ class ScoredRun {
     // Names of labels are known after load_names(); a label without one is named by its number.
     void load_names() { names_ = checkpoint_.label_names(); }
     std::string label_name(std::int64_t label) const;
+    // Texts among the rows that trained the run, as many as are known: earlier versions kept no trace.
+    std::int64_t trained_rows() const { return trained_rows_; }
     // How labels were matched; "" if they are the run's.
     const std::string& matched() const { return matched_; }
 
@@ -68,6 +70,7 @@ class ScoredRun {
     Config config_;
     Dataset dataset_;
     std::vector<ScoredRows> parts_;
+    std::int64_t trained_rows_ = 0;
     std::int64_t unknown_ = 0;
     std::vector<std::int64_t> unknown_counts_;
     std::vector<std::string_view> names_, unknown_names_;
@@ -80,6 +83,8 @@ class ScoredRun {
     std::vector<std::unique_ptr<Renumbered>> renumbered_;
 
     void match(const std::string& run);
+    // The rows to score, by the run's own split where most of them trained it; reports texts that did.
+    void choose_parts(const Config& given);
 };
 
 }  // namespace elmo

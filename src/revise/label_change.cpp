@@ -128,12 +128,14 @@ RunState changed_state(const RunState& was, const LabelTable& labels) {
 
 void write_run(RunFolder& folder, const Checkpoint& from, const LabelTable& labels,
                std::span<const std::int64_t> kept, Backend& backend, View added, View added_exponents,
-               const char* action) {
+               const char* action, const TrainedTexts* texts = nullptr) {
     folder.prepare();
-    derive_checkpoint(folder.best(), from, labels, changed_state(from.state(), labels),
-                      [&](const std::filesystem::path& to) {
-                          rewrite_head(from.content(), kept, backend, added, added_exponents, to);
-                      });
+    derive_checkpoint(
+        folder.best(), from, labels, changed_state(from.state(), labels),
+        [&](const std::filesystem::path& to) {
+            rewrite_head(from.content(), kept, backend, added, added_exponents, to);
+        },
+        nullptr, texts);
     JsonLinesWriter(folder.path() / "log.jsonl")
         .write({{"event", "labels"},
                 {"action", action},
@@ -216,7 +218,10 @@ LabelChange add_labels(const Context& given_context, const std::string& run, con
     if (config.steps > 0) rows.train(change);
     std::vector<std::int64_t> kept(static_cast<std::size_t>(change.labels_before));
     std::iota(kept.begin(), kept.end(), std::int64_t{0});
-    write_run(folder, checkpoint, table, kept, rows.backend(), rows.weights(), rows.row_exponents(), "add");
+    TrainedTexts trained = TrainedTexts::load(checkpoint.content());
+    if (dataset) trained.add(dataset->train().tokens, all_rows(dataset->train().rows()));
+    write_run(folder, checkpoint, table, kept, rows.backend(), rows.weights(), rows.row_exponents(), "add",
+              &trained);
     return change;
 }
 

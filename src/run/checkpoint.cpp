@@ -103,6 +103,7 @@ void write_common(const fs::path& path, const Parts& parts, const RunState& stat
     save_tokenizer(path, parts.tokenizer, parts.max_length);
     if (!parts.labels.names.empty()) write_names(path / kNames, parts.labels.names);
     write_counts(path / kCounts, parts.labels.counts);
+    if (parts.texts != nullptr) parts.texts->save(path / kTrainedTextsFile);
     write_file_atomically(path / kRecipe, stored_recipe(parts.config));
     write_state(path / kState, state);
 }
@@ -244,14 +245,16 @@ EncoderSpec stored_encoder(const Checkpoint& checkpoint) {
 
 void derive_checkpoint(const fs::path& target, const Checkpoint& from, const LabelTable& labels,
                        const RunState& state, const std::function<void(const fs::path& folder)>& write_head,
-                       const Config* config) {
+                       const Config* config, const TrainedTexts* texts) {
     replace_checkpoint(target, [&](const fs::path& folder) {
         for (const std::string& name : from.files())
             if (!is_head(name) && name != kState && name != kNames && name != kCounts && name != kOptimizer &&
-                name != kHeadCompensationFile && name != kMomentumFile)
+                name != kHeadCompensationFile && name != kMomentumFile &&
+                (name != kTrainedTextsFile || texts == nullptr))
                 copy_to(from.content().map(name), folder / name);
         if (!labels.names.empty()) write_names(folder / kNames, labels.names);
         write_counts(folder / kCounts, labels.counts);
+        if (texts != nullptr) texts->save(folder / kTrainedTextsFile);
         if (config != nullptr) write_file_atomically(folder / kRecipe, stored_recipe(*config));
         write_state(folder / kState, state);
         write_head(folder);

@@ -4,13 +4,17 @@
 //   tokenizer.json, tokenizer_config.json  its tokenizer
 //   head-*.safetensors                    the classifier's weights, mapped at prediction
 //   linear.safetensors                    encoder linear: the whole model, instead of these two and
-//   config.json labels.txt                            label names, a line each (absent where the data has
-//   none) label_counts.safetensors              training rows of each label, for propensities recipe.toml the
-//   whole configuration state.json                            where the run stands optimizer.safetensors the
-//   encoder's optimiser (last checkpoint only) head_compensation.safetensors         of the head's
-//   compensated rows (last checkpoint only) momentum.safetensors                  precision renee: the head's
-//   optimiser (last checkpoint only) manifest.json                         sizes and checksums of all of
-//   these
+//                                         config.json
+//   labels.txt                            label names, a line each (absent where the data has
+//                                         none)
+//   label_counts.safetensors              training rows of each label, for propensities
+//   trained_texts.safetensors             hashes of the training texts, by which eval knows them again
+//   recipe.toml                           the whole configuration
+//   state.json                            where the run stands
+//   optimizer.safetensors                 the encoder's optimiser (last checkpoint only)
+//   head_compensation.safetensors         of the head's compensated rows (last checkpoint only)
+//   momentum.safetensors                  precision renee: the head's optimiser (last checkpoint only)
+//   manifest.json                         sizes and checksums of all of these
 #pragma once
 
 #include <cstdint>
@@ -26,6 +30,7 @@
 #include "linear/model_file.h"
 #include "model/encoder/encoder.h"
 #include "model/head/head.h"
+#include "run/trained_texts.h"
 #include "text/tokenizer.h"
 
 namespace elmo {
@@ -63,6 +68,7 @@ struct CheckpointParts {
     std::int64_t max_length;  // of a text in tokens
     const LabelTable& labels;
     Ranks* ranks = nullptr;  // that share the head; null: this process has all of it
+    const TrainedTexts* texts = nullptr;
 };
 
 // The same of a linear model.
@@ -72,6 +78,7 @@ struct LinearParts {
     const Tokenizer& tokenizer;
     std::int64_t max_length;
     const LabelTable& labels;
+    const TrainedTexts* texts = nullptr;
 };
 
 inline constexpr const char* kHeadCompensationFile = "head_compensation.safetensors";
@@ -89,11 +96,11 @@ void save_checkpoint(const std::filesystem::path& folder, const LinearParts& par
 class Checkpoint;
 // A checkpoint with encoder, tokenizer and recipe of `from` by their bytes, and other labels:
 // write_head(folder) writes their head. Without what only a continued run needs. Written as save_checkpoint
-// does. With a configuration, that is its recipe.
+// does. With a configuration, that is its recipe; with texts, those are kept as trained ones.
 void derive_checkpoint(const std::filesystem::path& folder, const Checkpoint& from, const LabelTable& labels,
                        const RunState& state,
                        const std::function<void(const std::filesystem::path& folder)>& write_head,
-                       const Config* config = nullptr);
+                       const Config* config = nullptr, const TrainedTexts* texts = nullptr);
 
 // A verified checkpoint: every size and checksum agrees with its manifest. Its files stay as they were when
 // it was opened, even if it is replaced meanwhile.

@@ -85,10 +85,13 @@ void RunData::make_spec(const Checkpoint* checkpoint) {
 
 void RunData::open_dataset(const Context& context) {
     Config for_data = config_;
+    // A second training of the same data has the same doubts.
+    Dataset::Warn warn = Dataset::Warn::kAlways;
     const auto open = [&](std::int64_t length) {
         for_data.max_length = max_length_ = length;
         dataset_ = Dataset::open(context, for_data, *tokenizer_, &summary_,
-                                 {SplitName::kTrain, SplitName::kValidation});
+                                 {SplitName::kTrain, SplitName::kValidation}, warn);
+        warn = Dataset::Warn::kWhenImported;
     };
     if (!config_.max_length.is_auto()) return open(cut_length(context, config_.max_length, spec_));
     const std::int64_t most = spec_.positions > 0 ? spec_.longest_text() : kMostLength;
@@ -168,8 +171,9 @@ RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
     shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
     shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
     shape.mapped_bytes = dataset_->mapped_bytes() + augmentation_.mapped_bytes();
-    // Row lists, label counts and propensities, names as views.
-    shape.table_bytes = 8 * (train_->num_rows() + (validation_ ? validation_->num_rows() : 0)) +
+    // Row lists, label counts and propensities, names as views, hashes of texts.
+    shape.table_bytes = 8 * std::min<std::int64_t>(dataset_->train().rows(), TrainedTexts::kMost) +
+                        8 * (train_->num_rows() + (validation_ ? validation_->num_rows() : 0)) +
                         (dataset_->has_label_names() ? 32 : 16) * labels;
     return shape;
 }
@@ -232,6 +236,13 @@ LabelTable RunData::labels() const {
         for (std::int64_t label = 0; label < dataset_->num_labels(); ++label)
             table.names.push_back(dataset_->label_name(label));
     return table;
+}
+
+TrainedTexts RunData::trained_texts() const {
+    TrainedTexts texts;
+    const Split& train = dataset_->train();
+    texts.add(train.tokens, split_validation(config_, train.rows()).train);
+    return texts;
 }
 
 std::vector<std::int64_t> RunData::frequent_labels(std::int64_t count) const {

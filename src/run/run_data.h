@@ -60,6 +60,8 @@ class RunData {
     // Fills the facts by which a run recognises its data.
     void describe(RunState& state) const;
     LabelTable labels() const;
+    // Of the training rows; those that validate are not among them.
+    TrainedTexts trained_texts() const;
     // The `count` most frequent labels of the training rows, ascending; ties go to the lower label.
     // Validation rows and label texts do not count.
     std::vector<std::int64_t> frequent_labels(std::int64_t count) const;

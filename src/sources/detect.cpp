@@ -68,6 +68,29 @@ bool is_sparse_row(std::string_view line) {
     }
 }
 
+std::optional<DataFormat> labelled_lines(const std::filesystem::path& file) {
+    LineReader reader(file);
+    int rows = 0, sparse = 0, labelled = 0;
+    bool header = false;
+    while (rows < kLines) {
+        const auto line = reader.next_line();
+        if (!line) break;
+        if (rows == 0 && !header && line->starts_with("__label__")) return DataFormat::kFastText;
+        if (rows == 0 && !header && is_sparse_header(*line)) {
+            header = true;
+            continue;
+        }
+        ++rows;
+        if (!is_sparse_row(*line)) return std::nullopt;
+        ++sparse;
+        const std::string_view first = line->substr(0, line->find_first_of(" \t"));
+        labelled += !first.empty() && first.find(':') == first.npos;
+    }
+    // Times of day look like features: a header or labels make it certain.
+    if (sparse > 0 && (header || labelled > 0)) return DataFormat::kSparse;
+    return std::nullopt;
+}
+
 DataFormat detect_format(const std::filesystem::path& file) {
     refuse_foreign_file(file);
     LineReader reader(file);
@@ -86,18 +109,20 @@ DataFormat detect_format(const std::filesystem::path& file) {
         sparse += is_sparse_row(*line);
         tabs += line->find('\t') != line->npos;
     }
-    if (rows > 0 && sparse == rows) return DataFormat::kSparse;
+    if (rows == 0)
+        throw DataError(fmt::format("{}: expected rows, found {}", file.string(),
+                                    reader.line_number() == 0 ? "an empty file" : "only empty lines"));
+    if (sparse == rows) return DataFormat::kSparse;
     const bool named_csv = name.ends_with(".csv");
     if (named_csv || name.ends_with(".tsv") || name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
         name.ends_with(".json")) {
         // A tab in every line is not a CSV, whatever the name. Otherwise the name decides if the content does
         // not contradict it, and the reader reports errors.
         if (named_csv)
-            return rows > 0 && tabs == rows && first.find(',') == first.npos ? DataFormat::kTsv
-                                                                             : DataFormat::kCsv;
+            return tabs == rows && first.find(',') == first.npos ? DataFormat::kTsv : DataFormat::kCsv;
         return name.ends_with(".tsv") ? DataFormat::kTsv : DataFormat::kJsonl;
     }
-    if (tabs > 0 || (rows == 0 && name.ends_with(".txt"))) return DataFormat::kTsv;
+    if (tabs > 0) return DataFormat::kTsv;
     // The reader says what is wrong where these are no columns.
     if (first.find_first_of(",;|") != first.npos) return DataFormat::kCsv;
     throw ConfigError(fmt::format(

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 
 #include "sources/layout.h"
 
@@ -10,6 +11,9 @@ namespace elmo {
 // One of sparse, fasttext, jsonl, tsv and csv. Between the last two a tab decides, then the name.
 // ConfigError when the lines look like none.
 DataFormat detect_format(const std::filesystem::path& file);
+
+// fasttext or sparse, where the first lines of a file leave no doubt that labels stand in them.
+std::optional<DataFormat> labelled_lines(const std::filesystem::path& file);
 
 // The line is 'N D L', or labels and features of the old sparse format.
 bool is_sparse_header(std::string_view line);

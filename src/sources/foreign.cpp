@@ -141,4 +141,36 @@ void refuse_foreign_folder(const fs::path& folder) {
                             name, std::string(kind) == "parquet" ? "Parquet" : "Arrow"));
 }
 
+void refuse_folder_of_texts(const fs::path& folder) {
+    constexpr std::int64_t kLooked = 10000;
+    const auto count = [](const fs::path& in) {
+        std::int64_t texts = 0, looked = 0;
+        std::error_code error;
+        for (fs::directory_iterator it(in, error), end; !error && it != end && looked < kLooked;
+             it.increment(error), ++looked)
+            texts += it->path().extension() == ".txt";
+        return texts;
+    };
+    const std::int64_t here = count(folder);
+    std::int64_t below = 0, folders = 0;
+    std::error_code error;
+    for (fs::directory_iterator it(folder, error), end; !error && it != end && folders < kLooked;
+         it.increment(error)) {
+        if (!it->is_directory(error)) continue;
+        const std::int64_t texts = count(it->path());
+        below += texts;
+        folders += texts > 0;
+    }
+    if (here + below < 2) return;
+    const std::string found = below > here ? fmt::format("{} folders with {} .txt files", folders, below)
+                                           : fmt::format("{} .txt files", here);
+    throw DataError(fmt::format(
+        "{0}: expected one file with a row per text, found {1}; join them, {2}: python3 -c \"import json, "
+        "pathlib; [print(json.dumps({{'text': f.read_text(errors='replace'), 'labels': [{3}]}})) for f in "
+        "sorted(pathlib.Path('{0}').rglob('*.txt'))]\" > data.jsonl",
+        folder.string(), found,
+        below > here ? "with the name of its folder as the label of a text" : "with the labels of each text",
+        below > here ? "f.parent.name" : "'LABEL'"));
+}
+
 }  // namespace elmo

@@ -13,4 +13,7 @@ void refuse_foreign_file(const std::filesystem::path& file);
 // The same for a folder that Hugging Face's save_to_disk wrote, or one of Parquet or Arrow files.
 void refuse_foreign_folder(const std::filesystem::path& folder);
 
+// DataError for a folder, or one of folders, with a file per text.
+void refuse_folder_of_texts(const std::filesystem::path& folder);
+
 }  // namespace elmo

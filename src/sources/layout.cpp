@@ -119,6 +119,7 @@ DataFormat format_of_folder(const fs::path& folder) {
     if (found.size() == 1) return found[0]->format;
     refuse_foreign_folder(folder);
     if (const fs::path train = training_file(folder); !train.empty()) return detect_format(train);
+    refuse_folder_of_texts(folder);
     throw DataError(
         fmt::format("{}: expected trn_X.txt and trn_X_Y.txt (XMC repository), X.trn.txt and Y.trn.npz "
                     "(PECOS), trn.json (JSON lines), train_raw_texts.txt (raw pairs) or a file named like "

@@ -11,6 +11,7 @@
 #include "io/line_reader.h"
 #include "sources/detect.h"
 #include "sources/foreign.h"
+#include "sources/matrices/sparse_source.h"
 #include "sources/row_source.h"
 #include "sources/tables/guess.h"
 #include "sources/tables/json_rows.h"
@@ -80,13 +81,24 @@ struct TableTexts {
     }
 };
 
+// Rows of the sparse format: feature numbers as words.
+class FeatureLines : public RowParser {
+  public:
+    void text(const Record& record, std::string& text) override { sparse_record_text(record, text); }
+    void labels(const Record&, RowLabels&, ImportCounts&) override {
+        throw Error("labels are left out of texts to answer");
+    }
+};
+
 }  // namespace
 
 struct TextReader::Impl {
-    enum class Form { kUndecided, kText, kJson };
+    enum class Form { kUndecided, kText, kJson, kRows };
 
     std::optional<TableTexts> table;
-    std::optional<LineReader> lines;  // where there is no table
+    std::optional<LineReader> lines;    // where there is no table
+    std::unique_ptr<RowParser> parser;  // of kRows: lines with labels in them
+    bool may_have_header = false;       // of the sparse format
     Form form = Form::kUndecided;
     std::vector<std::string> keys;
     std::string id_key;
@@ -106,14 +118,54 @@ struct TextReader::Impl {
         const std::string name = plain_name(path);
         if (!path.empty() && reading.input == InputForm::kAuto) refuse_foreign_file(path);
         std::error_code error;
-        if (reading.input == InputForm::kAuto && is_table_name(name) &&
-            std::filesystem::is_regular_file(path, error))
-            table.emplace(path, name.ends_with(".csv"), reading);
-        else
-            lines.emplace(path.empty() ? "-" : path);
-        if (reading.input == InputForm::kText) form = Form::kText;
-        if (reading.input == InputForm::kJsonl || (reading.input == InputForm::kAuto && is_json_name(name)))
-            form = Form::kJson;
+        const bool is_file = std::filesystem::is_regular_file(path, error);
+        std::optional<DataFormat> format;
+        if (reading.format_given)
+            format = format_named(reading.format);
+        else if (reading.input == InputForm::kAuto && is_file && is_table_name(name))
+            format = name.ends_with(".csv") ? DataFormat::kCsv : DataFormat::kTsv;
+        else if (reading.input == InputForm::kJsonl ||
+                 (reading.input == InputForm::kAuto && is_json_name(name)))
+            format = DataFormat::kJsonl;
+        else if (reading.input == InputForm::kText)
+            format = DataFormat::kXmc;
+        else if (is_file)
+            format = labelled_lines(path);
+        if (format == DataFormat::kCsv || format == DataFormat::kTsv) {
+            if (!is_file)
+                throw DataError(fmt::format(
+                    "{}: expected a file, found none; a table is read twice: save it and name the file",
+                    path.empty() || path == "-" ? "standard input" : path));
+            table.emplace(path, format == DataFormat::kCsv, reading);
+            return;
+        }
+        lines.emplace(path.empty() ? "-" : path);
+        if (format) take_lines_of(*format, path, reading);
+    }
+
+    void take_lines_of(DataFormat format, const std::string& path, const ReadOptions& reading) {
+        form = Form::kRows;
+        switch (format) {
+            case DataFormat::kXmc:
+            case DataFormat::kPecos:
+                form = Form::kText;
+                return;
+            case DataFormat::kJsonFolder:
+                if (reading.text_column_open) keys = {"title"};
+                [[fallthrough]];
+            case DataFormat::kJsonl:
+                form = Form::kJson;
+                return;
+            case DataFormat::kRaw:
+                parser = open_raw_texts(path)->parser();
+                return;
+            case DataFormat::kFastText:
+                parser = open_fasttext(path)->parser();
+                return;
+            default:
+                parser = std::make_unique<FeatureLines>();
+                may_have_header = true;
+        }
     }
 
     std::string text_of(Record record) {
@@ -125,8 +177,17 @@ struct TextReader::Impl {
             if (table->id_parser) table->id_parser->text(record, id.text);
             return text;
         }
-        if (form == Form::kUndecided)
+        if (form == Form::kUndecided) {
             form = record.bytes.starts_with('{') && record.bytes.ends_with('}') ? Form::kJson : Form::kText;
+            if (record.bytes.starts_with("__label__")) {
+                form = Form::kRows;
+                parser = open_fasttext({})->parser();
+            }
+        }
+        if (form == Form::kRows) {
+            parser->text(record, text);
+            return text;
+        }
         if (form == Form::kText) return std::string(record.bytes);
         json.text(record, keys, text);
         id.is_number = json.scalar(record, id_key, needs_id, id.text);
@@ -140,7 +201,9 @@ struct TextReader::Impl {
             if (record) text = text_of(*record);
             return record.has_value();
         }
-        const auto line = lines->next_line();
+        auto line = lines->next_line();
+        if (line && may_have_header && is_sparse_header(*line)) line = lines->next_line();
+        may_have_header = false;
         if (line) text = text_of({*line, lines->line_number(), lines->name()});
         return line.has_value();
     }

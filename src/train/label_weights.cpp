@@ -26,7 +26,17 @@ bool parse(std::string_view text, Number& number) {
 void multiply_by_file(const std::string& file, const LabelTable& labels, std::vector<float>& weights) {
     std::unordered_multimap<std::string_view, std::size_t> named;
     for (std::size_t l = 0; l < labels.names.size(); ++l) named.emplace(labels.names[l], l);
+    std::unordered_map<std::size_t, std::int64_t> line_of;  // of a label
     LineReader reader(file);
+    const auto multiply = [&](std::size_t place, std::string_view label, double weight) {
+        const auto [first, is_new] = line_of.try_emplace(place, reader.line_number());
+        if (!is_new)
+            reader.fail(
+                fmt::format("expected each label once, found '{}' again, after line {}; leave one of "
+                            "the two lines out",
+                            quoted(label), first->second));
+        weights[place] *= static_cast<float>(weight);
+    };
     while (const auto line = reader.next_line()) {
         if (line->empty()) continue;
         const std::size_t tab = line->rfind('\t');
@@ -37,14 +47,14 @@ void multiply_by_file(const std::string& file, const LabelTable& labels, std::ve
             reader.fail(fmt::format("expected label<TAB>weight with a weight above 0, at most {}, found '{}'",
                                     kLargestWeight, quoted(*line)));
         const auto [begin, end] = named.equal_range(label);
-        for (auto at = begin; at != end; ++at) weights[at->second] *= static_cast<float>(weight);
+        for (auto at = begin; at != end; ++at) multiply(at->second, label, weight);
         std::size_t place = 0;
         if (begin != end) continue;
         if (!parse(label, place) || place >= weights.size())
             reader.fail(fmt::format("expected {}a label number from 0 to {}, found '{}'",
                                     labels.names.empty() ? "" : "the name of a label or ", weights.size() - 1,
                                     quoted(label)));
-        weights[place] *= static_cast<float>(weight);
+        multiply(place, label, weight);
     }
 }
 

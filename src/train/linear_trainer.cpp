@@ -76,6 +76,7 @@ class LinearRun {
         if (!model) return interrupted(log);
         const LinearRanker ranker(std::move(*model), data_.tokenizer());
         state_.step = 1;
+        texts_.add(train.tokens, rows_.train);
         report_neighbours(ranker.model().neighbours, log);
         if (!rows_.validation.empty()) validate(ranker, log);
         save(ranker.model(), folder_.best(), log);
@@ -93,11 +94,10 @@ class LinearRun {
 
   private:
     void announce() const {
-        context_.info(fmt::format(
-            "{} training texts ({} more for validation), {} label{}, {:.1f} tokens per text; linear",
-            with_commas(static_cast<std::int64_t>(rows_.train.size())),
-            with_commas(static_cast<std::int64_t>(rows_.validation.size())), with_commas(state_.labels),
-            state_.labels == 1 ? "" : "s", data_.summary().tokens_per_row));
+        context_.info(fmt::format("{} ({} more for validation), {}, {:.1f} tokens per text; linear",
+                                  counted(std::ssize(rows_.train), "training text"),
+                                  with_commas(std::ssize(rows_.validation)), counted(state_.labels, "label"),
+                                  data_.summary().tokens_per_row));
     }
 
     void report_neighbours(const Neighbours& index, RunLog& log) const {
@@ -122,7 +122,7 @@ class LinearRun {
 
     TrainResult interrupted(RunLog& log) {
         log.event("end", 0, {{"interrupted", true}});
-        context_.info("stopped before the model was complete; --resume trains it from the beginning");
+        context_.info("stopped before the model was complete: nothing of it is kept");
         TrainResult result = result_of(data_.config(), state_, data_);
         result.interrupted = true;
         return result;
@@ -140,13 +140,14 @@ class LinearRun {
         state_.best_score = scores.get(config.select);
         state_.best_step = 1;
         log.validation(1, 1, scores);
-        context_.info(fmt::format("P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {} validation texts",
-                                  scores.get("P@1"), scores.get("P@3"), scores.get("P@5"),
-                                  with_commas(scores.num_samples)));
+        context_.info(fmt::format("P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {}", scores.get("P@1"),
+                                  scores.get("P@3"), scores.get("P@5"),
+                                  counted(scores.num_samples, "validation text")));
     }
 
     void save(const LinearModel& model, const std::filesystem::path& to, RunLog& log) {
-        save_checkpoint(to, {data_.config(), model, data_.tokenizer(), data_.max_length(), labels_}, state_);
+        save_checkpoint(to, {data_.config(), model, data_.tokenizer(), data_.max_length(), labels_, &texts_},
+                        state_);
         log.event("checkpoint", 1, {{"folder", to.filename().string()}});
     }
 
@@ -156,6 +157,7 @@ class LinearRun {
     LabelTable labels_;
     RunState state_;
     RowLists rows_;
+    TrainedTexts texts_;
 };
 
 }  // namespace

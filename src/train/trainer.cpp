@@ -47,6 +47,7 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
       engine_(context, config_, data_.parts(context), data_.shape(context, kRankedInTraining)),
       meter_(engine_) {
     data_.describe(state_);
+    trained_texts_ = data_.trained_texts();
     require_same_run(ranks_, config_, state_);
     if (const std::int64_t bytes = data_.kept_vector_bytes();
         bytes > 0 && engine_.share().is_whole() && engine_.hold(bytes))
@@ -57,7 +58,11 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
         folder.close_checkpoint();
     } else {
         engine_.initialise(config_.seed);
-        if (!config_.init.empty()) taken_ = take_over_labels(config_, labels_, engine_.head());
+        if (!config_.init.empty()) {
+            taken_ = take_over_labels(config_, labels_, engine_.head());
+            trained_texts_.add(TrainedTexts::load(
+                Checkpoint(config_.init, "best", Checkpoint::Check::kAllButHead).content()));
+        }
         HeadCompensation& compensation = engine_.head().compensation();
         if (compensation.rows() > 0)
             compensation.start(data_.frequent_labels(compensated_labels(config_, state_.labels)));
@@ -77,6 +82,7 @@ void Trainer::restore(const Checkpoint& checkpoint) {
         throw ConfigError(
             fmt::format("resume: the run has {} steps, found {}", was.total_steps, state_.total_steps));
     state_ = was;
+    trained_texts_.add(TrainedTexts::load(checkpoint.content()));
     engine_.load(checkpoint.content());
     HeadCompensation& compensation = engine_.head().compensation();
     if (compensation.rows() > 0)
@@ -199,10 +205,10 @@ void Trainer::log_step(double loss, std::int64_t texts) {
 }
 
 void Trainer::save(const std::filesystem::path& folder, bool to_continue) {
-    save_checkpoint(
-        folder,
-        {config_, engine_.encoder(), engine_.head(), data_.tokenizer(), data_.max_length(), labels_, &ranks_},
-        state_, to_continue);
+    save_checkpoint(folder,
+                    {config_, engine_.encoder(), engine_.head(), data_.tokenizer(), data_.max_length(),
+                     labels_, &ranks_, &trained_texts_},
+                    state_, to_continue);
     saved_at_ = std::chrono::steady_clock::now();
     event("checkpoint", {{"folder", folder.filename().string()}});
 }
@@ -227,10 +233,10 @@ void Trainer::validate_and_save() {
         const double score = scores.get(config_.select);
         if (log_) log_->validation(state_.step, epoch(), scores);
         const bool better = score >= state_.best_score;  // equal: prefer the one that was trained longer
-        context_.info(
-            fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {} validation texts{}",
-                        epoch(), state_.step, scores.get("P@1"), scores.get("P@3"), scores.get("P@5"),
-                        with_commas(scores.num_samples), better ? ", the best yet" : ""));
+        context_.info(fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {}{}",
+                                  epoch(), state_.step, scores.get("P@1"), scores.get("P@3"),
+                                  scores.get("P@5"), counted(scores.num_samples, "validation text"),
+                                  better ? ", the best yet" : ""));
         if (better) {
             state_.best_score = score;
             state_.best_step = state_.step;
@@ -300,17 +306,16 @@ void Trainer::loop() {
 void Trainer::announce() const {
     const DataSummary& data = data_.summary();
     const std::int64_t extra = data_.augmentation().rows().rows();
-    const std::string label_texts =
-        extra > 0 ? fmt::format(" + {} label texts", with_commas(extra)) : std::string();
-    context_.info(fmt::format(
-        "{} training texts{} ({} more for validation), {} label{}, {:.1f} tokens per text; {} steps",
-        with_commas(data_.train().num_rows() - extra), label_texts,
-        with_commas(data_.has_validation() ? data_.validation().num_rows() : 0), with_commas(state_.labels),
-        state_.labels == 1 ? "" : "s", data.tokens_per_row, with_commas(state_.total_steps)));
+    const std::string label_texts = extra > 0 ? " + " + counted(extra, "label text") : std::string();
+    context_.info(fmt::format("{}{} ({} more for validation), {}, {:.1f} tokens per text; {}",
+                              counted(data_.train().num_rows() - extra, "training text"), label_texts,
+                              with_commas(data_.has_validation() ? data_.validation().num_rows() : 0),
+                              counted(state_.labels, "label"), data.tokens_per_row,
+                              counted(state_.total_steps, "step")));
     if (taken_) context_.info(taken_->describe(config_.init));
     const std::int64_t cut_rows = data.cut_rows + data_.augmentation().cut_rows();
     if (cut_rows > 0)
-        context_.info(fmt::format("{} texts were cut at {}{} tokens (max_length)", with_commas(cut_rows),
+        context_.info(fmt::format("{} cut at {}{} tokens (max_length)", counted(cut_rows, "text"),
                                   config_.windows > 1 ? fmt::format("{} windows of ", config_.windows) : "",
                                   data_.max_length()));
     for (const std::string& note : choice_notes(config_)) context_.info(note);

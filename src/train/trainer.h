@@ -80,6 +80,7 @@ class Trainer {
     const Config& config_;  // of data_
     LabelTable labels_;
     RunState state_;
+    TrainedTexts trained_texts_;  // of this run and the one that it started from
     Schedule schedule_;
     Engine engine_;
     StepMeter meter_;

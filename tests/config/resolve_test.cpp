@@ -144,7 +144,7 @@ TEST(StoredRun, ResultsAreKeptAndTheRestMayDiffer) {
     EXPECT_EQ(
         message_of([&] { with_stored_run(run, asked); }),
         "resume: the run has epochs = 5, found 10; a continued run keeps its recipe: leave --epochs out, "
-        "or start a new run");
+        "or train on in a new run that starts from this one, with --init RUN --out NEW");
 }
 
 }  // namespace

@@ -134,7 +134,8 @@ TEST_F(Answers, ExplainNamesTheWordThatCarriesALabel) {
         std::string longer;
         for (int i = 0; i < 1000; ++i) longer += word_of(i % 37) + " ";
         EXPECT_EQ(client().post("/v1/explain", Json{{"text", longer}}.dump()).json()["words"].size(), 250u);
-        EXPECT_EQ(client().post("/v1/explain", Json{{"text", " ."}}.dump()).json()["words"].size(), 0u);
+        EXPECT_EQ(client().post("/v1/explain", Json{{"text", "  "}}.dump()).json()["words"].size(), 0u);
+        EXPECT_EQ(client().post("/v1/explain", Json{{"text", " ."}}.dump()).json()["words"].size(), 1u);
     }
 }
 

@@ -66,7 +66,7 @@ TEST_F(Formats, ToldByContent) {
         << "the reader says what is wrong";
     EXPECT_TRUE(contains(message<ConfigError>([&] { detect_format(write("any", "words alone\n")); }),
                          "cannot be told from the content"));
-    EXPECT_THROW(detect_format(write("any", "")), ConfigError);
+    EXPECT_THROW(detect_format(write("any", "")), DataError);
     EXPECT_FALSE(is_sparse_header("1 2"));
     EXPECT_FALSE(is_sparse_header("1 2 3 4"));
     EXPECT_TRUE(is_sparse_header("1 2\t3 "));

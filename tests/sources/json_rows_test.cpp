@@ -66,7 +66,8 @@ TEST(JsonRows, ReadsLabels) {
 
 TEST(JsonRows, NamesWhatIsWrong) {
     EXPECT_EQ(error([] { text(R"({"a": 1, "b": 2})", {"title"}); }),
-              "file:3: expected the key 'title', found the keys 'a', 'b'");
+              "file:3: expected the key 'title', found the keys 'a', 'b'; name the key of the texts with "
+              "--text-column");
     EXPECT_EQ(error([] { text(R"({"title": 4})", {"title"}); }),
               "file:3: expected a string at 'title', found '4'");
     EXPECT_EQ(error([] { text("", {"title"}); }), "file:3: expected a JSON object, found an empty line");

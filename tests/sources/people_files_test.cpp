@@ -328,8 +328,8 @@ TEST_F(PeopleFiles, StrayQuotes) {
     EXPECT_EQ(rows("a.csv", {{"allow_stray_quotes", "true"}}),
               (Strings{"the 5\" tablet -> | a", "so called -> | b", "quoted, \"well\" -> | c"}));
     std::filesystem::remove_all(folder_ / ".elmo-cache");
-    EXPECT_TRUE(
-        contains(said("a.csv", {{"allow_stray_quotes", "true"}}).back(), "2 rows had quotes inside a field"));
+    EXPECT_TRUE(contains(said("a.csv", {{"allow_stray_quotes", "true"}}).back(),
+                         "2 rows with quotes inside a field"));
     write("open.csv", "text,labels\n\"never closed,a\nx,b\n");
     EXPECT_TRUE(
         contains(error("open.csv"), "open.csv:2: expected a closing quote, found the end of the file"));
@@ -344,7 +344,7 @@ TEST_F(PeopleFiles, NullLabels) {
     EXPECT_EQ(rows("a.jsonl", {{"allow_null_labels", "true"}}),
               (Strings{kRows[0], "two ->", "three ->", "four -> | a"}));
     std::filesystem::remove_all(folder_ / ".elmo-cache");
-    EXPECT_TRUE(contains(said("a.jsonl", {{"allow_null_labels", "true"}}).back(), "3 rows had null"));
+    EXPECT_TRUE(contains(said("a.jsonl", {{"allow_null_labels", "true"}}).back(), "3 rows with null"));
     write("a.csv", "text,labels\none,\"a,b\"\ntwo,nan\n");
     EXPECT_EQ(rows("a.csv", {{"allow_null_labels", "true"}}), (Strings{kRows[0], "two ->"}));
     EXPECT_EQ(rows("a.csv"), (Strings{kRows[0], "two -> | nan"}));

@@ -107,10 +107,13 @@ TEST_F(Linear, TrainingHasOneBar) {
 TEST_F(Linear, StoppedItSavesNothingAndIsTrainedAgain) {
     std::atomic<bool> stop{false};
     Sinks sinks = silent();  // stops once the data is read
+    std::string last;
     sinks.message = [&](Severity, std::string_view message) {
         if (message.find(" training texts") != message.npos) stop = true;
+        last = message;
     };
     EXPECT_TRUE(train(quiet().with_sinks(sinks).with_stop(stop), config()).interrupted);
+    EXPECT_EQ(last, "stopped before the model was complete: nothing of it is kept");
     EXPECT_FALSE(std::filesystem::exists(config().out + "/last"));
     Config again = config();
     again.resume = true;

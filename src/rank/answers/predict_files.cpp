@@ -1,8 +1,9 @@
 // Prediction from files into a file, which can be interrupted and continued.
 //
 // Lines go to OUT.partial, batch by batch; OUT.partial.json records which call writes them, and
-// OUT.partial.texts which texts they answer. When it is complete, the partial file is renamed. A continued
-// call removes a truncated last line and continues after the answered texts, which must be the same.
+// OUT.partial.texts which texts they answer. When it is complete, the partial file is renamed, and the record
+// of the call becomes the hidden file .OUT.call. A continued call removes a truncated last line and continues
+// after the answered texts, which must be the same.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -38,10 +39,10 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Options that affect the content of an answer.
-constexpr OptionKey kAnswerKeys[] = {"top",         "threshold", "probabilities",      "input",
-                                     "text_column", "encoding",  "allow_invalid_utf8", "device",
-                                     "columns",     "delimiter", "allow_stray_quotes", "quotes",
-                                     "id_column",   "with_text", "cpu_products",       "label_thresholds"};
+constexpr OptionKey kAnswerKeys[] = {
+    "top",      "threshold",          "format",    "probabilities", "input",           "text_column",
+    "encoding", "allow_invalid_utf8", "device",    "columns",       "delimiter",       "allow_stray_quotes",
+    "quotes",   "id_column",          "with_text", "cpu_products",  "label_thresholds"};
 
 Json file_entry(const std::string& file) {
     std::error_code error;
@@ -55,18 +56,39 @@ std::string hash_or_none(const std::string& file) {
 }
 
 // Everything that affects the content of the lines.
-Json describe_call(const Predictor& predictor, const std::vector<std::string>& files, const LabelScope& scope,
-                   const Config& config) {
+Json describe_call(const fs::path& checkpoint, const std::string& hash, const std::vector<std::string>& files,
+                   const LabelScope& scope, const Config& config) {
     std::error_code error;
-    const fs::path calibration = calibration_file(predictor.checkpoint_folder());
+    const fs::path calibration = calibration_file(checkpoint);
     Json json = {
-        {"manifest_xxh64", predictor.checkpoint_hash()},
+        {"checkpoint", checkpoint.string()},
+        {"manifest_xxh64", hash},
         {"calibration_xxh64", hash_or_none(fs::exists(calibration, error) ? calibration.string() : "")},
         {"labels_xxh64", hash_or_none(scope.labels)},
         {"without_xxh64", hash_or_none(scope.without)}};
     for (const OptionKey key : kAnswerKeys) json[std::string(key)] = get_option(config, key);
     for (const std::string& file : files) json["files"].push_back(file_entry(file));
     return json;
+}
+
+// ConfigError if `file` records another call than `wanted`. A checkpoint may have moved: its hash counts.
+void require_same_call(const fs::path& file, const Json& wanted, const std::string& answers,
+                       const char* advice) {
+    const nlohmann::json was = read_json(file), now = wanted;
+    const auto text = [](const nlohmann::json& call, const std::string& key) {
+        return call.is_object() && call.contains(key) ? call[key].dump() : std::string("nothing");
+    };
+    for (const auto& [key, value] : now.items()) {
+        if (key == "checkpoint" || (was.is_object() && was.contains(key) && was[key] == value)) continue;
+        if (key == "manifest_xxh64")
+            throw ConfigError(
+                fmt::format("resume: {} by another checkpoint: expected {} (xxh64 {}), found {} "
+                            "(xxh64 {}); {}",
+                            answers, text(was, "checkpoint"), text(was, key), text(now, "checkpoint"),
+                            json_string(value), advice));
+        throw ConfigError(fmt::format("resume: {} with another {}: expected {}, found {}; {}", answers, key,
+                                      text(was, key), json_string(value), advice));
+    }
 }
 
 // The lines of one JSON object each at the front of the file, at most `limit`. `end` is where they end:
@@ -116,7 +138,8 @@ struct Target {
         : out(config.out),
           partial(config.out + ".partial"),
           call(config.out + ".partial.json"),
-          texts(config.out + ".partial.texts") {}
+          texts(config.out + ".partial.texts"),
+          made(out.parent_path() / ("." + out.filename().string() + ".call")) {}
 
     // The number of existing lines; 0 for a fresh start.
     std::int64_t open(const Config& config, const Json& wanted) {
@@ -138,15 +161,8 @@ struct Target {
         if (error) throw_file_error(out.parent_path(), "create", error.value());
         lock.emplace(partial);
         if (config.resume && begun) {
-            const nlohmann::json was = read_json(call), now = wanted;
-            for (const auto& [key, value] : now.items())
-                if (!was.is_object() || !was.contains(key) || was[key] != value)
-                    throw ConfigError(fmt::format(
-                        "resume: {} was begun with another {}: expected {}, found {}; repeat that call, or "
-                        "start again with --overwrite",
-                        partial.string(), key,
-                        was.is_object() && was.contains(key) ? json_string(was[key]) : "nothing",
-                        json_string(value)));
+            require_same_call(call, wanted, partial.string() + " was begun",
+                              "repeat that call, or start again with --overwrite");
             answered.emplace(texts);
             const std::int64_t kept = keep_answers(partial, answered->count());
             answered->keep(kept);
@@ -156,6 +172,7 @@ struct Target {
         if (error) throw_file_error(partial, "begin again", error.value());
         write_file_atomically(call, json_string(wanted, 2) + "\n");
         fs::remove(texts, error);
+        fs::remove(made, error);
         answered.emplace(texts);
         answered->keep(0);
         return 0;
@@ -170,12 +187,13 @@ struct Target {
             fs::rename(partial, out, error);
         }
         if (error) throw_file_error(out, "put in its place", error.value());
-        fs::remove(call, error);
+        fs::rename(call, made, error);
         fs::remove(texts, error);
         sync_folder(fs::absolute(out).parent_path());
     }
 
     fs::path out, partial, call, texts;
+    fs::path made;  // the call that made a complete `out`
     std::optional<AnsweredTexts> answered;
     std::optional<FileLock> lock;  // of the partial file: two writers would mix their answers
 };
@@ -226,6 +244,16 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
     Target target(config);
     std::error_code error;
     if (config.resume && fs::exists(target.out, error) && !fs::exists(target.partial, error)) {
+        if (fs::exists(target.made, error)) {
+            const Checkpoint checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead);
+            require_same_call(
+                target.made,
+                describe_call(checkpoint.folder(), checkpoint.manifest_hash(), files, scope, config),
+                config.out + " is complete, but was made", "give another file, or --overwrite to replace it");
+        } else {
+            context.warning(fmt::format("{}: which run made it is not known: {} is gone", config.out,
+                                        target.made.string()));
+        }
         context.info(
             fmt::format("{} is complete already and stays as it is; --overwrite answers again", config.out));
         std::uintmax_t end = 0;
@@ -235,9 +263,10 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         return result;
     }
     Predictor predictor(context, run, config, scope);
-    result.resumed = target.open(config, describe_call(predictor, files, scope, config));
+    result.resumed = target.open(config, describe_call(predictor.checkpoint_folder(),
+                                                       predictor.checkpoint_hash(), files, scope, config));
     if (result.resumed > 0)
-        context.info(fmt::format("continuing after {} answers", with_commas(result.resumed)));
+        context.info(fmt::format("continuing after {}", counted(result.resumed, "answer")));
     OutputFile out(target.partial, OutputFile::Open::kAppend);
 
     std::int64_t total_bytes = 0, bytes_before = 0, to_skip = result.resumed;

@@ -11,16 +11,10 @@ namespace {
 // More words than this are left out several at a time.
 constexpr std::size_t kMostWords = 256;
 
-bool is_mark(std::string_view word) {
-    std::size_t i = 0;
-    const char32_t c = unicode::decode(word, i);
-    return i == word.size() && bert_class(c) == BertClass::kPunctuation;
-}
-
+// Punctuation marks are words too: models read them.
 std::vector<ExplainedWord> words_of(const std::string& text) {
     std::vector<ExplainedWord> words;
     split_bert_words(text, [&](std::string_view word) {
-        if (is_mark(word)) return;
         const std::int64_t begin = word.data() - text.data();
         words.push_back({{}, begin, begin + static_cast<std::int64_t>(word.size())});
     });

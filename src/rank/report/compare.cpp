@@ -51,6 +51,8 @@ Comparison compare(const Context& context, const std::string& first, const std::
             "{}: expected the same rows and labels for both runs, found {} texts and {}, or other labels; "
             "give --split, --text-column, --label-column and the like, so that both read alike",
             config.data, a.evaluation.num_samples, b.evaluation.num_samples));
+    keep_scores(context, first, config, a.evaluation);
+    keep_scores(context, second, config, b.evaluation);
     Comparison result{a.evaluation, b.evaluation, {}};
     const auto& other = b.evaluation.scores;
     for (std::size_t i = 0; i < a.evaluation.scores.size(); ++i) {

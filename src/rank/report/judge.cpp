@@ -41,9 +41,9 @@ void Judge::finish(const Context& context, const Config& config, const LabelName
     at.cut_texts = cut_;
     if (cut_ > 0)
         context.warning(
-            fmt::format("{} texts have {} labels or more above the threshold of {:.4g}: only the best {} are "
+            fmt::format("{} with {} labels or more above the threshold of {:.4g}: only the best {} are "
                         "counted as answers",
-                        with_commas(cut_), depth_, threshold_.cuts.lowest(), depth_));
+                        counted(cut_, "text"), depth_, threshold_.cuts.lowest(), depth_));
     if (mistakes_) mistakes_->report(config, threshold_, metrics_, name, evaluation);
     if (!config.per_label.empty()) write_label_scores(config.per_label, metrics_, name);
 }

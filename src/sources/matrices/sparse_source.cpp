@@ -1,6 +1,7 @@
 #include "sources/matrices/sparse_source.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
@@ -167,6 +168,19 @@ void parse_sparse_record(const Record& record, const SparseFileShape& shape, con
 std::unique_ptr<RowSource> open_sparse_labels(const std::filesystem::path& file, const SparseFileShape& shape,
                                               bool merge) {
     return std::make_unique<SparseLabels>(file, shape, merge);
+}
+
+void sparse_record_text(const Record& record, std::string& text) {
+    SparseFileShape any;
+    any.features = kMaxFeatures;
+    SparseRow features;
+    ImportCounts ignored;
+    SparseRules rules;
+    rules.mend = true;
+    parse_sparse_record(record, any, rules, nullptr, &features, ignored);
+    std::vector<std::int32_t> tokens;
+    append_feature_tokens(features, tokens);
+    text = fmt::format("{}", fmt::join(tokens, " "));
 }
 
 void append_feature_tokens(const SparseRow& features, std::vector<std::int32_t>& tokens) {

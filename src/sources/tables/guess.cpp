@@ -157,11 +157,13 @@ std::vector<std::string> label_fields(const Layout& layout) {
 }
 
 // Whether pieces between `separator` recombine as labels do: fewer pieces than fields, and many that stand in
-// different places. Names that hold a separator, and paths (Books|Fiction), do neither.
+// different places, or each in its place beside several others (red;small, red;large, blue;small). Names that
+// hold a separator do neither; in paths (Books|Fiction) a piece has one other before it, or one behind it.
 bool recombines(const std::set<std::string>& fields, char separator) {
     struct Piece {
         std::size_t fields = 0;
         std::set<std::size_t> places;
+        std::set<std::string> before, after;
     };
     std::map<std::string, Piece> pieces;
     std::size_t cut = 0;
@@ -172,15 +174,26 @@ bool recombines(const std::set<std::string>& fields, char separator) {
         for (std::size_t i = 0; i < names.size(); ++i) {
             ++pieces[names[i]].fields;
             pieces[names[i]].places.insert(i);
+            if (i > 0) pieces[names[i]].before.insert(names[i - 1]);
+            if (i + 1 < names.size()) pieces[names[i]].after.insert(names[i + 1]);
         }
     }
     std::size_t repeated = 0, moving = 0;
+    // Repeated pieces with a neighbour on that side, and those with several.
+    std::size_t led = 0, led_by_several = 0, followed = 0, followed_by_several = 0;
     for (const auto& [name, piece] : pieces) {
         repeated += piece.fields > 1;
         moving += piece.places.size() > 1;
+        if (piece.fields < 2) continue;
+        led += !piece.before.empty();
+        led_by_several += piece.before.size() > 1;
+        followed += !piece.after.empty();
+        followed_by_several += piece.after.size() > 1;
     }
-    return cut >= 2 && 10 * cut >= fields.size() && pieces.size() <= fields.size() && moving >= 1 &&
-           3 * moving >= repeated;
+    const bool crossed = led_by_several >= 2 && followed_by_several >= 2 && 3 * led_by_several >= 2 * led &&
+                         3 * followed_by_several >= 2 * followed;
+    return cut >= 2 && 10 * cut >= fields.size() && pieces.size() <= fields.size() &&
+           ((moving >= 1 && 3 * moving >= repeated) || crossed);
 }
 
 void settle_columns(const ReadOptions& reading, Layout& layout) {

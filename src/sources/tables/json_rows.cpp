@@ -97,7 +97,7 @@ void JsonRows::text(const Record& record, const std::vector<std::string>& keys, 
     for (const std::string& key : keys) {
         dom::element value;
         if (&key == &keys.front()) {
-            value = impl_->value(record, object, key);
+            value = impl_->value(record, object, key, "name the key of the texts with --text-column");
         } else {
             std::vector<dom::element> found;
             find_values(object, key, found);
@@ -158,12 +158,15 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
                            std::vector<std::string>& out, ImportCounts& counts) {
     static constexpr std::string_view kNullAdvice =
         "count such rows as without labels with --allow-null-labels";
+    static constexpr std::string_view kMissingAdvice =
+        "name the key of the labels with --label-column, or count such rows as without labels with "
+        "--allow-null-labels";
     out.clear();
     const dom::object object = impl_->parse(record);
     std::vector<dom::element> found;
     find_values(object, key, found);
     bool missing = found.empty();
-    if (missing && !cells.allow_null) impl_->value(record, object, key, kNullAdvice);
+    if (missing && !cells.allow_null) impl_->value(record, object, key, kMissingAdvice);
     const auto take = [&](const dom::element& item) {
         std::string_view name;
         if (item.get(name) == simdjson::SUCCESS) {

@@ -1,0 +1,330 @@
+// What a first user stumbled over: each command as it was typed, and what it has to say.
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "program.h"
+
+namespace elmo {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+const char* const kAnimals[] = {"cat", "dog", "horse", "sparrow"};
+
+// Different texts that hold the word of their label.
+std::string text_of(int i) {
+    return "number " + std::to_string(i) + " is about a " + kAnimals[i % 4] + " in house " +
+           std::to_string(7 * i);
+}
+
+std::string csv_rows(int first, int last) {
+    std::string rows = "text,labels\n";
+    for (int i = first; i < last; ++i) rows += text_of(i) + "," + kAnimals[i % 4] + "\n";
+    return rows;
+}
+
+class FirstUse : public testing::Test {
+  protected:
+    // A linear run on 200 rows of a table, a tenth of which it has held out.
+    static void SetUpTestSuite() {
+        shared_ = new TempFolder;
+        shared_->write("rows.csv", csv_rows(0, 200));
+        const Outcome trained =
+            run_elmo({"train", shared_->text("rows.csv"), "--out", shared_->text("run"), "--quiet"});
+        ASSERT_EQ(trained.status, 0) << trained.err;
+    }
+    static void TearDownTestSuite() { delete shared_; }
+
+    std::string run() const { return shared_->text("run"); }
+    std::string data() const { return shared_->text("rows.csv"); }
+    Json scores(const Words& words) const {
+        const Outcome outcome = run_elmo(Words{"eval"} + words + Words{"--json", "--quiet"});
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return outcome.status == 0 ? Json::parse(outcome.out) : Json();
+    }
+
+    static TempFolder* shared_;
+    TempFolder folder_;
+};
+TempFolder* FirstUse::shared_ = nullptr;
+
+TEST_F(FirstUse, AnotherTestShareOfTheRunsOwnDataIsNoticed) {
+    const Outcome usual = run_elmo({"eval", run()});
+    expect_success(usual);
+    EXPECT_FALSE(contains(usual.err, "trained this run")) << usual.err;
+    EXPECT_FALSE(contains(usual.out, "trained texts")) << usual.out;
+    const Outcome other = run_elmo({"eval", run(), data(), "--test-share", "0.5"});
+    expect_success(other);
+    EXPECT_TRUE(contains(other.err, "scored texts trained this run")) << other.err;
+    EXPECT_TRUE(contains(other.err, "leave --test-share out")) << other.err;
+    EXPECT_TRUE(contains(other.out, "trained texts")) << other.out;
+}
+
+TEST_F(FirstUse, ACopyOfTheTrainingFileIsScoredByTheRunsSplit) {
+    const Json own = scores({run(), data()});
+    const std::int64_t held_out = own["protocol"]["samples"];
+    ASSERT_LT(held_out, 100);
+    // Moved: the file that the run was trained on is gone, and the copy has another name and form.
+    const TempFolder moved;
+    const std::string first = moved.write("first.csv", csv_rows(0, 200));
+    expect_success(run_elmo({"train", first, "--out", moved.text("run"), "--quiet"}));
+    fs::rename(first, moved.path("second.csv"));
+    std::string json;
+    for (int i = 0; i < 200; ++i)
+        json += Json{{"text", text_of(i)}, {"labels", {kAnimals[i % 4]}}}.dump() + "\n";
+    for (const std::string& file : {moved.text("second.csv"), moved.write("other/third.jsonl", json)}) {
+        const Outcome outcome = run_elmo({"eval", moved.text("run"), file});
+        expect_success(outcome);
+        EXPECT_TRUE(contains(outcome.err, "texts trained this run")) << outcome.err;
+        EXPECT_TRUE(contains(outcome.out, "held out")) << outcome.out;
+        EXPECT_EQ(scores({moved.text("run"), file})["protocol"]["samples"], held_out) << file;
+    }
+    // All rows when asked for, with a word about them.
+    const Outcome all = run_elmo({"eval", moved.text("run"), moved.text("second.csv"), "--split", "all"});
+    expect_success(all);
+    EXPECT_TRUE(contains(all.err, "of 200 scored texts trained this run")) << all.err;
+}
+
+TEST_F(FirstUse, AFileWithSomeTrainedRowsSaysSo) {
+    const std::string mixed = folder_.write("mixed.csv", csv_rows(150, 400));
+    const Outcome outcome = run_elmo({"eval", run(), mixed});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, "of 250 scored texts trained this run")) << outcome.err;
+    const std::string fresh = folder_.write("fresh.csv", csv_rows(1000, 1100));
+    const Outcome quiet = run_elmo({"eval", run(), fresh});
+    expect_success(quiet);
+    EXPECT_FALSE(contains(quiet.err, "trained this run")) << quiet.err;
+    EXPECT_EQ(scores({run(), fresh})["protocol"]["samples"], 100);
+}
+
+TEST_F(FirstUse, TextsThatARunStartedFromCountToo) {
+    const Words small = {"--epochs",     "1",  "--vocab-size", "200", "--width", "16",
+                         "--batch-size", "32", "--threads",    "1",   "--quiet"};
+    const std::string old = folder_.write("old.csv", csv_rows(0, 100)),
+                      next = folder_.write("next.csv", csv_rows(100, 200)),
+                      birds =
+                          folder_.write("birds.csv", "text,labels\na loud parrot,parrot\nparrots,parrot\n");
+    expect_success(run_elmo(Words{"train", old, "--out", folder_.text("first")} + small));
+    expect_success(run_elmo({"train", next, "--init", folder_.text("first"), "--out", folder_.text("second"),
+                             "--epochs", "1", "--quiet"}));
+    const Json of_old = scores({folder_.text("second"), old, "--split", "all"});
+    EXPECT_GT(of_old["protocol"].value("trained_samples", 0), 80) << of_old;
+    expect_success(run_elmo({"labels", "add", folder_.text("second"), "--data", birds, "--out",
+                             folder_.text("third"), "--quiet"}));
+    const Json of_birds = scores({folder_.text("third"), birds, "--split", "all"});
+    EXPECT_EQ(of_birds["protocol"].value("trained_samples", 0), 2) << of_birds;
+}
+
+TEST_F(FirstUse, PredictReadsLabelledLinesWithoutTheirLabels) {
+    const std::string plain = "a dog in the rain\nthe sparrow\n";
+    const std::string labelled = "__label__cat __label__x a dog in the rain\n__label__cat the sparrow\n";
+    const auto answers = [&](const Words& words, const std::string& input = {}) {
+        const Outcome outcome = run_elmo(Words{"predict", run()} + words + Words{"--json", "--quiet"}, input);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return outcome.out;
+    };
+    const std::string expected = answers({folder_.write("plain.txt", plain)});
+    EXPECT_EQ(answers({folder_.write("labelled.txt", labelled)}), expected);
+    EXPECT_EQ(answers({}, labelled), expected);
+    EXPECT_EQ(answers({"--format", "fasttext"}, plain), expected);
+    // A table under any name.
+    const std::string table = folder_.write("table", "text,labels\na dog in the rain,cat\nthe sparrow,cat\n");
+    EXPECT_EQ(answers({table, "--format", "csv"}), expected);
+    expect_failure(run_elmo({"predict", run(), "--format", "csv", "--quiet"}, plain), 1,
+                   {"standard input: expected a file"});
+    // As text when asked for.
+    EXPECT_NE(answers({folder_.text("labelled.txt"), "--input", "text"}), expected);
+}
+
+TEST_F(FirstUse, PredictReadsSparseRowsWithoutTheirLabels) {
+    std::string rows = "80 8 4\n";
+    for (int i = 0; i < 80; ++i)
+        rows += std::to_string(i % 4) + " " + std::to_string(i % 4) + ":1 " + std::to_string(4 + i % 3) +
+                ":0.5\n";
+    const std::string data = folder_.write("x_train.txt", rows);
+    expect_success(run_elmo({"train", data, "--out", folder_.text("run"), "--quiet"}));
+    const auto answers = [&](const std::string& file, const Words& flags = {}) {
+        const Outcome outcome =
+            run_elmo(Words{"predict", folder_.text("run"), file, "--top", "1", "--json", "--quiet"} + flags);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return outcome.out;
+    };
+    // Documented: feature numbers, repeated as their values say.
+    const std::string words = folder_.write("words.txt", "2 2 5\n1 1 6\n");
+    const std::string expected = answers(words);
+    EXPECT_EQ(answers(folder_.write("new.txt", "0 2:1 5:0.5\n0 1:1 6:0.5\n")), expected);
+    EXPECT_EQ(answers(folder_.write("head.txt", "2 8 4\n0 2:1 5:0.5\n 1:1 6:0.5\n")), expected);
+    EXPECT_EQ(answers(folder_.write("bare.txt", "2:1 5:0.5\n1:1 6:0.5\n"), {"--format", "sparse"}), expected);
+}
+
+TEST_F(FirstUse, DoubtsAreSaidAtEveryTraining) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 60; ++i)
+        rows += "text " + std::to_string(i) + "," + (i % 2 == 0 ? "None" : "full") + "\n";
+    const std::string data = folder_.write("rows.csv", rows);
+    for (const char* out : {"first", "second"}) {
+        const Outcome trained = run_elmo({"train", data, "--out", folder_.text(out)});
+        expect_success(trained);
+        const std::size_t at = trained.err.find("'None' is a label of ");
+        ASSERT_NE(at, std::string::npos) << out << ": " << trained.err;
+        EXPECT_EQ(trained.err.find("'None' is a label of ", at + 1), std::string::npos) << "once";
+    }
+}
+
+TEST_F(FirstUse, ExplainListsPunctuation) {
+    const Outcome outcome = run_elmo({"explain", run(), "--text", "a dog!", "--json", "--quiet"});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.out, "\"!\"")) << outcome.out;
+}
+
+TEST_F(FirstUse, FinishedAnswersOfAnotherRunAreNotComplete) {
+    const std::string other = folder_.write("other.csv", csv_rows(500, 600));
+    expect_success(run_elmo({"train", other, "--out", folder_.text("other"), "--quiet"}));
+    const std::string texts = folder_.write("texts.txt", "a dog in the rain\n");
+    for (const char* name : {"answers.jsonl", "answers.csv"}) {
+        const Words predict = {texts, "--out", folder_.text(name), "--quiet"};
+        expect_success(run_elmo(Words{"predict", run()} + predict));
+        expect_success(run_elmo(Words{"predict", run()} + predict + Words{"--resume"}));
+        const std::string before = folder_.text(name);
+        expect_failure(run_elmo(Words{"predict", folder_.text("other")} + predict + Words{"--resume"}), 2,
+                       {name, "is complete, but was made by another checkpoint", "/run/best", "--overwrite"});
+        expect_failure(run_elmo(Words{"predict", run()} + predict + Words{"--resume", "--top", "2"}), 2,
+                       {"was made with another top"});
+        expect_success(run_elmo(Words{"predict", folder_.text("other")} + predict + Words{"--overwrite"}));
+        expect_success(run_elmo(Words{"predict", folder_.text("other")} + predict + Words{"--resume"}));
+    }
+}
+
+TEST_F(FirstUse, AMissingKeyNamesTheFlags) {
+    const std::string data = folder_.write("rows.jsonl", "{\"title\": \"a\", \"kinds\": [\"x\"]}\n");
+    const Words train = {"train", data, "--out", folder_.text("run"), "--quiet"};
+    expect_failure(run_elmo(train), 1, {"rows.jsonl:1: expected the key 'text'", "--text-column"});
+    expect_failure(run_elmo(train + Words{"--text-column", "title"}), 1,
+                   {"rows.jsonl:1: expected the key 'labels'", "--label-column"});
+}
+
+TEST_F(FirstUse, AFailedComparisonLeavesNoScores) {
+    const std::string other = folder_.write("other.csv", csv_rows(500, 600));
+    expect_success(run_elmo({"train", other, "--out", folder_.text("other"), "--quiet"}));
+    const std::string bad = folder_.write("bad.csv", "text,labels\none,nothing\ntwo,known\n");
+    expect_success(run_elmo({"train", other, "--out", folder_.text("first"), "--quiet"}));
+    fs::create_directories(folder_.path("broken/best"));
+    folder_.write("broken/best/manifest.json", "{}");
+    const Outcome failed =
+        run_elmo({"eval", folder_.text("first"), folder_.text("broken"), other, "--quiet"});
+    EXPECT_NE(failed.status, 0);
+    EXPECT_FALSE(fs::exists(folder_.path("first/scores.jsonl")));
+    expect_success(run_elmo({"eval", folder_.text("first"), folder_.text("other"), other, "--quiet"}));
+    EXPECT_TRUE(fs::exists(folder_.path("first/scores.jsonl")));
+    EXPECT_TRUE(fs::exists(folder_.path("other/scores.jsonl")));
+}
+
+TEST_F(FirstUse, LabelsThatAreAllKnownAreNoWarning) {
+    const std::string few = folder_.write("few.csv", "text,labels\na new dog,dog\nan old cat,cat\n");
+    const Outcome outcome = run_elmo({"eval", run(), few});
+    expect_success(outcome);
+    EXPECT_FALSE(contains(outcome.err, "warning")) << outcome.err;
+    EXPECT_TRUE(contains(outcome.out, "by name: all 2 of the data are in the run, which has 4"))
+        << outcome.out;
+    EXPECT_FALSE(contains(outcome.out, " 1 labels")) << outcome.out;
+}
+
+TEST_F(FirstUse, ALabelWeightedTwiceIsRefused) {
+    const std::string weights = folder_.write("weights.tsv", "dog\t2\ncat\t3\ndog\t4\n");
+    expect_failure(
+        run_elmo({"train", data(), "--out", folder_.text("run"), "--label-weights", weights, "--quiet"}), 1,
+        {"weights.tsv:3", "expected each label once, found 'dog' again, after line 1"});
+}
+
+TEST_F(FirstUse, MoreEpochsOfAFinishedRunPointToInit) {
+    write_small_data(folder_, "data");
+    const Words train = Words{"train", folder_.text("data"), "--out", folder_.text("run")};
+    expect_success(run_elmo(train + small_model()));
+    expect_failure(run_elmo({"train", "--out", folder_.text("run"), "--resume", "--epochs", "40", "--quiet"}),
+                   2, {"the run has epochs = 20, found 40", "--init RUN --out NEW"});
+}
+
+TEST_F(FirstUse, FlagsOfOtherProgramsAreAnswered) {
+    const std::pair<Words, std::string> cases[] = {
+        {{"train", "d", "-lr", "0.5"}, "did you mean '--encoder-lr' or '--head-lr'?"},
+        {{"train", "d", "-epoch", "5"}, "did you mean '--epochs'?"},
+        {{"train", "d", "-wordNgrams", "2"}, "takes words, word pairs and letters by itself"},
+        {{"train", "d", "-minn", "3"}, "takes words, word pairs and letters by itself"},
+        {{"train", "d", "-minCount", "3"}, "counts"},
+        {{"train", "d", "-loss", "ova"}, "yes or no of its own"},
+        {{"train", "d", "-input", "f"}, "did you mean '--data'?"},
+        {{"train", "d", "-autotune-duration", "600"}, "elmo tune"},
+        {{"train", "d", "--nr-splits", "16"}, "label trees"},
+        {{"train", "d", "--max-leaf-size", "100"}, "label trees"},
+        {{"train", "d", "--n_trees", "3"}, "label trees"},
+        {{"train", "d", "--linear.c", "1"}, "constants are fixed"},
+        {{"train", "d", "-k", "5"}, "predict --top, eval --k"},
+        {{"train", "d", "-t", "4"}, "did you mean '--threads'?"},
+        {{"predict", "r", "-k", "5"}, "did you mean '--top'?"},
+        {{"predict", "r", "--model-path", "m"}, "a run is a folder"},
+    };
+    for (const auto& [words, answer] : cases) expect_failure(run_elmo(words), 2, {"unknown flag", answer});
+}
+
+TEST_F(FirstUse, ATokenFileThatOthersCanReadIsAWarning) {
+    const std::string tokens = folder_.write("tokens", "secret\n");
+    const auto serve = [&] {
+        const std::string out = folder_.text("out");
+        return run_shell("\"$ELMO\" serve " + run() + " --port 0 --token-file " + tokens + " > " + out +
+                         " & child=$!; until grep -q ready " + out +
+                         "; do kill -0 $child || break; sleep 0.1; done; kill -TERM $child; wait $child");
+    };
+    fs::permissions(tokens, fs::perms(0644));
+    EXPECT_TRUE(contains(serve().err, "can read the tokens (mode 644); chmod 600 closes it"));
+    fs::permissions(tokens, fs::perms(0600));
+    const Outcome closed = serve();
+    EXPECT_FALSE(contains(closed.err, "can read the tokens")) << closed.err;
+}
+
+TEST_F(FirstUse, AFolderOfTextFilesIsNamed) {
+    folder_.write("flat/a.txt", "one");
+    folder_.write("flat/b.txt", "two");
+    folder_.write("deep/cat/a.txt", "one");
+    folder_.write("deep/dog/b.txt", "two");
+    expect_failure(run_elmo({"data", "inspect", folder_.text("flat"), "--quiet"}), 1,
+                   {"expected one file with a row per text, found 2 .txt files", "data.jsonl"});
+    expect_failure(run_elmo({"data", "inspect", folder_.text("deep"), "--quiet"}), 1,
+                   {"found 2 folders with 2 .txt files", "f.parent.name", "data.jsonl"});
+}
+
+TEST_F(FirstUse, FilesWithoutRowsSayWhatIsMissing) {
+    const auto train = [&](const std::string& file) {
+        return run_elmo({"train", file, "--out", folder_.text("run"), "--quiet"});
+    };
+    expect_failure(train(folder_.write("head.csv", "text,labels\n")), 1,
+                   {"head.csv: expected rows after the header, found none"});
+    expect_failure(train(folder_.write("empty.csv", "")), 1,
+                   {"empty.csv: expected rows, found an empty file"});
+    expect_failure(train(folder_.write("empty.jsonl", "")), 1,
+                   {"empty.jsonl: expected rows, found an empty file"});
+    expect_failure(train(folder_.write("empty.txt", "\n\n")), 1, {"empty.txt: expected rows, found"});
+    expect_failure(train(folder_.write("empty", "")), 1, {"empty: expected rows, found an empty file"});
+}
+
+TEST_F(FirstUse, LabelsInAFixedPlaceAreSeveral) {
+    std::string rows = "text,labels\n";
+    const char* colours[] = {"red", "green", "blue"};
+    const char* sizes[] = {"small", "large", "huge"};
+    for (int i = 0; i < 45; ++i)
+        rows += "thing " + std::to_string(i) + "," + colours[i % 3] + ";" + sizes[i / 3 % 3] + "\n";
+    const std::string data = folder_.write("rows.csv", rows);
+    const Outcome outcome = run_elmo({"data", "inspect", data, "--json"});
+    expect_success(outcome);
+    EXPECT_EQ(Json::parse(outcome.out)["labels"], 6) << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "--label-separator ';'")) << outcome.err;
+}
+
+}  // namespace
+}  // namespace elmo
