@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "elmo/error.h"
+#include "formats/json_text.h"
 
 namespace elmo {
 namespace {
@@ -116,10 +117,8 @@ bool CacheFile::read_footer(const std::string& key, std::string& why) {
         return false;
     const auto footer_bytes = bytes.subspan(trailer.footer_offset, trailer.footer_bytes);
     if (hash64(footer_bytes) != trailer.footer_hash) return false;
-    const auto footer = nlohmann::json::parse(
-        reinterpret_cast<const char*>(footer_bytes.data()),
-        reinterpret_cast<const char*>(footer_bytes.data()) + footer_bytes.size(), nullptr, false);
-    if (footer.is_discarded()) return false;
+    const auto footer = parse_json({reinterpret_cast<const char*>(footer_bytes.data()), footer_bytes.size()},
+                                   file_.path().string());
     const auto wanted = nlohmann::json(key).dump(-1, ' ', true, nlohmann::json::error_handler_t::replace);
     if (footer.at("key").dump(-1, ' ', true) != wanted) {
         why = "the data or the options have changed";
