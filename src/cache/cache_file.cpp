@@ -117,8 +117,8 @@ bool CacheFile::read_footer(const std::string& key, std::string& why) {
         return false;
     const auto footer_bytes = bytes.subspan(trailer.footer_offset, trailer.footer_bytes);
     if (hash64(footer_bytes) != trailer.footer_hash) return false;
-    const auto footer = own_json({reinterpret_cast<const char*>(footer_bytes.data()), footer_bytes.size()});
-    if (footer.is_discarded()) return false;
+    const auto footer = parse_json({reinterpret_cast<const char*>(footer_bytes.data()), footer_bytes.size()},
+                                   file_.path().string());
     const auto wanted = json_string(nlohmann::json(key), -1, true);
     if (json_string(footer.at("key"), -1, true) != wanted) {
         why = "the data or the options have changed";

@@ -122,8 +122,6 @@ void add_encoding(const ReadOptions& reading, CacheKey& key);
 // writable, else a separate folder under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Creates it.
 std::filesystem::path cache_folder(const std::string& configured, const std::filesystem::path& data);
 
-// elmo's folder in the user's cache, which may not be there yet; "" where no variable says where that is.
-std::filesystem::path user_cache();
 // A folder under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Creates it.
 std::filesystem::path user_cache_folder(const std::string& name);
 

@@ -3,10 +3,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <cstdlib>
-
 #include "cache/cache_file.h"
 #include "elmo/error.h"
+#include "sources/known_paths.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -27,14 +26,6 @@ bool is_meant_to_be_written(const fs::path& folder) {
 
 }  // namespace
 
-fs::path user_cache() {
-    if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg != nullptr && *xdg != '\0')
-        return fs::path(xdg) / "elmo";
-    if (const char* tilde = std::getenv("HOME"); tilde != nullptr && *tilde != '\0')
-        return fs::path(tilde) / ".cache" / "elmo";
-    return {};
-}
-
 fs::path cache_folder(const std::string& configured, const fs::path& data) {
     if (!configured.empty()) {
         if (!make_folder(configured))
@@ -42,15 +33,14 @@ fs::path cache_folder(const std::string& configured, const fs::path& data) {
                 fmt::format("cache: expected a folder that can be written, found '{}'", configured));
         return configured;
     }
-    const fs::path absolute = fs::absolute(data).lexically_normal();
-    const fs::path home = fs::is_directory(absolute) ? absolute : absolute.parent_path();
-    if (is_meant_to_be_written(home) && make_folder(home / ".elmo-cache")) return home / ".elmo-cache";
-    const fs::path user = user_cache(), own = user / hash_text(hash64(absolute.string()));
-    if (user.empty() || !make_folder(own))
+    const std::vector<fs::path> places = cache_places(configured, data);
+    const fs::path home = places.front().parent_path();
+    if (is_meant_to_be_written(home) && make_folder(places.front())) return places.front();
+    if (places.size() < 2 || !make_folder(places.back()))
         throw ConfigError(
             fmt::format("neither {} nor the user's cache folder can be written; name a folder with --cache",
                         home.string()));
-    return own;
+    return places.back();
 }
 
 fs::path user_cache_folder(const std::string& name) {

@@ -6,6 +6,7 @@
 #include "cache/cache_file.h"
 #include "elmo/cache.h"
 #include "elmo/error.h"
+#include "sources/known_paths.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -21,8 +22,8 @@ bool is_own(const fs::directory_entry& entry) {
     if (entry.symlink_status(error).type() != fs::file_type::regular) return false;
     const std::string name = entry.path().filename().string();
     if (name.starts_with("stdin-")) return is_hash(std::string_view(name).substr(6));
-    static constexpr std::string_view kParts[] = {".labels", ".tokens",   ".filter",
-                                                  "names",   "tokenizer", ".part"};
+    static constexpr std::string_view kParts[] = {".labels",   ".tokens", ".filter", "names",
+                                                  "tokenizer", ".part",   ".known",  ".augment"};
     return name.size() > 17 && is_hash(std::string_view(name).substr(0, 16)) && name[16] == '.' &&
            std::any_of(std::begin(kParts), std::end(kParts),
                        [&](std::string_view part) { return name.ends_with(part); });

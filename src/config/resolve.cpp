@@ -124,7 +124,7 @@ Config with_run_reading(Config config, const Config& of_run) {
     };
     for (const OptionInfo& option : options())
         if (option.role == OptionRole::kReading) take(option.key);
-    for (const OptionKey key : {OptionKey("data"), OptionKey("cache"), OptionKey("seed")}) take(key);
+    for (const OptionKey key : {OptionKey("data"), OptionKey("seed")}) take(key);
     if (!config.like.empty()) return config;
     for (const OptionKey key :
          {OptionKey("propensity_a"), OptionKey("propensity_b"), OptionKey("propensity_counts")})
@@ -139,7 +139,11 @@ Config with_stored_run(const Config& stored, const Config& config) {
         std::string value = get_option(config, option.key);
         const std::string was = get_option(stored, option.key);
         if (option.key == "encoder" && value != was) value = encoder_folder(value);
-        if (value == was || (value == "auto" && is_stored_choice(option.key))) continue;
+        if (value == "auto" && is_stored_choice(option.key)) continue;
+        if (value == was) {
+            copy_option(result, config, option.key);  // now somebody names it
+            continue;
+        }
         if (option.role != OptionRole::kHarmless && option.role != OptionRole::kOutput)
             throw ConfigError(fmt::format(
                 "resume: the run has {} = {}, found {}; a continued run keeps its recipe: leave "

@@ -28,6 +28,12 @@ bool is_left_open(const Config& config, OptionKey key) {
     return !given(config, key) && get_option(config, key) == get_option(Config(), key);
 }
 
+bool is_of_run(const Config& config, OptionKey key) {
+    const auto found = config.sources.find(std::string_view(key));
+    return found != config.sources.end() && found->second.origin == Origin::kRun &&
+           found->second.value == get_option(config, key);
+}
+
 }  // namespace
 
 ReadOptions::ReadOptions(const Config& config)
@@ -55,6 +61,9 @@ ReadOptions::ReadOptions(const Config& config)
       validation(config.validation),
       seed(config.seed),
       filter(config.filter),
+      data_of_run(is_of_run(config, "data")),
+      validation_of_run(is_of_run(config, "validation")),
+      filter_of_run(is_of_run(config, "filter")),
       split(choice(config, "split", SplitChoice::kAll)),
       augment(choice(config, "augment", AugmentChoice::kCooccurrence)),
       augment_threshold(config.augment_threshold),

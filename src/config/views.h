@@ -47,7 +47,9 @@ struct ReadOptions {
     std::string validation;  // a share, or a file
     std::uint64_t seed;      // chooses the validation rows
     std::string filter;      // auto, none, or a file
-    SplitChoice split;       // the rows to score, which a filter file is about
+    // Only the recipe of a run names it: not yet a path that the user wants to be read (known_paths.h).
+    bool data_of_run, validation_of_run, filter_of_run;
+    SplitChoice split;  // the rows to score, which a filter file is about
     AugmentChoice augment;
     double augment_threshold;
     InputForm input;        // of texts to answer

@@ -17,6 +17,7 @@
 #include "elmo/error.h"
 #include "numerics/philox.h"
 #include "sources/detected.h"
+#include "sources/known_paths.h"
 #include "sources/source_stamps.h"
 
 namespace elmo {
@@ -75,6 +76,7 @@ void Dataset::Impl::open_labels(const Context& context, const ReadOptions& readi
     sources.emplace(layout);
     say_detected(context, layout);
     folder = cache_folder(reading.cache, layout.data);
+    mark_known_paths(folder, reading);
     labels = open_label_cache(context, reading, layout, folder);
     num_labels = -1;
     std::string first;

@@ -10,14 +10,22 @@ namespace elmo {
 namespace {
 constexpr std::size_t kBlock = std::size_t{1} << 20;
 constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+
+// A small file needs no whole block. What unpacks to more than it holds grows the buffer by its longest line.
+std::size_t first_capacity(const ByteSource& source) {
+    constexpr std::size_t kPacked = std::size_t{64} << 10;
+    if (source.is_compressed()) return kPacked;
+    return source.total() <= 0 ? kBlock : std::min(kBlock, static_cast<std::size_t>(source.total()) + 1);
+}
+
 }  // namespace
 
 LineReader::LineReader(const std::filesystem::path& path, std::int64_t max_line_bytes)
     : name_(path == "-" ? "standard input" : path.string()),
       max_line_bytes_(max_line_bytes),
       source_(std::make_unique<ByteSource>(path, name_)),
-      buffer_(std::make_unique<char[]>(kBlock + kPadding)),
-      capacity_(kBlock) {}
+      capacity_(first_capacity(*source_)),
+      buffer_(std::make_unique<char[]>(capacity_ + kPadding)) {}
 
 LineReader::~LineReader() = default;
 

@@ -53,8 +53,8 @@ class LineReader {
     std::string name_;
     std::int64_t max_line_bytes_;
     std::unique_ptr<ByteSource> source_;
-    std::unique_ptr<char[]> buffer_;
     std::size_t capacity_;
+    std::unique_ptr<char[]> buffer_;
     std::size_t begin_ = 0, end_ = 0;  // what is in the buffer and not yet returned
     bool at_end_ = false;
     std::int64_t line_number_ = 0;

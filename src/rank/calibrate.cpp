@@ -7,6 +7,7 @@
 #include "base/text_util.h"
 #include "elmo/calibrate.h"
 #include "elmo/context.h"
+#include "elmo/resolve.h"
 #include "io/links.h"
 #include "metrics/label_thresholds.h"
 #include "metrics/platt.h"
@@ -47,7 +48,7 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
         follow_rankings(context, run, given.checkpoint, given);
         return {};
     }
-    Config config = given;
+    Config config = resolve_for_run(run, given);
     config.split = "validation";
     const ScoredRun scored(context, run, config);
     refuse_link(calibration_file(scored.checkpoint().folder()));  // before the work

@@ -17,21 +17,15 @@
 #include "elmo/error.h"
 #include "elmo/messages.h"
 #include "ranks/collectives.h"
+#include "ranks/lifeline_messages.h"
 
 namespace elmo {
 namespace {
 
-// What travels: one letter, then for kFailed a status, a length and that many bytes.
-constexpr char kAlive = 'H', kFailed = 'F', kEnd = 'E', kDone = 'D';
+using Kind = LifelineMessage::Kind;
 constexpr int kStartSeconds = 60;
 constexpr auto kBeat = std::chrono::milliseconds(500);
-constexpr std::uint32_t kLongestMessage = 1 << 16;
 constexpr int kOwnFault = 1;
-
-struct Failure {
-    std::uint8_t status;
-    std::uint32_t length;
-};
 
 double now() {
     return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
@@ -46,6 +40,11 @@ bool send_all(int socket, const void* data, std::size_t bytes) noexcept {
         bytes -= static_cast<std::size_t>(sent);
     }
     return true;
+}
+
+bool send_message(int socket, const LifelineMessage& message) noexcept {
+    const std::string bytes = bytes_of(message);
+    return send_all(socket, bytes.data(), bytes.size());
 }
 
 bool receive_all(int socket, void* data, std::size_t bytes, double until) {
@@ -200,7 +199,7 @@ void Lifeline::close() {
     if (closing_.exchange(true)) return;
     if (watcher_.joinable()) watcher_.join();
     for (const Peer& peer : peers_) {  // who may still be watching
-        send_all(peer.socket, &kDone, 1);
+        send_message(peer.socket, {Kind::kDone});
         ::shutdown(peer.socket, SHUT_WR);
     }
     // Closing with unread bytes would take back what was sent.
@@ -223,7 +222,7 @@ void Lifeline::watch() {
     double beat = 0;
     while (!closing_) {
         if (now() - beat > std::chrono::duration<double>(kBeat).count()) {
-            for (const Peer& peer : peers_) send_all(peer.socket, &kAlive, 1);
+            for (const Peer& peer : peers_) send_message(peer.socket, {Kind::kAlive});
             beat = now();
         }
         std::vector<pollfd> ready;
@@ -252,21 +251,14 @@ void Lifeline::read(Peer& peer) {
 }
 
 void Lifeline::understand(Peer& peer) {
-    while (!peer.received.empty()) {
-        const char kind = peer.received.front();
-        if (kind == kAlive || kind == kDone) {
-            peer.done = peer.done || kind == kDone;
-            peer.received.erase(0, 1);
-            continue;
+    try {
+        while (const auto message = take_message(peer.received)) {
+            if (message->kind == Kind::kEnd) ::_exit(message->status);
+            if (message->kind == Kind::kFailed) end_all(message->status, message->text);
+            peer.done = peer.done || message->kind == Kind::kDone;
         }
-        Failure failure{};
-        if (kind != kFailed && kind != kEnd) peer_gone(peer, "sent what no rank sends");
-        if (peer.received.size() < 1 + sizeof failure) return;
-        std::memcpy(&failure, peer.received.data() + 1, sizeof failure);
-        if (failure.length > kLongestMessage) peer_gone(peer, "sent what no rank sends");
-        if (kind == kEnd) ::_exit(failure.status);
-        if (peer.received.size() < 1 + sizeof failure + failure.length) return;
-        end_all(failure.status, peer.received.substr(1 + sizeof failure, failure.length));
+    } catch (const Error& error) {
+        peer_gone(peer, error.what());
     }
 }
 
@@ -285,28 +277,23 @@ void Lifeline::end_all(int status, const std::string& line) noexcept {
     saying_.lock();  // for good: one line only
     std::fflush(stdout);
     say(line);
-    char bytes[1 + sizeof(Failure)] = {kEnd};
-    const Failure end{static_cast<std::uint8_t>(status), 0};
-    std::memcpy(bytes + 1, &end, sizeof end);
     if (ranks_.is_first())
-        for (const Peer& peer : peers_) send_all(peer.socket, bytes, sizeof bytes);
+        for (const Peer& peer : peers_)
+            send_message(peer.socket, {Kind::kEnd, static_cast<std::uint8_t>(status)});
     ::_exit(status);
 }
 
 void Lifeline::fail(int status, std::string_view message) noexcept {
     const std::int64_t step = ranks_.step();
     const int rank = ranks_.rank();
-    std::string line(message.substr(0, kLongestMessage / 2));
+    std::string line(message.substr(0, kLongestLifelineText / 2));
     if (!line.empty() && (step > 0 || rank > 0))
         line = fmt::format("{}{}: {}", name_of(rank), step > 0 ? fmt::format(", step {}", step) : "", line);
     if (rank == 0) end_all(status, line);
     // Where all ranks meet the same error, the first one's own words are enough.
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    std::string bytes(1 + sizeof(Failure), kFailed);
-    const Failure failure{static_cast<std::uint8_t>(status), static_cast<std::uint32_t>(line.size())};
-    std::memcpy(bytes.data() + 1, &failure, sizeof failure);
-    bytes += line;
-    if (!peers_.empty() && send_all(peers_.front().socket, bytes.data(), bytes.size()))
+    if (!peers_.empty() &&
+        send_message(peers_.front().socket, {Kind::kFailed, static_cast<std::uint8_t>(status), line}))
         std::this_thread::sleep_for(std::chrono::seconds(5));  // the first rank ends this one
     say(line);
     ::_exit(status);

@@ -11,7 +11,6 @@
 #include "base/text_util.h"
 #include "config/resolve.h"
 #include "elmo/context.h"
-#include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "engine/precision.h"
 #include "formats/json_lines.h"
@@ -20,6 +19,7 @@
 #include "io/links.h"
 #include "revise/head_refiner.h"
 #include "revise/text_vectors.h"
+#include "run/resolve.h"
 #include "run/run_data.h"
 #include "run/run_folder.h"
 
@@ -48,7 +48,6 @@ Config defaults_of(const Checkpoint& from, const std::string& checkpoint) {
     const Config run = with_usual_numbers(from.config());
     Config config = run;
     for (const OptionKey key : kNotOfRun) copy_option(config, Config(), key);
-    if (!holds_a_cache(config.cache)) copy_option(config, Config(), "cache");
     config.checkpoint = checkpoint;
     choose_option<std::string>(config, "precision", &Config::precision, "bf16", "what refine makes");
     choose_option(config, "epochs", &Config::epochs, Auto<double>(kEpochs), "what refine takes");
@@ -63,10 +62,9 @@ Config config_of(const Checkpoint& from, const Config& asked) {
     Config config = defaults_of(from, asked.checkpoint);
     for (const OptionInfo& option : options())
         if (is_asked(option) && given(asked, option.key)) copy_option(config, asked, option.key);
-    if (config.data.empty()) config.data = from.config().data;
     config.freeze_encoder = true;
     config.accumulate = 1;
-    return with_usual_numbers(with_plain_head(config));
+    return with_usual_numbers(with_plain_head(with_cache_of_run(config, from.config(), asked)));
 }
 
 DType refined_dtype(const std::string& precision) {

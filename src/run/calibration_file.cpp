@@ -64,42 +64,46 @@ void write_calibration(const Checkpoint& checkpoint, const Calibration& calibrat
     write_file_atomically(calibration_file(folder), json_string(json, 2) + "\n");
 }
 
-std::optional<Calibration> read_calibration(const Context& context, const Checkpoint& checkpoint) {
-    const fs::path& folder = checkpoint.folder();
-    const fs::path file = calibration_file(folder);
-    std::error_code error;
-    refuse_link(file);
-    if (!fs::exists(file, error)) return std::nullopt;
-    const nlohmann::json json = read_json(file);
+Calibration parse_calibration(const nlohmann::json& json, const std::string& file, std::int64_t num_labels,
+                              std::string& manifest) {
     Calibration calibration;
-    std::string manifest;
     bool sound = true;
     try {
         if (json.at("method") != kMethod)
-            throw DataError(fmt::format("{}: expected method {}, found another; calibrate again",
-                                        file.string(), kMethod));
+            throw DataError(
+                fmt::format("{}: expected method {}, found another; calibrate again", file, kMethod));
         if (json.contains(kChecksum) && json.at(kChecksum) != checksum(json))  // older ones have none
-            throw DataError(fmt::format(
-                "{}: expected checksum {}, found {}; the file is damaged: calibrate again", file.string(),
-                quoted(json_string(json.at(kChecksum), -1, true)), checksum(json)));
+            throw DataError(
+                fmt::format("{}: expected checksum {}, found {}; the file is damaged: calibrate again", file,
+                            quoted(json_string(json.at(kChecksum), -1, true)), checksum(json)));
         json.at("manifest_xxh64").get_to(manifest);
         visit_numbers(calibration,
                       [&](const char* key, auto& value) { sound = sound && get_exact(json.at(key), value); });
         if (json.contains(kLabelThresholds)) {
-            calibration.label_thresholds =
-                read_label_thresholds(json.at(kLabelThresholds), checkpoint.state().labels);
+            calibration.label_thresholds = read_label_thresholds(json.at(kLabelThresholds), num_labels);
             sound = sound && calibration.label_thresholds;
         }
     } catch (const nlohmann::json::exception&) {
         sound = false;
     }
     if (!sound)
-        throw DataError(
-            fmt::format("{}: expected what 'elmo calibrate' writes, found something else; calibrate again",
-                        file.string()));
+        throw DataError(fmt::format(
+            "{}: expected what 'elmo calibrate' writes, found something else; calibrate again", file));
     if (!std::isfinite(calibration.a) || !std::isfinite(calibration.b) || calibration.a <= 0)
         throw DataError(fmt::format("{}: expected a > 0 and a finite b, found {} and {}; calibrate again",
-                                    file.string(), calibration.a, calibration.b));
+                                    file, calibration.a, calibration.b));
+    return calibration;
+}
+
+std::optional<Calibration> read_calibration(const Context& context, const Checkpoint& checkpoint) {
+    const fs::path& folder = checkpoint.folder();
+    const fs::path file = calibration_file(folder);
+    std::error_code error;
+    refuse_link(file);
+    if (!fs::exists(file, error)) return std::nullopt;
+    std::string manifest;
+    const Calibration calibration =
+        parse_calibration(read_json(file), file.string(), checkpoint.state().labels, manifest);
     if (manifest != checkpoint.manifest_hash()) {
         context.warning(
             fmt::format("{} was made for other weights than those in {}: not used; calibrate again",

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 
@@ -15,6 +16,11 @@ namespace elmo {
 std::filesystem::path calibration_file(const std::filesystem::path& checkpoint_folder);
 
 void write_calibration(const Checkpoint& checkpoint, const Calibration& calibration);
+
+// What the file holds, for a run of that many labels; `manifest` becomes the hash of the weights that it is
+// for. DataError if damaged.
+Calibration parse_calibration(const nlohmann::json& json, const std::string& file, std::int64_t num_labels,
+                              std::string& manifest);
 
 // Nothing if there is none, or if it was made for other weights, which is reported. DataError if damaged.
 std::optional<Calibration> read_calibration(const Context& context, const Checkpoint& checkpoint);

@@ -4,7 +4,6 @@
 
 #include <cstring>
 #include <nlohmann/json.hpp>
-#include <type_traits>
 
 #include "base/text_util.h"
 #include "config/encoder_folder.h"
@@ -34,52 +33,6 @@ bool is_head(const std::string& name) {
     return name.rfind("head-", 0) == 0;
 }
 
-// One list of the state's keys: writing and reading walk it.
-template <class State, class Visit>
-void visit_state(State& state, const Visit& visit) {
-    visit("step", state.step);
-    visit("total_steps", state.total_steps);
-    visit("steps_per_epoch", state.steps_per_epoch);
-    visit("updates", state.updates);
-    visit("saturations", state.saturations);
-    visit("last_loss", state.last_loss);
-    visit("best_score", state.best_score);
-    visit("best_step", state.best_step);
-    visit("train_rows", state.train_rows);
-    visit("labels", state.labels);
-    visit("data_hash", state.data_hash);
-    visit("names_hash", state.names_hash);
-}
-
-void write_state(const fs::path& file, const RunState& state) {
-    nlohmann::ordered_json json;
-    visit_state(state, [&](const char* key, const auto& value) { json[key] = value; });
-    write_file_atomically(file, json_string(json, 2) + "\n");
-}
-
-RunState read_state(const InputFolder& folder) {
-    const fs::path file = folder / kState;
-    const nlohmann::json json = read_json(folder, kState);
-    RunState state;
-    visit_state(state, [&](const char* key, auto& value) {
-        constexpr bool kCount = std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>;
-        bool sound = json.contains(key) && get_exact(json[key], value);
-        // A step below 0 or far beyond the run would address a batch that does not exist.
-        if constexpr (kCount) sound = sound && value >= 0 && value >> 62 == 0;
-        if (!sound)
-            throw DataError(fmt::format(
-                "{}: expected {} for '{}', found {}", file.string(),
-                kCount ? "a whole number from 0 to 2^62" : "a value of its type", key,
-                json.contains(key) ? quoted(json_string(json[key], -1, true)) : std::string("none")));
-    });
-    if (state.labels < 1)
-        throw DataError(fmt::format("{}: expected labels from 1, found {}", file.string(), state.labels));
-    if (state.step > state.total_steps)
-        throw DataError(fmt::format("{}: expected a step of {} at most, found {}", file.string(),
-                                    state.total_steps, state.step));
-    return state;
-}
-
 void write_names(const fs::path& file, const std::vector<std::string_view>& names) {
     AtomicFile out(file);
     for (const std::string_view name : names) {
@@ -105,7 +58,7 @@ void write_common(const fs::path& path, const Parts& parts, const RunState& stat
     write_counts(path / kCounts, parts.labels.counts);
     if (parts.texts != nullptr) parts.texts->save(path / kTrainedTextsFile);
     write_file_atomically(path / kRecipe, stored_recipe(parts.config));
-    write_state(path / kState, state);
+    write_file_atomically(path / kState, state_text(state));
 }
 
 bool is_shared(const CheckpointParts& parts) {
@@ -256,7 +209,7 @@ void derive_checkpoint(const fs::path& target, const Checkpoint& from, const Lab
         write_counts(folder / kCounts, labels.counts);
         if (texts != nullptr) texts->save(folder / kTrainedTextsFile);
         if (config != nullptr) write_file_atomically(folder / kRecipe, stored_recipe(*config));
-        write_state(folder / kState, state);
+        write_file_atomically(folder / kState, state_text(state));
         write_head(folder);
     });
 }
@@ -277,7 +230,7 @@ Checkpoint::Checkpoint(const fs::path& run, const std::string& which, Check chec
     if (!has_state || !has_recipe)
         throw DataError(fmt::format("{}: expected {} and {} in the manifest; the checkpoint is damaged",
                                     folder().string(), kState, kRecipe));
-    state_ = read_state(content_);
+    state_ = read_state(read_json(content_, kState), (content_ / kState).string());
     config_ = parse_run_recipe(content_.read(kRecipe), (content_ / kRecipe).string());
     manifest_hash_ = hash_text(content_.hash("manifest.json"));
 }

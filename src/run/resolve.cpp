@@ -17,6 +17,7 @@
 #include "run/run_data.h"
 #include "run/run_folder.h"
 #include "sources/detected.h"
+#include "sources/known_paths.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -24,12 +25,6 @@ namespace {
 
 // Below, a head in 8 bits saves nothing that a GPU is short of.
 constexpr std::int64_t kLargeHeadBytes = std::int64_t{1} << 30;
-
-// The recipe of a run may name any folder: it is used only if it already is a cache.
-Config with_true_cache(Config config, const Config& asked) {
-    if (!given(asked, "cache") && !holds_a_cache(config.cache)) copy_option(config, Config(), "cache");
-    return config;
-}
 
 // With what the first rows of the data answer, so that the recipe has it and users of the run read as it did.
 // What is wrong with the data is left to whoever opens it.
@@ -55,6 +50,14 @@ constexpr OptionKey kOfInit[] = {"encoder", "tokenizer", "tokenizer_kind", "voca
 constexpr OptionKey kNotOfInit[] = {"init", "device", "cpu_products", "shape"};
 
 }  // namespace
+
+Config with_cache_of_run(Config config, const Config& run, const Config& asked) {
+    if (given(asked, "cache")) return config;
+    copy_option(config, run, "cache");
+    if (config.data.empty() || config.cache.empty() || !is_known_path(config, config.data))
+        copy_option(config, Config(), "cache");
+    return config;
+}
 
 Config with_init(Config config) {
     if (config.init.empty()) return config;
@@ -126,9 +129,10 @@ std::vector<std::string> choice_notes(const Config& config) {
 
 Config resolve_before_data(const Context& context, const Config& config, const Checkpoint* checkpoint) {
     // A continued run has its encoder in the checkpoint.
-    const Config known = checkpoint != nullptr
-                             ? with_true_cache(with_stored_run(checkpoint->config(), config), config)
-                             : with_detected_reading(context, with_encoder_folder(with_init(config)));
+    const Config known =
+        checkpoint != nullptr
+            ? with_cache_of_run(with_stored_run(checkpoint->config(), config), checkpoint->config(), config)
+            : with_detected_reading(context, with_encoder_folder(with_init(config)));
     return with_encoder_numbers(with_device(context, known));
 }
 
@@ -179,8 +183,8 @@ Config resolve_for_run(const std::string& run, const Config& config) {
             fs::symlink_status(folder / "recipe.toml", error).type() != fs::file_type::regular)
             continue;
         try {
-            return with_usual_numbers(
-                with_true_cache(with_run_reading(config, read_run_recipe(folder / "recipe.toml")), config));
+            const Config of_run = read_run_recipe(folder / "recipe.toml");
+            return with_usual_numbers(with_cache_of_run(with_run_reading(config, of_run), of_run, config));
         } catch (const Error&) {
             continue;  // opening the checkpoint reports damage better
         }

@@ -21,6 +21,10 @@ Config resolve_without_data(const Context& context, const Config& given);
 // ConfigError for a linear model, or an option that contradicts it; DataError as Checkpoint.
 Config with_init(Config config);
 
+// With the cache that the run had, unless another was asked for. A run's recipe may name any folder: it is
+// used only if the data was imported into it before.
+Config with_cache_of_run(Config config, const Config& run, const Config& asked);
+
 // With labels, batch_size and max_length of config.shape; one that was given stays. ConfigError for an
 // unknown name.
 Config with_shape(Config config);

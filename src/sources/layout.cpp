@@ -14,6 +14,7 @@
 #include "io/byte_source.h"
 #include "sources/detect.h"
 #include "sources/foreign.h"
+#include "sources/known_paths.h"
 #include "sources/tables/guess.h"
 #include "sources/tables/label_fields.h"
 
@@ -153,6 +154,7 @@ fs::path labels_beside(const fs::path& text) {
 void find_filters(const ReadOptions& reading, Layout& layout) {
     if (reading.filter == "none") return;
     if (reading.filter != "auto") {
+        require_known_path(reading, reading.filter, reading.filter_of_run, "filter");
         if (!fs::is_regular_file(reading.filter))
             throw ConfigError(
                 fmt::format("filter: expected auto, none or a file of 'row label' lines, found '{}'",
@@ -323,6 +325,7 @@ Layout find_layout(const ReadOptions& reading) {
         throw DataError(
             "data: expected a folder or a file, found '-'; train, data import and data inspect read "
             "standard input");
+    require_known_path(reading, reading.data, reading.data_of_run, "data");
     if (!fs::exists(layout.data)) throw DataError(fmt::format("{}: no such file or folder", reading.data));
     const bool is_folder = fs::is_directory(layout.data);
     if (!is_folder && !is_file(layout.data))
@@ -369,6 +372,10 @@ Validation parse_validation(const ReadOptions& reading) {
     if (status == std::errc() && end == text.data() + text.size() && validation.share >= 0 &&
         validation.share < 1)
         return validation;
+    // Rows that are not asked for need not be there.
+    const bool asked = reading.split != SplitChoice::kTest && reading.split != SplitChoice::kTrain;
+    if (reading.validation_of_run && !asked && !is_known_path(reading, text)) return {};
+    require_known_path(reading, text, reading.validation_of_run, "validation");
     if (text.empty() || !fs::is_regular_file(text))
         throw ConfigError(fmt::format("validation: expected a share from 0 to below 1, or a file, found '{}'",
                                       quoted(text)));

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "base/parallel.h"
+#include "cache/cache_file.h"
 #include "data/test_folder.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
@@ -190,6 +191,19 @@ TEST_F(Cache, WhatCannotBeIsRefused) {
     forge("train.labels", "stats", 0, 8, std::int64_t{1} << 60);  // labels without end
     forge("train.tokens", "stats", 0, 0, 0);
     forge("train.tokens", "tokens.offsets", 7, 8, -1);
+}
+
+// Writing a value to compare it is recursive: such a footer would overflow the stack.
+TEST_F(Cache, ADeepFooterIsNotFollowed) {
+    const CacheKey key("/data", "train.labels");
+    const std::string depth(300'000, '['),
+        footer = "{\"key\":" + depth + std::string(depth.size(), ']') + ",\"sections\":[]}";
+    const std::uint64_t numbers[] = {0, footer.size(), hash64(footer)};
+    write(key.file_name(),
+          footer + "elmo.cac" + std::string(reinterpret_cast<const char*>(numbers), sizeof numbers));
+    std::string why;
+    EXPECT_FALSE(CacheFile::open(folder_, key, &why));
+    EXPECT_TRUE(contains(why, "nested")) << why;
 }
 
 TEST_F(Cache, BytesDoNotDependOnThreads) {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "io/file_error.h"
@@ -22,7 +23,9 @@ RawInput::RawInput(const std::filesystem::path& path, std::string name) : name_(
             total_ = info.st_size;
             ::posix_fadvise(fd_, 0, 0, POSIX_FADV_SEQUENTIAL);
         }
-        block_ = std::make_unique_for_overwrite<char[]>(kBlock);
+        // A small file needs no more; one without a known size may be of any.
+        if (total_ > 0) size_ = std::min(kBlock, static_cast<std::size_t>(total_) + 1);
+        block_ = std::make_unique_for_overwrite<char[]>(size_);
         refill();
     } catch (...) {
         ::close(fd_);
@@ -36,7 +39,7 @@ RawInput::~RawInput() {
 
 bool RawInput::refill() {
     begin_ = 0;
-    end_ = read_raw(block_.get(), kBlock);
+    end_ = read_raw(block_.get(), size_);
     return end_ > 0;
 }
 
@@ -46,7 +49,7 @@ bool RawInput::extend() {
         end_ -= begin_;
         begin_ = 0;
     }
-    const std::size_t n = read_raw(block_.get() + end_, kBlock - end_);
+    const std::size_t n = read_raw(block_.get() + end_, size_ - end_);
     end_ += n;
     return n > 0;
 }

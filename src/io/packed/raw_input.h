@@ -42,6 +42,7 @@ class RawInput {
     std::string name_;
     int fd_ = -1;
     std::int64_t total_ = 0, taken_ = 0;
+    std::size_t size_ = kBlock;  // of the block
     std::unique_ptr<char[]> block_;
     std::size_t begin_ = 0, end_ = 0;
 };

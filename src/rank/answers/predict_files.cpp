@@ -76,7 +76,7 @@ void require_same_call(const fs::path& file, const Json& wanted, const std::stri
                        const char* advice) {
     const nlohmann::json was = read_json(file), now = wanted;
     const auto text = [](const nlohmann::json& call, const std::string& key) {
-        return call.is_object() && call.contains(key) ? call[key].dump() : std::string("nothing");
+        return call.is_object() && call.contains(key) ? json_string(call[key]) : std::string("nothing");
     };
     for (const auto& [key, value] : now.items()) {
         if (key == "checkpoint" || (was.is_object() && was.contains(key) && was[key] == value)) continue;

@@ -9,6 +9,7 @@
 #include "rank/scored_rows.h"
 #include "rank/scoring.h"
 #include "run/checkpoint.h"
+#include "sources/known_paths.h"
 
 namespace elmo {
 namespace {
@@ -23,7 +24,10 @@ void refuse_single_outputs(const Config& config) {
 
 // Both runs are to read the same rows: those that the run whose own data it is would score.
 Config with_shared_rows(Config config, const std::string& first, const std::string& second) {
-    set_option(config, "data", resolve_for_run(first, config).data);
+    const Config of_first = resolve_for_run(first, config);
+    const ReadOptions reading(of_first);
+    require_known_path(reading, reading.data, reading.data_of_run, "data");
+    set_option(config, "data", of_first.data);
     if (config.split != "auto") return config;
     Config chosen;
     for (const std::string& run : {first, second}) {
