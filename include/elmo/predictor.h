@@ -13,6 +13,7 @@
 #include "elmo/api.h"
 #include "elmo/context.h"
 #include "elmo/fields.h"
+#include "elmo/index.h"
 #include "elmo/memory.h"
 #include "elmo/text_reader.h"
 
@@ -127,7 +128,7 @@ ELMO_API Config resolve_prediction(const Config& config);
 class ELMO_API Predictor {
   public:
     // Maps the checkpoint. Options used: checkpoint, device, threads, top, threshold, probabilities,
-    // batch_size, max_memory.
+    // batch_size, max_memory, search.
     Predictor(const Context& context, const std::string& run, const Config& config,
               const LabelScope& scope = {});
     ~Predictor();
@@ -156,7 +157,10 @@ class ELMO_API Predictor {
     FoundLabels search_labels(std::string_view part, std::int64_t first, std::int64_t limit) const;
     // Texts so far that may have more labels above the threshold than were ranked (see resolve_prediction).
     std::int64_t cut_answers() const;
-    bool calibrated() const;   // probabilities are
+    bool calibrated() const;  // probabilities are
+    // How labels are found with search approximate; nothing where every label is scored (exact search, and
+    // among given labels).
+    std::optional<SearchIndex> index() const;
     bool has_vectors() const;  // embed works: a linear model has none
     std::string checkpoint_folder() const;
     const std::string& checkpoint_hash() const;  // of its manifest: equal hashes mean equal files

@@ -161,6 +161,10 @@ std::string Predictor::checkpoint_folder() const {
 const std::string& Predictor::checkpoint_hash() const {
     return impl_->checkpoint.manifest_hash();
 }
+std::optional<SearchIndex> Predictor::index() const {
+    const SearchIndex* index = impl_->ranker.index();
+    return index != nullptr ? std::optional(*index) : std::nullopt;
+}
 bool Predictor::has_vectors() const {
     return !impl_->ranker.is_linear();
 }

@@ -43,11 +43,15 @@ std::optional<LabelThresholds> read_label_thresholds(const nlohmann::json& json,
 
 }  // namespace
 
-fs::path calibration_file(const fs::path& folder) {
+fs::path beside_checkpoint(const fs::path& folder, const std::string& kind, const std::string& ending) {
     std::error_code error;
     const fs::path whole = fs::absolute(folder, error).lexically_normal();
     const fs::path named = whole.has_filename() ? whole : whole.parent_path();
-    return named.parent_path() / fmt::format("calibration-{}.json", named.filename().string());
+    return named.parent_path() / fmt::format("{}-{}.{}", kind, named.filename().string(), ending);
+}
+
+fs::path calibration_file(const fs::path& folder) {
+    return beside_checkpoint(folder, "calibration", "json");
 }
 
 void write_calibration(const Checkpoint& checkpoint, const Calibration& calibration) {

@@ -13,6 +13,9 @@
 
 namespace elmo {
 
+// A file that belongs to a checkpoint: RUN/index-best.safetensors for RUN/best, "index" and "safetensors".
+std::filesystem::path beside_checkpoint(const std::filesystem::path& checkpoint_folder,
+                                        const std::string& kind, const std::string& ending);
 std::filesystem::path calibration_file(const std::filesystem::path& checkpoint_folder);
 
 void write_calibration(const Checkpoint& checkpoint, const Calibration& calibration);

@@ -17,14 +17,16 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::string_view, 8> kOwn = {"calibration-best.json",
-                                                  "calibration-last.json",
-                                                  "best",
-                                                  "last",
-                                                  "log.jsonl",
-                                                  kRefineWork,
-                                                  "scores.jsonl",
-                                                  "tensorboard"};
+constexpr std::array<std::string_view, 10> kOwn = {"calibration-best.json",
+                                                   "calibration-last.json",
+                                                   "index-best.safetensors",
+                                                   "index-last.safetensors",
+                                                   "best",
+                                                   "last",
+                                                   "log.jsonl",
+                                                   kRefineWork,
+                                                   "scores.jsonl",
+                                                   "tensorboard"};
 
 // The first entry that is not a run's, or "".
 std::string foreign_entry(const fs::path& folder) {

@@ -1,6 +1,6 @@
 // The folder of a run: whether it may be written, what a continued run takes from it.
 //   RUN/best/ RUN/last/ checkpoints   RUN/log.jsonl   RUN/tensorboard/
-//   RUN/scores.jsonl   RUN/calibration-best.json
+//   RUN/scores.jsonl   RUN/calibration-best.json   RUN/index-best.safetensors
 #pragma once
 
 #include <filesystem>

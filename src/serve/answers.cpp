@@ -45,7 +45,8 @@ void Api::predict(const Asked& exchange) const {
     ask(exchange, Job::Kind::kPredict,
         read_request(exchange->request.body, Endpoint::kPredict, options_.max_texts),
         [](const Exchange& x, Outcome& outcome) {
-            PredictReply reply{x.answerer(), x.loaded->predictor.calibrated(), {}};
+            PredictReply reply{x.answerer(), x.loaded->predictor.calibrated(), {}, {}};
+            if (!x.among) reply.index = x.loaded->predictor.index();
             std::int64_t line = 0;
             for (auto& labels : outcome.answers)
                 reply.answers.push_back({"", ++line, {}, {}, std::move(labels)});
@@ -93,7 +94,8 @@ void Api::models(const Asked& exchange) const {
                          predictor.num_labels(),
                          predictor.calibrated(),
                          predictor.has_vectors(),
-                         predictor.plan().device});
+                         predictor.plan().device,
+                         predictor.index()});
     }
     finish(exchange, json_reply(to_json(FieldGroup{[&](auto&& visit) { visit("models", found); }})));
 }

@@ -268,6 +268,7 @@ void Api::ask(const Asked& exchange, Job::Kind kind, TextsRequest request, MakeR
     job.question =
         question_of(request, *exchange->loaded,
                     kind == Job::Kind::kExplain ? 3 : std::min<std::int64_t>(config_.top, kMostTop));
+    exchange->among = !job.question.labels.empty();
     job.texts = std::move(request.texts);
     job.deadline = exchange->began + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                          std::chrono::duration<double>(options_.deadline));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -34,12 +35,14 @@ void visit_fields(const Answerer& answerer, Visit&& visit) {
 struct PredictReply {
     Answerer answerer;
     bool calibrated = false;
-    std::vector<Answer> answers;  // as `elmo predict --json` prints them
+    std::optional<SearchIndex> index;  // of an approximate search
+    std::vector<Answer> answers;       // as `elmo predict --json` prints them
 };
 template <typename Visit>
 void visit_fields(const PredictReply& reply, Visit&& visit) {
     visit_fields(reply.answerer, visit);
     visit("calibrated", reply.calibrated);
+    if (reply.index) visit("recall_at_5", reply.index->recall_at_5);
     visit("answers", reply.answers);
 }
 
@@ -82,6 +85,7 @@ struct ModelReply {
     std::int64_t labels = 0;
     bool calibrated = false, vectors = false;
     std::string device;
+    std::optional<SearchIndex> index = {};  // of an approximate search
 };
 template <typename Visit>
 void visit_fields(const ModelReply& reply, Visit&& visit) {
@@ -90,6 +94,7 @@ void visit_fields(const ModelReply& reply, Visit&& visit) {
     visit("calibrated", reply.calibrated);
     visit("vectors", reply.vectors);
     visit("device", reply.device);
+    if (reply.index) visit("index", *reply.index);
 }
 
 // A tensor of KServe's protocol.

@@ -56,7 +56,8 @@ std::string ServedRun::stamp() const {
     std::error_code error;
     const fs::path checkpoint = fs::exists(run / "manifest.json", error) ? run : run / config_.checkpoint;
     return file_stamp(checkpoint / "manifest.json") +
-           file_stamp(run / fmt::format("calibration-{}.json", config_.checkpoint));
+           file_stamp(run / fmt::format("calibration-{}.json", config_.checkpoint)) +
+           file_stamp(run / fmt::format("index-{}.safetensors", config_.checkpoint));
 }
 
 std::shared_ptr<LoadedRun> ServedRun::load() const {

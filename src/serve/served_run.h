@@ -31,7 +31,7 @@ class ServedRun {
     const BatchQueue& queue() const { return queue_; }
 
   private:
-    // What changes when the checkpoint or its calibration is replaced.
+    // What changes when the checkpoint, its calibration or its index is replaced.
     std::string stamp() const;
     std::shared_ptr<LoadedRun> load() const;
 

@@ -26,6 +26,8 @@
 
 namespace elmo {
 
+struct Shard;
+
 // How the weights are stored and rounded.
 struct HeadFormat {
     DType dtype = DType::kBf16;
@@ -129,6 +131,9 @@ class Head {
     // of labels from 0 must have all stored labels, unless it is a part. Width and format must be this
     // head's.
     void load(const InputFolder& folder);
+    // The same from files that are open (model/head/head_shards.h): for callers that load rows again and
+    // again.
+    void load(const std::vector<Shard>& shards, const InputFolder& folder);
     // Rows from first_row on, from floats, rounded to nearest.
     void assign(std::span<const float> values_RD, std::int64_t first_row = 0);
 

@@ -86,8 +86,11 @@ void Head::upload_rows(std::int64_t first, std::int64_t count, const std::byte* 
 }
 
 void Head::load(const InputFolder& folder) {
+    load(open_shards(folder), folder);
+}
+
+void Head::load(const std::vector<Shard>& shards, const InputFolder& folder) {
     assert(mapped_.empty());
-    const std::vector<Shard> shards = open_shards(folder);
     const std::int64_t found = shards.back().first_row + shards.back().rows;
     const bool whole = layout_.starts_at_0() && !is_part_;
     if (!shards.back().format.same_numbers(format_) || shards.back().width != width_ ||

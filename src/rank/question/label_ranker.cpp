@@ -1,6 +1,11 @@
 #include "rank/question/label_ranker.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+
+#include "base/text_util.h"
+#include "elmo/error.h"
 
 #include "model/head/head.h"
 #include "rank/linear_ranking.h"
@@ -48,6 +53,13 @@ LabelRanker::LabelRanker(const Context& context, const Checkpoint& checkpoint, c
       options_(config),
       batch_(config.batch_size),
       most_ranked_(shape_of(config, scope, longest).top_k) {
+    const bool approximate = config.search == "approximate";
+    if (approximate && checkpoint.is_linear())
+        throw ConfigError(
+            "search: expected exact with a linear model, found approximate: its trees of labels are a fast "
+            "search already");
+    if (approximate && ranks_of(context).size() > 1)
+        throw ConfigError("search: expected exact with several ranks, found approximate");
     if (checkpoint.is_linear()) {
         refuse_other_device(config);
         linear_.emplace(load_linear_model(content_, checkpoint.state().labels), tokenizer);
@@ -63,10 +75,34 @@ LabelRanker::LabelRanker(const Context& context, const Checkpoint& checkpoint, c
                         scope.gathered ? scope.rows : std::vector<std::int64_t>(), shape);
         return;
     }
+    if (approximate && !scope.gathered) {
+        stage_index(checkpoint, spec, shape);
+        return;
+    }
     own_engine_.emplace(context, options_, EngineParts{spec, head_of(content_, scope.gathered, scope.rows)},
                         shape);
     own_engine_->allocate();
     own_engine_->load(content_);
+}
+
+void LabelRanker::stage_index(const Checkpoint& checkpoint, const EncoderSpec& spec, RunShape shape) {
+    StoredIndex stored = read_index(checkpoint, spec.width);
+    index_ = stored.report;
+    shape.top_k = 0;
+    shape.mapped_bytes += index_.bytes;
+    own_engine_.emplace(context_, options_, EngineParts{spec, std::nullopt}, shape);
+    if (!own_engine_->backend().host_memory())
+        throw ConfigError(
+            "search: approximate search runs on a CPU, found another device; give --device cpu, or search "
+            "exactly");
+    own_engine_->allocate();
+    own_engine_->load(content_);
+    sketch_.emplace(context_, options_, checkpoint, std::move(stored.sketch), index_.candidates,
+                    most_ranked_);
+    context_.info(fmt::format(
+        "approximate search: {:.2f} % of the five best labels are found, measured on {} texts when "
+        "the index was made",
+        100 * index_.recall_at_5, with_commas(index_.texts)));
 }
 
 View LabelRanker::encode(const TokenizedTexts& texts) {
@@ -88,6 +124,7 @@ LabelRanker::Ranking LabelRanker::rank(const TokenizedTexts& texts, std::int64_t
         const RankedBatch batch{{texts.tokens, texts.offsets}, k};
         return sorted(leader_->rank(std::span(&batch, 1)).front());
     }
+    if (sketch_) return sketch_->rank(vectors(texts), k);
     return sorted(engine().head().topk(encode(texts), k));
 }
 

@@ -15,6 +15,8 @@
 #include "elmo/context.h"
 #include "engine/engine.h"
 #include "linear/ranker.h"
+#include "rank/index/index_file.h"
+#include "rank/index/sketch_ranker.h"
 #include "rank/question/answer_scope.h"
 #include "rank/shared_ranking.h"
 #include "run/checkpoint.h"
@@ -52,12 +54,17 @@ class LabelRanker {
     // The same of other labels, which ascend.
     Ranking rank_among(const TokenizedTexts& texts, std::int64_t k, const std::vector<std::int64_t>& labels);
 
+    // The index by which it searches; null where search is exact.
+    const SearchIndex* index() const { return sketch_ ? &index_ : nullptr; }
+
     // The text vectors, row after row. Not of a linear model.
     std::vector<Bf16> vectors(const TokenizedTexts& texts);
 
   private:
     Engine& engine() const { return leader_ ? leader_->engine() : *own_engine_; }
     View encode(const TokenizedTexts& texts);
+    // Stages the encoder, and the index in the place of a head.
+    void stage_index(const Checkpoint& checkpoint, const EncoderSpec& spec, RunShape shape);
     Engine& engine_of(const std::vector<std::int64_t>& labels);
 
     Context context_;
@@ -68,6 +75,9 @@ class LabelRanker {
     mutable std::optional<Engine> own_engine_;
     mutable std::optional<RankingLeader> leader_;  // of several ranks
     std::optional<LinearRanker> linear_;
+    // Approximate search: beside an engine that has no head.
+    std::optional<SketchRanker> sketch_;
+    SearchIndex index_;
     LabelGate gate_;  // of the scope
     MemoryReport linear_plan_;
     // Heads of labels that were asked for lately, the last one in front: questions repeat.

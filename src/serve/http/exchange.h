@@ -25,7 +25,8 @@ struct Api::Exchange {
     std::string model;  // of the path, or asked for
     std::shared_ptr<LoadedRun> loaded;
     std::int64_t texts = 0, bytes_in = 0;
-    std::string id;  // KServe
+    bool among = false;  // given labels, which are all scored
+    std::string id;      // KServe
 
     Answerer answerer() const { return {model, loaded->checkpoint}; }
 };
