@@ -10,6 +10,7 @@ Verb eval_verb();
 Verb calibrate_verb();
 Verb predict_verb();
 Verb explain_verb();
+Verb report_verb();
 Verb serve_verb();
 Verb labels_verb();
 Verb refine_verb();

@@ -61,8 +61,11 @@ fs::path scores_file(const std::string& run, const Config& config) {
 void store(const Context& context, const std::string& run, const Config& config, Evaluation evaluation) {
     const fs::path file = scores_file(run, config);
     if (file.empty()) return;
-    evaluation.texts_per_second = 0;  // equal evaluations leave equal lines
-    evaluation.worst_labels.clear();  // a report, no scores
+    evaluation.texts_per_second = 0;     // equal evaluations leave equal lines
+    evaluation.frequent_labels.clear();  // a report, no scores
+    evaluation.worst_labels.clear();
+    evaluation.f1_bands.clear();
+    evaluation.calibration_curve.clear();
     evaluation.confusions.clear();
     evaluation.wrong_texts.clear();
     try {

@@ -17,9 +17,10 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::string_view, 8> kOwn = {"calibration-best.json",
+constexpr std::array<std::string_view, 9> kOwn = {"calibration-best.json",
                                                   "calibration-last.json",
                                                   "best",
+                                                  kLabelScoresFile,
                                                   "last",
                                                   "log.jsonl",
                                                   kRefineWork,
