@@ -9,7 +9,7 @@ import _core
 
 TYPES = {"switch": "bool", "integer": "int", "number": "float", "string": "str"}
 CLASSES = {"TrainOptions": "t", "EvaluateOptions": "e", "PredictOptions": "p", "PlanOptions": "m",
-           "CalibrateOptions": "c", "TokenizerOptions": "k"}
+           "CalibrateOptions": "c", "TokenizerOptions": "k", "ServeOptions": "v"}
 
 
 def type_of(option):

@@ -43,7 +43,9 @@ ASK = r"""(async text => {
 LABELS = r"""(async () => {
   press(document.getElementById('tab-ask'), 'ArrowRight');
   await until(() => document.querySelector('#found-labels tr'));
-  return {shown: seen('labels'), rows: document.querySelectorAll('#found-labels tr').length,
+  document.querySelector('#found-labels button').click();
+  const near = (await until(() => document.querySelector('.near li') && document.querySelectorAll('.near li'))).length;
+  return {shown: seen('labels'), near, errs: document.querySelector('tr.detail').textContent.includes('errs') || document.querySelector('tr.detail').textContent.includes('recall'), rows: document.querySelectorAll('#found-labels tr').length,
           focus: document.activeElement.id, found: document.getElementById('found').textContent};
 })"""
 RUN = r"""(async () => {

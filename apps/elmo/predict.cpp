@@ -50,6 +50,16 @@ void answer_words(Invocation& call, const LabelScope& scope, const std::vector<s
     say(call, 0, predictor.cut_answers());
 }
 
+// Answers vectors, in the place of texts.
+void answer_vectors(Invocation& call, const LabelScope& scope, const std::string& file) {
+    Predictor predictor(call.context, call.words[0], call.config, scope);
+    auto answers = predictor.predict_vectors(read_vectors(file));
+    for (std::size_t i = 0; i < answers.size(); ++i)
+        write_stdout(answer_text(call, {"", static_cast<std::int64_t>(i) + 1, {}, {}, std::move(answers[i])},
+                                 fmt::format("vector {}", i + 1)));
+    say(call, 0, predictor.cut_answers());
+}
+
 // Answers to standard output as the texts come.
 void stream(Invocation& call, const LabelScope& scope) {
     Predictor predictor(call.context, call.words[0], call.config, scope);
@@ -82,6 +92,13 @@ void run_predict(Invocation& call) {
     const LabelScope scope{call.extra.at("labels"), call.extra.at("without")};
     const std::vector<std::string>& texts = call.lists.at("text");
     if (!is_first_rank()) return follow_predictor(call.context, call.words[0], call.config);
+    if (const std::string& vectors = call.extra.at("vectors"); !vectors.empty()) {
+        if (call.words.size() > 1 || !texts.empty() || !call.config.out.empty() || call.config.with_text)
+            usage_error(
+                predict_verb(),
+                "--vectors excludes FILE, --text, --with-text and --out: the answers go to standard output");
+        return answer_vectors(call, scope, vectors);
+    }
     if (!texts.empty()) {
         if (call.words.size() > 1 || !call.config.out.empty())
             usage_error(predict_verb(), "--text excludes FILE and --out: its answers go to standard output");
@@ -134,7 +151,11 @@ Verb predict_verb() {
           "File of labels, one name or number per line: answers come only from these, and only their "
           "weights are read"},
          {"without", "", "File of labels, one name or number per line, that are never answered"},
-         {"text", "", "A text to answer, instead of FILE; may be given several times", false, true}},
+         {"text", "", "A text to answer, instead of FILE; may be given several times", false, true},
+         {"vectors", "",
+          "A safetensors file of vectors, a row per text, instead of texts: its tensor `vectors`, or its "
+          "only one; "
+          "for a run that elmo.torch.Head saved, or of another program that makes the encoder's vectors"}},
         {{"elmo predict runs/first --text 'a small domesticated feline'", "Five best labels of one text"},
          {"elmo predict runs/first new.csv --threshold 0.3 --with-text --out answers.csv",
           "All labels above a probability; a CSV row per text with its id, text and labels"},
@@ -142,6 +163,8 @@ Verb predict_verb() {
           "A file, one JSON object per line: label, name, probability, score"},
          {"elmo predict runs/first items.jsonl --text-column title+content", "JSON lines"},
          {"elmo predict runs/first texts.txt --labels in-stock.txt", "The best of the labels in a file"},
+         {"elmo predict runs/head --vectors vectors.safetensors --json",
+          "Vectors of another encoder, for a head that was trained on them"},
          {"elmo predict runs/first part-*.txt.gz --out answers.jsonl --resume",
           "Many files into one, with progress; continues an interrupted call"}},
         "Streams in batches: memory does not grow with the input, and a line from a pipe is answered at "

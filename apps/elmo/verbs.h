@@ -12,6 +12,7 @@ Verb predict_verb();
 Verb explain_verb();
 Verb index_verb();
 Verb export_verb();
+Verb report_verb();
 Verb serve_verb();
 Verb labels_verb();
 Verb refine_verb();

@@ -22,6 +22,7 @@
 #include "elmo/predictor.h"
 #include "elmo/ranks.h"
 #include "elmo/refine.h"
+#include "elmo/report.h"
 #include "elmo/resolve.h"
 #include "elmo/run.h"
 #include "elmo/serve.h"

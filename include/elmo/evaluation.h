@@ -83,7 +83,19 @@ struct LabelScores {
     std::string name;                                     // its number if it has none
     std::int64_t positives = 0, answered = 0, right = 0;  // texts
     AnswerScores scores;
+    // With config.errors: the best wrong answers to texts where it was missed, commonest first.
+    struct Instead {
+        std::string name;
+        std::int64_t texts = 0;
+    };
+    std::vector<Instead> taken_for = {};
 };
+
+template <typename Visit>
+void visit_fields(const LabelScores::Instead& instead, Visit&& visit) {
+    visit("name", instead.name);
+    visit("texts", instead.texts);
+}
 
 template <typename Visit>
 void visit_fields(const LabelScores& label, Visit&& visit) {
@@ -93,6 +105,38 @@ void visit_fields(const LabelScores& label, Visit&& visit) {
     visit("answered", label.answered);
     visit("right", label.right);
     visit_fields(label.scores, visit);
+    if (!label.taken_for.empty()) visit("taken_for", label.taken_for);
+}
+
+// How many labels have an F1 above `above` and up to `up_to`, in percent; the first band holds those of 0.
+struct F1Band {
+    double above = 0, up_to = 0;
+    std::int64_t labels = 0;
+};
+
+template <typename Visit>
+void visit_fields(const F1Band& band, Visit&& visit) {
+    visit("above", band.above);
+    visit("up_to", band.up_to);
+    visit("labels", band.labels);
+}
+
+// Ranked labels whose probability is in one tenth: where probabilities are calibrated, their mean is the
+// share that is right.
+struct CalibrationBin {
+    double from = 0, to = 0;  // probabilities
+    double mean = 0;          // of them
+    double right = 0;         // share of 1
+    std::int64_t pairs = 0;   // of a text and a label
+};
+
+template <typename Visit>
+void visit_fields(const CalibrationBin& bin, Visit&& visit) {
+    visit("from", bin.from);
+    visit("to", bin.to);
+    visit("mean", bin.mean);
+    visit("right", bin.right);
+    visit("pairs", bin.pairs);
 }
 
 // A true label that was missed in favour of another one.
@@ -141,8 +185,12 @@ struct ELMO_API Evaluation {
     std::vector<Score> scores;
     std::vector<LabelGroup> groups;
     std::optional<ThresholdScores> at_threshold;  // absent without a threshold
-    // With config.errors: the labels of lowest F1, the commonest confusions and the worst answers.
-    std::vector<LabelScores> worst_labels;
+    // With config.errors: the most frequent labels and those of lowest F1, how many labels have which F1, the
+    // probabilities against what was right (not of stored predictions), the commonest confusions and the
+    // worst answers.
+    std::vector<LabelScores> frequent_labels, worst_labels;
+    std::vector<F1Band> f1_bands;
+    std::vector<CalibrationBin> calibration_curve;
     std::vector<Confusion> confusions;
     std::vector<WrongText> wrong_texts;
     std::string data;  // the data set
@@ -214,7 +262,10 @@ void visit_fields(const Evaluation& e, Visit&& visit) {
                   for (const LabelGroup& group : e.groups) of_group(group.name, group);
               }});
     if (e.at_threshold) visit("at_threshold", *e.at_threshold);
+    if (!e.frequent_labels.empty()) visit("frequent_labels", e.frequent_labels);
     if (!e.worst_labels.empty()) visit("worst_labels", e.worst_labels);
+    if (!e.f1_bands.empty()) visit("f1_bands", e.f1_bands);
+    if (!e.calibration_curve.empty()) visit("calibration_curve", e.calibration_curve);
     if (!e.confusions.empty()) visit("confusions", e.confusions);
     if (!e.wrong_texts.empty()) visit("wrong_texts", e.wrong_texts);
     visit("protocol", FieldGroup{[&](auto&& of_protocol) { visit_protocol(e, of_protocol); }});

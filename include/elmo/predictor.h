@@ -97,6 +97,20 @@ void visit_fields(const LabelInfo& label, Visit&& visit) {
     visit("train_rows", label.train_rows);
 }
 
+// A label that is like another one.
+struct NearLabel {
+    std::int64_t label = 0;
+    std::string name;
+    double similarity = 0;  // 1 for the same
+};
+
+template <typename Visit>
+void visit_fields(const NearLabel& label, Visit&& visit) {
+    visit("label", label.label);
+    visit("name", label.name);
+    visit("similarity", label.similarity);
+}
+
 // Labels that a search found.
 struct FoundLabels {
     std::int64_t found = 0;  // all of them
@@ -118,6 +132,10 @@ struct Embeddings {
                                          static_cast<std::size_t>(width));
     }
 };
+
+// The vectors in a safetensors file: its tensor `vectors`, or its only one, with a row per text, of F32, F16,
+// BF16 or F64. DataError.
+ELMO_API Embeddings read_vectors(const std::string& file);
 
 // What Predictor and predict_files use: with a threshold and no given `top`, all labels above the threshold
 // are answered, up to 100 per text.
@@ -143,25 +161,38 @@ class ELMO_API Predictor {
     // memory.
     std::vector<std::vector<Prediction>> predict(const std::vector<std::string>& texts,
                                                  const Question& question);
+    // The same of vectors in the place of texts: what embed gives, or any other encoder whose vectors the
+    // head was trained on. They are rounded to BF16. ConfigError for a linear model, DataError for another
+    // width.
+    std::vector<std::vector<Prediction>> predict_vectors(const Embeddings& vectors);
+    std::vector<std::vector<Prediction>> predict_vectors(const Embeddings& vectors, const Question& question);
     // The text vector of each text: what the head scores.
     Embeddings embed(const std::vector<std::string>& texts);
     std::int64_t num_labels() const;   // of the run
     std::int64_t num_answers() const;  // labels that may be answered
     // "" where the data set had no label names. DataError for a number that no label of the run has.
     std::string label_name(std::int64_t label) const;
+    // The same with its number of training texts.
+    LabelInfo label_info(std::int64_t label) const;
     // The numbers of labels that are listed by name or number, ascending; a name that several labels have
     // means all of them. DataError "WHAT[i]: ..." for one that the run does not have.
     std::vector<std::int64_t> find_labels(const std::vector<std::string>& list,
                                           const std::string& what) const;
     // Labels whose name contains `part`, in order of number, from the `first` one on, at most `limit`.
     FoundLabels search_labels(std::string_view part, std::int64_t first, std::int64_t limit) const;
+    // The labels that are most like this one, at most `limit`, best first, ties by lower number: by the
+    // cosine of their weights, among those that may be answered and whose weights have the largest products
+    // with its own (as many as a question may rank); of a linear model, the share of the label trees in which
+    // both lie in one leaf, where it is not 0. DataError for a number that no label has.
+    std::vector<NearLabel> nearest_labels(std::int64_t label, std::int64_t limit);
     // Texts so far that may have more labels above the threshold than were ranked (see resolve_prediction).
     std::int64_t cut_answers() const;
     bool calibrated() const;  // probabilities are
     // How labels are found with search approximate; nothing where every label is scored (exact search, and
     // among given labels).
     std::optional<SearchIndex> index() const;
-    bool has_vectors() const;  // embed works: a linear model has none
+    bool has_vectors() const;  // embed works: a linear model has none, nor a head on vectors from elsewhere
+    bool takes_texts() const;  // false of a head on vectors (elmo/vector_head.h)
     std::string checkpoint_folder() const;
     const std::string& checkpoint_hash() const;  // of its manifest: equal hashes mean equal files
     const MemoryReport& plan() const;

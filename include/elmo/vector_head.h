@@ -66,8 +66,14 @@ class ELMO_API VectorHead {
     std::int64_t steps() const;
     // A continued head draws the noise of the steps that follow.
     void set_steps(std::int64_t steps);
-    // Files as in a checkpoint: head-00001-of-000NN.safetensors. DataError.
+    // Only the weights, as a checkpoint has them: head-00001-of-000NN.safetensors. DataError.
     void save(const std::string& folder) const;
+    // A run whose encoder is `vectors`: its checkpoint `best`, complete or as it was before. Predictor, the
+    // program's predict (--vectors), serve and inspect take it. label_names: of all labels, or none.
+    // ConfigError for another number of names, and where the folder holds a run that was trained on texts.
+    void save_run(const std::string& folder, const std::vector<std::string>& label_names) const;
+    // The weights of such a folder, of a run (its best checkpoint, checked by its manifest; the noise of the
+    // following steps goes on from there if it is a run of save_run), or of a checkpoint.
     void load(const std::string& folder);
     const VectorHeadShape& shape() const;
     const MemoryReport& plan() const;

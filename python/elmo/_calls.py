@@ -1,4 +1,4 @@
-"""The verbs as functions: train, evaluate, plan, explain, inspect."""
+"""The verbs as functions: train, evaluate, report, plan, explain, inspect."""
 from __future__ import annotations
 
 import os
@@ -10,7 +10,7 @@ from elmo._config import document, make_config
 from elmo._data import set_data
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
-from elmo._run import Run, evaluate_run
+from elmo._run import Run, evaluate_run, report_run
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -90,6 +90,19 @@ def evaluate(run: Any, data: Any = None, *, texts: Any = None, labels: Any = Non
     texts, labels : rows in memory, all of which are scored. Their scores are not kept in the run.
     """
     return evaluate_run(run, data, texts, labels, label_names, progress, options)
+
+
+@document("e", without=("data",))
+def report(run: Any, data: Any = None, *, out: str | os.PathLike[str], overwrite: bool = False, texts: Any = None,
+           labels: Any = None, label_names: Any = None, progress: bool | None = None,
+           **options: Unpack[EvaluateOptions]) -> Result:
+    """Scores a run as evaluate does and writes a page about it to `out`: scores, precision, recall and F1 by label,
+    calibration curve, worst labels, commonest confusions and examples of errors (`errors`, 20 of each).
+
+    data, texts, labels : as of evaluate. Returns what the page shows.
+    A run that is not calibrated is judged at a probability of 0.5, unless threshold is given.
+    """
+    return report_run(run, data, out, overwrite, texts, labels, label_names, progress, options)
 
 
 @document("m", without=("data",))

@@ -9,6 +9,7 @@ import numpy as np
 from elmo import _core
 from elmo._config import document, make_config
 from elmo._inputs import chunks, describe, iterate, name_of, texts_of
+from elmo._result import Result, from_json
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -124,6 +125,16 @@ class Predictor:
             for i, kind in enumerate((np.int64, np.float32, np.float32)))
         return Answers(np.concatenate(offsets), labels, scores, probabilities, self._core)
 
+    def predict_vectors(self, vectors: Any) -> Answers:
+        """The same of vectors in the place of texts, a row per text: what embed gives, or those of the encoder that a
+        head of elmo.torch was trained on. They are rounded to BF16."""
+        if hasattr(vectors, "detach"):  # a tensor, perhaps of BF16, which NumPy does not have
+            vectors = vectors.detach().float().cpu()
+        matrix = np.ascontiguousarray(vectors, np.float32)
+        if matrix.ndim != 2:
+            raise _core.DataError(f"vectors: expected a matrix with a row per text, found the shape {matrix.shape}")
+        return Answers(*self._core.predict_vectors(matrix), self._core)
+
     def predict_among(self, texts: Any, labels: Any) -> Answers:
         """The best of these labels, by name or number; only their weights are read."""
         return Predictor(self._run, labels=labels, **self._options).predict(texts)
@@ -132,6 +143,17 @@ class Predictor:
         """The vectors that the run's encoder makes of the texts, a row per text."""
         parts = [self._core.embed(chunk, first) for first, chunk in numbered(texts)]
         return np.concatenate(parts) if parts else self._core.embed([], 0)
+
+    def explain(self, text: str, labels: Any = None, top: int = 3) -> Result:
+        """Which words of a text carried its `top` labels, or these labels, by name or number.
+
+        The result has `words` (word, begin, end: bytes of the text in UTF-8) and `labels`: the answers, with the
+        `effects` of the words. An effect is the label's score less its score in the text without that word: above 0,
+        the word speaks for the label.
+        """
+        if not isinstance(text, str):
+            raise _core.DataError(f"text: expected a str, found {describe(text)}")
+        return from_json(self._core.explain([text], listed(labels, "labels"), int(top)))
 
     @property
     def num_labels(self) -> int:

@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import weakref
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config
@@ -83,6 +83,10 @@ class Run:
         """The best labels of each text; options as of Predictor (top, threshold, ...)."""
         return self.predictor(**options).predict(texts)
 
+    def predict_vectors(self, vectors: Any, **options: Unpack[PredictOptions]) -> Answers:
+        """The best labels of vectors in the place of texts: see Predictor.predict_vectors."""
+        return self.predictor(**options).predict_vectors(vectors)
+
     def predict_among(self, texts: Any, labels: Any, **options: Unpack[PredictOptions]) -> Answers:
         """The best of these labels, by name or number; only their weights are read."""
         return Predictor(self, labels=labels, **options).predict(texts)
@@ -91,10 +95,20 @@ class Run:
         """The vectors that the run's encoder makes of the texts, a row per text."""
         return self.predictor(**options).embed(texts)
 
+    def explain(self, text: str, labels: Any = None, top: int = 3, **options: Unpack[PredictOptions]) -> Result:
+        """Which words of a text carried its labels: see Predictor.explain."""
+        return self.predictor(**options).explain(text, labels, top)
+
     def evaluate(self, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
                  progress: bool | None = None, **options: Unpack[EvaluateOptions]) -> Result:
         """Scores of the run: see elmo.evaluate."""
         return evaluate_run(self, data, texts, labels, label_names, progress, options)
+
+    def report(self, data: Any = None, *, out: str | os.PathLike[str], overwrite: bool = False, texts: Any = None,
+               labels: Any = None, label_names: Any = None, progress: bool | None = None,
+               **options: Unpack[EvaluateOptions]) -> Result:
+        """Writes a page about how well the run answers: see elmo.report."""
+        return report_run(self, data, out, overwrite, texts, labels, label_names, progress, options)
 
     @document("c", without=("data",))
     def calibrate(self, data: Any = None, *, progress: bool | None = None,
@@ -115,9 +129,17 @@ class Run:
         return from_json(_core.inspect(None, self.path, _core.Config()))
 
 
+def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, labels: Any, label_names: Any,
+               progress: bool | None, options: Any) -> Result:
+    page = {"out": os.fspath(out), "overwrite": "true" if overwrite else "false"}
+    return evaluate_run(run, data, texts, labels, label_names, progress, options, _core.report, page)
+
+
 def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
-                 options: Any) -> Result:
+                 options: Any, call: Callable[..., str] = _core.evaluate, page: dict[str, str] = {}) -> Result:
     config = make_config("e", options)
+    for key, value in page.items():
+        config.set(key, value)
     in_memory = texts is not None or (data is not None and not is_path(data))
     kept: list[Any] = []
     if in_memory:
@@ -133,7 +155,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
         config.set("data", os.fspath(data))
     listener = Listener(progress)
     try:
-        result = from_json(_core.evaluate(listener, os.fspath(run), config))
+        result = from_json(call(listener, os.fspath(run), config))
     finally:
         listener.close()
         del kept

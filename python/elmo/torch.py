@@ -14,6 +14,7 @@ import torch
 
 from elmo import _core
 from elmo._config import text_of
+from elmo._inputs import name_of
 from elmo.metrics import from_lists, true_rows, whole_numbers
 
 OPTIONS = ("precision", "head_rounding", "head_noise", "weight_dropout", "chunks", "seed", "device", "cpu_products",
@@ -82,12 +83,18 @@ class Head(torch.nn.Module):
         labels, scores = self._core.topk(as_bf16(vectors), k)
         return torch.from_numpy(scores), torch.from_numpy(labels)
 
-    def save(self, folder: str | os.PathLike[str]) -> None:
-        """Writes the weights as a checkpoint of the program has them: head-00001-of-000NN.safetensors."""
-        self._core.save(os.fspath(folder))
+    def save(self, folder: str | os.PathLike[str], label_names: Any = None) -> None:
+        """Writes a run that `elmo predict --vectors`, `elmo serve`, elmo.Run and elmo.Predictor.predict_vectors take.
+
+        Its checkpoint is complete, or as it was before, so it may be written again and again while training goes on.
+        label_names : a name per label; without them labels are numbers.
+        """
+        names = [] if label_names is None else [name_of(name, f"label_names[{i}]") for i, name in enumerate(label_names)]
+        self._core.save_run(os.fspath(folder), names)
 
     def load(self, folder: str | os.PathLike[str]) -> None:
-        """Reads the head of such a folder, or of a run's checkpoint; labels, width and precision must be these."""
+        """Reads the weights of a run, or of one of its checkpoints; labels, width and precision must be these. A
+        training that is continued from a run of `save` draws the noise that an unbroken one would."""
         self._core.load(os.fspath(folder))
 
     @property
@@ -101,7 +108,7 @@ class Head(torch.nn.Module):
     # In a state_dict: the files, and the number of steps, which addresses the noise of those that follow.
     def get_extra_state(self) -> dict[str, Any]:
         with tempfile.TemporaryDirectory() as folder:
-            self.save(folder)
+            self._core.save(folder)
             files = {name: torch.from_file(os.path.join(folder, name), size=os.path.getsize(os.path.join(folder, name)),
                                            dtype=torch.uint8).clone() for name in sorted(os.listdir(folder))}
         return {"steps": self._core.steps, "files": files}
@@ -112,7 +119,7 @@ class Head(torch.nn.Module):
                 if os.path.basename(name) != name:
                     raise _core.DataError(f"expected the name of a file of a head, found {name!r}")
                 content.numpy().tofile(os.path.join(folder, name))
-            self.load(folder)
+            self._core.load(folder)
         self._core.steps = state["steps"]
 
 

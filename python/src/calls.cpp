@@ -36,6 +36,11 @@ std::string evaluate_call(nb::object listener, const std::string& run, const Con
                    [&](const Context& context) { return evaluate(context, run, config); });
 }
 
+std::string report_call(nb::object listener, const std::string& run, const Config& config) {
+    return json_of(listener, OnInterrupt::kAbandon,
+                   [&](const Context& context) { return report(context, run, config, "elmo.report(...)"); });
+}
+
 std::string calibrate_call(nb::object listener, const std::string& run, const Config& config) {
     return json_of(listener, OnInterrupt::kAbandon, [&](const Context& context) {
         return calibrate(context, run, resolve_for_run(run, config));
@@ -66,6 +71,8 @@ void bind_calls(nb::module_& module) {
     module.def("tune", &tune_call, nb::arg("listener").none(), config, nb::arg("trials"), nb::arg("seconds"),
                "Looks for better numbers than the defaults; JSON.");
     module.def("evaluate", &evaluate_call, nb::arg("listener").none(), run, config, "Scores a run; JSON.");
+    module.def("report", &report_call, nb::arg("listener").none(), run, config,
+               "Scores a run and writes the page; JSON.");
     module.def("calibrate", &calibrate_call, nb::arg("listener").none(), run, config,
                "Fits probabilities; JSON.");
     module.def("inspect", &inspect_call, nb::arg("listener").none(), nb::arg("path"), config,

@@ -2,6 +2,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/vector.h>
 
 #include <mutex>
 #include <span>
@@ -86,6 +87,12 @@ void bind_head(nb::module_& module) {
         .def(
             "save", [](SharedHead& head, const std::string& folder) { head.get().save(folder); },
             nb::arg("folder"))
+        .def(
+            "save_run",
+            [](SharedHead& head, const std::string& folder, const std::vector<std::string>& label_names) {
+                head.get().save_run(folder, label_names);
+            },
+            nb::arg("folder"), nb::arg("label_names"), without_gil)
         .def(
             "load", [](SharedHead& head, const std::string& folder) { head.get().load(folder); },
             nb::arg("folder"))

@@ -16,4 +16,5 @@ NB_MODULE(_core, module) {
     elmo::python::bind_predictor(module);
     elmo::python::bind_metrics(module);
     elmo::python::bind_head(module);
+    elmo::python::bind_server(module);
 }

@@ -17,6 +17,7 @@ void bind_calls(nanobind::module_& module);
 void bind_predictor(nanobind::module_& module);
 void bind_metrics(nanobind::module_& module);
 void bind_head(nanobind::module_& module);
+void bind_server(nanobind::module_& module);
 
 template <typename T>
 using Array = nanobind::ndarray<nanobind::numpy, T, nanobind::c_contig>;

@@ -9,6 +9,8 @@
 #include <mutex>
 
 #include "elmo/config.h"
+#include "elmo/explain.h"
+#include "elmo/fields.h"
 #include "elmo/resolve.h"
 #include "elmo/tokenizer.h"
 #include "parts.h"
@@ -17,6 +19,8 @@ namespace nb = nanobind;
 
 namespace elmo::python {
 namespace {
+
+using Matrix = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
 class SharedPredictor {
   public:
@@ -29,22 +33,15 @@ class SharedPredictor {
     using Answers = std::tuple<Array<std::int64_t>, Array<std::int64_t>, Array<float>, Array<float>>;
     Answers predict(nb::list list, std::int64_t first) {
         const std::vector<std::string> texts = strings_of(list, "texts", first);
-        std::vector<std::int64_t> offsets = {0}, labels;
-        std::vector<float> scores, probabilities;
-        {
-            const nb::gil_scoped_release release;
-            const std::lock_guard lock(mutex_);
-            for (const auto& answers : predictor_.predict(texts)) {
-                for (const Prediction& answer : answers) {
-                    labels.push_back(answer.label);
-                    scores.push_back(answer.score);
-                    probabilities.push_back(answer.probability);
-                }
-                offsets.push_back(static_cast<std::int64_t>(labels.size()));
-            }
-        }
-        return {to_array(std::move(offsets)), to_array(std::move(labels)), to_array(std::move(scores)),
-                to_array(std::move(probabilities))};
+        return answers_of([&] { return predictor_.predict(texts); });
+    }
+
+    Answers predict_vectors(const Matrix& matrix) {
+        Embeddings vectors;
+        vectors.rows = static_cast<std::int64_t>(matrix.shape(0));
+        vectors.width = static_cast<std::int64_t>(matrix.shape(1));
+        vectors.values.assign(matrix.data(), matrix.data() + matrix.size());
+        return answers_of([&] { return predictor_.predict_vectors(vectors); });
     }
 
     Array<float> embed(nb::list list, std::int64_t first) {
@@ -59,9 +56,40 @@ class SharedPredictor {
                         {static_cast<std::size_t>(vectors.rows), static_cast<std::size_t>(vectors.width)});
     }
 
+    // The JSON that `elmo explain --json` prints.
+    std::string explain(nb::list list, const std::vector<std::string>& labels, std::int64_t top) {
+        const std::vector<std::string> texts = strings_of(list, "text");
+        const nb::gil_scoped_release release;
+        const std::lock_guard lock(mutex_);
+        Question question;
+        question.top = top;
+        if (!labels.empty()) question.labels = predictor_.find_labels(labels, "labels");
+        return to_json(explain_answers(predictor_, texts.at(0), question));
+    }
+
     const Predictor& get() const { return predictor_; }
 
   private:
+    template <typename Predict>
+    Answers answers_of(const Predict& predict_all) {
+        std::vector<std::int64_t> offsets = {0}, labels;
+        std::vector<float> scores, probabilities;
+        {
+            const nb::gil_scoped_release release;
+            const std::lock_guard lock(mutex_);
+            for (const auto& answers : predict_all()) {
+                for (const Prediction& answer : answers) {
+                    labels.push_back(answer.label);
+                    scores.push_back(answer.score);
+                    probabilities.push_back(answer.probability);
+                }
+                offsets.push_back(static_cast<std::int64_t>(labels.size()));
+            }
+        }
+        return {to_array(std::move(offsets)), to_array(std::move(labels)), to_array(std::move(scores)),
+                to_array(std::move(probabilities))};
+    }
+
     std::mutex mutex_;
     Predictor predictor_;
 };
@@ -92,7 +120,10 @@ void bind_predictor(nb::module_& module) {
             nb::init<const std::string&, const Config&, std::vector<std::string>, std::vector<std::string>>(),
             nb::arg("run"), nb::arg("config"), nb::arg("labels"), nb::arg("without"), without_gil)
         .def("predict", &SharedPredictor::predict, nb::arg("texts"), nb::arg("first"))
+        .def("predict_vectors", &SharedPredictor::predict_vectors, nb::arg("vectors"))
         .def("embed", &SharedPredictor::embed, nb::arg("texts"), nb::arg("first"))
+        .def("explain", &SharedPredictor::explain, nb::arg("text"), nb::arg("labels"), nb::arg("top"),
+             "Of a list of one text: JSON.")
         .def(
             "label_name",
             [](const SharedPredictor& p, std::int64_t label) { return p.get().label_name(label); },

@@ -30,7 +30,8 @@ def test_the_page(tmp_path, monkeypatch):
 def test_docstrings_come_from_the_option_list():
     helps = {option.key: option.help for option in elmo.options()}
     for function, key in ((elmo.train, "head_lr"), (elmo.evaluate, "bootstrap"), (elmo.plan, "labels"),
-                          (elmo.Predictor.__init__, "top"), (elmo.Run.calibrate, "threads")):
+                          (elmo.Predictor.__init__, "top"), (elmo.Run.calibrate, "threads"), (elmo.report, "bootstrap"),
+                          (elmo.serve, "top")):
         assert key + " : " in function.__doc__
         assert helps[key][:40] in re.sub(r"\s+", " ", function.__doc__)
 
@@ -50,6 +51,9 @@ def test_types(tmp_path):
         "run: elmo.Run = elmo.train(texts=['a'], labels=[['b']], epochs=3, precision='bf16', encoder_lr='auto')\n"
         "names: list[list[str]] = run.predict(['a'], top=3).names\n"
         "first: elmo.Prediction = run.predict(['a'])[0][0]\n"
+        "words: elmo.Result = run.explain('a', labels=['b'])\n"
+        "page: elmo.Result = run.report(out='page.html', errors=3)\n"
+        "with elmo.serve(run, port=0, top=3) as server:\n    address: str = server.url\n"
         "try:\n    steps: int = run.result.steps\nexcept elmo.DataError as error:\n    print(error)\n"
         "p: np.ndarray = elmo.metrics.precision([[0]], [[0]])\n")
     (tmp_path / "wrong.py").write_text("import elmo\nelmo.train(texts=['a'], labels=['b'], epochs='three')\n"

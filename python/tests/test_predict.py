@@ -140,3 +140,38 @@ def test_two_models_in_two_threads(texts, labels):
     for thread in threads:
         thread.join()
     assert together == alone and alone[1] != alone[2]
+
+
+def test_explanations_are_the_programs(run):
+    text = "the blue bird of the river"
+    printed = elmo_program("explain", run.path, "--text", text, "--json")
+    assert json.loads(printed.stdout) == run.explain(text) == elmo.Predictor(run).explain(text)
+    explained = run.explain(text, labels=["bird", "colour blue"], top=2)
+    assert {label.name for label in explained.labels} == {"bird", "colour blue"}
+    for label in explained.labels:
+        strongest = max(range(len(explained.words)), key=lambda i: label.effects[i])
+        assert explained.words[strongest].word in label.name
+    with pytest.raises(elmo.ConfigError, match="top: expected 1 to 5 labels, found 9"):
+        run.explain(text, top=9)
+    with pytest.raises(elmo.DataError, match="text: expected a str, found 7"):
+        run.explain(7)
+
+
+def test_the_report_is_the_programs(tmp_path, texts, labels):
+    with open(tmp_path / "data.jsonl", "w", encoding="utf-8") as file:
+        for text, names in zip(texts, labels):
+            file.write(json.dumps({"text": text, "labels": names}) + "\n")
+    run = elmo.train(tmp_path / "data.jsonl", out=tmp_path / "run", **SMALL | dict(epochs=2))
+    printed = elmo_program("report", run.path, tmp_path / "data.jsonl", "--json", "--save-scores", "none", "--out",
+                           tmp_path / "theirs.html")
+    theirs = json.loads(printed.stdout)
+    ours = elmo.report(run, tmp_path / "data.jsonl", out=tmp_path / "ours.html", save_scores="none")
+    assert theirs.pop("texts_per_second") > 0 and ours.pop("texts_per_second") > 0
+    assert theirs.pop("page") == str(tmp_path / "theirs.html") and ours.pop("page") == str(tmp_path / "ours.html")
+    assert theirs == ours
+    pages = [(tmp_path / name).read_text(encoding="utf-8").split("<footer>")[0] for name in ("theirs.html", "ours.html")]
+    assert pages[0] == pages[1]
+    with pytest.raises(elmo.ConfigError, match="exists already"):
+        run.report(out=tmp_path / "ours.html")
+    in_memory = run.report(texts=texts, labels=labels, out=tmp_path / "ours.html", overwrite=True, errors=3)
+    assert in_memory.protocol.data == "rows from memory" and len(in_memory.worst_labels) <= 3

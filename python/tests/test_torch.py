@@ -1,6 +1,10 @@
 """elmo.torch.Head: gradients against autograd, learning behind an encoder, files, what is refused."""
+import json
+import urllib.request
+
 import numpy as np
 import pytest
+from conftest import elmo_program
 
 import elmo
 
@@ -13,9 +17,8 @@ LABELS = [[0, 3], [1], [], [4, 2, 0]]
 def weights_of(head, folder):
     """BF16 weights, read from the files as numbers."""
     head.save(folder)
-    raw = (folder / "head-00001-of-00001.safetensors").read_bytes()
+    raw = (folder / "best" / "head-00001-of-00001.safetensors").read_bytes()
     start = 8 + int.from_bytes(raw[:8], "little")
-    import json
     place = json.loads(raw[8:start])["weight"]
     bits = np.frombuffer(raw[start:], np.uint16, np.prod(place["shape"]), place["data_offsets"][0])
     return torch.from_numpy(bits.astype(np.uint16).view(np.int16).copy()).view(torch.bfloat16).view(*place["shape"]).float()
@@ -71,6 +74,50 @@ def test_state_and_files(tmp_path):
     for _ in range(2):
         assert first(vectors, LABELS).item() == second(vectors, LABELS).item()
     assert (first.topk(vectors, 5)[0] == second.topk(vectors, 5)[0]).all()
+
+
+@pytest.mark.parametrize("precision", ["bf16", "e2m5"])
+def test_a_saved_head_is_a_run(tmp_path, precision):
+    torch.manual_seed(2)
+    head, vectors = Head(5, 16, batch=4, precision=precision, threads=1), torch.randn(4, 16)
+    for _ in range(3):
+        head(vectors, LABELS)
+    head.save(tmp_path / "run", label_names=list("abcde"))
+    scores, numbers = head.eval().topk(vectors, 5)
+    answers = elmo.Run(tmp_path / "run").predict_vectors(vectors, top=5)
+    assert answers.labels.tolist() == numbers.flatten().tolist() and answers.scores.tolist() == scores.flatten().tolist()
+    assert answers.names[0] == ["abcde"[label] for label in numbers[0]]
+    # The program, of the same vectors in a file.
+    data = vectors.numpy().tobytes()
+    header = json.dumps({"vectors": {"dtype": "F32", "shape": [4, 16], "data_offsets": [0, len(data)]}}).encode()
+    (tmp_path / "v.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data)
+    printed = elmo_program("predict", tmp_path / "run", "--vectors", tmp_path / "v.safetensors", "--json", "--top", 5)
+    theirs = [label for line in printed.stdout.splitlines() for label in json.loads(line)["labels"]]
+    assert [label["label"] for label in theirs] == answers.labels.tolist()
+    assert [np.float32(label["score"]) for label in theirs] == answers.scores.tolist()
+    # The server.
+    with elmo.serve(tmp_path / "run", port=0, threads=1) as server:
+        body = json.dumps({"vectors": vectors.tolist(), "top": 5}).encode()
+        reply = json.load(urllib.request.urlopen(server.url + "v1/predict", body, timeout=60))
+    assert [label for answer in reply["answers"] for label in answer["labels"]] == theirs
+    # Training goes on as if it had not been broken.
+    second = Head(5, 16, batch=4, precision=precision, threads=1)
+    second.load(tmp_path / "run")
+    head.train()
+    for _ in range(2):
+        assert head(vectors, LABELS).item() == second(vectors, LABELS).item()
+    second.save(tmp_path / "run")
+    with pytest.raises(elmo.ConfigError, match="prediction needs texts"):
+        elmo.Run(tmp_path / "run").predict(["a text"])
+    with pytest.raises(elmo.ConfigError, match="expected 5 names, one per label, found 2"):
+        head.save(tmp_path / "run", label_names=["a", "b"])
+
+
+def test_a_trained_run_is_not_replaced(run, texts):
+    with pytest.raises(elmo.ConfigError, match="a run that was trained on texts"):
+        Head(9, 16, batch=8, threads=1).save(run.path)
+    vectors = run.embed(texts[:8])
+    assert run.predict_vectors(vectors, top=9).scores.tolist() == run.predict(texts[:8], top=9).scores.tolist()
 
 
 def test_a_runs_head_is_a_head(run, texts):

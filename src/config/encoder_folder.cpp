@@ -31,10 +31,11 @@ std::string in_run(const fs::path& folder) {
     for (const char* which : {"best", "last"}) {
         if (fs::exists(folder / which / "config.json", ignored)) return (folder / which).string();
         if (fs::exists(folder / which / "manifest.json", ignored))
-            throw ConfigError(fmt::format(
-                "encoder: {} is the run of a linear model, which has no encoder; give another run, "
-                "a folder, or leave --encoder out",
-                folder.string()));
+            throw ConfigError(
+                fmt::format("encoder: {} is the run of a linear model or of a head on vectors, which has no "
+                            "encoder; give another run, "
+                            "a folder, or leave --encoder out",
+                            folder.string()));
     }
     return folder.string();
 }
@@ -71,7 +72,7 @@ fs::path cached(const std::string& hub_name) {
 }  // namespace
 
 bool is_encoder_folder(const std::string& encoder) {
-    return encoder != "bag" && encoder != kLinearEncoder && encoder != "auto";
+    return encoder != "bag" && encoder != kLinearEncoder && encoder != kVectorEncoder && encoder != "auto";
 }
 
 std::string encoder_folder(const std::string& encoder) {

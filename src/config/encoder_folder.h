@@ -6,8 +6,10 @@
 namespace elmo {
 
 inline constexpr const char* kLinearEncoder = "linear";
+// Of a run that is a head on vectors from elsewhere (elmo/vector_head.h): there is no encoder.
+inline constexpr const char* kVectorEncoder = "vectors";
 
-// Whether it is neither linear nor bag nor auto.
+// Whether it is neither linear nor vectors nor bag nor auto.
 bool is_encoder_folder(const std::string& encoder);
 
 // `encoder` itself when it is a kind or a folder; the checkpoint of a run's folder, best or else last; else

@@ -192,6 +192,11 @@ Config with_usual_numbers(Config config) {
 Config with_encoder_folder(Config config) {
     if (config.encoder == "auto") config = with_encoder_chosen(std::move(config));
     if (config.encoder == kLinearEncoder) return with_linear_numbers(std::move(config));
+    if (config.encoder == kVectorEncoder)
+        throw ConfigError(
+            "encoder: vectors is a head on vectors from elsewhere, which elmo.torch.Head trains in Python; "
+            "give "
+            "linear, bag or a folder");
     refuse_linear_options(config);
     const std::string folder = encoder_folder(config.encoder);
     if (folder == config.encoder) return config;

@@ -11,6 +11,7 @@ namespace elmo {
 namespace {
 
 constexpr int kWide = 720, kNarrow = 328;
+constexpr std::size_t kTallRows = 60;  // a longer table scrolls by itself
 
 constexpr const char* kStyle = R"css(
 :root{color-scheme:light dark;--back:#fff;--text:#1c1e21;--soft:#5b6270;--rule:#e3e6ea;--axis:#9aa1ab;--code:#f4f5f7;
@@ -40,9 +41,10 @@ svg.narrow{display:none}
 .line{fill:none;stroke-width:2}.mark{stroke-width:2}.mark:hover,.bar:hover,.layer:hover,.cell:hover{opacity:.75}
 .layer{stroke:var(--back);stroke-width:1}.band{fill:var(--s7);fill-opacity:.25}
 .cell{fill:var(--s0)}.empty{fill:none;stroke:var(--rule)}.in-cell{fill:var(--text)}.in-cell.strong{fill:var(--strong)}
-.scroll{overflow-x:auto;margin:2rem 0}
+.scroll{overflow-x:auto;margin:2rem 0}.tall{max-height:40rem;overflow-y:auto}.tall thead{position:sticky;top:0;background:var(--back)}
 table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums}
-th,td{padding:.25rem .6rem;text-align:left;border-bottom:1px solid var(--rule)}
+th,td{padding:.25rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--rule)}
+td.long{min-width:9rem}caption strong{display:block}
 th{font-weight:600;vertical-align:bottom}
 td.number,th.number{text-align:right}td.number{white-space:nowrap}
 pre{background:var(--code);padding:.6rem;overflow-x:auto;font-size:.8125rem;white-space:pre-wrap;overflow-wrap:anywhere}
@@ -84,14 +86,23 @@ bool is_number(const Cell& cell) {
     return std::holds_alternative<std::int64_t>(cell) || std::holds_alternative<double>(cell);
 }
 
+// Long texts get room: columns of numbers would press them to a word per line.
+const char* class_of(const Cell& cell) {
+    if (is_number(cell)) return " class=\"number\"";
+    const auto* text = std::get_if<std::string>(&cell);
+    return text != nullptr && text->size() > 24 ? " class=\"long\"" : "";
+}
+
 std::string table_html(const Table& table) {
     // Columns of numbers, and their heads, are aligned to the right.
     std::vector<bool> numbers(table.columns.size(), false);
     for (const auto& row : table.rows)
         for (std::size_t c = 0; c < numbers.size(); ++c) numbers[c] = numbers[c] || is_number(row[c]);
+    const std::string title =
+        table.title.empty() ? "" : fmt::format("<strong>{}</strong>", escaped(table.title));
     std::string out = fmt::format(
-        "<div class=\"scroll\" tabindex=\"0\"><table id=\"{}\">\n<caption>{}</caption>\n<thead><tr>",
-        escaped(table.name), escaped(table.caption));
+        "<div class=\"scroll{}\" tabindex=\"0\"><table id=\"{}\">\n<caption>{}{}</caption>\n<thead><tr>",
+        table.rows.size() > kTallRows ? " tall" : "", escaped(table.name), title, escaped(table.caption));
     for (std::size_t c = 0; c < numbers.size(); ++c)
         out += fmt::format("<th{}>{}</th>", numbers[c] ? " class=\"number\"" : "",
                            escaped(table.columns[c].head));
@@ -99,9 +110,9 @@ std::string table_html(const Table& table) {
     for (const auto& row : table.rows) {
         out += "<tr>";
         for (std::size_t c = 0; c < row.size(); ++c)
-            out += fmt::format("<td{} data-value=\"{}\">{}</td>",
-                               is_number(row[c]) ? " class=\"number\"" : "", escaped(exact_text(row[c])),
-                               escaped(rounded_text(row[c], table.columns[c].digits)));
+            out +=
+                fmt::format("<td{} data-value=\"{}\">{}</td>", class_of(row[c]), escaped(exact_text(row[c])),
+                            escaped(rounded_text(row[c], table.columns[c].digits)));
         out += "</tr>\n";
     }
     return out + "</tbody></table></div>\n";
@@ -129,8 +140,10 @@ std::string study_page(const Study& study, const Provenance& provenance) {
         escaped(study.title), kStyle);
     for (const std::string& paragraph : study.paragraphs)
         out += fmt::format("<p>{}</p>\n", escaped(paragraph));
+    const std::size_t first = std::min(study.tables_first, study.tables.size());
+    for (std::size_t t = 0; t < first; ++t) out += table_html(study.tables[t]);
     for (const Chart& chart : study.charts) out += figure(chart);
-    for (const Table& table : study.tables) out += table_html(table);
+    for (std::size_t t = first; t < study.tables.size(); ++t) out += table_html(study.tables[t]);
     out +=
         fmt::format("<footer><h2>How this was made</h2>\n<pre>{}</pre>\n<dl>", escaped(provenance.command));
     for (const auto& [name, value] : {std::pair("date", provenance.date),

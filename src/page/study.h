@@ -25,6 +25,7 @@ struct Table {
     std::string caption;
     std::vector<Column> columns;
     std::vector<std::vector<Cell>> rows;  // each as long as columns
+    std::string title = {};               // above the caption on the page
 };
 
 struct Study {
@@ -32,7 +33,8 @@ struct Study {
     std::string title;                    // of the page
     std::vector<std::string> paragraphs;  // what is shown and how it was made; plain text
     std::vector<Chart> charts;
-    std::vector<Table> tables;  // at least one; the first is study.csv
+    std::vector<Table> tables;     // at least one; the first is study.csv
+    std::size_t tables_first = 0;  // so many tables stand before the charts
 };
 
 // Where and how a study was made.

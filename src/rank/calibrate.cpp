@@ -11,6 +11,7 @@
 #include "io/links.h"
 #include "metrics/label_thresholds.h"
 #include "metrics/platt.h"
+#include "rank/report/threshold.h"
 #include "rank/scored_run.h"
 #include "ranks/collectives.h"
 #include "run/calibration_file.h"
@@ -18,8 +19,6 @@
 namespace elmo {
 namespace {
 
-// Labels per text that are judged: enough to include everything that is shown.
-constexpr std::int64_t kJudgedLabels = 20;
 constexpr std::int64_t kFewRows = 100;
 
 LabelThresholds label_thresholds(std::span<const JudgedRow> rows, std::int64_t labels,

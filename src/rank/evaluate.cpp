@@ -195,7 +195,10 @@ void keep_scores(const Context& context, const std::string& run, const Config& c
     const fs::path file = scores_file(run, config);
     if (file.empty()) return;
     evaluation.texts_per_second = 0;  // equal evaluations leave equal lines
-    evaluation.worst_labels.clear();  // a report, no scores
+    evaluation.frequent_labels.clear();  // a report, no scores
+    evaluation.worst_labels.clear();
+    evaluation.f1_bands.clear();
+    evaluation.calibration_curve.clear();
     evaluation.confusions.clear();
     evaluation.wrong_texts.clear();
     try {

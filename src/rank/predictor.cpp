@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <mutex>
 
@@ -13,6 +14,7 @@
 #include "data/tokenizer_files.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "formats/safetensors.h"
 #include "metrics/metrics.h"
 #include "metrics/platt.h"
 #include "numerics/bf16.h"
@@ -33,15 +35,15 @@ struct Predictor::Impl {
                      label_scope.chooses() ? Checkpoint::Check::kAllButHead : Checkpoint::Check::kAll),
           config(with_usual_numbers(resolve_prediction(given))),
           spec(stored_encoder(checkpoint)),
-          tokenizer(stored_tokenizer(checkpoint.content())),
-          max_length(cut_length(context, checkpoint.config().max_length, spec)),
+          tokenizer(checkpoint.takes_vectors() ? nullptr : stored_tokenizer(checkpoint.content())),
+          max_length(tokenizer ? cut_length(context, checkpoint.config().max_length, spec) : 0),
           windows(checkpoint.config().windows),
           names(checkpoint.label_names()),
           scope(resolve_scope(label_scope, names, checkpoint.state().labels)),
           stored(config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint)),
           platt(choose_probabilities(config, stored)),
           cuts(choose_cuts(config, stored)),
-          ranker(context, checkpoint, config, spec, *tokenizer, scope, max_length * windows) {}
+          ranker(context, checkpoint, config, spec, tokenizer.get(), scope, max_length * windows) {}
 
     // The tokens of at most batch_size texts, alive until the next call.
     void tokenize(std::span<const std::string> texts) {
@@ -57,14 +59,78 @@ struct Predictor::Impl {
         }
     }
 
-    // Calls use(first) for one tokenized batch of texts after another, from text `first` on.
+    // Calls use(first, count) for one batch after another.
     template <typename Use>
-    void for_batches(const std::vector<std::string>& texts, Use&& use) {
+    void for_batches(std::size_t all, Use&& use) {
         const auto size = static_cast<std::size_t>(config.batch_size);
-        for (std::size_t first = 0; first < texts.size(); first += size) {
-            tokenize(std::span(texts).subspan(first, std::min(size, texts.size() - first)));
-            use(first);
+        for (std::size_t first = 0; first < all; first += size) use(first, std::min(size, all - first));
+    }
+
+    // The next batch, tokenized or rounded.
+    const TokenizedTexts& stage(const std::vector<std::string>& texts, std::size_t first, std::size_t count) {
+        refuse_vectors(checkpoint, "prediction");
+        tokenize(std::span(texts).subspan(first, count));
+        return batch;
+    }
+    std::span<const Bf16> stage(const Embeddings& vectors, std::size_t first, std::size_t count) {
+        const auto width = static_cast<std::size_t>(vectors.width);
+        rounded.clear();
+        for (const float value : std::span(vectors.values).subspan(first * width, count * width)) {
+            if (!std::isfinite(value))
+                throw DataError(fmt::format("vectors[{}]: expected finite numbers, found {}",
+                                            first + rounded.size() / width, value));
+            rounded.push_back(to_bf16(value));
         }
+        return rounded;
+    }
+    static std::size_t count_of(const std::vector<std::string>& texts) { return texts.size(); }
+    std::size_t count_of(const Embeddings& vectors) const {
+        if (ranker.is_linear())
+            throw ConfigError(
+                "vectors: a linear model has no text vectors; train with --encoder bag or a folder");
+        if (vectors.width != spec.width && vectors.rows > 0)
+            throw DataError(
+                fmt::format("vectors: expected a width of {}, found {}", spec.width, vectors.width));
+        return static_cast<std::size_t>(vectors.rows);
+    }
+
+    // The answers to texts or vectors.
+    template <typename Inputs>
+    std::vector<std::vector<Prediction>> predict(const Inputs& inputs) {
+        std::vector<std::vector<Prediction>> result(count_of(inputs));
+        for_batches(result.size(), [&](std::size_t first, std::size_t count) {
+            auto ranked = ranker.rank(stage(inputs, first, count), ranker.most_ranked());
+            for (std::size_t i = 0; i < ranked.size(); ++i) {
+                result[first + i] = answer(ranked[i], scope.dropped, config.top, cuts);
+                if (cuts.lowest() > 0 && !given_top && config.top < scope.answers() &&
+                    static_cast<std::int64_t>(ranked[i].size()) == config.top &&
+                    platt.probability(ranked[i].back().score) >= cuts.lowest())
+                    ++cut;
+            }
+        });
+        return result;
+    }
+    template <typename Inputs>
+    std::vector<std::vector<Prediction>> predict(const Inputs& inputs, const Question& question) {
+        const std::int64_t most = ranker.most_ranked();
+        if (question.top < 1 || question.top > config.top)
+            throw ConfigError(
+                fmt::format("top: expected 1 to {} labels, found {}", config.top, question.top));
+        if (question.threshold != -1 && !(question.threshold >= 0 && question.threshold <= 1))
+            throw ConfigError(fmt::format("threshold: expected -1 or 0 to 1, found {}", question.threshold));
+        const LabelCuts threshold = choose_threshold(question.threshold, config.probabilities, stored);
+        const AnswerScope narrow = narrow_scope(scope, question, config.top - question.top);
+        const std::int64_t k =
+            std::min({question.top + static_cast<std::int64_t>(narrow.dropped.size()), narrow.labels, most});
+        std::vector<std::vector<Prediction>> result(count_of(inputs));
+        for_batches(result.size(), [&](std::size_t first, std::size_t count) {
+            const auto& staged = stage(inputs, first, count);
+            auto ranked =
+                question.labels.empty() ? ranker.rank(staged, k) : ranker.rank_among(staged, k, narrow.rows);
+            for (std::size_t i = 0; i < ranked.size(); ++i)
+                result[first + i] = answer(ranked[i], narrow.dropped, question.top, threshold);
+        });
+        return result;
     }
 
     // The labels of a ranking that are answered; those that are dropped are removed from it.
@@ -109,6 +175,7 @@ struct Predictor::Impl {
     LabelRanker ranker;
     TokenizedTexts batch;  // the running one
     std::vector<std::int32_t> ids;
+    std::vector<Bf16> rounded;  // vectors of the running batch
     mutable std::once_flag index_made, counts_read;
     mutable std::optional<LabelIndex> labels_by_name;
     mutable std::vector<std::int64_t> train_rows;
@@ -166,7 +233,10 @@ std::optional<SearchIndex> Predictor::index() const {
     return index != nullptr ? std::optional(*index) : std::nullopt;
 }
 bool Predictor::has_vectors() const {
-    return !impl_->ranker.is_linear();
+    return !impl_->ranker.is_linear() && takes_texts();
+}
+bool Predictor::takes_texts() const {
+    return !impl_->checkpoint.takes_vectors();
 }
 const MemoryReport& Predictor::plan() const {
     return impl_->ranker.plan();
@@ -180,47 +250,36 @@ std::vector<std::int64_t> Predictor::find_labels(const std::vector<std::string>&
 FoundLabels Predictor::search_labels(std::string_view part, std::int64_t first, std::int64_t limit) const {
     FoundLabels result;
     for (const std::int64_t label : impl_->index().search(part, first, limit, result.found))
-        result.labels.push_back({label, label_name(label), impl_->counts()[static_cast<std::size_t>(label)]});
+        result.labels.push_back(label_info(label));
+    return result;
+}
+
+LabelInfo Predictor::label_info(std::int64_t label) const {
+    std::string name = label_name(label);
+    return {label, std::move(name), impl_->counts()[static_cast<std::size_t>(label)]};
+}
+
+std::vector<NearLabel> Predictor::nearest_labels(std::int64_t label, std::int64_t limit) {
+    label_name(label);  // DataError
+    std::vector<NearLabel> result;
+    for (const auto& [other, similarity] : impl_->ranker.nearest(label, limit))
+        result.push_back({other, label_name(other), similarity});
     return result;
 }
 
 std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts) {
-    Impl& impl = *impl_;
-    std::vector<std::vector<Prediction>> result(texts.size());
-    impl.for_batches(texts, [&](std::size_t first) {
-        auto ranked = impl.ranker.rank(impl.batch, impl.ranker.most_ranked());
-        for (std::size_t i = 0; i < ranked.size(); ++i) {
-            result[first + i] = impl.answer(ranked[i], impl.scope.dropped, impl.config.top, impl.cuts);
-            if (impl.cuts.lowest() > 0 && !impl.given_top && impl.config.top < impl.scope.answers() &&
-                static_cast<std::int64_t>(ranked[i].size()) == impl.config.top &&
-                impl.platt.probability(ranked[i].back().score) >= impl.cuts.lowest())
-                ++impl.cut;
-        }
-    });
-    return result;
+    return impl_->predict(texts);
 }
-
 std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts,
                                                         const Question& question) {
-    Impl& impl = *impl_;
-    const std::int64_t most = impl.ranker.most_ranked();
-    if (question.top < 1 || question.top > impl.config.top)
-        throw ConfigError(
-            fmt::format("top: expected 1 to {} labels, found {}", impl.config.top, question.top));
-    if (question.threshold != -1 && !(question.threshold >= 0 && question.threshold <= 1))
-        throw ConfigError(fmt::format("threshold: expected -1 or 0 to 1, found {}", question.threshold));
-    const LabelCuts threshold = choose_threshold(question.threshold, impl.config.probabilities, impl.stored);
-    const AnswerScope scope = narrow_scope(impl.scope, question, impl.config.top - question.top);
-    const std::int64_t k =
-        std::min({question.top + static_cast<std::int64_t>(scope.dropped.size()), scope.labels, most});
-    std::vector<std::vector<Prediction>> result(texts.size());
-    impl.for_batches(texts, [&](std::size_t first) {
-        auto ranked = question.labels.empty() ? impl.ranker.rank(impl.batch, k)
-                                              : impl.ranker.rank_among(impl.batch, k, scope.rows);
-        for (std::size_t i = 0; i < ranked.size(); ++i)
-            result[first + i] = impl.answer(ranked[i], scope.dropped, question.top, threshold);
-    });
-    return result;
+    return impl_->predict(texts, question);
+}
+std::vector<std::vector<Prediction>> Predictor::predict_vectors(const Embeddings& vectors) {
+    return impl_->predict(vectors);
+}
+std::vector<std::vector<Prediction>> Predictor::predict_vectors(const Embeddings& vectors,
+                                                                const Question& question) {
+    return impl_->predict(vectors, question);
 }
 
 Embeddings Predictor::embed(const std::vector<std::string>& texts) {
@@ -230,9 +289,29 @@ Embeddings Predictor::embed(const std::vector<std::string>& texts) {
     result.rows = static_cast<std::int64_t>(texts.size());
     result.width = impl_->spec.width;
     result.values.reserve(static_cast<std::size_t>(result.rows * result.width));
-    impl_->for_batches(texts, [&](std::size_t) {
-        for (const Bf16 value : impl_->ranker.vectors(impl_->batch)) result.values.push_back(to_float(value));
+    impl_->for_batches(texts.size(), [&](std::size_t first, std::size_t count) {
+        for (const Bf16 value : impl_->ranker.vectors(impl_->stage(texts, first, count)))
+            result.values.push_back(to_float(value));
     });
+    return result;
+}
+
+Embeddings read_vectors(const std::string& file) {
+    const SafeTensors tensors = SafeTensors::open(file);
+    const auto names = tensors.names();
+    const bool named = std::find(names.begin(), names.end(), "vectors") != names.end();
+    if (!named && names.size() != 1)
+        throw DataError(
+            fmt::format("{}: expected a tensor 'vectors', or only one, found {} others", file, names.size()));
+    const TensorInfo& tensor = tensors.at(named ? "vectors" : std::string(names.front()));
+    if (tensor.shape.size() != 2)
+        throw DataError(fmt::format("{}: expected a matrix with a row per text, found the shape {}", file,
+                                    tensor.shape_text()));
+    Embeddings result;
+    result.rows = tensor.shape[0];
+    result.width = tensor.shape[1];
+    result.values.resize(static_cast<std::size_t>(tensor.num_elements()));
+    read_tensor(tensor, std::span(result.values));
     return result;
 }
 

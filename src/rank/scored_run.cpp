@@ -43,6 +43,11 @@ bool is_share(std::int64_t rows, const std::vector<ScoredRows>& parts, double sh
     return static_cast<double>(rows) > share * static_cast<double>(count_rows(parts));
 }
 
+std::unique_ptr<Tokenizer> tokenizer_of(const Checkpoint& checkpoint) {
+    refuse_vectors(checkpoint, "scoring");
+    return stored_tokenizer(checkpoint.content());
+}
+
 Dataset open_data(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer) {
     return Dataset::open(context, reading, tokenizer, nullptr, splits_for(reading.split));
 }
@@ -53,7 +58,7 @@ ScoredRun::ScoredRun(const Context& context, const std::string& run, const Confi
     : context_(context),
       checkpoint_(run, given.checkpoint),
       spec_(stored_encoder(checkpoint_)),
-      tokenizer_(stored_tokenizer(checkpoint_.content())),
+      tokenizer_(tokenizer_of(checkpoint_)),
       config_(with_usual_numbers(
           with_length(with_scored_split(with_run_reading(given, checkpoint_.config()), checkpoint_.config()),
                       cut_length(context, checkpoint_.config().max_length, spec_)))),

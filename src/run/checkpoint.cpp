@@ -53,7 +53,7 @@ void write_counts(const fs::path& file, const std::vector<std::int64_t>& counts)
 // What every checkpoint has.
 template <class Parts>
 void write_common(const fs::path& path, const Parts& parts, const RunState& state) {
-    save_tokenizer(path, parts.tokenizer, parts.max_length);
+    if constexpr (requires { parts.tokenizer; }) save_tokenizer(path, parts.tokenizer, parts.max_length);
     if (!parts.labels.names.empty()) write_names(path / kNames, parts.labels.names);
     write_counts(path / kCounts, parts.labels.counts);
     if (parts.texts != nullptr) parts.texts->save(path / kTrainedTextsFile);
@@ -182,7 +182,23 @@ void save_checkpoint(const fs::path& target, const LinearParts& parts, const Run
     });
 }
 
+void save_checkpoint(const fs::path& target, const VectorHeadParts& parts, const RunState& state) {
+    replace_checkpoint(target, [&](const fs::path& folder) {
+        parts.head.save(folder);
+        write_common(folder, parts, state);
+    });
+}
+
+void refuse_vectors(const Checkpoint& checkpoint, std::string_view what) {
+    if (checkpoint.takes_vectors())
+        throw ConfigError(fmt::format(
+            "{}: {} needs texts, found a head on vectors from elsewhere, which has no encoder; 'elmo "
+            "predict RUN --vectors FILE' and 'elmo serve' take its vectors",
+            checkpoint.folder().string(), what));
+}
+
 void refuse_linear(const Checkpoint& checkpoint, std::string_view what) {
+    refuse_vectors(checkpoint, what);
     if (checkpoint.is_linear())
         throw ConfigError(fmt::format(
             "{}: {} cannot work on a linear model; train again with the new data, or with --encoder bag",
@@ -190,9 +206,11 @@ void refuse_linear(const Checkpoint& checkpoint, std::string_view what) {
 }
 
 EncoderSpec stored_encoder(const Checkpoint& checkpoint) {
-    if (!checkpoint.is_linear()) return read_encoder_spec(checkpoint.content());
+    if (!checkpoint.is_linear() && !checkpoint.takes_vectors())
+        return read_encoder_spec(checkpoint.content());
     EncoderSpec spec;
-    spec.family = kLinearEncoder;
+    spec.family = checkpoint.is_linear() ? kLinearEncoder : kVectorEncoder;
+    if (checkpoint.takes_vectors()) spec.width = stored_head(checkpoint.content()).width;
     return spec;
 }
 

@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "config/encoder_folder.h"
 #include "elmo/config.h"
 #include "io/input_folder.h"
 #include "io/mmap_file.h"
@@ -64,6 +65,13 @@ struct LinearParts {
     const TrainedTexts* texts = nullptr;
 };
 
+// The same of a head on vectors from elsewhere: no encoder and no tokenizer.
+struct VectorHeadParts {
+    const Config& config;  // encoder: kVectorEncoder
+    const Head& head;
+    const LabelTable& labels;
+};
+
 inline constexpr const char* kHeadCompensationFile = "head_compensation.safetensors";
 inline constexpr const char* kMomentumFile = "momentum.safetensors";
 
@@ -75,6 +83,9 @@ void save_checkpoint(const std::filesystem::path& folder, const CheckpointParts&
                      bool to_continue);
 
 void save_checkpoint(const std::filesystem::path& folder, const LinearParts& parts, const RunState& state);
+
+void save_checkpoint(const std::filesystem::path& folder, const VectorHeadParts& parts,
+                     const RunState& state);
 
 class Checkpoint;
 // A checkpoint with encoder, tokenizer and recipe of `from` by their bytes, and other labels:
@@ -106,6 +117,8 @@ class Checkpoint {
     bool has_optimizer() const { return has_optimizer_; }
     // Holds a linear model instead of an encoder and a head.
     bool is_linear() const { return content_.has(kLinearFile); }
+    // Holds a head on vectors from elsewhere: no encoder and no tokenizer.
+    bool takes_vectors() const { return config_.encoder == kVectorEncoder; }
     const std::vector<std::string>& files() const { return files_; }  // that the manifest names
     // Bytes of the head's files: what prediction maps.
     std::int64_t head_bytes() const { return head_bytes_; }
@@ -125,10 +138,13 @@ class Checkpoint {
     MappedFile names_file_;
 };
 
-// ConfigError when the run is a linear model, which `what` cannot work on: "refine".
+// ConfigError when the run is a linear model or a head on vectors, which `what` cannot work on: "refine".
 void refuse_linear(const Checkpoint& checkpoint, std::string_view what);
+// The same of a head on vectors alone, where texts are needed.
+void refuse_vectors(const Checkpoint& checkpoint, std::string_view what);
 
-// The encoder of a checkpoint; of a linear model one without any shape.
+// The encoder of a checkpoint; of a linear model one without any shape, of a head on vectors one with its
+// width.
 EncoderSpec stored_encoder(const Checkpoint& checkpoint);
 
 // The configuration as a checkpoint keeps it: without the keys about where and how it was started.

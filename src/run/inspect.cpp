@@ -94,6 +94,8 @@ Facts inspect_run(const Context& context, const fs::path& run, const Config& con
     add(facts, "encoder", spec.family);
     if (checkpoint.is_linear()) {
         add_linear(facts, checkpoint);
+    } else if (checkpoint.takes_vectors()) {
+        add(facts, "width", spec.width);
     } else {
         add(facts, "width", spec.width);
         add(facts, "layers", spec.layers);

@@ -17,11 +17,12 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::array<std::string_view, 10> kOwn = {"calibration-best.json",
+constexpr std::array<std::string_view, 11> kOwn = {"calibration-best.json",
                                                    "calibration-last.json",
                                                    "index-best.safetensors",
                                                    "index-last.safetensors",
                                                    "best",
+                                                   kLabelScoresFile,
                                                    "last",
                                                    "log.jsonl",
                                                    kRefineWork,

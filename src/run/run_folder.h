@@ -1,6 +1,6 @@
 // The folder of a run: whether it may be written, what a continued run takes from it.
 //   RUN/best/ RUN/last/ checkpoints   RUN/log.jsonl   RUN/tensorboard/
-//   RUN/scores.jsonl   RUN/calibration-best.json   RUN/index-best.safetensors
+//   RUN/scores.jsonl   RUN/label_scores.jsonl   RUN/calibration-best.json   RUN/index-best.safetensors
 #pragma once
 
 #include <filesystem>
@@ -15,6 +15,9 @@ namespace elmo {
 
 // The part of a run's folder in which elmo refine keeps its work until it is whole.
 inline constexpr const char* kRefineWork = "refine";
+
+// Scores of the labels, which elmo report leaves in the run: the protocol, then a line per label.
+inline constexpr const char* kLabelScoresFile = "label_scores.jsonl";
 
 // DataError if an entry of the run's folder is a symbolic link: writing to it would go elsewhere.
 void refuse_links(const std::filesystem::path& run);

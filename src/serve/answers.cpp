@@ -1,7 +1,11 @@
 // The answers of each route.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+
 #include "base/process_memory.h"
+#include "elmo/messages.h"
 #include "elmo/version.h"
 #include "serve/api.h"
 #include "serve/http/exchange.h"
@@ -10,13 +14,20 @@
 namespace elmo {
 namespace {
 
-constexpr std::int64_t kUsualFound = 20, kMostFound = 1000;
+constexpr std::int64_t kUsualFound = 20, kMostFound = 1000, kUsualNear = 10;
 
 HttpReply json_reply(std::string body) {
     HttpReply reply;
     reply.body = std::move(body);
     return reply;
 }
+
+// KServe's tensors of an answer.
+struct TensorKind {
+    std::string_view name, datatype;
+};
+constexpr std::array<TensorKind, 4> kTensors = {
+    {{"label", "INT64"}, {"name", "BYTES"}, {"probability", "FP32"}, {"score", "FP32"}}};
 
 // The best labels of texts as tensors: a row per text, filled up with label -1.
 struct LabelTensors {
@@ -37,7 +48,37 @@ struct LabelTensors {
                 score.push_back(entry.score);
             }
     }
+
+    // Calls use(values) with the values of a tensor.
+    template <typename Use>
+    void visit(std::string_view tensor, const Use& use) const {
+        if (tensor == "label")
+            use(label);
+        else if (tensor == "name")
+            use(name);
+        else if (tensor == "probability")
+            use(probability);
+        else
+            use(score);
+    }
 };
+
+// Numbers as they lie in memory (little-endian), texts with their length in four bytes before them. Returns
+// the bytes.
+template <typename T>
+std::int64_t append_binary(std::string& to, const std::vector<T>& values) {
+    const std::size_t before = to.size();
+    if constexpr (std::same_as<T, std::string>) {
+        for (const std::string& text : values) {
+            const auto length = static_cast<std::uint32_t>(text.size());
+            to.append(reinterpret_cast<const char*>(&length), sizeof length);
+            to += text;
+        }
+    } else {
+        to.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+    }
+    return static_cast<std::int64_t>(to.size() - before);
+}
 
 }  // namespace
 
@@ -50,7 +91,7 @@ void Api::predict(const Asked& exchange) const {
             std::int64_t line = 0;
             for (auto& labels : outcome.answers)
                 reply.answers.push_back({"", ++line, {}, {}, std::move(labels)});
-            return to_json(reply);
+            return json_reply(to_json(reply));
         });
 }
 
@@ -61,14 +102,15 @@ void Api::embed(const Asked& exchange) const {
             EmbedReply reply{x.answerer(), outcome.vectors.width, {}};
             for (std::int64_t i = 0; i < outcome.vectors.rows; ++i)
                 reply.vectors.push_back(outcome.vectors.row(i));
-            return to_json(reply);
+            return json_reply(to_json(reply));
         });
 }
 
 void Api::explain(const Asked& exchange) const {
     ask(exchange, Job::Kind::kExplain, read_request(exchange->request.body, Endpoint::kExplain, 1),
         [](const Exchange& x, Outcome& outcome) {
-            return to_json(ExplainReply{x.answerer(), x.loaded->predictor.calibrated(), outcome.explanation});
+            return json_reply(
+                to_json(ExplainReply{x.answerer(), x.loaded->predictor.calibrated(), outcome.explanation}));
         });
 }
 
@@ -85,6 +127,21 @@ void Api::labels(const Asked& exchange) const {
                                               query_value(query, "query").value_or(""), first, limit)})));
 }
 
+void Api::label(const Asked& exchange) const {
+    const std::string& query = exchange->request.query;
+    TextsRequest request;
+    request.model = query_value(query, "model").value_or("");
+    const auto wanted = query_value(query, "label");
+    if (!wanted) throw BadField("label", "this field is missing: the name or number of a label");
+    const ServedRun& run = run_named(request.model, 400);
+    run.current()->predictor.find_labels({*wanted}, "label");  // complains about this field
+    request.labels = {*wanted};
+    request.top = query_number(query, "limit", kUsualNear, kMostTop);
+    ask(exchange, Job::Kind::kNearest, std::move(request), [&run](const Exchange& x, Outcome& outcome) {
+        return json_reply(label_report(run, *x.loaded, outcome.label, outcome.nearest));
+    });
+}
+
 void Api::models(const Asked& exchange) const {
     std::vector<ModelReply> found;
     for (const auto& run : runs_) {
@@ -94,6 +151,7 @@ void Api::models(const Asked& exchange) const {
                          predictor.num_labels(),
                          predictor.calibrated(),
                          predictor.has_vectors(),
+                         predictor.takes_texts(),
                          predictor.plan().device,
                          predictor.index()});
     }
@@ -154,10 +212,9 @@ void Api::model_of_kserve(const Asked& exchange) const {
     exchange->loaded = served.current();
     using Description = TensorReply<float>;
     const std::vector<Description> inputs = {{"text", "BYTES", {-1}}};
-    const std::vector<Description> outputs = {{"label", "INT64", {-1, -1}},
-                                              {"name", "BYTES", {-1, -1}},
-                                              {"probability", "FP32", {-1, -1}},
-                                              {"score", "FP32", {-1, -1}}};
+    std::vector<Description> outputs;
+    for (const TensorKind& kind : kTensors)
+        outputs.push_back({std::string(kind.name), std::string(kind.datatype), {-1, -1}});
     finish(exchange, json_reply(to_json(FieldGroup{[&](auto&& visit) {
                visit("name", served.name());
                visit("versions", std::vector<std::string>{exchange->loaded->checkpoint});
@@ -174,24 +231,52 @@ void Api::model_ready(const Asked& exchange) const {
 
 void Api::infer(const Asked& exchange) const {
     run_named(exchange->model, 404);
-    ask(exchange, Job::Kind::kPredict,
-        read_infer_request(exchange->request.body, exchange->request.json_length, options_.max_texts),
-        [](const Exchange& x, Outcome& outcome) {
-            const LabelTensors tensors(outcome.answers);
-            std::string body = to_json(FieldGroup{[&](auto&& visit) {
-                visit("model_name", x.model);
-                visit("model_version", x.loaded->checkpoint);
-                if (!x.id.empty()) visit("id", x.id);
-            }});
-            body.back() = ',';  // the tensors differ in type, so they are no list of fields
-            body += "\"outputs\":[";
-            body += to_json(TensorReply<std::int64_t>{"label", "INT64", tensors.shape, &tensors.label}) + ",";
-            body += to_json(TensorReply<std::string>{"name", "BYTES", tensors.shape, &tensors.name}) + ",";
-            body +=
-                to_json(TensorReply<float>{"probability", "FP32", tensors.shape, &tensors.probability}) + ",";
-            body += to_json(TensorReply<float>{"score", "FP32", tensors.shape, &tensors.score}) + "]}";
-            return body;
-        });
+    TextsRequest request =
+        read_infer_request(exchange->request.body, exchange->request.json_length, options_.max_texts);
+    for (std::size_t i = 0; i < request.outputs.size(); ++i) {
+        const std::string& name = request.outputs[i].name;
+        if (std::none_of(kTensors.begin(), kTensors.end(),
+                         [&](const TensorKind& t) { return t.name == name; }))
+            throw BadField(
+                fmt::format("outputs[{}].name", i),
+                fmt::format("expected label, name, probability or score, found '{}'", quoted(name)));
+    }
+    ask(exchange, Job::Kind::kPredict, std::move(request), [](const Exchange& x, Outcome& outcome) {
+        const LabelTensors tensors(outcome.answers);
+        HttpReply reply = json_reply(to_json(FieldGroup{[&](auto&& visit) {
+            visit("model_name", x.model);
+            visit("model_version", x.loaded->checkpoint);
+            if (!x.id.empty()) visit("id", x.id);
+        }}));
+        reply.body.back() = ',';  // the tensors differ in type, so they are no list of fields
+        reply.body += "\"outputs\":[";
+        std::string binary;
+        bool any_binary = false;
+        const auto add = [&](const TensorKind& kind, bool as_binary) {
+            if (reply.body.back() != '[') reply.body += ',';
+            tensors.visit(kind.name, [&]<typename T>(const std::vector<T>& values) {
+                TensorReply<T> tensor{std::string(kind.name), std::string(kind.datatype), tensors.shape};
+                if (as_binary)
+                    tensor.binary_bytes = append_binary(binary, values);
+                else
+                    tensor.data = &values;
+                reply.body += to_json(tensor);
+            });
+            any_binary |= as_binary;
+        };
+        for (const TextsRequest::Output& output : x.outputs)
+            add(*std::find_if(kTensors.begin(), kTensors.end(),
+                              [&](const TensorKind& kind) { return kind.name == output.name; }),
+                output.binary.value_or(x.binary));
+        if (x.outputs.empty())
+            for (const TensorKind& kind : kTensors) add(kind, x.binary);
+        reply.body += "]}";
+        if (!any_binary) return reply;
+        reply.json_length = static_cast<std::int64_t>(reply.body.size());
+        reply.content_type = "application/octet-stream";
+        reply.body += binary;
+        return reply;
+    });
 }
 
 }  // namespace elmo

@@ -104,6 +104,7 @@ const std::vector<Api::Route>& Api::routes() {
         {"POST", "/v1/embed", &Api::embed},
         {"POST", "/v1/explain", &Api::explain},
         {"GET", "/v1/labels", &Api::labels},
+        {"GET", "/v1/label", &Api::label},
         {"GET", "/v1/models", &Api::models},
         {"GET", "/v1/run", &Api::run},
         {"GET", "/metrics", &Api::metrics},
@@ -259,8 +260,10 @@ void Api::ask(const Asked& exchange, Job::Kind kind, TextsRequest request, MakeR
                                exchange->model.empty() ? 400 : 404);
     exchange->model = run.name();
     exchange->loaded = run.current();
-    exchange->texts = static_cast<std::int64_t>(request.texts.size());
+    exchange->texts = static_cast<std::int64_t>(request.texts.size()) + request.vectors.rows;
     exchange->id = std::move(request.id);
+    exchange->outputs = std::move(request.outputs);
+    exchange->binary = request.binary;
     exchange->request.body = {};
     Job job;
     job.kind = kind;
@@ -270,6 +273,7 @@ void Api::ask(const Asked& exchange, Job::Kind kind, TextsRequest request, MakeR
                     kind == Job::Kind::kExplain ? 3 : std::min<std::int64_t>(config_.top, kMostTop));
     exchange->among = !job.question.labels.empty();
     job.texts = std::move(request.texts);
+    job.vectors = std::move(request.vectors);
     job.deadline = exchange->began + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                          std::chrono::duration<double>(options_.deadline));
     job.done = [this, exchange, make = std::move(make)](Outcome outcome) {
@@ -277,9 +281,7 @@ void Api::ask(const Asked& exchange, Job::Kind kind, TextsRequest request, MakeR
         http_->post([this, exchange, make, outcome = std::move(outcome)]() mutable {
             try {
                 if (outcome.error) std::rethrow_exception(outcome.error);
-                HttpReply reply;
-                reply.body = make(*exchange, outcome);
-                finish(exchange, std::move(reply));
+                finish(exchange, make(*exchange, outcome));
             } catch (...) {
                 finish_with_error(exchange, std::current_exception());
             }

@@ -34,7 +34,7 @@ class Api {
     struct Exchange;
     struct Route;
     using Asked = std::shared_ptr<Exchange>;
-    using MakeReply = std::function<std::string(const Exchange& exchange, Outcome& outcome)>;
+    using MakeReply = std::function<HttpReply(const Exchange& exchange, Outcome& outcome)>;
 
     static const std::vector<Route>& routes();
     void find_route(Exchange& exchange) const;
@@ -49,6 +49,7 @@ class Api {
     void embed(const Asked& exchange) const;
     void explain(const Asked& exchange) const;
     void labels(const Asked& exchange) const;
+    void label(const Asked& exchange) const;
     void models(const Asked& exchange) const;
     void run(const Asked& exchange) const;
     void metrics(const Asked& exchange) const;

@@ -78,7 +78,7 @@ void BatchQueue::work() {
         if (batch.empty()) continue;
         std::int64_t size = 0;
         for (const Job& job : batch) size += job.size();
-        batched_(size);
+        if (size > 0) batched_(size);
         std::vector<Outcome> outcomes;
         try {
             outcomes = answer_(batch);
@@ -96,6 +96,16 @@ std::vector<Outcome> answer_batch(const std::vector<Job>& jobs) {
     std::vector<Outcome> outcomes(jobs.size());
     if (first.kind == Job::Kind::kExplain) {
         outcomes.front().explanation = explain_answers(predictor, first.texts.front(), first.question);
+        return outcomes;
+    }
+    if (first.kind == Job::Kind::kNearest) {
+        const std::int64_t label = first.question.labels.front();
+        outcomes.front().label = predictor.label_info(label);
+        outcomes.front().nearest = predictor.nearest_labels(label, first.question.top);
+        return outcomes;
+    }
+    if (first.vectors.rows > 0) {
+        outcomes.front().answers = predictor.predict_vectors(first.vectors, first.question);
         return outcomes;
     }
     std::vector<std::string> joined;

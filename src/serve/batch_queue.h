@@ -30,24 +30,28 @@ struct Outcome {
     std::vector<std::vector<Prediction>> answers;
     Embeddings vectors;
     Explanation explanation;
+    LabelInfo label;  // the first one of the question, and those that are like it
+    std::vector<NearLabel> nearest;
     std::exception_ptr error;  // none of these, if set
 };
 
 // What a request asks of a run.
 struct Job {
-    enum class Kind { kPredict, kEmbed, kExplain };
+    enum class Kind { kPredict, kEmbed, kExplain, kNearest };
 
     Kind kind = Kind::kPredict;
     std::shared_ptr<LoadedRun> run;  // which answers it, also if a newer one comes meanwhile
     std::vector<std::string> texts;
+    Embeddings vectors = {};  // in the place of texts
     Question question;
     std::chrono::steady_clock::time_point deadline;
     std::function<void(Outcome)> done;  // called once
 
-    std::int64_t size() const { return static_cast<std::int64_t>(texts.size()); }
+    std::int64_t size() const { return static_cast<std::int64_t>(texts.size()) + vectors.rows; }
     // Whether they can be one batch.
     bool goes_with(const Job& other) const {
-        return kind == other.kind && kind != Kind::kExplain && run == other.run && question == other.question;
+        return kind == other.kind && (kind == Kind::kPredict || kind == Kind::kEmbed) && vectors.rows == 0 &&
+               other.vectors.rows == 0 && run == other.run && question == other.question;
     }
 };
 

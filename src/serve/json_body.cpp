@@ -109,6 +109,11 @@ std::int64_t integer_of(const JsonValue& value, const std::string& where, std::i
     return number;
 }
 
+bool switch_of(const JsonValue& value, const std::string& where) {
+    if (value.type() != element_type::BOOL) wrong_type(where, "true or false", value);
+    return bool(value);
+}
+
 double number_of(const JsonValue& value, const std::string& where) {
     switch (value.type()) {
         case element_type::DOUBLE:

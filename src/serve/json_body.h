@@ -43,6 +43,7 @@ std::string text_of(const JsonValue& value, const std::string& where);
 std::int64_t integer_of(const JsonValue& value, const std::string& where, std::int64_t least,
                         std::int64_t most);
 double number_of(const JsonValue& value, const std::string& where);
+bool switch_of(const JsonValue& value, const std::string& where);
 std::vector<std::string> texts_of(const JsonValue& value, const std::string& where, std::size_t limit);
 // A list of labels: names, or numbers as text or as such.
 std::vector<std::string> labels_of(const JsonValue& value, const std::string& where, std::size_t limit);

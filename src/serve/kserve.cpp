@@ -11,7 +11,7 @@
 namespace elmo {
 namespace {
 
-constexpr std::size_t kMostDimensions = 8;
+constexpr std::size_t kMostDimensions = 8, kOutputs = 4;
 
 struct Tensor {
     std::vector<std::string> texts;
@@ -85,13 +85,28 @@ void read_binary(std::string_view data, const std::string& where, Tensor& tensor
 }
 
 void read_parameters(const JsonValue& value, const std::string& where, TextsRequest& request) {
-    const TakeField ignore = [](const JsonValue&, const std::string&) {};
     read_object(value, where,
                 {{"top", [&](const JsonValue& v,
                              const std::string& there) { request.top = integer_of(v, there, 1, kMostTop); }},
                  {"threshold", [&](const JsonValue& v,
                                    const std::string& there) { request.threshold = number_of(v, there); }},
-                 {"binary_data_output", ignore}});  // answers are JSON, which every client reads
+                 {"binary_data_output", [&](const JsonValue& v, const std::string& there) {
+                      request.binary = switch_of(v, there);
+                  }}});
+}
+
+TextsRequest::Output read_output(const JsonValue& value, const std::string& where) {
+    TextsRequest::Output output;
+    read_object(
+        value, where,
+        {{"name", [&](const JsonValue& v, const std::string& there) { output.name = text_of(v, there); }},
+         {"parameters", [&](const JsonValue& v, const std::string& there) {
+              read_object(v, there, {{"binary_data", [&](const JsonValue& on, const std::string& at) {
+                                          output.binary = switch_of(on, at);
+                                      }}});
+          }}});
+    if (output.name.empty()) throw BadField(where + ".name", "this field is missing");
+    return output;
 }
 
 }  // namespace
@@ -113,7 +128,6 @@ TextsRequest read_infer_request(std::string_view body, const std::string& json_l
     }
     TextsRequest request;
     std::vector<Tensor> inputs;
-    const TakeField ignore = [](const JsonValue&, const std::string&) {};
     read_body(json,
               {{"id", [&](const JsonValue& v, const std::string& where) { request.id = text_of(v, where); }},
                {"parameters",
@@ -124,7 +138,11 @@ TextsRequest read_infer_request(std::string_view body, const std::string& json_l
                         inputs.push_back(read_tensor(tensor, there, limit));
                     });
                 }},
-               {"outputs", ignore}});  // all are answered
+               {"outputs", [&](const JsonValue& v, const std::string& where) {
+                    read_list(v, where, kOutputs, [&](const JsonValue& output, const std::string& there) {
+                        request.outputs.push_back(read_output(output, there));
+                    });
+                }}});
     if (inputs.empty()) throw BadField("inputs", "expected one tensor of texts, found none");
     Tensor& input = inputs.front();
     if (input.binary_bytes >= 0) read_binary(binary, "inputs[0]", input, limit);

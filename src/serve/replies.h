@@ -83,7 +83,7 @@ void visit_fields(const LabelsReply& reply, Visit&& visit) {
 struct ModelReply {
     Answerer answerer;
     std::int64_t labels = 0;
-    bool calibrated = false, vectors = false;
+    bool calibrated = false, vectors = false, texts = true;
     std::string device;
     std::optional<SearchIndex> index = {};  // of an approximate search
 };
@@ -93,6 +93,7 @@ void visit_fields(const ModelReply& reply, Visit&& visit) {
     visit("labels", reply.labels);
     visit("calibrated", reply.calibrated);
     visit("vectors", reply.vectors);
+    visit("texts", reply.texts);
     visit("device", reply.device);
     if (reply.index) visit("index", *reply.index);
 }
@@ -103,12 +104,16 @@ struct TensorReply {
     std::string name, datatype;
     std::vector<std::int64_t> shape;
     const std::vector<T>* data = nullptr;  // none in a description
+    std::int64_t binary_bytes = -1;        // of the data after the JSON; -1: it is in the JSON
 };
 template <typename T, typename Visit>
 void visit_fields(const TensorReply<T>& tensor, Visit&& visit) {
     visit("name", tensor.name);
     visit("datatype", tensor.datatype);
     visit("shape", tensor.shape);
+    if (tensor.binary_bytes >= 0)
+        visit("parameters",
+              FieldGroup{[&](auto&& of_data) { of_data("binary_data_size", tensor.binary_bytes); }});
     if (tensor.data != nullptr) visit("data", *tensor.data);
 }
 

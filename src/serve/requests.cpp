@@ -24,6 +24,25 @@ TakeField into_threshold(TextsRequest& request) {
     };
 }
 
+// Lists of numbers, all of one length.
+Embeddings vectors_of(const JsonValue& value, const std::string& where, std::int64_t most_texts) {
+    Embeddings vectors;
+    read_list(value, where, static_cast<std::size_t>(most_texts),
+              [&](const JsonValue& row, const std::string& there) {
+                  const std::size_t before = vectors.values.size();
+                  read_list(row, there, kMostWidth, [&](const JsonValue& number, const std::string& at) {
+                      vectors.values.push_back(static_cast<float>(number_of(number, at)));
+                  });
+                  const auto width = static_cast<std::int64_t>(vectors.values.size() - before);
+                  if (vectors.rows > 0 && width != vectors.width)
+                      throw BadField(there, fmt::format("expected {} numbers, as in the first one, found {}",
+                                                        vectors.width, width));
+                  vectors.width = width;
+                  ++vectors.rows;
+              });
+    return vectors;
+}
+
 int digit(char c) {
     if (c >= '0' && c <= '9') return c - '0';
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
@@ -34,7 +53,7 @@ int digit(char c) {
 
 TextsRequest read_request(std::string_view body, Endpoint endpoint, std::int64_t most_texts) {
     TextsRequest request;
-    bool one = false, many = false;
+    bool one = false, many = false, vectors = false;
     Fields fields = {{"model", [&](const JsonValue& value,
                                    const std::string& where) { request.model = text_of(value, where); }},
                      {"text", [&](const JsonValue& value, const std::string& where) {
@@ -56,9 +75,15 @@ TextsRequest read_request(std::string_view body, Endpoint endpoint, std::int64_t
             request.without = labels_of(value, where, kMostWithout);
         });
     }
+    if (endpoint == Endpoint::kPredict)
+        fields.emplace_back("vectors", [&](const JsonValue& value, const std::string& where) {
+            request.vectors = vectors_of(value, where, most_texts);
+            vectors = true;
+        });
     read_body(body, fields);
     if (one && many) throw BadField("text", "expected text or texts, found both");
-    if (!one && !many)
+    if (vectors && (one || many)) throw BadField("vectors", "expected texts or vectors, found both");
+    if (!one && !many && !vectors)
         throw BadField(endpoint == Endpoint::kExplain ? "text" : "texts", "this field is missing");
     return request;
 }

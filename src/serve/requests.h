@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "elmo/predictor.h"
 #include "serve/json_body.h"
 
 namespace elmo {
@@ -15,6 +16,8 @@ namespace elmo {
 inline constexpr std::int64_t kMostTop = 100, kMostWithout = 1000;
 // Labels that a request may choose among.
 inline constexpr std::int64_t kMostAmong = 10000;
+// Numbers of a vector.
+inline constexpr std::size_t kMostWidth = 1 << 16;
 
 // An answer that is not the one asked for.
 class HttpError : public Error {
@@ -32,10 +35,18 @@ class HttpError : public Error {
 struct TextsRequest {
     std::string model;  // "": the only one
     std::vector<std::string> texts;
+    Embeddings vectors = {};  // in the place of texts
     std::optional<std::int64_t> top;
     std::optional<double> threshold;
     std::vector<std::string> labels, without;  // by name or number
-    std::string id;                            // KServe: copied into the answer
+    // KServe
+    std::string id;  // copied into the answer
+    struct Output {
+        std::string name;
+        std::optional<bool> binary = {};
+    };
+    std::vector<Output> outputs;  // tensors that are answered; empty: all
+    bool binary = false;          // those that do not say it
 };
 
 enum class Endpoint { kPredict, kEmbed, kExplain };

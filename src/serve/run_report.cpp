@@ -8,6 +8,7 @@
 #include "elmo/error.h"
 #include "elmo/fields.h"
 #include "formats/json_text.h"
+#include "run/run_folder.h"
 #include "serve/replies.h"
 
 namespace elmo {
@@ -85,6 +86,30 @@ Json recipe_of(const fs::path& checkpoint, const Json& reasons) {
     return recipe;
 }
 
+// The scores of a label in the run's folder, with their protocol; nothing where there are none of these
+// weights. The file is searched, not kept: it may be large, and it may be replaced.
+Json label_scores(const fs::path& file, const std::string& checkpoint, std::int64_t label) {
+    std::error_code error;
+    if (fs::symlink_status(file, error).type() != fs::file_type::regular) return {};
+    std::ifstream in(file, std::ios::binary);
+    std::string line;
+    try {
+        if (!std::getline(in, line)) return {};
+        const Json protocol = parse_json(line, "line");
+        if (protocol.value("checkpoint", "").find(checkpoint) == std::string::npos) return {};
+        const std::string start = "{\"label\":" + std::to_string(label) + ",";
+        while (std::getline(in, line)) {
+            if (!line.starts_with(start)) continue;
+            Json scores = parse_json(line, "line");
+            scores["protocol"] = part_of(protocol, {"data", "split", "samples", "threshold"});
+            return scores;
+        }
+    } catch (const std::exception&) {  // damaged, or not ours
+        return {};
+    }
+    return {};
+}
+
 }  // namespace
 
 std::string run_report(const ServedRun& served, const LoadedRun& loaded) {
@@ -122,6 +147,20 @@ std::string run_report(const ServedRun& served, const LoadedRun& loaded) {
         recipe_of(loaded.predictor.checkpoint_folder(), reasons.is_object() ? reasons : Json::object());
     report["memory"] = own_json(to_json(loaded.predictor.plan()));
     return json_string(report);
+}
+
+std::string label_report(const ServedRun& served, const LoadedRun& loaded, const LabelInfo& label,
+                         const std::vector<NearLabel>& nearest) {
+    Json report = Json::parse(to_json(label), nullptr, false);
+    report["model"] = served.name();
+    report["checkpoint"] = loaded.checkpoint;
+    report["nearest"] = Json::parse(to_json(FieldGroup{[&](auto&& visit) { visit("nearest", nearest); }}),
+                                    nullptr, false)["nearest"];
+    if (Json scores =
+            label_scores(fs::path(served.folder()) / kLabelScoresFile, loaded.checkpoint, label.label);
+        scores.is_object())
+        report["scores"] = std::move(scores);
+    return report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
 }  // namespace elmo

@@ -7,10 +7,13 @@
 #include <cmath>
 #include <filesystem>
 
+#include "config/encoder_folder.h"
 #include "config/views.h"
 #include "elmo/error.h"
 #include "engine/train_step.h"
 #include "io/file_error.h"
+#include "io/folder_lock.h"
+#include "run/checkpoint.h"
 
 namespace elmo {
 namespace {
@@ -167,8 +170,46 @@ void VectorHead::save(const std::string& folder) const {
     if (error) throw_file_error(folder, "create", error.value());
     impl_->engine.head().save(folder);
 }
+
+void VectorHead::save_run(const std::string& folder, const std::vector<std::string>& label_names) const {
+    const Impl& impl = *impl_;
+    if (!label_names.empty() && static_cast<std::int64_t>(label_names.size()) != impl.shape.labels)
+        throw ConfigError(fmt::format("label_names: expected {} names, one per label, found {}",
+                                      impl.shape.labels, label_names.size()));
+    const std::filesystem::path run(folder), best = run / "best";
+    std::error_code error;
+    if (std::filesystem::exists(best / "manifest.json", error) &&
+        !Checkpoint(run, "best", Checkpoint::Check::kAllButHead).takes_vectors())
+        throw ConfigError(
+            fmt::format("{}: expected a folder for the run of a head, found a run that was trained "
+                        "on texts; give another folder",
+                        folder));
+    std::filesystem::create_directories(run, error);
+    if (error) throw_file_error(folder, "create", error.value());
+    const FolderLock lock(run);
+    Config config = impl.config;
+    set_option(config, "encoder", kVectorEncoder);
+    set_option(config, "width", std::to_string(impl.shape.width));
+    set_option(config, "batch_size", std::to_string(impl.shape.batch));
+    config.device = "auto";
+    LabelTable labels;
+    labels.counts.resize(static_cast<std::size_t>(impl.shape.labels));
+    for (const std::string& name : label_names) labels.names.emplace_back(name);
+    RunState state;
+    state.step = state.total_steps = impl.steps;
+    state.labels = impl.shape.labels;
+    save_checkpoint(best, VectorHeadParts{config, impl.engine.head(), labels}, state);
+}
+
 void VectorHead::load(const std::string& folder) {
-    impl_->engine.head().load(std::filesystem::path(folder));
+    const std::filesystem::path path(folder);
+    std::error_code error;
+    if (!std::filesystem::exists(path / "manifest.json", error) &&
+        !std::filesystem::exists(path / "best" / "manifest.json", error))
+        return impl_->engine.head().load(path);
+    const Checkpoint checkpoint(path, "best");
+    impl_->engine.head().load(checkpoint.content());
+    if (checkpoint.takes_vectors()) impl_->steps = checkpoint.state().step;
 }
 
 const VectorHeadShape& VectorHead::shape() const {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <future>
 
+#include "elmo/evaluation.h"
 #include "elmo/predictor.h"
 #include "elmo/resolve.h"
 #include "serve/served.h"
@@ -41,6 +42,48 @@ class Answers : public Serve {
     }
     const std::vector<std::string> texts = {text, "", word_of(7) + " \u00fc \U0001F600 " + word_of(8)};
 };
+
+// The tensors of a binary answer hold what those of an answer in JSON do.
+void check_binary(const Reply& reply, const Json& wanted) {
+    ASSERT_EQ(reply.status, 200) << reply.body;
+    EXPECT_NE(reply.head.find("Content-Type: application/octet-stream"), std::string::npos) << reply.head;
+    const std::size_t at = reply.head.find("Inference-Header-Content-Length: ");
+    ASSERT_NE(at, std::string::npos) << reply.head;
+    const std::size_t json_length = std::stoul(reply.head.substr(at + 33));
+    const Json found = Json::parse(reply.body.substr(0, json_length));
+    std::string_view rest = std::string_view(reply.body).substr(json_length);
+    const auto take = [&]<typename T>(T) {
+        T value{};
+        if (rest.size() < sizeof(T)) throw std::runtime_error("the binary data ends early");
+        std::memcpy(&value, rest.data(), sizeof(T));
+        rest.remove_prefix(sizeof(T));
+        return value;
+    };
+    ASSERT_EQ(found["outputs"].size(), wanted["outputs"].size());
+    for (std::size_t i = 0; i < found["outputs"].size(); ++i) {
+        const Json &tensor = found["outputs"][i], &other = wanted["outputs"][i];
+        EXPECT_EQ(tensor["name"], other["name"]);
+        EXPECT_EQ(tensor["shape"], other["shape"]);
+        if (tensor.contains("data")) {
+            EXPECT_EQ(tensor["data"], other["data"]);
+            continue;
+        }
+        const std::size_t before = rest.size();
+        for (const Json& value : other["data"]) {
+            if (tensor["datatype"] == "INT64") {
+                EXPECT_EQ(take(std::int64_t{}), value.get<std::int64_t>());
+            } else if (tensor["datatype"] == "FP32") {
+                EXPECT_EQ(take(float{}), value.get<float>());
+            } else {
+                const auto length = take(std::uint32_t{});
+                EXPECT_EQ(rest.substr(0, length), value.get<std::string>());
+                rest.remove_prefix(length);
+            }
+        }
+        EXPECT_EQ(tensor["parameters"]["binary_data_size"], before - rest.size());
+    }
+    EXPECT_TRUE(rest.empty());
+}
 
 TEST_F(Answers, AreThoseOfThePredictor) {
     for (const std::string& run : {bag(), linear()}) {
@@ -109,6 +152,33 @@ TEST_F(Answers, EmbedGivesTheVectors) {
     const Reply refused = client().post("/v1/embed", texts_body(texts).dump());
     EXPECT_EQ(refused.status, 400);
     EXPECT_NE(refused.error().find("a linear model has no text vectors"), std::string::npos);
+}
+
+TEST_F(Answers, ToVectorsAreThoseToTheirTexts) {
+    start();
+    const Embeddings vectors = Predictor(quiet(), bag(), resolve_for_run(bag(), config())).embed(texts);
+    Json rows = Json::array();
+    for (std::int64_t i = 0; i < vectors.rows; ++i) {
+        const auto row = vectors.row(i);
+        rows.push_back(std::vector<float>(row.begin(), row.end()));
+    }
+    for (const Json& more : {Json{{"top", 7}}, Json{{"top", 2}, {"labels", {3, 5, 9}}}}) {
+        Json of_vectors = more;
+        of_vectors["vectors"] = rows;
+        EXPECT_EQ(predict(of_vectors), predict(texts_body(texts, more)));
+    }
+    EXPECT_TRUE(predict({{"vectors", Json::array()}})["answers"].empty());
+    const auto refused = [&](const Json& body, const std::string& field) {
+        const Reply reply = client().post("/v1/predict", body.dump());
+        EXPECT_EQ(reply.status, 400) << reply.body;
+        EXPECT_EQ(reply.field(), field) << reply.body;
+    };
+    refused({{"vectors", {{1, 2}, {1}}}}, "vectors[1]");
+    refused({{"vectors", {{1, 2}}}}, "vectors");
+    refused({{"vectors", {{1, "x"}}}}, "vectors[0][1]");
+    refused({{"vectors", rows}, {"text", "a"}}, "vectors");
+    start({linear()});
+    refused({{"vectors", {{1, 2}}}}, "vectors");
 }
 
 TEST_F(Answers, ExplainNamesTheWordThatCarriesALabel) {
@@ -194,11 +264,79 @@ TEST_F(Answers, KServeClientsGetTensors) {
     with_binary["parameters"]["binary_data_output"] = true;
     const auto length = fmt::format("Inference-Header-Content-Length: {}\r\n", with_binary.dump().size());
     const Reply second = client().post("/v2/models/bag/infer", with_binary.dump() + binary, length);
-    EXPECT_EQ(second.body, reply.body);
+    check_binary(second, answer);
+    with_binary["parameters"].erase("binary_data_output");
+    const auto shorter = fmt::format("Inference-Header-Content-Length: {}\r\n", with_binary.dump().size());
+    EXPECT_EQ(client().post("/v2/models/bag/infer", with_binary.dump() + binary, shorter).body, reply.body);
+    // Some of the outputs, in the order that was asked for, one of them as JSON.
+    Json some = body;
+    some["outputs"] = {{{"name", "score"}, {"parameters", {{"binary_data", true}}}}, {{"name", "label"}}};
+    const Reply chosen = client().post("/v2/models/bag/infer", some.dump());
+    check_binary(chosen, {{"outputs", {answer["outputs"][3], answer["outputs"][0]}}});
+    some["outputs"][1]["name"] = "lable";
+    const Reply unknown = client().post("/v2/models/bag/infer", some.dump());
+    EXPECT_EQ(unknown.status, 400);
+    EXPECT_EQ(unknown.field(), "outputs[1].name");
+    with_binary["parameters"]["binary_data_output"] = true;
     with_binary["inputs"][0]["parameters"] = {{"binary_data_size", binary.size() + 1}};
     const Reply cut = client().post("/v2/models/bag/infer", with_binary.dump() + binary, length);
     EXPECT_EQ(cut.status, 400);
     EXPECT_EQ(cut.field(), "inputs[0]");
+}
+
+TEST_F(Answers, ALabelHasThoseThatAreLikeIt) {
+    for (const std::string& run : {bag(), linear()}) {
+        start({run});
+        const Json found = client().get("/v1/label?label=kind+5&limit=4").json();
+        EXPECT_EQ(found["label"], 5);
+        EXPECT_EQ(found["name"], "kind 5");
+        EXPECT_GT(found["train_rows"], 0);
+        EXPECT_FALSE(found.contains("scores"));  // nobody has made a report
+        ASSERT_EQ(found["nearest"].size(), 4u) << found;
+        double last = 1;
+        for (const Json& other : found["nearest"]) {
+            EXPECT_NE(other["label"], 5);
+            EXPECT_EQ(other["name"], "kind " + std::to_string(other["label"].get<int>()));
+            EXPECT_LE(other["similarity"].get<double>(), last + 1e-12);
+            last = other["similarity"];
+        }
+        EXPECT_EQ(client().get("/v1/label?label=5&limit=4").json(), found);
+        for (const auto& [target, field] : {std::pair("/v1/label", "label"),
+                                            {"/v1/label?label=kind+37", "label[0]"},
+                                            {"/v1/label?label=37", "label[0]"},
+                                            {"/v1/label?label=5&limit=x", "limit"}}) {
+            const Reply refused = client().get(target);
+            EXPECT_EQ(refused.status, 400) << target;
+            EXPECT_EQ(refused.field(), field) << refused.body;
+        }
+    }
+}
+
+TEST_F(Answers, ALabelSaysWhereItErrsAfterAReport) {
+    start({bag()});
+    Config scoring = config();
+    scoring.data = tiny_runs().config.data;
+    scoring.cache = tiny_runs().config.cache;
+    scoring.errors = 5;
+    scoring.threshold = 0.5;
+    scoring.save_scores = "none";
+    scoring.per_label = bag() + "/label_scores.jsonl";
+    const Evaluation wanted = evaluate(quiet(), bag(), resolve_for_run(bag(), scoring));
+    for (const LabelScores& label : wanted.frequent_labels) {
+        const Json found = client().get("/v1/label?label=" + std::to_string(label.label)).json()["scores"];
+        const Json expected_scores = Json::parse(to_json(label));
+        for (const auto& [key, value] : expected_scores.items()) EXPECT_EQ(found[key], value) << key;
+        EXPECT_EQ(found["protocol"]["split"], "test");
+        EXPECT_EQ(found["protocol"]["threshold"], 0.5);
+    }
+    // Scores of other weights are not shown.
+    std::string file = read_text(scoring.per_label);
+    file.replace(file.find("manifest xxh64 ") + 15, 4, "0000");
+    write_text(scoring.per_label, file);
+    EXPECT_FALSE(client().get("/v1/label?label=5").json().contains("scores"));
+    write_text(scoring.per_label, "[3]\n{");
+    EXPECT_EQ(client().get("/v1/label?label=5").status, 200);
+    std::filesystem::remove(scoring.per_label);
 }
 
 TEST_F(Answers, OtherPathsDescribeTheServer) {

@@ -60,10 +60,10 @@ class Client {
         reply.head = rest_.substr(0, end);
         rest_.erase(0, end + 4);
         reply.status = std::stoi(reply.head.substr(9, 3));
-        const std::size_t length_at = reply.head.find("Content-Length: ");
+        const std::size_t length_at = reply.head.find("\r\nContent-Length: ");
         std::size_t length = length_at == std::string::npos || without_body
                                  ? 0
-                                 : std::stoul(reply.head.substr(length_at + 16));
+                                 : std::stoul(reply.head.substr(length_at + 18));
         while (rest_.size() < length)
             if (!read_more()) throw std::runtime_error("the answer was cut");
         reply.body = rest_.substr(0, length);

@@ -4,9 +4,13 @@
 #include <gtest/gtest.h>
 
 #include "elmo/error.h"
+#include "elmo/evaluation.h"
+#include "elmo/predictor.h"
+#include "elmo/resolve.h"
 #include "engine/train_step.h"
 #include "numerics/bf16.h"
 #include "quiet.h"
+#include "run/checkpoint.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -110,6 +114,89 @@ TEST(VectorHead, ContinuesFromItsFiles) {
     }
     VectorHead wider(quiet(), config, {kLabels, kWidth + 8, kBatch});
     EXPECT_THROW(wider.load(temp / "head"), DataError);
+}
+
+TEST(VectorHead, IsARunThatAnswersVectors) {
+    for (const char* precision : {"bf16", "e2m5"}) {
+        const TempFolder temp;
+        const Config config = head_config(precision);
+        const VectorHeadShape shape{kLabels, kWidth, kBatch};
+        VectorHead head(quiet(), config, shape), other(quiet(), config, shape);
+        std::vector<float> gradient(kBatch * kWidth), expected(kBatch * kWidth);
+        const Step step(1);
+        head.step(step.vectors(), step.truth(), 0.1, 0, gradient);
+        std::vector<std::string> names;
+        for (std::int64_t l = 0; l < kLabels; ++l) names.push_back("kind " + std::to_string(l));
+        head.save_run(temp / "run", names);
+        const RankedLabels ranked = head.topk(step.vectors(), 5);
+
+        Config asking;
+        asking.device = "cpu";
+        asking.threads = 1;
+        Predictor predictor(quiet(), temp / "run", resolve_for_run(temp / "run", asking));
+        EXPECT_FALSE(predictor.takes_texts());
+        EXPECT_FALSE(predictor.has_vectors());
+        Embeddings vectors{kBatch, kWidth, {}};
+        for (const std::uint16_t bits : step.values) vectors.values.push_back(to_float(Bf16{bits}));
+        const auto answers = predictor.predict_vectors(vectors);
+        ASSERT_EQ(answers.size(), static_cast<std::size_t>(kBatch));
+        for (std::size_t i = 0; i < answers.size(); ++i)
+            for (std::size_t j = 0; j < 5; ++j) {
+                EXPECT_EQ(answers[i][j].label, ranked.labels[5 * i + j]) << precision;
+                EXPECT_EQ(answers[i][j].score, ranked.scores[5 * i + j]) << precision;
+                EXPECT_EQ(answers[i][j].name, names[static_cast<std::size_t>(answers[i][j].label)]);
+            }
+        Question among;
+        among.top = 2;
+        among.labels = {3, 40, 111};
+        EXPECT_EQ(predictor.predict_vectors(vectors, among)[0].size(), 2u);
+        EXPECT_EQ(predictor.nearest_labels(7, 3).size(), 3u);
+        EXPECT_NE(
+            message_of<ConfigError>([&] { predictor.predict({"a text"}); }).find("prediction needs texts"),
+            std::string::npos);
+        vectors.values[3] = NAN;
+        EXPECT_NE(message_of<DataError>([&] { predictor.predict_vectors(vectors); }).find("vectors[0]"),
+                  std::string::npos);
+        EXPECT_NE(message_of<DataError>([&] {
+                      predictor.predict_vectors(Embeddings{1, 3, {1, 2, 3}});
+                  }).find("expected a width of 24, found 3"),
+                  std::string::npos);
+        EXPECT_NE(message_of<ConfigError>([&] { evaluate(quiet(), temp / "run", asking); }).find("data"),
+                  std::string::npos);
+        asking.data = temp / "data";
+        write_tiny_data(asking.data);
+        EXPECT_NE(message_of<ConfigError>([&] {
+                      evaluate(quiet(), temp / "run", resolve_for_run(temp / "run", asking));
+                  }).find("scoring needs texts"),
+                  std::string::npos);
+
+        other.load(temp / "run");
+        EXPECT_EQ(other.steps(), 1);
+        head.step(step.vectors(), step.truth(), 0.1, 0, expected);
+        other.step(step.vectors(), step.truth(), 0.1, 0, gradient);
+        EXPECT_EQ(gradient, expected);
+        other.save_run(temp / "run", {});  // again, without names
+        EXPECT_EQ(Checkpoint(temp / "run", "best").state().step, 2);
+        EXPECT_THROW(other.save_run(temp / "run", {"one"}), ConfigError);
+        write_text(temp / "other/best/mine.txt", "not a checkpoint");
+        EXPECT_THROW(other.save_run(temp / "other", {}), DataError);
+    }
+}
+
+TEST(VectorHead, ARunThatWasTrainedOnTextsIsNotReplaced) {
+    const TempFolder temp;
+    write_tiny_data(temp / "data");
+    Config config = tiny_config(temp);
+    config.device = "cpu";
+    config.steps = 2;
+    train(quiet(), config);
+    const VectorHead head(quiet(), head_config("bf16"), {37, 16, kBatch});
+    EXPECT_NE(message_of<ConfigError>([&] { head.save_run(temp / "run", {}); }).find("trained on texts"),
+              std::string::npos);
+    config.encoder = "vectors";
+    config.out = temp / "other";
+    EXPECT_NE(message_of<ConfigError>([&] { train(quiet(), config); }).find("elmo.torch.Head"),
+              std::string::npos);
 }
 
 TEST(VectorHead, Refuses) {

@@ -3,6 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
 
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -36,6 +39,37 @@ HeadSpec head_of(const InputFolder& content, bool gathered, const std::vector<st
     return head;
 }
 
+double product(std::span<const float> a, std::span<const float> b) {
+    return std::inner_product(a.begin(), a.end(), b.begin(), 0.0);
+}
+
+// By similarity, then by number.
+void keep_best(std::vector<std::pair<std::int64_t, double>>& labels, std::int64_t limit) {
+    std::sort(labels.begin(), labels.end(), [](const auto& a, const auto& b) {
+        return a.second != b.second ? a.second > b.second : a.first < b.first;
+    });
+    if (labels.size() > static_cast<std::size_t>(limit)) labels.resize(static_cast<std::size_t>(limit));
+}
+
+// The share of the trees in which a label lies in the leaf of another.
+std::vector<std::pair<std::int64_t, double>> leaf_mates(const LabelTrees& trees, std::int64_t label) {
+    std::map<std::int64_t, std::int64_t> shared;
+    for (std::size_t node = 0; node < trees.leaf.size(); ++node) {
+        if (trees.leaf[node] == 0) continue;
+        const auto mates =
+            std::span(trees.children)
+                .subspan(static_cast<std::size_t>(trees.child_begin[node]),
+                         static_cast<std::size_t>(trees.child_begin[node + 1] - trees.child_begin[node]));
+        if (std::find(mates.begin(), mates.end(), label) == mates.end()) continue;
+        for (const std::int32_t mate : mates)
+            if (mate != label) ++shared[mate];
+    }
+    std::vector<std::pair<std::int64_t, double>> result;
+    for (const auto& [mate, count] : shared)
+        result.emplace_back(mate, static_cast<double>(count) / static_cast<double>(trees.roots.size()));
+    return result;
+}
+
 LabelRanker::Ranking sorted(const std::vector<TopK>& best) {
     LabelRanker::Ranking result;
     result.reserve(best.size());
@@ -46,23 +80,28 @@ LabelRanker::Ranking sorted(const std::vector<TopK>& best) {
 }  // namespace
 
 LabelRanker::LabelRanker(const Context& context, const Checkpoint& checkpoint, const Config& config,
-                         const EncoderSpec& spec, const Tokenizer& tokenizer, const AnswerScope& scope,
+                         const EncoderSpec& spec, const Tokenizer* tokenizer, const AnswerScope& scope,
                          std::int64_t longest)
     : context_(context),
       content_(checkpoint.content()),
       options_(config),
+      takes_vectors_(checkpoint.takes_vectors()),
       batch_(config.batch_size),
-      most_ranked_(shape_of(config, scope, longest).top_k) {
+      width_(spec.width),
+      most_ranked_(shape_of(config, scope, longest).top_k),
+      scope_(scope) {
     const bool approximate = config.search == "approximate";
     if (approximate && checkpoint.is_linear())
         throw ConfigError(
             "search: expected exact with a linear model, found approximate: its trees of labels are a fast "
             "search already");
+    if (approximate && takes_vectors_)
+        throw ConfigError("search: expected exact with a head on vectors, found approximate");
     if (approximate && ranks_of(context).size() > 1)
         throw ConfigError("search: expected exact with several ranks, found approximate");
     if (checkpoint.is_linear()) {
         refuse_other_device(config);
-        linear_.emplace(load_linear_model(content_, checkpoint.state().labels), tokenizer);
+        linear_.emplace(load_linear_model(content_, checkpoint.state().labels), *tokenizer);
         if (scope.gathered) gate_ = linear_->gate(scope.rows);
         linear_plan_.device = "cpu";
         linear_plan_.segments.push_back({"linear/model", linear_->model().bytes(), true});
@@ -79,8 +118,9 @@ LabelRanker::LabelRanker(const Context& context, const Checkpoint& checkpoint, c
         stage_index(checkpoint, spec, shape);
         return;
     }
-    own_engine_.emplace(context, options_, EngineParts{spec, head_of(content_, scope.gathered, scope.rows)},
-                        shape);
+    EngineParts parts{spec, head_of(content_, scope.gathered, scope.rows)};
+    if (takes_vectors_) parts.encoder.reset();
+    own_engine_.emplace(context, options_, parts, shape);
     own_engine_->allocate();
     own_engine_->load(content_);
 }
@@ -133,11 +173,66 @@ LabelRanker::Ranking LabelRanker::rank_among(const TokenizedTexts& texts, std::i
     if (linear_)
         return linear_->rank(
             context_, [&](std::int64_t i) { return texts.row(i); }, texts.size(), k, linear_->gate(labels));
-    Engine& head = engine_of(labels);
-    const std::vector<Bf16> values = vectors(texts);
-    const View x_BD = head.text_vectors(texts.size());
-    head.backend().upload(x_BD, values.data());
+    return rank_by(engine_of(labels), vectors(texts), k);
+}
+
+LabelRanker::Ranking LabelRanker::rank(std::span<const Bf16> vectors, std::int64_t k) {
+    return rank_by(vector_engine(), vectors, k);
+}
+
+LabelRanker::Ranking LabelRanker::rank_among(std::span<const Bf16> vectors, std::int64_t k,
+                                             const std::vector<std::int64_t>& labels) {
+    return rank_by(engine_of(labels), vectors, k);
+}
+
+LabelRanker::Ranking LabelRanker::rank_by(Engine& head, std::span<const Bf16> vectors, std::int64_t k) {
+    const View x_BD = head.text_vectors(static_cast<std::int64_t>(vectors.size()) / width_);
+    head.backend().upload(x_BD, vectors.data());
     return sorted(head.head().topk(x_BD, k));
+}
+
+Engine& LabelRanker::vector_engine() {
+    if (takes_vectors_) return engine();
+    if (!head_only_) {
+        RunShape shape;
+        shape.batch = batch_;
+        shape.training = false;
+        shape.top_k = most_ranked_;
+        EngineOptions options = options_;
+        options.max_bytes = 0;  // the weights are those that are mapped already
+        if (options.device != DeviceChoice::kReference)
+            options.device = DeviceChoice::kCpu;  // where they are
+        head_only_.emplace(context_, options,
+                           EngineParts{std::nullopt, head_of(content_, scope_.gathered, scope_.rows)}, shape);
+        head_only_->allocate();
+        head_only_->load(content_);
+    }
+    return *head_only_;
+}
+
+std::vector<std::pair<std::int64_t, double>> LabelRanker::nearest(std::int64_t label, std::int64_t limit) {
+    std::vector<std::pair<std::int64_t, double>> result;
+    if (linear_) {
+        result = leaf_mates(linear_->model().trees, label);
+    } else {
+        const std::vector<float> own = read_head_rows(content_, std::span(&label, 1));
+        std::vector<Bf16> rounded;
+        for (const float value : own) rounded.push_back(to_bf16(value));
+        std::vector<std::int64_t> others;
+        const Ranking ranked = rank(rounded, most_ranked_);
+        for (const ScoredLabel& scored : ranked.front())
+            if (scored.label != label) others.push_back(scored.label);
+        std::sort(others.begin(), others.end());
+        const std::vector<float> rows = read_head_rows(content_, others);
+        const double norm = std::sqrt(product(own, own));
+        for (std::size_t i = 0; i < others.size(); ++i) {
+            const auto row = std::span(rows).subspan(i * own.size(), own.size());
+            const double norms = norm * std::sqrt(product(row, row));
+            result.emplace_back(others[i], norms > 0 ? product(own, row) / norms : 0);
+        }
+    }
+    keep_best(result, limit);
+    return result;
 }
 
 Engine& LabelRanker::engine_of(const std::vector<std::int64_t>& labels) {

@@ -40,8 +40,9 @@ class LabelRanker {
     using Ranking = std::vector<std::vector<ScoredLabel>>;  // of each text, best first
 
     // Loads the model; of a gathered scope, only its rows of the head. `longest`: tokens of a text.
+    // `tokenizer`: null of a head on vectors.
     LabelRanker(const Context& context, const Checkpoint& checkpoint, const Config& config,
-                const EncoderSpec& spec, const Tokenizer& tokenizer, const AnswerScope& scope,
+                const EncoderSpec& spec, const Tokenizer* tokenizer, const AnswerScope& scope,
                 std::int64_t longest);
 
     bool is_linear() const { return linear_.has_value(); }
@@ -57,20 +58,32 @@ class LabelRanker {
     // The index by which it searches; null where search is exact.
     const SearchIndex* index() const { return sketch_ ? &index_ : nullptr; }
 
-    // The text vectors, row after row. Not of a linear model.
+    // The same of vectors in the place of texts, row after row, at most a batch. Not of a linear model.
+    Ranking rank(std::span<const Bf16> vectors, std::int64_t k);
+    Ranking rank_among(std::span<const Bf16> vectors, std::int64_t k,
+                       const std::vector<std::int64_t>& labels);
+
+    // The text vectors, row after row. Not of a linear model, nor of a head on vectors.
     std::vector<Bf16> vectors(const TokenizedTexts& texts);
+
+    // See Predictor::nearest_labels.
+    std::vector<std::pair<std::int64_t, double>> nearest(std::int64_t label, std::int64_t limit);
 
   private:
     Engine& engine() const { return leader_ ? leader_->engine() : *own_engine_; }
     View encode(const TokenizedTexts& texts);
     // Stages the encoder, and the index in the place of a head.
     void stage_index(const Checkpoint& checkpoint, const EncoderSpec& spec, RunShape shape);
+    // An engine of the scope's head whose input is vectors.
+    Engine& vector_engine();
+    Ranking rank_by(Engine& head, std::span<const Bf16> vectors, std::int64_t k);
     Engine& engine_of(const std::vector<std::int64_t>& labels);
 
     Context context_;
     InputFolder content_;
     EngineOptions options_;
-    std::int64_t batch_, most_ranked_;
+    bool takes_vectors_;
+    std::int64_t batch_, width_, most_ranked_;
     // One of these.
     mutable std::optional<Engine> own_engine_;
     mutable std::optional<RankingLeader> leader_;  // of several ranks
@@ -78,6 +91,8 @@ class LabelRanker {
     // Approximate search: beside an engine that has no head.
     std::optional<SketchRanker> sketch_;
     SearchIndex index_;
+    std::optional<Engine> head_only_;  // of a run with an encoder, once vectors are given
+    AnswerScope scope_;
     LabelGate gate_;  // of the scope
     MemoryReport linear_plan_;
     // Heads of labels that were asked for lately, the last one in front: questions repeat.

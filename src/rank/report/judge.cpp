@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <functional>
+
 #include "base/text_util.h"
 
 namespace elmo {
@@ -23,7 +26,14 @@ void Judge::add(SplitName split, std::int64_t row, std::span<const ScoredLabel> 
     const auto answered = threshold_.answered(ranked, kept_);
     if (depth_ > 0 && static_cast<std::int64_t>(answered.size()) >= depth_) ++cut_;
     const SetScores scores = metrics_.add_row(answered, truth);
-    if (mistakes_) mistakes_->add(split, row, answered, truth, scores.f1);
+    if (!mistakes_) return;
+    mistakes_->add(split, row, answered, truth, scores.f1);
+    if (!threshold_.platt) return;
+    for (const ScoredLabel& label :
+         ranked.first(std::min(ranked.size(), static_cast<std::size_t>(kJudgedLabels))))
+        reliability_.add(
+            threshold_.probability(label),
+            std::binary_search(truth.begin(), truth.end(), label.label, std::less<std::int64_t>()));
 }
 
 void Judge::finish(const Context& context, const Config& config, const LabelName& name,
@@ -45,7 +55,11 @@ void Judge::finish(const Context& context, const Config& config, const LabelName
                         "counted as answers",
                         counted(cut_, "text"), depth_, threshold_.cuts.lowest(), depth_));
     if (mistakes_) mistakes_->report(config, threshold_, metrics_, name, evaluation);
-    if (!config.per_label.empty()) write_label_scores(config.per_label, metrics_, name);
+    for (const ReliabilityBin& bin : reliability_.bins())
+        evaluation.calibration_curve.push_back({bin.from, bin.to, bin.mean, bin.right, bin.pairs});
+    if (!config.per_label.empty())
+        write_label_scores(config.per_label, metrics_, mistakes_ ? *mistakes_ : Mistakes(0), name,
+                           evaluation);
 }
 
 }  // namespace elmo

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 
+#include "metrics/reliability.h"
 #include "rank/report/mistakes.h"
 #include "rank/report/threshold.h"
 
@@ -28,6 +29,7 @@ class Judge {
     ThresholdMetrics metrics_;
     std::vector<ScoredLabel> kept_;  // of the running row
     std::optional<Mistakes> mistakes_;
+    Reliability reliability_;  // of the best labels of each text, where mistakes are reported
 };
 
 }  // namespace elmo

@@ -18,6 +18,10 @@ namespace {
 
 // Pairs that are counted; the rare ones of huge data are not.
 constexpr std::size_t kMostConfusions = std::size_t{1} << 20;
+// Labels that are listed by their frequency; a table of all of them is written by write_label_scores.
+constexpr std::size_t kMostFrequent = 200;
+// Answers that are listed of each label that was missed.
+constexpr std::size_t kMostInstead = 5;
 // A label in fewer texts has an F1 by chance.
 constexpr std::int32_t kFewTexts = 5;
 
@@ -25,12 +29,20 @@ AnswerScores in_percent(const SetScores& scores) {
     return {100 * scores.precision, 100 * scores.recall, 100 * scores.f1};
 }
 
-LabelScores scores_of_label(std::int64_t label, const LabelTally& tally, const LabelName& name) {
-    return {label, name(label), tally.positives, tally.answered, tally.right, in_percent(scores_of(tally))};
+// With what was answered instead.
+template <typename Insteads>
+LabelScores scores_of_label(std::int64_t label, const LabelTally& tally, const Insteads& insteads,
+                            const LabelName& name) {
+    LabelScores scores{label,          name(label), tally.positives,
+                       tally.answered, tally.right, in_percent(scores_of(tally))};
+    if (const auto found = insteads.find(label); found != insteads.end())
+        for (const auto& [other, texts] : found->second) scores.taken_for.push_back({name(other), texts});
+    return scores;
 }
 
+template <typename Insteads>
 std::vector<LabelScores> worst_labels(const ThresholdMetrics& metrics, std::size_t limit,
-                                      const LabelName& name) {
+                                      const Insteads& insteads, const LabelName& name) {
     const auto tallies = metrics.labels();
     std::vector<std::int64_t> order;
     for (const std::int32_t least : {kFewTexts, 1}) {
@@ -50,8 +62,44 @@ std::vector<LabelScores> worst_labels(const ThresholdMetrics& metrics, std::size
                       is_worse);
     std::vector<LabelScores> result;
     for (std::size_t i = 0; i < count; ++i)
-        result.push_back(scores_of_label(order[i], tallies[static_cast<std::size_t>(order[i])], name));
+        result.push_back(
+            scores_of_label(order[i], tallies[static_cast<std::size_t>(order[i])], insteads, name));
     return result;
+}
+
+template <typename Insteads>
+std::vector<LabelScores> frequent_labels(const ThresholdMetrics& metrics, const Insteads& insteads,
+                                         const LabelName& name) {
+    const auto tallies = metrics.labels();
+    std::vector<std::int64_t> order;
+    for (std::size_t label = 0; label < tallies.size(); ++label)
+        if (tallies[label].positives > 0) order.push_back(static_cast<std::int64_t>(label));
+    const std::size_t count = std::min(kMostFrequent, order.size());
+    std::partial_sort(order.begin(), order.begin() + static_cast<std::ptrdiff_t>(count), order.end(),
+                      [&](std::int64_t a, std::int64_t b) {
+                          const auto x = tallies[static_cast<std::size_t>(a)].positives,
+                                     y = tallies[static_cast<std::size_t>(b)].positives;
+                          return x != y ? x > y : a < b;
+                      });
+    std::vector<LabelScores> result;
+    for (std::size_t i = 0; i < count; ++i)
+        result.push_back(
+            scores_of_label(order[i], tallies[static_cast<std::size_t>(order[i])], insteads, name));
+    return result;
+}
+
+// Those of 0, then tenths. Of labels that some text has.
+std::vector<F1Band> f1_bands(const ThresholdMetrics& metrics) {
+    std::vector<F1Band> bands = {{0, 0, 0}};
+    for (int i = 0; i < 10; ++i) bands.push_back({10.0 * i, 10.0 * (i + 1), 0});
+    for (const LabelTally& tally : metrics.labels()) {
+        if (tally.positives == 0) continue;
+        const double f1 = 100 * scores_of(tally).f1;
+        const auto band =
+            std::find_if(bands.begin(), bands.end(), [&](const F1Band& each) { return f1 <= each.up_to; });
+        ++(band == bands.end() ? bands.back() : *band).labels;
+    }
+    return bands;
 }
 
 // The texts of these rows of a split, which ascend.
@@ -122,7 +170,10 @@ void Mistakes::add(SplitName split, std::int64_t row, std::span<const ScoredLabe
 
 void Mistakes::report(const ReadOptions& reading, const Threshold& threshold, const ThresholdMetrics& metrics,
                       const LabelName& name, Evaluation& evaluation) const {
-    evaluation.worst_labels = worst_labels(metrics, limit_, name);
+    const Insteads instead = insteads();
+    evaluation.frequent_labels = frequent_labels(metrics, instead, name);
+    evaluation.worst_labels = worst_labels(metrics, limit_, instead, name);
+    evaluation.f1_bands = f1_bands(metrics);
 
     std::vector<std::pair<std::uint64_t, std::int64_t>> pairs(confusions_.begin(), confusions_.end());
     std::sort(pairs.begin(), pairs.end(), [](const auto& a, const auto& b) {
@@ -159,17 +210,49 @@ void Mistakes::report(const ReadOptions& reading, const Threshold& threshold, co
     }
 }
 
-void write_label_scores(const std::string& file, const ThresholdMetrics& metrics, const LabelName& name) {
-    AtomicFile out(file);
-    out.write("label,name,positives,answered,right,precision,recall,F1\n");
-    const auto tallies = metrics.labels();
-    for (std::size_t i = 0; i < tallies.size(); ++i) {
-        if (tallies[i].positives == 0 && tallies[i].answered == 0) continue;
-        const LabelScores label = scores_of_label(static_cast<std::int64_t>(i), tallies[i], name);
-        out.write(fmt::format("{},{},{},{},{},{:.4f},{:.4f},{:.4f}\n", label.label, csv_field(label.name),
-                              label.positives, label.answered, label.right, label.scores.precision,
-                              label.scores.recall, label.scores.f1));
+Mistakes::Insteads Mistakes::insteads() const {
+    Insteads result;
+    for (const auto& [pair, texts] : confusions_)
+        result[static_cast<std::int64_t>(pair >> 32)].emplace_back(
+            static_cast<std::int64_t>(pair & 0xffffffff), texts);
+    for (auto& [label, others] : result) {
+        std::sort(others.begin(), others.end(), [](const auto& a, const auto& b) {
+            return a.second != b.second ? a.second > b.second : a.first < b.first;
+        });
+        if (others.size() > kMostInstead) others.resize(kMostInstead);
     }
+    return result;
+}
+
+void Mistakes::visit_labels(const ThresholdMetrics& metrics, const LabelName& name,
+                            const std::function<void(const LabelScores&)>& take) const {
+    const Insteads instead = insteads();
+    const auto tallies = metrics.labels();
+    for (std::size_t i = 0; i < tallies.size(); ++i)
+        if (tallies[i].positives > 0 || tallies[i].answered > 0)
+            take(scores_of_label(static_cast<std::int64_t>(i), tallies[i], instead, name));
+}
+
+void write_label_scores(const std::string& file, const ThresholdMetrics& metrics, const Mistakes& mistakes,
+                        const LabelName& name, const Evaluation& protocol) {
+    AtomicFile out(file);
+    const bool json = file.ends_with(".jsonl");
+    if (json)
+        out.write(to_json(FieldGroup{[&](auto&& visit) {
+                      visit("threshold", protocol.at_threshold->threshold);
+                      visit_protocol(protocol, visit);
+                  }}) +
+                  "\n");
+    else
+        out.write("label,name,positives,answered,right,precision,recall,F1\n");
+    mistakes.visit_labels(metrics, name, [&](const LabelScores& label) {
+        if (json)
+            out.write(to_json(label) + "\n");
+        else
+            out.write(fmt::format("{},{},{},{},{},{:.4f},{:.4f},{:.4f}\n", label.label, csv_field(label.name),
+                                  label.positives, label.answered, label.right, label.scores.precision,
+                                  label.scores.recall, label.scores.f1));
+    });
     out.commit();
 }
 

@@ -26,6 +26,9 @@ class Mistakes {
     // `answered`: best first. `f1`: of this row.
     void add(SplitName split, std::int64_t row, std::span<const ScoredLabel> answered,
              std::span<const std::uint32_t> truth, double f1);
+    // The scores of every label that occurs, in order of number, one after another.
+    void visit_labels(const ThresholdMetrics& metrics, const LabelName& name,
+                      const std::function<void(const LabelScores&)>& take) const;
     // Reads the kept texts from the data set.
     void report(const ReadOptions& reading, const Threshold& threshold, const ThresholdMetrics& metrics,
                 const LabelName& name, Evaluation& evaluation) const;
@@ -41,12 +44,18 @@ class Mistakes {
     };
     static bool is_worse(const Kept& a, const Kept& b);
 
+    // What was answered instead of each label that was missed, commonest first, up to a few.
+    using Insteads = std::unordered_map<std::int64_t, std::vector<std::pair<std::int64_t, std::int64_t>>>;
+    Insteads insteads() const;
+
     std::size_t limit_;
     std::vector<Kept> kept_;  // a heap, the least bad in front
     std::unordered_map<std::uint64_t, std::int64_t> confusions_;
 };
 
-// Precision, recall and F1 of every label that occurs, as CSV.
-void write_label_scores(const std::string& file, const ThresholdMetrics& metrics, const LabelName& name);
+// Precision, recall and F1 of every label that occurs, as CSV; or, where the name of the file ends in .jsonl,
+// as lines of JSON after one with the protocol, with what was answered instead. `mistakes` may hold nothing.
+void write_label_scores(const std::string& file, const ThresholdMetrics& metrics, const Mistakes& mistakes,
+                        const LabelName& name, const Evaluation& protocol);
 
 }  // namespace elmo

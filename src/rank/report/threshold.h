@@ -20,6 +20,8 @@ namespace elmo {
 
 // Labels per text that are ranked for a threshold where no number of labels is given.
 inline constexpr std::int64_t kMostAnswers = 100;
+// Labels per text whose probabilities are judged: enough to include everything that is shown.
+inline constexpr std::int64_t kJudgedLabels = 20;
 
 // ConfigError if probabilities or threshold need a calibration that is not there.
 Platt choose_probabilities(const Config& config, const std::optional<Calibration>& stored);

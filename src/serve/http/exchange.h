@@ -26,7 +26,9 @@ struct Api::Exchange {
     std::shared_ptr<LoadedRun> loaded;
     std::int64_t texts = 0, bytes_in = 0;
     bool among = false;  // given labels, which are all scored
-    std::string id;      // KServe
+    std::string id;      // KServe, as the next ones
+    std::vector<TextsRequest::Output> outputs;
+    bool binary = false;
 
     Answerer answerer() const { return {model, loaded->checkpoint}; }
 };

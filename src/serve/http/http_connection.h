@@ -257,6 +257,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                            "frame-ancestors 'none'");
         if (!reply.allow.empty()) response_->set(http::field::allow, reply.allow);
         if (reply.status == 401) response_->set(http::field::www_authenticate, "Bearer");
+        if (reply.json_length >= 0)
+            response_->set("Inference-Header-Content-Length", std::to_string(reply.json_length));
         if (reply.retry_after > 0)
             response_->set(http::field::retry_after, std::to_string(reply.retry_after));
         response_->keep_alive(keep_alive);

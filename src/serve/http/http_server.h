@@ -27,8 +27,9 @@ struct HttpReply {
     int status = 200;
     std::string body;
     std::string content_type = "application/json";
-    std::string allow = {};  // methods, of a status 405
-    int retry_after = 0;     // seconds; 0: not said
+    std::string allow = {};         // methods, of a status 405
+    int retry_after = 0;            // seconds; 0: not said
+    std::int64_t json_length = -1;  // of a body whose JSON binary data follows; -1: it has none
 };
 
 // To be called once, from any thread.

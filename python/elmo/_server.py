@@ -1,0 +1,97 @@
+"""A server of runs, inside this process: the same as `elmo serve`."""
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import TYPE_CHECKING, Any, Callable
+
+from elmo import _core
+from elmo._config import document, make_config
+from elmo._result import Result, from_json
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from elmo._options import ServeOptions
+
+
+class Server:
+    """Runs behind HTTP, until stop(), the end of a `with` block, or the end of the program. elmo.serve returns one."""
+
+    def __init__(self, runs: list[Any], config: _core.Config, options: _core.ServeOptions,
+                 on_request: Callable[[Result], Any] | None):
+        self._runs = runs  # temporary runs stay while they are served
+        self._host = options.host
+        self._core = _core.Server([os.fspath(run) for run in runs], config, options,
+                                  None if on_request is None else lambda line: on_request(from_json(line)))
+        self._ended = threading.Event()
+        self._stop = weakref.finalize(self, end, self._core, self._ended)
+
+    @property
+    def port(self) -> int:
+        """Where it listens; of port=0, the one that was free."""
+        return self._core.port
+
+    @property
+    def url(self) -> str:
+        """The address of its page; requests go below it: url + "v1/predict"."""
+        host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}/"
+
+    def reload(self) -> int:
+        """Takes new checkpoints now, and returns how many; the server also looks every second."""
+        return self._core.reload()
+
+    def stop(self) -> None:
+        """Accepts nothing more, answers every request that has begun to arrive, and ends."""
+        self._stop()
+
+    def wait(self) -> None:
+        """Waits until the server is stopped by another thread, or by Ctrl-C, which stops it."""
+        try:
+            while not self._ended.wait(3600):
+                pass
+        except KeyboardInterrupt:
+            self.stop()
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.stop()
+
+    def __repr__(self) -> str:
+        return f"<elmo.Server {self.url}{'' if self._stop.alive else ', stopped'}>"
+
+
+def end(core: _core.Server, ended: threading.Event) -> None:
+    core.stop()
+    ended.set()
+
+
+@document("v")
+def serve(*runs: Any, host: str | None = None, port: int | None = None, tokens: list[str] | None = None,
+          connections: int | None = None, queue: int | None = None, max_texts: int | None = None,
+          max_body: int | None = None, deadline: float | None = None,
+          on_request: Callable[[Result], Any] | None = None, **options: Unpack[ServeOptions]) -> Server:
+    """Answers texts over HTTP from this process, with a page for browsers, and returns at once.
+
+    runs : Run objects or folders; of several, requests name one by the name of its folder.
+    host, port : where it listens: 127.0.0.1 and 8080; port=0 takes any that is free.
+    tokens : a client must show one of these; none: every client of this machine may ask.
+    connections, queue, max_texts, max_body, deadline : limits, as of `elmo serve`
+    on_request : called with the line of the log of each request, which has no texts; from threads of the server.
+    """
+    if not runs:
+        raise _core.ConfigError("runs: expected a run to serve, found none")
+    listening = _core.ServeOptions()
+    for name, value in (("host", host), ("port", port), ("tokens", tokens), ("connections", connections),
+                        ("queue", queue), ("max_texts", max_texts), ("max_body", max_body), ("deadline", deadline)):
+        if value is None:
+            continue
+        try:
+            setattr(listening, name, list(value) if name == "tokens" else value)
+        except TypeError:
+            raise _core.ConfigError(f"{name}: found {value!r} ({type(value).__name__}), which it cannot be") from None
+    return Server(list(runs), make_config("v", options), listening, on_request)

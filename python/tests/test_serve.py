@@ -1,0 +1,100 @@
+"""elmo.serve: the server inside this process answers what the run does."""
+import json
+import subprocess
+import sys
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import elmo
+
+
+def ask(server, path, body, **headers):
+    request = urllib.request.Request(server.url + path, json.dumps(body).encode(), headers)
+    with urllib.request.urlopen(request, timeout=60) as reply:
+        return json.load(reply)
+
+
+def test_answers_are_the_runs(run, texts):
+    lines = []
+    with elmo.serve(run, port=0, threads=1, on_request=lines.append) as server:
+        found = ask(server, "v1/predict", {"texts": texts[:20], "top": 3})["answers"]
+        for theirs, ours in zip(found, run.predict(texts[:20], top=3), strict=True):
+            assert [(p["label"], p["name"], np.float32(p["score"])) for p in theirs["labels"]] == \
+                   [(p.label, p.name, np.float32(p.score)) for p in ours]
+        explained = ask(server, "v1/explain", {"text": texts[0]})
+        assert explained["labels"] == run.explain(texts[0]).labels
+        assert b"<title>elmo</title>" in urllib.request.urlopen(server.url, timeout=60).read()
+        assert server.reload() == 0
+    assert [line.path for line in lines] == ["/v1/predict", "/v1/explain", "/"]
+    assert lines[0].texts == 20 and lines[0].status == 200
+    server.stop()  # once more is no error
+    assert repr(server).endswith("stopped>")
+    with pytest.raises(urllib.error.URLError):
+        ask(server, "v1/predict", {"text": "a"})
+
+
+def test_several_servers_and_python_beside_them(run, texts):
+    with elmo.serve(run, port=0, threads=1) as one, elmo.serve(run, port=0, threads=1, top=1) as two:
+        assert one.port != two.port
+        found = {}
+        threads = [threading.Thread(target=lambda s=s: found.update({s.port: ask(s, "v1/predict", {"text": texts[0]})}))
+                   for s in (one, two)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert len(found[one.port]["answers"][0]["labels"]) == 5
+        assert len(found[two.port]["answers"][0]["labels"]) == 1
+
+
+def test_tokens_and_wait(run):
+    server = elmo.serve(run, port=0, threads=1, tokens=["secret"])
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        ask(server, "v1/predict", {"text": "a"})
+    assert ask(server, "v1/predict", {"text": "a"}, Authorization="Bearer secret")["answers"]
+    waiting = threading.Thread(target=server.wait)
+    waiting.start()
+    server.stop()
+    waiting.join()
+
+
+def test_a_listener_that_raises_harms_no_answer(run, monkeypatch):
+    raised = []
+    monkeypatch.setattr("sys.unraisablehook", lambda unraisable: raised.append(unraisable.exc_value))
+
+    def fail(line):
+        raise RuntimeError("no log")
+
+    with elmo.serve(run, port=0, threads=1, on_request=fail) as server:
+        assert ask(server, "v1/predict", {"text": "a"})["answers"]
+    assert [str(error) for error in raised] == ["no log"]
+
+
+def test_bad_input(run, tmp_path):
+    with pytest.raises(elmo.ConfigError, match="found none"):
+        elmo.serve()
+    with pytest.raises(elmo.ConfigError, match="port: found 'http'"):
+        elmo.serve(run, port="http")
+    with pytest.raises(elmo.ConfigError, match="option 'epochs' does not belong to serve"):
+        elmo.serve(run, port=0, epochs=3)
+    with pytest.raises(elmo.DataError, match="expected the folder of a run"):
+        elmo.serve(tmp_path / "nothing", port=0)
+    with elmo.serve(run, port=0, threads=1) as server, pytest.raises(elmo.ConfigError, match="port"):
+        elmo.serve(run, port=server.port)
+
+
+def test_the_description_holds(run, tmp_path):
+    """schemathesis asks what /openapi.json allows, and what it does not: no answer is a failure of the server."""
+    pytest.importorskip("schemathesis")
+    with elmo.serve(run, port=0, threads=1) as server:
+        done = subprocess.run([Path(sys.executable).with_name("st"), "run", server.url + "openapi.json", "--max-examples", "3",
+                               "--phases", "examples,coverage,fuzzing", "--checks",
+                               "not_a_server_error,response_schema_conformance,content_type_conformance", "--seed", "1",
+                               "--no-color"], capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert ask(server, "v1/predict", {"text": "still there"})["answers"]
+    assert done.returncode == 0, done.stdout[-6000:]
