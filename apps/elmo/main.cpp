@@ -23,9 +23,9 @@ namespace {
 constexpr int kDone = 0, kFailed = 1, kWrongUsage = 2, kInterrupted = 130;
 
 std::vector<Verb> all_verbs() {
-    return {train_verb(),   tune_verb(),   eval_verb(),  calibrate_verb(), predict_verb(),
-            explain_verb(), report_verb(), index_verb(), export_verb(),    serve_verb(),
-            labels_verb(),  refine_verb(), plan_verb(),  bench_verb(),     study_verb(),
+    return {train_verb(),   tune_verb(),   eval_verb(),     calibrate_verb(), predict_verb(),
+            explain_verb(), report_verb(), index_verb(),    export_verb(),    serve_verb(),
+            labels_verb(),  refine_verb(), plan_verb(),     bench_verb(),     study_verb(),
             data_verb(),    cache_verb(),  tokenize_verb(), inspect_verb()};
 }
 

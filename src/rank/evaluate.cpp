@@ -194,7 +194,7 @@ void keep_scores(const Context& context, const std::string& run, const Config& c
     if (!ranks_of(context).is_first()) return;
     const fs::path file = scores_file(run, config);
     if (file.empty()) return;
-    evaluation.texts_per_second = 0;  // equal evaluations leave equal lines
+    evaluation.texts_per_second = 0;     // equal evaluations leave equal lines
     evaluation.frequent_labels.clear();  // a report, no scores
     evaluation.worst_labels.clear();
     evaluation.f1_bands.clear();
