@@ -56,7 +56,8 @@ void write_common(const fs::path& path, const Parts& parts, const RunState& stat
     if constexpr (requires { parts.tokenizer; }) save_tokenizer(path, parts.tokenizer, parts.max_length);
     if (!parts.labels.names.empty()) write_names(path / kNames, parts.labels.names);
     write_counts(path / kCounts, parts.labels.counts);
-    if (parts.texts != nullptr) parts.texts->save(path / kTrainedTextsFile);
+    if constexpr (requires { parts.texts; })
+        if (parts.texts != nullptr) parts.texts->save(path / kTrainedTextsFile);
     write_file_atomically(path / kRecipe, stored_recipe(parts.config));
     write_file_atomically(path / kState, state_text(state));
 }
