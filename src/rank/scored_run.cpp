@@ -111,11 +111,12 @@ void ScoredRun::match(const std::string& run) {
     const LabelMatch match = match_labels(names, run_names);
     const std::int64_t found = static_cast<std::int64_t>(names.size()) - match.unknown;
     if (2 * found < labels || run_names.empty())
-        throw DataError(
-            fmt::format("{}: these are not the labels of the run in {}: expected {}{}, found {}{}, of which "
-                        "{} are the run's",
-                        config_.data, run, checkpoint_.state().labels, run_names.empty() ? "" : " named ones",
-                        labels, names.empty() ? "" : " named ones", found));
+        throw DataError(fmt::format(
+            "{}: these are not the labels of the run in {}: expected {}{}, found {}{}, of which "
+            "{} are the run's; if labels are written otherwise here, say so with --label-column or "
+            "--label-separator",
+            config_.data, run, checkpoint_.state().labels, run_names.empty() ? "" : " named ones", labels,
+            names.empty() ? "" : " named ones", found));
     matched_ = match.unknown == 0
                    ? fmt::format("by name: all {} of the data are in the run, which has {}",
                                  with_commas(labels), with_commas(std::ssize(run_names)))

@@ -236,6 +236,15 @@ TEST_F(FirstUse, LabelsThatAreAllKnownAreNoWarning) {
     EXPECT_FALSE(contains(outcome.out, " 1 labels")) << outcome.out;
 }
 
+TEST_F(FirstUse, LabelsWrittenOtherwiseThanInTrainingNameTheFlag) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 40; ++i)
+        rows += text_of(i) + "," + kAnimals[i % 4] + "|" + kAnimals[(i + 1 + i % 2) % 4] + "\n";
+    const std::string bars = folder_.write("bars.csv", rows);
+    expect_failure(run_elmo({"eval", run(), bars, "--label-separator", ",", "--quiet"}), 1,
+                   {"these are not the labels of the run", "--label-separator"});
+}
+
 TEST_F(FirstUse, ALabelWeightedTwiceIsRefused) {
     const std::string weights = folder_.write("weights.tsv", "dog\t2\ncat\t3\ndog\t4\n");
     expect_failure(
