@@ -78,6 +78,7 @@ def test_progress_bars(monkeypatch, texts, labels, capsys):
     elmo.train(texts=texts, labels=labels, progress=True, **SMALL)
     shown = capsys.readouterr().err
     assert "training" in shown and "100%" in shown
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)  # a notebook may have been run before
     elmo.train(texts=texts, labels=labels, **SMALL)  # no terminal: no bar
     assert "training" not in capsys.readouterr().err
 

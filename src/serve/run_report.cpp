@@ -101,7 +101,8 @@ Json label_scores(const fs::path& file, const std::string& checkpoint, std::int6
         while (std::getline(in, line)) {
             if (!line.starts_with(start)) continue;
             Json scores = parse_json(line, "line");
-            scores["protocol"] = part_of(protocol, {"data", "split", "samples", "threshold"});
+            scores["protocol"] =
+                part_of(protocol, {"data", "split", "samples", "threshold", "threshold_source"});
             return scores;
         }
     } catch (const std::exception&) {  // damaged, or not ours

@@ -258,6 +258,29 @@ class BadRun : public testing::Test {
 TempFolder* BadRun::folder_ = nullptr;
 Outcome BadRun::trained_;
 
+TEST_F(BadRun, VectorsThatCannotBe) {
+    const std::string run = folder_->text("run");
+    const auto vectors = [&](const std::string& header, std::size_t bytes) {
+        const auto length = static_cast<std::uint64_t>(header.size());
+        return run_elmo(
+            {"predict", run, "--vectors",
+             folder_->write("v.safetensors", std::string(reinterpret_cast<const char*>(&length), 8) + header +
+                                                 std::string(bytes, '\0'))});
+    };
+    expect_failure(vectors(R"({"vectors":{"dtype":"F32","shape":[1,3],"data_offsets":[0,12]}})", 12), 1,
+                   {"vectors: expected a width of", "found 3"});
+    expect_failure(vectors(R"({"vectors":{"dtype":"F32","shape":[3],"data_offsets":[0,12]}})", 12), 1,
+                   {"v.safetensors", "a row per text", "[3]"});
+    expect_failure(vectors(R"({"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]},)"
+                           R"("b":{"dtype":"F32","shape":[1],"data_offsets":[4,8]}})",
+                           8),
+                   1, {"v.safetensors", "a tensor 'vectors', or only one"});
+    expect_failure(vectors(R"({"vectors":{"dtype":"I64","shape":[1,1],"data_offsets":[0,8]}})", 8), 1,
+                   {"I64"});
+    expect_failure(run_elmo({"predict", run, "--vectors", folder_->text("nowhere")}), 1, {"nowhere"});
+    expect_failure(run_elmo({"predict", run, "texts.txt", "--vectors", "v"}), 2, {"--vectors excludes FILE"});
+}
+
 TEST_F(BadRun, MissingFoldersAndFiles) {
     expect_failure(run_elmo({"predict", folder_->text("nowhere")}, "a\n"), 1, {"nowhere"});
     expect_failure(run_elmo({"eval", folder_->text("data"), folder_->text("data")}), 1, {"data"});

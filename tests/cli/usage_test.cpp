@@ -152,6 +152,11 @@ TEST(Usage, MissingAndSurplusWords) {
                    {"no_such_run does not exist"});
     expect_failure(run_elmo({"eval", "--predictions", "f"}), 2, {"DATA is missing"});
     expect_failure(run_elmo({"eval", "--predictions", "f", "a", "b"}), 2, {"DATA alone"});
+    expect_failure(run_elmo({"report"}), 2, {"RUN is missing"});
+    expect_failure(run_elmo({"report", "no_such_run", "--out", "o"}), 1,
+                   {"no_such_run: expected the folder of a run"});
+    expect_failure(run_elmo({"report", "--predictions", "f", "--out", "o"}), 2, {"DATA is missing"});
+    expect_failure(run_elmo({"report", "--predictions", "f", "d"}), 2, {"--out is missing"});
     expect_failure(run_elmo({"predict"}), 2, {"RUN is missing"});
     expect_failure(run_elmo({"inspect"}), 2, {"is missing"});
     expect_failure(run_elmo({"tokenize"}), 2, {"--tokenizer is missing"});

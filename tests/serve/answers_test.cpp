@@ -328,6 +328,7 @@ TEST_F(Answers, ALabelSaysWhereItErrsAfterAReport) {
         for (const auto& [key, value] : expected_scores.items()) EXPECT_EQ(found[key], value) << key;
         EXPECT_EQ(found["protocol"]["split"], "test");
         EXPECT_EQ(found["protocol"]["threshold"], 0.5);
+        EXPECT_EQ(found["protocol"]["threshold_source"], "given, of raw probabilities");
     }
     // Scores of other weights are not shown.
     std::string file = read_text(scoring.per_label);

@@ -240,6 +240,7 @@ void write_label_scores(const std::string& file, const ThresholdMetrics& metrics
     if (json)
         out.write(to_json(FieldGroup{[&](auto&& visit) {
                       visit("threshold", protocol.at_threshold->threshold);
+                      visit("threshold_source", protocol.at_threshold->source);
                       visit_protocol(protocol, visit);
                   }}) +
                   "\n");
