@@ -119,8 +119,9 @@ TEST_F(Cache, DamageOfAnyByteIsNoticed) {
     const auto tokenizer = testing_data::small_tokenizer();
     import(options(), *tokenizer);
     const auto good = files(folder_ / "set/.elmo-cache");
-    EXPECT_EQ(good.size(), 5u);
+    EXPECT_EQ(good.size(), 6u);
     for (const auto& [name, bytes] : good) {
+        if (name.ends_with(".known")) continue;  // has no bytes
         const auto path = folder_ / "set/.elmo-cache" / name;
         for (const std::size_t at :
              {std::size_t{0}, bytes.size() / 2, bytes.size() - 300, bytes.size() - 40, bytes.size() - 28,
