@@ -1,25 +1,29 @@
 #!/usr/bin/env python3
 """Disturbs the program in every way that a machine can, for a given time, and counts what is lost.
 
-  tools/torture.py [ELMO] [--seconds 60] [--seed 1] [--parts kills,calls,faults,disks,readers,races] [--work FOLDER]
+  tools/torture.py [ELMO] [--seconds 60] [--seed 1] [--parts kills,calls,...] [--trials N] [--work FOLDER]
 
 Every trial runs a verb undisturbed once, then disturbed, then again as a user would. The second call must end with
 status 0 and with the bytes of the undisturbed one. Parts:
   kills    SIGKILL at random moments of a training, resumed until it ends
   calls    SIGKILL at a random file system call of any verb (strace)
   faults   a random system call fails (disk full, I/O error, no descriptors ...): status 1 or right bytes, and then again
-  disks    a limit on the size of files, then none
+  disks    a limit on the size of files, then none; as root also a disk that is full, then larger
+  power    the disk as it is at a random moment, without what was not flushed (a loss of power), as root
   readers  predictions beside a writer that replaces the checkpoint: the answers of one checkpoint, never of two
   races    two trainings into one folder, several imports into one cache
+  changes  a changed, cut, grown, emptied or removed file of a run or of a cache: status 1 or 2, or the right answer
 Prints one line per part: trials, disturbed, failures. Exit status 1 if anything was lost."""
 import argparse
 import ctypes
 import hashlib
 import itertools
+import json
 import os
 import random
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -29,7 +33,7 @@ from pathlib import Path
 CALLS = "openat write pwrite64 fsync rename renameat2 mkdir unlink unlinkat flock ftruncate fallocate".split()
 FAULTS = {"openat": "EMFILE EACCES EIO", "write": "ENOSPC EIO", "pwrite64": "ENOSPC EIO", "fsync": "EIO ENOSPC",
           "renameat2": "EIO ENOSPC", "rename": "EIO ENOSPC", "mkdir": "ENOSPC EACCES", "unlink": "EIO",
-          "flock": "ENOLCK", "ftruncate": "ENOSPC EIO", "fallocate": "ENOSPC"}
+          "flock": "ENOLCK", "ftruncate": "ENOSPC EIO", "fallocate": "ENOSPC", "mmap": "ENOMEM"}
 MODES = [["--precision", "bf16"], ["--precision", "fp8"], ["--precision", "e2m5", "--head-kahan", "20%"],
          ["--precision", "renee"]]
 ENVIRONMENT = {**os.environ, "ELMO_DEVICE": "cpu"}
@@ -178,15 +182,17 @@ class Torture:
             job = jobs[name]
             if name not in seen:
                 seen[name] = self.counts(job)
-            what, signal = inject(seen[name])
+            what, kills = inject(seen[name])
             job.start()
             status, line = call(strace(what, job.first))
+            if status == 127 or what.endswith("when=1"):  # before the program began: the system's loader
+                continue
             wrong = None
             if status == 0 and not job.wanted.items() <= content(*job.outputs).items():
                 wrong = "status 0, but other bytes"
-            elif not signal and status not in (0, 1, 2, 3):
+            elif not kills and status not in (0, 1, 2, 3):
                 wrong = f"status {status}: {line}"
-            elif not signal and status != 0 and "error" not in line:
+            elif not kills and status != 0 and "error" not in line:
                 wrong = f"status {status} without a reason: {line}"
             wrong = wrong or job.finish(more=what.startswith("unlink"))
             yield status != 0, wrong and f"{name}, {what}: {wrong}"
@@ -204,7 +210,7 @@ class Torture:
             return f"{name}:error={error}:when={self.random.randint(1, counts[name])}", False
         return self.disturbed_calls(inject)
 
-    def disks(self):
+    def small_files(self):
         jobs = self.jobs()
         while True:
             name = self.random.choice(list(jobs))
@@ -216,6 +222,172 @@ class Torture:
                 wrong = "status 0, but other bytes"
             wrong = wrong or job.finish()
             yield status != 0, wrong and f"{name}, files of at most {size} bytes: {wrong}"
+
+    def full_disks(self):
+        """A disk of a few KiB (or of a few files) for a training, then more room and the training resumed."""
+        mount = self.work / "disk"
+        mount.mkdir(exist_ok=True)
+        run = mount / "run"
+        first = [self.elmo, "train", str(self.data), "--out", str(run), "--cache", str(self.work / "disk-cache"), *self.small]
+        def mounted(options):
+            subprocess.run(["umount", str(mount)], stderr=subprocess.DEVNULL)
+            subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(mount)], check=True)
+        try:
+            mounted("size=64m")
+            status, line = call(first)
+            assert status == 0, line
+            wanted = content(run)
+            while True:
+                few = self.random.random() < 0.3
+                mounted(f"size=8m,nr_inodes={self.random.randint(3, 60)}" if few else
+                        f"size={self.random.randint(8, 400)}k")
+                status, line = call(first)
+                wrong = None if status in (0, 1) else f"status {status}: {line}"
+                subprocess.run(["mount", "-o", "remount,size=64m,nr_inodes=10000", str(mount)], check=True)
+                again, line = call(first + (["--resume"] if (run / "last").exists() else ["--overwrite"]))
+                if not wrong and (again != 0 or content(run) != wanted):
+                    wrong = f"with room again: status {again}: {line}"
+                yield status != 0, wrong and f"a full disk: {wrong}"
+        finally:
+            subprocess.run(["umount", str(mount)], stderr=subprocess.DEVNULL)
+
+    def disks(self):
+        if os.geteuid() != 0:
+            return self.small_files()
+        return (trial for both in zip(self.small_files(), self.full_disks()) for trial in both)
+
+    def power(self):
+        if os.geteuid() != 0:
+            print("power: needs root, to mount the file system that loses its power")
+            return
+        work = Path(tempfile.mkdtemp(prefix="elmo-power-", dir="/var/tmp"))
+        live, dead = work / "live", work / "dead"
+        options = ["--cache", str(work / "cache"), *self.with_steps(120)]
+        image = lambda name: str(work / f"{name}.img")
+        def mount(name, *options):
+            subprocess.run(["mount", "-o", ",".join(["loop", *options]), image(name), str(work / name)], check=True)
+        def unmount(name):
+            subprocess.run(["umount", str(work / name)], stderr=subprocess.DEVNULL)
+        try:
+            for folder in (live, dead):
+                folder.mkdir()
+            status, line = call([self.elmo, "train", str(self.data), "--out", str(work / "wanted"), *options])
+            assert status == 0, line
+            wanted = {p.replace("wanted", "copy", 1): h for p, h in content(work / "wanted").items()}
+            while True:
+                with open(image("live"), "wb") as file:
+                    file.truncate(64 << 20)
+                subprocess.run(["mkfs.ext4", "-q", "-F", image("live")], check=True)
+                mount("live", "commit=600")  # the journal is not written by the clock
+                os.sync()
+                process = subprocess.Popen([self.elmo, "train", str(self.data), "--out", str(live / "run"), *options],
+                                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+                try:
+                    while process.poll() is None:
+                        time.sleep(self.random.uniform(0, 0.3))
+                        process.send_signal(signal.SIGSTOP)
+                        while process.poll() is None and \
+                                Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] not in "TZ":
+                            time.sleep(0.002)
+                        saved = self.last_step(live / "run")
+                        shutil.copyfile(image("live"), image("dead"))
+                        process.send_signal(signal.SIGCONT)
+                        shutil.rmtree(work / "copy", ignore_errors=True)
+                        mount("dead")
+                        if (dead / "run").exists():
+                            shutil.copytree(dead / "run", work / "copy")
+                        unmount("dead")
+                        yield True, self.after_power(work / "copy", options, saved, wanted)
+                finally:
+                    process.kill()
+                    process.wait()
+                    unmount("live")
+        finally:
+            unmount("dead")
+            unmount("live")
+            shutil.rmtree(work, ignore_errors=True)
+
+    @staticmethod
+    def last_step(run):
+        """of the newest checkpoint that the log says is saved"""
+        log = run / "log.jsonl"
+        events = [line for line in log.read_text().split("\n")[:-1] if '"checkpoint"' in line] if log.exists() else []
+        steps = [json.loads(line) for line in events]
+        return max([e["step"] for e in steps if e.get("event") == "checkpoint" and e.get("folder") == "last"], default=0)
+
+    def after_power(self, run, options, saved, wanted):
+        state = run / "last" / "state.json"
+        step = json.loads(state.read_text())["step"] if state.exists() else 0
+        if step < saved:
+            return f"a loss of power: step {saved} was said to be saved, the disk has {step}"
+        status, line = call([self.elmo, "train", str(self.data), "--out", str(run), *options,
+                             *(["--resume"] if (run / "last").exists() else ["--overwrite"] if run.exists() else [])])
+        found = content(run)
+        wrong = [p for p in sorted(wanted | found) if wanted.get(p) != found.get(p)]
+        return f"a loss of power at step {step}: status {status}, {line}, {wrong[:4]}" if status or wrong else None
+
+    def changes(self):
+        run, cache = self.work / "changed", self.work / "changed-cache"
+        small = ["--cache", str(cache), "--vocab-size", "300", "-q"]
+        answer = lambda: subprocess.run([self.elmo, "predict", str(run), str(self.texts), "--json", "-q"], env=ENVIRONMENT,
+                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600)
+        score = lambda: subprocess.run([self.elmo, "eval", str(run), str(self.data), "--json", "-q", "--save-scores", "none",
+                                        "--bootstrap", "0", "--cache", str(cache)], env=ENVIRONMENT,
+                                       stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600)
+        inspect = lambda: subprocess.run([self.elmo, "inspect", str(run), "--json"], env=ENVIRONMENT,
+                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=600)
+        kinds = [self.base, self.work / "linear-base"]
+        status, line = call([self.elmo, "train", str(self.data), "--out", str(kinds[1]), "--encoder", "linear", "-q"])
+        assert status == 0, line
+        for kind in itertools.cycle(kinds):
+            shutil.rmtree(run, ignore_errors=True)
+            shutil.copytree(kind, run)
+            shutil.rmtree(cache, ignore_errors=True)
+            call([self.elmo, "data", str(self.data), *small])
+            score()
+            verbs = {"predict": answer, "eval": score, "inspect": inspect}
+            timeless = lambda out: out.split(b'"texts_per_second"')[0]
+            wanted = {verb: timeless(ask().stdout) for verb, ask in verbs.items()}
+            # In turn a file of the run, which must be noticed, and one of the cache, which is made again.
+            for _ in range(50):
+                of_run = self.random.random() < 0.7
+                files = [f for f in (run / "best" if of_run else cache).rglob("*") if f.is_file() and f.suffix != ".known"]
+                file = self.random.choice(sorted(files))
+                bytes_before, how = file.read_bytes(), self.change(file)
+                verb = self.random.choice(list(verbs)) if of_run else "eval"
+                done = verbs[verb]()
+                wrong = None
+                if done.returncode not in (0, 1, 2) or (done.returncode and b"error: " not in done.stderr):
+                    wrong = f"status {done.returncode}: {done.stderr.decode(errors='replace')[-200:]}"
+                elif done.returncode == 0 and timeless(done.stdout) != wanted[verb] and verb != "inspect":
+                    wrong = "status 0, but another answer"
+                elif not of_run and done.returncode != 0:
+                    wrong = f"the cache was not made again: {done.stderr.decode(errors='replace')[-200:]}"
+                yield done.returncode != 0 or not of_run, wrong and f"{verb}, {how} of {file.name}: {wrong}"
+                if of_run:
+                    file.write_bytes(bytes_before)
+
+    def change(self, file):
+        content, chance = bytearray(file.read_bytes()), self.random
+        how = chance.choice(["a bit", "a byte", "the end", "a block", "growth", "everything", "removal"])
+        if how == "removal":
+            file.unlink()
+            return how
+        at = chance.randrange(len(content)) if content else 0
+        if how == "a bit" and content:
+            content[at] ^= 1 << chance.randrange(8)
+        elif how == "a byte" and content:
+            content[at] = (content[at] + chance.randrange(1, 256)) % 256
+        elif how == "the end":
+            del content[at:]
+        elif how == "a block":
+            content[at:at + 64] = b"\xff" * len(content[at:at + 64])
+        elif how == "growth":
+            content += chance.randbytes(chance.randint(1, 100))
+        else:
+            content.clear()
+        file.write_bytes(content)
+        return how
 
     def readers(self):
         run, other = self.work / "read", self.work / "other"
@@ -270,7 +442,9 @@ def main():
     parser.add_argument("elmo", nargs="?", default="build/bin/elmo")
     parser.add_argument("--seconds", type=float, default=60, help="for all parts together; each makes at least one trial")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--parts", default="kills,calls,faults,disks,readers,races")
+    parser.add_argument("--parts", default="kills,calls,faults,disks,readers,races,changes",
+                        help="of kills, calls, faults, disks, power, readers, races, changes")
+    parser.add_argument("--trials", type=int, help="of each part, however long that takes")
     parser.add_argument("--work", default="/dev/shm" if os.path.isdir("/dev/shm") else None, help="where its folder is made")
     given = parser.parse_args()
     parts = given.parts.split(",")
@@ -288,7 +462,7 @@ def main():
                 disturbed += was_disturbed
                 if wrong:
                     failures.append(wrong)
-                if time.monotonic() > end:
+                if trials == given.trials or (not given.trials and time.monotonic() > end):
                     break
             running.close()
             print(f"{part:10} {trials:7} {disturbed:10} {len(failures):9}", flush=True)

@@ -5,9 +5,11 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <new>
+#include <system_error>
 
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
@@ -91,6 +93,12 @@ int guarded_main(int argc, char** argv) {
                     error.path1().empty()
                         ? error.what()
                         : fmt::format("{}: {}", error.path1().string(), error.code().message()).c_str());
+    } catch (const std::system_error& error) {
+        if (error.code() != std::errc::resource_unavailable_try_again) return fail(kFailed, error.what());
+        return fail(
+            kFailed,
+            "cannot start a thread; raise the limit of processes or of memory (ulimit -u, ulimit -v), or "
+            "give --threads 1");
     } catch (const std::exception& error) {
         return fail(kFailed, error.what());
     }
@@ -116,6 +124,32 @@ void on_lost_file(int) {
     ::_exit(kFailed);
 }
 
+// oneDNN writes the code that it makes to address 0 where it gets no memory for it (gemm.cpp asks for room
+// first, but another thread or program may take it). Any other invalid access ends the program as it always
+// does.
+void on_null_page(int number, siginfo_t* info, void*) {
+    constexpr std::uintptr_t kPage = 4096;
+    if (reinterpret_cast<std::uintptr_t>(info->si_addr) >= kPage) {
+        std::signal(number, SIG_DFL);
+        return;  // the same access again
+    }
+    constexpr std::string_view kMessage =
+        "elmo: error: out of memory ('elmo plan' shows what a run needs), or a fault of elmo: address 0 was "
+        "used\n";
+    [[maybe_unused]] const auto written = ::write(STDERR_FILENO, kMessage.data(), kMessage.size());
+    ::_exit(kFailed);
+}
+
+void watch_null_page() {
+    struct sigaction before {};
+    struct sigaction after {};
+    after.sa_sigaction = on_null_page;
+    after.sa_flags = SA_SIGINFO;
+    // A sanitizer has its own.
+    if (::sigaction(SIGSEGV, nullptr, &before) == 0 && before.sa_handler == SIG_DFL)
+        ::sigaction(SIGSEGV, &after, nullptr);
+}
+
 }  // namespace
 }  // namespace elmo::cli
 
@@ -124,5 +158,6 @@ int main(int argc, char** argv) {
     std::signal(SIGPIPE, SIG_IGN);  // a reader that has gone is seen as a failed write
     std::signal(SIGXFSZ, SIG_IGN);  // so is a limit on the size of files
     std::signal(SIGBUS, elmo::cli::on_lost_file);
+    elmo::cli::watch_null_page();
     return elmo::cli::guarded_main(argc, argv);
 }

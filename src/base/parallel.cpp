@@ -1,6 +1,7 @@
 #include "base/parallel.h"
 
 #include <chrono>
+#include <system_error>
 
 namespace elmo {
 namespace {
@@ -47,9 +48,14 @@ void ThreadPool::parallel_for(std::int64_t count, const std::function<void(std::
 bool ThreadPool::run(std::int64_t count, int threads, const std::function<void(std::int64_t)>& body) {
     const std::unique_lock lock(busy_, std::try_to_lock);
     if (!lock.owns_lock()) return false;
-    while (static_cast<int>(workers_.size()) < threads - 1) {
-        const int index = static_cast<int>(workers_.size()) + 1;
-        workers_.emplace_back([this, index, seen = generation_.load()] { work(index, seen); });
+    try {
+        while (static_cast<int>(workers_.size()) < threads - 1) {
+            const int index = static_cast<int>(workers_.size()) + 1;
+            workers_.emplace_back([this, index, seen = generation_.load()] { work(index, seen); });
+        }
+    } catch (const std::system_error&) {
+        // No room for another: results do not depend on their number, so those that there are do the work.
+        threads = static_cast<int>(workers_.size()) + 1;
     }
     body_ = &body;
     count_ = count;

@@ -12,7 +12,7 @@ JsonArrayReader::JsonArrayReader(ByteStream& stream, std::string name, std::int6
 
 // Reads more bytes after those held, and drops what was taken.
 bool JsonArrayReader::fill() {
-    constexpr std::size_t kBlock = std::size_t{1} << 20;
+    constexpr std::size_t kBlock = std::size_t{64} << 10;
     if (at_ > 0) {
         buffer_.erase(0, at_);
         at_ = 0;

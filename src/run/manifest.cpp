@@ -50,9 +50,12 @@ std::vector<ManifestFile> read_manifest(const InputFolder& folder) {
         !manifest.contains("files") || !manifest["files"].is_array())
         damaged(path, "expected the manifest of a checkpoint");
     if (manifest.value("version", nlohmann::json()) != kVersion)
-        throw DataError(fmt::format("{}: expected version {}, found {}; this checkpoint is of another elmo",
-                                    path.string(), kVersion,
-                                    quoted(json_string(manifest.value("version", nlohmann::json())))));
+        throw DataError(fmt::format(
+            "{}: expected version {} of the format, found {}; elmo {} wrote this checkpoint and this "
+            "is elmo {}: take that one, or train again",
+            path.string(), kVersion,
+            quoted(json_string(manifest.value("version", nlohmann::json()), -1, true)),
+            quoted(json_string(manifest.value("elmo", nlohmann::json()), -1, true)), version()));
     std::vector<ManifestFile> files;
     for (const auto& entry : manifest["files"]) files.push_back(parse_entry(folder.path(), entry));
     return files;

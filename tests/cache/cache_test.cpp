@@ -119,8 +119,9 @@ TEST_F(Cache, DamageOfAnyByteIsNoticed) {
     const auto tokenizer = testing_data::small_tokenizer();
     import(options(), *tokenizer);
     const auto good = files(folder_ / "set/.elmo-cache");
-    EXPECT_EQ(good.size(), 5u);
+    EXPECT_EQ(good.size(), 6u);
     for (const auto& [name, bytes] : good) {
+        if (name.ends_with(".known")) continue;  // has no bytes
         const auto path = folder_ / "set/.elmo-cache" / name;
         for (const std::size_t at :
              {std::size_t{0}, bytes.size() / 2, bytes.size() - 300, bytes.size() - 40, bytes.size() - 28,
@@ -220,7 +221,7 @@ TEST_F(Cache, BytesDoNotDependOnThreads) {
             how.cache = (folder_ / ("cache" + std::to_string(threads))).string();
             import(how, *tokenizer, threads);
             const auto all = files(how.cache);
-            EXPECT_EQ(all.size(), 5u);
+            EXPECT_EQ(all.size(), 6u);
             if (threads == 1) first = all;
             EXPECT_TRUE(all == first) << name << " with " << threads << " threads";
         }
@@ -231,7 +232,7 @@ TEST_F(Cache, BytesDoNotDependOnThreads) {
 TEST_F(Cache, LabelsNeedNoTokensAndLeaveThemAlone) {
     DataSummary summary;
     Dataset::open_labels(quiet(), options(), &summary);
-    EXPECT_EQ(files(folder_ / "set/.elmo-cache").size(), 3u);
+    EXPECT_EQ(files(folder_ / "set/.elmo-cache").size(), 4u);
     fs::remove(folder_ / "set/trn_X.txt");
     const Dataset data = Dataset::open_labels(quiet(), options(), &summary);
     EXPECT_TRUE(summary.cache_reused);
@@ -278,7 +279,7 @@ TEST_F(Cache, SeveralImportsAtOnceAgree) {
     for (auto& thread : threads) thread.join();
     EXPECT_EQ(right, 12);
     EXPECT_TRUE(import(options(), *tokenizer).cache_reused);
-    EXPECT_EQ(files(folder_ / "set/.elmo-cache").size(), 5u);  // and no temporaries
+    EXPECT_EQ(files(folder_ / "set/.elmo-cache").size(), 6u);  // and no temporaries
 }
 
 TEST_F(Cache, InvalidUtf8InTexts) {

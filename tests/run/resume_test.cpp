@@ -284,6 +284,7 @@ TEST_F(RunRules, ACacheThatIsNoneIsNotTakenFromTheRun) {
     const auto cache_of = [&] { return resolve_training(quiet(), again).cache; };
     EXPECT_EQ(cache_of(), config.cache);
     EXPECT_EQ(resolve_for_run(config.out, {}).cache, config.cache);
+    again.data = config.data;  // without its cache the run alone names it
     write_text(temp / "Documents/0123456789abcdef.train.labels", "years of work");
     for (const char* name : {"absent", "Documents"}) {
         Config stored = Checkpoint(config.out, "last").config();

@@ -72,7 +72,7 @@ std::optional<Record> RecordReader::next() {
         after_empty_ = record;
     }
     if (empty_lines_ > 0) {
-        const Record empty{{}, after_empty_->line - empty_lines_, lines_.name()};
+        const Record empty{"", after_empty_->line - empty_lines_, lines_.name()};
         --empty_lines_;
         return empty;
     }

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 #include <omp.h>
+#include <sys/mman.h>
 
+#include <new>
 #include <oneapi/dnnl/dnnl.hpp>
 #include <unordered_map>
 
@@ -39,7 +41,17 @@ struct Prepared {
     dnnl::memory a, b, c;
 };
 
+// oneDNN writes its code to the null page where it gets no memory for it. So it starts only with room enough,
+// and without it the failure is one that callers know.
+void require_room_for_code() {
+    constexpr std::size_t kRoom = std::size_t{8} << 20;  // its code and tables take less than 2 MiB
+    void* room = ::mmap(nullptr, kRoom, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (room == MAP_FAILED) throw std::bad_alloc();
+    ::munmap(room, kRoom);
+}
+
 Prepared prepare(const Key& key) {
+    require_room_for_code();
     using dnnl::memory;
     const Gemm& s = key.shape;
     const auto type = key.bf16 ? memory::data_type::bf16 : memory::data_type::f32;
