@@ -80,7 +80,7 @@ TEST(Options, AreListedOnceWithTypeDefaultAndFlag) {
     for (const OptionInfo& option : options()) {
         EXPECT_TRUE(keys.insert(option.key).second) << option.key;
         EXPECT_FALSE(option.help.empty());
-        EXPECT_EQ(option.verbs.find_first_not_of("tepmbdikclorvx"), std::string_view::npos) << option.key;
+        EXPECT_EQ(option.verbs.find_first_not_of("tepmbdikclonrvxy"), std::string_view::npos) << option.key;
         EXPECT_EQ(option.default_value, get_option(Config(), option.key));
     }
     EXPECT_EQ(options().size(), option_members().size());

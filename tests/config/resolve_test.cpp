@@ -91,7 +91,7 @@ TEST(Choices, AreNamedInTheirHelp) {
             EXPECT_NE(option.help.find(shown), std::string_view::npos) << option.key << ": " << name;
         }
     }
-    EXPECT_EQ(choices, 25);
+    EXPECT_EQ(choices, 26);
 }
 
 TEST(RunReading, ComesFromTheRunUnlessGiven) {

@@ -94,7 +94,7 @@ TEST(LabelSketch, FindsTheBestLabels) {
 }
 
 TEST(LabelSketch, DoesNotDependOnThreadsOrCompany) {
-    const Vectors vectors(5000, 20, 33);  // an odd width: half a byte of each label is empty
+    const Vectors vectors(150'001, 20, 33);  // an odd width: half a byte of each label is empty
     const Context one({.threads = 1, .sinks = silent()}), three({.threads = 3, .sinks = silent()});
     const LabelSketch a = vectors.sketch(one), b = vectors.sketch(three);
     EXPECT_TRUE(std::equal(a.codes.begin(), a.codes.end(), b.codes.begin(), b.codes.end()));
@@ -102,6 +102,12 @@ TEST(LabelSketch, DoesNotDependOnThreadsOrCompany) {
     const auto all = sketch_candidates(three, b, vectors.x, 40);
     for (std::size_t i = 0; i < all.size(); ++i)
         EXPECT_EQ(sketch_candidates(one, a, std::span(vectors.x).subspan(i * 33, 33), 40).front(), all[i]);
+    // Fewer candidates are the first of more, however many are sampled or ordered for them.
+    const auto most = sketch_candidates(one, a, vectors.x, 150'001);
+    for (std::size_t i = 0; i < all.size(); ++i) {
+        EXPECT_EQ(most[i].size(), 150'001u);
+        EXPECT_TRUE(std::equal(all[i].begin(), all[i].end(), most[i].begin()));
+    }
 }
 
 class Index : public testing::Test {

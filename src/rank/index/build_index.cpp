@@ -151,6 +151,21 @@ FoundAt find(const Context& context, const LabelSketch& sketch, const ExactAnswe
     return result;
 }
 
+// As few as reach the recall of the five best labels, with room for chance: other texts will come.
+std::int64_t choose_candidates(const Context& context, const LabelSketch& sketch, const ExactAnswers& texts,
+                               double recall) {
+    const std::int64_t most = std::min(sketch.labels, kMostCandidates);
+    std::int64_t candidates = std::min(kFewestCandidates, most);
+    for (std::int64_t known = std::min(16 * candidates, most);; known = std::min(16 * known, most)) {
+        const FoundAt found_at = find(context, sketch, texts, known);
+        for (;; candidates = std::min(2 * candidates, known)) {
+            const FoundAt::Recall found = found_at.recall(5, candidates);
+            if (candidates == most || found.mean - kErrors * found.error >= recall) return candidates;
+            if (candidates == known) break;
+        }
+    }
+}
+
 }  // namespace
 
 SearchIndex build_index(const Context& given_context, const std::string& run, const Config& given_config,
@@ -183,17 +198,9 @@ SearchIndex build_index(const Context& given_context, const std::string& run, co
         [&](std::span<const std::int64_t> rows) { return read_head_rows(checkpoint.content(), rows); },
         shaping.vectors);
     report.dims = sketch.dims;
-    const std::int64_t most = std::min(report.labels, kMostCandidates);
-    const FoundAt chosen_on = find(context, sketch, choosing, most);
-    report.candidates = std::min(kFewestCandidates, most);
-    // Reached with room for chance: other texts will come.
-    const auto reached = [&](std::int64_t candidates) {
-        const FoundAt::Recall found = chosen_on.recall(5, candidates);
-        return found.mean - kErrors * found.error >= recall;
-    };
-    while (report.candidates < most && !reached(report.candidates))
-        report.candidates = std::min(report.candidates * 2, most);
-    const FoundAt measured_on = find(context, sketch, measuring, most);
+    report.candidates = choose_candidates(context, sketch, choosing, recall);
+    const FoundAt measured_on =
+        find(context, sketch, measuring, candidates_for(report.candidates, kTop, report.labels));
     report.texts = static_cast<std::int64_t>(measuring.best.size());
     const auto measured = [&](std::int64_t k) {
         return measured_on.recall(k, candidates_for(report.candidates, k, report.labels)).mean;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/clones.h"
 #include "base/parallel.h"
@@ -15,6 +16,7 @@ constexpr std::int64_t kSampledLabels = 20'000;  // whose covariance is taken
 constexpr int kIterations = 30;
 constexpr double kRidge = 1e-2;  // of the mean variance of a text's element: texts are a sample too
 constexpr std::int64_t kRowsAtOnce = 4096, kBlock = 2048, kSlices = 16;
+constexpr std::int64_t kSampledBlock = 32;  // every so many blocks are sampled
 constexpr int kLargestCode = 7, kCodeZero = 8, kLargestQuery = 127;
 
 using Matrix = std::vector<float>;  // row after row
@@ -229,6 +231,87 @@ ELMO_CLONES void to_scores(const std::int32_t* sums, const float* scales, const 
         scores[l] = biases[l] + scales[l] * (text_scale * static_cast<float>(sums[l] - zero));
 }
 
+// Whether a score is at least so much: most groups of labels have none.
+ELMO_CLONES bool any_reaches(const float* scores, std::int64_t count, float least) {
+    int any = 0;
+    for (std::int64_t i = 0; i < count; ++i) any |= scores[i] >= least ? 1 : 0;
+    return any != 0;
+}
+
+constexpr float kNone = -std::numeric_limits<float>::infinity();
+
+// The scores of a block of labels for a text, until the next call.
+struct ScanBuffers {
+    std::vector<std::int32_t> sums = std::vector<std::int32_t>(kBlock);
+    std::vector<float> scores = std::vector<float>(kBlock);
+
+    std::span<const float> scan_block(const LabelSketch& sketch, const SketchedText& text,
+                                      std::int64_t block) {
+        const std::int64_t first = block * kBlock, n = std::min(kBlock, sketch.labels - first);
+        const auto at = static_cast<std::size_t>(first);
+        scan(&sketch.codes[at * static_cast<std::size_t>(sketch.half())],
+             (n + LabelSketch::kGroup - 1) / LabelSketch::kGroup, sketch.half(), text.low.data(),
+             text.high.data(), sums.data());
+        to_scores(sums.data(), &sketch.scales[at], &sketch.biases[at], n, text.scale, text.zero,
+                  scores.data());
+        return std::span(scores).first(static_cast<std::size_t>(n));
+    }
+};
+
+std::int64_t blocks_of(const LabelSketch& sketch) {
+    return (sketch.labels + kBlock - 1) / kBlock;
+}
+
+// Of each text, a score that about twice `count` labels reach, by a sample of the blocks; kNone where there
+// are few. It saves ordering the others, and decides nothing.
+std::vector<float> sampled_scores(const Context& context, const LabelSketch& sketch,
+                                  std::span<const SketchedText> texts, std::int64_t count) {
+    std::vector<float> least(texts.size(), kNone);
+    const std::int64_t sampled = blocks_of(sketch) / kSampledBlock;
+    const std::int64_t place = 2 * count / kSampledBlock + 16;
+    if (sampled * kBlock < 4 * place) return least;
+    context.threads().parallel_for(static_cast<std::int64_t>(texts.size()), [&](std::int64_t i) {
+        ScanBuffers buffers;
+        TopK best(place);
+        for (std::int64_t s = 0; s < sampled; ++s)
+            best.offer_block(
+                buffers.scan_block(sketch, texts[static_cast<std::size_t>(i)], s * kSampledBlock),
+                s * kBlock);
+        if (best.size() == place) least[static_cast<std::size_t>(i)] = best.sorted().back().score;
+    });
+    return least;
+}
+
+// Of each text, the labels with at least this score, in the order of labels. NaN is never among them.
+std::vector<std::vector<ScoredLabel>> labels_above(const Context& context, const LabelSketch& sketch,
+                                                   std::span<const SketchedText> texts,
+                                                   const std::vector<float>& least) {
+    const std::int64_t blocks = blocks_of(sketch), slices = std::min(kSlices, blocks);
+    std::vector<std::vector<std::vector<ScoredLabel>>> found(
+        static_cast<std::size_t>(slices), std::vector<std::vector<ScoredLabel>>(texts.size()));
+    context.threads().parallel_for(slices, [&](std::int64_t slice) {
+        ScanBuffers buffers;
+        for (std::int64_t block = blocks * slice / slices; block < blocks * (slice + 1) / slices; ++block)
+            for (std::size_t i = 0; i < texts.size(); ++i) {  // a block is read once for all texts
+                const std::span<const float> scores = buffers.scan_block(sketch, texts[i], block);
+                auto& of_text = found[static_cast<std::size_t>(slice)][i];
+                const auto count = static_cast<std::int64_t>(scores.size());
+                for (std::int64_t first = 0; first < count; first += LabelSketch::kGroup) {
+                    const std::int64_t last = std::min(count, first + LabelSketch::kGroup);
+                    if (!any_reaches(&scores[static_cast<std::size_t>(first)], last - first, least[i]))
+                        continue;
+                    for (std::int64_t l = first; l < last; ++l)
+                        if (const float score = scores[static_cast<std::size_t>(l)]; score >= least[i])
+                            of_text.push_back({score, block * kBlock + l});
+                }
+            }
+    });
+    for (std::size_t slice = 1; slice < found.size(); ++slice)
+        for (std::size_t i = 0; i < texts.size(); ++i)
+            found[0][i].insert(found[0][i].end(), found[slice][i].begin(), found[slice][i].end());
+    return found.empty() ? std::vector<std::vector<ScoredLabel>>(texts.size()) : std::move(found[0]);
+}
+
 }  // namespace
 
 LabelSketch make_sketch(const Context& context, std::int64_t labels, std::int64_t width, const ReadRows& rows,
@@ -305,31 +388,19 @@ std::vector<std::vector<std::int64_t>> sketch_candidates(const Context& context,
     for (std::int64_t i = 0; i < num_texts; ++i)
         sketched.push_back(sketch_text(sketch, texts.subspan(static_cast<std::size_t>(i * sketch.width),
                                                              static_cast<std::size_t>(sketch.width))));
-    const std::int64_t blocks = (sketch.labels + kBlock - 1) / kBlock, slices = std::min(kSlices, blocks);
-    std::vector<std::vector<TopK>> best(static_cast<std::size_t>(slices),
-                                        std::vector<TopK>(static_cast<std::size_t>(num_texts), TopK(count)));
-    context.threads().parallel_for(slices, [&](std::int64_t slice) {
-        std::vector<std::int32_t> sums(kBlock);
-        std::vector<float> scores(kBlock);
-        for (std::int64_t block = slice; block < blocks; block += kSlices) {  // read once for all texts
-            const std::int64_t first = block * kBlock, n = std::min(kBlock, sketch.labels - first);
-            const auto at = static_cast<std::size_t>(first);
-            for (std::int64_t i = 0; i < num_texts; ++i) {
-                const SketchedText& text = sketched[static_cast<std::size_t>(i)];
-                scan(&sketch.codes[at * static_cast<std::size_t>(sketch.half())],
-                     (n + LabelSketch::kGroup - 1) / LabelSketch::kGroup, sketch.half(), text.low.data(),
-                     text.high.data(), sums.data());
-                to_scores(sums.data(), &sketch.scales[at], &sketch.biases[at], n, text.scale, text.zero,
-                          scores.data());
-                best[static_cast<std::size_t>(slice)][static_cast<std::size_t>(i)].offer_block(
-                    std::span(scores).first(static_cast<std::size_t>(n)), first);
-            }
-        }
-    });
-    std::vector<std::vector<std::int64_t>> result(static_cast<std::size_t>(num_texts));
-    for (std::size_t i = 0; i < result.size(); ++i) {
-        for (std::size_t slice = 1; slice < best.size(); ++slice) best[0][i].merge(best[slice][i]);
-        for (const ScoredLabel& label : best[0][i].sorted()) result[i].push_back(label.label);
+    const std::vector<float> least = sampled_scores(context, sketch, sketched, count);
+    std::vector<std::vector<ScoredLabel>> found = labels_above(context, sketch, sketched, least);
+    std::vector<std::vector<std::int64_t>> result;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        if (static_cast<std::int64_t>(found[i].size()) < count && least[i] > kNone)  // the sample misled
+            found[i] =
+                labels_above(context, sketch, std::span(sketched).subspan(i, 1), std::vector{kNone}).front();
+        const auto kept = std::min(found[i].size(), static_cast<std::size_t>(count));
+        std::partial_sort(found[i].begin(), found[i].begin() + static_cast<std::ptrdiff_t>(kept),
+                          found[i].end(), ranks_before);
+        found[i].resize(kept);
+        auto& labels = result.emplace_back();
+        for (const ScoredLabel& label : found[i]) labels.push_back(label.label);
     }
     return result;
 }

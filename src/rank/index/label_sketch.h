@@ -33,7 +33,7 @@ struct LabelSketch {
     std::span<const float> scales, biases;  // [labels]
     std::shared_ptr<const void> owner;      // of what the views see
 
-    static constexpr std::int64_t kGroup = 32;
+    static constexpr std::int64_t kGroup = 64;
     std::int64_t groups() const { return (labels + kGroup - 1) / kGroup; }
     std::int64_t half() const { return (dims + 1) / 2; }
 };
