@@ -107,7 +107,7 @@ sanitize-readers:
 	    build-asan/bin/test_$$layer --gtest_brief=1 --gtest_filter=-*Slow* || exit 1; done
 
 # The layers with threads of their own.
-THREADED = base io data backend side_by_side
+THREADED = base io ranks data backend side_by_side
 tsan:
 	@tools/install_deps.sh ci
 	@cmake --preset tsan >/dev/null

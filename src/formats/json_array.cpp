@@ -46,6 +46,8 @@ std::optional<std::string_view> JsonArrayReader::next() {
     };
     if (!begun_) {
         char c = peek();
+        while (c == '\xef' && buffer_.size() - at_ < 3 && fill()) {  // a mark may come in pieces
+        }
         if (c == '\xef' && buffer_.compare(at_, 3, "\xef\xbb\xbf") == 0) {
             at_ += 3;
             c = peek();
