@@ -55,10 +55,6 @@ void visit_fields(const DataSummary& summary, Visit&& visit) {
 // Imports config.data (tokenizing when a tokenizer is known) or reuses its cache, and returns a summary.
 ELMO_API DataSummary import_data(const Context& context, const Config& config);
 
-// Whether the folder contains files of a cache. A downloaded recipe may name any folder: only a folder that
-// already is a cache is used as one.
-ELMO_API bool holds_a_cache(const std::string& folder);
-
 struct Row {
     std::string text;
     std::vector<std::string> labels;  // by name

@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <cstring>
-#include <fstream>
 #include <nlohmann/json.hpp>
 
 #include "elmo/error.h"
@@ -167,23 +166,6 @@ CacheFile CacheFile::read_back(const std::filesystem::path& folder, const CacheK
         throw DataError(fmt::format("{}: the cache just written cannot be read back: {}",
                                     (folder / key.file_name()).string(), why));
     return std::move(*file);
-}
-
-bool has_cache_files(const std::filesystem::path& folder) {
-    std::error_code error;
-    for (std::filesystem::directory_iterator it(folder, error), end; !error && it != end;
-         it.increment(error)) {
-        const std::string name = it->path().filename().string();
-        if (name.find_first_not_of("0123456789abcdef") != 16 || name[16] != '.') continue;
-        if (it->symlink_status(error).type() != std::filesystem::file_type::regular) continue;
-        std::ifstream file(it->path(), std::ios::binary);
-        Trailer trailer{};
-        file.seekg(-static_cast<std::streamoff>(sizeof trailer), std::ios::end);
-        if (file.read(reinterpret_cast<char*>(&trailer), sizeof trailer) &&
-            std::memcmp(trailer.magic, kMagic.data(), sizeof trailer.magic) == 0)
-            return true;
-    }
-    return false;
 }
 
 void CacheFile::inconsistent(std::string_view name) const {

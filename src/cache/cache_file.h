@@ -125,7 +125,4 @@ std::filesystem::path cache_folder(const std::string& configured, const std::fil
 // A folder under $XDG_CACHE_HOME/elmo or ~/.cache/elmo. Creates it.
 std::filesystem::path user_cache_folder(const std::string& name);
 
-// Whether any file of the folder belongs to a cache.
-bool has_cache_files(const std::filesystem::path& folder);
-
 }  // namespace elmo

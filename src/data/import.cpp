@@ -20,8 +20,4 @@ DataSummary import_data(const Context& given_context, const Config& given) {
     return summary;
 }
 
-bool holds_a_cache(const std::string& folder) {
-    return has_cache_files(folder);
-}
-
 }  // namespace elmo

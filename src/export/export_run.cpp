@@ -71,6 +71,7 @@ ExportedRun open_run(const Context& context, const std::string& path, const Conf
             "{}: expected a run with an encoder for --to {}, found a linear model, which has no vectors of "
             "labels or texts; a run of --encoder bag exports to numpy, one of a transformer to all",
             checkpoint.folder().string(), to));
+    if (to != "numpy") refuse_vectors(checkpoint, fmt::format("--to {}", to));
     EncoderSpec encoder = stored_encoder(checkpoint);
     HeadSpec head = stored_head(checkpoint.content());
     if (head.layout.rows() != checkpoint.state().labels || head.width != encoder.width)
@@ -78,7 +79,8 @@ ExportedRun open_run(const Context& context, const std::string& path, const Conf
                                     checkpoint.folder().string(), checkpoint.state().labels, encoder.width,
                                     head.layout.rows(), head.width));
     const Config stored = with_usual_numbers(checkpoint.config());
-    const std::int64_t max_length = cut_length(context, stored.max_length, encoder);
+    const std::int64_t max_length =
+        checkpoint.takes_vectors() ? 0 : cut_length(context, stored.max_length, encoder);
     fs::path folder = fs::absolute(path).lexically_normal();
     if (!folder.has_filename()) folder = folder.parent_path();
     return {std::move(checkpoint),      std::move(encoder), std::move(head), max_length,
