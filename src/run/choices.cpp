@@ -80,8 +80,7 @@ Config with_shards(Config config, const DataFacts& facts) {
 
 EncoderStart encoder_start(const Config& config) {
     if (config.encoder == "bag") return EncoderStart::kBag;
-    return has_weights(InputFolder(config.encoder)) ? EncoderStart::kPretrained
-                                                            : EncoderStart::kScratch;
+    return has_weights(InputFolder(config.encoder)) ? EncoderStart::kPretrained : EncoderStart::kScratch;
 }
 
 Config with_device(const Context& context, Config config) {

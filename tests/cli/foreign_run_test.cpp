@@ -95,7 +95,7 @@ class ForeignRun : public ::testing::Test {
     void expect_no_verb_touches() {
         const std::string run = temp.text("run"), data = temp.text("data"), made = temp.text("made"),
                           texts = temp.text("texts.txt");
-        for (const std::string& verb : {"inspect", "eval", "calibrate"}) expect_not_touched({verb, run});
+        for (const std::string verb : {"inspect", "eval", "calibrate"}) expect_not_touched({verb, run});
         expect_not_touched({"inspect", run, "--json"});
         for (const std::string split : {"test", "train", "validation", "all", "auto"})
             expect_not_touched({"eval", run, data, "--split", split});
