@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "elmo/elmo.h"
@@ -14,18 +15,24 @@
 namespace elmo::cli {
 namespace {
 
-constexpr std::size_t kShownWords = 8;  // of a label; --json has all
+constexpr std::size_t kShownWords = 8;  // of a label, those of largest effect; --json has all
 
 std::string block(const Explanation& explanation, const ExplainedLabel& label) {
     std::string out =
         fmt::format("{:.4f}\t{}\t{}\n", label.answer.probability, label.answer.label, label.answer.name);
     std::vector<std::size_t> order(explanation.words.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(),
-                     [&](std::size_t a, std::size_t b) { return label.effects[a] > label.effects[b]; });
-    if (order.size() > kShownWords) order.resize(kShownWords);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return std::abs(label.effects[a]) > std::abs(label.effects[b]);
+    });
+    const std::size_t left_out = order.size() - std::min(order.size(), kShownWords);
+    order.resize(order.size() - left_out);
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return label.effects[a] != label.effects[b] ? label.effects[a] > label.effects[b] : a < b;
+    });
     for (const std::size_t i : order)
         out += fmt::format("  {:+.3f}  {}\n", label.effects[i], explanation.words[i].word);
+    if (left_out > 0) out += fmt::format("  {} of less effect (--json has all)\n", counted(left_out, "word"));
     return out;
 }
 

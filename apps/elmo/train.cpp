@@ -50,6 +50,7 @@ void run_train(Invocation& call) {
         write_json(result);
     else
         write_stdout(table(result, call.config));
+    if (result.interrupted && result.steps == 0) throw Interrupted("train: stopped before anything was kept");
 }
 
 Config resolve_train(const Invocation& call) {

@@ -231,6 +231,8 @@ void validate(const Config& c) {
     if (c.threshold != -1) within("threshold", c.threshold, 0, 1);
     choice(c, "probabilities");
     choice(c, "input");
+    choice(c, "search");
+    if (c.out == "-") refuse("out", "a file or folder", "'-'; without --out, answers go to standard output");
     not_empty("id_column", c.id_column);
 }
 

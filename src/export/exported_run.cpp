@@ -87,4 +87,11 @@ void require_transformer(const ExportedRun& run, const std::string& to) {
                         run.checkpoint.folder().string(), to));
 }
 
+void take_one_window(ExportedRun& run, ExportResult& result, std::string_view what) {
+    if (run.encoder.window == 0) return;
+    run.max_length = run.encoder.window;
+    result.notes.push_back(
+        fmt::format("this run reads longer texts in windows of {} tokens; {}", run.encoder.window, what));
+}
+
 }  // namespace elmo

@@ -6,6 +6,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "elmo/export.h"
@@ -48,6 +49,8 @@ void write_label_names(ExportedRun& run, const std::filesystem::path& file);
 
 // ConfigError if the run has no transformer, which `to` is about.
 void require_transformer(const ExportedRun& run, const std::string& to);
+// For tools that read one window of a text: cuts texts there, with a note that ends in `what`.
+void take_one_window(ExportedRun& run, ExportResult& result, std::string_view what);
 
 void export_numpy(const Context& context, ExportedRun& run, const std::filesystem::path& folder,
                   ExportResult& result);

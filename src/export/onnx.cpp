@@ -217,12 +217,7 @@ print([[names[label] for label in row] for row in labels])
 
 void export_onnx(const Context& context, ExportedRun& run, const fs::path& folder, ExportResult& result) {
     require_transformer(run, result.to);
-    if (run.encoder.window > 0) {
-        run.max_length = run.encoder.window;
-        result.notes.push_back(fmt::format(
-            "this run reads longer texts in windows of {} tokens; the ONNX model takes one window",
-            run.encoder.window));
-    }
+    take_one_window(run, result, "the ONNX model takes one window");
     const bool fp8 = run.head.format.dtype == DType::kE4M3;
     const std::int64_t top = std::min(run.top, result.labels);
     const std::string width = std::to_string(result.width);

@@ -48,12 +48,7 @@ Texts are cut at {length} tokens. The vectors are those that the run's classifie
 void export_sentence_transformers(const Context&, ExportedRun& run, const fs::path& folder,
                                   ExportResult& result) {
     require_transformer(run, result.to);
-    if (run.encoder.window > 0) {
-        run.max_length = run.encoder.window;
-        result.notes.push_back(fmt::format(
-            "this run reads longer texts in windows of {} tokens; sentence-transformers cuts them there",
-            run.encoder.window));
-    }
+    take_one_window(run, result, "sentence-transformers cuts them there");
     write_weights(run, folder / "model.safetensors");
     EncoderSpec plain = run.encoder;
     plain.dtype = DType::kF32;

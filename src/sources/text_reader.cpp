@@ -118,7 +118,8 @@ struct TextReader::Impl {
         const std::string name = plain_name(path);
         if (!path.empty() && reading.input == InputForm::kAuto) refuse_foreign_file(path);
         std::error_code error;
-        const bool is_file = std::filesystem::is_regular_file(path, error);
+        // A file may have that name, but it means standard input.
+        const bool is_file = path != "-" && std::filesystem::is_regular_file(path, error);
         std::optional<DataFormat> format;
         if (reading.format_given)
             format = format_named(reading.format);

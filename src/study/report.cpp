@@ -37,6 +37,10 @@ void require_page(const Config& config) {
     std::error_code error;
     if (fs::is_directory(config.out, error))
         throw ConfigError(fmt::format("out: expected a file for the page, found the folder {}", config.out));
+    for (const std::string& read : {config.data, config.predictions})
+        if (!read.empty() && fs::equivalent(read, config.out, error))
+            throw ConfigError(
+                fmt::format("out: {} is what the report is about; give another file", config.out));
     if (fs::exists(config.out, error) && !config.overwrite)
         throw ConfigError(
             fmt::format("out: {} exists already; give --overwrite or another file", config.out));
@@ -273,8 +277,8 @@ Study page_of(const std::string& run, const Config& config, const Evaluation& e,
 
 Report report(const Context& context, const std::string& run, const Config& given,
               const std::string& command) {
-    require_page(given);
     Config config = given.predictions.empty() ? resolve_for_run(run, given) : given;
+    require_page(config);
     if (config.errors == 0) config.errors = kUsualErrors;
     const bool chooses = config.threshold == 0 && !config.label_thresholds &&
                          (!config.predictions.empty() || !is_calibrated(context, run, config));

@@ -1,6 +1,8 @@
 // What a first user stumbled over: each command as it was typed, and what it has to say.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -295,6 +297,47 @@ TEST_F(FirstUse, ATokenFileThatOthersCanReadIsAWarning) {
     fs::permissions(tokens, fs::perms(0600));
     const Outcome closed = serve();
     EXPECT_FALSE(contains(closed.err, "can read the tokens")) << closed.err;
+}
+
+TEST_F(FirstUse, ASearchThatIsNoneIsRefused) {
+    const Outcome outcome = run_elmo({"predict", run(), "--text", "a cat", "--search", "aproximate"});
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_TRUE(contains(outcome.err, "search: expected one of exact, approximate, found 'aproximate'"))
+        << outcome.err;
+}
+
+TEST_F(FirstUse, WhatIsReadIsNotReplaced) {
+    folder_.write("texts.txt", "a cat\n");
+    const Outcome answers = run_elmo(
+        {"predict", run(), folder_.text("texts.txt"), "--out", folder_.text("texts.txt"), "--overwrite"});
+    EXPECT_EQ(answers.status, 2);
+    EXPECT_TRUE(contains(answers.err, "holds the texts to answer")) << answers.err;
+    EXPECT_EQ(fs::file_size(folder_.text("texts.txt")), 6u);
+    const auto bytes = fs::file_size(data());
+    const Outcome page = run_elmo({"report", run(), "--out", data(), "--overwrite"});
+    EXPECT_EQ(page.status, 2);
+    EXPECT_TRUE(contains(page.err, "is what the report is about")) << page.err;
+    EXPECT_EQ(fs::file_size(data()), bytes);
+}
+
+TEST_F(FirstUse, AHyphenIsNoFileOfAnswers) {
+    folder_.write("texts.txt", "a cat\n");
+    const Outcome outcome = run_elmo({"predict", run(), folder_.text("texts.txt"), "--out", "-"});
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_TRUE(contains(outcome.err, "answers go to standard output")) << outcome.err;
+}
+
+TEST_F(FirstUse, ExplainedWordsAreThoseOfLargestEffect) {
+    const Words call = {"explain", run(), "--text", "number 3 is about a cat or a dog in house 8 and 9",
+                        "--top",   "1"};
+    const Outcome table = run_elmo(call + Words{"--quiet"});
+    expect_success(table);
+    EXPECT_TRUE(contains(table.out, "words of less effect (--json has all)")) << table.out;
+    const Json all = Json::parse(run_elmo(call + Words{"--json", "--quiet"}).out);
+    const auto effects = all.at("labels").at(0).at("effects").get<std::vector<double>>();
+    const double least = *std::min_element(effects.begin(), effects.end());
+    ASSERT_LT(least, -0.001);
+    EXPECT_TRUE(contains(table.out, fmt::format("{:+.3f}", least))) << table.out << least;
 }
 
 TEST_F(FirstUse, AFolderOfTextFilesIsNamed) {

@@ -233,6 +233,10 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         if (file == "-")
             throw ConfigError(
                 "predict: standard input cannot be continued; give files with --out, or leave --out out");
+        std::error_code ignored;
+        if (fs::equivalent(file, config.out, ignored))
+            throw ConfigError(
+                fmt::format("out: {} holds the texts to answer; give another file", config.out));
         if (find_invalid_utf8(file) != std::string::npos)
             throw ConfigError(
                 fmt::format("predict: expected file names of valid UTF-8 with --out, whose JSON names them, "
