@@ -90,6 +90,13 @@ RunFolder::RunFolder(const Context& context, const Config& config)
     if (!fs::is_directory(path_, error))
         throw ConfigError(fmt::format("out: expected a folder, found the file {}", path_.string()));
     if (config.resume) {
+        // A cache or a lock may be all that a run left that was stopped early.
+        if (const std::string name = foreign_entry(path_);
+            !name.empty() && !name.starts_with('.') && !holds_a_run(path_))
+            throw ConfigError(
+                fmt::format("resume: {} holds '{}' and no run; give the run's folder, or another "
+                            "one without --resume",
+                            path_.string(), quoted(name)));
         if (writes_) lock_.emplace(path_);  // before anything is read that its writer may replace
         refuse_links(path_);
         if (writes_) recover_folder(last());

@@ -320,6 +320,14 @@ TEST_F(FirstUse, WhatIsReadIsNotReplaced) {
     EXPECT_EQ(fs::file_size(data()), bytes);
 }
 
+TEST_F(FirstUse, AFolderOfOtherThingsIsNotResumed) {
+    folder_.write("notes.txt", "mine\n");
+    const Outcome outcome = run_elmo({"train", data(), "--out", folder_.text(""), "--resume"});
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_TRUE(contains(outcome.err, "holds 'notes.txt' and no run")) << outcome.err;
+    EXPECT_FALSE(fs::exists(folder_.text("log.jsonl")));
+}
+
 TEST_F(FirstUse, AHyphenIsNoFileOfAnswers) {
     folder_.write("texts.txt", "a cat\n");
     const Outcome outcome = run_elmo({"predict", run(), folder_.text("texts.txt"), "--out", "-"});
