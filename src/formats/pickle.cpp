@@ -106,6 +106,12 @@ std::int32_t Pickle::top() {
     return value;
 }
 
+std::vector<std::int32_t> Pickle::pop_items(std::size_t count) {
+    std::vector<std::int32_t> items(count);
+    for (auto item = items.rbegin(); item != items.rend(); ++item) *item = pop();
+    return items;
+}
+
 std::vector<std::int32_t> Pickle::pop_to_mark() {
     if (marks_.empty()) fail("an instruction without its operands");
     const auto from = stack_.begin() + static_cast<std::ptrdiff_t>(marks_.back());
@@ -180,8 +186,9 @@ void Pickle::call(std::int32_t function, std::int32_t arguments) {
     }
 }
 
-void Pickle::add_items(std::int32_t container, const std::vector<std::int32_t>& added) {
-    PickleValue& value = values_[static_cast<std::size_t>(container)];
+// To the container on top of the stack.
+void Pickle::add_items(const std::vector<std::int32_t>& added) {
+    PickleValue& value = values_[static_cast<std::size_t>(top())];
     const bool is_dict = value.kind == Kind::kDict;
     if ((!is_dict && value.kind != Kind::kList) || (is_dict && added.size() % 2 != 0))
         fail("items without their container");
@@ -261,12 +268,9 @@ std::int32_t Pickle::read() {
                 break;
             case kTuple1:
             case kTuple2:
-            case kTuple3: {
-                std::vector<std::int32_t> items(static_cast<std::size_t>(instruction - kTuple1) + 1);
-                for (auto item = items.rbegin(); item != items.rend(); ++item) *item = pop();
-                push_tuple(std::move(items));
+            case kTuple3:
+                push_tuple(pop_items(static_cast<std::size_t>(instruction - kTuple1) + 1));
                 break;
-            }
             case kEmptyList:
                 push({.kind = Kind::kList});
                 break;
@@ -274,18 +278,15 @@ std::int32_t Pickle::read() {
                 push({.kind = Kind::kDict});
                 break;
             case kAppend:
-            case kSetItem: {
-                std::vector<std::int32_t> items(instruction == kAppend ? 1 : 2);
-                for (auto item = items.rbegin(); item != items.rend(); ++item) *item = pop();
-                add_items(top(), items);
+                add_items(pop_items(1));
                 break;
-            }
+            case kSetItem:
+                add_items(pop_items(2));
+                break;
             case kAppends:
-            case kSetItems: {
-                const std::vector<std::int32_t> items = pop_to_mark();
-                add_items(top(), items);
+            case kSetItems:
+                add_items(pop_to_mark());
                 break;
-            }
             case kPut1:
                 remember(unsigned_number(1));
                 break;

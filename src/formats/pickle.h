@@ -46,6 +46,7 @@ class Pickle {
     std::int32_t push(PickleValue value);
     std::int32_t pop();
     std::int32_t top();
+    std::vector<std::int32_t> pop_items(std::size_t count);  // in the order they were pushed
     std::vector<std::int32_t> pop_to_mark();
     void push_tuple(std::vector<std::int32_t> items);
     void remember(std::uint64_t slot);
@@ -55,7 +56,7 @@ class Pickle {
     std::vector<std::int64_t> numbers(std::int32_t tuple) const;
     void call(std::int32_t function, std::int32_t arguments);
     void make_storage(std::int32_t id);
-    void add_items(std::int32_t container, const std::vector<std::int32_t>& added);
+    void add_items(const std::vector<std::int32_t>& added);
 
     std::string_view bytes_;
     std::string name_;

@@ -9,7 +9,6 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
-
 #include "model/head/head.h"
 #include "rank/linear_ranking.h"
 #include "ranks/collectives.h"
