@@ -58,7 +58,7 @@ bool names_action(const std::string& word) {
 }
 
 // Not what some data sets are made from.
-std::size_t data_word(const Invocation& call) {
+std::size_t data_word_of_data(const Invocation& call) {
     if (call.words.empty() || !names_action(call.words[0])) return 0;
     return call.words[0] == "wordnet" || call.words[0] == "paper2keywords" ? call.words.size() : 1;
 }
@@ -142,7 +142,7 @@ Verb data_verb() {
         {},
         nullptr,
         resolve_data,
-        data_word};
+        data_word_of_data};
 }
 
 }  // namespace elmo::cli

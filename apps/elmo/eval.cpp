@@ -47,7 +47,7 @@ void run_eval(Invocation& call) {
     show(call, evaluate(call.context, run, call.config));
 }
 
-std::size_t data_word(const Invocation& call) {
+std::size_t data_word_of_eval(const Invocation& call) {
     return !call.config.predictions.empty() ? 0 : compares(call) ? 2 : 1;
 }
 
@@ -84,7 +84,7 @@ Verb eval_verb() {
             {},
             nullptr,
             nullptr,
-            data_word};
+            data_word_of_eval};
 }
 
 }  // namespace elmo::cli

@@ -11,13 +11,13 @@
 namespace elmo::cli {
 namespace {
 
-std::size_t data_word(const Invocation& call) {
+std::size_t data_word_of_report(const Invocation& call) {
     return call.config.predictions.empty() ? 1 : 0;
 }
 
 void run_report(Invocation& call) {
     const bool stored = !call.config.predictions.empty();
-    if (call.words.size() > data_word(call) + 1)
+    if (call.words.size() > data_word_of_report(call) + 1)
         usage_error(report_verb(),
                     "--predictions takes DATA alone; usage: elmo report --predictions FILE DATA --out PAGE");
     if (!stored && call.words.empty())
@@ -60,7 +60,7 @@ Verb report_verb() {
         "e",
         nullptr,
         nullptr,
-        data_word};
+        data_word_of_report};
 }
 
 }  // namespace elmo::cli

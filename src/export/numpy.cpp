@@ -27,7 +27,7 @@ std::string npy_header(bool half, std::int64_t rows, std::int64_t cols) {
     return header + text;
 }
 
-constexpr const char* kReadme = R"md(# Label vectors of {name}
+constexpr const char* kNumpyReadme = R"md(# Label vectors of {name}
 
 `labels.npy`: {labels} label vectors of width {width}, {type}, exactly the run's weights. `labels.txt`: the label of each row, one per line{numbers}. There are no biases: the score of a label is the product of its vector and the text vector, and its raw probability is the sigmoid of the score.{note}
 
@@ -72,7 +72,7 @@ void export_numpy(const Context& context, ExportedRun& run, const fs::path& fold
     write_file_atomically(
         folder / "README.md",
         fmt::format(
-            fmt::runtime(kReadme), fmt::arg("name", run.name), fmt::arg("labels", result.labels),
+            fmt::runtime(kNumpyReadme), fmt::arg("name", run.name), fmt::arg("labels", result.labels),
             fmt::arg("width", result.width), fmt::arg("type", half ? "float16" : "float32"),
             fmt::arg("numbers", named ? "" : " (its number: the run has no names)"),
             fmt::arg("note", rounds ? " With fp8 weights elmo rounds text vectors to E4M3 first, so its "

@@ -183,7 +183,7 @@ std::string rounded(OnnxModel& model, const std::string& x, OnnxType type) {
     return model.node("Cast", {narrow}, {{"to", static_cast<std::int64_t>(OnnxType::kFloat)}});
 }
 
-constexpr const char* kReadme = R"md(# {name} as an ONNX model
+constexpr const char* kOnnxReadme = R"md(# {name} as an ONNX model
 
 | | name | type and shape |
 |---|---|---|
@@ -245,7 +245,7 @@ void export_onnx(const Context& context, ExportedRun& run, const fs::path& folde
     write_label_names(run, folder / "labels.txt");
     write_file_atomically(
         folder / "README.md",
-        fmt::format(fmt::runtime(kReadme), fmt::arg("name", run.name), fmt::arg("top", top),
+        fmt::format(fmt::runtime(kOnnxReadme), fmt::arg("name", run.name), fmt::arg("top", top),
                     fmt::arg("width", width), fmt::arg("length", run.max_length),
                     fmt::arg("pad", std::max(stored_tokenizer(run.checkpoint.content())->pad_id(), 0))));
 }

@@ -31,7 +31,7 @@ void write_weights(const ExportedRun& run, const fs::path& file) {
     writer.commit();
 }
 
-constexpr const char* kReadme = R"md(# The encoder of {name}
+constexpr const char* kEncoderReadme = R"md(# The encoder of {name}
 
 ```python
 from sentence_transformers import SentenceTransformer
@@ -80,7 +80,7 @@ void export_sentence_transformers(const Context&, ExportedRun& run, const fs::pa
                              {"pooling_mode_mean_sqrt_len_tokens", false}}));
     write_file_atomically(
         folder / "README.md",
-        fmt::format(fmt::runtime(kReadme), fmt::arg("name", run.name), fmt::arg("width", result.width),
+        fmt::format(fmt::runtime(kEncoderReadme), fmt::arg("name", run.name), fmt::arg("width", result.width),
                     fmt::arg("length", run.max_length),
                     fmt::arg("inside", run.encoder.dtype == DType::kBf16
                                            ? ", and computes this run's encoder in BF16 throughout, so its "

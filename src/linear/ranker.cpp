@@ -8,7 +8,7 @@
 namespace elmo {
 namespace {
 
-constexpr std::int64_t kChunk = 2048;  // texts that one thread takes at once
+constexpr std::int64_t kTextsAtOnce = 2048;  // texts that one thread takes at once
 constexpr std::int64_t kBeam = 10;
 
 // The logarithm of a child's probability given its parent: the cube of the hinge, as PECOS has it, and a
@@ -189,7 +189,7 @@ std::vector<std::vector<ScoredLabel>> LinearRanker::rank(const Context& context,
                                                          const LabelGate& gate) const {
     std::vector<std::vector<ScoredLabel>> result(static_cast<std::size_t>(texts));
     std::vector<Scratch> scratch(static_cast<std::size_t>(context.num_threads()));
-    context.threads().parallel_ranges(texts, kChunk, [&](std::int64_t begin, std::int64_t end) {
+    context.threads().parallel_ranges(texts, kTextsAtOnce, [&](std::int64_t begin, std::int64_t end) {
         SparseRows rows;
         std::vector<std::uint64_t> features;
         for (std::int64_t i = begin; i < end; ++i) {

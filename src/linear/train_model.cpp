@@ -10,9 +10,9 @@ namespace {
 constexpr float kBagCost = 0.2f;  // bibtex: P@1 65.0 with 0.3, 63.9 with 1
 constexpr std::int64_t kBagLeaf = 1000;
 constexpr std::int64_t kFewTexts = 15000, kTreesOfFew = 5;  // where more trees cost seconds only
-constexpr double kShortTexts = 40;    // tokens per text up to which letters are features too
-constexpr std::int64_t kLetters = 5;  // in a row
-constexpr float kUsualPower = 3;      // of likeness, where the share of neighbours is given
+constexpr double kShortTexts = 40;  // tokens per text up to which letters are features too
+constexpr std::int64_t kLettersInARow = 5;
+constexpr float kUsualPower = 3;  // of likeness, where the share of neighbours is given
 
 }  // namespace
 
@@ -26,7 +26,7 @@ LinearTraining choose_training(const Split& split, bool is_bag_of_words) {
     }
     const double tokens = static_cast<double>(split.tokens.values.size()) /
                           static_cast<double>(std::max<std::int64_t>(split.tokens.rows(), 1));
-    if (!is_bag_of_words && tokens <= kShortTexts) training.features.letters = kLetters;
+    if (!is_bag_of_words && tokens <= kShortTexts) training.features.letters = kLettersInARow;
     return training;
 }
 

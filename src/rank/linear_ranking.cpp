@@ -12,7 +12,7 @@
 namespace elmo {
 namespace {
 
-constexpr std::int64_t kBlock = 1 << 14;  // rows whose rankings are held at once
+constexpr std::int64_t kRowsHeld = 1 << 14;  // rows whose rankings are held at once
 
 }  // namespace
 
@@ -30,8 +30,8 @@ void rank_rows(const Context& context, const LinearRanker& ranker, const Split& 
     const std::int64_t more = filtered ? longest_filter(split) : 0;
     std::vector<std::int64_t> drop;
     Progress progress(context, title, count, "texts");
-    for (std::int64_t first = 0; first < count; first += kBlock) {
-        const std::int64_t block = std::min(kBlock, count - first);
+    for (std::int64_t first = 0; first < count; first += kRowsHeld) {
+        const std::int64_t block = std::min(kRowsHeld, count - first);
         const auto row_of = [&](std::int64_t i) { return rows[static_cast<std::size_t>(first + i)]; };
         auto ranked = ranker.rank(
             context, [&](std::int64_t i) { return split.tokens.row(row_of(i)); }, block, k + more);

@@ -55,8 +55,8 @@ ELMO_CLONES void multiply(const float* __restrict a, const float* __restrict b, 
     }
 }
 
-ELMO_CLONES void transpose(const float* __restrict from, float* __restrict to, std::int64_t rows,
-                           std::int64_t cols) {
+ELMO_CLONES void transpose_head(const float* __restrict from, float* __restrict to, std::int64_t rows,
+                                std::int64_t cols) {
     for (std::int64_t r = 0; r < rows; ++r)
         for (std::int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
 }
@@ -128,7 +128,7 @@ void CpuBackend::attention_forward(const AttentionForward& op) {
         gather(op.qkv_T3D, begin, n, width + head * size, size, k);
         gather(op.qkv_T3D, begin, n, 2 * width + head * size, size, v);
         scale_all(q, scale, n * size);
-        transpose(k, kt, n, size);
+        transpose_head(k, kt, n, size);
         multiply(q, kt, p, n, n, size);
         if (!op.bias_RH.empty()) add_bias(op.bias_RH, head, n, cut.take<float>(2 * n), p);
         for (std::int64_t i = 0; i < n; ++i) {
@@ -175,7 +175,7 @@ void CpuBackend::attention_backward(const AttentionBackward& op) {
         gather(op.dcontext_TD, begin, n, head * size, size, dout);
         // The attention weights again, from the scores and their log sums.
         scale_all(q, scale, n * size);
-        transpose(k, t, n, size);
+        transpose_head(k, t, n, size);
         multiply(q, t, p, n, n, size);
         if (biased) add_bias(op.bias_RH, head, n, by_distance, p);
         for (std::int64_t i = 0; i < n; ++i)
@@ -184,11 +184,11 @@ void CpuBackend::attention_backward(const AttentionBackward& op) {
         for (std::int64_t i = 0; i < n; ++i)
             apply_dropout(op.dropout, (begin + i) * heads + head, dropped + i * n, noise, n);
         // dv = dropped^T dout
-        transpose(dropped, pt, n, n);
+        transpose_head(dropped, pt, n, n);
         multiply(pt, dout, t, n, size, n);
         scatter(t, begin, n, 2 * width + head * size, size, op.dqkv_T3D);
         // dp = dropout(dout v^T); dscore = p (dp - sum(p dp))
-        transpose(v, t, n, size);
+        transpose_head(v, t, n, size);
         multiply(dout, t, dp, n, n, size);
         for (std::int64_t i = 0; i < n; ++i) {
             apply_dropout(op.dropout, (begin + i) * heads + head, dp + i * n, noise, n);
@@ -201,7 +201,7 @@ void CpuBackend::attention_backward(const AttentionBackward& op) {
         multiply(dp, k, t, n, size, n);
         scale_all(t, scale, n * size);
         scatter(t, begin, n, head * size, size, op.dqkv_T3D);
-        transpose(dp, pt, n, n);
+        transpose_head(dp, pt, n, n);
         multiply(pt, q, t, n, size, n);
         scatter(t, begin, n, width + head * size, size, op.dqkv_T3D);
     };

@@ -8,9 +8,9 @@
 namespace elmo {
 namespace {
 
-constexpr std::int64_t kChunk = 1024;  // texts that one thread takes at once
-constexpr std::int64_t kGroup = 32;    // chunks between two additions to the counts
-constexpr double kLetters = 0.4;       // weight of letters beside that of words
+constexpr std::int64_t kChunk = 1024;     // texts that one thread takes at once
+constexpr std::int64_t kGroup = 32;       // chunks between two additions to the counts
+constexpr double kWeightOfLetters = 0.4;  // weight of letters beside that of words
 
 // In how many texts each feature is: open addressing, as the keys are hashes already.
 class TextCounts {
@@ -129,7 +129,7 @@ Vocabulary learn_vocabulary(const Context& context, const Analyser& analyser, co
     for (const auto& [hash, count] : counts.take()) {
         hashes.push_back(hash);
         const double rareness = std::log((1.0 + static_cast<double>(rows)) / (1.0 + count)) + 1;
-        weights.push_back(static_cast<float>((is_letters(hash) ? kLetters : 1) * rareness));
+        weights.push_back(static_cast<float>((is_letters(hash) ? kWeightOfLetters : 1) * rareness));
     }
     return Vocabulary(std::move(hashes), std::move(weights));
 }

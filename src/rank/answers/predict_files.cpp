@@ -36,7 +36,7 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // Options that affect the content of an answer.
 constexpr OptionKey kAnswerKeys[] = {
@@ -44,7 +44,7 @@ constexpr OptionKey kAnswerKeys[] = {
     "encoding", "allow_invalid_utf8", "device",    "columns",       "delimiter",       "allow_stray_quotes",
     "quotes",   "id_column",          "with_text", "cpu_products",  "label_thresholds"};
 
-Json file_entry(const std::string& file) {
+OrderedJson file_entry(const std::string& file) {
     std::error_code error;
     const auto size = fs::file_size(file, error);
     if (error) throw DataError(fmt::format("{}: cannot be read: {}", file, error.message()));
@@ -56,11 +56,12 @@ std::string hash_or_none(const std::string& file) {
 }
 
 // Everything that affects the content of the lines.
-Json describe_call(const fs::path& checkpoint, const std::string& hash, const std::vector<std::string>& files,
-                   const LabelScope& scope, const Config& config) {
+OrderedJson describe_call(const fs::path& checkpoint, const std::string& hash,
+                          const std::vector<std::string>& files, const LabelScope& scope,
+                          const Config& config) {
     std::error_code error;
     const fs::path calibration = calibration_file(checkpoint);
-    Json json = {
+    OrderedJson json = {
         {"checkpoint", checkpoint.string()},
         {"manifest_xxh64", hash},
         {"calibration_xxh64", hash_or_none(fs::exists(calibration, error) ? calibration.string() : "")},
@@ -72,7 +73,7 @@ Json describe_call(const fs::path& checkpoint, const std::string& hash, const st
 }
 
 // ConfigError if `file` records another call than `wanted`. A checkpoint may have moved: its hash counts.
-void require_same_call(const fs::path& file, const Json& wanted, const std::string& answers,
+void require_same_call(const fs::path& file, const OrderedJson& wanted, const std::string& answers,
                        const char* advice) {
     const nlohmann::json was = read_json(file), now = wanted;
     const auto text = [](const nlohmann::json& call, const std::string& key) {
@@ -142,7 +143,7 @@ struct Target {
           made(out.parent_path() / ("." + out.filename().string() + ".call")) {}
 
     // The number of existing lines; 0 for a fresh start.
-    std::int64_t open(const Config& config, const Json& wanted) {
+    std::int64_t open(const Config& config, const OrderedJson& wanted) {
         std::error_code error;
         if (fs::exists(out, error) && !fs::is_regular_file(out, error))
             throw ConfigError(fmt::format("out: expected a file for the answers, found the {} {}",

@@ -8,14 +8,6 @@
 #include "base/text_util.h"
 
 namespace elmo {
-namespace {
-
-AnswerScores in_percent(const SetScores& scores) {
-    return {100 * scores.precision, 100 * scores.recall, 100 * scores.f1};
-}
-
-}  // namespace
-
 Judge::Judge(Threshold threshold, const Config& config, std::int64_t labels, std::int64_t depth)
     : threshold_(std::move(threshold)), depth_(depth < labels ? depth : 0), metrics_(labels) {
     if (config.errors > 0) mistakes_.emplace(config.errors);

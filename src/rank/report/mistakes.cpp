@@ -25,10 +25,6 @@ constexpr std::size_t kMostInstead = 5;
 // A label in fewer texts has an F1 by chance.
 constexpr std::int32_t kFewTexts = 5;
 
-AnswerScores in_percent(const SetScores& scores) {
-    return {100 * scores.precision, 100 * scores.recall, 100 * scores.f1};
-}
-
 // With what was answered instead.
 template <typename Insteads>
 LabelScores scores_of_label(std::int64_t label, const LabelTally& tally, const Insteads& insteads,
@@ -128,6 +124,10 @@ std::vector<std::string> read_texts(const ReadOptions& reading, SplitName split,
 }
 
 }  // namespace
+
+AnswerScores in_percent(const SetScores& scores) {
+    return {100 * scores.precision, 100 * scores.recall, 100 * scores.f1};
+}
 
 bool Mistakes::is_worse(const Kept& a, const Kept& b) {
     if (a.f1 != b.f1) return a.f1 < b.f1;

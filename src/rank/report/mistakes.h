@@ -17,6 +17,8 @@
 
 namespace elmo {
 
+AnswerScores in_percent(const SetScores& scores);
+
 using LabelName = std::function<std::string(std::int64_t label)>;
 
 class Mistakes {
