@@ -22,10 +22,12 @@ struct VectorHeadShape {
     std::int64_t top = 100;  // labels that topk may be asked for
 };
 
-// Vectors of `width` BF16 numbers (their bits), row after row, in ordinary memory.
+// Vectors of `width` BF16 numbers (their bits), row after row.
 struct VectorBatch {
     const std::uint16_t* values = nullptr;
     std::int64_t rows = 0;
+    bool on_device = false;  // in memory of the head's GPU, at a multiple of 64, instead of ordinary memory
+    void* stream = nullptr;  // then: the CUDA stream that makes them, for which the head waits
 };
 
 // The labels of the vectors of a batch: those of vector i stand from offsets[i] to before offsets[i + 1], in
@@ -49,18 +51,20 @@ struct RankedLabels {
 class ELMO_API VectorHead {
   public:
     // Plans and takes its memory; weights start as the program's do. Options used: precision, head_rounding,
-    // head_noise, weight_dropout, chunks, seed, device (cpu or reference), cpu_products, threads, max_memory.
-    // ConfigError for a shape or options that cannot be; OutOfMemory.
+    // head_noise, weight_dropout, chunks, seed, device (auto: cpu), cpu_products, threads, max_memory. The
+    // GPU is the context's. ConfigError for a shape or options that cannot be; DeviceError; OutOfMemory.
     VectorHead(const Context& context, const Config& config, const VectorHeadShape& shape);
     ~VectorHead();
     VectorHead(VectorHead&&) noexcept;
     VectorHead& operator=(VectorHead&&) noexcept;
 
-    // One step on a batch. `gradient` (rows x width) is set to the gradient of the loss summed over the
-    // batch, by the weights from before the update. The step's number addresses the noise: steps() + 1.
-    // DataError for labels that do not exist; NumericError for vectors that give no finite gradient.
+    // One step on a batch. `gradient` (rows x width, where the vectors lie) is set to the gradient of the
+    // loss summed over the batch, by the weights from before the update. Vectors on a GPU: their stream waits
+    // for the step. The step's number addresses the noise: steps() + 1. Without want_loss the step is faster
+    // and does not wait for a GPU; the loss is NaN, and a NaN in the vectors goes unnoticed. DataError for
+    // labels that do not exist; NumericError for vectors that give no finite gradient.
     VectorHeadStep step(const VectorBatch& vectors, const BatchLabels& truth, double lr, double weight_decay,
-                        std::span<float> gradient);
+                        std::span<float> gradient, bool want_loss = true);
     RankedLabels topk(const VectorBatch& vectors, std::int64_t k) const;
 
     std::int64_t steps() const;

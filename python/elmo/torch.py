@@ -5,8 +5,10 @@ pass, with weights in 16 or 8 bits and no gradient of them in memory. Autograd g
 optimiser sees none of the head's weights."""
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -25,22 +27,35 @@ class FusedStep(torch.autograd.Function):
     """The update happens in forward, with the gradient of the vectors beside it, which backward hands on."""
 
     @staticmethod
-    def forward(context, vectors, head, offsets, labels):
-        gradient = torch.empty(vectors.shape, dtype=torch.float32)
-        loss, head.saturations = head._core.step(as_bf16(vectors), offsets, labels, head.lr, head.weight_decay, gradient)
+    def forward(context, vectors, head, offsets, labels, want_loss):
+        gradient = torch.empty(vectors.shape, dtype=torch.float32, device=vectors.device)
+        with on_device_of(vectors) as stream:
+            loss, head.saturations = head._core.step(as_bf16(vectors), offsets, labels, head.lr, head.weight_decay,
+                                                     gradient, stream, want_loss)
         context.save_for_backward(gradient)
         context.dtype = vectors.dtype
-        return vectors.new_tensor(loss, dtype=torch.float32)
+        return torch.full((), loss, device=vectors.device)  # a kernel, not a copy that waits
 
     @staticmethod
     def backward(context, by_loss):
         (gradient,) = context.saved_tensors  # of the sum over the batch; the loss is its mean
-        return (gradient * (by_loss / gradient.shape[0])).to(context.dtype), None, None, None
+        return (gradient * (by_loss / gradient.shape[0])).to(context.dtype), None, None, None, None
 
 
 def as_bf16(vectors: torch.Tensor) -> torch.Tensor:
-    """The tensor itself where it is contiguous BF16 already."""
-    return vectors.detach().to(torch.bfloat16).contiguous()
+    """The tensor itself where it is contiguous BF16 already, at an address that a GPU reads well."""
+    vectors = vectors.detach().to(torch.bfloat16).contiguous()
+    return vectors if vectors.data_ptr() % 64 == 0 else vectors.clone()
+
+
+@contextlib.contextmanager
+def on_device_of(vectors: torch.Tensor) -> Iterator[int]:
+    """The current stream of the vectors' GPU, which is the current one inside; 0 on the CPU."""
+    if vectors.device.type != "cuda":
+        yield 0
+        return
+    with torch.cuda.device(vectors.device):
+        yield torch.cuda.current_stream().cuda_stream
 
 
 class Head(torch.nn.Module):
@@ -50,10 +65,15 @@ class Head(torch.nn.Module):
     `weight_decay` (attributes that may change between steps) and returns the loss of a text, whose backward() goes to the
     encoder. labels: a list of label numbers per vector, or a matrix of 0 and 1. ``head.topk(vectors, k)`` ranks.
 
+    On a GPU it reads the vectors where they lie, waits for the stream that makes them, and that stream waits for it.
+    A loss that is asked for has to come back to the CPU; ``head(vectors, labels, want_loss=False)`` returns NaN, whose
+    backward() is the same, and does not wait.
+
     batch : the largest batch; memory is planned for it
     top : the largest k
     options : precision ("bf16", "fp8", "e3m4", "e2m5", ...), head_rounding, head_noise, weight_dropout, seed, threads,
-        chunks, cpu_products, max_memory, as of elmo.train. The device is the CPU.
+        chunks, cpu_products, max_memory, as of elmo.train
+    device : "cpu", "cuda" or "cuda:1", where the weights live from the start to the end
     """
 
     def __init__(self, labels: int, width: int, *, batch: int = 512, top: int = 100, lr: float = 0.05,
@@ -61,6 +81,11 @@ class Head(torch.nn.Module):
         super().__init__()
         config = _core.Config()
         config.set("precision", "bf16")
+        self.gpu = None  # its number
+        if options.get("device") is not None and str(options["device"]).startswith("cuda"):
+            self.gpu = torch.device(options["device"]).index
+            self.gpu = torch.cuda.current_device() if self.gpu is None else self.gpu
+            options["device"] = "cuda"
         for key, value in options.items():
             if key not in OPTIONS:
                 raise _core.ConfigError(f"option '{key}' does not belong to Head; it has {', '.join(OPTIONS)}")
@@ -69,19 +94,21 @@ class Head(torch.nn.Module):
         self.labels, self.width, self.lr, self.weight_decay = labels, width, lr, weight_decay
         self.precision = config.get("precision")
         self.saturations = 0  # weights of the last step that met the largest number of their format
-        self._core = _core.VectorHead(config, labels, width, batch, top)
+        with torch.cuda.device(self.gpu) if self.gpu is not None else contextlib.nullcontext():
+            self._core = _core.VectorHead(config, labels, width, batch, top, self.gpu or 0)
 
-    def forward(self, vectors: torch.Tensor, labels: Any) -> torch.Tensor:
+    def forward(self, vectors: torch.Tensor, labels: Any, want_loss: bool = True) -> torch.Tensor:
         if not self.training:
             raise RuntimeError("Head.forward is a training step; use topk to rank, or train() to train")
-        check_vectors(vectors)
-        return FusedStep.apply(vectors, self, *batch_labels(labels))
+        check_vectors(vectors, self.gpu)
+        return FusedStep.apply(vectors, self, *batch_labels(labels), want_loss)
 
     def topk(self, vectors: torch.Tensor, k: int = 5) -> tuple[torch.Tensor, torch.Tensor]:
         """Scores and numbers of the k best labels of each vector, best first, as torch.topk gives them."""
-        check_vectors(vectors)
-        labels, scores = self._core.topk(as_bf16(vectors), k)
-        return torch.from_numpy(scores), torch.from_numpy(labels)
+        check_vectors(vectors, self.gpu)
+        with on_device_of(vectors) as stream:
+            labels, scores = self._core.topk(as_bf16(vectors), k, stream)
+        return torch.from_numpy(scores).to(vectors.device), torch.from_numpy(labels).to(vectors.device)
 
     def save(self, folder: str | os.PathLike[str], label_names: Any = None) -> None:
         """Writes a run that `elmo predict --vectors`, `elmo serve`, elmo.Run and elmo.Predictor.predict_vectors take.
@@ -123,17 +150,19 @@ class Head(torch.nn.Module):
         self._core.steps = state["steps"]
 
 
-def check_vectors(vectors: Any) -> None:
+def check_vectors(vectors: Any, gpu: int | None) -> None:
     if not isinstance(vectors, torch.Tensor) or vectors.ndim != 2 or not vectors.is_floating_point():
         shape = f"shape {tuple(vectors.shape)}, {vectors.dtype}" if isinstance(vectors, torch.Tensor) else repr(vectors)
         raise _core.DataError(f"vectors: expected a tensor of floats with a row per text, found {shape}")
-    if vectors.device.type != "cpu":
-        raise _core.DataError(f"vectors: expected a tensor on the CPU, found one on {vectors.device}")
+    where = [torch.device("cpu")] + ([torch.device("cuda", gpu)] if gpu is not None else [])
+    if vectors.device not in where:
+        raise _core.DataError(f"vectors: expected a tensor on {' or '.join(map(str, where))}, found one on "
+                              f"{vectors.device}; the head's device is chosen when it is made")
 
 
 def batch_labels(labels: Any) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(labels, torch.Tensor):
-        labels = labels.numpy()
+        labels = labels.cpu().numpy()
     if isinstance(labels, (list, tuple)):
         return from_lists([whole_numbers(row, f"labels[{i}]") for i, row in enumerate(labels)])
     return true_rows(labels)

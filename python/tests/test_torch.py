@@ -12,6 +12,12 @@ torch = pytest.importorskip("torch")
 from elmo.torch import Head  # noqa: E402
 
 LABELS = [[0, 3], [1], [], [4, 2, 0]]
+gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@pytest.fixture(params=["cpu", pytest.param("cuda", marks=gpu)])
+def device(request):
+    return request.param
 
 
 def weights_of(head, folder):
@@ -24,12 +30,15 @@ def weights_of(head, folder):
     return torch.from_numpy(bits.astype(np.uint16).view(np.int16).copy()).view(torch.bfloat16).view(*place["shape"]).float()
 
 
-def test_the_gradient_is_autograds(tmp_path):
+def test_the_gradient_is_autograds(tmp_path, device):
     torch.manual_seed(1)
-    head = Head(5, 16, batch=4, lr=0.0, seed=3, threads=1)
-    vectors = torch.randn(4, 16).to(torch.bfloat16).float().requires_grad_()
-    loss = head(vectors, LABELS)
+    head = Head(5, 16, batch=4, lr=0.0, seed=3, threads=1, device=device)
+    made = torch.randn(4, 16).to(torch.bfloat16).float().to(device).requires_grad_()
+    loss = head(made, LABELS)
     (3 * loss).backward()
+    assert loss.device == made.device and made.grad.device == made.device
+    vectors = made.detach().cpu()
+    vectors.grad = made.grad.cpu()
     weights = weights_of(head, tmp_path)
     target = torch.zeros(4, 5)
     for row, labels in enumerate(LABELS):
@@ -44,12 +53,12 @@ def test_the_gradient_is_autograds(tmp_path):
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp8", "e3m4", "e2m5"])
-def test_it_learns_behind_an_encoder(precision):
+def test_it_learns_behind_an_encoder(precision, device):
     torch.manual_seed(0)
-    encoder = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 16))
-    head = Head(40, 16, batch=40, lr=0.3, precision=precision, threads=1)
+    encoder = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.Tanh(), torch.nn.Linear(32, 16)).to(device)
+    head = Head(40, 16, batch=40, lr=0.3, precision=precision, threads=1, device=device)
     optimiser = torch.optim.Adam(encoder.parameters(), 0.01)
-    inputs, labels = torch.randn(40, 8), [[i] for i in range(40)]
+    inputs, labels = torch.randn(40, 8, device=device), [[i] for i in range(40)]
     losses = []
     for _ in range(120):
         optimiser.zero_grad()
@@ -60,8 +69,63 @@ def test_it_learns_behind_an_encoder(precision):
     assert losses[-1] < 0.3 * losses[0]
     scores, best = head.eval().topk(encoder(inputs), 2)
     assert scores.shape == best.shape == (40, 2)
-    assert (best[:, 0] == torch.arange(40)).float().mean() > 0.9
+    assert best.device == inputs.device
+    assert (best[:, 0].cpu() == torch.arange(40)).float().mean() > 0.9
     assert not list(head.parameters())
+
+
+def test_steps_without_a_loss(device):
+    """The same weights and gradients; the loss is NaN and costs nothing."""
+    torch.manual_seed(4)
+    first, second = (Head(5, 16, batch=4, precision="fp8", threads=1, device=device) for _ in range(2))
+    for _ in range(3):
+        vectors = torch.randn(4, 16, device=device).requires_grad_()
+        again = vectors.detach().clone().requires_grad_()
+        first(vectors, LABELS).backward()
+        silent = second(again, LABELS, want_loss=False)
+        silent.backward()
+        assert silent.isnan() and (vectors.grad == again.grad).all()
+    vectors = torch.randn(4, 16, device=device)
+    assert (first.topk(vectors, 5)[0] == second.topk(vectors, 5)[0]).all()
+
+
+@gpu
+def test_streams_wait_for_each_other():
+    """Vectors that are still being made on the caller's stream, and a gradient that is read at once there."""
+    torch.manual_seed(5)
+    large = torch.randn(6000, 6000, device="cuda")
+    start = torch.randn(64, 128, device="cuda")
+    answers = []
+    for stream in (torch.cuda.current_stream(), torch.cuda.Stream()):
+        head = Head(50_000, 128, batch=64, precision="fp8", device="cuda")
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            vectors = start.clone().requires_grad_()
+            for _ in range(5):
+                busy = large @ large  # the vectors of the next step are made behind it
+                made = vectors * (1 + 0 * busy[0, 0])
+                head(made, [[i] for i in range(64)], want_loss=False).backward()
+                with torch.no_grad():
+                    vectors -= 0.01 * vectors.grad
+                vectors.grad = None
+        torch.cuda.synchronize()
+        answers.append(vectors.detach().clone())
+    assert (answers[0] == answers[1]).all() and answers[0].isfinite().all()
+
+
+@gpu
+def test_vectors_of_either_memory(tmp_path):
+    """On a GPU: vectors of the CPU are sent, those of a head on the CPU may not lie there; a saved head goes both ways."""
+    vectors = torch.randn(4, 16).to(torch.bfloat16)
+    heads = [Head(5, 16, batch=4, threads=1, device="cuda") for _ in range(2)]
+    losses = [heads[0](vectors, LABELS).item(), heads[1](vectors.cuda(), LABELS).item()]
+    assert losses[0] == losses[1]
+    heads[0].save(tmp_path)
+    on_cpu = Head(5, 16, batch=4, threads=1)
+    on_cpu.load(tmp_path)
+    torch.testing.assert_close(on_cpu.topk(vectors, 5)[0], heads[0].topk(vectors, 5)[0], rtol=1e-4, atol=1e-5)
+    with pytest.raises(elmo.DataError, match="expected a tensor on cpu, found one on cuda:0"):
+        on_cpu(vectors.cuda(), LABELS)
 
 
 def test_state_and_files(tmp_path):

@@ -81,6 +81,13 @@ class Backend {
     virtual void download(void* to, View from) = 0;
     virtual void fill_zero(View view) = 0;
     virtual void wait() {}
+    // Order with another library's stream of the same device (a cudaStream_t), without blocking: what is
+    // enqueued from here on waits for what that stream holds so far, or that stream for what was enqueued
+    // here so far.
+    virtual void wait_for(void* /*stream*/) {}
+    virtual void make_wait(void* /*stream*/) {}
+    // In stream order, to memory of the device, or of the host where host_memory().
+    virtual void copy_out(void* to, View from) { download(to, from); }
 
     // Announces that ops will get these texts, unchanged, until the next call: a device backend uploads them
     // once, while earlier work still runs. Ops take other texts too, at the cost of an upload.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <limits>
 
 #include "config/encoder_folder.h"
 #include "config/views.h"
@@ -18,7 +19,7 @@
 namespace elmo {
 namespace {
 
-constexpr std::uintptr_t kAlignment = 64;  // of the arena's memory, which the backends may rely on
+constexpr std::uintptr_t kAlignment = 64;  // of memory that the backends take as it lies
 
 // A head by itself is on the CPU where nothing else is said.
 Config with_device_named(Config config) {
@@ -28,8 +29,6 @@ Config with_device_named(Config config) {
 
 EngineParts parts_of(const Config& config, const VectorHeadShape& shape) {
     validate(config);
-    if (config.device == "cuda")
-        throw ConfigError("device: expected cpu or reference for a head by itself, found 'cuda'");
     if (config.precision == "renee" || config.precision == "auto")
         throw ConfigError(
             fmt::format("precision: expected fp32, bf16, fp8, e3m4, e2m5, e2m3, e2m1 or exmy:E,M for a "
@@ -62,13 +61,21 @@ struct VectorHead::Impl {
         engine.initialise(config.seed);
     }
 
-    // The vectors as they lie there, or a copy where they are not aligned as the arena is.
+    // The vectors as they lie there, or a copy where they are not aligned or lie in other memory than the
+    // head's.
     View view_of(const VectorBatch& vectors) {
         if (vectors.rows < 1 || vectors.rows > shape.batch)
             throw DataError(
                 fmt::format("expected a batch of 1 to {} vectors, found {}", shape.batch, vectors.rows));
-        if (engine.backend().host_memory() &&
-            reinterpret_cast<std::uintptr_t>(vectors.values) % kAlignment == 0)
+        if (vectors.on_device && engine.backend().host_memory())
+            throw DataError("expected vectors in ordinary memory for a head on the CPU, found them on a GPU");
+        if (vectors.on_device && reinterpret_cast<std::uintptr_t>(vectors.values) % kAlignment != 0)
+            throw DataError(
+                fmt::format("expected vectors on the GPU at an address that is a multiple of {}, found {}",
+                            kAlignment, fmt::ptr(vectors.values)));
+        if (vectors.on_device) engine.backend().wait_for(vectors.stream);
+        if (vectors.on_device || (engine.backend().host_memory() &&
+                                  reinterpret_cast<std::uintptr_t>(vectors.values) % kAlignment == 0))
             return {const_cast<std::uint16_t*>(vectors.values), DType::kBf16, vectors.rows, shape.width};
         const View staged = engine.text_vectors(vectors.rows);
         engine.backend().upload(staged, vectors.values);
@@ -110,7 +117,7 @@ VectorHead::VectorHead(VectorHead&&) noexcept = default;
 VectorHead& VectorHead::operator=(VectorHead&&) noexcept = default;
 
 VectorHeadStep VectorHead::step(const VectorBatch& vectors, const BatchLabels& truth, double lr,
-                                double weight_decay, std::span<float> gradient) {
+                                double weight_decay, std::span<float> gradient, bool want_loss) {
     Impl& impl = *impl_;
     if (!std::isfinite(lr) || lr < 0 || !std::isfinite(weight_decay) || weight_decay < 0)
         throw ConfigError(
@@ -127,13 +134,20 @@ VectorHeadStep VectorHead::step(const VectorBatch& vectors, const BatchLabels& t
     in.step = static_cast<std::uint64_t>(impl.steps + 1);
     in.head_lr = static_cast<float>(lr);
     in.head_weight_decay = static_cast<float>(weight_decay);
-    in.want_loss = true;
+    in.want_loss = want_loss;
     const HeadStepResult result = train_step(impl.engine, in).head;
-    if (!std::isfinite(result.loss_sum) || result.non_finite >= 0)
+    if (want_loss && (!std::isfinite(result.loss_sum) || result.non_finite >= 0))
         throw NumericError(
             fmt::format("step {}: the gradient of the vectors has a NaN or Inf; lower lr", in.step));
     ++impl.steps;
-    impl.engine.backend().download(gradient.data(), impl.engine.head_grad(vectors.rows));
+    const View made = impl.engine.head_grad(vectors.rows);
+    if (vectors.on_device) {
+        impl.engine.backend().copy_out(gradient.data(), made);
+        impl.engine.backend().make_wait(vectors.stream);
+    } else {
+        impl.engine.backend().download(gradient.data(), made);
+    }
+    if (!want_loss) return {std::numeric_limits<double>::quiet_NaN(), 0};
     return {result.loss_sum / static_cast<double>(vectors.rows), result.saturations};
 }
 

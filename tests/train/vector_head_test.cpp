@@ -199,12 +199,23 @@ TEST(VectorHead, ARunThatWasTrainedOnTextsIsNotReplaced) {
               std::string::npos);
 }
 
+TEST(VectorHead, AStepWithoutItsLossIsTheSameStep) {
+    VectorHead first(quiet(), head_config("fp8"), {kLabels, kWidth, kBatch, 10}),
+        second(quiet(), head_config("fp8"), {kLabels, kWidth, kBatch, 10});
+    std::vector<float> gradient(kBatch * kWidth), silent(kBatch * kWidth);
+    for (int number = 1; number <= 3; ++number) {
+        const Step step(number);
+        EXPECT_TRUE(std::isfinite(first.step(step.vectors(), step.truth(), 0.1, 0.01, gradient).loss));
+        EXPECT_TRUE(std::isnan(second.step(step.vectors(), step.truth(), 0.1, 0.01, silent, false).loss));
+        EXPECT_EQ(gradient, silent);
+    }
+    const Step step(4);
+    EXPECT_EQ(first.topk(step.vectors(), 10).scores, second.topk(step.vectors(), 10).scores);
+}
+
 TEST(VectorHead, Refuses) {
     EXPECT_THROW(VectorHead(quiet(), head_config("auto"), {kLabels, kWidth, kBatch}), ConfigError);
     EXPECT_THROW(VectorHead(quiet(), head_config("bf16"), {0, kWidth, kBatch}), ConfigError);
-    Config cuda = head_config("bf16");
-    cuda.device = "cuda";
-    EXPECT_THROW(VectorHead(quiet(), cuda, {kLabels, kWidth, kBatch}), ConfigError);
     VectorHead head(quiet(), head_config("bf16"), {kLabels, kWidth, kBatch, 10});
     Step step(1);
     std::vector<float> gradient(kBatch * kWidth), short_one(3);
@@ -212,6 +223,9 @@ TEST(VectorHead, Refuses) {
     EXPECT_THROW(head.step(step.vectors(), step.truth(), NAN, 0, gradient), ConfigError);
     EXPECT_THROW(head.step({step.values.data(), kBatch + 1}, step.truth(), 0.1, 0, gradient), DataError);
     EXPECT_THROW(head.topk(step.vectors(), 11), ConfigError);
+    VectorBatch on_gpu = step.vectors();
+    on_gpu.on_device = true;
+    EXPECT_THROW(head.step(on_gpu, step.truth(), 0.1, 0, gradient), DataError);
     step.labels[3] = kLabels;
     EXPECT_THROW(head.step(step.vectors(), step.truth(), 0.1, 0, gradient), DataError);
     step.labels.pop_back();

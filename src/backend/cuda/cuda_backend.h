@@ -42,6 +42,9 @@ class CudaBackend : public Backend {
     void download(void* to, View from) override { context_.download(to, from); }
     void fill_zero(View view) override { context_.fill_zero(view); }
     void wait() override { context_.wait(); }
+    void wait_for(void* stream) override { context_.wait_for(static_cast<cudaStream_t>(stream)); }
+    void make_wait(void* stream) override { context_.make_wait(static_cast<cudaStream_t>(stream)); }
+    void copy_out(void* to, View from) override { context_.copy_out(to, from); }
     void begin_batch(std::span<const std::int32_t> tokens, Offsets offsets) override {
         texts_.begin(tokens, offsets);
     }

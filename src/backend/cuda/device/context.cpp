@@ -109,6 +109,7 @@ bool CudaContext::start() {
     check(cublasLtCreate(&lt_), "starting cuBLASLt");
     marks_.resize(Backend::kMarks);
     for (cudaEvent_t& event : marks_) check(cudaEventCreate(&event), "making an event");
+    check(cudaEventCreateWithFlags(&met_, cudaEventDisableTiming), "making an event");
     free_at_start_ = free_bytes();
     for (Pinned& piece : pinned_)
         check(cudaEventCreateWithFlags(&piece.sent, cudaEventDisableTiming), "making an event");
@@ -118,6 +119,7 @@ bool CudaContext::start() {
 CudaContext::~CudaContext() {
     if (stream_ != nullptr) (void)cudaStreamSynchronize(stream_);
     for (cudaEvent_t event : marks_) (void)cudaEventDestroy(event);
+    if (met_ != nullptr) (void)cudaEventDestroy(met_);
     for (Pinned& piece : pinned_) {
         (void)cudaFreeHost(piece.data);
         if (piece.sent != nullptr) (void)cudaEventDestroy(piece.sent);
@@ -201,6 +203,22 @@ void CudaContext::fill_zero(const View& view) {
 
 void CudaContext::wait() {
     check(cudaStreamSynchronize(stream_), "waiting for the GPU");
+}
+
+void CudaContext::wait_for(cudaStream_t other) {
+    check(cudaEventRecord(met_, other), "waiting for another stream");
+    check(cudaStreamWaitEvent(stream_, met_), "waiting for another stream");
+}
+
+void CudaContext::make_wait(cudaStream_t other) {
+    check(cudaEventRecord(met_, stream_), "making another stream wait");
+    check(cudaStreamWaitEvent(other, met_), "making another stream wait");
+}
+
+void CudaContext::copy_out(void* to, const View& from) {
+    check(cudaMemcpyAsync(to, from.data, static_cast<std::size_t>(from.bytes()), cudaMemcpyDeviceToDevice,
+                          stream_),
+          "copy");
 }
 
 void CudaContext::mark(int mark) {

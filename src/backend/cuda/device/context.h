@@ -45,10 +45,14 @@ class CudaContext {
     // Zeroes, in stream order.
     void clear(void* to, std::int64_t bytes, const char* op);
     void fill_zero(const View& view);
-    // These block.
+    // These block. The other side is memory of the host.
     void upload(const View& to, const void* from);
     void download(void* to, const View& from);
     void wait();
+    // These do not. One stream waits for what the other holds so far.
+    void wait_for(cudaStream_t other);
+    void make_wait(cudaStream_t other);
+    void copy_out(void* to, const View& from);  // to memory of the device
 
     void mark(int mark);
     double elapsed_ms(int from, int to);
@@ -62,6 +66,7 @@ class CudaContext {
     cudaStream_t stream_ = nullptr;
     cublasLtHandle_t lt_ = nullptr;
     std::vector<cudaEvent_t> marks_;
+    cudaEvent_t met_ = nullptr;  // how far one stream had come when another had to wait for it
     View flags_;
 
     // Pinned memory that uploads pass through; each piece is reused once its event has passed.

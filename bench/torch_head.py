@@ -1,0 +1,46 @@
+"""The step of elmo.torch.Head beside `elmo bench head` on the same GPU, in one run.
+
+    python bench/torch_head.py [--labels 1000000] [--elmo build/bin/elmo]
+
+The encoder is left out on both sides: what is compared is the cost of coming from Python. Prints a line per case."""
+import argparse
+import json
+import subprocess
+import time
+
+import torch
+
+from elmo.torch import Head
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--labels", type=int, default=1_000_000)
+parser.add_argument("--elmo", default="build/bin/elmo")
+parser.add_argument("--steps", type=int, default=100)
+args = parser.parse_args()
+
+
+def seconds_per_step(head, vectors, labels, want_loss):
+    began = 0.0
+    for step in range(10 + args.steps):
+        if step == 10:
+            torch.cuda.synchronize()
+            began = time.perf_counter()
+        head(vectors, labels, want_loss=want_loss).backward()
+        vectors.grad = None
+    torch.cuda.synchronize()
+    return (time.perf_counter() - began) / args.steps
+
+
+for width, batch, precision in ((768, 128, "fp8"), (768, 512, "fp8"), (768, 128, "e2m5"), (384, 512, "bf16")):
+    shape = ["--labels", args.labels, "--width", width, "--batch-size", batch, "--precision", precision]
+    printed = subprocess.run([args.elmo, "bench", "head", "--device", "cuda", "--json", *map(str, shape)],
+                             capture_output=True, text=True, check=True).stdout
+    bench = json.loads(printed)["median_ms"]
+    head = Head(args.labels, width, batch=batch, precision=precision, device="cuda")
+    torch.manual_seed(1)
+    vectors = torch.randn(batch, width, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    labels = torch.randint(args.labels, (batch, 5)).tolist()
+    silent, aloud = (1000 * seconds_per_step(head, vectors, labels, want_loss) for want_loss in (False, True))
+    print(f"{precision} {width} x {batch}: bench head {bench:.3f} ms; Head {silent:.3f} ms ({100 * (silent / bench - 1):+.1f} %), "
+          f"with its loss {aloud:.3f} ms", flush=True)
+    del head
