@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Disturbs the program in every way that a machine can, for a given time, and counts what is lost.
 
-  tools/torture.py [ELMO] [--seconds 60] [--seed 1] [--parts kills,calls,...] [--trials N] [--work FOLDER]
+  tools/torture.py [ELMO] [--seconds 60] [--seed 1] [--parts kills,calls,...] [--trials N] [--work FOLDER] [--device cuda]
 
 Every trial runs a verb undisturbed once, then disturbed, then again as a user would. The second call must end with
 status 0 and with the bytes of the undisturbed one. Parts:
@@ -36,7 +36,7 @@ FAULTS = {"openat": "EMFILE EACCES EIO", "write": "ENOSPC EIO", "pwrite64": "ENO
           "flock": "ENOLCK", "ftruncate": "ENOSPC EIO", "fallocate": "ENOSPC", "mmap": "ENOMEM"}
 MODES = [["--precision", "bf16"], ["--precision", "fp8"], ["--precision", "e2m5", "--head-kahan", "20%"],
          ["--precision", "renee"]]
-ENVIRONMENT = {**os.environ, "ELMO_DEVICE": "cpu"}
+ENVIRONMENT = dict(os.environ)
 
 
 def call(command, limit=None):
@@ -454,9 +454,11 @@ def main():
     parser.add_argument("--parts", default="kills,calls,faults,disks,readers,races,changes",
                         help="of kills, calls, faults, disks, power, readers, races, changes")
     parser.add_argument("--trials", type=int, help="of each part, however long that takes")
+    parser.add_argument("--device", default="cpu", help="cpu, or cuda for trainings on a card")
     parser.add_argument("--work", default="/dev/shm" if os.path.isdir("/dev/shm") else None, help="where its folder is made")
     given = parser.parse_args()
     parts = given.parts.split(",")
+    ENVIRONMENT["ELMO_DEVICE"] = given.device
     lost = 0
     print(f"seed {given.seed}\n{'part':10} {'trials':>7} {'disturbed':>10} {'failures':>9}")
     with tempfile.TemporaryDirectory(prefix="elmo-torture-", dir=given.work) as work:
