@@ -445,12 +445,8 @@ void check_codes(const HeadShape& s, const std::string& kind, float weight_decay
         const int e = exponent_of(l);
         const GridRow row = grid_row(kE2M5Grid, e), wider = grid_row(kE2M5Grid, e + 1);
         std::int64_t surely = 0, perhaps = 0;
-        const auto range = [&, error = kCodeUpdateError * std::ldexp(1, e + 7 - kE2M5Grid.bias)](auto d) {
-            const auto [low, high] = bounds.weight(l, d);
-            return std::pair{low - error, high + error};
-        };
         for (std::int64_t d = 0; d < s.width; ++d) {
-            const auto [low, high] = range(d);
+            const auto [low, high] = bounds.weight(l, d);
             surely += low > row.max || high < -row.max;
             perhaps += high > row.max || low < -row.max;
         }
@@ -460,7 +456,7 @@ void check_codes(const HeadShape& s, const std::string& kind, float weight_decay
         ASSERT_EQ(w.exponent(l), e + rises) << "row " << l;
         raised += rises;
         for (std::int64_t d = 0; d < s.width; ++d) {
-            const auto [low, high] = range(d);
+            const auto [low, high] = bounds.weight(l, d);
             const auto expected = [&](double value) {
                 std::uint32_t ignored = 0;
                 const float y =

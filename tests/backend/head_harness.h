@@ -142,17 +142,11 @@ inline HeadStep head_op(const Tensor& x, Tensor& w, const Positives& positives, 
     return op;
 }
 
-// A GPU may update 8-bit weights as FP32 numbers times 2^-120: those below FP32's smallest normal number are
-// rounded to multiples of 2^-149, the product with the decay and the sum once each. Of rows with exponents,
-// times what their codes are multiplied by.
-inline constexpr double kCodeUpdateError = kTestsGpu ? 0x1p-29 : 0;
-
 // The step again, in FP64 with the bounds of every FP32 error: the range of correct results.
 class HeadBounds {
   public:
     HeadBounds(const Tensor& x, const Tensor& w, const HeadStep& op)
         : x_(x.view()), x_logit_(x.view()), w_(w.view()), used_(w.view()), op_(op) {
-        if (size_of(w.dtype()) == 1) code_error_ = kCodeUpdateError;
         for (std::int64_t l = 0; op.drops_weights() && l < w.rows(); ++l)
             for (std::int64_t d = 0; d < w.cols(); ++d) {
                 const auto product = static_cast<float>(w_(l, d) * factor_of(l, d));
@@ -202,8 +196,8 @@ class HeadBounds {
         const auto [low, high] = descent(l, d);
         const double value = w * keep - (low + high) / 2;
         // keep is rounded twice (lr * decay, 1 - it), both products once, the difference once.
-        const double error = (high - low) / 2 + 4 * kF32Roundoff * std::abs(w) +
-                             kF32Roundoff * std::abs(value) + 0x1p-140 + code_error_;
+        const double error =
+            (high - low) / 2 + 4 * kF32Roundoff * std::abs(w) + kF32Roundoff * std::abs(value) + 0x1p-140;
         return {value - error, value + error};
     }
     // y of a compensated weight: what is to be added to it, `c` from before included.
@@ -278,7 +272,7 @@ class HeadBounds {
     const HeadStep& op_;
     std::vector<Gradient> g_;
     std::vector<double> dx_, dx_size_, dx_error_;
-    double loss_ = 0, loss_error_ = 0, quantum_ = 0, code_error_ = 0;
+    double loss_ = 0, loss_error_ = 0, quantum_ = 0;
 };
 
 inline double nearest(DType storage, double value) {

@@ -35,7 +35,7 @@ bool takes(const HeadStep& op) {
 }
 
 std::int64_t loss_parts(std::int64_t padded_width) {
-    return kLossParts * (kBatchTile / 2) / logit_texts(padded_width);
+    return 8 * kBatchTile / logit_texts(padded_width);
 }
 
 bool has_code(cudaStream_t stream) {

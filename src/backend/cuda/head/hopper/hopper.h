@@ -21,8 +21,7 @@ void stage(const View& x, DType storage, HeadArgs& a, cudaStream_t stream);
 // W.
 void run_chunk(const HeadArgs& a, DType storage, int multiprocessors, bool after_another,
                cudaStream_t stream);
-// Most parts of the loss that 128 labels have with 128 texts, and how many of x of this width.
-inline constexpr std::int64_t kLossParts = 16;
+// Parts of the loss that 128 labels have with 128 texts, of x of this width.
 std::int64_t loss_parts(std::int64_t padded_width);
 
 }  // namespace elmo::cuda::hopper
