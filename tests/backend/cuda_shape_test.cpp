@@ -28,8 +28,8 @@ TEST(CudaShape, SlicesOfTheLargeHopperCards) {
 TEST(CudaShape, SlicesFitTheCardAndThePlan) {
     for (const int multiprocessors : {16, 78, 114, 132})
         for (const DType storage : {DType::kBf16, DType::kE4M3})
-            for (std::int64_t batch = 128; batch <= hopper::kLargestBatch; batch += 128)
-                for (std::int64_t width = 128; width <= hopper::kWidest; width += 128) {
+            for (std::int64_t batch = 128; batch <= 512; batch += 128)
+                for (std::int64_t width = 128; width <= 768; width += 128) {
                     const bool joined = storage == DType::kBf16 && hopper::joins(width, batch);
                     const std::int64_t columns = joined ? 256 : width % 192 == 0 ? 192 : 128;
                     const std::int64_t blocks = batch / 128 * (width / columns);
@@ -40,6 +40,17 @@ TEST(CudaShape, SlicesFitTheCardAndThePlan) {
                     EXPECT_LE(slices,
                               hopper::slices_for(storage, kLabels, batch, width, hopper::kMultiprocessors));
                 }
+}
+
+// Where one slice has many blocks, slices fill the large cards, within the memory of a few.
+TEST(CudaShape, SlicesOfLargeBatches) {
+    for (const int multiprocessors : {16, 114, 132}) {
+        EXPECT_EQ(hopper::slices_for(DType::kE4M3, kLabels, 1024, 768, multiprocessors), 4);
+        EXPECT_EQ(hopper::slices_for(DType::kE4M3, kLabels, 1536, 768, multiprocessors), 5);
+        EXPECT_EQ(hopper::slices_for(DType::kE4M3, kLabels, 2048, 768, multiprocessors), 2);
+        EXPECT_EQ(hopper::slices_for(DType::kE4M3, kLabels, 2560, 768, multiprocessors), 3);
+        EXPECT_EQ(hopper::slices_for(DType::kE4M3, kLabels, 4096, 768, multiprocessors), 1);
+    }
 }
 
 TEST(CudaShape, MachineCodeOfACard) {

@@ -272,10 +272,10 @@ TEST(HeadExtras, ChunksAndThreadsDoNotMatter) {
             }
 }
 
-// Hopper's kernels, which take widths like 128, compensate only 8-bit weights: with BF16 ones the
+// Hopper's kernels compensate only 8-bit weights of widths that are multiples of 8: with others the
 // compensated step runs on other kernels than the plain one and adds in another order.
 bool changes_kernels(const HeadShape& s, DType storage) {
-    return kTestsGpu && s.width % 128 == 0 && storage == DType::kBf16;
+    return kTestsGpu && (s.width % 8 != 0 || storage == DType::kBf16);
 }
 
 // Labels do not meet in a step: rows without compensation keep the bits of the plain one.
@@ -285,7 +285,7 @@ TEST(HeadExtras, OtherRowsKeepTheirBits) {
         for (const std::string& kind : head_products())
             for (const DType storage : kSmallStorages)
                 for (const float p : in_turn({0.0f, 0.25f}, turn)) {
-                    if (changes_kernels(s, storage)) continue;
+                    if (p == 0 && changes_kernels(s, storage)) continue;  // no kernel of Hopper has dropout
                     SCOPED_TRACE(std::string(name_of(storage)) + ", " + kind + " products");
                     const Outcome plain = run_steps(s, storage, kind, 1, 1, p, false);
                     const Outcome some = run_steps(s, storage, kind, 1, 1, p, true);

@@ -340,8 +340,11 @@ TEST(HeadGrid, CodesAreTheSameWeights) {
                 const auto before = s.exponents->bytes();
                 Workload workload = s.workload(1);
                 workload.top_k = 7;
-                Reserved tested(make_tested_backend(kind), workload);
-                const HeadStepResult expected = tested->head_step(s.op), result = tested->head_step(packed);
+                Workload coded_workload = workload;
+                coded_workload.head_dtype = DType::kU8;
+                Reserved tested(make_tested_backend(kind), workload),
+                    coded(make_tested_backend(kind), coded_workload);
+                const HeadStepResult expected = tested->head_step(s.op), result = coded->head_step(packed);
                 EXPECT_EQ(result.saturations, expected.saturations);
                 // Lanes of at most 64 FP32 additions, five more in a warp, then FP64.
                 EXPECT_NEAR(result.loss_sum, expected.loss_sum,
@@ -360,7 +363,7 @@ TEST(HeadGrid, CodesAreTheSameWeights) {
                 x.fill([&](auto b, auto d) { return d == b % width ? 1 : 0; });
                 const View w = codes.codes.view(), exponents = codes.exponents.view();
                 const auto a = tested->head_topk({x.view(), s.w->view(), 7});
-                const auto b = tested->head_topk({x.view(), w, 7, kE2M5Grid, exponents});
+                const auto b = coded->head_topk({x.view(), w, 7, kE2M5Grid, exponents});
                 const auto c = make_reference_backend()->head_topk({x.view(), w, 7, kE2M5Grid, exponents});
                 for (std::size_t i = 0; i < a.size(); ++i) {
                     EXPECT_EQ(a[i].sorted(), b[i].sorted());

@@ -119,6 +119,81 @@ TEST(HeadPacked, StepsAndRankingAreThoseOfTheNumbersInBf16) {
     EXPECT_GT(lowered, 0);
 }
 
+// Where arithmetic is exact (pairs of columns cancel in the logits, so g is one half; the rate and the decay
+// are powers of two) every bit is defined, also where a GPU has other kernels for codes than for BF16.
+TEST(HeadPacked, ExactStepsAreThoseOfTheNumbersInBf16) {
+    Rng rng(73);
+    std::uniform_int_distribution<int> pick(-7, 7);
+    std::vector<HeadShape> shapes = {{3, 8, 300}, {7, 40, 300}, {130, 136, 129}};
+    if (!few_shapes()) shapes.insert(shapes.end(), {{130, 768, 300}, {7, 1032, 300}, {600, 192, 700}});
+    struct Case {
+        float lr, decay;
+        std::uint64_t step;
+        NoiseKind noise;
+        bool compensated;
+    };
+    const std::initializer_list<Case> cases = {{0x1p-4f, 0, 9, NoiseKind::kSharedSteps, false},
+                                               {0x1p-2f, 0x1p-4f, 11, NoiseKind::kSharedSteps, true},
+                                               {0x1p-2f, 0x1p-4f, 6, NoiseKind::kIndependent, false},
+                                               {0x1p-12f, 0, 128, NoiseKind::kSteps, false}};
+    int raised = 0, lowered = 0;
+    for (const WeightGrid& grid : kGrids)
+        for (const HeadShape& shape : shapes)
+            for (const auto& [lr, decay, number, noise, compensated] : cases) {
+                SCOPED_TRACE(describe(grid, shape, "auto") + ", step " + std::to_string(number));
+                Tensor x("x", DType::kBf16, shape.batch, shape.width);
+                x.fill([&](auto, auto) { return pick(rng) / 4.0; });
+                for (std::int64_t b = 0; b < shape.batch; ++b)
+                    for (std::int64_t d = 1; d < shape.width; d += 2) x.set(b, d, x(b, d - 1));
+                x.freeze();
+                Twice w(grid, shape.labels, shape.width);
+                for (std::int64_t l = 0; l < shape.labels; ++l) {
+                    const int exponent = static_cast<int>(l % 5) - 4;
+                    w.wide_exponents.view().codes()[l] = w.packed_exponents.view().codes()[l] =
+                        encode_row_exponent(exponent);
+                    const GridRow row = grid_row(grid, exponent);
+                    std::uint32_t ignored = 0;
+                    for (std::int64_t d = 0; d < shape.width; ++d) {
+                        const float size = static_cast<float>(pick(rng)) * std::min(row.max, 1.0f) / 16;
+                        const float value = d % 2 == 0 ? round_to_grid(row, size, true, 0, ignored)
+                                                       : -static_cast<float>(w.wide(l, d - 1));
+                        w.wide.set(l, d, value);
+                        put_code(w.packed.view().codes() + l * w.packed.cols(), grid.bits(), d,
+                                 encode_grid_code(row, value));
+                    }
+                }
+                w.expect_same_weights();
+                const auto positives = random_positives(shape, 0.3, rng);
+                Tensor dx("dx", DType::kF32, shape.batch, shape.width),
+                    dx_packed("packed dx", DType::kF32, shape.batch, shape.width);
+                const Compensation c(shape.labels, shape.width, every_third),
+                    c_packed(shape.labels, shape.width, every_third);
+                HeadStep plain = w.step(x, positives, dx, number, false),
+                         coded = w.step(x, positives, dx_packed, number, true);
+                for (HeadStep* op : {&plain, &coded}) {
+                    op->lr = lr;
+                    op->weight_decay = decay / lr;
+                    op->noise = noise;
+                }
+                if (compensated) c.give_to(plain), c_packed.give_to(coded);
+                const auto before = w.wide_exponents.bytes();
+                Reserved wide(make_tested_backend("auto"), workload_of(shape, DType::kBf16, 1));
+                Reserved packed(make_tested_backend("auto"), workload_of(shape, DType::kU8, 2));
+                const HeadStepResult a = wide->head_step(plain), b = packed->head_step(coded);
+                EXPECT_EQ(a.saturations, b.saturations);
+                expect_same_bits(dx_packed, dx);
+                expect_same_bits(c_packed.values, c.values);
+                w.expect_same_weights();
+                if (testing::Test::HasFatalFailure()) return;
+                for (std::size_t l = 0; l < before.size(); ++l) {
+                    raised += w.wide_exponents.bytes()[l] > before[l];
+                    lowered += w.wide_exponents.bytes()[l] < before[l];
+                }
+            }
+    EXPECT_GT(raised, 0);
+    EXPECT_GT(lowered, 0);
+}
+
 TEST(HeadPacked, TheReferenceHasTheSameBytes) {
     for (const WeightGrid& grid : kGrids) {
         const HeadShape shape{3, 24, 140};

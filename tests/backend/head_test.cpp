@@ -209,8 +209,8 @@ Outcome run_step(const HeadShape& s, DType storage, const std::string& kind, std
 // Weights, dx and loss, bit for bit. There are more tiles than slices that dx is summed in: 20 of 256 labels
 // on a CPU, 157 of 128 on a GPU, whose matrix instructions need the second shape.
 TEST(HeadStep, ChunksAndRunsAndThreadsDoNotMatter) {
-    const HeadShape shapes[] = {{9, 11, 5003}, {130, 128, 20011}};
-    for (const HeadShape& s : std::span(shapes).first(kTestsGpu ? 2 : 1))
+    const HeadShape shapes[] = {{9, 11, 5003}, {130, 128, 20011}, {520, 768, 6001}};
+    for (const HeadShape& s : std::span(shapes).first(kTestsGpu ? 3 : 1))
         for (const std::string& kind : head_products())
             for (const DType storage : kHeadStorages) {
                 if (repeats(kind, storage)) continue;

@@ -192,22 +192,33 @@ __device__ __forceinline__ std::uint16_t stochastic_bf16(float x, std::uint32_t 
     return static_cast<std::uint16_t>(rounded >> 16);
 }
 
-// The 8-bit formats: M mantissa bits, bias 7, `Top` the largest finite code.
+// The 8-bit formats: M mantissa bits, bias 7, `Top` the largest finite code. Of the last kUnused mantissa
+// bits all are zero: codes of fewer bits.
 struct E4M3 {
-    static constexpr int kMantissa = 3;
+    static constexpr int kMantissa = 3, kUnused = 0;
     static constexpr std::uint32_t kTop = 0x7e;
     static constexpr float kMax = 448.0f;
 };
 struct E3M4 {
-    static constexpr int kMantissa = 4;
+    static constexpr int kMantissa = 4, kUnused = 0;
     static constexpr std::uint32_t kTop = 0x7f;
     static constexpr float kMax = 1.9375f;
 };
 // Of rows that have exponents, which bring its numbers to where they belong.
 struct E2M5 {
-    static constexpr int kMantissa = 5;
+    static constexpr int kMantissa = 5, kUnused = 0;
     static constexpr std::uint32_t kTop = 0x7f;
     static constexpr float kMax = 0x1.f8p-4f;
+};
+struct E2M3 {
+    static constexpr int kMantissa = 5, kUnused = 2;
+    static constexpr std::uint32_t kTop = 0x7c;
+    static constexpr float kMax = 0x1.ep-4f;
+};
+struct E2M1 {
+    static constexpr int kMantissa = 5, kUnused = 4;
+    static constexpr std::uint32_t kTop = 0x70;
+    static constexpr float kMax = 0x1.8p-4f;
 };
 inline constexpr int kMiniBias = 7;
 
@@ -243,7 +254,7 @@ __device__ __forceinline__ std::uint32_t stochastic_code(float x, std::uint32_t 
 template <class F>
 __device__ __forceinline__ float nearest_size(float size) {
     const std::uint32_t exponent = __float_as_uint(fmaxf(size, 0x1p-6f)) & 0x7f800000u;
-    const float shift = __uint_as_float(exponent + ((23u - F::kMantissa) << 23));
+    const float shift = __uint_as_float(exponent + ((23u - F::kMantissa + F::kUnused) << 23));
     return (size + shift) - shift;
 }
 // x rounded to the format (nearest even, saturating), as a float.

@@ -36,6 +36,10 @@ class HeadOps {
     // The products of a chunk, and what follows them in its rows.
     void run_chunk(const HeadStep& op, const View& w, HeadArgs& a, bool on_hopper);
     HeadStepResult read_report(const HeadArgs& a, std::int64_t loss_parts);
+    // run_chunk by Hopper's kernels.
+    void run_chunk_on_hopper(const HeadStep& op, HeadArgs& a);
+    // Says once why Hopper's kernels, which the card has, do not do the step.
+    void explain_slow_step(const HeadStep& op);
     // The rows of a.first_tile .. a.last_tile, which are packed, as BF16; a.w_LD becomes what leads to them.
     View expand_chunk(const View& w, const View& exponents, const WeightGrid& grid, HeadArgs& a);
     // Tiles that may be expanded at once. DeviceError if that was not planned.
@@ -46,15 +50,16 @@ class HeadOps {
     CudaContext& context_;
     DevicePositives& positives_;
     bool has_hopper_code_ = false;  // and the card is one
+    bool explained_ = false;
 
     View x_update_, x_logit_;  // room for f32 [Bp, D]; bf16 on tiles
     View g_;                   // bf16 [labels of a chunk, Bp]
     View dx_slices_;           // f32 [slices, B, D]
     View tile_starts_;
-    View losses_;                            // f64, one a tile
-    View report_;                            // HeadReport
-    View row_flags_;                         // u8 [1, L], where rows have exponents
-    View expanded_;                          // bf16 [labels, D], where weights are packed
+    View losses_;     // f64, one a tile
+    View report_;     // HeadReport
+    View row_flags_;  // u8 [1, L], where rows have exponents
+    View expanded_;   // bf16 [labels, D], where weights are packed or rows are to be aligned
     View candidates_, counts_, thresholds_;  // of ranking
 };
 

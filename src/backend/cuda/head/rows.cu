@@ -47,7 +47,7 @@ __global__ void move_exponents_kernel(HeadArgs a, NoiseKey rescaling) {
     const bool saturated = a.row_flags[label] != 0;
     if (!saturated && a.rounding.step % kLoweringSteps != 0) return;
     const int before = decode_row_exponent(a.row_exponents[label]);
-    auto* first = static_cast<typename S::Raw*>(a.w_LD) + label * a.width;
+    auto* first = static_cast<typename S::Raw*>(a.w_LD) + label * a.stride;
     const RowOf<S> was(first, a.grid, before);
     float largest = 0;
     for (std::int64_t d = lane; d < a.width; d += 32) largest = fmaxf(largest, fabsf(was.load(d)));

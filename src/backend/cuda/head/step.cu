@@ -9,12 +9,13 @@
 #include <limits>
 
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/head/chunk.h"
 #include "backend/cuda/head/head.h"
 #include "backend/cuda/head/hopper/hopper.h"
 #include "backend/cuda/head/packed.h"
 #include "backend/cuda/head/rows.h"
-#include "backend/cuda/head/simple.cuh"
-#include "backend/cuda/head/tiles.cuh"
+#include "backend/cuda/head/storage.cuh"
+#include "backend/cuda/linear/plain_product.cuh"
 #include "elmo/error.h"
 
 namespace elmo::cuda {
@@ -29,7 +30,7 @@ std::int64_t round_up(std::int64_t n, std::int64_t unit) {
 }
 
 bool on_tiles(const View& x, const View& w) {
-    return x.dtype == DType::kBf16 && w.dtype != DType::kF32 && w.cols % tiles::kStep == 0;
+    return x.dtype == DType::kBf16 && w.dtype != DType::kF32 && w.cols % kTileStep == 0;
 }
 
 // x as the products take it, padded with zeros: as it is for the update; through E4M3 for the logits of E4M3
@@ -100,107 +101,6 @@ __global__ void add_losses_kernel(const double* parts, std::int64_t count, HeadR
     report->loss_sum = total;
 }
 
-template <class Kernel>
-void allow_shared(Kernel* kernel, int bytes) {
-    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), "head");
-}
-
-unsigned grid(std::int64_t n) {
-    return static_cast<unsigned>(n);
-}
-
-// Weights on a grid are read as those of their dtype: only the update differs.
-template <class S>
-struct ReadAs {
-    using Storage = S;
-};
-template <>
-struct ReadAs<StorageGrid16> {
-    using Storage = StorageBf16;
-};
-template <>
-struct ReadAs<StorageGrid32> {
-    using Storage = StorageF32;
-};
-
-// The three products of a chunk. Dropout is in all of them, compensation only in the update.
-template <class S, bool Drop, bool Extras>
-void run_tiles(const HeadArgs& a, cudaStream_t stream) {
-    using R = typename ReadAs<S>::Storage;
-    const std::int64_t tiles = a.last_tile - a.first_tile, batches = a.padded_batch / kBatchTile;
-    const std::int64_t columns = (a.width + tiles::kTile - 1) / tiles::kTile;
-    const dim3 logit_grid(grid(tiles), grid(batches));
-    constexpr int kLogitShared = tiles::kLogitShared<R, Drop>;
-    if (a.losses != nullptr) {
-        allow_shared(tiles::gradient_kernel<R, true, Drop>, kLogitShared);
-        tiles::gradient_kernel<R, true, Drop><<<logit_grid, kThreads, kLogitShared, stream>>>(a);
-    } else {
-        allow_shared(tiles::gradient_kernel<R, false, Drop>, kLogitShared);
-        tiles::gradient_kernel<R, false, Drop><<<logit_grid, kThreads, kLogitShared, stream>>>(a);
-    }
-    check_launch("head, logits");
-    if (a.dx_slices != nullptr) {
-        allow_shared(tiles::input_gradient_kernel<R, Drop>, tiles::kInputShared<R>);
-        tiles::input_gradient_kernel<R, Drop><<<dim3(grid(columns), grid(batches), grid(a.num_slices)),
-                                                kThreads, tiles::kInputShared<R>, stream>>>(a);
-        check_launch("head, input gradient");
-    }
-    allow_shared(tiles::update_kernel<S, Extras>, tiles::kUpdateShared<S>);
-    tiles::update_kernel<S, Extras><<<grid(columns * tiles), kThreads, tiles::kUpdateShared<S>, stream>>>(a);
-    check_launch("head, update");
-}
-
-template <class S, bool Drop, bool Extras>
-void run_simple(const HeadArgs& a, cudaStream_t stream) {
-    using R = typename ReadAs<S>::Storage;
-    constexpr std::int64_t kHalves = kLabelTile / simple::kEdge;
-    const std::int64_t rows = (a.last_tile - a.first_tile) * kHalves,
-                       batches = a.padded_batch / simple::kEdge;
-    const std::int64_t columns = (a.width + simple::kEdge - 1) / simple::kEdge;
-    const dim3 logit_grid(grid(rows), grid(batches));
-    if (a.losses != nullptr)
-        simple::gradient_kernel<R, true, Drop><<<logit_grid, kThreads, 0, stream>>>(a);
-    else
-        simple::gradient_kernel<R, false, Drop><<<logit_grid, kThreads, 0, stream>>>(a);
-    check_launch("head, logits");
-    if (a.dx_slices != nullptr) {
-        simple::input_gradient_kernel<R, Drop>
-            <<<dim3(grid(columns), grid(batches), grid(a.num_slices)), kThreads, 0, stream>>>(a);
-        check_launch("head, input gradient");
-    }
-    simple::update_kernel<S, Extras><<<grid(columns * rows), kThreads, 0, stream>>>(a);
-    check_launch("head, update");
-}
-
-template <class S>
-void run_chunk(const HeadArgs& a, bool tiled, cudaStream_t stream) {
-    const auto run = [&](auto drop, auto extras) {
-        if constexpr (sizeof(typename S::Raw) != 4)
-            if (tiled) return run_tiles<S, drop.value, extras.value>(a, stream);
-        run_simple<S, drop.value, extras.value>(a, stream);
-    };
-    if (a.weight_dropout.threshold > 0) return run(std::true_type(), std::true_type());
-    if constexpr (kCompensates<S>)
-        if (a.marks != nullptr) return run(std::false_type(), std::true_type());
-    run(std::false_type(), std::false_type());
-}
-
-template <class S>
-void run_rank(const HeadArgs& a, bool fast, cudaStream_t stream) {
-    const std::int64_t tiles = a.last_tile - a.first_tile;
-    if constexpr (!std::is_same_v<S, StorageF32>)
-        if (fast) {
-            allow_shared(tiles::rank_kernel<S>, tiles::kLogitShared<S>);
-            tiles::rank_kernel<S><<<dim3(grid(tiles), grid(a.padded_batch / kBatchTile)), kThreads,
-                                    tiles::kLogitShared<S>, stream>>>(a);
-            return check_launch("head, ranking");
-        }
-    simple::rank_kernel<S>
-        <<<dim3(grid(tiles * (kLabelTile / simple::kEdge)), grid(a.padded_batch / simple::kEdge)), kThreads,
-           0, stream>>>(a);
-    check_launch("head, ranking");
-}
-
 // body(a storage) for the storage of W.
 template <class Body>
 void with_storage(DType dtype, const Body& body) {
@@ -228,13 +128,20 @@ void with_storage(DType dtype, const WeightGrid& grid, const Body& body) {
     with_storage(dtype, body);
 }
 
+// Whether rows of W are expanded or aligned for the kernels; not known is whether the card has those that
+// need it.
+bool expands(const Workload& w) {
+    return w.head_packed || (w.training && w.head_dtype != DType::kF32 && !w.renee &&
+                             aligned_row_bytes(w.head_dtype, w.width) != w.width * size_of(w.head_dtype));
+}
+
 }  // namespace
 
 std::int64_t HeadOps::preferred_chunks(const Workload& w) const {
     std::int64_t labels = std::max<std::int64_t>(
         round_up(kChunkBytes / (2 * round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile)), kLabelTile),
         kLabelTile);
-    if (w.head_packed) labels = std::min(labels, expanded_labels(w.width));
+    if (expands(w)) labels = std::min(labels, 2 * expanded_labels(w.width));
     return std::max<std::int64_t>((w.labels + labels - 1) / labels, 1);
 }
 
@@ -250,16 +157,19 @@ void HeadOps::reserve(Arena& arena, const Workload& w) {
     const std::int64_t padded = round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile);
     const std::int64_t tiles = tiles_of(w.labels);
     const std::int64_t chunks = std::clamp<std::int64_t>(w.chunks, 1, tiles);
-    x_logit_ = arena.allocate("scratch/head_logit_input", DType::kF32, padded, w.width);
-    if (w.head_packed)
-        expanded_ = arena.allocate(
-            "scratch/head_expanded_weights", DType::kBf16,
-            std::min((tiles + chunks - 1) / chunks * kLabelTile, expanded_labels(w.width)), w.width);
+    // F32, or BF16 of the padded width.
+    const std::int64_t x_columns = std::max(w.width, hopper::padded_width(w.width) / 2);
+    x_logit_ = arena.allocate("scratch/head_logit_input", DType::kF32, padded, x_columns);
+    if (expands(w))
+        expanded_ =
+            arena.allocate("scratch/head_expanded_weights", DType::kBf16,
+                           std::min((tiles + chunks - 1) / chunks * kLabelTile, expanded_labels(w.width)),
+                           std::max(w.width, aligned_row_bytes(w.head_dtype, w.width) / 2));
     if (w.top_k > 0) reserve_ranking(arena, w);
     if (!w.training) return;
     positives_.reserve(arena, w);
     if (w.renee) return;
-    x_update_ = arena.allocate("scratch/head_update_input", DType::kF32, padded, w.width);
+    x_update_ = arena.allocate("scratch/head_update_input", DType::kF32, padded, x_columns);
     g_ = arena.allocate("scratch/head_logit_gradient", DType::kBf16,
                         (tiles + chunks - 1) / chunks * kLabelTile, padded);
     dx_slices_ = arena.allocate(
@@ -268,8 +178,9 @@ void HeadOps::reserve(Arena& arena, const Workload& w) {
                  hopper::slices_for(w.head_dtype, w.labels, padded, w.width, hopper::kMultiprocessors)),
         std::max<std::int64_t>(w.batch, 1) * w.width);
     tile_starts_ = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
-    losses_ = arena.allocate("scratch/head_losses", DType::kF64, 1,
-                             tiles * (padded / kBatchTile) * hopper::kLossParts);
+    losses_ =
+        arena.allocate("scratch/head_losses", DType::kF64, 1,
+                       tiles * (padded / kBatchTile) * hopper::loss_parts(hopper::padded_width(w.width)));
     if (w.head_row_exponents) row_flags_ = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
 }
 
@@ -284,8 +195,19 @@ void HeadOps::start() {
 }
 
 bool HeadOps::on_hopper(const HeadStep& op) const {
-    return has_hopper_code_ &&
-           hopper::takes(op, round_up(std::max<std::int64_t>(op.x_BD.rows, 1), kBatchTile));
+    return has_hopper_code_ && hopper::takes(op);
+}
+
+void HeadOps::explain_slow_step(const HeadStep& op) {
+    if (!has_hopper_code_ || explained_ || op.w_LD.dtype == DType::kF32) return;
+    explained_ = true;
+    const char* why = op.drops_weights()              ? "with weight dropout"
+                      : op.x_BD.dtype != DType::kBf16 ? "from an FP32 encoder"
+                      : !hopper::fits(op.x_BD.cols)   ? "of more than 1536 columns"
+                      : op.compensates()              ? "with this precision and --head-kahan"
+                                                      : "with this precision and noise";
+    context_.run().info(std::string("GPU: a head ") + why +
+                        " takes the kernels of other cards, at about half the speed");
 }
 
 HeadArgs HeadOps::stage(const View& x, const View& w, bool for_update, bool on_hopper, bool drop) {
@@ -294,6 +216,8 @@ HeadArgs HeadOps::stage(const View& x, const View& w, bool for_update, bool on_h
     a.batch = x.rows;
     a.padded_batch = round_up(std::max<std::int64_t>(x.rows, 1), kBatchTile);
     a.width = w.cols;
+    a.padded_width = hopper::padded_width(a.width);
+    a.stride = a.width;
     a.w_LD = w.data;
     a.x_logit = x_logit_.data;
     a.x_update = x_update_.data;
@@ -319,7 +243,7 @@ HeadArgs HeadOps::stage(const View& x, const View& w, bool for_update, bool on_h
 
 std::int64_t HeadOps::expanded_tiles(std::int64_t width) const {
     const std::int64_t tiles = expanded_.size() / width / kLabelTile;
-    if (tiles == 0) throw DeviceError("head: packed weights were not planned for");
+    if (tiles == 0) throw DeviceError("head: expanded weights were not planned for");
     return tiles;
 }
 
@@ -386,16 +310,31 @@ HeadArgs HeadOps::prepare(const HeadStep& op, const View& w, bool on_hopper) {
     return a;
 }
 
+void HeadOps::run_chunk_on_hopper(const HeadStep& op, HeadArgs& a) {
+    const cudaStream_t stream = context_.stream();
+    const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
+    const bool as_stored = takes_rows_as_stored(op);
+    const View stored = op.w_LD.slice(first, last);
+    const View aligned{expanded_.data, op.w_LD.dtype, last - first, a.stride};
+    if (!as_stored) {
+        align_rows(stored, op.grid, aligned, stream);
+        // Kernels find the row of a label by its number, counted from w_LD.
+        a.w_LD =
+            reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(aligned.data) -
+                                    static_cast<std::uintptr_t>(first * a.stride * size_of(aligned.dtype)));
+    }
+    hopper::run_chunk(a, op.w_LD.dtype, context_.properties().multiProcessorCount, !as_stored, stream);
+    if (op.grid.row_scaled) move_exponents(a, op.w_LD.dtype, op.rescaling, stream);
+    if (!as_stored) store_rows(aligned, op.grid, stored, stream);
+}
+
 void HeadOps::run_chunk(const HeadStep& op, const View& w, HeadArgs& a, bool on_hopper) {
+    if (on_hopper) return run_chunk_on_hopper(op, a);
     const cudaStream_t stream = context_.stream();
     const bool packed = is_packed(op);
     const View expanded = packed ? expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a) : View{};
-    if (on_hopper)
-        hopper::run_chunk(a, w.dtype, context_.properties().multiProcessorCount, stream);
-    else
-        with_storage(w.dtype, op.grid, [&](auto storage) {
-            cuda::run_chunk<decltype(storage)>(a, on_tiles(op.x_BD, w), stream);
-        });
+    with_storage(w.dtype, op.grid,
+                 [&](auto storage) { cuda::run_chunk<decltype(storage)>(a, on_tiles(op.x_BD, w), stream); });
     if (op.grid.row_scaled) move_exponents(a, w.dtype, op.rescaling, stream);
     if (!packed) return;
     const std::int64_t first = a.first_tile * kLabelTile, last = first + expanded.rows;
@@ -403,12 +342,20 @@ void HeadOps::run_chunk(const HeadStep& op, const View& w, HeadArgs& a, bool on_
 }
 
 HeadStepResult HeadOps::step(const HeadStep& op) {
-    const View w = weights_of(op);
-    const bool on_hopper = this->on_hopper(op), tiled = on_tiles(op.x_BD, w);
+    const bool on_hopper = this->on_hopper(op);
+    const View w = on_hopper ? View{op.w_LD.data, op.w_LD.dtype, op.w_LD.rows, op.x_BD.cols} : weights_of(op);
+    const bool tiled = on_tiles(op.x_BD, w);
+    if (!on_hopper) explain_slow_step(op);
     const std::int64_t tiles = tiles_of(op.w_LD.rows);
     HeadArgs a = prepare(op, w, on_hopper);
     std::int64_t room = g_.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
-    if (is_packed(op)) room = std::min(room, expanded_tiles(a.width));
+    if (on_hopper && !takes_rows_as_stored(op)) {
+        const std::int64_t row_bytes = aligned_row_bytes(w.dtype, a.width);
+        a.stride = row_bytes / size_of(w.dtype);
+        room = std::min(room, expanded_tiles(row_bytes / 2));
+    } else if (is_packed(op)) {
+        room = std::min(room, expanded_tiles(a.width));
+    }
     std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
     if (tiles > 0) chunks = std::max(chunks, (tiles + room - 1) / room);
     for (std::int64_t chunk = 0; chunk < chunks && tiles > 0; ++chunk) {
@@ -423,9 +370,10 @@ HeadStepResult HeadOps::step(const HeadStep& op) {
         check_launch("head, input gradient");
     }
     if (!op.want_loss) return {};
-    return read_report(a, on_hopper ? tiles * (a.padded_batch / kBatchTile) * hopper::kLossParts
-                          : tiled   ? tiles * (a.padded_batch / kBatchTile)
-                                    : tiles * 2 * (a.padded_batch / simple::kEdge));
+    return read_report(a, on_hopper
+                              ? tiles * (a.padded_batch / kBatchTile) * hopper::loss_parts(a.padded_width)
+                          : tiled ? tiles * (a.padded_batch / kBatchTile)
+                                  : tiles * 2 * (a.padded_batch / plain::kEdge));
 }
 
 HeadStepResult HeadOps::read_report(const HeadArgs& a, std::int64_t loss_parts) {

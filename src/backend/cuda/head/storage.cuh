@@ -145,7 +145,7 @@ struct StorageCode {
     // below the smallest normal one, where the product is subnormal as the code is.
     static __device__ __forceinline__ std::uint32_t four_codes(const float* v, std::uint32_t low,
                                                                std::uint32_t high, std::uint32_t move) {
-        constexpr int kShift = 23 - F::kMantissa - 17;
+        constexpr int kShift = 23 - F::kMantissa - 17, kCut = kShift + F::kUnused;
         constexpr float kBias = 0x1p-120f / kUnpacked;  // 2^(kMiniBias - 127)
         std::uint32_t code[4];                          // in the upper byte
 #pragma unroll
@@ -155,11 +155,13 @@ struct StorageCode {
             const std::uint32_t noise =
                 i % 2 == 0 ? word * 65536u + (move + 0x8000u) : ((word + move) & 0xffff0000u) | 0x8000u;
             const std::uint32_t fixed =
-                __float_as_uint(__fmul_rz(fabsf(v[i]), kBias)) + (noise >> (15 - kShift));
+                __float_as_uint(__fmul_rz(fabsf(v[i]), kBias)) + (noise >> (15 - kCut));
             code[i] = (fixed << (7 - kShift)) | (__float_as_uint(v[i]) & 0x80000000u);
         }
+        constexpr std::uint32_t kUsed = 0x01010101u * (0xffu & ~((1u << F::kUnused) - 1));
         return __byte_perm(__byte_perm(code[0], code[1], 0x0073), __byte_perm(code[2], code[3], 0x0073),
-                           0x5410);
+                           0x5410) &
+               kUsed;
     }
 };
 
@@ -180,7 +182,9 @@ template <class F>
 struct StorageRowCode : StorageCode<F> {};
 using StorageRowE2M5 = StorageRowCode<E2M5>;
 template <class S>
-inline constexpr bool kRowCodes = std::is_same_v<S, StorageRowE2M5>;
+inline constexpr bool kRowCodes = false;
+template <class F>
+inline constexpr bool kRowCodes<StorageRowCode<F>> = true;
 
 // 2^n of the row; codes have the bias kMiniBias, the grid its own.
 __device__ __forceinline__ int power_of_row(const HeadArgs& a, std::uint8_t stored) {

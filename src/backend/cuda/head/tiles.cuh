@@ -4,13 +4,14 @@
 #pragma once
 
 #include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/head/chunk.h"
 #include "backend/cuda/head/extras.cuh"
 #include "backend/cuda/head/storage.cuh"
 #include "backend/cuda/ptx/warp.cuh"
 
 namespace elmo::cuda::tiles {
 
-constexpr int kTile = 128, kStep = 64, kStages = 3;  // kStep: extent of one stage along the sum
+constexpr int kTile = 128, kStep = kTileStep, kStages = 3;  // kStep: extent of one stage along the sum
 
 using Accumulator = float[2][8][4];  // [16 rows][8 columns] fragments of a warp
 

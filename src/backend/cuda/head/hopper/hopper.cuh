@@ -1,9 +1,10 @@
-// The head's three products on Hopper's warpgroup instructions, for widths that are multiples of 128 up to
-// 768 and batches up to 512, W in BF16 or 8 bits, also with an exponent per row. The same sums and roundings
-// as tiles.cuh, in tiles of 64 labels. Here: what the kernels share, and how they are fed; the kernels are in
-// hopper_gradient.cuh, hopper_input.cuh, hopper_update.cuh and hopper_joined.cuh.
+// The head's three products on Hopper's warpgroup instructions, for widths up to 1536 and any batch, W in
+// BF16 or 8 bits, also with an exponent per row; rows of W begin at multiples of 16 bytes. The same sums and
+// roundings as tiles.cuh, in tiles of 64 labels. Here: what the kernels share, and how they are fed; the
+// kernels are in gradient.cuh, input.cuh, update.cuh and joined.cuh.
 //
-// Scratch is kept in the blocks that the instructions read (ptx/warpgroup.cuh), so copies are plain:
+// Scratch is kept in the blocks that the instructions read (ptx/warpgroup.cuh), so copies are plain. x has
+// zeros in the columns between its width and the padded width, and kernels take zeros for those of W:
 //   x_logit   [batch tile of 128][block of 64 columns][128 texts][128 bytes]; columns of a block are permuted
 //             so that 16 bytes of W that a thread loads are its factors of consecutive products
 //   x_update  [block of 64 columns][padded batch][128 bytes]; columns of 32 are permuted so that a thread's
@@ -52,22 +53,22 @@ __device__ __forceinline__ int update_column(int place) {
 }
 
 template <class In>
-__global__ void stage_kernel(const In* x, std::int64_t batch, std::int64_t padded, std::int64_t width,
-                             bool through_e4m3, bool codes, bf16* update, bf16* logit) {
+__global__ void stage_kernel(const In* x, HeadArgs a, bool through_e4m3, bool codes, bf16* update,
+                             bf16* logit) {
     const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
-    if (i >= padded * width) return;
-    const std::int64_t b = i / width, d = i % width, block = d / kBlock;
+    if (i >= a.padded_batch * a.padded_width) return;
+    const std::int64_t b = i / a.padded_width, d = i % a.padded_width, block = d / kBlock;
     const int place = static_cast<int>(d % kBlock);
     const auto value = [&](std::int64_t column) {
-        return b < batch ? load_float(x, b * width + column) : 0.0f;
+        return b < a.batch && column < a.width ? load_float(x, b * a.width + column) : 0.0f;
     };
     float z = value(block * kBlock + logit_column(place, codes));
     if (through_e4m3) z = nearest_e4m3(z);
     const int row = static_cast<int>(b % kBatchTile);
-    logit[((b / kBatchTile) * (width / kBlock) + block) * (kTextBlockBytes / 2) +
+    logit[((b / kBatchTile) * (a.padded_width / kBlock) + block) * (kTextBlockBytes / 2) +
           block_offset(row, place / 8) / 2 + place % 8] = __float2bfloat16_rn(z);
     const std::int64_t column = block * kBlock + place / 32 * 32 + update_column(place % 32);
-    update[(block * padded + b) * kBlock + (((place / 8) ^ (row & 7)) * 8) + place % 8] =
+    update[(block * a.padded_batch + b) * kBlock + (((place / 8) ^ (row & 7)) * 8) + place % 8] =
         __float2bfloat16_rn(value(column));
 }
 

@@ -17,8 +17,8 @@ constexpr int kDecoders = 2, kDecoderThreads = kDecoders * kGroupThreads;  // wa
 
 // dx of the 128 texts of a batch tile and N columns, over the tiles of one slice (tile of 128 % slices ==
 // slice), continued from chunk to chunk. The first two warpgroups bring W to shared memory as BF16, the
-// others multiply, 64 texts each. 8-bit W is decoded with columns 1 and 2 of four exchanged. Grid: (columns /
-// N, batch tiles, slices).
+// others multiply, 64 texts each. 8-bit W is decoded with columns 1 and 2 of four exchanged. Grid: (blocks of
+// N columns, batch tiles, slices).
 template <class S, int N>
 __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
@@ -47,12 +47,13 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
     __syncthreads();  // the barriers are there
     if (at.group < kDecoders) {
         const int thread = threadIdx.x;
-        const std::int64_t row_bytes = a.width * kSize, text_blocks = a.padded_batch / kBlock;
+        const std::int64_t row_bytes = a.stride * kSize, text_blocks = a.padded_batch / kBlock;
         const char* const w = static_cast<const char*>(a.w_LD) + first_column * kSize;
         const char* const g = reinterpret_cast<const char*>(a.g_CB) + batch_tile * 2 * kGradientBytes;
         // The 16 bytes of W that this thread takes i-th. Eight neighbours take four pieces of two rows, so
         // that they write to all banks.
         int row[kTimes], piece[kTimes];
+        const std::int64_t pieces = row_bytes / 16 - first_column * kSize / 16;  // that the row has
 #pragma unroll
         for (int i = 0; i < kTimes; ++i) {
             const int eight = (i * kDecoderThreads + thread) / 8;
@@ -74,7 +75,7 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
 #pragma unroll
                 for (int i = 0; i < kTimes; ++i)
                     copy16(target(step % kStages, i), from + row[i] * row_bytes + piece[i] * 16,
-                           label + row[i] < a.labels);
+                           label + row[i] < a.labels && piece[i] < pieces);
             }
             commit_copies();
         };
@@ -131,11 +132,12 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
     const int half = at.group - kDecoders;  // which 64 texts
     // Columns 2 q and 2 q + 1 of eight; of codes, those that were decoded to there.
     constexpr int kSecond = kCodes ? 2 : 1;
-    float* const out = a.dx_slices + slice * a.batch * a.width + first_column +
-                       (kCodes ? at.q / 2 * 4 + at.q % 2 : 2 * at.q);
+    const std::int64_t column = first_column + (kCodes ? at.q / 2 * 4 + at.q % 2 : 2 * at.q);
+    float* const out = a.dx_slices + slice * a.batch * a.width + column;
+    const auto columns = static_cast<int>(a.width - column);  // from there on
     const std::int64_t first_row = batch_tile * kBatchTile + half * 64 + at.warp * 16 + at.g;
     Sums<N> sum;
-    // body(a sum, where it is kept) for those of real texts.
+    // body(a sum, where it is kept) for those of real texts and columns.
     const auto for_each = [&](const auto& body) {
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
@@ -144,7 +146,8 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
 #pragma unroll
             for (int j = 0; j < N / 8; ++j)
 #pragma unroll
-                for (int c = 0; c < 2; ++c) body(sum[4 * j + 2 * h + c], row[8 * j + c * kSecond]);
+                for (int c = 0; c < 2; ++c)
+                    if (8 * j + c * kSecond < columns) body(sum[4 * j + 2 * h + c], row[8 * j + c * kSecond]);
         }
     };
 #pragma unroll

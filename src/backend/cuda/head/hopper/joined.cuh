@@ -1,6 +1,6 @@
 // dx and the update of BF16 weights in one kernel on Hopper's warpgroup instructions, for batches of one tile
 // and widths that are multiples of 256: W is read once for both, and the products of dx run while weights are
-// rounded. The same sums and roundings as hopper_input.cuh and hopper_update.cuh. (8-bit weights
+// rounded. The same sums and roundings as input.cuh and update.cuh. (8-bit weights
 // gain nothing: they are bound by instructions, not by bytes.)
 #pragma once
 
@@ -155,7 +155,7 @@ __global__ void __launch_bounds__(kJoinedGroups* kGroupThreads, 1) joined_kernel
                     return own_noise(a, label + 8 * h, first_column + 32 * m + 8 * at.q);
             };
             update_weights<S, Decays, 2>(a, u, old, noise, Kind == Noise::kMoved ? a.noise_move : 0,
-                                         {a.keep, a.keep}, {}, label, row, saturated);
+                                         {a.keep, a.keep}, {}, label, row, kBlock, saturated);
             wait_products<0>();
             label += further;
             row += further * a.width;

@@ -5,15 +5,26 @@
 
 namespace elmo::cuda::hopper {
 
-constexpr int kUpdateStages = 2, kUpdateColumns = 128;
+constexpr int kUpdateColumns = 128;
 constexpr int kFarPower = 40;  // 2^-2n times a learning rate is a normal FP32 number for |n| up to here
-// Blocks of 64 texts that come at a time.
-constexpr int update_blocks(std::int64_t padded_batch) {
-    return padded_batch <= 256 ? 2 : 1;
+// How g and x come: g in blocks of 64 texts, so many at a time, and x once, or (of batches that do not fit in
+// shared memory) with every block of g.
+enum class Texts { kTwo, kOne, kStreamed };
+constexpr Texts update_texts(std::int64_t padded_batch) {
+    return padded_batch <= 256 ? Texts::kTwo : padded_batch <= 512 ? Texts::kOne : Texts::kStreamed;
 }
+template <Texts How>
+constexpr int kUpdateBlocks = How == Texts::kTwo ? 2 : 1;
+template <Texts How>
+constexpr int kUpdateStages = How == Texts::kStreamed ? 3 : 2;  // of g, of each warpgroup
+constexpr int kTextStages = 6;                                  // of streamed x, which all warpgroups share
+constexpr int kTextStage = 2 * kGradientBytes;                  // 64 texts by 128 columns
+template <Texts How>
 constexpr int update_shared(std::int64_t padded_batch) {
-    return static_cast<int>(padded_batch) * kUpdateColumns * 2 +
-           kUpdateGroups * kUpdateStages * (update_blocks(padded_batch) * kGradientBytes + 8) + 8 + kAlign;
+    return (How == Texts::kStreamed ? kTextStages * kTextStage
+                                    : static_cast<int>(padded_batch) * kUpdateColumns * 2) +
+           kUpdateGroups * kUpdateStages<How> * (kUpdateBlocks<How> * kGradientBytes + 8) + kTextStages * 12 +
+           8 + kAlign;
 }
 
 // Noise of the rounding: a weight's own, new in every step; its own, moved by a.noise_move; or a column's,
@@ -43,11 +54,12 @@ __device__ __forceinline__ float& sum_of_eight(float (&u)[N], int h, int m, int 
     return u[4 * (4 * m + i / 2) + 2 * h + i % 2];
 }
 
-// Row h of a thread's two by Kahan, where its label has a compensation `c` (at the thread's first column):
-// `old` becomes the new weights and their sums 0, which update_weights then leaves as they are.
+// Row h of a thread's two by Kahan, where its label has a compensation `c` (at the thread's first column, of
+// so many columns): `old` becomes the new weights and their sums 0, which update_weights then leaves as they
+// are.
 template <class S, int M>
 __device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t label, int h, bf16* c,
-                                               typename S::Eight (&old)[M], float (&u)[16 * M],
+                                               int columns, typename S::Eight (&old)[M], float (&u)[16 * M],
                                                std::uint32_t& saturated) {
     const NearestOf<S> nearest(a, label);
     std::uint32_t count = 0;
@@ -57,7 +69,9 @@ __device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t l
         float v[8], rest[8];
         if (m % 2 == 0)  // two loads at a time: stores below would delay later ones
 #pragma unroll
-            for (int i = 0; i < 2; ++i) kept[i] = *reinterpret_cast<const uint4*>(c + 32 * (m + i));
+            for (int i = 0; i < 2; ++i)
+                if (32 * (m + i) < columns) kept[i] = *reinterpret_cast<const uint4*>(c + 32 * (m + i));
+        if (32 * m >= columns) continue;
         S::unpack(old[m], v);
         unpack8(kept[m % 2], rest);
 #pragma unroll
@@ -77,7 +91,7 @@ __device__ __forceinline__ void compensate_row(const HeadArgs& a, std::int64_t l
 // Sums of 64 labels and 32 M columns become new weights: the thread's two rows, of label `label` and of the
 // eighth after it, eight neighbours and those 32 columns further. old(h, m, v) gives what eight of them were,
 // times kUnpacked, noise(h, m) their noise, still to be moved by `move`; keep[h] is what decay leaves of a
-// row. `row`: where the first is stored.
+// row. `row`: where the first is stored; `columns`: those of W from there on.
 //
 // Rows with exponents are updated in units of their codes, from the sums of f g: W / f = SR((W / f) keep -
 // (lr / f^2) (f g) X). A power of two changes no digit of FP32's roundings; a number outside the normal range
@@ -87,7 +101,7 @@ template <class S, bool Decays, int M, class Old, class DrawNoise>
 __device__ __forceinline__ void update_weights(const HeadArgs& a, float (&u)[16 * M], const Old& old,
                                                const DrawNoise& noise, std::uint32_t move,
                                                const float (&keep)[2], const std::uint8_t (&exponent)[2],
-                                               std::int64_t label, typename S::Raw* row,
+                                               std::int64_t label, typename S::Raw* row, int columns,
                                                std::uint32_t& saturated) {
     const auto eight = [&](int h, int m, int i) -> float& { return sum_of_eight(u, h, m, i); };
     // Whether all are within range: by a sum of squares, or by the largest.
@@ -142,8 +156,8 @@ __device__ __forceinline__ void update_weights(const HeadArgs& a, float (&u)[16 
 #pragma unroll
             for (int i = 0; i < 8; ++i) v[i] = eight(h, m, i);
             const typename S::Eight rounded = S::round8(v, noise(h, m), move);
-            if (label + 8 * h < a.labels)
-                *reinterpret_cast<typename S::Eight*>(row + 8 * h * a.width + 32 * m) = rounded;
+            if (label + 8 * h < a.labels && 32 * m < columns)
+                *reinterpret_cast<typename S::Eight*>(row + 8 * h * a.stride + 32 * m) = rounded;
         }
 }
 
@@ -158,65 +172,105 @@ __device__ __forceinline__ void add_saturations(const HeadArgs& a, const Thread&
     }
 }
 
-// W = SR(W keep - lr g X) of the chunk's labels. A block keeps 128 columns of all texts in shared memory;
-// each warpgroup takes tiles of 64 labels independently, and fetches g of the next ones while it rounds.
-// Grid: a multiple of width / 128.
-template <class S, bool Decays, Noise Kind, int Blocks, bool Compensates = false>
+// W = SR(W keep - lr g X) of the chunk's labels. A block has 128 columns of x, of all texts or streamed; each
+// warpgroup takes tiles of 64 labels, and fetches g of the next ones while it rounds. Warpgroups are
+// independent but for streamed x: the one that is done last with a block of it fetches the next.
+// Grid: a multiple of padded_width / 128.
+template <class S, bool Decays, Noise Kind, Texts How, bool Compensates = false>
 __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
     using Raw = typename S::Raw;
-    constexpr int kStage = Blocks * kGradientBytes;
+    constexpr bool kStreams = How == Texts::kStreamed;
+    constexpr int kStages = kUpdateStages<How>, kBlocks = kUpdateBlocks<How>,
+                  kStage = kBlocks * kGradientBytes;
     extern __shared__ unsigned char shared[];
     __shared__ PhiloxBlock table[kUpdateColumns / 8];  // a column's noise
     const Thread at;
-    const int columns = static_cast<int>(a.width / kUpdateColumns);
+    const int columns = static_cast<int>(a.padded_width / kUpdateColumns);
     const std::uint32_t x_block = static_cast<std::uint32_t>(a.padded_batch) * 128;  // bytes of 64 columns
-    const std::uint32_t x = aligned_base(shared), rings = x + 2 * x_block,
-                        ring = rings + at.group * kUpdateStages * kStage;
-    const std::uint32_t arrived = rings + kUpdateGroups * kUpdateStages * kStage;
-    const std::uint32_t full = arrived + 8 + at.group * kUpdateStages * 8;
+    const std::uint32_t x = aligned_base(shared),
+                        rings = x + (kStreams ? kTextStages * kTextStage : 2 * x_block),
+                        ring = rings + at.group * kStages * kStage;
+    const std::uint32_t arrived = rings + kUpdateGroups * kStages * kStage, full_x = arrived + 8,
+                        full = full_x + kTextStages * 8 + at.group * kStages * 8;
+    __shared__ std::uint32_t released[kTextStages];  // how often warpgroups were done with a stage of x
     const std::int64_t first_column = static_cast<std::int64_t>(blockIdx.x) % columns * kUpdateColumns;
     const std::int64_t tile_step = static_cast<std::int64_t>(gridDim.x) / columns * kUpdateGroups;
     const std::int64_t first = a.first_tile * 2, last = min(a.last_tile * 2, (a.labels + kRows - 1) / kRows);
-    std::int64_t tile = first + static_cast<std::int64_t>(blockIdx.x) / columns * kUpdateGroups + at.group;
+    const std::int64_t block_tile = first + static_cast<std::int64_t>(blockIdx.x) / columns * kUpdateGroups;
+    std::int64_t tile = block_tile + at.group;
     const int text_blocks = static_cast<int>(a.padded_batch / kBlock);
+    const char* const x_from = static_cast<const char*>(a.x_update) + first_column / kBlock * x_block;
+    const auto fetch_x = [&](int stage, int block) {
+        arrive_expecting(full_x + stage * 8, kTextStage);
+        for (int i = 0; i < 2; ++i)
+            copy_bulk(x + stage * kTextStage + i * kGradientBytes,
+                      x_from + i * x_block + block * kGradientBytes, kGradientBytes, full_x + stage * 8);
+    };
     let_next_begin();
     if (threadIdx.x == 0) {
-        for (int i = 0; i <= kUpdateGroups * kUpdateStages; ++i) init_barrier(arrived + i * 8, 1);
+        for (int i = 0; i <= kTextStages + kUpdateGroups * kStages; ++i) init_barrier(arrived + i * 8, 1);
         publish_barriers();
-        arrive_expecting(arrived, 2 * x_block);
-        const char* from = static_cast<const char*>(a.x_update) + first_column / kBlock * x_block;
-        for (int i = 0; i < 2; ++i) copy_bulk(x + i * x_block, from + i * x_block, x_block, arrived);
+        if constexpr (kStreams) {
+            for (int i = 0; i < kTextStages; ++i) {
+                released[i] = 0;
+                fetch_x(i, i % text_blocks);
+            }
+        } else {
+            arrive_expecting(arrived, 2 * x_block);
+            for (int i = 0; i < 2; ++i) copy_bulk(x + i * x_block, x_from + i * x_block, x_block, arrived);
+        }
     }
     if constexpr (Kind == Noise::kCommon)
         if (threadIdx.x < kUpdateColumns / 8)
             table[threadIdx.x] = common_noise(a, first_column + 8 * threadIdx.x);
     __syncthreads();  // the barriers and the noise are there
     // One thread of the group fetches g, block after block, tile after tile.
+    const bool fetches = threadIdx.x % kGroupThreads == 0;
     std::int64_t fetched_tile = tile;
     int fetched_block = 0, fetched_stage = 0;
     const auto fetch = [&] {
-        if (threadIdx.x % kGroupThreads != 0 || fetched_tile >= last) return;
+        if (!fetches || fetched_tile >= last) return;
         const char* from = reinterpret_cast<const char*>(a.g_CB) +
                            ((fetched_tile - first) * text_blocks + fetched_block) * kGradientBytes;
         arrive_expecting(full + fetched_stage * 8, kStage);
         copy_bulk(ring + fetched_stage * kStage, from, kStage, full + fetched_stage * 8);
-        fetched_stage = (fetched_stage + 1) % kUpdateStages;
-        fetched_block += Blocks;
+        fetched_stage = (fetched_stage + 1) % kStages;
+        fetched_block += kBlocks;
         if (fetched_block < text_blocks) return;
         fetched_block = 0;
         fetched_tile += tile_step;
     };
+    // Streamed x. The same thread says that the group is done with the oldest stage.
+    int x_stage = 0, released_stage = 0, next_block = kTextStages % text_blocks;
+    std::uint32_t x_parity = 0;
+    std::int64_t x_left = (last - block_tile + tile_step - 1) / tile_step * text_blocks - kTextStages;
+    const auto release_x = [&] {
+        if (!kStreams || !fetches) return;
+        __threadfence_block();
+        const std::uint32_t others = atomicAdd(&released[released_stage], 1u) % kUpdateGroups;
+        if (others == kUpdateGroups - 1 && x_left > 0) {
+            __threadfence_block();
+            fetch_x(released_stage, next_block);
+        }
+        --x_left;
+        next_block = next_block + 1 == text_blocks ? 0 : next_block + 1;
+        released_stage = released_stage + 1 == kTextStages ? 0 : released_stage + 1;
+    };
+    const auto wait_x = [&] {
+        wait_barrier(full_x + x_stage * 8, x_parity);
+        if (++x_stage == kTextStages) x_stage = 0, x_parity ^= 1;
+    };
     wait_for_previous();
-    for (int i = 0; i < kUpdateStages; ++i) fetch();
-    wait_barrier(arrived, 0);
+    for (int i = 0; i < kStages; ++i) fetch();
+    if constexpr (!kStreams) wait_barrier(arrived, 0);
     int stage = 0;
     std::uint32_t parity = 0, saturated = 0;
-    const std::uint64_t texts = operand(x, x_block);
     Raw* const mine = static_cast<Raw*>(a.w_LD) + first_column + 8 * at.q;
+    const auto row_columns = static_cast<int>(a.stride - first_column) - 8 * at.q;
     for (; tile < last; tile += tile_step) {
         const std::int64_t label = tile * kRows + at.warp * 16 + at.g;  // of h = 0
-        Raw* const row = mine + label * a.width;
+        Raw* const row = mine + label * a.stride;
         typename S::Eight old[2][4] = {};
         const std::uint8_t exponent[2] = {stored_exponent<S>(a, label), stored_exponent<S>(a, label + 8)};
 #pragma unroll
@@ -224,46 +278,56 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
             if (label + 8 * h < a.labels)
 #pragma unroll
                 for (int m = 0; m < 4; ++m)
-                    old[h][m] = *reinterpret_cast<const typename S::Eight*>(row + 8 * h * a.width + 32 * m);
+                    if (32 * m < row_columns)
+                        old[h][m] =
+                            *reinterpret_cast<const typename S::Eight*>(row + 8 * h * a.stride + 32 * m);
         std::int32_t compensated[2] = {-1, -1};  // their compensation is being fetched to the L2 cache
         const auto compensation = [&](int h) {
             return compensation_at(a, compensated[h]) + first_column + 8 * at.q;
         };
+        const auto compensation_columns = static_cast<int>(a.width - first_column) - 8 * at.q;
         if constexpr (Compensates)
 #pragma unroll
             for (int h = 0; h < 2; ++h) {
                 compensated[h] = compensated_row(a, label + 8 * h);
                 if (compensated[h] >= 0)
 #pragma unroll
-                    for (int m = 0; m < 4; ++m) prefetch_l2(compensation(h) + 32 * m);
+                    for (int m = 0; m < 4; ++m)
+                        if (32 * m < compensation_columns) prefetch_l2(compensation(h) + 32 * m);
             }
         Sums<128> u;
-        for (int b = 0; b < text_blocks; b += Blocks) {
+        for (int b = 0; b < text_blocks; b += kBlocks) {
             wait_barrier(full + stage * 8, parity);
             const std::uint64_t g = operand(ring + stage * kStage);
+            const std::uint64_t texts = kStreams ? operand(x + x_stage * kTextStage, kGradientBytes)
+                                                 : operand(x, x_block) + moved(b * kBlock * 128);
+            if constexpr (kStreams) wait_x();
             begin_products();
 #pragma unroll
-            for (int s = 0; s < 4 * Blocks; ++s)
-                multiply<0, 1>(u, g + moved(s / 4 * kGradientBytes + s % 4 * 32),
-                               texts + moved((b * kBlock + 16 * s) * 128), b + s > 0);
+            for (int s = 0; s < 4 * kBlocks; ++s)
+                multiply<0, 1>(u, g + moved(s / 4 * kGradientBytes + s % 4 * 32), texts + moved(16 * s * 128),
+                               b + s > 0);
             commit_products();
             if (b > 0) {
                 wait_products<1>();
                 sync_group(1 + at.group);  // all warps are done with the block before
                 fetch();
+                release_x();
             }
-            if (++stage == kUpdateStages) stage = 0, parity ^= 1;
+            if (++stage == kStages) stage = 0, parity ^= 1;
         }
         wait_products<0>();
         sync_group(1 + at.group);  // all warps are done with the last block
         fetch();
+        release_x();
         float keep[2] = {a.keep, a.keep};
         if constexpr (Compensates)
 #pragma unroll
             for (int h = 0; h < 2; ++h)
                 if (compensated[h] >= 0) {
                     keep[h] = 1;
-                    compensate_row<S, 4>(a, label + 8 * h, h, compensation(h), old[h], u, saturated);
+                    compensate_row<S, 4>(a, label + 8 * h, h, compensation(h), compensation_columns, old[h],
+                                         u, saturated);
                 }
         const auto old_weights = [&](int h, int m, float(&v)[8]) { S::unpack(old[h][m], v); };
         const auto noise = [&](int h, int m) {
@@ -273,8 +337,15 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                 return own_noise(a, label + 8 * h, first_column + 32 * m + 8 * at.q);
         };
         update_weights<S, Decays, 4>(a, u, old_weights, noise, Kind == Noise::kMoved ? a.noise_move : 0, keep,
-                                     exponent, label, row, saturated);
+                                     exponent, label, row, row_columns, saturated);
     }
+    // The other warpgroups of the block may have one tile more.
+    if (kStreams && fetches && tile - at.group < last)
+        for (int b = 0; b < text_blocks; ++b) {
+            wait_x();
+            release_x();
+        }
+    __syncwarp();
     add_saturations<S>(a, at, saturated);
 #else
     __trap();  // the host asks has_code() first

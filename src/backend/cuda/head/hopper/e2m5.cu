@@ -1,0 +1,9 @@
+#include "backend/cuda/head/hopper/run.cuh"
+
+namespace elmo::cuda::hopper {
+
+void run_e2m5(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
+    run<StorageRowE2M5, StorageRowE2M5>(a, multiprocessors, early, stream);
+}
+
+}  // namespace elmo::cuda::hopper

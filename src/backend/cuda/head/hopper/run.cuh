@@ -1,0 +1,128 @@
+// A chunk of the head's step on Hopper (hopper.cuh): its kernels, launched. Each storage is compiled in its
+// own file.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "backend/cuda/device/check.h"
+#include "backend/cuda/head/hopper/gradient.cuh"
+#include "backend/cuda/head/hopper/input.cuh"
+#include "backend/cuda/head/hopper/joined.cuh"
+#include "backend/cuda/head/hopper/run.h"
+#include "backend/cuda/head/hopper/update.cuh"
+
+namespace elmo::cuda::hopper {
+namespace {
+
+// `early`: the kernel may start while the previous one ends. The logits may not where an ordinary kernel just
+// before them writes what they read before they wait: tile_starts in the first chunk, rows of W where they
+// are aligned. A kernel sees what the previous one wrote only after the wait.
+template <class Kernel>
+void launch(Kernel* kernel, dim3 grid, int groups, int shared, cudaStream_t stream, const HeadArgs& a,
+            const char* what, bool early = true) {
+    check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), what);
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = dim3(static_cast<unsigned>(groups * kGroupThreads));
+    config.dynamicSmemBytes = static_cast<std::size_t>(shared);
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = early ? 1 : 0;
+    check(cudaLaunchKernelEx(&config, kernel, a), what);
+}
+
+template <class S, int N>
+void run_input_gradient(const HeadArgs& a, cudaStream_t stream) {
+    launch(input_gradient_kernel<S, N>,
+           dim3(static_cast<unsigned>((a.width + N - 1) / N),
+                static_cast<unsigned>(a.padded_batch / kBatchTile), static_cast<unsigned>(a.num_slices)),
+           kInputGroups, kInputShared<S, N>, stream, a, "head, input gradient");
+}
+
+// body(the kind as a constant)
+template <class Body>
+void with_noise(NoiseKind kind, const Body& body) {
+    switch (kind) {
+        case NoiseKind::kSteps:
+            return body(std::integral_constant<Noise, Noise::kMoved>());
+        case NoiseKind::kSharedSteps:
+            return body(std::integral_constant<Noise, Noise::kCommon>());
+        default:
+            return body(std::integral_constant<Noise, Noise::kOwn>());
+    }
+}
+
+// Blocks of a kernel of which each has `groups` warpgroups with a tile of 64 labels at a time: as many as
+// `room`, but none without work.
+std::int64_t blocks_with_work(const HeadArgs& a, std::int64_t room, std::int64_t groups) {
+    const std::int64_t tiles = (a.last_tile - a.first_tile) * 2;
+    return std::clamp<std::int64_t>(room, 1, (tiles + groups - 1) / groups);
+}
+
+template <class S, int Texts>
+void run_gradient(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
+    const std::int64_t batches = a.padded_batch / Texts;
+    const dim3 grid(static_cast<unsigned>(blocks_with_work(a, multiprocessors / batches, kLogitGroups)),
+                    static_cast<unsigned>(batches));
+    launch(a.losses != nullptr ? gradient_kernel<S, true, Texts> : gradient_kernel<S, false, Texts>, grid,
+           kLogitGroups, logit_shared(a.padded_width), stream, a, "head, logits", early);
+}
+
+template <class S, bool Decays, Noise Kind, Texts How, bool Compensates>
+void run_update(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
+    const std::int64_t columns = a.padded_width / kUpdateColumns;
+    launch(update_kernel<S, Decays, Kind, How, Compensates>,
+           static_cast<unsigned>(columns * blocks_with_work(a, multiprocessors / columns, kUpdateGroups)),
+           kUpdateGroups, update_shared<How>(a.padded_batch), stream, a, "head, update");
+}
+template <class S, Noise Kind, bool Compensates = false>
+void run_update(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
+    const bool decays = a.keep != 1.0f;
+    const auto run = [&](auto decays_too, auto how) {
+        run_update<S, decays_too.value, Kind, how.value, Compensates>(a, multiprocessors, stream);
+    };
+    using Two = std::integral_constant<Texts, Texts::kTwo>;
+    using One = std::integral_constant<Texts, Texts::kOne>;
+    switch (update_texts(a.padded_batch)) {
+        case Texts::kTwo:
+            return decays ? run(std::true_type(), Two()) : run(std::false_type(), Two());
+        case Texts::kOne:
+            return decays ? run(std::true_type(), One()) : run(std::false_type(), One());
+        case Texts::kStreamed:  // bound by products: a decay of 1 costs nothing
+            return run(std::true_type(), std::integral_constant<Texts, Texts::kStreamed>());
+    }
+}
+
+// R: the storage as W is read.
+template <class S, class R>
+void run(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
+    if (logit_texts(a.padded_width) == kBatchTile)
+        run_gradient<R, kBatchTile>(a, multiprocessors, early, stream);
+    else
+        run_gradient<R, kBatchTile / 2>(a, multiprocessors, early, stream);
+    if constexpr (std::is_same_v<S, StorageBf16>)
+        if (a.dx_slices != nullptr && joins(a.width, a.padded_batch))
+            return with_noise(a.noise, [&](auto kind) {
+                launch(a.keep != 1.0f ? joined_kernel<true, kind.value> : joined_kernel<false, kind.value>,
+                       static_cast<unsigned>(a.num_slices * (a.width / kJoinedColumns)), kJoinedGroups,
+                       kJoinedShared, stream, a, "head, input gradient and update");
+            });
+    if (a.dx_slices != nullptr) {
+        if (input_columns(a.width) == 192)
+            run_input_gradient<R, 192>(a, stream);
+        else
+            run_input_gradient<R, 128>(a, stream);
+    }
+    if constexpr (sizeof(typename S::Raw) == 1)
+        if (a.marks != nullptr)
+            return run_update < S, kRowCodes<S> ? Noise::kCommon : Noise::kOwn,
+                   true > (a, multiprocessors, stream);
+    with_noise(a.noise, [&](auto kind) { run_update<S, kind.value>(a, multiprocessors, stream); });
+}
+
+}  // namespace
+}  // namespace elmo::cuda::hopper
