@@ -38,6 +38,7 @@ struct Workload {
     std::int64_t vocab = 0;
     std::int64_t labels = 0;
     std::int64_t positives = 0;  // label entries of the largest batch
+    bool weighted = false;       // they have weights
     DType head_dtype = DType::kBf16;
     bool head_row_exponents = false;  // its grid has an exponent per row
     bool renee = false;               // the head's step is renee_step

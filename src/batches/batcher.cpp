@@ -16,13 +16,14 @@
 
 namespace elmo {
 
-void fill_positives(Batch& batch, const RowOfLabel& row_of) {
+void fill_positives(Batch& batch, const RowOfLabel& row_of, std::span<const float> weights) {
     batch.positives.clear();
     for (std::int64_t i = 0; i < batch.size(); ++i)
         for (std::int64_t p = batch.label_offsets[i]; p < batch.label_offsets[i + 1]; ++p)
             if (const std::int64_t row = row_of(batch.labels[p]); row >= 0)
                 batch.positives.push_back(row, static_cast<std::int32_t>(i));
     batch.positives.sort();
+    batch.positives.weigh(weights);
 }
 
 BatchPlan::BatchPlan(const Split& split, std::vector<std::int64_t> rows, std::int64_t batch_size)
@@ -171,9 +172,10 @@ std::vector<std::int64_t> all_rows(std::int64_t rows) {
 }
 
 BatchReader::BatchReader(const BatchPlan& plan, std::int64_t first_step, std::int64_t last_step,
-                         RowOfLabel row_of)
+                         RowOfLabel row_of, std::span<const float> weights)
     : plan_(plan),
       row_of_(std::move(row_of)),
+      weights_(weights),
       last_step_(last_step),
       next_step_(first_step),
       filled_(first_step),
@@ -200,7 +202,7 @@ void BatchReader::work(std::int64_t first_step) {
         try {
             Batch& batch = batches_[step % 2];
             plan_.fill(step, batch);
-            if (row_of_) fill_positives(batch, row_of_);
+            if (row_of_) fill_positives(batch, row_of_, weights_);
         } catch (...) {
             const std::lock_guard lock(mutex_);
             error_ = std::current_exception();

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <mutex>
+#include <span>
 #include <thread>
 #include <vector>
 
@@ -32,7 +33,8 @@ struct Batch {
 
 // The row of a label in the trained head, or -1 if it is not there.
 using RowOfLabel = std::function<std::int64_t(std::int64_t label)>;
-void fill_positives(Batch& batch, const RowOfLabel& row_of);
+// `weights`: how many times a positive of each row of the head counts; empty: once.
+void fill_positives(Batch& batch, const RowOfLabel& row_of, std::span<const float> weights = {});
 
 // The largest batch of a range of steps: memory is planned from this.
 struct BatchLimits {
@@ -90,9 +92,10 @@ std::vector<std::int64_t> all_rows(std::int64_t rows);
 // works on the present one. The plan must outlive it.
 class BatchReader {
   public:
-    // With row_of, which the thread calls, the batches have positives.
+    // With row_of, which the thread calls, the batches have positives, weighed by the `weights` of the head's
+    // rows, which must outlive it.
     BatchReader(const BatchPlan& plan, std::int64_t first_step, std::int64_t last_step,
-                RowOfLabel row_of = {});
+                RowOfLabel row_of = {}, std::span<const float> weights = {});
     ~BatchReader();
     BatchReader(const BatchReader&) = delete;
     BatchReader& operator=(const BatchReader&) = delete;
@@ -105,6 +108,7 @@ class BatchReader {
 
     const BatchPlan& plan_;
     const RowOfLabel row_of_;
+    const std::span<const float> weights_;
     const std::int64_t last_step_;
     std::int64_t next_step_;  // of the consumer
     Batch batches_[2];        // step s lies in batches_[s % 2]

@@ -128,6 +128,7 @@ void Engine::describe_workload() {
     workload_.tokens = shape_.tokens;
     workload_.longest = shape_.longest;
     workload_.positives = shape_.positives;
+    workload_.weighted = shape_.weighted;
     workload_.top_k = shape_.top_k;
     workload_.training = shape_.training;
     if (head_) {

@@ -30,6 +30,7 @@ struct RunShape {
     std::int64_t tokens = 0;     // tokens of the largest batch, or of its largest shard
     std::int64_t longest = 0;    // tokens of the longest text
     std::int64_t positives = 0;  // label entries of the largest batch
+    bool weighted = false;       // they have weights
     std::int64_t top_k = 0;      // labels asked for at a time; 0 where nothing is ranked
     bool training = true;
     bool input_gradient = true;     // training: the head's step gives dx

@@ -110,6 +110,14 @@ inline PositiveList random_positives(const HeadShape& s, double share, Rng& rng)
     return positives;
 }
 
+// Of each label: from a fraction to much more than one, and one among them.
+inline std::vector<float> random_weights(std::int64_t labels, Rng& rng) {
+    std::uniform_real_distribution<float> exponent(-2, 4);
+    std::vector<float> weights;
+    for (std::int64_t l = 0; l < labels; ++l) weights.push_back(l % 5 == 3 ? 1 : std::exp2(exponent(rng)));
+    return weights;
+}
+
 // Those of rows [first, last), numbered from there.
 inline PositiveList part_of(const Positives& positives, std::int64_t first, std::int64_t last) {
     PositiveList part;
@@ -160,7 +168,10 @@ class HeadBounds {
         dx_size_ = dx_error_ = dx_;
         for (std::int64_t l = 0; l < w.rows(); ++l)
             for (std::int64_t b = 0; b < x.rows(); ++b)
-                add_logit(l, b, walk.is_positive(l, static_cast<std::int32_t>(b)));
+                if (walk.is_positive(l, static_cast<std::int32_t>(b)))
+                    add_logit(l, b, true, walk.weight());
+                else
+                    add_logit(l, b, false, 1);
     }
     // g of one sample and label as BF16: lowest and highest it may be.
     struct Gradient {
@@ -232,7 +243,7 @@ class HeadBounds {
         }
         return smallest;
     }
-    void add_logit(std::int64_t l, std::int64_t b, bool positive) {
+    void add_logit(std::int64_t l, std::int64_t b, bool positive, double weight) {
         double z = 0, magnitude = 0;
         for (std::int64_t d = 0; d < x_.cols; ++d) {
             z += x_logit_(b, d) * used_(l, d);
@@ -240,7 +251,8 @@ class HeadBounds {
         }
         // Sums of few multiples of a power of two are exact in any order.
         const double z_error = magnitude <= quantum_ * 0x1p22 ? 0 : sum_error(x_.cols) * magnitude;
-        const double p = 1 / (1 + std::exp(-z)), exact = positive ? -1 / (1 + std::exp(z)) : p;
+        const double p = 1 / (1 + std::exp(-z));
+        const double exact = positive ? -weight / (1 + std::exp(z)) : p;
         // The slope of the sigmoid is p (1 - p); then e^-z, the sum and the division, and y subtracted. A GPU
         // takes 2^(-z log2 e) (2 ulp, and the product is rounded) and an approximate reciprocal (1 ulp).
 #ifdef ELMO_TEST_GPU
@@ -249,17 +261,25 @@ class HeadBounds {
         const double exp_error = kExpError, division = 2 * kF32Roundoff;
 #endif
         const double slope = std::min(0.25, p * (1 - p) * std::exp(z_error));
-        const double error =
-            slope * (z_error + exp_error) + division * p + kF32Roundoff * std::abs(exact) + 0x1p-126;
+        // The product with a weight is rounded once more.
+        const double error = weight * (slope * (z_error + exp_error) + division * p) +
+                             (weight == 1 ? 1 : 2) * kF32Roundoff * std::abs(exact) + 0x1p-126;
         const auto bf16 = [](double v) { return double{to_float(to_bf16(static_cast<float>(v)))}; };
         const Gradient range{bf16(exact - error), bf16(exact + error)};
         g_.push_back(range);
         const double softplus = std::max(z, 0.0) + std::log1p(std::exp(-std::abs(z)));
-        loss_ += softplus - (positive ? z : 0);
+        const double loss = weight * (softplus - (positive ? z : 0));
+        loss_ += loss;
         // Lanes of at most 64 FP32 additions, then FP64.
         loss_error_ += z_error * (positive ? 2 : 1) +
                        std::log1p(std::exp(-std::abs(z))) * (kLog1pError + kExpError) +
                        sum_error(64 + 2) * softplus + 0x1p-126;
+        // With weights a positive's loss is a term of its own, and may be added after that of a negative is
+        // taken back.
+        if (op_.positives.weighted() && positive)
+            loss_error_ +=
+                (1 + weight) * (z_error + std::log1p(std::exp(-std::abs(z))) * (kLog1pError + kExpError)) +
+                sum_error(64 + 4) * (softplus + loss);
         for (std::int64_t d = 0; d < x_.cols; ++d) {
             const auto i = size(b * x_.cols + d);
             dx_[i] += (range.low + range.high) / 2 * used_(l, d);

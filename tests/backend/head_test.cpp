@@ -13,13 +13,16 @@ std::string describe(const HeadShape& s, DType storage, const std::string& kind)
 
 // One step of weights `before`. `tight`: the bounds must leave most rounded weights one right value.
 void check_step(const Tensor& x, const Tensor& before, double share, const std::string& kind, bool tight,
-                Rng& rng) {
+                Rng& rng, bool weighted = false) {
     const HeadShape s{x.rows(), x.cols(), before.rows()};
     const DType storage = before.dtype();
-    const auto positives = random_positives(s, share, rng);
+    auto positives = random_positives(s, share, rng);
+    if (weighted) positives.weigh(random_weights(s.labels, rng));
     Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
     w.copy(before);
-    Reserved tested(make_tested_backend(kind), head_workload(s, storage, 1));
+    Workload workload = head_workload(s, storage, 1);
+    workload.weighted = weighted;
+    Reserved tested(make_tested_backend(kind), workload);
     const HeadStep op = head_op(x, w, positives, dx);
     const HeadStepResult result = tested->head_step(op);
     const HeadBounds bounds(x, before, op);
@@ -91,6 +94,30 @@ TEST(HeadStep, WithinBoundsInTiles) {
             }
 }
 
+TEST(HeadStep, WeightedPositivesWithinBounds) {
+    Rng rng(48);
+    for (const std::string& kind : head_products())
+        for (const DType storage : kHeadStorages) {
+            if (repeats(kind, storage)) continue;
+            for (const HeadShape& s : head_shapes()) {
+                SCOPED_TRACE(describe(s, storage, kind));
+                const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
+                const auto w = make_input("w before", storage, s.labels, s.width, rng, 0.3);
+                check_step(*x, *w, 0.2, kind, true, rng, true);
+                if (testing::Test::HasFatalFailure()) return;
+            }
+            for (const HeadShape& s : tiled_shapes()) {
+                if (skips_tiles(storage)) continue;
+                SCOPED_TRACE(describe(s, storage, kind));
+                const DType input = storage == DType::kF32 ? DType::kF32 : DType::kBf16;
+                const auto x = make_coarse_input("x", input, s.batch, s.width, rng);
+                const auto w = make_coarse_input("w before", storage, s.labels, s.width, rng);
+                check_step(*x, *w, 0.05, kind, s.batch < 256, rng, true);
+                if (testing::Test::HasFatalFailure()) return;
+            }
+        }
+}
+
 // The reference is within the same bounds: both backends stand for one definition.
 TEST(HeadStep, ReferenceWithinTheSameBounds) {
     Rng rng(43);
@@ -99,7 +126,8 @@ TEST(HeadStep, ReferenceWithinTheSameBounds) {
         const HeadShape s{7, 33, 70};
         const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
         const auto before = make_input("w before", storage, s.labels, s.width, rng, 0.3);
-        const auto positives = random_positives(s, 0.1, rng);
+        auto positives = random_positives(s, 0.1, rng);
+        if (storage == DType::kE3M4) positives.weigh(random_weights(s.labels, rng));
         Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
         w.copy(*before);
         const HeadStep op = head_op(*x, w, positives, dx);
@@ -191,15 +219,18 @@ struct Outcome {
     bool operator==(const Outcome&) const = default;
 };
 
-Outcome run_step(const HeadShape& s, DType storage, const std::string& kind, std::int64_t chunks,
-                 int threads) {
+Outcome run_step(const HeadShape& s, DType storage, const std::string& kind, std::int64_t chunks, int threads,
+                 bool ones = false) {
     Rng rng(47);
     const auto x = make_input("x", DType::kBf16, s.batch, s.width, rng);
     const auto start = make_input("w", storage, s.labels, s.width, rng, 0.3);
-    const auto positives = random_positives(s, 0.02, rng);
+    auto positives = random_positives(s, 0.02, rng);
+    if (ones) positives.weigh(std::vector<float>(static_cast<std::size_t>(s.labels), 1));
     Tensor w("w", storage, s.labels, s.width), dx("dx", DType::kF32, s.batch, s.width);
     w.copy(*start);
-    Reserved tested(make_tested_backend(kind, threads), head_workload(s, storage, chunks));
+    Workload workload = head_workload(s, storage, chunks);
+    workload.weighted = ones;
+    Reserved tested(make_tested_backend(kind, threads), workload);
     HeadStep op = head_op(*x, w, positives, dx);
     op.num_chunks = chunks;
     const HeadStepResult result = tested->head_step(op);
@@ -221,6 +252,10 @@ TEST(HeadStep, ChunksAndRunsAndThreadsDoNotMatter) {
                 for (const auto& [chunks, threads] : cuts)
                     EXPECT_TRUE(run_step(s, storage, kind, chunks, threads) == expected)
                         << chunks << " chunks, " << threads << " threads";
+                Outcome ones = run_step(s, storage, kind, 3, 2, true);
+                EXPECT_NEAR(ones.loss, expected.loss, 1e-5 * expected.loss);  // added in another order
+                ones.loss = expected.loss;
+                EXPECT_TRUE(ones == expected) << "weights of one";
             }
 }
 

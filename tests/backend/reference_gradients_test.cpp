@@ -196,7 +196,8 @@ TEST_F(ReferenceGradients, PoolingAndBag) {
 TEST_F(ReferenceGradients, Head) {
     const std::int64_t batch = 3, width = 4, labels = 5;
     auto x = random("x", batch, width), w = random("w", labels, width);
-    const PositiveList positives = {{0, 1}, {0, 2}, {3, 0}};
+    PositiveList positives = {{0, 1}, {0, 2}, {3, 0}};
+    positives.weigh(std::vector<float>{3, 1, 1, 0.25f, 1});
     Tensor dx("dx", DType::kF64, batch, width), scratch("scratch", DType::kF64, batch, width);
     const auto step = [&](float lr, View dx_BD, View w_LD) {
         HeadStep op;

@@ -18,7 +18,11 @@ struct Problem {
     PositiveList positives;
     float lr = 0.05f, decay = 0.01f, beta = 0.9f, scale = 256;
 
-    Problem(std::int64_t b, std::int64_t d, std::int64_t l) : batch(b), width(d), labels(l) {
+    // How many times a positive of a label counts in a problem with weights.
+    static float weight(std::int64_t label) { return 0.5f + 3 * static_cast<float>(label % 3); }
+
+    Problem(std::int64_t b, std::int64_t d, std::int64_t l, bool weighted = false)
+        : batch(b), width(d), labels(l) {
         std::mt19937 random(7);
         std::normal_distribution<float> normal;
         const auto fill = [&](std::vector<float>& values, std::int64_t count, float sigma) {
@@ -36,6 +40,9 @@ struct Problem {
         for (std::int64_t i = 0; i < l; ++i)
             for (std::int32_t j = 0; j < b; ++j)
                 if ((i * 5 + j) % 7 == 0) positives.push_back(i, j);
+        std::vector<float> weights;
+        for (std::int64_t i = 0; weighted && i < l; ++i) weights.push_back(weight(i));
+        positives.weigh(weights);
     }
 
     ReneeStep op() {
@@ -64,6 +71,7 @@ class Renee : public ::testing::TestWithParam<const char*> {
         workload.width = problem.width;
         workload.labels = problem.labels;
         workload.positives = problem.positives.size();
+        workload.weighted = Positives(problem.positives).weighted();
         workload.head_dtype = DType::kF32;
         workload.renee = true;
         Reserved backend(GetParam() == std::string("reference") ? make_reference_backend()
@@ -85,10 +93,13 @@ TEST_P(Renee, StepAgainstAPlainEmulation) {
             for (const int labels : {1, 3, 257}) shapes.emplace_back(batch, width, labels);
     // Every width, with all batches and numbers of labels among them.
     if (under_sanitizer()) shapes = {{3, 5, 7}, {17, 33, 300}, {1, 64, 257}, {130, 96, 3}, {7, 1, 1}};
-    for (const auto& [b, d, l] : shapes) {
-        SCOPED_TRACE(testing::Message() << "batch " << b << ", width " << d << ", labels " << l);
+    for (std::size_t turn = 0; turn < 2 * shapes.size(); ++turn) {
+        const auto& [b, d, l] = shapes[turn / 2];
+        const bool weighted = turn % 2 == 1;
+        SCOPED_TRACE(testing::Message() << "batch " << b << ", width " << d << ", labels " << l
+                                        << (weighted ? ", weights" : ""));
         const std::int64_t columns = renee_columns(b);
-        Problem p(b, d, l);
+        Problem p(b, d, l, weighted);
         const Problem before = p;
         const ReneeStepResult result = run(p);
         ASSERT_FALSE(result.skipped);
@@ -108,15 +119,19 @@ TEST_P(Renee, StepAgainstAPlainEmulation) {
                 }
                 const double error = (d + 1) * kFloat * size + kHalf * std::abs(z) + kTiny;
                 const bool positive = (i * 5 + s) % 7 == 0;
+                const double weight = weighted && positive ? Problem::weight(i) : 1;
                 // The sigmoid rises, so the true g lies between those of the ends.
-                const auto g_of = [&](double at) { return p.scale * (logistic(at) - (positive ? 1 : 0)); };
+                const auto g_of = [&](double at) {
+                    return p.scale * weight * (logistic(at) - (positive ? 1 : 0));
+                };
                 const double low = g_of(z - error), high = g_of(z + error);
                 const double g = to_float(p.g16[i * columns + s]);
-                const double slack = (kHalf + 8 * kFloat) * std::abs(g) + 8 * kFloat * p.scale + kTiny;
+                const double slack =
+                    (kHalf + 9 * kFloat) * std::abs(g) + 8 * kFloat * p.scale * weight + kTiny;
                 EXPECT_GE(g, low - slack);
                 EXPECT_LE(g, high + slack);
-                loss += std::max(z, 0.0) - (positive ? z : 0) + std::log1p(std::exp(-std::abs(z)));
-                loss_error += error + 16 * kFloat * (std::abs(z) + 1);
+                loss += weight * (std::max(z, 0.0) - (positive ? z : 0) + std::log1p(std::exp(-std::abs(z))));
+                loss_error += (1 + weight) * (error + 16 * kFloat * (std::abs(z) + 1));
                 for (std::int64_t c = 0; c < d; ++c) {
                     dx[s * d + c] += g * w16(c);
                     dx_size[s * d + c] += std::abs(g * w16(c));

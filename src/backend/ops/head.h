@@ -14,7 +14,7 @@ namespace elmo {
 
 // For every label l (rows of w), in any chunking:
 //   z = x w_l        FP32 accumulation; with E4M3 weights x is cast to E4M3 (to nearest) here and only here
-//   g = bf16(sigmoid(z) - y)
+//   g = bf16(v (sigmoid(z) - y))   v: the weight of a positive where positives have weights, else 1
 //   dx += g w_l      weights from before the update, FP32 accumulation
 //   w_l = SR(w_l (1 - lr * weight_decay) - lr * sum_b g_b x_b)
 // Rounding noise: key `rounding`, row = first_label + label, column = column, drawn as `noise` says. F32
@@ -50,7 +50,7 @@ struct HeadStep {
     NoiseKey rounding;
     std::int64_t num_chunks = 1;
     View dx_BD;                    // f32 (f64 on the reference)
-    bool want_loss = false;        // the sum of BCE over samples and labels, in the same pass
+    bool want_loss = false;        // the sum of v BCE over samples and labels, in the same pass
     std::int64_t first_label = 0;  // of the rows of w among all labels of the run, where they are a part
     View compensation_KD{};        // bf16; empty: no label has one
     View compensated_R2{};         // i32: marks of the labels that have a row in compensation_KD, in order

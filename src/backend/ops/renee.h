@@ -13,7 +13,7 @@ inline std::int64_t renee_columns(std::int64_t batch) {
 
 // With h() for rounding to FP16 (to nearest; beyond 65504 infinite) and sums in FP32:
 //   w16 = h(w),  x16 = h(x),  z = h(x16 w16)                    for all labels
-//   g16 = h(scale * (sigmoid(z) - y))                           in the place of z
+//   g16 = h(scale * v (sigmoid(z) - y))                         in the place of z; v as in HeadStep
 //   d16 = h(sum_l g16 w16_l)                                    the input's gradient, summed over all labels
 //   dw16 = h(sum_b g16_b x16_b)
 // When d16 or dw16 is not finite anywhere, the step is skipped: w, momentum and dx keep what they have. Else

@@ -164,9 +164,10 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
         for (std::int64_t b = 0; b < x.rows; ++b) {
             const bool positive = walk.is_positive(l, static_cast<std::int32_t>(b));
             const double z = logit(x_logit, b, w);
-            double g = logit_gradient(z, positive);
+            const double weight = positive ? walk.weight() : 1.0;
+            double g = weight * logit_gradient(z, positive);
             if (round_gradient) g = to_float(to_bf16(static_cast<float>(g)));
-            if (op.want_loss) result.loss_sum += cross_entropy(z, positive);
+            if (op.want_loss) result.loss_sum += weight * cross_entropy(z, positive);
             for (std::int64_t d = 0; d < x.cols; ++d) {
                 dx(b, d) += g * w[static_cast<std::size_t>(d)];
                 dw[static_cast<std::size_t>(d)] += g * x(b, d);

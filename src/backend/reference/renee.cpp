@@ -34,10 +34,11 @@ ReneeStepResult ReferenceBackend::renee_step(const ReneeStep& op) {
             for (std::int64_t d = 0; d < width; ++d) sum += x(b, d) * to_float(w16[l * width + d]);
             const double z = to_float(half(sum));
             const bool positive = walk.is_positive(l, static_cast<std::int32_t>(b));
+            const double weight = positive ? walk.weight() : 1.0;
             if (op.want_loss)
                 result.loss_sum +=
-                    std::max(z, 0.0) - (positive ? z : 0.0) + std::log1p(std::exp(-std::abs(z)));
-            const double p = positive ? -1 / (1 + std::exp(z)) : 1 / (1 + std::exp(-z));
+                    weight * (std::max(z, 0.0) - (positive ? z : 0.0) + std::log1p(std::exp(-std::abs(z))));
+            const double p = weight * (positive ? -1 / (1 + std::exp(z)) : 1 / (1 + std::exp(-z)));
             const double g = to_float(g16[l * columns + b] = half(op.scale * p));
             for (std::int64_t d = 0; d < width; ++d) {
                 dx(b, d) += g * to_float(w16[l * width + d]);

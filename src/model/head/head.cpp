@@ -181,6 +181,7 @@ HeadStepResult Head::step_rows(const HeadInput& in, std::int64_t first, std::int
         for (std::size_t i = 0; i < those.rows.size(); ++i)
             group_positives_.push_back(those.rows[i] - first, those.samples[i]);
         positives = group_positives_;
+        positives.weights = those.weights;
     }
     HeadStep op;
     op.x_BD = in.x_BD;

@@ -33,14 +33,17 @@ class Label {
         for (std::int64_t d = 0; d < width_; ++d)
             for (std::int64_t b = 0; b < samples_; ++b) z_[b] += w_[d] * xt_[d * samples_ + b];
         for (std::int64_t b = 0; b < samples_; ++b) z_[b] = to_float(to_fp16(z_[b]));
-        const auto positives = op_.positives.of_rows(label_, label_ + 1).samples;
+        const Positives mine = op_.positives.of_rows(label_, label_ + 1);
+        const auto positives = mine.samples;
+        const float weight = mine.weighted() ? mine.weights[0] : 1;
         double loss = 0;
         if (op_.want_loss) {
             for (std::int64_t b = 0; b < samples_; ++b) loss += softplus(z_[b]);
-            for (const std::int32_t b : positives) loss -= z_[b];
+            for (const std::int32_t b : positives)
+                loss -= mine.weighted() ? softplus(z_[b]) - weight * softplus(-z_[b]) : z_[b];
         }
         for (std::int64_t b = 0; b < samples_; ++b) z_[b] = sigmoid(z_[b]);
-        for (const std::int32_t b : positives) z_[b] -= 1.0f;
+        for (const std::int32_t b : positives) z_[b] = weight * (z_[b] - 1.0f);
         const std::int64_t columns = op_.g16_LP.cols;
         Fp16* g16 = op_.g16_LP.as<Fp16>() + label_ * columns;
         for (std::int64_t b = 0; b < samples_; ++b) z_[b] = to_float(g16[b] = to_fp16(op_.scale * z_[b]));

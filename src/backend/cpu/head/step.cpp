@@ -97,10 +97,14 @@ class Tile {
         double loss = 0;
         if (op_.want_loss) {
             loss = softplus_sum(z_, labels_ * samples_);
-            for (std::size_t i = 0; i < mine.rows.size(); ++i) loss -= z_[place(i)];
+            for (std::size_t i = 0; i < mine.rows.size(); ++i) {
+                const float z = z_[place(i)];
+                loss -= mine.weighted() ? softplus(z) - mine.weights[i] * softplus(-z) : z;
+            }
         }
         sigmoid_all(z_, labels_ * samples_);
         for (std::size_t i = 0; i < mine.rows.size(); ++i) z_[place(i)] -= 1.0f;
+        for (std::size_t i = 0; i < mine.weights.size(); ++i) z_[place(i)] *= mine.weights[i];
         if (batch_.x16 != nullptr) float_to_bf16(z_, g16_, labels_ * samples_);
         if (!bf16_) round_to_bf16(z_, labels_ * samples_);
         return loss;

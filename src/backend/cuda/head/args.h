@@ -33,6 +33,7 @@ struct HeadArgs {
     float* dx_slices = nullptr;     // [slices, B, D]; null when not wanted
     const std::int64_t* positive_labels = nullptr;
     const std::int32_t* positive_samples = nullptr;
+    const float* positive_weights = nullptr;    // null: each counts once
     const std::int32_t* tile_starts = nullptr;  // first positive of each tile
     double* losses = nullptr;                   // one per (tile, batch tile); null when not wanted
     HeadReport* report = nullptr;

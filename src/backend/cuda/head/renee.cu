@@ -46,8 +46,10 @@ __global__ void round_weights_kernel(const float* w, std::int64_t count, fp16* w
 struct Positives {
     const std::int64_t* labels;
     const std::int32_t* samples;
+    const float* weights;  // null: each counts once
     std::int64_t count;
     float* z;  // their logits
+    __device__ float weight(std::int64_t i) const { return weights == nullptr ? 1.0f : weights[i]; }
     __device__ std::int64_t place(std::int64_t i, std::int64_t columns) const {
         return labels[i] * columns + samples[i];
     }
@@ -91,16 +93,21 @@ __global__ void gradient_kernel(fp16* z_LP, std::int64_t count, std::int64_t col
 __global__ void set_positives_kernel(fp16* g_LP, std::int64_t columns, Positives positives, float scale) {
     const std::int64_t i = first_element(1);
     if (i < positives.count)
-        store_float(g_LP, positives.place(i, columns), scale * logit_gradient(positives.z[i], true));
+        store_float(g_LP, positives.place(i, columns),
+                    scale * (positives.weight(i) * logit_gradient(positives.z[i], true)));
 }
 
-// One block: the parts' sum less the positives' logits, in a fixed order.
+// One block: the parts' sum, which takes all for negatives, put right for the positives, in a fixed order.
 __global__ void add_losses_kernel(const double* parts, Positives positives, ReneeReport* report) {
     __shared__ double sums[kThreads];
     double sum = 0;
     for (std::int64_t i = threadIdx.x; i < kLossParts; i += kThreads) sum += parts[i];
-    for (std::int64_t i = threadIdx.x; i < positives.count; i += kThreads)
-        sum -= static_cast<double>(positives.z[i]);
+    for (std::int64_t i = threadIdx.x; i < positives.count; i += kThreads) {
+        const float z = positives.z[i];
+        sum -= static_cast<double>(z);
+        if (positives.weights != nullptr)
+            sum += (static_cast<double>(positives.weights[i]) - 1) * static_cast<double>(logit_loss(z, true));
+    }
     sums[threadIdx.x] = sum;
     __syncthreads();  // all threads' sums are in shared memory
     if (threadIdx.x != 0) return;
@@ -178,8 +185,8 @@ ReneeStepResult ReneeOps::step(const ReneeStep& op) {
     if (columns > x16_.rows || width != x16_.cols)
         throw DeviceError("renee: a batch larger than was planned for");
     positives_.send(op.positives);
-    const Positives positives{positives_.labels(), positives_.samples(), op.positives.size(),
-                              positive_z_.as<float>()};
+    const Positives positives{positives_.labels(), positives_.samples(), positives_.weights(),
+                              op.positives.size(), positive_z_.as<float>()};
     auto* report = static_cast<ReneeReport*>(report_.data);
     context_.clear(report, sizeof(ReneeReport), "renee, report");
 

@@ -36,23 +36,28 @@ __global__ void gradient_kernel(HeadArgs a) {
     const std::int64_t tile = label0 / kLabelTile;
     __shared__ float losses[kThreads / 32];
     __shared__ std::uint32_t mask[kEdge][2];
+    __shared__ float weights[kEdge];  // of the labels' positives
     if (threadIdx.x < kEdge * 2) mask[threadIdx.x / 2][threadIdx.x % 2] = 0;
+    if (threadIdx.x < kEdge) weights[threadIdx.x] = 1;
     float acc[4][4] = {};
     logits<S, Drop>(a, label0, sample0, acc);
     __syncthreads();  // the mask is clear
     for (std::int32_t i = a.tile_starts[tile] + static_cast<std::int32_t>(threadIdx.x);
          i < a.tile_starts[tile + 1]; i += kThreads) {
         const std::int64_t row = a.positive_labels[i] - label0, sample = a.positive_samples[i] - sample0;
-        if (row >= 0 && row < kEdge && sample >= 0 && sample < kEdge)
-            atomicOr(&mask[row][sample / 32], 1u << (sample % 32));
+        if (row < 0 || row >= kEdge || sample < 0 || sample >= kEdge) continue;
+        atomicOr(&mask[row][sample / 32], 1u << (sample % 32));
+        if (a.positive_weights != nullptr)
+            weights[row] = a.positive_weights[i];  // all of a row write the same
     }
     __syncthreads();  // the mask is set
     float loss = 0;
     for_each(label0, sample0, acc, [&](float z, std::int64_t label, std::int64_t sample) {
         const bool positive = mask[label - label0][(sample - sample0) / 32] >> ((sample - sample0) % 32) & 1;
         const bool real = label < a.labels && sample < a.batch;
-        const float g = real ? logit_gradient(z, positive) : 0.0f;
-        if (WantLoss && real) loss += logit_loss(z, positive);
+        const float weight = positive ? weights[label - label0] : 1.0f;
+        const float g = real ? weight * logit_gradient(z, positive) : 0.0f;
+        if (WantLoss && real) loss += weight * logit_loss(z, positive);
         a.g_CB[(label - a.first_tile * kLabelTile) * a.padded_batch + sample] =
             __bfloat16_as_ushort(__float2bfloat16_rn(g));
     });

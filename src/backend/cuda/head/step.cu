@@ -285,6 +285,7 @@ HeadArgs HeadOps::prepare(const HeadStep& op, const View& w, bool on_hopper) {
                              : slices_for(labels, a.padded_batch, a.width);
     a.positive_labels = positives_.labels();
     a.positive_samples = positives_.samples();
+    a.positive_weights = positives_.weights();
     a.tile_starts = tile_starts_.as<std::int32_t>();
     a.losses = op.want_loss ? losses_.as<double>() : nullptr;
     a.report = static_cast<HeadReport*>(report_.data);

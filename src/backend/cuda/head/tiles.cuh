@@ -188,9 +188,11 @@ template <class S, bool WantLoss, bool Drop>
 __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {
     extern __shared__ __align__(128) unsigned char shared[];
     __shared__ __align__(16) std::uint32_t mask[kTile][kTile / 32];
+    __shared__ float weights[kTile];  // of the labels' positives
     __shared__ float losses[kThreads / 32];
     const Place at;
     const std::int64_t tile = a.first_tile + blockIdx.x, batch_tile = blockIdx.y;
+    for (int i = threadIdx.x; i < kTile; i += kThreads) weights[i] = 1;
     for (int i = threadIdx.x; i < kTile * kTile / 32; i += kThreads)
         mask[i / (kTile / 32)][i % (kTile / 32)] = 0;
     Accumulator acc;
@@ -200,7 +202,10 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {
     for (std::int32_t i = first + static_cast<std::int32_t>(threadIdx.x); i < last; i += kThreads) {
         const std::int64_t sample = a.positive_samples[i] - batch_tile * kTile;
         if (sample < 0 || sample >= kTile) continue;
-        atomicOr(&mask[a.positive_labels[i] - tile * kTile][sample / 32], 1u << (sample % 32));
+        const std::int64_t row = a.positive_labels[i] - tile * kTile;
+        atomicOr(&mask[row][sample / 32], 1u << (sample % 32));
+        if (a.positive_weights != nullptr)
+            weights[row] = a.positive_weights[i];  // all of a row write the same
     }
     __syncthreads();  // the mask is set
     // g of the warp's 32 x 64 as BF16, through shared memory so that whole rows are written: rows of 128
@@ -215,6 +220,7 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {
             const int row = at.warp_row + 16 * mi + 8 * half + at.g;
             const bool is_label = row < valid_labels;
             const uint2 bits = *reinterpret_cast<const uint2*>(&mask[row][at.warp_column / 32]);
+            const float row_weight = weights[row];
 #pragma unroll
             for (int ni = 0; ni < 8; ++ni) {
                 const int column = at.warp_column + 8 * ni + 2 * at.q;
@@ -225,8 +231,9 @@ __global__ void __launch_bounds__(kThreads, 2) gradient_kernel(HeadArgs a) {
                     const bool real = is_label && column + j < valid_texts;
                     const float z = acc[mi][ni][2 * half + j];
                     const bool positive = two >> j & 1;
-                    g[j] = real ? logit_gradient(z, positive) : 0.0f;
-                    if (WantLoss && real) loss += logit_loss(z, positive);
+                    const float weight = positive ? row_weight : 1.0f;
+                    g[j] = real ? weight * logit_gradient(z, positive) : 0.0f;
+                    if (WantLoss && real) loss += weight * logit_loss(z, positive);
                 }
                 *reinterpret_cast<std::uint32_t*>(mine + tile_offset<128>(16 * mi + 8 * half + at.g, ni) +
                                                   4 * at.q) = pack2(g[0], g[1]);

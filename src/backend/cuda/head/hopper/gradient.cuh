@@ -162,6 +162,7 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
         const std::uint8_t exponent[2] = {stored_exponent<S>(a, label), stored_exponent<S>(a, label + 8)};
         // Which of the thread's sums belong to positives.
         std::uint32_t positive[2] = {0, 0};
+        float weight[2] = {1, 1};  // of the positives of the thread's two labels
         for (std::int32_t i = first_positive; i < last_positive; ++i) {
             const auto row = static_cast<int>(a.positive_labels[i] - tile * kRows);
             const auto text = static_cast<int>(a.positive_samples[i] - batch_tile * Texts);
@@ -172,6 +173,11 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
                 positive[0] |= bit;
             else
                 positive[1] |= bit;
+            if (a.positive_weights == nullptr) continue;
+            if (row % 16 < 8)
+                weight[0] = a.positive_weights[i];
+            else
+                weight[1] = a.positive_weights[i];
         }
         const auto valid_rows = static_cast<int>(min(a.labels - tile * kRows, std::int64_t{kRows}));
         const bool plain = valid_rows == kRows && valid_texts == Texts && !WantLoss &&
@@ -195,8 +201,10 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
                 const bool is_positive = (positive[i / 32] >> (i % 32) & 1u) != 0;
                 const bool is_real = at.warp * 16 + i / 2 % 2 * 8 + at.g < valid_rows &&
                                      i / 4 * 8 + 2 * at.q + i % 2 < valid_texts;
-                if (WantLoss && is_real) loss += logit_loss(z[i] * factor[i / 2 % 2], is_positive);
-                return is_real ? logit_gradient(z[i], is_positive, to_power[i / 2 % 2]) * factor[i / 2 % 2]
+                const float scale = is_positive ? weight[i / 2 % 2] : 1.0f;
+                if (WantLoss && is_real) loss += scale * logit_loss(z[i] * factor[i / 2 % 2], is_positive);
+                return is_real ? scale * logit_gradient(z[i], is_positive, to_power[i / 2 % 2]) *
+                                     factor[i / 2 % 2]
                                : 0.0f;
             });
         }

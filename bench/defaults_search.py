@@ -1,0 +1,227 @@
+#!/usr/bin/env python3
+"""Are the defaults good on data that had no part in choosing them? The defaults beside a random search.
+
+    bench/defaults_search.py make SETS
+        makes three data sets: Debian changelogs (an entry -> package and author, as numbers), manual pages (a
+        description -> the pages of SEE ALSO), PyPI projects (a description -> classifiers; asks pypi.org)
+    bench/defaults_search.py run SETS --elmo build/bin/elmo --encoder all-MiniLM-L6-v2 [--only NAME,...] [--runs 20]
+            [--jobs 8] [--seconds 230]
+        trains with nothing but data and encoder, then with numbers drawn at random, several runs side by side, until
+        the time is over; appends each score to SETS/search.jsonl and does not repeat what is there
+    bench/defaults_search.py table SETS
+        chooses the best of the search by validation and prints its test scores beside those of the defaults
+
+The search runs validate on a tenth of the training rows, because it chooses by that score; so does a second run of the
+defaults, which is the fair one to compare with. Draws are a function of the run's number, so a search can be continued.
+"""
+
+import argparse
+import concurrent.futures as futures
+import glob
+import gzip
+import hashlib
+import html
+import json
+import os
+import random
+import re
+import shutil
+import ssl
+import subprocess
+import time
+import urllib.request
+from pathlib import Path
+
+from baselines import write_set
+
+# --- data sets -------------------------------------------------------------------------------------------------------
+
+
+def changelog_rows():
+    """Entries that only one package has, with package and author. Their names would say nothing: numbers stand for them."""
+    packages, numbers = {}, {}
+    number = lambda kind, name: f"{kind}{numbers.setdefault((kind, name), len(numbers))}"
+    head = r"(\S+) \([^)]*\) [^;\n]*; urgency"
+    for file in sorted(glob.glob("/usr/share/doc/*/changelog*.gz")):
+        text = gzip.open(file, "rt", encoding="utf-8", errors="replace").read()
+        for block in re.split(rf"\n(?={head})", text):
+            package = re.match(head, block)
+            author = re.search(r"^ -- .*<(\S+)>  ", block, re.M)
+            if not package or not author:
+                continue
+            for entry in re.split(r"\n  \* ", block)[1:]:
+                entry = " ".join(re.split(r"\n -- ", entry)[0].split())
+                packages.setdefault(entry, {}).setdefault(package[1], author[1])
+    for entry, found in sorted(packages.items()):
+        if len(found) == 1 and len(entry) > 20:
+            (package, author), = found.items()
+            yield entry[:300], [number("p", package), number("a", author)]
+
+
+def plain(roff):
+    """The words of a manual page's source."""
+    roff = re.sub(r'^[.\']\\".*$', "", roff, flags=re.M)
+    roff = re.sub(r"^[.'][A-Za-z]+ ?", "", roff, flags=re.M)
+    roff = re.sub(r"\\f(\[\w*\]|\(..|.)|\\s[-+]?\d", "", roff)
+    roff = roff.replace("\\-", "-").replace("\\&", "").replace("\\(aq", "'").replace("\\e", "\\")
+    return re.sub(r"\\(\(..|\[[^\]]*\]|.)", " ", roff)
+
+
+def manual_rows(root):
+    for file in sorted(glob.glob(f"{root}/man[1-9]/*.gz")):
+        name, section = re.match(r"(.*)\.(\d\w*)\.gz$", os.path.basename(file)).groups()
+        if name.startswith("gcloud"):  # 17,000 pages made by one program
+            continue
+        page = gzip.open(file, "rt", encoding="utf-8", errors="replace").read()
+        parts = dict(re.findall(r'^\.S[Hh] "?([A-Z ]+?)"? *\n(.*?)(?=^\.S[Hh] |\Z)', page, re.M | re.S))
+        see = plain(parts.get("SEE ALSO", ""))
+        pages = {f"{n} {s}" for n, s in re.findall(r"([A-Za-z_][\w.:+-]*) ?\(?(\d)\w*\)?", see)} - {f"{name} {section[0]}"}
+        text = " ".join((plain(parts.get("NAME", "")) + " " + plain(parts.get("DESCRIPTION", ""))).split())
+        if len(text) > 100:
+            yield text[:900], sorted(pages)
+
+
+def pypi_rows(most):
+    context = ssl.create_default_context()  # one for all: making one costs more than a request
+
+    def names():
+        listed = re.findall(r'href="(?:/simple/)?([^"/]+)/"', urllib.request.urlopen("https://pypi.org/simple/").read().decode())
+        return sorted(listed, key=lambda n: hashlib.md5(n.encode()).hexdigest())[:most]
+
+    def row(name):
+        try:
+            info = json.load(urllib.request.urlopen(f"https://pypi.org/pypi/{name}/json", timeout=30, context=context))["info"]
+        except OSError:
+            return None
+        text = re.sub(r"<[^>]*>|https?://\S+|[#*=~`|_-]{2,}", " ", html.unescape(info["description"] or ""))
+        topics = [c for c in info["classifiers"] if re.match(r"Topic|Framework|Intended|Operating|Environment|License|Development", c)]
+        return f"{name}: {info['summary'] or ''} {' '.join(text.split())[:350]}", [c.split(" :: ")[-1] for c in topics]
+
+    with futures.ThreadPoolExecutor(24) as pool:
+        return [r for r in pool.map(row, names()) if r and len(r[0]) > 60]
+
+
+def make(args):
+    sets = Path(args.sets)
+    manuals = lambda: [row for root in args.manuals for row in manual_rows(root)]
+    for name, rows in (("changelogs", changelog_rows), ("manual-pages", manuals), ("pypi", lambda: pypi_rows(args.projects))):
+        if not (sets / name).exists():
+            write_set(sets / name, rows(), least_rows=2)
+
+
+# --- the search ------------------------------------------------------------------------------------------------------
+
+
+def drawn(number, rows, has_names):
+    """The numbers of a run of the search: a function of its number."""
+    draw = random.Random(number)
+    flags = {
+        "encoder-lr": round(10 ** draw.uniform(-4.2, -3.2), 6),
+        "head-lr": draw.choice([0.02, 0.05, 0.1, 0.2]),
+        "dropout": draw.choice([0.2, 0.3, 0.4, 0.5, 0.6]),
+        "batch-size": draw.choice([64, 128, 128, 256]),
+    }
+    flags["epochs"] = min(150, max(3, round(10 ** draw.uniform(5.3, 6.1) / rows)))
+    flags["eval-every"] = max(1, round(flags["epochs"] / 10))
+    augment = draw.choice(["none", "labels"])
+    flags["augment"] = augment if has_names else "none"
+    return flags
+
+
+def train_and_score(args, folder, number, flags):
+    run = Path(args.scratch) / f"{folder.name}-{number}"
+    shutil.rmtree(run, ignore_errors=True)
+    given = [f"--{k}={v}" for k, v in flags.items()]
+    began = time.time()
+    limit = lambda: max(1, args.until - time.time())
+    result = {"set": folder.name, "run": number, "flags": flags}
+    try:
+        log = open(f"{run}.log", "w")
+        subprocess.run([args.elmo, "train", str(folder), "--out", str(run), "--encoder", args.encoder, "--cache", f"{run}-cache",
+                        *given], stdout=log, stderr=log, timeout=limit(), check=True)
+        lines = [json.loads(line) for line in open(run / "log.jsonl")]
+        result["validation"] = [e for e in lines if "best_score" in e][-1]["best_score"]
+        scores = subprocess.run([args.elmo, "eval", str(run), str(folder), "--bootstrap=0", "--json"], stdout=subprocess.PIPE, stderr=log,
+                                timeout=limit(), check=True)
+        result["test"] = json.loads(scores.stdout)
+        result["seconds"] = round(time.time() - began, 1)
+    except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
+        result["failed"] = str(error)[-200:]
+    shutil.rmtree(run, ignore_errors=True)
+    shutil.rmtree(f"{run}-cache", ignore_errors=True)
+    return result
+
+
+def run(args):
+    sets, file = Path(args.sets), Path(args.sets) / "search.jsonl"
+    args.until = time.time() + args.seconds
+    done = {(r["set"], r["run"]) for r in map(json.loads, open(file))} if file.exists() else set()
+    tasks = []
+    for folder in sorted(f for f in sets.iterdir() if (f / "trn_X.txt").exists()):
+        if args.only and folder.name not in args.only.split(","):
+            continue
+        rows = sum(1 for _ in open(folder / "trn_X.txt"))
+        has_names = sum(bool(re.search("[a-z]{3}", line.lower())) for line in open(folder / "Y.txt")) > 0
+        tenth = {"validation": 0.1}
+        tasks.append((0, folder, "defaults", {}))
+        tasks.append((1, folder, "defaults, a tenth validates", tenth))
+        tasks += [(2 + n, folder, n, {**drawn(n, rows, has_names), **tenth}) for n in range(args.runs)]
+    tasks = [t[1:] for t in sorted(tasks, key=lambda t: t[0]) if (t[1].name, t[2]) not in done]
+    os.makedirs(args.scratch, exist_ok=True)
+    with futures.ThreadPoolExecutor(args.jobs) as pool, open(file, "a") as out:
+        pending = {pool.submit(lambda t: time.time() < args.until - 5 and train_and_score(args, *t), t) for t in tasks}
+        for finished in futures.as_completed(pending):
+            result = finished.result()
+            if not result:
+                continue
+            if "failed" not in result:
+                out.write(json.dumps(result) + "\n")
+                out.flush()
+            print(result["set"], result["run"], result.get("failed", ""), result.get("validation", ""), p_at(result), result.get("seconds", ""), flush=True)
+
+
+# --- the table -------------------------------------------------------------------------------------------------------
+
+
+def p_at(result):
+    """P@1, 3, 5 and PSP@5 of the test rows, in percent."""
+    if "test" not in result:
+        return ()
+    return tuple(round(result["test"][k], 2) for k in ("P@1", "P@3", "P@5", "PSP@5"))
+
+
+def table(args):
+    results = [json.loads(line) for line in open(Path(args.sets) / "search.jsonl")]
+    for name in sorted({r["set"] for r in results}):
+        mine = {r["run"]: r for r in results if r["set"] == name}
+        search = [r for n, r in mine.items() if isinstance(n, int)]
+        print(f"{name}: {len(search)} runs of the search")
+        for run in ("defaults", "defaults, a tenth validates"):
+            if run in mine:
+                print(f"  {run}: {p_at(mine[run])}, validation {mine[run]['validation']}")
+        for what, key in (("best by validation", lambda r: r["validation"]), ("best by test, for comparison", lambda r: p_at(r)[0])):
+            best = max(search, key=key, default=None)
+            if best is None:
+                continue
+            print(f"  {what}: {p_at(best)}, validation {best['validation']}, {best['flags']}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["make", "run", "table"])
+    parser.add_argument("sets")
+    parser.add_argument("--manuals", nargs="*", default=["/usr/share/man"], help="folders of manual pages")
+    parser.add_argument("--projects", type=int, default=8_000, help="of PyPI: how many to ask for")
+    parser.add_argument("--elmo", default="build/bin/elmo")
+    parser.add_argument("--encoder")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--jobs", type=int, default=8)
+    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--scratch", default="/dev/shm/defaults_search")
+    args = parser.parse_args()
+    {"make": make, "run": run, "table": table}[args.what](args)
+
+
+if __name__ == "__main__":
+    main()
