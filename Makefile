@@ -18,7 +18,7 @@ help:
 	@echo "make test      build and run all tests"
 	@echo "make gpu-test  build and run the tests that need an NVIDIA GPU"
 	@echo "make python-test  install the Python package in a fresh environment of PYTHON ($(PYTHON)) and run its tests"
-	@echo "make wheel     make a wheel of the Python package that runs on a bare machine: build-python/wheels"
+	@echo "make wheel     make wheels of the Python package that run on a bare machine (after make cuda also for GPUs): build-python/wheels"
 	@echo "make build     build the program, build/bin/elmo, and where there is a GPU the CUDA backend"
 	@echo "make cuda      build the program and the CUDA backend, build/lib/libelmo_cuda.so (needs nvcc)"
 	@echo "make install   install program, library and headers to PREFIX ($(PREFIX))"

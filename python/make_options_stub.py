@@ -9,7 +9,8 @@ import _core
 
 TYPES = {"switch": "bool", "integer": "int", "number": "float", "string": "str"}
 CLASSES = {"TrainOptions": "t", "EvaluateOptions": "e", "PredictOptions": "p", "PlanOptions": "m",
-           "CalibrateOptions": "c", "TokenizerOptions": "k", "ServeOptions": "v"}
+           "CalibrateOptions": "c", "TokenizerOptions": "k", "ServeOptions": "v", "IndexOptions": "n",
+           "ExportOptions": "o"}
 
 
 def type_of(option):

@@ -1,4 +1,4 @@
-"""The verbs as functions: train, evaluate, report, plan, explain, inspect."""
+"""The verbs as functions: train, evaluate, report, index, export, plan, explain, inspect."""
 from __future__ import annotations
 
 import os
@@ -10,12 +10,12 @@ from elmo._config import document, make_config
 from elmo._data import set_data
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
-from elmo._run import Run, evaluate_run, report_run
+from elmo._run import Run, evaluate_run, export_run, index_run, report_run
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from elmo._options import EvaluateOptions, PlanOptions, TrainOptions
+    from elmo._options import EvaluateOptions, ExportOptions, IndexOptions, PlanOptions, TrainOptions
 
 
 @document("t", without=("data", "out", "validation"))
@@ -103,6 +103,32 @@ def report(run: Any, data: Any = None, *, out: str | os.PathLike[str], overwrite
     A run that is not calibrated is judged at a probability of 0.5, unless threshold is given.
     """
     return report_run(run, data, out, overwrite, texts, labels, label_names, progress, options)
+
+
+@document("n", without=("data",))
+def index(run: Any, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
+          recall: float = 0.99, progress: bool | None = None, **options: Unpack[IndexOptions]) -> Result:
+    """Makes the index of a run by which predictions with search="approximate" find labels without scoring all of them.
+
+    data, texts, labels : the texts that make and measure it, as of evaluate, 40 at least; the run's own validation
+        rows when left out
+    recall : the share of the five best labels that it must find
+
+    It is stored in the run. Returns what it is, and the recall and time that were measured.
+    """
+    return index_run(run, data, texts, labels, label_names, recall, progress, options)
+
+
+@document("o", without=("out",))
+def export(run: Any, to: str, out: str | os.PathLike[str], *, progress: bool | None = None,
+           **options: Unpack[ExportOptions]) -> Result:
+    """Writes a run as other tools read it to the folder `out`, which appears complete or not at all.
+
+    to : "numpy" (label vectors and names), "sentence-transformers" (the encoder) or "onnx" (from token ids to labels)
+
+    Returns the files, and notes on what the other tool does otherwise.
+    """
+    return export_run(run, to, out, progress, options)
 
 
 @document("m", without=("data",))

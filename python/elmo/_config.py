@@ -10,7 +10,7 @@ from elmo import _core
 Documented = TypeVar("Documented")
 # The library's letters of the verbs (include/elmo/options.def) and what they are called here.
 VERBS = {"t": "train", "e": "evaluate", "p": "predict", "m": "plan", "c": "calibrate", "k": "Tokenizer",
-         "v": "serve"}
+         "v": "serve", "n": "index", "o": "export"}
 
 
 def text_of(key: str, value: Any) -> str:

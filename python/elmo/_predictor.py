@@ -130,7 +130,10 @@ class Predictor:
         head of elmo.torch was trained on. They are rounded to BF16."""
         if hasattr(vectors, "detach"):  # a tensor, perhaps of BF16, which NumPy does not have
             vectors = vectors.detach().float().cpu()
-        matrix = np.ascontiguousarray(vectors, np.float32)
+        try:
+            matrix = np.ascontiguousarray(vectors, np.float32)
+        except (TypeError, ValueError):  # texts, rows of different lengths
+            raise _core.DataError(f"vectors: expected a matrix of numbers, found {describe(vectors)}") from None
         if matrix.ndim != 2:
             raise _core.DataError(f"vectors: expected a matrix with a row per text, found the shape {matrix.shape}")
         return Answers(*self._core.predict_vectors(matrix), self._core)

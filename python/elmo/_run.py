@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config
-from elmo._data import set_data
+from elmo._data import is_parquet, set_data
 from elmo._inputs import is_path
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, open_run
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import numpy as np
     from typing_extensions import Unpack
 
-    from elmo._options import CalibrateOptions, EvaluateOptions, PredictOptions
+    from elmo._options import CalibrateOptions, EvaluateOptions, ExportOptions, IndexOptions, PredictOptions
 
 
 class Run:
@@ -124,6 +124,17 @@ class Run:
             listener.close()
             del kept
 
+    def index(self, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
+              recall: float = 0.99, progress: bool | None = None, **options: Unpack[IndexOptions]) -> Result:
+        """Makes the index that search="approximate" finds labels by: see elmo.index."""
+        self._opened = None
+        return index_run(self, data, texts, labels, label_names, recall, progress, options)
+
+    def export(self, to: str, out: str | os.PathLike[str], *, progress: bool | None = None,
+               **options: Unpack[ExportOptions]) -> Result:
+        """Writes the run as other tools read it: see elmo.export."""
+        return export_run(self, to, out, progress, options)
+
     def inspect(self) -> Result:
         """What the run folder holds."""
         return from_json(_core.inspect(None, self.path, _core.Config()))
@@ -135,32 +146,59 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
     return evaluate_run(run, data, texts, labels, label_names, progress, options, _core.report, page)
 
 
+def set_scored_data(config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
+                    options: Any) -> list[Any]:
+    """Sets the rows that a run is judged by; returns those from memory, which have to live as long as they are used."""
+    if texts is None and (data is None or (is_path(data) and not is_parquet(data))):
+        if data is not None:
+            config.set("data", os.fspath(data))
+        return []
+    if options.get("split") is not None:
+        raise _core.ConfigError("split: rows from memory have no splits: all of them are scored")
+    kept = set_data(config, data, texts, labels, label_names=label_names)
+    # A data set of the given rows only, all of them scored. Its name and split would mean nothing in the run.
+    config.set("split", "train")
+    config.set("test_share", "0")
+    if options.get("save_scores") is None:
+        config.set("save_scores", "none")
+    return kept
+
+
 def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
                  options: Any, call: Callable[..., str] = _core.evaluate, page: dict[str, str] = {}) -> Result:
     config = make_config("e", options)
     for key, value in page.items():
         config.set(key, value)
-    in_memory = texts is not None or (data is not None and not is_path(data))
-    kept: list[Any] = []
-    if in_memory:
-        if options.get("split") is not None:
-            raise _core.ConfigError("split: rows from memory have no splits: all of them are scored")
-        kept = set_data(config, data, texts, labels, label_names=label_names)
-        # A data set of the given rows alone, all of them scored. Its name and split would mean nothing in the run.
-        config.set("split", "train")
-        config.set("test_share", "0")
-        if options.get("save_scores") is None:
-            config.set("save_scores", "none")
-    elif data is not None:
-        config.set("data", os.fspath(data))
+    kept = set_scored_data(config, data, texts, labels, label_names, options)
     listener = Listener(progress)
     try:
         result = from_json(call(listener, os.fspath(run), config))
     finally:
         listener.close()
-        del kept
-    if in_memory:
+    if kept:
         result["protocol"].update(data="rows from memory", split="all rows given")
     elif data is None and getattr(run, "_kept", None):
         result["protocol"]["data"] = "rows from memory"
     return result
+
+
+def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
+              options: Any) -> Result:
+    config = make_config("n", options)
+    kept = set_scored_data(config, data, texts, labels, label_names, options)
+    listener = Listener(progress)
+    try:
+        return from_json(_core.index(listener, os.fspath(run), config, float(recall)))
+    finally:
+        listener.close()
+        del kept
+
+
+def export_run(run: Any, to: str, out: Any, progress: bool | None, options: Any) -> Result:
+    config = make_config("o", options)
+    config.set("out", os.fspath(out))
+    listener = Listener(progress)
+    try:
+        return from_json(_core.export(listener, os.fspath(run), to, config))
+    finally:
+        listener.close()

@@ -6,6 +6,7 @@ optimiser sees none of the head's weights."""
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -164,5 +165,12 @@ def batch_labels(labels: Any) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(labels, torch.Tensor):
         labels = labels.cpu().numpy()
     if isinstance(labels, (list, tuple)):
+        if all(isinstance(row, (list, tuple)) for row in labels):
+            flat = list(itertools.chain.from_iterable(labels))
+            numbers = np.array(flat if set(map(type, flat)) == {int} else [])
+            if numbers.dtype.kind == "i":  # the usual case at once: a GPU does not wait for Python
+                offsets = np.zeros(len(labels) + 1, np.int64)
+                np.cumsum([len(row) for row in labels], out=offsets[1:])
+                return offsets, numbers.astype(np.int64)
         return from_lists([whole_numbers(row, f"labels[{i}]") for i, row in enumerate(labels)])
     return true_rows(labels)

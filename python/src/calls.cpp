@@ -47,6 +47,21 @@ std::string calibrate_call(nb::object listener, const std::string& run, const Co
     });
 }
 
+std::string index_call(nb::object listener, const std::string& run, const Config& config, double recall) {
+    return json_of(listener, OnInterrupt::kAbandon, [&](const Context& context) {
+        return build_index(context, run, resolve_for_run(run, config), recall);
+    });
+}
+
+std::string export_call(nb::object listener, const std::string& run, const std::string& to,
+                        const Config& config) {
+    return json_of(listener, OnInterrupt::kAbandon, [&](const Context& context) {
+        ExportResult result = export_run(context, run, to, resolve_for_run(run, config));
+        for (const std::string& note : result.notes) context.warning(note);
+        return result;
+    });
+}
+
 std::string inspect_call(nb::object listener, const std::string& path, const Config& config) {
     return json_of(listener, OnInterrupt::kAbandon,
                    [&](const Context& context) { return inspect(context, path, config); });
@@ -75,6 +90,10 @@ void bind_calls(nb::module_& module) {
                "Scores a run and writes the page; JSON.");
     module.def("calibrate", &calibrate_call, nb::arg("listener").none(), run, config,
                "Fits probabilities; JSON.");
+    module.def("index", &index_call, nb::arg("listener").none(), run, config, nb::arg("recall"),
+               "Makes the index for approximate search; JSON.");
+    module.def("export", &export_call, nb::arg("listener").none(), run, nb::arg("to"), config,
+               "Writes a run for other tools; JSON.");
     module.def("inspect", &inspect_call, nb::arg("listener").none(), nb::arg("path"), config,
                "What a run folder or a data set holds; JSON.");
     module.def("plan", &plan_call, nb::arg("listener").none(), config,

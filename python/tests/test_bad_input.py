@@ -117,6 +117,23 @@ def test_predictions(run):
         run.evaluate(texts=TEXTS, labels=[None] * 3)
 
 
+def test_vectors(run):
+    good = np.zeros((3, 16), np.float32)
+    nan, infinite = good.copy(), good.copy()
+    nan[1, 2], infinite[2, 0] = np.nan, np.inf
+    for vectors, message in ((good[:, :15], "16"), (good[0], "expected a matrix with a row per text, found the shape (16,)"),
+                             (good[None], "found the shape (1, 3, 16)"), (nan, "vectors[1]: expected finite numbers, found nan"),
+                             (infinite, "vectors[2]: expected finite numbers, found inf"),
+                             ([["a"] * 16], "vectors: expected a matrix of numbers, found"),
+                             ([[1.0], [1.0, 2.0]], "vectors: expected a matrix of numbers, found"),
+                             (["a text"], "vectors: expected a matrix of numbers, found"),
+                             (raising([[0.0] * 16]), "vectors: expected a matrix of numbers, found")):
+        with pytest.raises(elmo.DataError) as caught:
+            run.predict_vectors(vectors)
+        assert message in str(caught.value)
+    assert len(run.predict_vectors(good)) == 3
+
+
 def test_errors_are_the_programs():
     from conftest import elmo_program
     printed = elmo_program("predict", "nothing/there", input="text\n").stderr

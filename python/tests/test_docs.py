@@ -31,7 +31,7 @@ def test_docstrings_come_from_the_option_list():
     helps = {option.key: option.help for option in elmo.options()}
     for function, key in ((elmo.train, "head_lr"), (elmo.evaluate, "bootstrap"), (elmo.plan, "labels"),
                           (elmo.Predictor.__init__, "top"), (elmo.Run.calibrate, "threads"), (elmo.report, "bootstrap"),
-                          (elmo.serve, "top")):
+                          (elmo.serve, "top"), (elmo.index, "threads"), (elmo.export, "checkpoint")):
         assert key + " : " in function.__doc__
         assert helps[key][:40] in re.sub(r"\s+", " ", function.__doc__)
 
@@ -53,6 +53,8 @@ def test_types(tmp_path):
         "first: elmo.Prediction = run.predict(['a'])[0][0]\n"
         "words: elmo.Result = run.explain('a', labels=['b'])\n"
         "page: elmo.Result = run.report(out='page.html', errors=3)\n"
+        "made: elmo.Result = run.export('numpy', 'vectors', overwrite=True)\n"
+        "index: elmo.Result = run.index(recall=0.9, threads=2)\n"
         "with elmo.serve(run, port=0, top=3) as server:\n    address: str = server.url\n"
         "try:\n    steps: int = run.result.steps\nexcept elmo.DataError as error:\n    print(error)\n"
         "p: np.ndarray = elmo.metrics.precision([[0]], [[0]])\n")

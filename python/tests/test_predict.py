@@ -175,3 +175,33 @@ def test_the_report_is_the_programs(tmp_path, texts, labels):
         run.report(out=tmp_path / "ours.html")
     in_memory = run.report(texts=texts, labels=labels, out=tmp_path / "ours.html", overwrite=True, errors=3)
     assert in_memory.protocol.data == "rows from memory" and len(in_memory.worst_labels) <= 3
+
+
+def test_export_is_the_programs(run, tmp_path):
+    made = run.export("numpy", tmp_path / "here")
+    elmo_program("export", run.path, "--to", "numpy", "--out", tmp_path / "there")
+    assert made.labels == 9 and made.to == "numpy" and made.out == str(tmp_path / "here")
+    assert {file.name for file in made.files} == {path.name for path in (tmp_path / "there").iterdir()}
+    for path in (tmp_path / "there").iterdir():
+        assert path.read_bytes() == (tmp_path / "here" / path.name).read_bytes()
+    with pytest.raises(elmo.ConfigError, match="expected numpy, sentence-transformers or onnx, found 'excel'"):
+        elmo.export(run.path, "excel", tmp_path / "other")
+    with pytest.raises(elmo.ConfigError, match="is not empty"):
+        elmo.export(run, "numpy", tmp_path / "here")
+    elmo.export(run, "numpy", tmp_path / "here", overwrite=True)
+    with pytest.raises(elmo.ConfigError, match="a transformer"):
+        run.export("onnx", tmp_path / "model")
+
+
+def test_an_index_finds_labels(run, texts, labels, tmp_path):
+    with pytest.raises(elmo.Error, match="index"):
+        run.predict(texts[:1], search="approximate")
+    made = run.save(tmp_path / "copy").index(texts=texts, labels=labels)
+    assert made.labels == 9 and made.recall_at_5 == 1 and made.texts == 50
+    copy = elmo.Run(tmp_path / "copy")
+    for text in texts[:20]:
+        assert copy.predict([text], top=3, search="approximate")[0] == run.predict([text], top=3)[0]
+    with pytest.raises(elmo.DataError, match="expected at least 40 texts"):
+        elmo.index(copy, texts=texts[:10], labels=labels[:10])
+    with pytest.raises(elmo.ConfigError, match="recall: expected more than 0 and at most 1, found 2"):
+        copy.index(texts=texts, labels=labels, recall=2)

@@ -1,4 +1,5 @@
 """elmo.torch.Head: gradients against autograd, learning behind an encoder, files, what is refused."""
+import itertools
 import json
 import urllib.request
 
@@ -50,6 +51,31 @@ def test_the_gradient_is_autograds(tmp_path, device):
     # g is rounded to BF16 (8 bits): each of 5 terms is off by 2^-9 of itself at most.
     bound = 3 / 4 * 2**-8 * weights.abs().sum(0).max().item()
     assert (vectors.grad - again.grad).abs().max().item() <= bound
+
+
+@pytest.mark.parametrize("precision", ["bf16", "fp8", "e2m5"])
+def test_the_bits_are_those_of_training(tmp_path, precision, device):
+    """The head that elmo.train makes behind an encoder that stays as it is. Which row of a batch comes first is
+    training's choice, so every order is tried, and one must give its bytes."""
+    texts, names = ["a red apple", "the red stone", "a green house by the river"], [["a", "b"], ["b", "c"], ["d"]]
+    run = elmo.train(texts=texts, labels=names, encoder="bag", width=64, vocab_size=100, batch_size=3, epochs=2, seed=5,
+                     freeze_encoder=True, dropout=0, schedule="constant", warmup_steps=0, head_lr=0.1, augment="none",
+                     precision=precision, test_share=0, validation=0, threads=1, device=device, out=tmp_path / "run")
+    assert run.result.steps == 2
+    vectors = torch.from_numpy(run.embed(texts, device=device)).to(device)
+    numbers = [[run.label_names.index(name) for name in row] for row in names]
+
+    def files_of(folder):
+        return [path.read_bytes() for path in sorted(folder.glob("best/head-*"))]
+
+    same = 0
+    for first, second in itertools.product(itertools.permutations(range(3)), repeat=2):
+        head = Head(4, 64, batch=3, precision=precision, lr=0.1, seed=5, threads=1, device=device)
+        for order in (first, second):
+            head(vectors[list(order)], [numbers[row] for row in order])
+        head.save(tmp_path / "head")
+        same += files_of(tmp_path / "head") == files_of(tmp_path / "run")
+    assert same > 0 and files_of(tmp_path / "run")
 
 
 @pytest.mark.parametrize("precision", ["bf16", "fp8", "e3m4", "e2m5"])
