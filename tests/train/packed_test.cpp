@@ -30,6 +30,9 @@ TEST(Packed, ARunEqualsTheSimulatedOne) {
         Config config = tiny_config(temp);
         config.device = kTestedDevice;
         config.head_noise = "steps";
+        // Hopper's kernels take packed weights and no simulated ones, and add in another order; compensated
+        // rows with this noise they do not take either.
+        if (kTestsGpu) config.head_kahan = "20%";
         config.steps = 140;  // rows may go down at step 128
         config.out = temp / precision;
         config.precision = precision;
