@@ -81,9 +81,10 @@ std::string table(const DataReport& report, const Config& config) {
             // With nothing given, training takes the linear model on a CPU, whose memory depends on the
             // texts.
             {given(config, "encoder") ? "to train" : "to train --encoder bag",
-             fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), {} steps per epoch",
+             fmt::format("{} of memory at most ({} encoder, {} head, batches of {}), {} per epoch",
                          human_bytes(report.plan_bytes), report.encoder, report.precision,
-                         static_cast<std::int64_t>(config.batch_size), with_commas(report.steps_per_epoch))});
+                         static_cast<std::int64_t>(config.batch_size),
+                         counted(report.steps_per_epoch, "step"))});
     add_samples(report, facts);
     for (const std::string& trouble : report.trouble) facts.push_back({"import stops at", trouble});
     for (const std::string& doubt : report.doubts) facts.push_back({"likely mistake", doubt});

@@ -45,9 +45,10 @@ std::string group_table(const std::vector<LabelGroup>& groups) {
     Facts meaning;
     for (const LabelGroup& group : groups)
         meaning.push_back(
-            {group.name, fmt::format("{} with {} to {} training rows; {} scored",
-                                     counted(group.labels, "label"), with_commas(group.least),
-                                     with_commas(group.most), counted(group.positives, "positive"))});
+            {group.name,
+             fmt::format("{} with {}{}; {} scored", counted(group.labels, "label"),
+                         group.least < group.most ? with_commas(group.least) + " to " : std::string(),
+                         counted(group.most, "training row"), counted(group.positives, "positive"))});
     return aligned(rows) + "\n" + aligned(meaning);
 }
 

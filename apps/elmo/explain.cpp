@@ -36,6 +36,19 @@ std::string block(const Explanation& explanation, const ExplainedLabel& label) {
     return out;
 }
 
+constexpr std::int64_t kShownTexts = 5;
+
+std::string block(const NearText& near) {
+    std::string labels;
+    for (std::size_t i = 0; i < near.labels.size(); ++i)
+        labels +=
+            (i > 0 ? ", " : "") + (near.names[i].empty() ? std::to_string(near.labels[i]) : near.names[i]);
+    return fmt::format(
+        "  {:.3f}  {}  [{}]\n", near.similarity,
+        near.text.empty() ? fmt::format("training text {}", near.training_text) : quoted(near.text, 100),
+        labels);
+}
+
 void run_explain(Invocation& call) {
     const std::vector<std::string>& texts = call.lists.at("text");
     if (texts.empty()) usage_error(explain_verb(), "--text is missing: the text to explain");
@@ -48,43 +61,52 @@ void run_explain(Invocation& call) {
     const std::vector<std::string>& labels = call.lists.at("label");
     if (!labels.empty()) question.labels = predictor.find_labels(labels, "label");
     for (const std::string& text : texts) {
-        const Explanation explanation = explain_answers(predictor, text, question);
+        Explanation explanation = explain_answers(predictor, text, question);
+        std::string why_not;
+        add_nearest_texts(call.context, call.words[0], call.config, predictor, text, kShownTexts, explanation,
+                          why_not);
+        if (!why_not.empty()) call.context.info(fmt::format("training texts are not shown: {}", why_not));
         if (call.json) {
             write_json(explanation);
             continue;
         }
         write_stdout(text + "\n");
         for (const ExplainedLabel& label : explanation.labels) write_stdout(block(explanation, label));
+        if (!explanation.nearest.empty()) write_stdout("nearest training texts:\n");
+        for (const NearText& near : explanation.nearest) write_stdout(block(near));
     }
 }
 
 }  // namespace
 
 Verb explain_verb() {
-    return {"explain",
-            'x',
-            "Show which words of a text carried its labels",
-            "RUN --text TEXT [options]",
-            {{"RUN", "Folder that elmo train wrote"}},
-            1,
-            1,
-            true,
-            {{"text", "", "A text to explain; may be given several times", false, true},
-             {"label", "",
-              "Explain this label, by name or number, instead of the best ones; may be given several times",
-              false, true}},
-            {{"elmo explain runs/first --text 'a small domesticated feline'",
-              "The three best labels, word by word"},
-             {"elmo explain runs/first --text 'a small domesticated feline' --label animal --json",
-              "Why this label was, or was not, answered"}},
-            "Leaves out one word after another and scores the labels again: a word's figure is the label's "
-            "score with it "
-            "less its score without it. Above 0 the word speaks for the label. This holds for every kind of "
-            "model and "
-            "approximates nothing, but words that count only together show little each. A text of more than "
-            "256 words is "
-            "taken a few words at a time.",
-            run_explain};
+    return {
+        "explain",
+        'x',
+        "Show which words of a text carried its labels",
+        "RUN --text TEXT [options]",
+        {{"RUN", "Folder that elmo train wrote"}},
+        1,
+        1,
+        true,
+        {{"text", "", "A text to explain; may be given several times", false, true},
+         {"label", "",
+          "Explain this label, by name or number, instead of the best ones; may be given several times",
+          false, true}},
+        {{"elmo explain runs/first --text 'a small domesticated feline'",
+          "The three best labels, word by word"},
+         {"elmo explain runs/first --text 'a small domesticated feline' --label animal --json",
+          "Why this label was, or was not, answered"}},
+        "Leaves out one word after another and scores the labels again: a word's figure is the label's "
+        "score with it "
+        "less its score without it. Above 0 the word speaks for the label. This holds for every kind of "
+        "model and "
+        "approximates nothing, but words that count only together show little each. A text of more than "
+        "256 words is "
+        "taken a few words at a time. Of a linear run whose answers also follow the nearest training texts "
+        "(--neighbours) these are shown too, with their labels; their texts are read from the run's data "
+        "if it has not changed.",
+        run_explain};
 }
 
 }  // namespace elmo::cli

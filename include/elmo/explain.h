@@ -39,17 +39,26 @@ void visit_fields(const ExplainedLabel& label, Visit&& visit) {
 struct Explanation {
     std::vector<ExplainedWord> words;
     std::vector<ExplainedLabel> labels;
+    std::vector<NearText> nearest;  // see add_nearest_texts
 };
 
 template <typename Visit>
 void visit_fields(const Explanation& explanation, Visit&& visit) {
     visit("words", explanation.words);
     visit("labels", explanation.labels);
+    if (!explanation.nearest.empty()) visit("nearest", explanation.nearest);
 }
 
 // Explains the answers to a question: each word is left out in turn, and the answered labels are scored
 // again. This asks the model itself, whatever it is: nothing is approximated, and nothing is said about words
 // that only count together.
 ELMO_API Explanation explain_answers(Predictor& predictor, const std::string& text, const Question& question);
+
+// Adds the training texts that are most like the text, where the run has an index of them
+// (Predictor::nearest_texts). Their texts are read from the run's data, or from config.data, if that holds
+// the rows that trained the run, unchanged; `why_not` says why not, and is empty if they were found.
+ELMO_API void add_nearest_texts(const Context& context, const std::string& run, const Config& config,
+                                Predictor& predictor, const std::string& text, std::int64_t limit,
+                                Explanation& explanation, std::string& why_not);
 
 }  // namespace elmo

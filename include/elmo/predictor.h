@@ -111,6 +111,24 @@ void visit_fields(const NearLabel& label, Visit&& visit) {
     visit("similarity", label.similarity);
 }
 
+// A training text that is like another text.
+struct NearText {
+    double similarity = 0;           // 1 for a text with the same words and letters
+    std::int64_t training_text = 0;  // its number among the rows that trained the run, from 0
+    std::string text;                // "" where it is not known
+    std::vector<std::int64_t> labels;
+    std::vector<std::string> names;  // of the labels; "" where they have none
+};
+
+template <typename Visit>
+void visit_fields(const NearText& near, Visit&& visit) {
+    visit("similarity", near.similarity);
+    visit("training_text", near.training_text);
+    visit("text", near.text);
+    visit("labels", near.labels);
+    visit("names", near.names);
+}
+
 // Labels that a search found.
 struct FoundLabels {
     std::int64_t found = 0;  // all of them
@@ -185,6 +203,10 @@ class ELMO_API Predictor {
     // with its own (as many as a question may rank); of a linear model, the share of the label trees in which
     // both lie in one leaf, where it is not 0. DataError for a number that no label has.
     std::vector<NearLabel> nearest_labels(std::int64_t label, std::int64_t limit);
+    // The training texts that are most like this one, at most `limit`, best first, without their texts, which
+    // a run does not hold (explain.h finds them). Empty where the run has no index of them: only a linear
+    // model may have one (--neighbours).
+    std::vector<NearText> nearest_texts(const std::string& text, std::int64_t limit);
     // Texts so far that may have more labels above the threshold than were ranked (see resolve_prediction).
     std::int64_t cut_answers() const;
     bool calibrated() const;  // probabilities are

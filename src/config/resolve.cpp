@@ -78,6 +78,9 @@ void refuse_linear_options(const Config& config) {
 }
 
 Config as_of_run(Config config) {
+    // Runs of earlier versions had no other way, and keep it.
+    if (!config.sources.contains("equal_texts"))
+        choose_option<std::string>(config, "equal_texts", &Config::equal_texts, "apart", "");
     for (auto& [key, source] : config.sources) {
         source.origin = Origin::kRun;
         source.reason = "the run's recipe";

@@ -57,7 +57,9 @@ ReadOptions::ReadOptions(const Config& config)
       // Earlier versions stored a comma where nobody gave a separator.
       label_separator_open(config.label_separator == "auto" ||
                            (config.label_separator == "," && !given(config, "label_separator"))),
+      label_separator_of_run(is_of_run(config, "label_separator")),
       test_share(config.test_share),
+      equal_texts_together(config.equal_texts == "together"),
       validation(config.validation),
       seed(config.seed),
       filter(config.filter),

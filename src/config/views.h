@@ -43,10 +43,12 @@ struct ReadOptions {
     // Nobody asked for a name, and the default names nothing in some files: what a format's own names say
     // then holds. A run's recipe says no more than a default does.
     bool text_column_open, label_column_open, label_separator_open;
+    bool label_separator_of_run;  // what the run's data has; other files may have another
     double test_share;
-    std::string validation;  // a share, or a file
-    std::uint64_t seed;      // chooses the validation rows
-    std::string filter;      // auto, none, or a file
+    bool equal_texts_together;  // in training or held out; blanks around them do not count
+    std::string validation;     // a share, or a file
+    std::uint64_t seed;         // chooses the validation rows
+    std::string filter;         // auto, none, or a file
     // Only the recipe of a run names it: not yet a path that the user wants to be read (known_paths.h).
     bool data_of_run, validation_of_run, filter_of_run;
     SplitChoice split;  // the rows to score, which a filter file is about

@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cassert>
 #include <chrono>
 #include <optional>
 
 #include "base/text_util.h"
+#include "batches/batcher.h"
 #include "batches/share.h"
 #include "batches/streams.h"
 #include "cache/ragged_writer.h"
@@ -308,14 +310,36 @@ std::int64_t Dataset::mapped_bytes() const {
     return bytes;
 }
 
-RowLists split_validation(const ReadOptions& reading, std::int64_t train_rows) {
+namespace {
+
+// For each row the first one with the same text. Texts without a token have no equal.
+std::vector<std::int64_t> first_of_equal(const TokenRows& texts) {
+    std::vector<std::pair<std::uint64_t, std::int64_t>> hashed;
+    std::vector<std::int64_t> first = all_rows(texts.rows());
+    for (std::int64_t row = 0; row < texts.rows(); ++row)
+        if (texts.length(row) > 0) hashed.emplace_back(hash64(std::as_bytes(texts.row(row))), row);
+    std::sort(hashed.begin(), hashed.end());
+    for (std::size_t i = 1; i < hashed.size(); ++i)
+        if (hashed[i].first == hashed[i - 1].first)
+            first[static_cast<std::size_t>(hashed[i].second)] =
+                first[static_cast<std::size_t>(hashed[i - 1].second)];
+    return first;
+}
+
+}  // namespace
+
+RowLists split_validation(const ReadOptions& reading, std::int64_t train_rows, const TokenRows& texts) {
     const double share = parse_validation(reading).share;
     const NoiseKey key{reading.seed, 0, kStreamValidation};
+    const bool together = share > 0 && reading.equal_texts_together;
+    assert(!together || texts.rows() == train_rows);
+    const std::vector<std::int64_t> first = together ? first_of_equal(texts) : std::vector<std::int64_t>();
     RowLists lists;
     for (std::int64_t row = 0; row < train_rows; ++row) {
         bool chosen = false;
         if (share > 0) {
-            const PhiloxBlock noise = noise_block(key, row, 0);
+            const PhiloxBlock noise =
+                noise_block(key, together ? first[static_cast<std::size_t>(row)] : row, 0);
             chosen = falls_in_share(std::uint64_t{noise[1]} << 32 | noise[0], share);
         }
         (chosen ? lists.validation : lists.train).push_back(row);

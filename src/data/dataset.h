@@ -67,11 +67,13 @@ class Dataset {
 };
 
 // Rows for training and for validation out of the training split, ascending. With a share, a row's place
-// depends only on (seed, row); without one all rows train. ConfigError when no row is left to train on.
+// depends only on (seed, row), where row is the first one with the same text, so that no text is on both
+// sides (unless reading.equal_texts_together is off; texts may then be empty); without one all rows train.
+// ConfigError when no row is left to train on.
 struct RowLists {
     std::vector<std::int64_t> train, validation;
 };
-RowLists split_validation(const ReadOptions& reading, std::int64_t train_rows);
+RowLists split_validation(const ReadOptions& reading, std::int64_t train_rows, const TokenRows& texts);
 
 // The most labels that a filter removes from one row.
 std::int64_t longest_filter(const Split& split);

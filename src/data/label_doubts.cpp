@@ -4,9 +4,11 @@
 
 #include <algorithm>
 #include <cctype>
+#include <optional>
 
 #include "base/text_util.h"
 #include "sources/tables/label_fields.h"
+#include "sources/tables/table_shape.h"
 
 namespace elmo {
 namespace {
@@ -68,6 +70,29 @@ bool is_one_label_a_row(const Dataset& data, const Tally& tally) {
            2 * tally.rare >= data.num_labels();
 }
 
+// The first line of a TSV without a header, where it looks like one: two words, of which no other row has the
+// second as its labels, before texts of several words.
+std::optional<std::vector<std::string>> swallowed_header(const Layout& layout) {
+    constexpr std::size_t kRows = 2000, kFewRows = 20;
+    if (layout.format != DataFormat::kTsv || !layout.table.columns.empty()) return std::nullopt;
+    const TableShape shape = find_table_shape(layout.train.text, layout);
+    if (shape.has_header) return std::nullopt;
+    const SampleRows rows = sample_rows(layout.train.text, shape, kRows);
+    if (rows.size() < kFewRows || rows[0].size() != 2) return std::nullopt;
+    const auto is_word = [](std::string_view field) {
+        return !field.empty() && field.size() <= 30 && field.find_first_of(" ;|,") == field.npos;
+    };
+    if (!is_word(rows[0][0]) || !is_word(rows[0][1])) return std::nullopt;
+    std::size_t several_words = 0;
+    for (std::size_t i = 1; i < rows.size(); ++i) {
+        if (rows[i].size() != 2) continue;
+        if (rows[i][1].find(rows[0][1]) != std::string::npos) return std::nullopt;
+        several_words += trim(rows[i][0]).find(' ') != std::string_view::npos;
+    }
+    if (10 * several_words < 9 * (rows.size() - 1)) return std::nullopt;
+    return rows[0];
+}
+
 }  // namespace
 
 int strangeness(std::string_view name) {
@@ -110,6 +135,11 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
                         "--label-column the column "
                         "of the labels, and --label-separator what stands between them?",
                         labels, with_commas(data.train().rows())));
+    if (const auto header = swallowed_header(layout))
+        doubts.push_back(fmt::format(
+            "the first row, '{0}' with the label '{1}', looks like a header: where it is one, give "
+            "--text-column {0} --label-column {1}",
+            quoted((*header)[0]), quoted((*header)[1])));
     if (tally.null_rows > 0)
         doubts.push_back(
             fmt::format("'{}' is a label of {} row{}: where it means that there is none, give "

@@ -16,12 +16,19 @@
 #include "elmo/error.h"
 #include "sources/records/block_pipeline.h"
 #include "sources/row_source.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
 
-SplitName split_of_text(std::string_view text, double test_share) {
-    return falls_in_share(hash64(text), test_share) ? SplitName::kTest : SplitName::kTrain;
+SplitName split_of_text(std::string_view text, const HashedShare& test_share) {
+    if (test_share.trimmed) text = trim(text);
+    return falls_in_share(hash64(text), test_share.share) ? SplitName::kTest : SplitName::kTrain;
+}
+
+std::string describe(const HashedShare& test_share) {
+    return fmt::format("{}{}", test_share.share,
+                       test_share.share > 0 && test_share.trimmed ? " of trimmed texts" : "");
 }
 
 void add_table_options(const ReadOptions& reading, CacheKey& key) {
@@ -38,7 +45,7 @@ void add_row_options(const ReadOptions& reading, const Layout& layout, CacheKey&
     key.add("label_separator", layout.cells.lists ? std::string("list") : layout.cells.separator);
     add_table_options(reading, key);
     key.add("allow_null_labels", reading.allow_null_labels ? "1" : "0");
-    key.add("test_share", fmt::format("{}", layout.test_share));
+    key.add("test_share", describe(layout.test_share));
     add_encoding(reading, key);
     key.add("allow_repeated_labels", reading.allow_repeated_labels ? "1" : "0");
 }
@@ -120,7 +127,7 @@ struct TwoBlocks {
 // The labels of every row as numbers, to `train` and `test`. Names without a number are left out; returns how
 // many there are.
 std::int64_t number_labels(const Context& context, const ReadOptions& reading, const RowSource& source,
-                           const Numbering& numbers, double test_share, LabelFileWriter& train,
+                           const Numbering& numbers, const HashedShare& test_share, LabelFileWriter& train,
                            LabelFileWriter* test) {
     NameTable unknown;
     const auto reader = source.open();
@@ -197,7 +204,7 @@ void import_other(const Context& context, const ReadOptions& reading, const Layo
         numbers.number[numbers.names.add({name.data(), name.size()})] = static_cast<std::uint32_t>(i);
     }
     LabelFileWriter writer(folder, key);
-    const std::int64_t unknown = number_labels(context, reading, *source, numbers, 0, writer, nullptr);
+    const std::int64_t unknown = number_labels(context, reading, *source, numbers, {}, writer, nullptr);
     writer.finish(names.rows(), unknown);
 }
 

@@ -11,7 +11,9 @@
 namespace elmo {
 
 // Which split a row of a file that holds both belongs to.
-SplitName split_of_text(std::string_view text, double test_share);
+SplitName split_of_text(std::string_view text, const HashedShare& test_share);
+// For a cache key.
+std::string describe(const HashedShare& test_share);
 
 // The options that decide how a table is cut into fields, for a cache key.
 void add_table_options(const ReadOptions& reading, CacheKey& key);

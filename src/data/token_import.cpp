@@ -48,8 +48,8 @@ void skip_records(RecordReader& reader, std::int64_t records) {
 
 // One pass over a source. Of a file that holds training and test rows, those of `wanted` are taken.
 void import_texts(const Context& context, const ReadOptions& reading, const RowSource& source,
-                  const Tokenizer& tokenizer, double test_share, const std::vector<SplitName>& wanted,
-                  const std::string& title, TokenParts& parts) {
+                  const Tokenizer& tokenizer, const HashedShare& test_share,
+                  const std::vector<SplitName>& wanted, const std::string& title, TokenParts& parts) {
     struct Blocks {
         TokenBlock of[2];
         std::int64_t records = 0;
@@ -66,7 +66,7 @@ void import_texts(const Context& context, const ReadOptions& reading, const RowS
             std::vector<std::int32_t> ids;
             visit_texts(records, source, encoding_of(reading), [&](const std::string& text, bool mended) {
                 std::size_t which = 0;
-                if (test_share > 0) {
+                if (test_share.share > 0) {
                     const SplitName split = split_of_text(text, test_share);
                     which = static_cast<std::size_t>(std::find(wanted.begin(), wanted.end(), split) -
                                                      wanted.begin());
@@ -163,7 +163,7 @@ TokenCache open_token_cache(const Context& context, const ReadOptions& reading, 
             import_features(context, reading, layout.files(wanted[0]).text, tokenizer, parts);
         else
             import_texts(context, reading, *open_texts(layout, wanted[0]), tokenizer,
-                         by_hash ? layout.test_share : 0, wanted,
+                         by_hash ? layout.test_share : HashedShare(), wanted,
                          wanted.size() > 1 ? std::string("tokenizing")
                                            : fmt::format("tokenizing {}", name_of(wanted[0])),
                          parts);

@@ -89,7 +89,7 @@ CacheKey vocabulary_key(const ReadOptions& reading, const Layout& layout) {
     key.add("vocab_size", fmt::format("{}", reading.vocab_size));
     // The columns that are read: a format may have names of its own for those that are not given.
     key.add("text_column", fmt::format("{}", fmt::join(layout.text_columns, "+")));
-    key.add("test_share", fmt::format("{}", reading.test_share));
+    key.add("test_share", describe({reading.test_share, reading.equal_texts_together}));
     key.add("allow_invalid_utf8", reading.allow_invalid_utf8 ? "true" : "false");
     key.add("encoding", reading.encoding == TextEncoding::kLatin1 ? "latin-1" : "utf-8");
     key.add("format", reading.format);

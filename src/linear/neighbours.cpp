@@ -93,10 +93,8 @@ void count_votes(const Neighbours& index, const Nearest& nearest, float power,
     for (const auto& [likeness, text] : nearest)  // of the nearest 1: no power leaves the range of a float
         sum += weights.emplace_back(std::pow(likeness / nearest.front().first, power));
     for (std::size_t i = 0; i < nearest.size(); ++i) {
-        const auto text = static_cast<std::size_t>(nearest[i].second);
-        for (auto at = static_cast<std::size_t>(index.label_begin[text]);
-             at < static_cast<std::size_t>(index.label_begin[text + 1]); ++at)
-            votes.push_back({index.labels[at], weights[i] / static_cast<float>(sum)});
+        for (const std::int32_t label : index.labels_of(nearest[i].second))
+            votes.push_back({label, weights[i] / static_cast<float>(sum)});
     }
     // Equal labels in the order of their texts: sums have one order.
     std::stable_sort(votes.begin(), votes.end(),

@@ -32,6 +32,11 @@ struct Neighbours {
     std::int64_t texts() const {
         return label_begin.empty() ? 0 : static_cast<std::int64_t>(label_begin.size()) - 1;
     }
+    std::span<const std::int32_t> labels_of(std::int64_t text) const {
+        const auto i = static_cast<std::size_t>(text);
+        return std::span(labels).subspan(static_cast<std::size_t>(label_begin[i]),
+                                         static_cast<std::size_t>(label_begin[i + 1] - label_begin[i]));
+    }
     std::int64_t bytes() const;
 };
 

@@ -204,4 +204,16 @@ std::vector<std::vector<ScoredLabel>> LinearRanker::rank(const Context& context,
     return result;
 }
 
+Nearest LinearRanker::nearest_texts(std::span<const std::int32_t> tokens) const {
+    Nearest nearest;
+    if (model_.neighbours.texts() == 0) return nearest;
+    SparseRows rows;
+    std::vector<std::uint64_t> features;
+    std::vector<float> likeness;
+    analyser_.analyse(tokens, features);
+    model_.vocabulary.append_row(features, rows);
+    find_nearest(model_.neighbours, rows.columns_of(0), rows.values_of(0), likeness, nearest);
+    return nearest;
+}
+
 }  // namespace elmo

@@ -32,6 +32,9 @@ class LinearRanker {
                                                std::int64_t texts, std::int64_t k,
                                                const LabelGate& gate = {}) const;
 
+    // The training texts that are most like a text, best first; none where the model has no index of them.
+    Nearest nearest_texts(std::span<const std::int32_t> tokens) const;
+
   private:
     struct Scratch;
     void rank_chunk(const SparseRows& rows, std::int64_t k, const LabelGate& gate,

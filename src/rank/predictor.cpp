@@ -267,6 +267,22 @@ std::vector<NearLabel> Predictor::nearest_labels(std::int64_t label, std::int64_
     return result;
 }
 
+std::vector<NearText> Predictor::nearest_texts(const std::string& text, std::int64_t limit) {
+    std::vector<NearText> result;
+    if (!impl_->ranker.is_linear()) return result;
+    const std::vector<std::string> texts = {text};
+    for (const auto& [similarity, near] : impl_->ranker.nearest_texts(impl_->stage(texts, 0, 1), limit)) {
+        NearText& found = result.emplace_back();
+        found.similarity = similarity;
+        found.training_text = near;
+        for (const std::int32_t label : impl_->ranker.labels_of_text(near)) {
+            found.labels.push_back(label);
+            found.names.push_back(label_name(label));
+        }
+    }
+    return result;
+}
+
 std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts) {
     return impl_->predict(texts);
 }

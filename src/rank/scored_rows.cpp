@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/text_util.h"
 #include "batches/batcher.h"
 #include "config/resolve.h"
 #include "elmo/error.h"
@@ -47,6 +48,24 @@ bool is_own_data(const Layout& layout, const Config& config, const Config& of_ru
            have_equal_bytes(layout.train.labels, own->train.labels);
 }
 
+// Where the rows that are asked for are not there.
+std::string advice(const ReadOptions& reading, const Dataset& dataset, SplitName asked) {
+    if (asked != SplitName::kValidation) return "give data that has them, or score others with --split";
+    if (const double share = parse_validation(reading).share; share > 0)
+        return fmt::format(
+            "a share of {} holds out none of {}: train with a larger --validation, or give rows as "
+            "--validation FILE",
+            share, counted(dataset.train().rows(), "training row"));
+    return "train with --validation above 0, or give rows as --validation FILE";
+}
+
+Config with_nothing_held_out(Config config) {
+    const char* reason = "all rows of other data are scored";
+    choose_option(config, "test_share", &Config::test_share, 0.0, reason);
+    choose_option<std::string>(config, "validation", &Config::validation, "0", reason);
+    return config;
+}
+
 }  // namespace
 
 Config with_scored_split(Config config, const Config& of_run, bool known) {
@@ -68,16 +87,18 @@ Config with_scored_split(Config config, const Config& of_run, bool known) {
         else
             choose("all", "the data is not the run's own, and has no test rows of its own");
     }
-    if (config.split == "all" && !own) {
-        const char* reason = "all rows of other data are scored";
-        choose_option(config, "test_share", &Config::test_share, 0.0, reason);
-        choose_option<std::string>(config, "validation", &Config::validation, "0", reason);
-    }
+    if (config.split == "all" && !own) return with_nothing_held_out(std::move(config));
     return config;
 }
 
+Config with_all_rows(Config config, const std::string& reason) {
+    choose_option<std::string>(config, "split", &Config::split, "all", reason);
+    return with_nothing_held_out(std::move(config));
+}
+
 bool is_runs_own_split(const Config& config, const Config& of_run) {
-    for (const OptionKey key : {OptionKey("test_share"), OptionKey("validation"), OptionKey("seed")})
+    for (const OptionKey key :
+         {OptionKey("test_share"), OptionKey("validation"), OptionKey("seed"), OptionKey("equal_texts")})
         if (get_option(config, key) != get_option(of_run, key)) return false;
     return config.split != "all" && is_own_data(files_of(config), config, of_run);
 }
@@ -108,18 +129,16 @@ std::vector<ScoredRows> choose_rows(const ReadOptions& reading, const Dataset& d
         for (const SplitName name : kAllSplits) parts.push_back(whole(name));
     } else if (asked == SplitName::kValidation && !dataset.validation().present && dataset.train().present) {
         // Validation rows without a file of their own are among the training rows.
-        parts.push_back({&dataset.train(), SplitName::kTrain,
-                         split_validation(reading, dataset.train().rows()).validation});
+        const Split& train = dataset.train();
+        parts.push_back(
+            {&train, SplitName::kTrain, split_validation(reading, train.rows(), train.tokens).validation});
     } else {
         parts.push_back(whole(asked));
     }
     std::erase_if(parts, [](const ScoredRows& part) { return part.rows.empty(); });
     if (parts.empty())
         throw DataError(fmt::format("{}: expected {} rows to score, found none; {}", reading.data,
-                                    name_of(asked),
-                                    asked == SplitName::kValidation
-                                        ? "train with --validation above 0, or give rows as --validation FILE"
-                                        : "give data that has them, or score others with --split"));
+                                    name_of(asked), advice(reading, dataset, asked)));
     return parts;
 }
 

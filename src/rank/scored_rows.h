@@ -17,6 +17,9 @@ namespace elmo {
 // trained the run.
 Config with_scored_split(Config config, const Config& of_run, bool known = false);
 
+// All rows, for this reason.
+Config with_all_rows(Config config, const std::string& reason);
+
 // Whether the rows are divided as the run divided its own data: then texts on both sides are repeated ones.
 bool is_runs_own_split(const Config& config, const Config& of_run);
 

@@ -13,6 +13,7 @@
 #include "rank/linear_ranking.h"
 #include "ranks/collectives.h"
 #include "run/run_data.h"
+#include "sources/layout.h"
 
 namespace elmo {
 namespace {
@@ -92,6 +93,17 @@ void ScoredRun::choose_parts(const Config& given) {
             }
         } catch (const DataError&) {  // nothing was held out of it
         }
+    }
+    // By its name or bytes the run's own data, but what is held out of it trained the run: a training file
+    // without the test file that it had beside it.
+    if (given.split == "auto" && config_.split == "test" && !elmo::given(given, "test_share") &&
+        is_share(trained_rows_, parts_, kOwnShare) &&
+        dataset_.train().rows() != checkpoint_.state().train_rows && find_layout(config_).splits_by_hash()) {
+        config_ =
+            with_all_rows(std::move(config_), "the run's training rows, without the test rows that it had");
+        dataset_ = open_data(context_, config_, *tokenizer_);
+        parts_ = choose_rows(config_, dataset_);
+        trained_rows_ = count_trained(texts, parts_);
     }
     const double too_many = is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))

@@ -178,9 +178,10 @@ struct HeadBatches {
 
     explicit HeadBatches(const RunData& data)
         : rows(data.dataset().train()), extra(data.augmentation().rows()) {
+        const Config& config = data.config();
+        RowLists lists = split_validation(config, rows.rows(), rows.tokens);
         rows.tokens = extra.tokens = {};
-        plan.emplace(rows, split_validation(data.config(), rows.rows()).train, data.config().batch_size,
-                     data.config().seed);
+        plan.emplace(rows, std::move(lists.train), config.batch_size, config.seed);
         plan->append(extra);
     }
 };

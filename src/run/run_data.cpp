@@ -58,7 +58,7 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
         throw DataError(fmt::format("{}: expected labels, found none", config_.data));
     if (config_.encoder != kLinearEncoder) choose_numbers(context, checkpoint);
 
-    RowLists rows = split_validation(config_, train.rows());
+    RowLists rows = split_validation(config_, train.rows(), train.tokens);
     const Split& file = dataset_->validation();
     if (file.present && file.rows() > 0) {
         validation_split_ = &file;
@@ -191,15 +191,7 @@ void RunData::describe(RunState& state) const {
     state.steps_per_epoch = train_->steps_per_epoch();
     state.train_rows = dataset_->train().rows();
     state.labels = dataset_->num_labels();
-    Hash64 hash;
-    hash_rows(hash, dataset_->train().tokens);
-    hash_rows(hash, dataset_->train().labels);
-    if (augmentation_.rows().present) {
-        hash_rows(hash, augmentation_.rows().tokens);
-        hash_rows(hash, augmentation_.rows().labels);
-        hash.update(std::as_bytes(augmentation_.rows().label_targets));
-    }
-    state.data_hash = hash_text(hash.digest());
+    state.data_hash = rows_hash(dataset_->train(), augmentation_.rows());
     state.names_hash = names_hash(*dataset_);
 }
 
@@ -217,6 +209,18 @@ std::string hash_names(std::int64_t count, const NameOf& name_of) {
 }
 
 }  // namespace
+
+std::string rows_hash(const Split& train, const Split& augmented) {
+    Hash64 hash;
+    hash_rows(hash, train.tokens);
+    hash_rows(hash, train.labels);
+    if (augmented.present) {
+        hash_rows(hash, augmented.tokens);
+        hash_rows(hash, augmented.labels);
+        hash.update(std::as_bytes(augmented.label_targets));
+    }
+    return hash_text(hash.digest());
+}
 
 std::string names_hash(const Dataset& dataset) {
     return hash_names(dataset.has_label_names() ? dataset.num_labels() : 0,
@@ -241,14 +245,14 @@ LabelTable RunData::labels() const {
 TrainedTexts RunData::trained_texts() const {
     TrainedTexts texts;
     const Split& train = dataset_->train();
-    texts.add(train.tokens, split_validation(config_, train.rows()).train);
+    texts.add(train.tokens, split_validation(config_, train.rows(), train.tokens).train);
     return texts;
 }
 
 std::vector<std::int64_t> RunData::frequent_labels(std::int64_t count) const {
     const Split& train = dataset_->train();
     std::vector<std::int64_t> rows_of(static_cast<std::size_t>(dataset_->num_labels()));
-    const RowLists lists = split_validation(config_, train.rows());
+    const RowLists lists = split_validation(config_, train.rows(), train.tokens);
     for (const std::int64_t row : lists.train)
         for (const std::uint32_t label : train.labels.row(row)) ++rows_of[label];
     std::vector<std::int64_t> order(rows_of.size());

@@ -23,6 +23,9 @@ namespace elmo {
 std::string names_hash(const Dataset& dataset);
 std::string names_hash(const std::vector<std::string_view>& names);
 
+// Of the tokens and labels of training rows, by which a run recognises its data.
+std::string rows_hash(const Split& train, const Split& augmented = {});
+
 // Opens everything for training. `checkpoint` is set when a run is continued: tokenizer and encoder come from
 // it.
 class RunData {

@@ -103,10 +103,10 @@ const std::vector<Api::Route>& Api::routes() {
         {"POST", "/v1/predict", &Api::predict},
         {"POST", "/v1/embed", &Api::embed},
         {"POST", "/v1/explain", &Api::explain},
-        {"GET", "/v1/labels", &Api::labels},
-        {"GET", "/v1/label", &Api::label},
+        {"GET", "/v1/labels", &Api::labels, false, {"model", "query", "first", "limit"}},
+        {"GET", "/v1/label", &Api::label, false, {"model", "label", "limit"}},
         {"GET", "/v1/models", &Api::models},
-        {"GET", "/v1/run", &Api::run},
+        {"GET", "/v1/run", &Api::run, false, {"model"}},
         {"GET", "/metrics", &Api::metrics},
         {"GET", "/", &Api::page, true},
         {"GET", "/openapi.json", &Api::openapi, true},
@@ -162,6 +162,7 @@ void Api::handle(HttpRequest request, SendReply send) {
     try {
         find_route(*exchange);
         admit(*exchange);
+        if (!exchange->route->open) check_query(exchange->request.query, exchange->route->query);
         (this->*exchange->route->run)(exchange);
     } catch (...) {
         finish_with_error(exchange, std::current_exception());

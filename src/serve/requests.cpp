@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 
 #include "elmo/messages.h"
@@ -41,6 +42,20 @@ Embeddings vectors_of(const JsonValue& value, const std::string& where, std::int
                   ++vectors.rows;
               });
     return vectors;
+}
+
+// visit(name, value), as they are written.
+template <class Visit>
+void visit_query(std::string_view query, const Visit& visit) {
+    while (!query.empty()) {
+        const std::size_t end = query.find('&');
+        const std::string_view part = query.substr(0, end);
+        query.remove_prefix(end == std::string_view::npos ? query.size() : end + 1);
+        const std::size_t equals = part.find('=');
+        if (!part.empty())
+            visit(part.substr(0, equals),
+                  equals == std::string_view::npos ? std::string_view() : part.substr(equals + 1));
+    }
 }
 
 int digit(char c) {
@@ -103,19 +118,32 @@ std::string decode_url(std::string_view text, const std::string& where) {
     return out;
 }
 
+void check_query(std::string_view query, const std::vector<std::string>& known) {
+    std::vector<std::string> seen;
+    visit_query(query, [&](std::string_view name, std::string_view) {
+        if (std::find(known.begin(), known.end(), name) == known.end())
+            throw BadField(
+                quoted(name),
+                known.empty()
+                    ? "no field is known in the query of this path; fields belong into the "
+                      "JSON body, if it has one"
+                    : "no such field is known in the query" + did_you_mean(std::string(name), known));
+        if (std::find(seen.begin(), seen.end(), name) != seen.end())
+            throw BadField(std::string(name), "expected this field once, found it twice");
+        seen.emplace_back(name);
+    });
+}
+
 std::optional<std::string> query_value(std::string_view query, std::string_view name) {
-    while (!query.empty()) {
-        const std::size_t end = query.find('&');
-        std::string_view part = query.substr(0, end);
-        query.remove_prefix(end == std::string_view::npos ? query.size() : end + 1);
-        const std::size_t equals = part.find('=');
-        if (part.substr(0, equals) != name) continue;
-        std::string value(equals == std::string_view::npos ? "" : part.substr(equals + 1));
+    std::optional<std::string> found;
+    visit_query(query, [&](std::string_view key, std::string_view text) {
+        if (key != name || found) return;
+        std::string value(text);
         for (char& c : value)
             if (c == '+') c = ' ';
-        return decode_url(value, std::string(name));
-    }
-    return std::nullopt;
+        found = decode_url(value, std::string(name));
+    });
+    return found;
 }
 
 std::int64_t query_number(std::string_view query, std::string_view name, std::int64_t otherwise,

@@ -57,6 +57,8 @@ TextsRequest read_request(std::string_view body, Endpoint endpoint, std::int64_t
 TextsRequest read_infer_request(std::string_view body, const std::string& json_length,
                                 std::int64_t most_texts);
 
+// BadField for a name that is not known, or that is there twice.
+void check_query(std::string_view query, const std::vector<std::string>& known);
 // The value of a name in a query, decoded; nothing if it is not there.
 std::optional<std::string> query_value(std::string_view query, std::string_view name);
 // The same as a whole number from 0 to `most`.

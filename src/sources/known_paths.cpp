@@ -2,10 +2,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 
 #include "base/text_util.h"
@@ -18,8 +20,8 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-// "" where there is no such file or folder.
-std::string mark_of(const fs::path& path) {
+// What tells this very file or folder from all others on this machine; "" where there is none.
+std::string identity_of(const fs::path& path) {
     struct statx info {};
     if (::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME | STATX_MTIME, &info) != 0) return "";
     // A file system without times of birth has at least that of the last change, but a folder's changes with
@@ -28,9 +30,41 @@ std::string mark_of(const fs::path& path) {
     const statx_timestamp time = born                     ? info.stx_btime
                                  : S_ISREG(info.stx_mode) ? info.stx_mtime
                                                           : statx_timestamp{};
-    return hash_text(hash64(fmt::format("{}\n{} {}.{}", fs::absolute(path).lexically_normal().string(),
-                                        info.stx_ino, time.tv_sec, time.tv_nsec))) +
-           ".known";
+    return fmt::format("{} {}.{}", info.stx_ino, time.tv_sec, time.tv_nsec);
+}
+
+// Random bytes that only this user knows, made when they are first needed; "" where they cannot be kept.
+std::string secret_of_user(bool make) {
+    using Secret = std::array<char, 32>;
+    const fs::path folder = user_cache(), file = folder / "known.key";
+    if (folder.empty()) return "";
+    Secret secret;
+    const auto opened = [&](int flags) { return ::open(file.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, 0600); };
+    if (const int there = opened(O_RDONLY); there >= 0) {
+        const ssize_t got = ::read(there, secret.data(), secret.size());
+        ::close(there);
+        return got == std::ssize(secret) ? std::string(secret.data(), secret.size()) : "";
+    }
+    std::error_code ignored;
+    if (!make || ::getrandom(secret.data(), secret.size(), 0) != std::ssize(secret)) return "";
+    fs::create_directories(folder, ignored);
+    const int made = opened(O_WRONLY | O_CREAT | O_EXCL);
+    if (made < 0) return "";
+    const bool whole = ::write(made, secret.data(), secret.size()) == std::ssize(secret);
+    ::close(made);
+    if (!whole) ::unlink(file.c_str());
+    return whole ? std::string(secret.data(), secret.size()) : "";
+}
+
+// Names of marks, each of which is enough: by the path and the file itself, and by the path and the user's
+// secret, so that a file which replaced another one under its name stays known.
+std::vector<std::string> marks_of(const fs::path& path, bool make_secret) {
+    const fs::path absolute = fs::absolute(path).lexically_normal();
+    std::vector<std::string> marks;
+    for (const std::string& unknown : {identity_of(path), secret_of_user(make_secret)})
+        if (!unknown.empty())
+            marks.push_back(hash_text(hash64(absolute.string() + "\n" + unknown)) + ".known");
+    return marks;
 }
 
 }  // namespace
@@ -58,21 +92,24 @@ void mark_known_paths(const fs::path& cache_folder, const ReadOptions& reading) 
     std::vector<fs::path> paths = {reading.data, parse_validation(reading).file};
     if (reading.filter != "auto" && reading.filter != "none") paths.push_back(reading.filter);
     for (const fs::path& path : paths) {
-        const std::string mark = path.empty() ? "" : mark_of(path);
-        if (mark.empty()) continue;
-        const fs::path file = cache_folder / mark;
-        const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
-        if (descriptor < 0) throw_file_error(file, "create");
-        ::close(descriptor);
+        if (path.empty()) continue;
+        for (const std::string& mark : marks_of(path, true)) {
+            const fs::path file = cache_folder / mark;
+            const int descriptor = ::open(file.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0666);
+            if (descriptor < 0) throw_file_error(file, "create");
+            ::close(descriptor);
+        }
     }
 }
 
 bool is_known_path(const ReadOptions& reading, const std::string& path) {
-    const std::string mark = mark_of(path);
+    const std::vector<std::string> marks = marks_of(path, false);
     const auto places = cache_places(reading.cache, reading.data);
-    return !mark.empty() && std::any_of(places.begin(), places.end(), [&](const fs::path& place) {
-        std::error_code error;
-        return fs::symlink_status(place / mark, error).type() == fs::file_type::regular;
+    return std::any_of(places.begin(), places.end(), [&](const fs::path& place) {
+        return std::any_of(marks.begin(), marks.end(), [&](const std::string& mark) {
+            std::error_code error;
+            return fs::symlink_status(place / mark, error).type() == fs::file_type::regular;
+        });
     });
 }
 

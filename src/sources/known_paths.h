@@ -1,7 +1,7 @@
 // Paths that only the recipe of a run names. A run may come from anybody, so such a path is read only if it
 // was read as data here before: the cache that the import left has a mark for it. The mark's name is a hash
-// of the path and of what tells this very file or folder from all others on this machine, which the maker of
-// a downloaded cache cannot know.
+// of the path and of what the maker of a downloaded cache cannot know: what tells this very file or folder
+// from all others on this machine, or a secret of the user.
 #pragma once
 
 #include <filesystem>

@@ -283,8 +283,8 @@ void find_one_file(const ReadOptions& reading, Layout& layout) {
     if (const fs::path test = test_beside(train); !test.empty()) {
         layout.test = {test, test, {}};
     } else if (layout.format != DataFormat::kSparse) {
-        layout.test_share = reading.test_share;
-        if (layout.test_share > 0) layout.test = layout.train;
+        layout.test_share = {reading.test_share, reading.equal_texts_together};
+        if (layout.splits_by_hash()) layout.test = layout.train;
     }
 }
 

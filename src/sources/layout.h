@@ -53,6 +53,12 @@ struct DetectedOption {
     bool of_every_file = true;  // holds for other files of the same kind too: not what separates columns
 };
 
+// The share of a file's rows that are test rows, by a hash of their texts.
+struct HashedShare {
+    double share = 0;
+    bool trimmed = true;  // blanks around a text do not count
+};
+
 struct Layout {
     DataFormat format = DataFormat::kXmc;
     std::filesystem::path data;  // the folder or file
@@ -64,14 +70,14 @@ struct Layout {
     LabelCells cells;
     TableWriting table;
     std::vector<DetectedOption> detected;
-    double test_share = 0;  // of the training file, where it holds the test rows too
+    HashedShare test_share;  // of the training file, where it holds the test rows too
 
     // Labels are names, numbered by elmo; else they are numbers.
     bool names_labels() const { return format >= DataFormat::kRaw && format != DataFormat::kSparse; }
     // Texts and label matrix in two files.
     bool has_matrix() const { return format == DataFormat::kXmc || format == DataFormat::kPecos; }
     // Training and test rows in one file, split by a hash of the text.
-    bool splits_by_hash() const { return test_share > 0; }
+    bool splits_by_hash() const { return test_share.share > 0; }
     const SplitFiles& files(SplitName split) const;
     std::string describe() const;  // for people
 };

@@ -47,7 +47,8 @@ class LinearRun {
           labels_(data_.labels()) {
         data_.describe(state_);
         describe_steps(state_);
-        rows_ = split_validation(config, data_.dataset().train().rows());
+        const Split& train = data_.dataset().train();
+        rows_ = split_validation(config, train.rows(), train.tokens);
         if (data_.validation_split_is_file()) rows_.validation = all_rows(data_.validation_split().rows());
     }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 #include <set>
 
 #include "data/dataset.h"
@@ -208,19 +209,46 @@ TEST(BatchReader, HandsOutWhatFillGives) {
 TEST(Validation, AShareIsAFunctionOfSeedAndRow) {
     Config config;
     config.validation = "0.1";
-    const RowLists all = split_validation(config, 20000), fewer = split_validation(config, 15000);
+    config.equal_texts = "apart";
+    const RowLists all = split_validation(config, 20000, {}), fewer = split_validation(config, 15000, {});
     EXPECT_EQ(all.train.size() + all.validation.size(), 20000u);
     // Binomial(20000, 0.1): mean 2000, standard deviation 42.4; six of them.
     EXPECT_NEAR(static_cast<double>(all.validation.size()), 2000, 255);
     EXPECT_TRUE(std::is_sorted(all.validation.begin(), all.validation.end()));
     EXPECT_TRUE(std::equal(fewer.validation.begin(), fewer.validation.end(), all.validation.begin()));
     config.seed = 43;
-    EXPECT_NE(split_validation(config, 20000).validation, all.validation);
+    EXPECT_NE(split_validation(config, 20000, {}).validation, all.validation);
     config.validation = "0";
-    EXPECT_TRUE(split_validation(config, 100).validation.empty());
-    EXPECT_THROW(split_validation(config, 0), ConfigError);
+    EXPECT_TRUE(split_validation(config, 100, {}).validation.empty());
+    EXPECT_THROW(split_validation(config, 0, {}), ConfigError);
     config.validation = "no such file";
-    EXPECT_THROW(split_validation(config, 100), ConfigError);
+    EXPECT_THROW(split_validation(config, 100, {}), ConfigError);
+}
+
+// Texts of one token each. Half of the 2000 rows repeat the text of another one.
+TEST(Validation, EqualTextsAreOnOneSide) {
+    Config config;
+    config.validation = "0.1";
+    std::vector<std::int64_t> offsets(2001);
+    std::iota(offsets.begin(), offsets.end(), std::int64_t{0});
+    std::vector<std::int32_t> tokens(2000);
+    for (int row = 0; row < 2000; ++row) tokens[static_cast<std::size_t>(row)] = row % 1000;
+    const RowLists lists = split_validation(config, 2000, {offsets, tokens});
+    std::set<std::int64_t> texts;
+    for (const std::int64_t row : lists.train) texts.insert(row % 1000);
+    for (const std::int64_t row : lists.validation) EXPECT_FALSE(texts.contains(row % 1000)) << row;
+    EXPECT_FALSE(lists.validation.empty());
+    EXPECT_TRUE(std::is_sorted(lists.validation.begin(), lists.validation.end()));
+
+    // Where no text is repeated, the rows are those of earlier versions; texts without a token have no equal.
+    std::iota(tokens.begin(), tokens.end(), 0);
+    const std::vector<std::int64_t> no_tokens(2001);
+    config.equal_texts = "apart";
+    const RowLists one_by_one = split_validation(config, 2000, {});
+    config.equal_texts = "together";
+    EXPECT_EQ(split_validation(config, 2000, {offsets, tokens}).validation, one_by_one.validation);
+    EXPECT_EQ(split_validation(config, 2000, {no_tokens, {}}).validation, one_by_one.validation);
+    EXPECT_NE(lists.validation, one_by_one.validation);
 }
 
 }  // namespace

@@ -386,5 +386,132 @@ TEST_F(FirstUse, LabelsInAFixedPlaceAreSeveral) {
     EXPECT_TRUE(contains(outcome.err, "--label-separator ';'")) << outcome.err;
 }
 
+TEST_F(FirstUse, ATrainingFileWithoutItsTestFileIsNotHeldOut) {
+    const std::string train = folder_.write("set/train.csv", csv_rows(0, 100)), run = folder_.text("run");
+    folder_.write("set/test.csv", csv_rows(100, 120));
+    expect_success(run_elmo({"train", train, "--out", run, "--quiet"}));
+    EXPECT_EQ(scores({run})["protocol"]["samples"], 20);
+    const std::string copy = folder_.write("elsewhere/train.csv", csv_rows(0, 100));
+    for (const bool gone : {false, true}) {
+        if (gone) fs::remove_all(folder_.path("set"));
+        const Outcome outcome = run_elmo({"eval", run, copy});
+        expect_success(outcome);
+        EXPECT_TRUE(contains(outcome.err, "of 100 scored texts trained this run")) << outcome.err;
+        EXPECT_TRUE(contains(outcome.out, "without the test rows that it had")) << outcome.out;
+        EXPECT_FALSE(contains(outcome.out, "own data")) << outcome.out;
+    }
+}
+
+TEST_F(FirstUse, DataThatWasReplacedByItsNameStaysKnown) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 100)), run = folder_.text("run");
+    expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));
+    fs::rename(folder_.write("new.csv", csv_rows(0, 110)), data);
+    const Outcome outcome = run_elmo({"eval", run});
+    expect_success(outcome);
+    fs::remove(data);
+    expect_failure(run_elmo({"eval", run}), 1, {"rows.csv: no such file or folder"});
+}
+
+TEST_F(FirstUse, BlanksAroundATextDoNotDivideEqualTexts) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 200; ++i)
+        for (const char* form : {"%", "\"  %\"", "\"% \"", "\"%\t\n\""}) {
+            std::string row = form;
+            row.replace(row.find('%'), 1, text_of(i));
+            rows += row + "," + kAnimals[i % 4] + "\n";
+        }
+    const std::string data = folder_.write("rows.csv", rows), run = folder_.text("run");
+    for (const std::string way : {"together", "apart"}) {
+        expect_success(
+            run_elmo({"train", data, "--out", run, "--equal-texts", way, "--overwrite", "--quiet"}));
+        const Json own = scores({run});
+        EXPECT_EQ(own["protocol"]["samples"].get<int>() % 4 == 0, way == "together") << own;
+        EXPECT_EQ(own["protocol"].value("trained_samples", 0) == 0, way == "together") << own;
+    }
+}
+
+TEST_F(FirstUse, AConvertedFileIsReadWithItsOwnSeparator) {
+    const char* more[] = {"wild", "tame", "small"};
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 200; ++i)
+        rows += text_of(i) + "," +
+                (i % 2 == 0 ? std::string(kAnimals[i % 4]) + ";" + more[i % 3]
+                            : std::string(more[i % 3]) + ";" + kAnimals[i % 4]) +
+                "\n";
+    const std::string data = folder_.write("rows.csv", rows), run = folder_.text("run");
+    expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));
+    for (const std::string form : {"tsv", "csv", "jsonl"}) {
+        expect_success(run_elmo({"data", "convert", data, "--to", form, "--out", folder_.text(form)}));
+        const Outcome outcome = run_elmo({"eval", run, folder_.text(form)});
+        expect_success(outcome);
+        EXPECT_FALSE(contains(outcome.err, "not in the run")) << form << outcome.err;
+        EXPECT_EQ(scores({run, folder_.text(form)})["protocol"]["samples"],
+                  scores({run})["protocol"]["samples"])
+            << form;
+    }
+}
+
+TEST_F(FirstUse, AHeaderThatIsReadAsARowIsADoubt) {
+    std::string rows;
+    for (int i = 0; i < 40; ++i) rows += text_of(i) + "\t" + kAnimals[i % 4] + "\n";
+    const Outcome headed =
+        run_elmo({"data", "inspect", folder_.write("headed.tsv", "sentence_of_it\tkind\n" + rows)});
+    expect_success(headed);
+    EXPECT_TRUE(contains(headed.err, "give --text-column sentence_of_it --label-column kind")) << headed.err;
+    EXPECT_TRUE(contains(headed.out, "steps per epoch") || contains(headed.out, "1 step per epoch"))
+        << headed.out;
+    EXPECT_FALSE(contains(headed.out, "1 steps")) << headed.out;
+    for (const std::string file :
+         {folder_.write("plain.tsv", rows), folder_.write("word.tsv", "sparrow\tsparrow\n" + rows)}) {
+        const Outcome plain = run_elmo({"data", "inspect", file});
+        expect_success(plain);
+        EXPECT_FALSE(contains(plain.err, "looks like a header")) << plain.err;
+    }
+}
+
+TEST_F(FirstUse, AShareThatHoldsOutNothingIsNamed) {
+    const std::string data = folder_.write("few.csv", csv_rows(0, 12)), run = folder_.text("run");
+    expect_success(run_elmo({"train", data, "--out", run, "--validation", "0.000001", "--quiet"}));
+    expect_failure(run_elmo({"calibrate", run}), 1,
+                   {"a share of 1e-06 holds out none of", "train with a larger --validation"});
+    expect_failure(run_elmo({"index", run}), 2, {"fast search already"});
+}
+
+TEST_F(FirstUse, ExplainFindsTheWordsOfTextsWithoutSpaces) {
+    const Outcome outcome =
+        run_elmo({"explain", run(), "--text", "ファイルを開けません: 東京 cat's", "--json", "--quiet"});
+    expect_success(outcome);
+    std::vector<std::string> words;
+    const Json explanation = Json::parse(outcome.out);
+    for (const Json& word : explanation["words"]) words.push_back(word["word"]);
+    EXPECT_EQ(words, (std::vector<std::string>{"ファイル", "を", "開", "けません", ":", "東", "京", "cat",
+                                               "'", "s"}));
+}
+
+TEST_F(FirstUse, ExplainShowsTheNearestTrainingTexts) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 100)), run = folder_.text("run");
+    expect_success(
+        run_elmo({"train", data, "--out", run, "--neighbours", "0.3", "--test-share", "0", "--quiet"}));
+    const Words asked = {"explain", run, "--text", text_of(50)};
+    const Outcome outcome = run_elmo(asked + Words{"--json"});
+    expect_success(outcome);
+    const Json explanation = Json::parse(outcome.out);
+    ASSERT_EQ(explanation["nearest"].size(), 5u) << outcome.out;
+    const Json& first = explanation["nearest"][0];
+    EXPECT_EQ(first["text"], text_of(50));
+    EXPECT_NEAR(first["similarity"].get<double>(), 1, 0.01);  // values of 8 bits, about forty of them
+    EXPECT_EQ(first["names"], Json::array({kAnimals[50 % 4]}));
+    EXPECT_TRUE(
+        contains(run_elmo(asked).out, "nearest training texts:\n  1.000  " + text_of(50) + "  [horse]"));
+    // Other rows: labels and numbers only, and why.
+    folder_.write("rows.csv", csv_rows(1, 101));
+    const Outcome changed = run_elmo(asked + Words{"--json"});
+    expect_success(changed);
+    EXPECT_EQ(Json::parse(changed.out)["nearest"][0]["text"], "");
+    EXPECT_TRUE(contains(changed.err, "training texts are not shown: ")) << changed.err;
+    // A run without an index has none to show.
+    EXPECT_FALSE(contains(run_elmo({"explain", FirstUse::run(), "--text", text_of(50)}).out, "nearest"));
+}
+
 }  // namespace
 }  // namespace elmo

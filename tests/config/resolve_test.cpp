@@ -23,6 +23,15 @@ Config run_with(const std::vector<std::pair<std::string, std::string>>& values) 
     return config;
 }
 
+TEST(RunRecipe, OneOfBeforeEqualTextsWentTogetherKeepsThemApart) {
+    EXPECT_EQ(run_with({}).equal_texts, "together");
+    const Config earlier = parse_run_recipe("seed = 7\n", "recipe.toml");
+    EXPECT_EQ(earlier.equal_texts, "apart");
+    EXPECT_FALSE(given(earlier, "equal_texts"));
+    EXPECT_EQ(with_run_reading(Config(), earlier).equal_texts, "apart");
+    EXPECT_EQ(with_stored_run(earlier, Config()).equal_texts, "apart");
+}
+
 template <class Function>
 std::string message_of(const Function& function) {
     try {
@@ -91,7 +100,7 @@ TEST(Choices, AreNamedInTheirHelp) {
             EXPECT_NE(option.help.find(shown), std::string_view::npos) << option.key << ": " << name;
         }
     }
-    EXPECT_EQ(choices, 26);
+    EXPECT_EQ(choices, 27);
 }
 
 TEST(RunReading, ComesFromTheRunUnlessGiven) {

@@ -117,9 +117,32 @@ TEST(LabelSeparators, TakenWhereNothingElseExplains) {
     EXPECT_EQ(guess_separator({"a;b", "b;c", "a,b"}), "") << "a comma speaks against it";
     EXPECT_EQ(guess_separator({"Books|Fiction", "Books|Drama", "Music|Pop", "Music|Rock", "Books|Crime"}), "")
         << "paths";
+    EXPECT_EQ(guess_separator({"red;glossy;small", "red;glossy;large", "blue;matt;small", "blue;matt;large",
+                               "green;rough;small", "green;rough;large"}),
+              ";")
+        << "places that are fixed, of which one follows from another";
+    EXPECT_EQ(guess_separator({"Books|Fiction|Crime", "Books|Fiction|Other", "Books|Art|Photography",
+                               "Music|Rock|Metal", "Music|Rock|Other", "Music|Folk|Irish",
+                               "Games|Cards|Poker", "Games|Cards|Other", "Games|Dice|Craps"}),
+              "")
+        << "paths, with a name that is in several";
+    EXPECT_EQ(guess_separator({"a|b|c|d|e|x1|x2", "b|c|d|e|f|x3|x4", "c|d|e|a|f|x5|x6", "d|a|b|f|c|x7"}), "|")
+        << "more labels than different fields";
     EXPECT_EQ(guess_separator({"R&D; Science", "Science", "Arts", "Music"}), "") << "one name that holds it";
     EXPECT_EQ(guess_separator({"['a']", "[]", "", "nan"}), "list");
     EXPECT_EQ(guess_separator({"['a']", "b"}), "");
+}
+
+TEST(GuessOtherSeparator, OnlyWhereTheRunsOwnIsNotThere) {
+    EXPECT_EQ(guess_other_separator({"a,b", "b,c", "c,a"}, ";"), ",");
+    EXPECT_EQ(guess_other_separator({"a|b", "b|c", "c|a"}, ";"), "|");
+    EXPECT_EQ(guess_other_separator({"a,b", "b,c", "c;a"}, ";"), "") << "the run's own is there";
+    EXPECT_EQ(guess_other_separator({"Smith, John", "Doe, Jane"}, ";"), "") << "names with a comma";
+    EXPECT_EQ(guess_other_separator({"a,b", "b,c", "c,a"}, "none"), "");
+    EXPECT_EQ(guess_other_separator({"['a']", "['b', 'a']"}, ";"), "list");
+    EXPECT_EQ(guess_other_separator({"['a']", "a,b"}, "list"), "");
+    EXPECT_EQ(guess_other_separator({"a;b", "b;list", "c;a", "c"}, "list"), ";");
+    EXPECT_EQ(guess_other_separator({}, ";"), "");
 }
 
 }  // namespace

@@ -124,7 +124,8 @@ TEST_F(ChosenRun, EndsWhenTheScoreNoLongerRises) {
     config.schedule = "constant";
     const int rows = 150;
     std::vector<bool> validates(rows);
-    for (const std::int64_t row : split_validation(config, rows).validation)
+    config.equal_texts = "apart";
+    for (const std::int64_t row : split_validation(config, rows, {}).validation)
         validates[static_cast<std::size_t>(row)] = true;
     std::string texts, labels = fmt::format("{} 37\n", rows);
     for (int i = 0; i < rows; ++i) {

@@ -83,6 +83,16 @@ TEST_F(BadClients, AddressesThatAreWrongAreNamed) {
     EXPECT_EQ(client().get("/v1/labels?limit=1001").field(), "limit");
     EXPECT_EQ(client().get("/v1/labels?query=%ff").field(), "query");
     EXPECT_EQ(client().get("/v1/labels?model=none").field(), "model");
+    const Reply misspelt = client().get("/v1/labels?limits=3");
+    EXPECT_EQ(misspelt.status, 400);
+    EXPECT_EQ(misspelt.field(), "limits");
+    EXPECT_NE(misspelt.error().find("did you mean 'limit'?"), std::string::npos) << misspelt.body;
+    EXPECT_EQ(client().get("/v1/labels?limit=3&limit=4").field(), "limit");
+    EXPECT_EQ(client().get("/v1/labels?limit=3&&").status, 200);
+    const Reply in_query = client().post("/v1/predict?top=3", R"({"text":"x"})");
+    EXPECT_EQ(in_query.field(), "top");
+    EXPECT_NE(in_query.error().find("JSON body"), std::string::npos) << in_query.body;
+    EXPECT_EQ(client().get("/?from=a+bookmark").status, 200);
     EXPECT_EQ(client().get("/v1/nothing").status, 404);
     EXPECT_EQ(client().get("/../etc/passwd").status, 404);
     EXPECT_EQ(client().get("*").status, 404);

@@ -130,7 +130,8 @@ TEST_F(RunExtras, FrequentLabelsAreThoseOfTheRowsThatTrain) {
     constexpr int kRows = 200;
     config.validation = "0.4";
     config.head_kahan = "0.2";
-    const RowLists lists = split_validation(config, kRows);
+    config.equal_texts = "apart";
+    const RowLists lists = split_validation(config, kRows, {});
     std::vector<int> label_of(kRows, 5);
     const int turns[] = {3, 3, 3, 8, 8, 7, 7, 1};
     int next = 0;

@@ -176,7 +176,13 @@ SearchIndex build_index(const Context& given_context, const std::string& run, co
     const Context context = given_context.with_threads(given_config.threads);
     if (ranks_of(context).size() > 1)
         throw ConfigError("index: expected one process, found several ranks; start it without a launcher");
-    refuse_linear(Checkpoint(run, given_config.checkpoint, Checkpoint::Check::kAllButHead), "index");
+    const Checkpoint asked(run, given_config.checkpoint, Checkpoint::Check::kAllButHead);
+    if (asked.is_linear())
+        throw ConfigError(fmt::format(
+            "{}: expected a run with an encoder, found a linear model, which needs no index: its trees of "
+            "labels are a fast search already",
+            asked.folder().string()));
+    refuse_vectors(asked, "index");
     Config config = given_config;
     config.device = "cpu";  // where it is used
     if (!given(given_config, "data")) config.split = "validation";

@@ -11,13 +11,42 @@ namespace {
 // More words than this are left out several at a time.
 constexpr std::size_t kMostWords = 256;
 
+enum class Script { kOther, kIdeograph, kHiragana, kKatakana };
+
+Script script_of(char32_t c) {
+    if (unicode::is_cjk(c)) return Script::kIdeograph;
+    if (c >= 0x3040 && c <= 0x309f) return Script::kHiragana;
+    const bool katakana =
+        (c >= 0x30a0 && c <= 0x30ff) || (c >= 0x31f0 && c <= 0x31ff) || (c >= 0xff66 && c <= 0xff9f);
+    return katakana ? Script::kKatakana : Script::kOther;
+}
+
+// Chinese and Japanese have no spaces between words: an ideograph is one, and so are kana of one kind in a
+// row.
+template <class OnPart>
+void split_scripts(std::string_view word, const OnPart& part) {
+    std::size_t begin = 0;
+    Script before = Script::kOther;
+    for (std::size_t i = 0; i < word.size();) {
+        const std::size_t at = i;
+        const Script script = script_of(unicode::decode(word, i));
+        if (at > begin && (script != before || script == Script::kIdeograph)) {
+            part(word.substr(begin, at - begin));
+            begin = at;
+        }
+        before = script;
+    }
+    part(word.substr(begin));
+}
+
 // Punctuation marks are words too: models read them.
 std::vector<ExplainedWord> words_of(const std::string& text) {
     std::vector<ExplainedWord> words;
-    split_bert_words(text, [&](std::string_view word) {
+    const auto add = [&](std::string_view word) {
         const std::int64_t begin = word.data() - text.data();
         words.push_back({{}, begin, begin + static_cast<std::int64_t>(word.size())});
-    });
+    };
+    split_bert_words(text, [&](std::string_view word) { split_scripts(word, add); });
     const std::size_t group = (words.size() + kMostWords - 1) / kMostWords;
     if (group > 1) {
         std::vector<ExplainedWord> groups;

@@ -234,6 +234,16 @@ std::vector<std::pair<std::int64_t, double>> LabelRanker::nearest(std::int64_t l
     return result;
 }
 
+Nearest LabelRanker::nearest_texts(const TokenizedTexts& texts, std::int64_t limit) const {
+    Nearest nearest = linear_->nearest_texts(texts.row(0));
+    if (std::ssize(nearest) > limit) nearest.resize(static_cast<std::size_t>(limit));
+    return nearest;
+}
+
+std::span<const std::int32_t> LabelRanker::labels_of_text(std::int64_t text) const {
+    return linear_->model().neighbours.labels_of(text);
+}
+
 Engine& LabelRanker::engine_of(const std::vector<std::int64_t>& labels) {
     const auto found = std::find_if(gathered_.begin(), gathered_.end(),
                                     [&](const auto& kept) { return kept.first == labels; });

@@ -69,6 +69,11 @@ class LabelRanker {
     // See Predictor::nearest_labels.
     std::vector<std::pair<std::int64_t, double>> nearest(std::int64_t label, std::int64_t limit);
 
+    // Of a linear model: the training texts that are most like the first of these, best first, and the labels
+    // of such a text. Empty where the model has no index of them.
+    Nearest nearest_texts(const TokenizedTexts& texts, std::int64_t limit) const;
+    std::span<const std::int32_t> labels_of_text(std::int64_t text) const;
+
   private:
     Engine& engine() const { return leader_ ? leader_->engine() : *own_engine_; }
     View encode(const TokenizedTexts& texts);

@@ -34,7 +34,8 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
         const Config of_run = Checkpoint(run, config.checkpoint, Checkpoint::Check::kAllButHead).config();
         chosen = with_scored_split(with_run_reading(config, of_run), of_run);
         if (chosen.split == "test") {
-            set_option(config, "test_share", get_option(chosen, "test_share"));
+            for (const OptionKey key : {OptionKey("test_share"), OptionKey("equal_texts")})
+                set_option(config, key, get_option(chosen, key));
             break;
         }
     }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "serve/api.h"
 #include "serve/replies.h"
@@ -14,7 +15,8 @@ struct Api::Route {
     const char* method;
     const char* path;  // a part {model} is the name of a run
     void (Api::*run)(const Asked& exchange) const;
-    bool open = false;  // no token is asked for
+    bool open = false;                    // no token is asked for, and a query may hold anything
+    std::vector<std::string> query = {};  // its fields
 };
 
 struct Api::Exchange {

@@ -156,9 +156,36 @@ std::vector<std::string> label_fields(const Layout& layout) {
     return fields;
 }
 
-// Whether pieces between `separator` recombine as labels do: fewer pieces than fields, and many that stand in
-// different places, or each in its place beside several others (red;small, red;large, blue;small). Names that
-// hold a separator do neither; in paths (Books|Fiction) a piece has one other before it, or one behind it.
+// Whether at least half of the fields have, in two places that are the same in all of them, pieces that each
+// stand beside several others (red;glossy;small, red;glossy;large, blue;matt;small: colours and sizes). The
+// finish follows from the colour, so that pieces beside each other do not show it. A piece of a path has one
+// other before it.
+bool crosses(const std::vector<std::vector<std::string>>& fields) {
+    std::size_t most = 0;
+    for (const auto& field : fields) most = std::max(most, field.size());
+    for (std::size_t a = 0; a + 1 < most; ++a)
+        for (std::size_t b = a + 1; b < most; ++b) {
+            std::map<std::string, std::set<std::string>> beside_a, beside_b;
+            for (const auto& field : fields)
+                if (b < field.size()) {
+                    beside_a[field[a]].insert(field[b]);
+                    beside_b[field[b]].insert(field[a]);
+                }
+            std::size_t both = 0, several = 0;
+            for (const auto& field : fields)
+                if (b < field.size()) {
+                    ++both;
+                    several += beside_a[field[a]].size() > 1 && beside_b[field[b]].size() > 1;
+                }
+            if (2 * both >= fields.size() && 2 * several >= both && several >= 4) return true;
+        }
+    return false;
+}
+
+// Whether pieces between `separator` recombine as labels do: fewer pieces than fields, or each in two fields
+// on average, and many that stand in different places, or each in its place beside several others (red;small,
+// red;large, blue;small). Names that hold a separator do neither; in paths (Books|Fiction) a piece has one
+// other before it, or one behind it.
 bool recombines(const std::set<std::string>& fields, char separator) {
     struct Piece {
         std::size_t fields = 0;
@@ -166,17 +193,19 @@ bool recombines(const std::set<std::string>& fields, char separator) {
         std::set<std::string> before, after;
     };
     std::map<std::string, Piece> pieces;
-    std::size_t cut = 0;
+    std::vector<std::vector<std::string>> cut_fields;
+    std::size_t found = 0;  // pieces, each as often as it occurs
     for (const std::string& field : fields) {
         std::vector<std::string> names;
         split_labels(field, {&separator, 1}, names);
-        cut += names.size() > 1;
+        found += names.size();
         for (std::size_t i = 0; i < names.size(); ++i) {
             ++pieces[names[i]].fields;
             pieces[names[i]].places.insert(i);
             if (i > 0) pieces[names[i]].before.insert(names[i - 1]);
             if (i + 1 < names.size()) pieces[names[i]].after.insert(names[i + 1]);
         }
+        if (names.size() > 1) cut_fields.push_back(std::move(names));
     }
     std::size_t repeated = 0, moving = 0;
     // Repeated pieces with a neighbour on that side, and those with several.
@@ -192,8 +221,10 @@ bool recombines(const std::set<std::string>& fields, char separator) {
     }
     const bool crossed = led_by_several >= 2 && followed_by_several >= 2 && 3 * led_by_several >= 2 * led &&
                          3 * followed_by_several >= 2 * followed;
-    return cut >= 2 && 10 * cut >= fields.size() && pieces.size() <= fields.size() &&
-           ((moving >= 1 && 3 * moving >= repeated) || crossed);
+    const std::size_t cut = cut_fields.size();
+    return cut >= 2 && 10 * cut >= fields.size() &&
+           (pieces.size() <= fields.size() || 2 * pieces.size() <= found) &&
+           ((moving >= 1 && 3 * moving >= repeated) || crossed || crosses(cut_fields));
 }
 
 void settle_columns(const ReadOptions& reading, Layout& layout) {
@@ -229,33 +260,58 @@ void settle_writing(Layout& layout) {
         layout.detected.push_back({"quotes", "double", false});
 }
 
+// Fields of labels, each once.
+struct DistinctFields {
+    std::set<std::string> fields;
+    bool lists = true, any_list = false;
+
+    explicit DistinctFields(const std::vector<std::string>& all) {
+        std::vector<std::string> items;
+        for (const std::string& field : all) {
+            const std::string_view content = trim(field);
+            if (content.empty() || is_null_word(content)) continue;
+            const bool is_list = parse_label_list(content, items);
+            lists = lists && is_list;
+            any_list = any_list || is_list;
+            fields.emplace(content);
+        }
+    }
+    bool has(std::string_view part) const {
+        return std::any_of(fields.begin(), fields.end(),
+                           [&](const std::string& field) { return field.find(part) != field.npos; });
+    }
+    std::string recombining(std::string_view separators) const {
+        for (const char separator : separators)
+            if (recombines(fields, separator)) return {separator};
+        return {};
+    }
+};
+
 }  // namespace
 
 std::string guess_separator(const std::vector<std::string>& fields) {
-    std::set<std::string> distinct;
-    std::vector<std::string> items;
-    bool lists = true, comma = false;
-    for (const std::string& field : fields) {
-        const std::string_view content = trim(field);
-        if (content.empty() || is_null_word(content)) continue;
-        lists = lists && parse_label_list(content, items);
-        comma = comma || content.find(',') != content.npos;
-        distinct.emplace(content);
-    }
-    if (distinct.empty()) return {};
-    if (lists) return "list";
-    if (comma) return {};
-    for (const char separator : {';', '|'})
-        if (recombines(distinct, separator)) return {separator};
-    return {};
+    const DistinctFields distinct(fields);
+    if (distinct.fields.empty()) return {};
+    if (distinct.lists) return "list";
+    return distinct.has(",") ? std::string() : distinct.recombining(";|");
+}
+
+std::string guess_other_separator(const std::vector<std::string>& fields, const std::string& of_run) {
+    const DistinctFields distinct(fields);
+    if (distinct.fields.empty() || of_run == "none") return {};
+    if (of_run == "list" ? distinct.any_list : distinct.has(of_run)) return {};
+    return distinct.lists ? "list" : distinct.recombining(",;|");
 }
 
 void settle_reading(const ReadOptions& reading, Layout& layout) {
     try {
         settle_columns(reading, layout);
         if (layout.format != DataFormat::kJsonl) settle_writing(layout);
-        if (reading.label_separator != "auto") return;
-        const std::string separator = guess_separator(label_fields(layout));
+        const bool open = reading.label_separator == "auto";
+        if (!open && !reading.label_separator_of_run) return;
+        const std::vector<std::string> fields = label_fields(layout);
+        const std::string separator =
+            open ? guess_separator(fields) : guess_other_separator(fields, reading.label_separator);
         if (separator.empty()) return;
         layout.cells.lists = separator == "list";
         layout.cells.separator = separator;

@@ -18,5 +18,8 @@ void settle_reading(const ReadOptions& reading, Layout& layout);
 // How label fields are written, from a sample of them: "list"; one of ; and | where no field has a comma and
 // the pieces recombine as labels do; "" where nothing speaks against a comma.
 std::string guess_separator(const std::vector<std::string>& fields);
+// The same for a file that is read as the data of a run was: "" unless no field has what separates labels
+// there and the pieces between something else recombine.
+std::string guess_other_separator(const std::vector<std::string>& fields, const std::string& of_run);
 
 }  // namespace elmo
