@@ -114,6 +114,8 @@ void Engine::share_step(const EngineOptions& options) {
     sizes.input_gradient = shape_.input_gradient;
     sizes.encoder_learns = encoder_ && !encoder_->spec().frozen;
     sizes.accumulate = encoder_ ? encoder_->spec().accumulate : 1;
+    if (sizes.encoder_learns)
+        encoder_->share_state(static_cast<int>(shape_.share.rank), static_cast<int>(shape_.share.ranks));
     shared_ = std::make_unique<SharedStep>(shape_.share, sizes, ranks_of(context_), *backend_, *exchange_);
 }
 

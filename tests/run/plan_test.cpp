@@ -377,6 +377,19 @@ TEST(Plan, OfTheFullestRank) {
     EXPECT_EQ(bytes_of(four, "step/text_vectors"), 64 * 64 * 2);
     EXPECT_EQ(bytes_of(one, "step/text_vectors"), 0);
     EXPECT_LT(bytes_of(four, "encoder/bag/pre_gelu"), bytes_of(one, "encoder/bag/pre_gelu"));
+    // A quarter of the optimiser state: cuts move by a row at most, and segments are aligned.
+    std::int64_t state_of_one = 0, state_of_four = 0, slack = 0;
+    for (const MemoryReport* plan : {&one, &four})
+        for (const Segment& segment : plan->segments)
+            for (const char* kind :
+                 {"encoder/first_moments/", "encoder/second_moments/", "encoder/compensation/"})
+                if (segment.name.rfind(kind, 0) == 0) {
+                    (plan == &one ? state_of_one : state_of_four) += segment.bytes;
+                    slack += 256 + 2 * 64;
+                }
+    EXPECT_GT(state_of_four, 0);
+    EXPECT_LE(state_of_four, state_of_one / 4 + slack);
+    EXPECT_GE(state_of_four, state_of_one / 4 - slack);
 }
 
 }  // namespace
