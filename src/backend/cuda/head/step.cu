@@ -109,6 +109,12 @@ unsigned grid(std::int64_t n) {
     return static_cast<unsigned>(n);
 }
 
+// What leads to row `first` of a matrix by its number, where the rows from there on lie at `at`.
+void* leads_to(const View& at, std::int64_t first) {
+    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(at.data) -
+                                   static_cast<std::uintptr_t>(first * at.cols * size_of(at.dtype)));
+}
+
 // Weights on a grid are read as those of their dtype: only the update differs.
 template <class S>
 struct ReadAs {
@@ -235,6 +241,7 @@ std::int64_t HeadOps::preferred_chunks(const Workload& w) const {
         round_up(kChunkBytes / (2 * round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile)), kLabelTile),
         kLabelTile);
     if (w.head_packed) labels = std::min(labels, expanded_labels(w.width));
+    if (w.head_row_bytes > 0) labels = HeadStream::slot_rows(w, labels);
     return std::max<std::int64_t>((w.labels + labels - 1) / labels, 1);
 }
 
@@ -327,10 +334,37 @@ View HeadOps::expand_chunk(const View& w, const View& exponents, const WeightGri
     const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
     const View expanded{expanded_.data, DType::kBf16, last - first, a.width};
     expand_rows(w.slice(first, last), exponents.slice(first, last), grid, expanded, context_.stream());
-    // Kernels find the row of a label by its number, counted from w_LD.
-    a.w_LD = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(expanded.data) -
-                                     static_cast<std::uintptr_t>(first * a.width * 2));
+    a.w_LD = leads_to(expanded, first);  // kernels find the row of a label by its number
     return expanded;
+}
+
+HeadStep HeadOps::fetch_chunk(const HeadStep& op, HeadArgs& a) {
+    const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
+    HeadStep here = op;
+    View compensation;
+    std::int64_t first_compensated = 0;
+    if (op.compensates()) {
+        const auto row_from = [&](std::int64_t row) {
+            return std::ranges::lower_bound(op.compensated_labels, op.first_label + row) -
+                   op.compensated_labels.begin();
+        };
+        first_compensated = row_from(first);
+        compensation = op.compensation_KD.slice(first_compensated, row_from(last));
+    }
+    const HeadStream::Rows rows = stream_.fetch(op.w_LD.slice(first, last), compensation);
+    a.w_LD = here.w_LD.data = leads_to(rows.weights, first);
+    if (op.compensates()) {
+        here.compensation_KD.data = leads_to(rows.compensation, first_compensated);
+        a.compensation = static_cast<std::uint16_t*>(here.compensation_KD.data);
+    }
+    return here;
+}
+
+HeadTopK HeadOps::fetch_chunk(const HeadTopK& op, HeadArgs& a) {
+    const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
+    HeadTopK here = op;
+    a.w_LD = here.w_LD.data = leads_to(stream_.fetch(op.w_LD.slice(first, last), {}).weights, first);
+    return here;
 }
 
 void HeadOps::fill_packed(const FillNormal& op) {
@@ -409,12 +443,19 @@ HeadStepResult HeadOps::step(const HeadStep& op) {
     HeadArgs a = prepare(op, w, on_hopper);
     std::int64_t room = g_.size() / a.padded_batch / kLabelTile;  // tiles of the planned chunk
     if (is_packed(op)) room = std::min(room, expanded_tiles(a.width));
+    if (op.in_host) room = std::min(room, stream_.rows() / kLabelTile);
+    if (tiles > 0 && room == 0) throw DeviceError("head: weights in the host's memory were not planned for");
     std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
     if (tiles > 0) chunks = std::max(chunks, (tiles + room - 1) / room);
     for (std::int64_t chunk = 0; chunk < chunks && tiles > 0; ++chunk) {
         a.first_tile = tiles * chunk / chunks;
         a.last_tile = tiles * (chunk + 1) / chunks;
-        run_chunk(op, w, a, on_hopper);
+        if (!op.in_host) {
+            run_chunk(op, w, a, on_hopper);
+            continue;
+        }
+        run_chunk(fetch_chunk(op, a), w, a, on_hopper);
+        stream_.store();
     }
     if (const std::int64_t elements = op.dx_BD.size(); a.dx_slices != nullptr) {
         add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, context_.stream()>>>(
@@ -443,7 +484,19 @@ HeadStepResult HeadOps::read_report(const HeadArgs& a, std::int64_t loss_parts) 
 }
 
 void HeadOps::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {
+    if (!op.in_host) return rank_resident(staged, op);
+    const std::int64_t room = stream_.rows() / kLabelTile;
+    if (room == 0) throw DeviceError("head: weights in the host's memory were not planned for");
     HeadArgs a = staged;
+    for (a.first_tile = staged.first_tile; a.first_tile < staged.last_tile; a.first_tile = a.last_tile) {
+        a.last_tile = std::min(staged.last_tile, a.first_tile + room);
+        const HeadTopK here = fetch_chunk(op, a);
+        rank_resident(a, here);
+        stream_.release();
+    }
+}
+
+void HeadOps::rank_resident(HeadArgs a, const HeadTopK& op) {
     a.grid = op.grid;
     if (op.grid.row_scaled) a.row_exponents = op.row_exponents_L1.codes();
     const View w = weights_of(op);
@@ -453,9 +506,9 @@ void HeadOps::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {
         });
     };
     if (!is_packed(op)) return rank();
-    const std::int64_t room = expanded_tiles(a.width);
-    for (a.first_tile = staged.first_tile; a.first_tile < staged.last_tile; a.first_tile = a.last_tile) {
-        a.last_tile = std::min(staged.last_tile, a.first_tile + room);
+    const std::int64_t room = expanded_tiles(a.width), last = a.last_tile;
+    for (; a.first_tile < last; a.first_tile = a.last_tile) {
+        a.last_tile = std::min(last, a.first_tile + room);
         expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a);
         rank();
     }
