@@ -9,9 +9,11 @@ set(CPACK_COMPONENTS_ALL program library)
 if(TARGET elmo_cuda)
   list(APPEND CPACK_COMPONENTS_ALL cuda)
 endif()
-if(TARGET elmo_mpi)  # the program does without: it depends on the MPI that was found
-  list(APPEND CPACK_COMPONENTS_ALL mpi)
-endif()
+foreach(engine mpi gloo)  # the program does without: it depends on the library that was found
+  if(TARGET elmo_${engine})
+    list(APPEND CPACK_COMPONENTS_ALL ${engine})
+  endif()
+endforeach()
 set(CPACK_PROJECT_CONFIG_FILE ${CMAKE_SOURCE_DIR}/cmake/package_archive.cmake)
 set(CPACK_OUTPUT_FILE_PREFIX ${CMAKE_BINARY_DIR}/packages)
 
@@ -30,6 +32,8 @@ set(CPACK_DEBIAN_CUDA_PACKAGE_NAME elmo-cuda)
 set(CPACK_DEBIAN_CUDA_PACKAGE_DEPENDS "elmo (= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_MPI_PACKAGE_NAME elmo-mpi)
 set(CPACK_DEBIAN_MPI_PACKAGE_DEPENDS "elmo (= ${PROJECT_VERSION})")
+set(CPACK_DEBIAN_GLOO_PACKAGE_NAME elmo-gloo)
+set(CPACK_DEBIAN_GLOO_PACKAGE_DEPENDS "elmo (= ${PROJECT_VERSION})")
 
 # The libraries that the program needs (libelmo.so needs the same): in the archive only.
 install(CODE "set(bundle_folder ${CMAKE_INSTALL_LIBDIR}/elmo)" COMPONENT bundle EXCLUDE_FROM_ALL)

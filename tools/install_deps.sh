@@ -40,6 +40,7 @@ libgtest-dev         test   header:gtest/gtest.h
 python3              test   program:python3
 openmpi-bin          test   program:mpirun
 libopenmpi-dev       test   program:mpicxx
+libgloo-dev          test   header:gloo/rendezvous/context.h
 python3-dev          python program:python3
 python3-venv         python program:python3
 chromium             ci     program:chromium

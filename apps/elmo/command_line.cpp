@@ -155,9 +155,10 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     }
     for (const std::string& word : app.remaining()) unknown_flag(verb, word);
     if (parsed.quiet && parsed.verbose) usage_error(verb, "--quiet and --verbose exclude each other");
-    invocation.context = launched_context(verb.name, terminal(parsed.quiet     ? LogLevel::kQuiet
-                                                              : parsed.verbose ? LogLevel::kDebug
-                                                                               : LogLevel::kInfo));
+    invocation.context = launched_context(verb.name, invocation.words.empty() ? "" : invocation.words[0],
+                                          terminal(parsed.quiet     ? LogLevel::kQuiet
+                                                   : parsed.verbose ? LogLevel::kDebug
+                                                                    : LogLevel::kInfo));
     check_words(verb, invocation.words);
 
     Config& config = invocation.config;

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "elmo/ranks.h"
@@ -13,7 +14,8 @@ namespace {
 
 std::unique_ptr<Launch> g_launch;  // one per process, as MPI is
 
-bool is_shared(const std::string& verb) {
+bool is_shared(const std::string& verb, const std::string& word) {
+    if (verb == "inspect") return is_about_ranks(word);
     return verb == "train" || verb == "eval" || verb == "predict" || verb == "calibrate";
 }
 
@@ -27,13 +29,18 @@ int threads_of(const Ranks& ranks) {
 
 }  // namespace
 
-bool takes_part(const std::string& verb) {
-    return is_shared(verb) || launched_as().rank == 0;
+bool is_about_ranks(const std::string& word) {
+    std::error_code error;
+    return word == "ranks" && !std::filesystem::exists(word, error);
 }
 
-Context launched_context(const std::string& verb, Sinks sinks) {
+bool takes_part(const std::string& verb, const std::string& word) {
+    return is_shared(verb, word) || launched_as().rank == 0;
+}
+
+Context launched_context(const std::string& verb, const std::string& word, Sinks sinks) {
     const LaunchedAs as = launched_as();
-    if (as.size == 1 || !is_shared(verb)) return Context({.sinks = std::move(sinks)});
+    if (as.size == 1 || !is_shared(verb, word)) return Context({.sinks = std::move(sinks)});
     if (!g_launch) g_launch = std::make_unique<Launch>(as);
     const std::shared_ptr<Ranks>& ranks = g_launch->ranks();
     Context::Settings settings;

@@ -9,11 +9,13 @@
 
 namespace elmo::cli {
 
-// Whether this process has anything to do for the verb.
-bool takes_part(const std::string& verb);
+// `elmo inspect ranks`, where no folder of that name is here.
+bool is_about_ranks(const std::string& word);
+// Whether this process has anything to do for the verb and its first word.
+bool takes_part(const std::string& verb, const std::string& word);
 // A context with these sinks; under a launcher with its ranks, and then silent on all but the first, with a
 // part of the machine's threads and one of its GPUs.
-Context launched_context(const std::string& verb, Sinks sinks);
+Context launched_context(const std::string& verb, const std::string& word, Sinks sinks);
 void limit_silence(double seconds);
 bool is_first_rank();
 void finish_launch();

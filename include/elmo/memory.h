@@ -31,7 +31,8 @@ struct ELMO_API MemoryReport {
     std::int64_t mapped_bytes = 0;    // files mapped, not allocated: token cache, head at prediction
     std::int64_t program_bytes = 0;   // code, libraries and their scratch: measured once, not planned
     std::int64_t total_bytes() const { return arena_bytes + mapped_bytes + program_bytes; }
-    std::int64_t max_bytes = 0;  // max_memory, 0 if not given
+    std::int64_t host_bytes = 0;  // of the host, beside a device's: a head in host memory. Not in the total
+    std::int64_t max_bytes = 0;   // max_memory, 0 if not given
     bool fits() const { return max_bytes == 0 || total_bytes() <= max_bytes; }
     std::int64_t chunks = 1;         // chosen or given
     std::string recompute = "none";  // of the encoder's layers, chosen or given
@@ -57,6 +58,7 @@ void visit_fields(const MemoryReport& report, Visit&& visit) {
     visit("arena_bytes", report.arena_bytes);
     visit("mapped_bytes", report.mapped_bytes);
     visit("program_bytes", report.program_bytes);
+    visit("host_bytes", report.host_bytes);
     visit("chunks", report.chunks);
     visit("recompute", report.recompute);
     visit("phases", report.phases);

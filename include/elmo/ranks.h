@@ -51,18 +51,20 @@ class ELMO_API Ranks {
     std::atomic<std::int64_t> step_{0};
 };
 
-// What a launcher (mpirun, mpiexec, srun) says of this process in the environment.
+// What a launcher (mpirun, mpiexec, srun, torchrun) says of this process in the environment.
 struct LaunchedAs {
     int rank = 0, size = 1;
-    std::string launcher;  // the variable that says so
+    std::string launcher;            // the variable that says so
+    bool has_meeting_place = false;  // MASTER_ADDR and MASTER_PORT: no MPI is behind it
 };
 ELMO_API LaunchedAs launched_as();
 
-// This process as one of several: opens MPI (libelmo_mpi.so) and a lifeline, one idle connection from each
-// rank to the first, by which every rank learns at once that another has ended or failed.
+// This process as one of several: opens MPI (libelmo_mpi.so) or Gloo (libelmo_gloo.so) and a lifeline, one
+// idle connection from each rank to the first, by which every rank learns at once that another has ended or
+// failed.
 class ELMO_API Launch {
   public:
-    // ConfigError when libelmo_mpi.so is missing or does not fit the launcher's MPI.
+    // ConfigError when the library is missing or does not fit the launcher's MPI.
     explicit Launch(const LaunchedAs& as);
     ~Launch();
 

@@ -85,6 +85,8 @@ struct Fact {
 
 // What a run folder or a data set holds.
 ELMO_API std::vector<Fact> inspect(const Context& context, const std::string& path, const Config& config);
+// The ranks of this launch, their machines and devices, and how fast they exchange: a collective.
+ELMO_API std::vector<Fact> inspect_ranks(const Context& context, const Config& config);
 // One line of JSON: values by name.
 ELMO_API std::string to_json(const std::vector<Fact>& facts);
 

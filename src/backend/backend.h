@@ -43,6 +43,9 @@ struct Workload {
     bool head_row_exponents = false;  // its grid has an exponent per row
     bool renee = false;               // the head's step is renee_step
     bool head_packed = false;         // its weights are codes of fewer than 8 bits
+    std::int64_t head_row_bytes =
+        0;                         // of its weights where they are in the host's memory; 0: in the device's
+    std::int64_t compensated = 0;  // its labels with a compensation
     DType encoder_dtype = DType::kBf16;
     std::int64_t chunks = 1;
     std::int64_t top_k = 0;
@@ -63,6 +66,11 @@ class Backend {
     virtual bool host_memory() const { return true; }
 
     virtual std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) = 0;
+    // Memory of the host that head ops with `in_host`, fill_normal, upload, download and has_non_finite
+    // reach.
+    virtual std::unique_ptr<MemoryBlock> allocate_in_host(std::int64_t bytes) {
+        return allocate_host_block(bytes);
+    }
     // Whether the hardware multiplies FP8 numbers (a GPU from compute capability 8.9 on).
     virtual bool has_fp8_products() const { return false; }
     // The memory that allocate could still take.

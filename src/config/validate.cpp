@@ -189,6 +189,9 @@ void validate(const Config& c) {
     if (!c.label_groups.is_auto()) in_range("label_groups", c.label_groups, 1, kMaxShares);
     in_range("ranks", c.ranks, 1, 1 << 20);
     choice(c, "exchange");
+    choice(c, "head_memory");
+    if (c.precision == "renee" && c.head_memory == "host")
+        refuse("head_memory", "device with precision renee, which has all labels at once", c.head_memory);
     within("rank_timeout", c.rank_timeout, 0, 1e6);
     share("head_momentum", c.head_momentum);
     within("loss_scale", c.loss_scale, 0x1p-24, 0x1p62);

@@ -108,7 +108,8 @@ EngineOptions::EngineOptions(const Config& config)
       recompute(choice(config, "recompute", RecomputeChoice::kLayers)),
       batch_shards(config.batch_shards.value_or(1)),
       label_groups(config.label_groups.value_or(1)),
-      exchange(choice(config, "exchange", ExchangeChoice::kHost)) {}
+      exchange(choice(config, "exchange", ExchangeChoice::kHost)),
+      head_memory(choice(config, "head_memory", HeadMemory::kHost)) {}
 
 SizeOptions::SizeOptions(const Config& config)
     : shape(config.shape),

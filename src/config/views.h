@@ -24,6 +24,7 @@ enum class InputForm { kAuto, kText, kJsonl };
 enum class DeviceChoice { kAuto, kCpu, kCuda, kReference };
 enum class RecomputeChoice { kAuto, kNone, kCheap, kWide, kLayers };
 enum class ExchangeChoice { kAuto, kNccl, kHost };
+enum class HeadMemory { kDevice, kHost };
 
 // How texts and labels are read: data sets, their cache, tokenizers, texts to answer.
 struct ReadOptions {
@@ -101,6 +102,7 @@ struct EngineOptions {
     RecomputeChoice recompute;
     std::int64_t batch_shards, label_groups;  // 1 while they are auto
     ExchangeChoice exchange;                  // of the GPUs of several ranks
+    HeadMemory head_memory;                   // of a GPU
 };
 
 // The sizes of a run without a data set.

@@ -168,8 +168,8 @@ CacheFile import_filter(const fs::path& folder, const CacheKey& key, const fs::p
     return CacheFile::read_back(folder, key);
 }
 
-// A header may count labels that no row has, and each takes memory: accepted only up to a plausible number.
-constexpr std::int64_t kMaxLabels = std::int64_t{1} << 28;
+// Numbers of labels have 32 bits in the cache, and the options count as far as this.
+constexpr std::int64_t kMaxLabels = (std::int64_t{1} << 31) - 1;
 
 // A header may count more labels than the rows have: they may be a part of a larger set. But many millions of
 // labels in a few bytes are a mistake, unless they have names.

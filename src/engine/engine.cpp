@@ -69,7 +69,10 @@ Engine::Engine(const Context& context, const EngineOptions& options, const Engin
       backend_(make_backend(context, options)) {
     if (parts.encoder) encoder_ = make_encoder(*parts.encoder, *backend_);
     if (parts.head) {
-        head_ = std::make_unique<Head>(*parts.head, *backend_);
+        HeadSpec spec = *parts.head;
+        spec.in_host = options.head_memory == HeadMemory::kHost && !backend_->host_memory();
+        if (spec.in_host) workload_.head_row_bytes = spec.format.row_bytes(spec.width);
+        head_ = std::make_unique<Head>(spec, *backend_);
         maps_head_ = parts.head->in_files && backend_->host_memory();
         if (maps_head_) shape_.mapped_bytes += parts.head->bytes();
     }
@@ -114,6 +117,8 @@ void Engine::share_step(const EngineOptions& options) {
     sizes.input_gradient = shape_.input_gradient;
     sizes.encoder_learns = encoder_ && !encoder_->spec().frozen;
     sizes.accumulate = encoder_ ? encoder_->spec().accumulate : 1;
+    if (sizes.encoder_learns)
+        encoder_->share_state(static_cast<int>(shape_.share.rank), static_cast<int>(shape_.share.ranks));
     shared_ = std::make_unique<SharedStep>(shape_.share, sizes, ranks_of(context_), *backend_, *exchange_);
 }
 
@@ -138,6 +143,7 @@ void Engine::describe_workload() {
         workload_.head_row_exponents = head_->format().grid.row_scaled;
         workload_.head_packed = head_->format().is_packed();
         workload_.renee = head_->renee() != nullptr;
+        workload_.compensated = head_->compensation().rows();
     }
     if (encoder_) encoder_->describe_workload(workload_);
 }
@@ -168,11 +174,12 @@ void Engine::plan_labels(LabelLayout layout) {
 void Engine::dry_run(std::int64_t chunks) {
     workload_.chunks = chunks;
     if (head_) head_->set_chunks(chunks);
-    Arena arena;
-    lay_out(arena);
+    Arena arena, host;
+    lay_out(arena, host);
     plan_.segments = arena.segments();
     plan_.phases = arena.phases();
     plan_.arena_bytes = arena.peak_bytes();
+    plan_.host_bytes = host.peak_bytes();
     plan_.max_bytes = max_bytes_;
     plan_.device = std::string(backend_->name());
     if (backend_->host_memory()) {  // a GPU holds the arena and nothing else
@@ -182,11 +189,11 @@ void Engine::dry_run(std::int64_t chunks) {
     plan_.chunks = chunks;
 }
 
-void Engine::lay_out(Arena& arena) {
+void Engine::lay_out(Arena& arena, Arena& host) {
     const Workload encoder_work = encoder_workload();
     if (encoder_) encoder_->allocate(arena, encoder_work);
     if (shared_) shared_->allocate(arena, encoder_.get());
-    if (head_ && !maps_head_) head_->allocate(arena, workload_);
+    if (head_ && !maps_head_) head_->allocate(arena, workload_, &host);
     backend_->reserve(arena, workload_);
     arena.end_phase("start");
     if (encoder_) {
@@ -232,7 +239,8 @@ std::int64_t Engine::free_room() const {
 
 bool Engine::hold(std::int64_t bytes) {
     const bool host = backend_->host_memory();
-    const std::int64_t room = host ? free_room() - plan_.arena_bytes : available_memory_bytes();
+    const std::int64_t room =
+        host ? free_room() - plan_.arena_bytes : available_memory_bytes() - plan_.host_bytes;
     if (bytes > room || (host && max_bytes_ > 0 && plan_.total_bytes() + bytes > max_bytes_)) return false;
     shape_.table_bytes += bytes;
     if (host) plan_.program_bytes += bytes;
@@ -250,9 +258,12 @@ void require_room(const MemoryReport& plan, std::int64_t room_bytes, const std::
         if (used <= room_bytes) continue;
         throw OutOfMemory(fmt::format(
             "out of memory: {} ({}) does not fit: model and step need {}, and {} has {} for them; lower "
-            "batch_size, max_length or width, or store the head in fewer bits (precision). The plan:\n{}",
+            "batch_size, max_length or width, or store the head in fewer bits (precision){}. The plan:\n{}",
             segment.name, human_bytes(segment.bytes), human_bytes(plan.arena_bytes), whose,
-            human_bytes(std::max<std::int64_t>(room_bytes, 0)), plan.describe()));
+            human_bytes(std::max<std::int64_t>(room_bytes, 0)),
+            plan.device == "cuda" && plan.host_bytes == 0 ? " or in the host's memory (head_memory host)"
+                                                          : "",
+            plan.describe()));
     }
 }
 
@@ -261,8 +272,15 @@ void Engine::allocate() {
         require_room(plan_, given_room(),
                      fmt::format("max_memory of {} less program and mapped files", human_bytes(max_bytes_)));
     require_room(plan_, free_room(), backend_->host_memory() ? "this machine" : "the GPU");
+    if (const std::int64_t room = available_memory_bytes(); plan_.host_bytes > room)
+        throw OutOfMemory(fmt::format(
+            "out of memory: a head in the host's memory needs {}, and {} are free; store it in fewer bits "
+            "(precision), or share it among more ranks. The plan:\n{}",
+            human_bytes(plan_.host_bytes), human_bytes(room), plan_.describe()));
     arena_ = std::make_unique<Arena>(backend_->allocate(plan_.arena_bytes));
-    lay_out(*arena_);
+    host_arena_ = plan_.host_bytes > 0 ? std::make_unique<Arena>(backend_->allocate_in_host(plan_.host_bytes))
+                                       : std::make_unique<Arena>();
+    lay_out(*arena_, *host_arena_);
     if (!shape_.share.is_alone()) exchange_->join();
 }
 

@@ -80,7 +80,10 @@ class Engine {
     // Takes the memory. OutOfMemory when it does not fit.
     void allocate();
     // Gives the memory back.
-    void release() { arena_.reset(); }
+    void release() {
+        arena_.reset();
+        host_arena_.reset();
+    }
 
     // Weights: a random start (the encoder's may be given, see Encoder), or those of a checkpoint; a head
     // that stays in its files is mapped. After allocate().
@@ -118,7 +121,7 @@ class Engine {
     // With the texts that the encoder sees at a time.
     Workload encoder_workload() const;
     void share_step(const EngineOptions& options);
-    void lay_out(Arena& arena);
+    void lay_out(Arena& arena, Arena& host);
     // Plans with this recomputation and the chunks for it: fills plan_.
     void plan_chunks(const std::vector<Recompute>& layers);
     // Plans with this many chunks: fills plan_.
@@ -140,7 +143,7 @@ class Engine {
     bool maps_head_ = false;  // W stays in its files
     Workload workload_;
     MemoryReport plan_;
-    std::unique_ptr<Arena> arena_;
+    std::unique_ptr<Arena> arena_, host_arena_;
     View text_vectors_BD_, head_grad_BD_, embed_grad_BD_, ranked_vectors_BD_;
 };
 

@@ -9,18 +9,12 @@
 namespace elmo {
 namespace {
 
-// Elements of the gradients that are exchanged at a time: bounds the memory of what is received.
+// Elements of the gradients that are exchanged at a time, of all ranks' parts together: bounds the memory of
+// what is received.
 constexpr std::int64_t kPiece = std::int64_t{1} << 22;
 
 std::int64_t places_of(ShareRange leaves) {
     return std::max<std::int64_t>(1, fold_leaves(leaves.first, leaves.last).places);
-}
-
-// The rank's part of a piece of `count` elements, cut where rows of totals are aligned.
-ShareRange slice_of(std::int64_t count, std::int64_t rank, std::int64_t ranks) {
-    constexpr std::int64_t kAlign = Encoder::kTotalsAlign;
-    const ShareRange blocks = RankShare::part((count + kAlign - 1) / kAlign, rank, ranks);
-    return {std::min(count, blocks.first * kAlign), std::min(count, blocks.last * kAlign)};
 }
 
 }  // namespace
@@ -46,11 +40,23 @@ std::vector<SumNode> SharedStep::nodes_of(std::int64_t rank, bool groups) const 
 void SharedStep::allocate(Arena& arena, Encoder* encoder) {
     if (encoder == nullptr || !cuts_batch() || !sizes_.encoder_learns) return;
     sums_size_ = encoder->totals_size();
+    sum_cuts_.clear();
+    for (int r = 0; r <= share_.ranks; ++r) sum_cuts_.push_back(encoder->totals_cut(r));
     sums_KP_ =
         arena.allocate("encoder/gradient_sums", DType::kF32, places_of(share_.own_shards()), sums_size_);
-    total_1P_ = sums_KP_.rows > 0 ? sums_KP_.first(1) : View{};
-    if (sizes_.accumulate > 1) total_1P_ = arena.allocate("encoder/accumulated", DType::kF32, 1, sums_size_);
-    if (!arena.dry()) encoder->set_totals(total_1P_);
+    if (sizes_.accumulate > 1) {
+        const auto rank = static_cast<std::size_t>(share_.rank);
+        total_1P_ =
+            arena.allocate("encoder/accumulated", DType::kF32, 1, sum_cuts_[rank + 1] - sum_cuts_[rank]);
+    }
+    if (arena.dry()) return;
+    if (sizes_.accumulate == 1) total_1P_ = own_sums();
+    encoder->set_totals(total_1P_);
+}
+
+View SharedStep::own_sums() const {
+    const std::int64_t first = sum_cuts_[static_cast<std::size_t>(share_.rank)];
+    return elements(sums_KP_.first(1), first, sum_cuts_[static_cast<std::size_t>(share_.rank) + 1] - first);
 }
 
 void SharedStep::allocate_vectors(Arena& arena) {
@@ -74,11 +80,12 @@ void SharedStep::allocate_backward(Arena& arena) {
     std::int64_t parts = 0;
     for (std::int64_t r = 0; r < share_.ranks; ++r)
         parts += static_cast<std::int64_t>(nodes_of(r, false).size());
-    const std::int64_t piece = std::min(kPiece, sums_size_);
-    slice_ = 0;
-    for (std::int64_t r = 0; r < share_.ranks; ++r)
-        slice_ = std::max(slice_, slice_of(piece, r, share_.ranks).size());
-    received_sums_ = arena.allocate("exchange/gradients", DType::kF32, parts, slice_);
+    std::int64_t largest = 0;
+    for (std::size_t r = 0; r + 1 < sum_cuts_.size(); ++r)
+        largest = std::max(largest, sum_cuts_[r + 1] - sum_cuts_[r]);
+    constexpr std::int64_t kAlign = Encoder::kTotalsAlign;
+    piece_ = std::min(largest, std::max(kPiece / share_.ranks / kAlign, std::int64_t{1}) * kAlign);
+    received_sums_ = arena.allocate("exchange/gradients", DType::kF32, parts, piece_);
 }
 
 void SharedStep::cut(const TextBatch& batch) {
@@ -273,54 +280,64 @@ void SharedStep::backward(Encoder& encoder, View dx_BD, bool adds) {
     else
         exchange_gradients();
     if (sizes_.accumulate == 1) return;
+    if (total_1P_.size() == 0) return;
     if (adds)
-        backend_.add({total_1P_, sum_place(0)});
+        backend_.add({total_1P_, own_sums()});
     else
-        backend_.cast(total_1P_, sum_place(0));
+        backend_.cast(total_1P_, own_sums());
 }
 
-// Piece by piece: each rank receives all parts of its slice, adds them, and gives the sum to all. The sum of
-// a piece is where the rank's first part was, which has been sent.
+// Piece by piece: each rank receives all parts of its own sums and adds them. The sum of a piece is where the
+// rank's first part was.
 void SharedStep::exchange_gradients() {
     const std::vector<SumNode> own = nodes_of(share_.rank, false);
-    for (std::int64_t begin = 0; begin < sums_size_; begin += kPiece) {
-        const std::int64_t count = std::min(kPiece, sums_size_ - begin);
+    for (std::int64_t begin = 0;; begin += piece_) {
         const auto slice = [&](const View& row, std::int64_t rank) {
-            const ShareRange range = slice_of(count, rank, share_.ranks);
-            return elements(row, begin + range.first, range.size());
+            const std::int64_t first = sum_cuts_[static_cast<std::size_t>(rank)] + begin;
+            const std::int64_t left = sum_cuts_[static_cast<std::size_t>(rank) + 1] - first;
+            return elements(row, left > 0 ? first : 0, std::clamp<std::int64_t>(left, 0, piece_));
         };
-        const std::int64_t mine = slice_of(count, share_.rank, share_.ranks).size();
+        bool all_done = true;
+        for (int r = 0; r < share_.ranks; ++r) all_done &= slice(sums_KP_.first(1), r).size() == 0;
+        if (all_done) return;
+        const std::int64_t mine = slice(sums_KP_.first(1), share_.rank).size();
         std::vector<SentView> send;
         std::vector<ReceivedView> receive;
         std::vector<Part> parts;
         for (int r = 0; r < share_.ranks; ++r) {
             if (r != share_.rank)
-                for (std::size_t k = 0; k < own.size(); ++k) send.push_back({r, slice(sum_place(k), r)});
+                for (std::size_t k = 0; k < own.size(); ++k)
+                    if (const View theirs = slice(sum_place(k), r); theirs.size() > 0)
+                        send.push_back({r, theirs});
             for (const SumNode& node : nodes_of(r, false)) {
                 const auto row = static_cast<std::int64_t>(parts.size());
                 parts.push_back({node, elements(received_sums_.slice(row, row + 1), 0, mine)});
-                if (r != share_.rank) receive.push_back({r, parts.back().view});
+                if (r != share_.rank && mine > 0) receive.push_back({r, parts.back().view});
             }
         }
         exchange_.exchange(send, receive);
+        if (mine == 0) continue;
         std::size_t place = 0;
         const ShareRange leaves = share_.own_shards();
         for (const Part& part : parts)
             if (part.node.first >= leaves.first && part.node.last <= leaves.last)
                 backend_.cast(part.view, slice(sum_place(place++), share_.rank));
-        if (mine > 0) add_parts(parts);
-
-        send.clear();
-        receive.clear();
-        const View sum = slice(sum_place(0), share_.rank);
-        if (mine > 0) backend_.cast(sum, parts.front().view);
-        for (int r = 0; r < share_.ranks; ++r) {
-            if (r == share_.rank) continue;
-            if (mine > 0) send.push_back({r, sum});
-            if (const View theirs = slice(sum_place(0), r); theirs.size() > 0) receive.push_back({r, theirs});
-        }
-        exchange_.exchange(send, receive);
+        add_parts(parts);
+        backend_.cast(slice(sum_place(0), share_.rank), parts.front().view);
     }
+}
+
+void SharedStep::spread_weights(const Encoder& encoder) {
+    if (share_.is_alone()) return;
+    std::vector<SentView> send;
+    std::vector<ReceivedView> receive;
+    for (const View& part : encoder.weights_of(static_cast<int>(share_.rank)))
+        for (int r = 0; r < share_.ranks; ++r)
+            if (r != share_.rank) send.push_back({r, part});
+    for (int r = 0; r < share_.ranks; ++r)
+        if (r != share_.rank)
+            for (const View& part : encoder.weights_of(r)) receive.push_back({r, part});
+    exchange_.exchange(send, receive);
 }
 
 }  // namespace elmo

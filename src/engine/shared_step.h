@@ -1,7 +1,8 @@
 // A step whose labels are in several groups or whose batch has several shards, on one rank or on many: what a
 // rank computes by itself, what the ranks exchange, and in which order the parts are added
 // (docs/numerics.md). x is gathered, dx and the encoder's gradients are exchanged as parts and added by the
-// one tree, so every rank has the same encoder after each step.
+// one tree. Each rank has the optimiser state of a part of the encoder, adds the gradients of that part,
+// updates it and gives the new weights to all, so every rank has the same encoder after each step.
 //
 // A rank with several shards keeps the activations of one: it encodes all of them for x, and each again just
 // before its backward.
@@ -55,8 +56,10 @@ class SharedStep {
     void reduce_dx(View to_BD);
     // Texts of this rank in the batch that was encoded.
     std::int64_t own_texts() const;
-    // The gradients of the whole batch in the encoder's totals. dx_BD: of the rank's texts.
+    // The gradients of the whole batch in the encoder's totals: the rank's part of them. dx_BD: of its texts.
     void backward(Encoder& encoder, View dx_BD, bool adds);
+    // After the update: what each rank has updated goes to all others.
+    void spread_weights(const Encoder& encoder);
 
   private:
     // Texts [first, last) of the batch, as a batch.
@@ -79,6 +82,7 @@ class SharedStep {
     // Adds the parts, which cover all leaves in order; the sum is where the first part was.
     void add_parts(std::span<const Part> parts);
     void exchange_gradients();
+    View own_sums() const;
     void exchange_losses(HeadStepResult& result);
 
     RankShare share_;
@@ -88,7 +92,9 @@ class SharedStep {
     ViewExchange& exchange_;
 
     View x_BD_, dx_KBD_, received_dx_, sums_KP_, received_sums_, total_1P_;
-    std::int64_t sums_size_ = 0, slice_ = 0;
+    std::int64_t sums_size_ = 0;
+    std::vector<std::int64_t> sum_cuts_;  // where each rank's part of the sums begins, and the end
+    std::int64_t piece_ = 0;              // elements of each part that are exchanged at a time
 
     // Of the running step.
     std::vector<std::int64_t> cuts_;

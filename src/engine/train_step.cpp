@@ -18,6 +18,7 @@ bool learn(Encoder& encoder, SharedStep* shared, const TextBatch& texts, View dx
         encoder.backward(texts, dx_BD, how.adds);
     if (how.check) std::ranges::for_each(encoder.parameters(), how.check);
     if (how.updates) encoder.update(how.adamw);
+    if (how.updates && shared != nullptr && shared->cuts_batch()) shared->spread_weights(encoder);
     return how.updates;
 }
 

@@ -51,6 +51,7 @@ std::string MemoryReport::describe() const {
     if (mapped_bytes > 0) line("mapped files", "", mapped_bytes, mapped_bytes);
     if (program_bytes > 0) line("program and libraries", "", program_bytes, program_bytes);
     line("total", "", total_bytes(), total_bytes());
+    if (host_bytes > 0) line("beside it, of the host: the head", "", host_bytes, host_bytes);
     text +=
         fmt::format("head in {} {}; recompute: {}\n", chunks, chunks == 1 ? "chunk" : "chunks", recompute);
     return text;

@@ -62,11 +62,16 @@ void upload_converted(Backend& backend, View to, const TensorInfo& tensor) {
 }
 
 void upload_exact(Backend& backend, View to, const TensorInfo& tensor, std::string_view file) {
-    if (tensor.dtype != safetensors_dtype(to.dtype) || tensor.num_elements() != to.size())
+    upload_rows_exact(backend, to, 0, to.rows, tensor, file);
+}
+
+void upload_rows_exact(Backend& backend, View to, std::int64_t first_row, std::int64_t rows,
+                       const TensorInfo& tensor, std::string_view file) {
+    if (tensor.dtype != safetensors_dtype(to.dtype) || tensor.num_elements() != rows * to.cols)
         throw DataError(fmt::format("{}: tensor '{}': expected {} elements of {}, found {} of {}", file,
-                                    quoted(tensor.name), to.size(), safetensors_dtype(to.dtype),
+                                    quoted(tensor.name), rows * to.cols, safetensors_dtype(to.dtype),
                                     tensor.num_elements(), tensor.dtype));
-    backend.upload(to, tensor.data.data());
+    if (to.rows > 0) backend.upload(to, tensor.data.data() + first_row * to.cols * size_of(to.dtype));
 }
 
 void write_view(SafeTensorsWriter& writer, std::string_view name, Backend& backend, View from) {

@@ -19,6 +19,9 @@ void upload_constant(Backend& backend, View to, float value);
 void upload_converted(Backend& backend, View to, const TensorInfo& tensor);
 // The tensor's bits. DataError naming `file` when its dtype is not the view's or its size differs.
 void upload_exact(Backend& backend, View to, const TensorInfo& tensor, std::string_view file);
+// The same of rows [first_row, first_row + to.rows) of a tensor of `rows`.
+void upload_rows_exact(Backend& backend, View to, std::int64_t first_row, std::int64_t rows,
+                       const TensorInfo& tensor, std::string_view file);
 // Appends all of `from` to the tensor `name`.
 void write_view(SafeTensorsWriter& writer, std::string_view name, Backend& backend, View from);
 

@@ -1,4 +1,4 @@
-// What the launcher's environment says, and the library that speaks its MPI.
+// What the launcher's environment says, and the library that speaks its MPI, or Gloo.
 #include <dlfcn.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -32,9 +32,19 @@ std::optional<int> number(const char* variable) {
         fmt::format("{} says that this is rank {} of {}: {}", as.launcher, as.rank, as.size, why));
 }
 
-// Beside the program, or where it is installed; or what ELMO_MPI_LIBRARY names.
-fs::path find_library(const LaunchedAs& as) {
-    if (const char* given = std::getenv("ELMO_MPI_LIBRARY"); given != nullptr && *given != '\0') return given;
+// What speaks with the other ranks.
+struct Engine {
+    const char *library, *entry, *variable, *package;
+};
+Engine engine_of(const LaunchedAs& as) {
+    if (as.has_meeting_place)
+        return {kGlooLibrary, kGlooPlugin, "ELMO_GLOO_LIBRARY", "Gloo is installed (libgloo-dev)"};
+    return {kMpiLibrary, kMpiPlugin, "ELMO_MPI_LIBRARY", "MPI is installed (libopenmpi-dev)"};
+}
+
+// Beside the program, or where it is installed; or what the engine's variable names.
+fs::path find_library(const LaunchedAs& as, const Engine& engine) {
+    if (const char* given = std::getenv(engine.variable); given != nullptr && *given != '\0') return given;
     Dl_info info{};
     fs::path file;
     if (dladdr(reinterpret_cast<void*>(&launched_as), &info) != 0 && info.dli_fname != nullptr)
@@ -44,21 +54,23 @@ fs::path find_library(const LaunchedAs& as) {
     const fs::path folder = fs::canonical(file, error).parent_path(), above = folder.parent_path();
     std::vector<std::string> places;
     for (const fs::path& place : {folder, folder / "elmo", above / "lib" / "elmo", above / "lib"}) {
-        if (fs::exists(place / kMpiLibrary, error)) return place / kMpiLibrary;
+        if (fs::exists(place / engine.library, error)) return place / engine.library;
         places.push_back(place.string());
     }
-    refuse(as, fmt::format("{} is not in {}; build elmo where MPI is installed (libopenmpi-dev), set "
-                           "ELMO_MPI_LIBRARY to its path, or start elmo without the launcher",
-                           kMpiLibrary, fmt::join(places, ", ")));
+    refuse(as,
+           fmt::format("{} is not in {}; build elmo where {}, set {} to its path, or start elmo without the "
+                       "launcher",
+                       engine.library, fmt::join(places, ", "), engine.package, engine.variable));
 }
 
 PluginRanks* open_plugin(const LaunchedAs& as) {
-    const std::string path = find_library(as).string();
+    const Engine engine = engine_of(as);
+    const std::string path = find_library(as, engine).string();
     // Open MPI's own plugins look for its names among the global ones.
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_GLOBAL);
     if (library == nullptr) refuse(as, fmt::format("{} does not load ({})", path, dlerror()));
-    auto* plugin = reinterpret_cast<MpiPlugin*>(dlsym(library, kMpiPlugin));
-    if (plugin == nullptr) refuse(as, fmt::format("{} is not {}; use that", path, kMpiLibrary));
+    auto* plugin = reinterpret_cast<RanksPlugin*>(dlsym(library, engine.entry));
+    if (plugin == nullptr) refuse(as, fmt::format("{} is not {}; use that", path, engine.library));
     PluginRanks* made = nullptr;
     if (const char* theirs = (*plugin)(ELMO_RANKS_INTERFACE, &made))
         refuse(as, fmt::format("{} belongs to another elmo (expected {}, found {})", path,
@@ -79,6 +91,11 @@ LaunchedAs launched_as() {
         const auto size = number(names.size), rank = number(names.rank);
         if (size && rank && *size > 1 && *rank < *size) return {*rank, *size, names.size};
     }
+    // torchrun and its kin. An MPI's variables go before: mpirun passes these on where a user has set them.
+    const auto size = number("WORLD_SIZE"), rank = number("RANK"), port = number("MASTER_PORT");
+    const char* address = std::getenv("MASTER_ADDR");
+    if (size && rank && *size > 1 && *rank < *size && port && address != nullptr && *address != '\0')
+        return {*rank, *size, "WORLD_SIZE", true};
     return {};
 }
 

@@ -66,25 +66,27 @@ bool is_shared(const CheckpointParts& parts) {
     return parts.ranks != nullptr && parts.ranks->size() > 1;
 }
 
-// The head's files, of which the ranks have a part each: the first one (with a folder) writes, the others
-// send.
-void write_shared_head(const fs::path* path, const CheckpointParts& parts, bool to_continue) {
+// The files of which the ranks have a part each: the first one (with a folder) writes, the others send.
+void write_shared_files(const fs::path* path, const CheckpointParts& parts, bool to_continue) {
     parts.head.save_shared(path, *parts.ranks);
     if (!to_continue) return;
-    const fs::path file = path != nullptr ? *path / kHeadCompensationFile : fs::path();
-    parts.head.compensation().save_shared(path != nullptr ? &file : nullptr, *parts.ranks);
+    const auto file = [&](const char* name) { return path != nullptr ? *path / name : fs::path(); };
+    const fs::path compensation = file(kHeadCompensationFile), optimizer = file(kOptimizer);
+    parts.head.compensation().save_shared(path != nullptr ? &compensation : nullptr, *parts.ranks);
+    if (!parts.config.freeze_encoder)
+        parts.encoder.save_state_shared(path != nullptr ? &optimizer : nullptr, *parts.ranks);
 }
 
 void write_files(const fs::path& path, const CheckpointParts& parts, const RunState& state,
                  bool to_continue) {
     parts.encoder.save_weights(path);
     if (is_shared(parts))
-        write_shared_head(&path, parts, to_continue);
+        write_shared_files(&path, parts, to_continue);
     else
         parts.head.save(path);
     write_common(path, parts, state);
     if (!to_continue) return;
-    if (!parts.config.freeze_encoder) parts.encoder.save_state(path / kOptimizer);
+    if (!parts.config.freeze_encoder && !is_shared(parts)) parts.encoder.save_state(path / kOptimizer);
     if (parts.head.compensation().rows() > 0 && !is_shared(parts))
         parts.head.compensation().save(path / kHeadCompensationFile);
     if (parts.head.renee() != nullptr) parts.head.renee()->save(path / kMomentumFile);
@@ -169,7 +171,7 @@ void copy_to(const MappedFile& from, const fs::path& to) {
 void save_checkpoint(const fs::path& target, const CheckpointParts& parts, const RunState& state,
                      bool to_continue) {
     if (is_shared(parts) && !parts.ranks->is_first())
-        write_shared_head(nullptr, parts, to_continue);
+        write_shared_files(nullptr, parts, to_continue);
     else
         replace_checkpoint(target,
                            [&](const fs::path& folder) { write_files(folder, parts, state, to_continue); });

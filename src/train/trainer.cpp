@@ -146,7 +146,7 @@ void Trainer::non_finite(std::int64_t step, const std::string& what) const {
 }
 
 void Trainer::check_gradient(const Parameter& parameter) const {
-    if (engine_.backend().has_non_finite(parameter.gradient()))
+    if (parameter.gradient().size() > 0 && engine_.backend().has_non_finite(parameter.gradient()))
         non_finite(state_.step, fmt::format("encoder gradient '{}' has", parameter.name));
 }
 

@@ -164,6 +164,32 @@ TEST(AdamW, EqualsTheReferenceWhereArithmeticIsExact) {
     EXPECT_GT(compensated, 0);
 }
 
+// Ranks update some rows each: noise belongs to the row of the whole tensor.
+TEST(AdamW, RowsByThemselvesHaveTheSameBits) {
+    Rng rng(5);
+    for (const DType dtype : {DType::kF32, DType::kBf16})
+        for (const Shape& s : {Shape{65, 7}, Shape{9, 128}}) {
+            Reserved tested(make_tested_backend("fp32"), workload_of(s));
+            State whole("whole", dtype, s), parts("parts", dtype, s);
+            fill_random(whole, rng);
+            parts.copy(whole);
+            const auto grad = make_input("grad", dtype, s.rows, s.cols, rng, 0.05);
+            const AdamWUpdate op = op_of(whole, *grad, 3);
+            tested->adamw({&op, 1});
+            for (const auto& [first, last] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, s.rows}}) {
+                AdamWUpdate part = op_of(parts, *grad, 3);
+                for (View* view : {&part.w, &part.grad, &part.m, &part.v, &part.c})
+                    if (!view->empty()) *view = view->slice(first, last);
+                part.first_row = first;
+                tested->adamw({&part, 1});
+            }
+            expect_same_bits(whole.w, parts.w);
+            expect_same_bits(whole.m, parts.m);
+            expect_same_bits(whole.v, parts.v);
+            if (dtype == DType::kBf16) expect_same_bits(whole.c, parts.c);
+        }
+}
+
 // A constant gradient of 1 on a weight of 1, `updates` times.
 void run_constant(State& state, float lr, float beta1, float beta2, int updates) {
     Reserved tested(make_tested_backend("fp32"), workload_of({1, state.w.cols()}));

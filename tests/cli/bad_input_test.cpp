@@ -102,7 +102,7 @@ TEST(BadData, HeadersThatDisagree) {
     expect_refused(folder, spoiled(folder, "trn_X_Y.txt", "60 4294967295\n" + rows), {"Y.txt", "4294967295"});
     const std::string nameless = spoiled(folder, "trn_X_Y.txt", "60 4294967295\n" + rows);
     fs::remove(folder.path(nameless + "/Y.txt"));
-    expect_refused(folder, nameless, {"trn_X_Y.txt", "4,294,967,295", "268,435,456"});
+    expect_refused(folder, nameless, {"trn_X_Y.txt", "4,294,967,295", "2,147,483,647"});
     // Nor gigabytes of cache for labels that nobody names and hardly any row can have.
     const std::string hollow = spoiled(folder, "trn_X_Y.txt", "60 67108864\n" + rows);
     fs::remove(folder.path(hollow + "/Y.txt"));

@@ -39,7 +39,8 @@ TEST(Fields, ResultsNestInTheOrderOfTheirFields) {
     report.phases = {{"start", 10, {0}}};
     report.arena_bytes = 12;
     EXPECT_EQ(to_json(report),
-              R"({"total_bytes":12,"arena_bytes":12,"mapped_bytes":0,"program_bytes":0,"chunks":1,)"
+              R"({"total_bytes":12,"arena_bytes":12,"mapped_bytes":0,"program_bytes":0,"host_bytes":0,)"
+              R"("chunks":1,)"
               R"("recompute":"none","phases":[{"name":"start","bytes":10}],)"
               R"("segments":[{"name":"head/weights","bytes":10,"at_peak":true},)"
               R"({"name":"step","bytes":2,"at_peak":false}]})");

@@ -136,6 +136,35 @@ TEST(Plan, PackedWeightsTakeTheirBits) {
     }
 }
 
+// A GPU's plan without the head, whose bytes are the host's; a CPU's plan does not change.
+TEST(Plan, AHeadInHostMemoryIsBesideTheTotal) {
+    Config config;
+    config.labels = 3000000;
+    config.width = 128;
+    config.vocab_size = 100;
+    config.batch_size = 8;
+    config.head_kahan = "1%";
+    const auto plan = [&](const char* device, const char* memory) {
+        config.device = device;
+        config.head_memory = memory;
+        return plan_memory(quiet(), config);
+    };
+    EXPECT_EQ(plan("cpu", "host").arena_bytes, plan("cpu", "device").arena_bytes);
+    EXPECT_EQ(plan("cpu", "host").host_bytes, 0);
+    try {
+        const std::int64_t head = std::int64_t{3000000} * 128 * 2, compensation = 30000 * 128 * 2;
+        EXPECT_EQ(plan("cuda", "host").host_bytes, head + compensation);
+        EXPECT_EQ(plan("cuda", "device").host_bytes, 0);
+        const std::int64_t slots = 3 * (std::int64_t{64} << 20);
+        EXPECT_LE(plan("cuda", "host").arena_bytes, plan("cuda", "device").arena_bytes - head + slots);
+        config.precision = "renee";
+        EXPECT_NE(message_of<ConfigError>([&] { plan("cuda", "host"); }).find("head_memory"),
+                  std::string::npos);
+    } catch (const ConfigError& error) {
+        GTEST_SKIP() << error.what();  // a build without CUDA
+    }
+}
+
 TEST(Plan, ShowsTheCompensation) {
     Config config;
     config.labels = 1001;
@@ -377,6 +406,19 @@ TEST(Plan, OfTheFullestRank) {
     EXPECT_EQ(bytes_of(four, "step/text_vectors"), 64 * 64 * 2);
     EXPECT_EQ(bytes_of(one, "step/text_vectors"), 0);
     EXPECT_LT(bytes_of(four, "encoder/bag/pre_gelu"), bytes_of(one, "encoder/bag/pre_gelu"));
+    // A quarter of the optimiser state: cuts move by a row at most, and segments are aligned.
+    std::int64_t state_of_one = 0, state_of_four = 0, slack = 0;
+    for (const MemoryReport* plan : {&one, &four})
+        for (const Segment& segment : plan->segments)
+            for (const char* kind :
+                 {"encoder/first_moments/", "encoder/second_moments/", "encoder/compensation/"})
+                if (segment.name.rfind(kind, 0) == 0) {
+                    (plan == &one ? state_of_one : state_of_four) += segment.bytes;
+                    slack += 256 + 2 * 64;
+                }
+    EXPECT_GT(state_of_four, 0);
+    EXPECT_LE(state_of_four, state_of_one / 4 + slack);
+    EXPECT_GE(state_of_four, state_of_one / 4 - slack);
 }
 
 }  // namespace

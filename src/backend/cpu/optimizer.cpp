@@ -83,8 +83,8 @@ void CpuBackend::update_tensor(const AdamWUpdate& op) {
         float w[kPiece], grad[kPiece], m[kPiece], v[kPiece], u[kPiece], c[kPiece];
         for (std::int64_t row = begin; row < end; ++row) {
             if (kahan) {
-                noise_row(op.key, row, cols, noise_m);
-                noise_row(second, row, cols, noise_v);
+                noise_row(op.key, op.first_row + row, cols, noise_m);
+                noise_row(second, op.first_row + row, cols, noise_v);
             }
             for (std::int64_t column = 0; column < cols; column += kPiece) {
                 const std::int64_t first = row * cols + column, count = std::min(kPiece, cols - column);

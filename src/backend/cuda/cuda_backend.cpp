@@ -1,5 +1,7 @@
 #include "backend/cuda/cuda_backend.h"
 
+#include <cstring>
+
 #include "backend/cuda/device/convert.h"
 #include "backend/cuda/device/roofline.h"
 
@@ -16,6 +18,23 @@ std::unique_ptr<MemoryBlock> CudaBackend::allocate(std::int64_t bytes) {
     return context_.allocate(bytes);
 }
 
+std::unique_ptr<MemoryBlock> CudaBackend::allocate_in_host(std::int64_t bytes) {
+    start();
+    return context_.allocate_in_host(bytes);
+}
+
+void CudaBackend::upload(View to, const void* from) {
+    if (!context_.is_in_host(to)) return context_.upload(to, from);
+    wait();
+    std::memcpy(to.data, from, static_cast<std::size_t>(to.bytes()));
+}
+
+void CudaBackend::download(void* to, View from) {
+    if (!context_.is_in_host(from)) return context_.download(to, from);
+    wait();
+    std::memcpy(to, from.data, static_cast<std::size_t>(from.bytes()));
+}
+
 void CudaBackend::reserve(Arena& arena, const Workload& workload) {
     products_.reserve(arena);
     texts_.reserve(arena, workload);
@@ -26,6 +45,7 @@ void CudaBackend::reserve(Arena& arena, const Workload& workload) {
     attention_.reserve(arena, workload);
     linear_.reserve(arena, workload);
     head_.reserve_report(arena, workload);
+    head_.reserve_stream(arena, workload);
 }
 
 void CudaBackend::reserve_head(Arena& arena, const Workload& workload) {
@@ -35,7 +55,7 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& workload) {
 }
 
 void CudaBackend::fill_normal(const FillNormal& op) {
-    if (op.w.empty()) return;
+    if (settled(op.w).empty()) return;
     if (op.width() != op.w.cols) return head_.fill_packed(op);
     cuda::fill_normal(op, context_.stream());
 }
@@ -45,7 +65,7 @@ void CudaBackend::cast(View to, View from) {
 }
 
 bool CudaBackend::has_non_finite(View view) {
-    return cuda::has_non_finite(context_, view);
+    return cuda::has_non_finite(context_, settled(view));
 }
 
 Ceilings CudaBackend::measure_ceilings(DType storage, std::int64_t room_bytes) {

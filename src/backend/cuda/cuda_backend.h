@@ -30,6 +30,7 @@ class CudaBackend : public Backend {
     bool host_memory() const override { return false; }
     bool has_fp8_products() const override;
     std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes) override;
+    std::unique_ptr<MemoryBlock> allocate_in_host(std::int64_t bytes) override;
     std::int64_t free_bytes() const override { return context_.free_bytes(); }
     std::int64_t taken_bytes() const override { return context_.taken_bytes(); }
     std::int64_t preferred_chunks(const Workload& workload) const override {
@@ -38,10 +39,13 @@ class CudaBackend : public Backend {
     void reserve(Arena& arena, const Workload& workload) override;
     void reserve_head(Arena& arena, const Workload& workload) override;
 
-    void upload(View to, const void* from) override { context_.upload(to, from); }
-    void download(void* to, View from) override { context_.download(to, from); }
-    void fill_zero(View view) override { context_.fill_zero(view); }
-    void wait() override { context_.wait(); }
+    void upload(View to, const void* from) override;
+    void download(void* to, View from) override;
+    void fill_zero(View view) override { context_.fill_zero(settled(view)); }
+    void wait() override {
+        head_.settle();
+        context_.wait();
+    }
     void wait_for(void* stream) override { context_.wait_for(static_cast<cudaStream_t>(stream)); }
     void make_wait(void* stream) override { context_.make_wait(static_cast<cudaStream_t>(stream)); }
     void copy_out(void* to, View from) override { context_.copy_out(to, from); }
@@ -87,6 +91,11 @@ class CudaBackend : public Backend {
     // The device, started on first use.
     void start() {
         if (context_.start()) head_.start();
+    }
+    // A view that any op may use: rows of a head in the host's memory may be on their way.
+    const View& settled(const View& view) {
+        if (context_.is_in_host(view)) head_.settle();
+        return view;
     }
 
     CudaContext context_;

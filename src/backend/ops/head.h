@@ -1,6 +1,7 @@
 // The classifier head: one fused step over all labels, and streaming top-k.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "backend/ops/common.h"
@@ -59,6 +60,10 @@ struct HeadStep {
     WeightGrid grid = {};
     View row_exponents_L1 = {};  // u8 (encode_row_exponent), where the grid has them
     NoiseKey rescaling = {};
+    // A device: w_LD and compensation_KD are memory of the host (Backend::allocate_in_host), whose rows pass
+    // through scratch, and the labels (of the run, ascending) of the rows of compensation_KD.
+    bool in_host = false;
+    std::span<const std::int64_t> compensated_labels = {};
 
     bool compensates() const { return !compensation_KD.empty(); }
     // A label's row in compensation_KD, or -1; where the views are the host's.
@@ -95,6 +100,7 @@ struct HeadTopK {
     std::int64_t k = 5;
     WeightGrid grid = {};        // of u8 weights
     View row_exponents_L1 = {};  // as in HeadStep
+    bool in_host = false;        // as in HeadStep
 };
 template <OpIs<HeadTopK> Op>
 void visit_views(Op& op, const auto& visit) {

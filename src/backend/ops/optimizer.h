@@ -13,12 +13,14 @@ namespace elmo {
 // `key.stream + 1`), the update uses the unrounded moments, and w takes u with Kahan compensation:
 //   y = u + c; w' = bf16(w + y); c = bf16(y - (w' - w)).
 // FP32 (and F64) weights: m and v in the same type, c empty, w += u.
+// Row r of the views is row `first_row` + r of the tensor, which its noise is addressed by.
 struct AdamWUpdate {
     View w, grad, m, v, c;
     float lr = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
     float grad_scale = 1;
     std::int64_t t = 1;
     NoiseKey key;
+    std::int64_t first_row = 0;
 };
 template <OpIs<AdamWUpdate> Op>
 void visit_views(Op& op, const auto& visit) {

@@ -28,8 +28,8 @@ void update_tensor(const AdamWUpdate& op) {
             const double direction =
                 m / correction1 / (std::sqrt(v / correction2) + static_cast<double>(op.epsilon));
             const double u = -lr * (direction + static_cast<double>(op.weight_decay) * w);
-            store_stochastic(op.m, r, c, m, noise16(op.key, r, c));
-            store_stochastic(op.v, r, c, v, noise16(second, r, c));
+            store_stochastic(op.m, r, c, m, noise16(op.key, op.first_row + r, c));
+            store_stochastic(op.v, r, c, v, noise16(second, op.first_row + r, c));
             if (op.w.dtype != DType::kBf16) {
                 store(op.w, r, c, w + u);
                 continue;

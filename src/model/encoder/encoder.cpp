@@ -13,8 +13,9 @@
 namespace elmo {
 namespace {
 
-View take_like(Arena& arena, const char* kind, const Parameter& p, DType dtype) {
-    return arena.allocate(fmt::format("encoder/{}/{}", kind, p.name), dtype, p.w.rows, p.w.cols);
+View take_like(Arena& arena, const char* kind, const Parameter& p, DType dtype, bool own = false) {
+    return arena.allocate(fmt::format("encoder/{}/{}", kind, p.name), dtype, own ? p.own.size() : p.w.rows,
+                          p.w.cols);
 }
 
 }  // namespace
@@ -82,10 +83,15 @@ void Encoder::allocate(Arena& arena, const Workload& workload) {
     if (keeps(workload)) {
         if (!spec_.consume_gradients)
             for (Parameter& p : parameters_) p.grad = take("gradients", p, spec_.grad_dtype());
-        for (Parameter& p : parameters_) p.m = take("first_moments", p, spec_.dtype);
-        for (Parameter& p : parameters_) p.v = take("second_moments", p, spec_.dtype);
+        for (std::size_t i = 0; i < parameters_.size(); ++i)
+            parameters_[i].own = {first_row_of(i, rank_), first_row_of(i, rank_ + 1)};
+        const auto take_own = [&](const char* kind, const Parameter& p) {
+            return take_like(arena, kind, p, spec_.dtype, true);
+        };
+        for (Parameter& p : parameters_) p.m = take_own("first_moments", p);
+        for (Parameter& p : parameters_) p.v = take_own("second_moments", p);
         if (spec_.dtype == DType::kBf16)
-            for (Parameter& p : parameters_) p.c = take("compensation", p, spec_.dtype);
+            for (Parameter& p : parameters_) p.c = take_own("compensation", p);
     }
     if (spec_.fp8 && keeps(workload))
         fp8_amax_P3_ =
@@ -119,11 +125,60 @@ std::int64_t Encoder::totals_size() const {
     return size;
 }
 
+void Encoder::share_state(int rank, int ranks) {
+    rank_ = rank;
+    ranks_ = ranks;
+    elements_before_ = {0};
+    for (const Parameter& p : parameters_) elements_before_.push_back(elements_before_.back() + p.w.size());
+}
+
+// Weights are divided evenly, then cut at whole rows, and where rows begin at odd places at whole tensors.
+std::int64_t Encoder::first_row_of(std::size_t parameter, int rank) const {
+    const View& w = parameters_[parameter].w;
+    if (ranks_ == 1) return rank == 0 ? 0 : w.rows;
+    const std::int64_t unit = w.cols % 8 == 0 ? w.cols : w.size();
+    const std::int64_t earlier =
+        RankShare::part(elements_before_.back(), rank, ranks_).first - elements_before_[parameter];
+    return std::clamp<std::int64_t>((earlier + unit - 1) / unit, 0, w.size() / unit) * unit / w.cols;
+}
+
+std::int64_t Encoder::totals_cut(int rank) const {
+    std::int64_t cut = 0;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        const View& w = parameters_[i].w;
+        const std::int64_t row = first_row_of(i, rank);
+        cut += row == w.rows ? aligned(w.size()) : row * w.cols;
+    }
+    return cut;
+}
+
+std::vector<View> Encoder::weights_of(int rank) const {
+    std::vector<View> parts;
+    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+        const View rows = parameters_[i].w.slice(first_row_of(i, rank), first_row_of(i, rank + 1));
+        if (rows.size() == 0) continue;
+        const View bytes{rows.data, DType::kU8, 1, rows.bytes()};
+        // Tensors follow one another in the arena, at its alignment; what is between them is the same on all
+        // ranks.
+        View* const last = parts.empty() ? nullptr : &parts.back();
+        const std::int64_t gap =
+            last == nullptr ? 0
+                            : static_cast<char*>(bytes.data) - (static_cast<char*>(last->data) + last->cols);
+        if (last != nullptr && gap >= 0 && gap < Arena::kAlignment)
+            last->cols += gap + bytes.cols;
+        else
+            parts.push_back(bytes);
+    }
+    return parts;
+}
+
 void Encoder::set_totals(View totals_1P) {
+    const std::int64_t begin = totals_cut(rank_);
     std::int64_t first = 0;
     for (Parameter& p : parameters_) {
-        p.total = elements(totals_1P, first, p.w.size());
-        p.total.rows = p.w.rows;
+        const std::int64_t at = first + p.own.first * p.w.cols - begin;
+        p.total = elements(totals_1P, p.own.size() == 0 ? 0 : at, p.own.size() * p.w.cols);
+        p.total.rows = p.own.size();
         p.total.cols = p.w.cols;
         first += aligned(p.w.size());
     }
@@ -218,7 +273,7 @@ void Encoder::update_range(std::size_t first, std::size_t last, const AdamWSetti
         const Parameter& p = parameters_[i];
         const auto stream = streams::kEncoderUpdate + 2 * static_cast<std::uint32_t>(i);
         AdamWUpdate op;
-        op.w = p.w;
+        op.w = p.w.slice(p.own.first, p.own.last);
         op.grad = p.gradient();
         op.m = p.m;
         op.v = p.v;
@@ -231,7 +286,8 @@ void Encoder::update_range(std::size_t first, std::size_t last, const AdamWSetti
         op.grad_scale = s.grad_scale;
         op.t = s.t;
         op.key = {s.seed, static_cast<std::uint64_t>(s.t), stream};
-        ops.push_back(op);
+        op.first_row = p.own.first;
+        if (op.w.size() > 0) ops.push_back(op);
     }
     backend_.adamw(ops);
 }

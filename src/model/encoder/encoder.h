@@ -11,7 +11,10 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "formats/safetensors_writer.h"
 #include "model/encoder/encoder_spec.h"
+#include "ranks/collectives.h"
+#include "ranks/rank_share.h"
 
 namespace elmo {
 
@@ -27,6 +30,8 @@ struct Parameter {
     View w, grad, m, v, c;
     // Where a batch has several shards or ranks: the F32 sum of what its shards gave in `grad`.
     View total = {};
+    // The rows that this rank updates: m, v, c and total have these, w and grad have all.
+    ShareRange own = {};
     bool decays = true;  // biases and LayerNorms do not
     // Random start: N(0, sigma), or a constant if sigma is 0.
     float sigma = 0, constant = 0;
@@ -34,7 +39,7 @@ struct Parameter {
     std::vector<StoredTensor> stored;
 
     // What the update reads.
-    const View& gradient() const { return total.empty() ? grad : total; }
+    const View& gradient() const { return total.cols == 0 ? grad : total; }
 };
 
 // What the backward of a transformer layer computes again instead of storing: nothing, everything without a
@@ -84,7 +89,14 @@ class Encoder {
     // Sums of gradients over shards, as one row of F32: each parameter's begin at a multiple of kTotalsAlign.
     static constexpr std::int64_t kTotalsAlign = 64;
     std::int64_t totals_size() const;
-    // From now on the update reads them.
+    // Of several ranks each updates a part of the weights and has the optimiser state of that part: the
+    // elements [totals_cut(rank), totals_cut(rank + 1)) of such a row, whole rows of weights. Before memory
+    // is planned.
+    void share_state(int rank, int ranks);
+    std::int64_t totals_cut(int rank) const;
+    // The weights that a rank updates, in as few views as they need, equally many on every rank.
+    std::vector<View> weights_of(int rank) const;
+    // The rank's part of the sums, as one row: from now on the update reads it.
     void set_totals(View totals_1P);
     // This step's gradients of all parameters, as F32 into such a row; zeros for a shard without texts.
     void copy_gradients(View to_1P, bool zeros) const;
@@ -105,7 +117,7 @@ class Encoder {
     // there when `accumulate` is set. Must follow the training forward of the same batch, and consumes its
     // activations. Not for an encoder whose gradients are consumed.
     void backward(const TextBatch& batch, View dpooled_BD, bool accumulate);
-    // AdamW on every parameter.
+    // AdamW on every parameter, or what the rank has of it.
     void update(const AdamWSettings& settings);
     // backward, then update, with the same bits, but each group of parameters (a layer, the embeddings) is
     // updated as soon as its gradients are there. `check`, where given, sees each parameter just before.
@@ -120,6 +132,9 @@ class Encoder {
     // Optimiser state, all parameters: optimizer.safetensors. Exact round trip. With gradient accumulation
     // the gradients are part of it.
     void save_state(const std::filesystem::path& file) const;
+    // The same file of a state that lies on all ranks: a collective, in which the first rank writes and the
+    // others (file: null) send.
+    void save_state_shared(const std::filesystem::path* file, Ranks& ranks) const;
     void load_state(const std::filesystem::path& file);
 
   protected:
@@ -179,10 +194,15 @@ class Encoder {
     }
     void check_gradient(const TextBatch& batch, View dpooled_BD) const;
     void update_range(std::size_t first, std::size_t last, const AdamWSettings& settings);
+    // The first row of the parameter that is not of an earlier rank.
+    std::int64_t first_row_of(std::size_t parameter, int rank) const;
+    std::vector<TensorSpec> state_tensors() const;
 
-    std::vector<std::size_t> group_ends_;  // indices of parameters
-    View fp8_amax_P3_;                     // a row per parameter; planned where products are FP8
-    bool fp8_step_ = false;                // of the last forward
+    int rank_ = 0, ranks_ = 1;                   // who shares the optimiser state
+    std::vector<std::int64_t> elements_before_;  // of each parameter, and all, where they do
+    std::vector<std::size_t> group_ends_;        // indices of parameters
+    View fp8_amax_P3_;                           // a row per parameter; planned where products are FP8
+    bool fp8_step_ = false;                      // of the last forward
 
     Offsets text_offsets_;                      // of the last forward
     std::vector<std::int32_t> window_offsets_;  // of the last forward; empty where every text is one window

@@ -5,6 +5,7 @@
 #include "elmo/error.h"
 #include "io/atomic_file.h"
 #include "model/encoder/encoder.h"
+#include "model/gathered_rows.h"
 #include "model/tensor_transfer.h"
 
 namespace elmo {
@@ -98,26 +99,40 @@ void Encoder::load_weights(const InputFolder& folder) {
     }
 }
 
-void Encoder::save_state(const std::filesystem::path& file) const {
-    const std::vector<StatePart> parts = state_parts(spec_);
+std::vector<TensorSpec> Encoder::state_tensors() const {
     std::vector<TensorSpec> tensors;
     for (const Parameter& p : parameters_)
-        for (const StatePart& part : parts) {
-            const View view = part.of(p);
-            tensors.push_back(
-                {p.name + part.suffix, std::string(safetensors_dtype(view.dtype)), {view.rows, view.cols}});
-        }
-    SafeTensorsWriter writer(file, tensors);
+        for (const StatePart& part : state_parts(spec_))
+            tensors.push_back({p.name + part.suffix,
+                               std::string(safetensors_dtype(part.of(p).dtype)),
+                               {p.w.rows, p.w.cols}});
+    return tensors;
+}
+
+void Encoder::save_state(const std::filesystem::path& file) const {
+    SafeTensorsWriter writer(file, state_tensors());
     for (const Parameter& p : parameters_)
-        for (const StatePart& part : parts) write_view(writer, p.name + part.suffix, backend_, part.of(p));
+        for (const StatePart& part : state_parts(spec_))
+            write_view(writer, p.name + part.suffix, backend_, part.of(p));
     writer.commit();
+}
+
+void Encoder::save_state_shared(const std::filesystem::path* file, Ranks& ranks) const {
+    std::optional<SafeTensorsWriter> writer;
+    if (file != nullptr) writer.emplace(*file, state_tensors());
+    for (const Parameter& p : parameters_)
+        for (const StatePart& part : state_parts(spec_))
+            GatheredRows(ranks, backend_, part.of(p))
+                .write(writer ? &*writer : nullptr, p.name + part.suffix, 0, p.w.rows);
+    if (writer) writer->commit();
 }
 
 void Encoder::load_state(const std::filesystem::path& file) {
     const SafeTensors tensors = SafeTensors::open(file);
     for (const Parameter& p : parameters_)
         for (const StatePart& part : state_parts(spec_))
-            upload_exact(backend_, part.of(p), tensors.at(p.name + part.suffix), tensors.file());
+            upload_rows_exact(backend_, part.of(p), p.own.first, p.w.rows, tensors.at(p.name + part.suffix),
+                              tensors.file());
 }
 
 }  // namespace elmo

@@ -101,6 +101,7 @@ Head::Head(const HeadSpec& spec, Backend& backend)
       format_(spec.format),
       extras_(spec.extras),
       is_part_(spec.is_part),
+      in_host_(spec.in_host),
       backend_(backend),
       compensation_(layout_, width_, extras_.compensated_rows, backend) {
     const HeadFormat& format = format_;
@@ -132,12 +133,13 @@ void Head::set_layout(LabelLayout layout) {
     if (pieces_.front().w.data == nullptr) pieces_.front().w.rows = labels();
 }
 
-void Head::allocate(Arena& arena, const Workload& workload) {
-    pieces_ = {{0, arena.allocate("head/weights", format_.dtype, labels(), format_.stored_columns(width_))}};
+void Head::allocate(Arena& arena, const Workload& workload, Arena* host) {
+    Arena& large = in_host_ ? *host : arena;
+    pieces_ = {{0, large.allocate("head/weights", format_.dtype, labels(), format_.stored_columns(width_))}};
     if (format_.grid.row_scaled)
         pieces_.front().exponents = row_exponents_ =
             arena.allocate("head/row_exponents", DType::kU8, labels(), 1);
-    compensation_.allocate(arena);
+    compensation_.allocate(arena, large);
     if (renee_) renee_->allocate(arena, workload.batch);
     mapped_.clear();
 }
@@ -205,13 +207,15 @@ HeadStepResult Head::step_rows(const HeadInput& in, std::int64_t first, std::int
     op.row_exponents_L1 = row_exponents();
     if (!op.row_exponents_L1.empty()) op.row_exponents_L1 = op.row_exponents_L1.slice(first, last);
     op.rescaling = {in.seed, in.step, streams::kHeadRescaling};
+    op.in_host = in_host_;
+    op.compensated_labels = compensation_.chosen();
     return backend_.head_step(op);
 }
 
 std::vector<TopK> Head::topk(View x_BD, std::int64_t k) const {
     if (labels() == 0) return std::vector<TopK>(static_cast<std::size_t>(x_BD.rows), TopK(k));
     const auto found_in = [&](const Piece& piece) {
-        return backend_.head_topk({x_BD, piece.w, k, format_.grid, piece.exponents});
+        return backend_.head_topk({x_BD, piece.w, k, format_.grid, piece.exponents, in_host_});
     };
     const std::vector<Piece> pieces =
         mapped_.empty() ? std::vector<Piece>{{0, weights(), row_exponents()}} : pieces_;

@@ -68,6 +68,7 @@ struct HeadSpec {
     HeadExtras extras = {};
     bool in_files = false;  // prediction: W stays in its mapped files, if the backend can read them there
     bool is_part = false;   // of the run's labels, even if the first of them; it may be empty
+    bool in_host = false;   // W and its compensation are in the host's memory, beside a device's
 
     std::int64_t bytes() const { return layout.rows() * format.row_bytes(width); }
 };
@@ -107,9 +108,10 @@ class Head {
     // labels.
     void set_layout(LabelLayout layout);
 
-    // Plans or takes W, the compensation and what else lives as long as W; then, in a scope of the arena, the
-    // phases of the head's step and what lives only in them.
-    void allocate(Arena& arena, const Workload& workload);
+    // Plans or takes W, the compensation and what else lives as long as W (of a head in the host's memory,
+    // the first two from `host`); then, in a scope of the arena, the phases of the head's step and what lives
+    // only in them.
+    void allocate(Arena& arena, const Workload& workload, Arena* host = nullptr);
     void allocate_step(Arena& arena);
     // N(0, 0.02) by addressed noise, stochastically rounded to the format.
     void initialise(std::uint64_t seed);
@@ -153,7 +155,7 @@ class Head {
     std::int64_t width_;
     HeadFormat format_;
     HeadExtras extras_;
-    bool is_part_ = false;
+    bool is_part_ = false, in_host_ = false;
     std::int64_t chunks_ = 1;
     PositiveList group_positives_;  // scratch of step_rows
     Backend& backend_;

@@ -28,9 +28,9 @@ HeadCompensation::HeadCompensation(const LabelLayout& layout, std::int64_t width
     assert(0 <= rows && rows <= labels_);
 }
 
-void HeadCompensation::allocate(Arena& arena) {
+void HeadCompensation::allocate(Arena& arena, Arena& large) {
     if (rows_ == 0) return;
-    values_KD_ = arena.allocate("head/compensation", DType::kBf16, rows_, width_);
+    values_KD_ = large.allocate("head/compensation", DType::kBf16, rows_, width_);
     marks_R2_ = arena.allocate("head/compensation_marks", DType::kI32, mark_words(labels_), 2);
 }
 

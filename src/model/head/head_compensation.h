@@ -21,8 +21,8 @@ class HeadCompensation {
     HeadCompensation(const LabelLayout& layout, std::int64_t width, std::int64_t rows, Backend& backend);
 
     std::int64_t rows() const { return rows_; }
-    // Plans or takes the memory.
-    void allocate(Arena& arena);
+    // Plans or takes the memory: marks from `arena`, values from `large`.
+    void allocate(Arena& arena, Arena& large);
     // Sets which labels have one (ascending; rows() of them are the head's, which may be a part of the
     // run's); it starts at zero. Before this or load() no label has one.
     void start(std::span<const std::int64_t> labels);
@@ -30,6 +30,7 @@ class HeadCompensation {
     // For HeadStep; empty while no label has one.
     View values() const { return chosen_.empty() ? View{} : values_KD_; }
     View marks() const { return chosen_.empty() ? View{} : marks_R2_; }
+    std::span<const std::int64_t> chosen() const { return chosen_; }  // labels of the run
 
     void save(const std::filesystem::path& file) const;
     // The same file of what lies on all ranks: a collective, in which the first rank writes and the others

@@ -128,6 +128,52 @@ TEST_F(GpuTrain, ChunksDoNotChangeABit) {
             }
 }
 
+// Weights that pass through the card from the host's memory: one slot for all labels, and many; kernels of
+// all kinds, rows with exponents, codes that share bytes, a compensation, label groups.
+TEST_F(GpuTrain, AHeadInHostMemoryDoesNotChangeABit) {
+    write_tiny_data(temp / "data", {.train_rows = 200, .labels = 2500});
+    const TinyModel wide = {"bag128", false, 128, 0, 0};
+    struct Case {
+        TinyModel model;
+        const char *precision, *kahan;
+        int chunks, groups;
+    };
+    for (const auto& [model, precision, kahan, chunks, groups] :
+         {Case{kModels[0], "bf16", "0", 0, 1}, Case{kModels[0], "bf16", "30%", 9, 1},
+          Case{kModels[1], "fp32", "0", 9, 1}, Case{kModels[1], "e3m4", "100%", 7, 1},
+          Case{wide, "fp8", "0", 9, 1}, Case{wide, "fp8", "20%", 9, 4}, Case{wide, "e2m5", "auto", 9, 1},
+          Case{wide, "e2m5", "50%", 8, 1}, Case{wide, "e2m3", "0", 9, 1}, Case{wide, "e2m1", "10%", 3, 4},
+          Case{wide, "bf16", "0", 20, 5}}) {
+        const std::string name =
+            fmt::format("{}, {}, {}, {} chunks, {} groups", model.name, precision, kahan, chunks, groups);
+        SCOPED_TRACE(name);
+        std::map<std::string, std::string> files[2];
+        std::vector<double> scores[2];
+        for (const bool in_host : {false, true}) {
+            Config config = config_of(model, "run");
+            config.precision = precision;
+            config.head_kahan = kahan;
+            config.chunks = chunks;
+            config.label_groups = groups;
+            config.eval_every = 1;
+            config.steps = 30;
+            config.overwrite = true;
+            config.head_memory = in_host ? "host" : "device";
+            const MemoryReport planned = run(config).planned;
+            EXPECT_EQ(planned.host_bytes > 0, in_host);
+            for (const Segment& segment : planned.segments)
+                if (in_host) EXPECT_NE(segment.name, "head/weights");
+            for (auto& [file, content] : files_of(config.out + "/last"))
+                if (file.find("safetensors") != std::string::npos) files[in_host][file] = content;
+            for (const char* score : {"P@1", "P@3", "nDCG@5"})
+                scores[in_host].push_back(evaluate(quiet(), config.out, config).get(score));
+        }
+        EXPECT_GE(files[0].size(), 3u);
+        EXPECT_TRUE(files[0] == files[1]);
+        EXPECT_EQ(scores[0], scores[1]);
+    }
+}
+
 // The log may be waited for or not: reading the loss at every step changes nothing.
 TEST_F(GpuTrain, WaitingDoesNotChangeABit) {
     for (const TinyModel& model : kModels) {

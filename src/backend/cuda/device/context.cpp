@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "backend/cuda/device/architectures.h"
+#include "base/parallel.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 
@@ -45,6 +46,46 @@ class DeviceBlock : public MemoryBlock {
     void* data_ = nullptr;
     std::int64_t bytes_;
     std::shared_ptr<std::int64_t> held_;
+};
+
+class PinnedBlock : public MemoryBlock {
+  public:
+    using Ranges = std::vector<std::pair<const char*, const char*>>;
+    // Adds itself to `ranges` while it lives. Ordinary memory in large pages, touched by all threads and then
+    // pinned: half the time of memory that CUDA allocates (measured: 0.3 s per GiB).
+    PinnedBlock(std::int64_t bytes, std::shared_ptr<Ranges> ranges, const Context& run)
+        : block_(allocate_host_block(bytes)), ranges_(std::move(ranges)) {
+        constexpr std::int64_t kTouched = std::int64_t{2} << 20;
+        char* const begin = static_cast<char*>(block_->data());
+        run.threads().parallel_ranges(
+            (bytes + kTouched - 1) / kTouched, 1, [&](std::int64_t first, std::int64_t last) {
+                for (std::int64_t at = first * kTouched; at < std::min(bytes, last * kTouched); at += 4096)
+                    static_cast<volatile char*>(begin)[at] = 0;
+            });
+        const cudaError_t status =
+            cudaHostRegister(begin, static_cast<std::size_t>(bytes), cudaHostRegisterPortable);
+        if (status != cudaSuccess) {
+            (void)cudaGetLastError();
+            throw OutOfMemory(
+                fmt::format("the system refused {} of pinned memory ({}); limits of the "
+                            "container or `ulimit -l` may be the reason",
+                            human_bytes(bytes), cudaGetErrorString(status)));
+        }
+        ranges_->emplace_back(begin, begin + bytes);
+    }
+    ~PinnedBlock() override {
+        (void)cudaDeviceSynchronize();  // nothing is on its way
+        std::erase_if(*ranges_, [&](const auto& range) { return range.first == block_->data(); });
+        (void)cudaHostUnregister(block_->data());
+    }
+    PinnedBlock(const PinnedBlock&) = delete;
+    PinnedBlock& operator=(const PinnedBlock&) = delete;
+    void* data() override { return block_->data(); }
+    std::int64_t bytes() const override { return block_->bytes(); }
+
+  private:
+    std::unique_ptr<MemoryBlock> block_;
+    std::shared_ptr<Ranges> ranges_;
 };
 
 // The context's GPU. The ranks of a machine count from 0 and take the GPUs that each of them sees in turn: a
@@ -138,6 +179,16 @@ std::unique_ptr<MemoryBlock> CudaContext::allocate(std::int64_t bytes) {
     auto block = std::make_unique<DeviceBlock>(bytes, held_);
     most_held_ = std::max(most_held_, *held_);
     return block;
+}
+
+std::unique_ptr<MemoryBlock> CudaContext::allocate_in_host(std::int64_t bytes) {
+    return std::make_unique<PinnedBlock>(bytes, in_host_, run_);
+}
+
+bool CudaContext::is_in_host(const View& view) const {
+    const auto* data = static_cast<const char*>(view.data);
+    return std::ranges::any_of(*in_host_,
+                               [&](const auto& range) { return range.first <= data && data < range.second; });
 }
 
 std::int64_t CudaContext::free_bytes() const {

@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "backend/backend.h"
@@ -33,6 +34,9 @@ class CudaContext {
     std::string describe() const;
 
     std::unique_ptr<MemoryBlock> allocate(std::int64_t bytes);
+    // Pinned memory of the host, which kernels reach too.
+    std::unique_ptr<MemoryBlock> allocate_in_host(std::int64_t bytes);
+    bool is_in_host(const View& view) const;
     std::int64_t free_bytes() const;   // of the device
     std::int64_t taken_bytes() const;  // of it by this process since the start, at most
 
@@ -62,6 +66,9 @@ class CudaContext {
     std::int64_t free_at_start_ = 0, most_held_ = 0;
     // Bytes of the live blocks, which may outlive this object.
     std::shared_ptr<std::int64_t> held_ = std::make_shared<std::int64_t>(0);
+    // Pinned memory of the host, likewise.
+    using HostRanges = std::vector<std::pair<const char*, const char*>>;
+    std::shared_ptr<HostRanges> in_host_ = std::make_shared<HostRanges>();
     cudaDeviceProp properties_{};
     cudaStream_t stream_ = nullptr;
     cublasLtHandle_t lt_ = nullptr;

@@ -6,6 +6,7 @@
 #include "backend/cuda/device/context.h"
 #include "backend/cuda/head/args.h"
 #include "backend/cuda/head/positives.h"
+#include "backend/cuda/head/stream.h"
 
 namespace elmo::cuda {
 
@@ -18,6 +19,9 @@ class HeadOps {
     std::int64_t preferred_chunks(const Workload& workload) const;
     // The counts that are kept from step to step.
     void reserve_report(Arena& arena, const Workload& workload);
+    // What a head in the host's memory passes through; settle() is HeadStream's.
+    void reserve_stream(Arena& arena, const Workload& workload) { stream_.reserve(arena, workload); }
+    void settle() { stream_.settle(); }
     // The scratch of a call, of `renee` what ranking needs only.
     void reserve(Arena& arena, const Workload& workload);
 
@@ -33,6 +37,9 @@ class HeadOps {
     HeadArgs stage(const View& x, const View& w, bool for_update, bool on_hopper, bool drop);
     // The arguments of a step, and its positives on the device.
     HeadArgs prepare(const HeadStep& op, const View& w, bool on_hopper);
+    // Fetches the rows of a.first_tile .. a.last_tile from the host: `a` and the op lead to them.
+    HeadStep fetch_chunk(const HeadStep& op, HeadArgs& a);
+    HeadTopK fetch_chunk(const HeadTopK& op, HeadArgs& a);
     // The products of a chunk, and what follows them in its rows.
     void run_chunk(const HeadStep& op, const View& w, HeadArgs& a, bool on_hopper);
     HeadStepResult read_report(const HeadArgs& a, std::int64_t loss_parts);
@@ -46,9 +53,11 @@ class HeadOps {
     std::int64_t expanded_tiles(std::int64_t width) const;
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
     void rank_tiles(const HeadArgs& staged, const HeadTopK& op);
+    void rank_resident(HeadArgs a, const HeadTopK& op);
 
     CudaContext& context_;
     DevicePositives& positives_;
+    HeadStream stream_{context_};
     bool has_hopper_code_ = false;  // and the card is one
     bool explained_ = false;
 

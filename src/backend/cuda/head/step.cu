@@ -101,6 +101,12 @@ __global__ void add_losses_kernel(const double* parts, std::int64_t count, HeadR
     report->loss_sum = total;
 }
 
+// What leads to row `first` of a matrix by its number, where the rows from there on lie at `at`.
+void* leads_to(const View& at, std::int64_t first) {
+    return reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(at.data) -
+                                   static_cast<std::uintptr_t>(first * at.cols * size_of(at.dtype)));
+}
+
 // body(a storage) for the storage of W.
 template <class Body>
 void with_storage(DType dtype, const Body& body) {
@@ -142,6 +148,7 @@ std::int64_t HeadOps::preferred_chunks(const Workload& w) const {
         round_up(kChunkBytes / (2 * round_up(std::max<std::int64_t>(w.batch, 1), kBatchTile)), kLabelTile),
         kLabelTile);
     if (expands(w)) labels = std::min(labels, 2 * expanded_labels(w.width));
+    if (w.head_row_bytes > 0) labels = HeadStream::slot_rows(w, labels);
     return std::max<std::int64_t>((w.labels + labels - 1) / labels, 1);
 }
 
@@ -251,10 +258,37 @@ View HeadOps::expand_chunk(const View& w, const View& exponents, const WeightGri
     const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
     const View expanded{expanded_.data, DType::kBf16, last - first, a.width};
     expand_rows(w.slice(first, last), exponents.slice(first, last), grid, expanded, context_.stream());
-    // Kernels find the row of a label by its number, counted from w_LD.
-    a.w_LD = reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(expanded.data) -
-                                     static_cast<std::uintptr_t>(first * a.width * 2));
+    a.w_LD = leads_to(expanded, first);  // kernels find the row of a label by its number
     return expanded;
+}
+
+HeadStep HeadOps::fetch_chunk(const HeadStep& op, HeadArgs& a) {
+    const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
+    HeadStep here = op;
+    View compensation;
+    std::int64_t first_compensated = 0;
+    if (op.compensates()) {
+        const auto row_from = [&](std::int64_t row) {
+            return std::ranges::lower_bound(op.compensated_labels, op.first_label + row) -
+                   op.compensated_labels.begin();
+        };
+        first_compensated = row_from(first);
+        compensation = op.compensation_KD.slice(first_compensated, row_from(last));
+    }
+    const HeadStream::Rows rows = stream_.fetch(op.w_LD.slice(first, last), compensation);
+    a.w_LD = here.w_LD.data = leads_to(rows.weights, first);
+    if (op.compensates()) {
+        here.compensation_KD.data = leads_to(rows.compensation, first_compensated);
+        a.compensation = static_cast<std::uint16_t*>(here.compensation_KD.data);
+    }
+    return here;
+}
+
+HeadTopK HeadOps::fetch_chunk(const HeadTopK& op, HeadArgs& a) {
+    const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
+    HeadTopK here = op;
+    a.w_LD = here.w_LD.data = leads_to(stream_.fetch(op.w_LD.slice(first, last), {}).weights, first);
+    return here;
 }
 
 void HeadOps::fill_packed(const FillNormal& op) {
@@ -319,10 +353,7 @@ void HeadOps::run_chunk_on_hopper(const HeadStep& op, HeadArgs& a) {
     const View aligned{expanded_.data, op.w_LD.dtype, last - first, a.stride};
     if (!as_stored) {
         align_rows(stored, op.grid, aligned, stream);
-        // Kernels find the row of a label by its number, counted from w_LD.
-        a.w_LD =
-            reinterpret_cast<void*>(reinterpret_cast<std::uintptr_t>(aligned.data) -
-                                    static_cast<std::uintptr_t>(first * a.stride * size_of(aligned.dtype)));
+        a.w_LD = leads_to(aligned, first);  // kernels find the row of a label by its number
     }
     hopper::run_chunk(a, op.w_LD.dtype, context_.properties().multiProcessorCount, !as_stored, stream);
     if (op.grid.row_scaled) move_exponents(a, op.w_LD.dtype, op.rescaling, stream);
@@ -357,12 +388,19 @@ HeadStepResult HeadOps::step(const HeadStep& op) {
     } else if (is_packed(op)) {
         room = std::min(room, expanded_tiles(a.width));
     }
+    if (op.in_host) room = std::min(room, stream_.rows() / kLabelTile);
+    if (tiles > 0 && room == 0) throw DeviceError("head: weights in the host's memory were not planned for");
     std::int64_t chunks = std::clamp<std::int64_t>(op.num_chunks, 1, std::max<std::int64_t>(tiles, 1));
     if (tiles > 0) chunks = std::max(chunks, (tiles + room - 1) / room);
     for (std::int64_t chunk = 0; chunk < chunks && tiles > 0; ++chunk) {
         a.first_tile = tiles * chunk / chunks;
         a.last_tile = tiles * (chunk + 1) / chunks;
-        run_chunk(op, w, a, on_hopper);
+        if (!op.in_host) {
+            run_chunk(op, w, a, on_hopper);
+            continue;
+        }
+        run_chunk(fetch_chunk(op, a), w, a, on_hopper);
+        stream_.store();
     }
     if (const std::int64_t elements = op.dx_BD.size(); a.dx_slices != nullptr) {
         add_slices_kernel<<<blocks_for(elements, kThreads), kThreads, 0, context_.stream()>>>(
@@ -392,7 +430,19 @@ HeadStepResult HeadOps::read_report(const HeadArgs& a, std::int64_t loss_parts) 
 }
 
 void HeadOps::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {
+    if (!op.in_host) return rank_resident(staged, op);
+    const std::int64_t room = stream_.rows() / kLabelTile;
+    if (room == 0) throw DeviceError("head: weights in the host's memory were not planned for");
     HeadArgs a = staged;
+    for (a.first_tile = staged.first_tile; a.first_tile < staged.last_tile; a.first_tile = a.last_tile) {
+        a.last_tile = std::min(staged.last_tile, a.first_tile + room);
+        const HeadTopK here = fetch_chunk(op, a);
+        rank_resident(a, here);
+        stream_.release();
+    }
+}
+
+void HeadOps::rank_resident(HeadArgs a, const HeadTopK& op) {
     a.grid = op.grid;
     if (op.grid.row_scaled) a.row_exponents = op.row_exponents_L1.codes();
     const View w = weights_of(op);
@@ -402,9 +452,9 @@ void HeadOps::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {
         });
     };
     if (!is_packed(op)) return rank();
-    const std::int64_t room = expanded_tiles(a.width);
-    for (a.first_tile = staged.first_tile; a.first_tile < staged.last_tile; a.first_tile = a.last_tile) {
-        a.last_tile = std::min(staged.last_tile, a.first_tile + room);
+    const std::int64_t room = expanded_tiles(a.width), last = a.last_tile;
+    for (; a.first_tile < last; a.first_tile = a.last_tile) {
+        a.last_tile = std::min(last, a.first_tile + room);
         expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a);
         rank();
     }

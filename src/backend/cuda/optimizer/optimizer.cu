@@ -16,7 +16,7 @@ constexpr std::int64_t kBlockElements = kThreads * 8;
 
 struct TensorEntry {
     void *w, *grad, *m, *v, *c;
-    std::int64_t size, cols, first_block;
+    std::int64_t size, cols, first_block, first_row;
     std::uint32_t stream;
     float weight_decay;
 };
@@ -62,7 +62,7 @@ __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntr
         store_some<V>(static_cast<T*>(t.v) + i, v);
     } else {
         store_some<V>(static_cast<T*>(t.c) + i, c);
-        const std::int64_t row = i / t.cols, column = i % t.cols;
+        const std::int64_t row = t.first_row + i / t.cols, column = i % t.cols;
         const PhiloxBlock noise_m = noise_block({a.seed, a.step, t.stream}, row, column >> 3);
         const PhiloxBlock noise_v = noise_block({a.seed, a.step, t.stream + 1}, row, column >> 3);
         std::uint16_t rm[V], rv[V];
@@ -159,7 +159,7 @@ void OptimizerOps::adamw(std::span<const AdamWUpdate> ops) {
     for (const AdamWUpdate& op : ops) {
         if (op.w.size() == 0) continue;
         entries.push_back({op.w.data, op.grad.data, op.m.data, op.v.data, op.c.data, op.w.size(), op.w.cols,
-                           blocks, op.key.stream, op.weight_decay});
+                           blocks, op.first_row, op.key.stream, op.weight_decay});
         blocks += (op.w.size() + kBlockElements - 1) / kBlockElements;
     }
     if (entries.empty()) return;

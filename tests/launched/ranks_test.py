@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Whole runs on several ranks, started by mpirun: every byte as in one process, and every way to end.
+"""Whole runs on several ranks: every byte as in one process, and every way to end.
 
-    ranks_test.py ELMO TEST      exit status 77: no MPI here
+    ranks_test.py ELMO TEST [mpi|gloo]   exit status 77: there is no such engine here
+
+mpi: started by mpirun. gloo: by this script, with the variables that torchrun sets.
 """
 import json
 import os
 import random
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +18,7 @@ import time
 from pathlib import Path
 
 ELMO = str(Path(sys.argv[1]).resolve())
+ENGINE = sys.argv[3] if len(sys.argv) > 3 else "mpi"
 SKIPPED = 77
 LIMIT = 120  # seconds: only for what hangs
 BERT = {"model_type": "bert", "architectures": ["BertModel"], "vocab_size": 400, "hidden_size": 32,
@@ -44,7 +48,32 @@ def make_data():
     Path("bert/config.json").write_text(json.dumps(BERT))
 
 
+def torchrun(ranks, *arguments):
+    """Starts all ranks and passes signals on. Once one has failed, those that are still there get two seconds."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    variables = {"WORLD_SIZE": str(ranks), "LOCAL_WORLD_SIZE": str(ranks), "MASTER_ADDR": "localhost",
+                 "MASTER_PORT": port}
+    children = [subprocess.Popen([ELMO, *arguments], env={**os.environ, **variables, "RANK": str(rank),
+                                                          "LOCAL_RANK": str(rank)},
+                                 stdin=None if rank == 0 else subprocess.DEVNULL) for rank in range(ranks)]
+    for number in (signal.SIGUSR1, signal.SIGTERM):
+        signal.signal(number, lambda sent, _: [child.send_signal(sent) for child in children])
+    failed = None
+    while any(child.poll() is None for child in children):
+        if failed is None and any(child.poll() for child in children):
+            failed = time.time()
+        if failed is not None and time.time() > failed + 2:
+            for child in children:
+                child.kill()
+        time.sleep(0.02)
+    return int(any(child.returncode != 0 for child in children))
+
+
 def mpirun(ranks, *arguments):
+    if ENGINE == "gloo":
+        return [sys.executable, str(Path(__file__).resolve()), ELMO, "torchrun", "gloo", str(ranks), *arguments]
     options = ["--oversubscribe"] if "Open MPI" in subprocess.run(
         ["mpirun", "--version"], capture_output=True, text=True).stdout else []
     return ["mpirun", *options, "-n", str(ranks), ELMO, *arguments]
@@ -99,7 +128,7 @@ def rank_pids(process):
         try:
             if entry.name.isdigit() and f"\0{ELMO}\0" in "\0" + (entry / "cmdline").read_text():
                 variables = dict(v.split("=", 1) for v in (entry / "environ").read_text().split("\0") if "=" in v)
-                rank = variables.get("OMPI_COMM_WORLD_RANK", variables.get("PMI_RANK"))
+                rank = variables.get("OMPI_COMM_WORLD_RANK", variables.get("PMI_RANK", variables.get("RANK")))
                 if rank is not None and os.readlink(entry / "cwd") == os.getcwd():
                     pids[int(rank)] = int(entry.name)
         except OSError:
@@ -130,6 +159,36 @@ def test_bag():
 
 def test_bert():
     same_bytes("bert")
+
+
+def test_torchrun():
+    """What mpirun's tests show, in short: bytes, answers, a killed rank, a stopped run."""
+    options = [*ENCODERS["bert"], "--precision", "e2m5", "--save-every", "3", "--steps", "24", "--log-every", "1"]
+    train(0, "whole", *options)
+    for ranks in (2, 3):
+        train(ranks, "many", *options)
+        require_equal("whole", "many")
+        shutil.rmtree("many")
+    for arguments in (["predict", "whole", "texts.txt", "--json"], ["eval", "whole", "whole", "data.csv"]):
+        assert run(3, *arguments, "--quiet").stdout == run(0, *arguments, "--quiet").stdout, arguments
+    # A rank is killed; what is left stops on a signal; one process ends it.
+    process = start(3, "broken", *options, "--steps", "30000")
+    wait_for(lambda: step_of("broken") >= 3, "a checkpoint", process)
+    os.kill(rank_pids(process)[2], signal.SIGKILL)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode != 0 and "rank 2 (" in said and "has gone in step" in said, said
+    assert said.count("elmo: error") == 1, said
+    before = step_of("broken")
+    process = start(2, "broken", *options, "--steps", "30000", "--resume")
+    wait_for(lambda: step_of("broken") > before, "progress", process)
+    os.kill(rank_pids(process)[1], signal.SIGUSR1)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, said
+    # A rank that does not come.
+    lonely = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "no such host", "MASTER_PORT": "29000",
+              "ELMO_MEETING_SECONDS": "1"}
+    said = run(0, "eval", "whole", "data.csv", status=1, env={**os.environ, **lonely}).stderr
+    assert "MASTER_ADDR no such host is not a name" in said, said
 
 
 def test_more():
@@ -216,14 +275,18 @@ def test_errors():
              "--head-weight-decay", "1e6", "--steps", "50", "--log-every", "1", "--precision", "fp32", "--on-collapse",
              "ignore", expected=["step", "NaN or Inf"])
     assert not Path("nan/last").exists()
+    found = json.loads(run(3, "inspect", "ranks", "--json").stdout)
+    assert all(f"rank_{r}" in found for r in range(3)) and found["gbytes_per_second"] > 0, found
+    # The other verbs are the first rank's.
+    assert run(3, "plan", "--labels", "1000", "--json").stdout.count("arena_bytes") == 1
+    if ENGINE == "gloo":
+        return
     # Another seed on the second rank.
     one = mpirun(1, "train", "data.csv", "--out", "other", *COMMON, *ENCODERS["bag"], "--steps", "5")
     other = one[one.index("-n"):] + ["--seed", "7"]
     done = subprocess.run([*one, ":", *other], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode != 0 and "rank 1 has another run than the first: expected 'seed = 42', found 'seed = 7'" in \
         done.stderr, done.stderr
-    # The other verbs are the first rank's.
-    assert run(3, "plan", "--labels", "1000", "--json").stdout.count("arena_bytes") == 1
 
 
 def test_silent():
@@ -243,8 +306,11 @@ def test_silent():
 
 
 def main():
-    if shutil.which("mpirun") is None or not Path(ELMO).parent.parent.joinpath("lib/libelmo_mpi.so").exists():
-        print("skipped: no mpirun, or elmo was built without MPI (libopenmpi-dev, openmpi-bin)")
+    if sys.argv[2] == "torchrun" and len(sys.argv) > 4:
+        return torchrun(int(sys.argv[4]), *sys.argv[5:])
+    if not Path(ELMO).parent.parent.joinpath(f"lib/libelmo_{ENGINE}.so").exists() or (
+            ENGINE == "mpi" and shutil.which("mpirun") is None):
+        print("skipped: no mpirun, or elmo was built without MPI (libopenmpi-dev, openmpi-bin) or Gloo (libgloo-dev)")
         return SKIPPED
     os.environ.update(OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1", ELMO_DEVICE="cpu")
     with tempfile.TemporaryDirectory() as folder:
