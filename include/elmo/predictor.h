@@ -113,7 +113,7 @@ void visit_fields(const NearLabel& label, Visit&& visit) {
 
 // A training text that is like another text.
 struct NearText {
-    double similarity = 0;           // 1 for a text with the same words and letters
+    double similarity = 0;           // from 0 to 1; features of very many texts do not count
     std::int64_t training_text = 0;  // its number among the rows that trained the run, from 0
     std::string text;                // "" where it is not known
     std::vector<std::int64_t> labels;
