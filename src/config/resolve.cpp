@@ -71,8 +71,6 @@ void refuse_linear_options(const Config& config) {
         throw ConfigError(fmt::format("{}: {} needs encoder linear, on a CPU; found encoder {}: leave {} out",
                                       key, value, config.encoder, flag_of(key)));
     };
-    if (config.objective != "plain") refuse("objective", config.objective);
-    if (!config.label_weights.empty()) refuse("label_weights", config.label_weights);
     if (!config.neighbours.is_auto() && config.neighbours > 0)
         refuse("neighbours", get_option(config, "neighbours"));
 }

@@ -50,6 +50,14 @@ void write_counts(const fs::path& file, const std::vector<std::int64_t>& counts)
     out.commit();
 }
 
+constexpr const char* kWeightsTensor = "weights";
+
+void write_label_weights(const fs::path& file, std::span<const float> weights) {
+    SafeTensorsWriter out(file, {{kWeightsTensor, "F32", {static_cast<std::int64_t>(weights.size())}}});
+    out.write(kWeightsTensor, weights);
+    out.commit();
+}
+
 // What every checkpoint has.
 template <class Parts>
 void write_common(const fs::path& path, const Parts& parts, const RunState& state) {
@@ -90,6 +98,7 @@ void write_files(const fs::path& path, const CheckpointParts& parts, const RunSt
     if (parts.head.compensation().rows() > 0 && !is_shared(parts))
         parts.head.compensation().save(path / kHeadCompensationFile);
     if (parts.head.renee() != nullptr) parts.head.renee()->save(path / kMomentumFile);
+    if (!parts.label_weights.empty()) write_label_weights(path / kLabelWeightsFile, parts.label_weights);
 }
 
 // A run's folder has best/ and last/; a checkpoint's folder has a manifest itself.
@@ -217,13 +226,24 @@ EncoderSpec stored_encoder(const Checkpoint& checkpoint) {
     return spec;
 }
 
+std::vector<float> read_label_weights(const fs::path& path, std::int64_t labels) {
+    const SafeTensors file = SafeTensors::open(path);
+    const TensorInfo& stored = file.at(kWeightsTensor);
+    if (stored.dtype != "F32" || stored.shape != std::vector<std::int64_t>{labels})
+        throw DataError(fmt::format("{}: expected F32 weights [{}], found {} {}", file.file(), labels,
+                                    stored.dtype, stored.shape_text()));
+    std::vector<float> weights(static_cast<std::size_t>(labels));
+    std::memcpy(weights.data(), stored.data.data(), stored.data.size());
+    return weights;
+}
+
 void derive_checkpoint(const fs::path& target, const Checkpoint& from, const LabelTable& labels,
                        const RunState& state, const std::function<void(const fs::path& folder)>& write_head,
                        const Config* config, const TrainedTexts* texts) {
     replace_checkpoint(target, [&](const fs::path& folder) {
         for (const std::string& name : from.files())
             if (!is_head(name) && name != kState && name != kNames && name != kCounts && name != kOptimizer &&
-                name != kHeadCompensationFile && name != kMomentumFile &&
+                name != kHeadCompensationFile && name != kMomentumFile && name != kLabelWeightsFile &&
                 (name != kTrainedTextsFile || texts == nullptr))
                 copy_to(from.content().map(name), folder / name);
         if (!labels.names.empty()) write_names(folder / kNames, labels.names);

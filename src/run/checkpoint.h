@@ -53,6 +53,7 @@ struct CheckpointParts {
     const LabelTable& labels;
     Ranks* ranks = nullptr;  // that share the head; null: this process has all of it
     const TrainedTexts* texts = nullptr;
+    std::span<const float> label_weights = {};  // of training; empty: none
 };
 
 // The same of a linear model.
@@ -74,10 +75,16 @@ struct VectorHeadParts {
 
 inline constexpr const char* kHeadCompensationFile = "head_compensation.safetensors";
 inline constexpr const char* kMomentumFile = "momentum.safetensors";
+inline constexpr const char* kLabelWeightsFile = "label_weights.safetensors";
+
+// How many times a positive of each label counts, as a continued run needs it. DataError if the file is not
+// there or holds something else.
+std::vector<float> read_label_weights(const std::filesystem::path& file, std::int64_t labels);
 
 // Writes the folder under a temporary name and swaps it in. If anything fails (DataError names file and
 // reason), the previous checkpoint stays. `to_continue`: with what only a continued run needs, the state of
-// the optimisers (of an encoder that is trained, of a head with one) and the head's compensation.
+// the optimisers (of an encoder that is trained, of a head with one), the head's compensation and the weights
+// of labels.
 // With several ranks all call it, and the first one writes: no byte depends on their number.
 void save_checkpoint(const std::filesystem::path& folder, const CheckpointParts& parts, const RunState& state,
                      bool to_continue);

@@ -28,6 +28,11 @@ Config with_encoder_numbers(Config config);
 // `auto` stays.
 Config with_data_numbers(Config config, EncoderStart start, const DataFacts& facts);
 
+// Whether positives of some labels count more than those of others (--objective, --label-weights).
+inline bool weighs_positives(const Config& config) {
+    return config.objective != "plain" || !config.label_weights.empty();
+}
+
 // The longest text in tokens where max_length is `auto` and many texts are longer than the usual length.
 std::int64_t longer_length(EncoderStart start);
 

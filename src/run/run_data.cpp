@@ -168,13 +168,14 @@ RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
         shape.top_k = std::min(largest_k + longest_filter(*validation_split_), labels);
     }
     shape.positives = limits.positives;
+    shape.weighted = weighs_positives(config_);
     shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
     shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
     shape.mapped_bytes = dataset_->mapped_bytes() + augmentation_.mapped_bytes();
     // Row lists, label counts and propensities, names as views, hashes of texts.
     shape.table_bytes = 8 * std::min<std::int64_t>(dataset_->train().rows(), TrainedTexts::kMost) +
                         8 * (train_->num_rows() + (validation_ ? validation_->num_rows() : 0)) +
-                        (dataset_->has_label_names() ? 32 : 16) * labels;
+                        ((dataset_->has_label_names() ? 32 : 16) + (shape.weighted ? 4 : 0)) * labels;
     return shape;
 }
 

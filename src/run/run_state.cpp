@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <type_traits>
 
 #include "base/text_util.h"
@@ -11,6 +13,8 @@
 
 namespace elmo {
 namespace {
+
+constexpr std::string_view kTopScore = "top_score";  // states of earlier versions have none
 
 // One list of the state's keys: writing and reading walk it.
 template <class State, class Visit>
@@ -23,6 +27,7 @@ void visit_state(State& state, const Visit& visit) {
     visit("last_loss", state.last_loss);
     visit("best_score", state.best_score);
     visit("best_step", state.best_step);
+    visit(kTopScore, state.top_score);
     visit("train_rows", state.train_rows);
     visit("labels", state.labels);
     visit("data_hash", state.data_hash);
@@ -33,13 +38,14 @@ void visit_state(State& state, const Visit& visit) {
 
 std::string state_text(const RunState& state) {
     nlohmann::ordered_json json;
-    visit_state(state, [&](const char* key, const auto& value) { json[key] = value; });
+    visit_state(state, [&](std::string_view key, const auto& value) { json[std::string(key)] = value; });
     return json_string(json, 2) + "\n";
 }
 
 RunState read_state(const nlohmann::json& json, const std::string& file) {
     RunState state;
-    visit_state(state, [&](const char* key, auto& value) {
+    visit_state(state, [&](std::string_view key, auto& value) {
+        if (key == kTopScore && !json.contains(key)) return;
         constexpr bool kCount = std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>;
         bool sound = json.contains(key) && get_exact(json[key], value);
         // A step below 0 or far beyond the run would address a batch that does not exist.
@@ -50,6 +56,7 @@ RunState read_state(const nlohmann::json& json, const std::string& file) {
                 kCount ? "a whole number from 0 to 2^62" : "a value of its type", key,
                 json.contains(key) ? quoted(json_string(json[key], -1, true)) : std::string("none")));
     });
+    state.top_score = std::max(state.top_score, state.best_score);
     if (state.labels < 1)
         throw DataError(fmt::format("{}: expected labels from 1, found {}", file, state.labels));
     if (state.step > state.total_steps)

@@ -16,8 +16,9 @@ struct RunState {
     std::int64_t updates = 0;      // of the encoder
     std::int64_t saturations = 0;  // of head weights
     double last_loss = 0;          // of the last step that computed it
-    double best_score = -1;        // percent; below 0 where nothing was validated yet
+    double best_score = -1;        // percent, of best/; below 0 where nothing was validated yet
     std::int64_t best_step = 0;
+    double top_score = -1;  // the highest of any validation: best/ may be a later one within its noise
     // The data set: what a resumed run and an evaluation compare.
     std::int64_t train_rows = 0;  // rows of the training file: the N of propensities
     std::int64_t labels = 0;

@@ -10,6 +10,7 @@
 #include "elmo/error.h"
 #include "io/line_reader.h"
 #include "rank/scoring.h"
+#include "run/choices.h"
 
 namespace elmo {
 namespace {
@@ -61,7 +62,7 @@ void multiply_by_file(const std::string& file, const LabelTable& labels, std::ve
 }  // namespace
 
 std::vector<float> label_weights(const Config& config, const LabelTable& labels, std::int64_t train_rows) {
-    if (config.objective == "plain" && config.label_weights.empty()) return {};
+    if (!weighs_positives(config)) return {};
     std::vector<float> weights(labels.counts.size(), 1);
     if (config.objective == "psp") {
         // The loss of a positive without bias of missing labels is bounded by 2 q - 1 times its plain loss

@@ -17,6 +17,7 @@
 #include "numerics/bf16.h"
 #include "rank/scoring.h"
 #include "run/resolve.h"
+#include "train/label_weights.h"
 #include "train/same_run.h"
 
 namespace elmo {
@@ -49,6 +50,7 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
     data_.describe(state_);
     trained_texts_ = data_.trained_texts();
     require_same_run(ranks_, config_, state_);
+    if (folder.checkpoint() == nullptr) label_weights_ = label_weights(config_, labels_, state_.train_rows);
     if (const std::int64_t bytes = data_.kept_vector_bytes();
         bytes > 0 && engine_.share().is_whole() && engine_.hold(bytes))
         kept_.emplace(bytes, data_.encoder_spec().width);
@@ -88,6 +90,8 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     if (compensation.rows() > 0)
         compensation.load(checkpoint.folder() / kHeadCompensationFile, state_.labels);
     if (ReneeHead* renee = engine_.head().renee()) renee->load(checkpoint.folder() / kMomentumFile);
+    if (weighs_positives(config_))
+        label_weights_ = read_label_weights(checkpoint.folder() / kLabelWeightsFile, state_.labels);
     if (config_.freeze_encoder) return;
     if (!checkpoint.has_optimizer())
         throw DataError(
@@ -207,7 +211,7 @@ void Trainer::log_step(double loss, std::int64_t texts) {
 void Trainer::save(const std::filesystem::path& folder, bool to_continue) {
     save_checkpoint(folder,
                     {config_, engine_.encoder(), engine_.head(), data_.tokenizer(), data_.max_length(),
-                     labels_, &ranks_, &trained_texts_},
+                     labels_, &ranks_, &trained_texts_, label_weights_},
                     state_, to_continue);
     saved_at_ = std::chrono::steady_clock::now();
     event("checkpoint", {{"folder", folder.filename().string()}});
@@ -232,11 +236,19 @@ void Trainer::validate_and_save() {
         if (state_.step >= kFirstLook) collapsed(top.judge(scores.get("P@1")));
         const double score = scores.get(config_.select);
         if (log_) log_->validation(state_.step, epoch(), scores);
-        const bool better = score >= state_.best_score;  // equal: prefer the one that was trained longer
+        // Equal: prefer the one that was trained longer. Where rates fall, equal is what chance could make of
+        // it: the highest of many scores on few texts is an early lucky one.
+        const double noise = schedule_.decay == Decay::kConstant || config_.patience > 0
+                                 ? 0
+                                 : score_noise(state_.top_score, scores.num_samples);
+        const bool better = score >= state_.top_score - noise, highest = score >= state_.top_score;
         context_.info(fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {}{}",
                                   epoch(), state_.step, scores.get("P@1"), scores.get("P@3"),
                                   scores.get("P@5"), counted(scores.num_samples, "validation text"),
-                                  better ? ", the best yet" : ""));
+                                  highest  ? ", the best yet"
+                                  : better ? ", as good as the best by chance: kept as the best"
+                                           : ""));
+        state_.top_score = std::max(state_.top_score, score);
         if (better) {
             state_.best_score = score;
             state_.best_step = state_.step;
@@ -264,8 +276,14 @@ bool Trainer::out_of_patience() const {
 void Trainer::loop() {
     if (out_of_patience()) return;
     logged_step_ = state_.step;
-    BatchReader reader(data_.train(), state_.step, state_.total_steps,
-                       [&](std::int64_t label) { return engine_.head().layout().row(label); });
+    const LabelLayout& layout = engine_.head().layout();
+    std::span<const float> weights = label_weights_;
+    if (!weights.empty() && layout.rows() > 0)
+        weights = weights.subspan(static_cast<std::size_t>(layout.label(0)),
+                                  static_cast<std::size_t>(layout.rows()));
+    BatchReader reader(
+        data_.train(), state_.step, state_.total_steps, [&](std::int64_t label) { return layout.row(label); },
+        weights);
     bool stopping = (agree(context_.stop_requested(), false) & kStop) != 0;
     while (!stopping) {
         const auto start = std::chrono::steady_clock::now();

@@ -80,7 +80,8 @@ class Trainer {
     const Config& config_;  // of data_
     LabelTable labels_;
     RunState state_;
-    TrainedTexts trained_texts_;  // of this run and the one that it started from
+    TrainedTexts trained_texts_;        // of this run and the one that it started from
+    std::vector<float> label_weights_;  // how many times positives count; empty: once
     Schedule schedule_;
     Engine engine_;
     StepMeter meter_;

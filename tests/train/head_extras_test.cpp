@@ -104,6 +104,67 @@ TEST_F(RunExtras, EachChangesTheWeights) {
     EXPECT_FALSE(std::filesystem::exists(compensation_file(temp / "plain")));
 }
 
+TEST_F(RunExtras, PositivesCountAsOftenAsWeightsSay) {
+    for (const std::string precision : {"bf16", "e2m5"}) {
+        SCOPED_TRACE(precision);
+        config.precision = precision;
+        config.head_kahan = "auto";
+        config.weight_dropout = 0;
+        std::vector<float> scores;
+        for (const char* weight : {"0.1", "1", "10"}) {
+            config.label_weights = temp / "weights.tsv";
+            write_text(config.label_weights, fmt::format("5\t{}\n", weight));
+            config.overwrite = true;
+            const std::string run = train_to("run");
+            Config asked = config;
+            asked.top = 37;
+            const auto answers = Predictor(quiet(), run, asked).predict({word_of(5)});
+            for (const auto& answer : answers[0])
+                if (answer.label == 5) scores.push_back(answer.score);
+        }
+        ASSERT_EQ(scores.size(), 3u);
+        EXPECT_LT(scores[0], scores[1] - 0.5);
+        EXPECT_LT(scores[1], scores[2] - 0.5);
+    }
+}
+
+// They are in the checkpoint: neither their file nor the counts of labels are asked again.
+TEST_F(RunExtras, WeightsOfLabelsStayThoseOfTheRun) {
+    config.objective = "psp";
+    config.label_weights = temp / "weights.tsv";
+    write_text(config.label_weights, "3\t7\n");
+    const std::string whole = train_to("whole");
+    EXPECT_EQ(read_label_weights(whole + "/last/" + kLabelWeightsFile, 37).size(), 37u);
+    EXPECT_FALSE(std::filesystem::exists(whole + "/best/" + kLabelWeightsFile));
+    config.out = temp / "continued";
+    EXPECT_TRUE(train_no_step(config).interrupted);
+    std::filesystem::remove(config.label_weights);
+    config.resume = true;
+    EXPECT_FALSE(train(quiet().with_stop(stop), config).interrupted);
+    expect_same_files(whole + "/last", config.out + "/last");
+}
+
+// Groups of labels, which ranks share, change nothing in a head whose encoder does not learn.
+TEST_F(RunExtras, GroupsOfLabelsTakeTheirWeights) {
+    write_tiny_data(temp / "data", {.labels = 600});
+    config.objective = "psp";
+    config.freeze_encoder = true;
+    config.label_groups = std::int64_t{1};
+    const std::string whole = train_to("whole");
+    config.label_groups = std::int64_t{2};
+    const std::string groups = train_to("groups"), head = "/last/head-00001-of-00001.safetensors";
+    EXPECT_EQ(read_text(whole + head), read_text(groups + head));
+    config.objective = "plain";
+    EXPECT_NE(read_text(train_to("plain") + head), read_text(groups + head));
+}
+
+TEST_F(RunExtras, WeightsOfOtherLabelsAreRefused) {
+    config.objective = "psp";
+    const std::string file = train_to("run") + "/last/" + kLabelWeightsFile;
+    EXPECT_THROW(read_label_weights(file, 36), DataError);
+    EXPECT_THROW(read_label_weights(temp / "none", 37), DataError);
+}
+
 TEST_F(RunExtras, AFrozenEncodersRunSavesItToo) {
     config.freeze_encoder = true;
     const std::string whole = train_to("whole");
