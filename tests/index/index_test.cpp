@@ -110,6 +110,23 @@ TEST(LabelSketch, DoesNotDependOnThreadsOrCompany) {
     }
 }
 
+// More labels than are scored by all their numbers, and numbers that only those are scored by.
+TEST(LabelSketch, FindsThemInTwoPasses) {
+    const Vectors vectors(20'001, 60, 100);
+    const Context one({.threads = 1, .sinks = silent()}), three({.threads = 3, .sinks = silent()});
+    const LabelSketch sketch = vectors.sketch(three);
+    ASSERT_GT(sketch.rest_bytes(), 0);
+    const auto found = sketch_candidates(three, sketch, vectors.x, 60);
+    const auto most = sketch_candidates(one, sketch, vectors.x, 2000);
+    std::int64_t hits = 0;
+    for (std::size_t i = 0; i < found.size(); ++i) {
+        EXPECT_TRUE(std::equal(found[i].begin(), found[i].end(), most[i].begin()));
+        const std::set<std::int64_t> best = vectors.best(static_cast<std::int64_t>(i), 5);
+        for (const std::int64_t label : found[i]) hits += static_cast<std::int64_t>(best.count(label));
+    }
+    EXPECT_GE(hits, 297);  // of 300
+}
+
 class Index : public testing::Test {
   protected:
     void SetUp() override {

@@ -19,9 +19,9 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr const char* kKind = "elmo-index-1";
-constexpr const char *kCentre = "centre", *kProject = "project", *kCodes = "codes", *kScales = "scales",
-                     *kBiases = "biases";
+constexpr const char* kKind = "elmo-index-2";
+constexpr const char *kCentre = "centre", *kProject = "project", *kCodes = "codes", *kRest = "rest",
+                     *kScales = "scales", *kBiases = "biases";
 constexpr std::int64_t kMostDims = 4096;
 
 // Calls use(name, dtype, shape, view) for each part of the file.
@@ -29,7 +29,10 @@ template <class AnySketch, class Use>
 void for_parts(AnySketch& sketch, Use&& use) {
     use(kCentre, "F32", std::vector{sketch.width}, sketch.centre);
     use(kProject, "F32", std::vector{sketch.dims, sketch.width}, sketch.project);
-    use(kCodes, "U8", std::vector{sketch.groups(), sketch.half(), LabelSketch::kGroup}, sketch.codes);
+    use(kCodes, "U8",
+        std::vector{sketch.groups(), sketch.first_bytes() / 2, LabelSketch::kGroup, std::int64_t{2}},
+        sketch.codes);
+    use(kRest, "U8", std::vector{sketch.labels, sketch.rest_bytes()}, sketch.rest);
     use(kScales, "F32", std::vector{sketch.labels}, sketch.scales);
     use(kBiases, "F32", std::vector{sketch.labels}, sketch.biases);
 }

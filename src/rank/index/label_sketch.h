@@ -10,6 +10,7 @@
 // cells find few of the best labels (docs/prediction.md); but texts fill few directions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -26,16 +27,28 @@ namespace elmo {
 // labels.
 struct LabelSketch {
     std::int64_t labels = 0, width = 0, dims = 0;
-    std::span<const float> centre;   // [width]
-    std::span<const float> project;  // [dims, width]
-    std::span<const std::uint8_t>
-        codes;  // [labels, code_bytes()]: j in the low and half + j in the high bits
+    std::span<const float> centre;          // [width]
+    std::span<const float> project;         // [dims, width]
+    std::span<const std::uint8_t> codes;    // [groups(), first_bytes() / 2, kGroup, 2]: the first numbers
+    std::span<const std::uint8_t> rest;     // [labels, rest_bytes()]: the other numbers
     std::span<const float> scales, biases;  // [labels]
     std::shared_ptr<const void> owner;      // of what the views see
 
-    static constexpr std::int64_t kGroup = 64;
+    // The scan reads the first numbers of all labels, which carry most of the scores, a group of labels at a
+    // time. The other numbers are read of the labels that it lets through.
+    static constexpr std::int64_t kGroup = 32, kFirst = 64;
+    static constexpr int kCodeZero = 8;  // what a number of zero is stored as
     std::int64_t groups() const { return (labels + kGroup - 1) / kGroup; }
-    std::int64_t half() const { return (dims + 1) / 2; }
+    // Two bytes hold four numbers of a label, so that a processor multiplies and adds neighbours at once.
+    static std::int64_t byte_of(std::int64_t number) { return number / 4 * 2 + number % 2; }
+    static bool is_high(std::int64_t number) { return number % 4 >= 2; }
+    std::int64_t bytes() const { return (dims + 3) / 4 * 2; }  // of a label
+    std::int64_t first_bytes() const { return std::min(bytes(), kFirst / 2); }
+    std::int64_t rest_bytes() const { return bytes() - first_bytes(); }
+    // Where one of the first bytes of a label is among the codes.
+    std::int64_t place(std::int64_t label, std::int64_t byte) const {
+        return ((label / kGroup * first_bytes() / 2 + byte / 2) * kGroup + label % kGroup) * 2 + byte % 2;
+    }
 };
 
 inline constexpr std::int64_t kSketchDims = 128;
