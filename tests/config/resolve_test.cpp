@@ -91,7 +91,7 @@ TEST(Choices, AreNamedInTheirHelp) {
             EXPECT_NE(option.help.find(shown), std::string_view::npos) << option.key << ": " << name;
         }
     }
-    EXPECT_EQ(choices, 26);
+    EXPECT_EQ(choices, 27);
 }
 
 TEST(RunReading, ComesFromTheRunUnlessGiven) {

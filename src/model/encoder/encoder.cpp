@@ -84,7 +84,7 @@ void Encoder::allocate(Arena& arena, const Workload& workload) {
             for (Parameter& p : parameters_) p.grad = take("gradients", p, spec_.grad_dtype());
         for (Parameter& p : parameters_) p.m = take("first_moments", p, spec_.dtype);
         for (Parameter& p : parameters_) p.v = take("second_moments", p, spec_.dtype);
-        if (spec_.dtype == DType::kBf16)
+        if (spec_.has_compensation())
             for (Parameter& p : parameters_) p.c = take("compensation", p, spec_.dtype);
     }
     if (spec_.fp8 && keeps(workload))
