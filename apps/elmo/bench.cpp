@@ -51,7 +51,8 @@ std::string table(const BenchResult& result) {
         facts.push_back(
             {"peak memory, measured", measured_memory(result.measured_peak_bytes, result.memory)});
     if (result.skipped_steps > 0)
-        facts.push_back({"steps skipped", fmt::format("{}: gradients beyond FP16", result.skipped_steps)});
+        facts.push_back(
+            {"steps skipped", fmt::format("{} of the encoder: dx beyond FP16", result.skipped_steps)});
     return out + aligned(facts);
 }
 

@@ -59,7 +59,14 @@ Verb study_verb() {
          {"plan-only", "", "paper: what the plan of memory answers, without data and without a GPU", true},
          {"only", "", "paper: these tables and figures, separated by commas, for example T2,T10,F4"},
          {"sets", "", "paper: these data sets, separated by commas, for example amazon-3m"},
-         {"seeds", "", "bits: seeds of the runs of each cell, for example 1,2,3; otherwise --seed"}},
+         {"data-root", "",
+          "paper: a folder with data sets, each in a folder of its name (amazon-3m or Amazon-3M): they are "
+          "trained and scored, the others planned"},
+         {"modes", "",
+          "paper: train these of bf16, fp8, fp8+kahan20, fp8+refine, renee, fp32 and e2m5, separated by "
+          "commas; otherwise those of the paper's tables"},
+         {"epochs-scale", "", "paper: epochs and warm-up steps of the recipes times this number"},
+         {"seeds", "", "bits, paper: seeds of the runs of each cell, for example 1,2,3; otherwise --seed"}},
         {{"elmo study memory --device cuda --shape amazon-3m --precision e3m4 --out studies/memory",
           "A step of three million labels, phase by phase"},
          {"elmo study histogram data/wordnet --steps 2000 --values 1,200,2000 --out studies/histogram",
@@ -68,6 +75,8 @@ Verb study_verb() {
           "What chunks cost and save"},
          {"elmo study paper --plan-only --out studies/paper",
           "The ELMO paper's memory, ours beside the paper's"},
+         {"elmo study paper --data-root data --device cuda --modes bf16,fp8 --out studies/paper",
+          "Scores too, of the data sets in the folder data; --resume continues"},
          {"elmo study bits data/tate --seeds 1,2,3 --epochs 5 --out studies/bits",
           "Exponent bits x mantissa bits, with and without stochastic rounding; --resume continues"}},
         "Writes study.json, study.csv and study.html to FOLDER; the page opens from disk. Options are "

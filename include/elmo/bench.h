@@ -42,7 +42,7 @@ struct BenchResult {
     double head_ms = 0, encoder_ms = 0;  // medians of their phases
     MemoryReport memory;                 // the plan
     std::int64_t measured_peak_bytes = 0;
-    std::int64_t skipped_steps = 0;  // precision renee: gradients beyond FP16; includes the warm-up steps
+    std::int64_t skipped_steps = 0;  // precision renee: dx beyond FP16; includes the warm-up steps
     double items_per_second = 0;     // texts, or bytes of text for tokenize
 };
 

@@ -26,7 +26,7 @@ struct TrainResult {
     MemoryReport planned;
     std::int64_t measured_peak_bytes = 0;  // peak resident memory of the process
     std::int64_t saturations = 0;          // weights that reached the largest finite number of their format
-    std::int64_t skipped_steps = 0;        // precision renee: gradients beyond FP16
+    std::int64_t skipped_steps = 0;        // precision renee: of the encoder, dx beyond FP16
 };
 
 template <typename Visit>

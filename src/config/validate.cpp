@@ -148,6 +148,7 @@ void validate(const Config& c) {
     not_empty("encoder", c.encoder);
     in_range("width", c.width, 1, 1 << 16);
     choice(c, "encoder_precision");
+    choice(c, "encoder_rounding");
     choice(c, "pooling");
     if (!c.dropout.is_auto()) share("dropout", c.dropout);
     choice(c, "keep_vectors");

@@ -83,6 +83,7 @@ EncoderOptions::EncoderOptions(const Config& config)
     : encoder(config.encoder),
       width(config.width),
       precision(choice(config, "encoder_precision", EncoderPrecision::kFp32)),
+      compensated(config.encoder_rounding == "kahan"),
       pooling(choice(config, "pooling", PoolingChoice::kCls)),
       dropout(config.dropout.value_or(kUsualDropout)),
       inner_dropout(config.encoder_dropout),

@@ -48,6 +48,7 @@ EncoderSpec shape_encoder(const NamedShape& shape, const EncoderOptions& options
     spec.pooled_dropout = static_cast<float>(options.dropout);
     spec.dtype = options.precision == EncoderPrecision::kFp32 ? DType::kF32 : DType::kBf16;
     spec.fp8 = options.precision == EncoderPrecision::kFp8;
+    spec.compensated = options.compensated;
     spec.frozen = options.frozen;
     spec.accumulate = options.accumulate;
     spec.consume_gradients = options.accumulate == 1;

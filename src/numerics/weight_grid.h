@@ -1,7 +1,8 @@
 // Any small floating-point format as a grid of numbers that BF16 or FP32 holds: sign, E exponent bits, M
-// mantissa bits, a bias, subnormals, every code finite. Head weights of `--precision exmy:...` are on such a
-// grid: rounded to the format's numbers, stored in more bits. E = 0 is the uniform grid (integers times a
-// power of two). With an exponent per row, the grid of row l is 2^exponent[l] times the format's.
+// mantissa bits, a bias, subnormals, every code finite (but E4M3's, see is_e4m3). Head weights of
+// `--precision exmy:...` are on such a grid: rounded to the format's numbers, stored in more bits. E = 0 is
+// the uniform grid (integers times a power of two). With an exponent per row, the grid of row l is
+// 2^exponent[l] times the format's.
 //
 // All of it is constexpr, which lets device code call it too: one definition for every backend.
 #pragma once
@@ -28,6 +29,10 @@ struct WeightGrid {
     // Whether BF16 holds every number of the grid; FP32 always does.
     constexpr bool fits_bf16() const {
         return mantissa_bits <= 7 && (row_scaled || 1 - bias - mantissa_bits >= -133);
+    }
+    // The numbers of precision fp8: the code above 448 is NaN there, so this grid leaves it out too.
+    constexpr bool is_e4m3() const {
+        return exponent_bits == 4 && mantissa_bits == 3 && bias == 7 && !row_scaled;
     }
     bool operator==(const WeightGrid&) const = default;
 };
@@ -68,7 +73,8 @@ constexpr GridRow grid_row(const WeightGrid& grid, int row_exponent = 0) {
     // An exponent that FP32 does not have counts as its largest.
     const int top = (1 << grid.exponent_bits) - 1 - grid.bias + row_exponent;
     return {m, lowest,
-            static_cast<float>((2u << m) - 1) * power_of_two(-m) * power_of_two(top < 127 ? top : 127)};
+            static_cast<float>((2u << m) - (grid.is_e4m3() ? 2 : 1)) * power_of_two(-m) *
+                power_of_two(top < 127 ? top : 127)};
 }
 
 // The smallest exponent of a row whose grid reaches `largest`.
@@ -76,19 +82,6 @@ constexpr int row_exponent_for(const WeightGrid& grid, float largest) {
     int exponent = -kRowExponentLimit;
     while (exponent < kRowExponentLimit && !(largest <= grid_row(grid, exponent).max)) ++exponent;
     return exponent;
-}
-
-// How exponents of rows change after a step's update. Up by one if a weight of the row saturated: its weights
-// are then rounded to the coarser grid. Down by one, at every kLoweringSteps-th step, if all weights are well
-// below half of the largest number: the finer grid has them all, so nothing is rounded. Sizes are those
-// before the change.
-inline constexpr std::uint64_t kLoweringSteps = 128;
-constexpr int moved_row_exponent(const WeightGrid& grid, int exponent, bool saturated, float largest,
-                                 std::uint64_t step) {
-    if (saturated) return exponent < kRowExponentLimit ? exponent + 1 : exponent;
-    const bool lower = step % kLoweringSteps == 0 && exponent > -kRowExponentLimit &&
-                       largest <= grid_row(grid, exponent).max * 0.4375f;
-    return lower ? exponent - 1 : exponent;
 }
 
 // x rounded to the grid. Stochastic: the discarded fraction of a unit, taken to 17 bits, plus 2 noise + 1

@@ -1,9 +1,6 @@
 // elmo study bits: scores against the format of the head's weights: exponent bits x mantissa bits, with and
 // without stochastic rounding, or a list of formats. Each cell is a separate training run, averaged over
-// seeds.
-//
-// A cell's result is kept in OUT/cells/NAME.json, with its recipe. The run is in OUT/runs/NAME until it ends,
-// and continues after an interruption. A finished cell is not run again.
+// seeds (study/cells.h).
 #include <fmt/format.h>
 
 #include <atomic>
@@ -16,9 +13,7 @@
 #include "elmo/evaluation.h"
 #include "elmo/messages.h"
 #include "elmo/train.h"
-#include "formats/json_text.h"
-#include "io/atomic_file.h"
-#include "run/checkpoint.h"
+#include "study/cells.h"
 #include "study/engines.h"
 
 namespace elmo {
@@ -80,69 +75,34 @@ Config cell_config(const StudyRequest& request, const Format& format, std::int64
     return config;
 }
 
-CellResult read_cell(const fs::path& path, const Config& config) {
-    const nlohmann::json json = read_json(path);
-    const auto damaged = [&](const char* key) {
-        return DataError(
-            fmt::format("{}: expected a cell of a study with \"{}\"; remove the file to run it again",
-                        path.string(), key));
-    };
-    if (!json.is_object() || !json.contains("recipe") || !json["recipe"].is_string()) throw damaged("recipe");
-    if (!same_recipe(json["recipe"].get<std::string>(), config))
-        throw ConfigError(
-            fmt::format("out: {} was made with other options; give those, another folder, or "
-                        "--overwrite to run all cells again",
-                        path.string()));
-    CellResult result;
-    const auto number = [&](const char* key) {
-        if (!json.contains(key) || !json[key].is_number()) throw damaged(key);
-        return json[key].get<double>();
-    };
-    for (int i = 0; i < 3; ++i) result.scores[i] = number(kScores[i]);
-    result.seconds = number("seconds");
-    result.saturations = static_cast<std::int64_t>(number("saturations"));
-    result.steps = static_cast<std::int64_t>(number("steps"));
-    return result;
-}
-
 // Trains and scores one cell, or takes its stored result.
 CellResult run_cell(const Context& context, const StudyRequest& request, const Format& format,
                     std::int64_t seed) {
-    const fs::path out = request.config.out;
-    Config config = cell_config(request, format, seed);
-    std::string name = fmt::format("{}-seed{}", format.name(), seed);
-    for (char& c : name)
-        if (c == ':' || c == ',' || c == '/') c = '_';
-    const fs::path cell = out / "cells" / (name + ".json"), run = out / "runs" / name;
-    const std::string recipe = stored_recipe(config);
-    if (fs::exists(cell)) return read_cell(cell, config);
-    fs::create_directories(out / "cells");
-    fs::create_directories(out / "runs");
-    config.out = run.string();
-    config.resume = fs::exists(run);
-    context.info(fmt::format("{}, seed {}", format.name(), seed));
-    const TrainResult trained = train(context, config);
-    Config scoring = config;
-    scoring.resume = false;
-    scoring.out.clear();
-    scoring.save_scores = "none";
-    scoring.bootstrap = 0;
-    scoring.k = "1,3,5";
-    const Evaluation scores = evaluate(context, run.string(), scoring);
+    const Config config = cell_config(request, format, seed);
+    const StudyCell cell(request.config.out, fmt::format("{}-seed{}", format.name(), seed), config);
+    if (!cell.finished()) {
+        context.info(fmt::format("{}, seed {}", format.name(), seed));
+        const TrainResult trained = cell.train(context);
+        Config scoring = config;
+        scoring.out.clear();
+        scoring.save_scores = "none";
+        scoring.bootstrap = 0;
+        scoring.k = "1,3,5";
+        const Evaluation scores = evaluate(context, cell.run(), scoring);
+        std::map<std::string, double> numbers = {{"seconds", trained.train_seconds},
+                                                 {"saturations", static_cast<double>(trained.saturations)},
+                                                 {"steps", static_cast<double>(trained.steps)}};
+        for (const char* score : kScores) numbers[score] = scores.get(score);
+        cell.keep(numbers);
+        fs::remove_all(cell.run());  // only its scores are needed
+    }
+    const auto numbers =
+        cell.numbers({kScores[0], kScores[1], kScores[2], "seconds", "saturations", "steps"});
     CellResult result;
-    for (int i = 0; i < 3; ++i) result.scores[i] = scores.get(kScores[i]);
-    result.seconds = trained.train_seconds;
-    result.saturations = trained.saturations;
-    result.steps = trained.steps;
-    nlohmann::ordered_json json = {{"format", format.name()},
-                                   {"seed", seed},
-                                   {"seconds", result.seconds},
-                                   {"saturations", result.saturations},
-                                   {"steps", result.steps}};
-    for (int i = 0; i < 3; ++i) json[kScores[i]] = result.scores[i];
-    json["recipe"] = recipe;
-    write_file_atomically(cell, json_string(json, 1) + "\n");
-    fs::remove_all(run);  // only its scores are needed
+    for (int i = 0; i < 3; ++i) result.scores[i] = numbers.at(kScores[i]);
+    result.seconds = numbers.at("seconds");
+    result.saturations = static_cast<std::int64_t>(numbers.at("saturations"));
+    result.steps = static_cast<std::int64_t>(numbers.at("steps"));
     return result;
 }
 
@@ -166,8 +126,7 @@ Cell deviation(const std::vector<CellResult>& cells, int score) {
 
 Study bits_study(const Context& context, const StudyRequest& request) {
     if (request.config.data.empty()) throw ConfigError("study bits: expected a data set, found none");
-    if (request.config.overwrite)
-        for (const char* part : {"cells", "runs"}) fs::remove_all(fs::path(request.config.out) / part);
+    if (request.config.overwrite) remove_cells(request.config.out);
     const std::vector<std::int64_t> seeds =
         numbers_or(request, "seeds", 0, {static_cast<std::int64_t>(request.config.seed)});
     const std::string listed = setting(request, "formats");

@@ -1,5 +1,6 @@
-// elmo study paper: the tables and figures of the ELMO paper that follow from the plan of memory, ours beside
-// the paper's. Needs neither data nor GPU, only libelmo_cuda.so: a plan is exact.
+// elmo study paper: the tables and figures of the ELMO paper, ours beside the paper's. What follows from the
+// plan of memory needs neither data nor GPU, only libelmo_cuda.so: a plan is exact. Scores need the data sets
+// (paper_runs.h).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -11,45 +12,19 @@
 #include "elmo/plan.h"
 #include "study/engines.h"
 #include "study/paper_figures.h"
+#include "study/paper_runs.h"
 #include "study/timeline.h"
 
 namespace elmo {
 namespace {
 
-constexpr const char* kItems[] = {"T1", "T2", "T3", "T4", "T5", "T6", "T8", "T10", "F1", "F3", "F4"};
+constexpr const char* kItems[] = {"T1", "T2", "T3", "T4", "T5", "T6", "T7", "T8", "T10", "F1", "F3", "F4"};
 
-// What `only` and `sets` leave.
-struct Selection {
-    std::vector<std::string> items, sets;
-
-    bool has(const std::string& item) const {
-        return items.empty() || std::find(items.begin(), items.end(), item) != items.end();
-    }
-    bool has_set(const std::string& shape) const {
-        return sets.empty() || std::find(sets.begin(), sets.end(), shape) != sets.end();
-    }
-};
-
-std::vector<std::string> chosen(const StudyRequest& request, const std::string& key,
-                                const std::vector<std::string>& known) {
-    std::vector<std::string> words;
-    const std::string text = setting(request, key);
-    for (std::size_t begin = 0; begin < text.size();) {
-        const std::size_t end = std::min(text.find(',', begin), text.size());
-        words.push_back(text.substr(begin, end - begin));
-        if (std::find(known.begin(), known.end(), words.back()) == known.end())
-            throw ConfigError(fmt::format("{}: expected {} separated by commas, found '{}'{}", key,
-                                          fmt::join(known, ", "), quoted(words.back()),
-                                          did_you_mean(words.back(), known)));
-        begin = end + 1;
-    }
-    return words;
-}
-
-Selection selection_of(const StudyRequest& request) {
+PaperSelection selection_of(const StudyRequest& request) {
     std::vector<std::string> shapes;
     for (const PaperSet& set : paper_sets()) shapes.emplace_back(set.shape);
-    return {chosen(request, "only", {std::begin(kItems), std::end(kItems)}), chosen(request, "sets", shapes)};
+    return {listed_words(request, "only", {std::begin(kItems), std::end(kItems)}),
+            listed_words(request, "sets", shapes)};
 }
 
 std::string title_of(const std::string& shape) {
@@ -90,7 +65,7 @@ class Planner {
     std::string device_;
 };
 
-Table sets_table(const Selection& selection) {
+Table sets_table(const PaperSelection& selection) {
     Table table{
         "T1",
         "T1, data sets, as the paper reports them. `elmo data inspect DATA` prints the same of yours.",
@@ -121,7 +96,7 @@ void add_memory(std::vector<Cell>& row, double paper, const Planned& ours, doubl
     row.insert(row.end(), {paper, ours.kept * scale, ours.kept * scale - paper, ours.recomputed * scale});
 }
 
-Table memory_table(const Planner& planner, const Selection& selection) {
+Table memory_table(const Planner& planner, const PaperSelection& selection) {
     Table table{
         "memory",
         "T2, T3, T8: peak memory of training. Like for like is the column in which all activations are kept: "
@@ -139,7 +114,7 @@ Table memory_table(const Planner& planner, const Selection& selection) {
     return table;
 }
 
-Table encoder_table(const Planner& planner, const Selection& selection) {
+Table encoder_table(const Planner& planner, const PaperSelection& selection) {
     constexpr double kGigabyte = 1.073741824;  // GB per GiB
     Table table{
         "encoder",
@@ -237,16 +212,17 @@ void add_timeline(const Planner& planner, const std::string& item, const std::st
 }  // namespace
 
 Study paper_study(const Context& context, const StudyRequest& request) {
-    if (setting(request, "plan-only") != "true")
+    const bool plan_only = setting(request, "plan-only") == "true";
+    if (plan_only == !setting(request, "data-root").empty())
         throw ConfigError(
-            "study paper: only what follows from the plan of memory can be made, without data and without a "
-            "GPU; "
-            "give --plan-only");
-    const Selection selection = selection_of(request);
+            "study paper: expected either --data-root DIR, a folder with data sets to train on, or "
+            "--plan-only, "
+            "what follows from the plan of memory");
+    const PaperSelection selection = selection_of(request);
     const Planner planner(context, request.config);
     Study study;
     study.name = request.name;
-    study.title = "The ELMO paper's tables and figures of memory";
+    study.title = "The ELMO paper's tables and figures";
     study.paragraphs = {
         "ELMO: Efficiency via Low-precision and Peak Memory Optimization in Large Output Spaces (ICML 2025), "
         "its "
@@ -261,6 +237,7 @@ Study paper_study(const Context& context, const StudyRequest& request) {
         "labels, gradients in FP16 and FP32); its encoder is BF16 here and FP16 with FP32 weights there. "
         "fp32 is "
         "fused and works in chunks here; the paper's float32 keeps the gradient of all weights."};
+    if (!plan_only) study.tables = paper_runs(context, request, selection);
     if (selection.has("T1")) study.tables.push_back(sets_table(selection));
     if (selection.has("T2") || selection.has("T3") || selection.has("T8"))
         study.tables.push_back(memory_table(planner, selection));

@@ -233,6 +233,32 @@ TEST(AdamW, KahanKeepsSmallUpdates) {
         EXPECT_NEAR(state.w(0, c) + state.c(0, c), 1 - updates * 1e-4, updates * (0x1p-18 + 2e-10));
 }
 
+// Without a compensation an update is what one of zero gives, and what rounding leaves out is lost.
+TEST(AdamW, WithoutCompensationAWeightIsRoundedToNearest) {
+    for (const Shape& s : kShapes) {
+        Rng rng(31);
+        State with("with", DType::kBf16, s), without("without", DType::kBf16, s),
+            truth("truth", DType::kBf16, s);
+        fill_random(with, rng);
+        with.c.fill([](auto, auto) { return 0; });
+        without.copy(with), truth.copy(with);
+        const auto grad = make_input("grad", DType::kBf16, s.rows, s.cols, rng, 0.05);
+        Reserved tested(make_tested_backend("fp32"), workload_of(s));
+        AdamWUpdate a = op_of(with, *grad, 3), b = op_of(without, *grad, 3), c = op_of(truth, *grad, 3);
+        b.c = c.c = {};
+        tested->adamw({&a, 1});
+        tested->adamw({&b, 1});
+        make_reference_backend()->adamw({&c, 1});
+        expect_same_bits(with.w, without.w);
+        expect_same_bits(with.m, without.m);
+        for (std::int64_t r = 0; r < s.rows; ++r)
+            for (std::int64_t i = 0; i < s.cols; ++i) {
+                EXPECT_EQ(without.c(r, i), 0);
+                EXPECT_NEAR(without.w(r, i), truth.w(r, i), 0x1p-7 * std::abs(truth.w(r, i)));
+            }
+    }
+}
+
 TEST(AdamW, RunsAndThreadsDoNotMatter) {
     const Shape s{1000, 33};
     std::vector<std::vector<unsigned char>> results;

@@ -1,5 +1,5 @@
 // The baseline's step on the reference and the tested device: each stored number against FP64 with the bounds
-// of its roundings, the update bit for bit, and what a skipped step does not change.
+// of its roundings, the update bit for bit, and what a gradient beyond FP16 leaves out.
 #include "base/parallel.h"
 #include "op_harness.h"
 
@@ -121,13 +121,13 @@ TEST_P(Renee, StepAgainstAPlainEmulation) {
                 const bool positive = (i * 5 + s) % 7 == 0;
                 const double weight = weighted && positive ? Problem::weight(i) : 1;
                 // The sigmoid rises, so the true g lies between those of the ends.
-                const auto g_of = [&](double at) {
-                    return p.scale * weight * (logistic(at) - (positive ? 1 : 0));
-                };
+                const auto g_of = [&](double at) { return weight * (logistic(at) - (positive ? 1 : 0)); };
                 const double low = g_of(z - error), high = g_of(z + error);
                 const double g = to_float(p.g16[i * columns + s]);
-                const double slack =
-                    (kHalf + 9 * kFloat) * std::abs(g) + 8 * kFloat * p.scale * weight + kTiny;
+                // Rounded twice: the sigmoid, which is at most 1 and at most g of a negative, then g. A weight
+                // multiplies the first error and is itself one rounding more in FP32.
+                const double slack = (2 * kHalf + 9 * kFloat) * (positive ? weight : std::abs(g)) +
+                                     8 * kFloat * weight + 2 * kTiny;
                 EXPECT_GE(g, low - slack);
                 EXPECT_LE(g, high + slack);
                 loss += weight * (std::max(z, 0.0) - (positive ? z : 0) + std::log1p(std::exp(-std::abs(z))));
@@ -148,57 +148,55 @@ TEST_P(Renee, StepAgainstAPlainEmulation) {
                 const float dw = to_float(p.dw16[at]);
                 EXPECT_NEAR(dw, sum, (b + 1) * kFloat * size + kHalf * std::abs(sum) + kTiny);
                 // From here on bit for bit.
-                const float dw32 = dw / p.scale;
-                const float momentum = p.beta * before.momentum[at] + (dw32 + p.decay * before.w[at]);
-                EXPECT_EQ(p.dw32[at], dw32);
+                const float momentum = p.beta * before.momentum[at] + (dw + p.decay * before.w[at]);
+                EXPECT_EQ(p.dw32[at], dw);
                 EXPECT_EQ(p.momentum[at], momentum);
                 EXPECT_EQ(p.w[at], before.w[at] - p.lr * momentum);
             }
         }
         for (std::size_t i = 0; i < dx.size(); ++i)
-            EXPECT_NEAR(p.dx[i] * p.scale, dx[i],
-                        (l + 1) * kFloat * dx_size[i] + (kHalf + 2 * kFloat) * std::abs(dx[i]) + kTiny);
+            EXPECT_NEAR(
+                p.dx[i], dx[i],
+                (l + 1) * kFloat * dx_size[i] + (kHalf + 2 * kFloat) * std::abs(dx[i]) + kTiny / p.scale);
         EXPECT_NEAR(result.loss_sum, loss, loss_error);
     }
 }
 
-TEST_P(Renee, ASkippedStepLeavesWeightsAndMomentumAlone) {
+// The scale decides only whether the encoder gets a gradient: the head's step is the same at any scale.
+TEST_P(Renee, TheHeadStepsAtAnyScale) {
     for (const int width : {5, 64}) {
-        Problem p(9, width, 40);
-        p.scale = 0x1p20f;
-        const Problem before = p;
-        EXPECT_TRUE(run(p).skipped);
-        EXPECT_EQ(p.w, before.w);
-        EXPECT_EQ(p.momentum, before.momentum);
-        EXPECT_EQ(p.dx, before.dx);
+        Problem p(9, width, 40), beyond(9, width, 40);
+        beyond.scale = 0x1p30f;
+        const std::vector<float> before = p.w;
+        EXPECT_FALSE(run(p).skipped);
+        EXPECT_TRUE(run(beyond).skipped);
+        EXPECT_NE(beyond.w, before);
+        EXPECT_EQ(beyond.w, p.w);
+        EXPECT_EQ(beyond.momentum, p.momentum);
+        EXPECT_EQ(beyond.dx, std::vector<float>(beyond.dx.size(), -7));  // as it was
     }
 }
 
-// One weight's gradient beyond FP16, the last of all: of 16 texts with g = 32 and x = 200. The other labels
-// have 8 positives each, so their sums are zero, and dx is zero because the weights are.
-TEST_P(Renee, OneGradientBeyondFp16SkipsTheStep) {
+// One number of dx beyond FP16, the last of all. Two labels weigh 200 in the last column. All texts but the
+// last have one of the two, so that their g cancel; the last has none: 200 times the scale.
+TEST_P(Renee, OneNumberBeyondFp16SkipsTheEncodersStep) {
     std::size_t turn = 0;
     for (const int width : {3, 64})
         for (const bool beyond : in_turn({true, false}, turn)) {
             Problem p(16, width, 33);
             p.w.assign(p.w.size(), 0);
             p.x.assign(p.x.size(), 0);
-            for (std::int64_t s = 0; s < p.batch; ++s) p.x[(s + 1) * width - 1] = 200;
+            for (const std::int64_t i : {p.labels - 2, p.labels - 1}) p.w[(i + 1) * width - 1] = 200;
             p.positives.clear();
-            for (std::int64_t i = 0; i < p.labels - (beyond ? 1 : 0); ++i)
-                for (std::int32_t s = 0; s < p.batch; s += 2) p.positives.push_back(i, s);
-            p.scale = 64;
-            const Problem before = p;
+            for (std::int32_t s = 0; s + 1 < p.batch; ++s) p.positives.push_back(p.labels - 1, s);
+            p.scale = beyond ? 512 : 256;
             EXPECT_EQ(run(p).skipped, beyond) << width;
-            EXPECT_EQ(p.momentum == before.momentum, beyond) << width;
-            for (std::size_t i = 0; i < p.dw16.size(); ++i)
-                ASSERT_EQ(to_float(p.dw16[i]),
-                          beyond && i + 1 == p.dw16.size() ? std::numeric_limits<float>::infinity() : 0)
-                    << width << " " << i;
+            for (std::size_t i = 0; i < p.dx.size(); ++i)
+                ASSERT_EQ(p.dx[i], beyond ? -7 : i + 1 == p.dx.size() ? 200 : 0) << width << " " << i;
         }
 }
 
-// More labels than one product of a GPU takes: all z are zero, so g = 1 / 128; the weights of the labels
+// More labels than one product of a GPU takes: all z are zero, so g = 1 / 2; the weights of the labels
 // behind the first 2^20 are larger, so that dx shows them.
 TEST_P(Renee, EveryPieceOfManyLabelsCounts) {
     const std::int64_t whole = std::int64_t{1} << 20, labels = whole + 133;
@@ -216,9 +214,8 @@ TEST_P(Renee, EveryPieceOfManyLabelsCounts) {
     ASSERT_FALSE(run(p).skipped);
     std::int64_t wrong = 0;
     for (std::size_t i = 0; i < p.dw16.size(); ++i) {
-        const bool first = i % 8 == 0;  // x = 1: dw = 2 / 128, and in W without the scale 1
-        wrong +=
-            to_float(p.dw16[i]) != (first ? 0x1p-6f : 0.0f) || p.w[i] != before[i] - (first ? 1.0f : 0.0f);
+        const float dw = i % 8 == 0 ? 1.0f : 0.0f;  // x = 1 in both texts
+        wrong += to_float(p.dw16[i]) != dw || p.w[i] != before[i] - dw;
     }
     EXPECT_EQ(wrong, 0);
     const float sum = to_float(to_fp16(static_cast<float>(whole) * 0x1p-13f + 133 * 0x1p-7f));
@@ -235,7 +232,7 @@ TEST_P(Renee, ManyLabelsOverflowWhereFewDoNot) {
         p.positives.clear();
         p.x.assign(p.x.size(), 0);
         p.w.assign(p.w.size(), 0x1.48p-6f);  // 0.02
-        p.scale = 1024;                      // g = 512: dx = 10.25 per label, FP16 ends at 65504
+        p.scale = 1024;                      // dx: 10.25 per label, FP16 ends at 65504
         EXPECT_EQ(run(p).skipped, skipped) << labels;
         for (const Fp16 dw : p.dw16) ASSERT_EQ(to_float(dw), 0);
     }

@@ -23,8 +23,8 @@ struct Row {
 };
 
 constexpr const char* kBert = "bert-base-uncased";
-constexpr const char* kDistil = "distilbert-base-uncased";
-constexpr const char* kRoberta = "distilroberta-base";
+constexpr const char* kDistil = "sentence-transformers/msmarco-distilbert-base-v4";
+constexpr const char* kRoberta = "sentence-transformers/paraphrase-distilroberta-base-v2";
 
 const Row kTable[] = {
     {"wiki-500k", kBert, "bf16", 128, 128, 0.65, 2e-5, 0.05, 35, 1000, 0.01, 1e-4, 0.5, 0.4, "none"},
@@ -47,9 +47,9 @@ const Row kTable[] = {
      "labels"},
     {"lf-amazontitles-1.3m-fp8", kDistil, "fp8", 512, 32, 0.6, 5e-6, 0.2, 150, 15000, 0.01, 1e-4, 0.6, 2.6,
      "labels"},
-    {"lf-paper2keywords-8.6m", kDistil, "bf16", 128, 128, 0.7, 2e-5, 0.05, 12, 5000, 0.01, 1e-4, 0.55, 1.5,
+    {"lf-paper2keywords-8.6m", kRoberta, "bf16", 128, 128, 0.7, 2e-5, 0.05, 12, 5000, 0.01, 1e-4, 0.5, 0.4,
      "labels"},
-    {"lf-paper2keywords-8.6m-fp8", kDistil, "fp8", 128, 128, 0.7, 2e-5, 0.05, 12, 5000, 0.01, 1e-4, 0.55, 1.5,
+    {"lf-paper2keywords-8.6m-fp8", kRoberta, "fp8", 128, 128, 0.7, 2e-5, 0.05, 12, 5000, 0.01, 1e-4, 0.5, 0.4,
      "labels"},
 };
 
@@ -59,7 +59,8 @@ TEST(Recipes, AreThePapersTable) {
         ASSERT_NO_THROW(load_recipe(config, row.name)) << row.name;
         EXPECT_EQ(config.encoder, row.encoder) << row.name;
         EXPECT_EQ(config.precision, row.precision) << row.name;
-        EXPECT_EQ(config.encoder_precision, "bf16") << row.name;
+        EXPECT_EQ(config.encoder_precision, row.precision) << row.name;
+        EXPECT_EQ(config.beta2, 0.99) << row.name;  // of optimi, which the paper names
         EXPECT_EQ(config.batch_size, row.batch_size) << row.name;
         EXPECT_EQ(config.max_length, row.max_length) << row.name;
         EXPECT_EQ(config.dropout, row.dropout) << row.name;
@@ -72,6 +73,8 @@ TEST(Recipes, AreThePapersTable) {
         EXPECT_EQ(config.propensity_a, row.propensity_a) << row.name;
         EXPECT_EQ(config.propensity_b, row.propensity_b) << row.name;
         EXPECT_EQ(config.augment, row.augment) << row.name;
+        const bool label_texts = config.augment == "labels";
+        EXPECT_EQ(config.propensity_counts, label_texts ? "augmented" : "auto") << row.name;
         EXPECT_EQ(config.schedule, "cosine") << row.name;
         EXPECT_NO_THROW(validate(config)) << row.name;
     }

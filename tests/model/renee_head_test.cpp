@@ -20,7 +20,7 @@ struct Small {
     std::unique_ptr<Arena> arena;
     View w, x, dx;
 
-    explicit Small(float loss_scale = 65536) : head(3, 2, {loss_scale, 0.9f}, *backend) {
+    explicit Small(float loss_scale = 4096) : head(3, 2, {loss_scale, 0.9f}, *backend) {
         Workload workload;
         workload.batch = workload.width = workload.positives = 2;
         workload.labels = 3;
@@ -46,15 +46,14 @@ struct Small {
     std::vector<double> momentum() const { return values_of(*backend, head.momentum()); }
 };
 
-TEST(ReneeHead, AnOverflowHalvesTheScaleAndChangesNothingElse) {
-    Small small(0x1p19f);
-    const std::vector<double> before = small.weights();
-    const std::vector<double> none(6);
+TEST(ReneeHead, AnOverflowHalvesTheScaleAndTheHeadStepsAllTheSame) {
+    Small small(0x1p24f), other(1);
     std::uint64_t steps = 0;
-    float expected = 0x1p19f;
+    float expected = 0x1p24f;
     while (small.step(++steps).skipped) {
-        EXPECT_EQ(small.weights(), before);
-        EXPECT_EQ(small.momentum(), none);
+        EXPECT_FALSE(other.step(steps).skipped);
+        EXPECT_EQ(small.weights(), other.weights());
+        EXPECT_EQ(small.momentum(), other.momentum());
         expected /= 2;
         EXPECT_EQ(small.head.scale(), expected);
         EXPECT_EQ(small.head.skipped_steps(), static_cast<std::int64_t>(steps));
@@ -62,8 +61,6 @@ TEST(ReneeHead, AnOverflowHalvesTheScaleAndChangesNothingElse) {
     }
     EXPECT_GT(steps, 2u);
     EXPECT_EQ(small.head.scale(), expected);
-    EXPECT_NE(small.weights(), before);
-    EXPECT_NE(small.momentum(), none);
 }
 
 TEST(ReneeHead, TheScaleDoublesAfterEnoughGoodSteps) {
@@ -88,7 +85,7 @@ TEST(ReneeHead, ANaNIsAnErrorAndNotAnEndlessRunOfSkippedSteps) {
 
 TEST(ReneeHead, MomentumAndScaleAreSavedAndLoadedExactly) {
     const TempFolder folder;
-    Small whole(0x1p18f), resumed;
+    Small whole(0x1p22f), resumed;
     for (std::uint64_t i = 1; i <= 20; ++i) whole.step(i);
     ASSERT_GT(whole.head.skipped_steps(), 0);
     whole.head.save(folder.path() / "momentum.safetensors");

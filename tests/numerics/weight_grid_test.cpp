@@ -1,5 +1,5 @@
 // Grids of any format against their numbers listed one by one, and against the 8-bit formats and BF16.
-#include "numerics/weight_grid.h"
+#include "numerics/row_exponents.h"
 
 #include <gtest/gtest.h>
 
@@ -29,6 +29,7 @@ std::vector<double> numbers(const Case& c) {
     for (int k = 0; k < steps; ++k) values.push_back(k * std::exp2(1 - bias) / steps);
     for (int e = 1; e < 1 << f.exponent_bits && e - bias <= 127; ++e)
         for (int k = 0; k < steps; ++k) values.push_back((1.0 + double(k) / steps) * std::exp2(e - bias));
+    if (f.is_e4m3()) values.pop_back();  // 480, whose code is NaN
     return values;
 }
 
@@ -131,11 +132,9 @@ TEST(Grid, AgreesWithTheFormatsOfTheirOwn) {
             << x;
         ASSERT_EQ(saturated, expected_saturated);
         ASSERT_EQ(round_to_grid(e3m4, x, true, 0, ignored), kE3M4.decode(round_nearest(kE3M4, x))) << x;
-        if (std::abs(x) <= 448.0f) {
-            ASSERT_EQ(round_to_grid(e4m3, x, false, noise, ignored),
-                      kE4M3.decode(round_stochastic(kE4M3, x, noise)))
-                << x;
-        }
+        ASSERT_EQ(round_to_grid(e4m3, x, false, noise, ignored),
+                  kE4M3.decode(round_stochastic(kE4M3, x, noise)))
+            << x;
         ASSERT_EQ(round_to_grid(bf16, x, false, noise, ignored), to_float(round_stochastic_bf16(x, noise)));
         ASSERT_EQ(round_to_grid(bf16, x, true, 0, ignored), to_float(to_bf16(x)));
     }
@@ -157,6 +156,12 @@ TEST(Grid, RowExponentsMoveWhereTheyMust) {
             EXPECT_EQ(moved_row_exponent(grid, e, false, top, kLoweringSteps), e);
             EXPECT_EQ(moved_row_exponent(grid, e, false, top * 0.43f, kLoweringSteps), e - 1);
             EXPECT_EQ(moved_row_exponent(grid, e, false, top * 0.43f, kLoweringSteps + 1), e);
+            EXPECT_EQ(moved_row_exponent(grid, e, false, top * 0.1f, kLoweringSteps), e - 3);
+            for (const std::uint64_t step : {1, 2, 64}) {  // rows settle early
+                EXPECT_EQ(moved_row_exponent(grid, e, false, top * 0.1f, step), e - 3);
+                EXPECT_EQ(moved_row_exponent(grid, e, false, top * 0.1f, step + 2), step == 2 ? e - 3 : e);
+            }
+            EXPECT_EQ(first_row_exponent(grid, top), std::max(e, row_exponent_for(grid, kFirstReach)));
             // The finer grid has what keeps below half of the coarser one.
             for (const double v : numbers({grid, e}))
                 if (v <= 0.4375 * double{top}) {

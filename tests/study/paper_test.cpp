@@ -14,18 +14,21 @@
 #include "elmo/elmo.h"
 #include "elmo/error.h"
 #include "elmo/study.h"
-#include "io/temp_folder.h"
 #include "quiet.h"
 #include "study/paper_figures.h"
+#include "tested_device.h"
+#include "train/tiny_data.h"
 
 namespace elmo {
 namespace {
+
+using namespace test;
 
 nlohmann::json made(const std::map<std::string, std::string>& settings) {
     const TempFolder folder;
     StudyRequest request;
     request.name = "paper";
-    request.config.out = (folder.path() / "study").string();
+    request.config.out = folder / "study";
     request.config.device = "cpu";  // plans for a GPU need libelmo_cuda.so
     request.settings = settings;
     request.settings["plan-only"] = "true";
@@ -61,6 +64,82 @@ TEST(PaperStudy, UnknownItemsAndSetsAreNamed) {
     EXPECT_THROW(made({{"only", "T11"}}), ConfigError);
     EXPECT_THROW(made({{"sets", "amazon-4m"}}), ConfigError);
     EXPECT_THROW(made({{"only", "T3"}, {"sets", "amazon-3m"}}), ConfigError);
+}
+
+class PaperRuns : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        write_tiny_data(temp / "root/LF-AmazonTitles-131K");
+        request.name = "paper";
+        request.config = tiny_config(temp);
+        request.config.data.clear();
+        request.config.encoder = "bag";
+        request.config.encoder_precision = "bf16";  // bag has no FP8 products
+        request.config.device = kTestedDevice;
+        request.config.steps = 30;
+        request.config.warmup_steps = 2;
+        request.config.out = temp / "study";
+        request.settings = {
+            {"data-root", temp / "root"}, {"only", "T8,T3"}, {"modes", "bf16,fp8+refine,renee"}};
+    }
+    nlohmann::json run() { return nlohmann::json::parse(run_study(quiet(), request).content); }
+
+    TempFolder temp;
+    StudyRequest request;
+};
+
+TEST_F(PaperRuns, TrainsWhatIsThereAndNamesWhatIsNot) {
+    const nlohmann::json json = run();
+    const auto& missing = json["tables"]["missing"];
+    ASSERT_EQ(missing.size(), 1u) << missing.dump();
+    EXPECT_EQ(missing[0]["set"], "lf-paper2keywords-8.6m");
+    const auto& runs = json["tables"]["runs"];
+    ASSERT_EQ(runs.size(), 3u) << runs.dump();    // fp8 itself is not shown: it was not asked for
+    std::map<std::string, nlohmann::json> first;  // P@1 by mode
+    for (const auto& row : json["tables"]["scores"])
+        if (row["what"] == "P@1") first[row["mode"]] = row;
+    ASSERT_EQ(first.size(), 3u);
+    EXPECT_EQ(first["bf16"]["paper"], 45.6);
+    EXPECT_EQ(first["renee"]["paper"], 46.05);
+    EXPECT_TRUE(first["fp8+refine"]["paper"].is_null());
+    for (auto& [mode, row] : first) {
+        SCOPED_TRACE(mode);
+        EXPECT_GT(row["ours"], 5);
+        EXPECT_LE(row["low"], row["ours"]);
+        EXPECT_GE(row["high"], row["ours"]);
+        if (!row["paper"].is_null())
+            EXPECT_NEAR(row["difference"].get<double>(),
+                        row["ours"].get<double>() - row["paper"].get<double>(), 1e-9);
+        EXPECT_TRUE(
+            std::filesystem::exists(temp / ("study/runs/lf-amazontitles-131k-" + mode + "-seed42/best")));
+    }
+    EXPECT_FALSE(json["tables"]["memory"].empty());  // planned figures stand beside them
+
+    // A second call trains nothing: it shows what the cells hold.
+    const std::string cell = temp / "study/cells/lf-amazontitles-131k-bf16-seed42.json";
+    nlohmann::json marked = nlohmann::json::parse(read_text(cell));
+    marked["P@1"] = 12.5;
+    write_text(cell, marked.dump());
+    request.config.resume = true;
+    const nlohmann::json again = run();
+    for (const auto& row : again["tables"]["runs"])
+        if (row["mode"] == "bf16") EXPECT_EQ(row["p1"], 12.5);
+    request.config.head_lr = 0.5;
+    EXPECT_NE(message_of<ConfigError>([&] { run(); }).find("other options"), std::string::npos);
+}
+
+TEST_F(PaperRuns, SettingsThatMakeNoSenseAreRefused) {
+    request.settings["epochs-scale"] = "0";
+    EXPECT_THROW(run(), ConfigError);
+    request.settings["epochs-scale"] = "1";
+    request.settings["modes"] = "fp7";
+    EXPECT_THROW(run(), ConfigError);
+    request.settings = {{"data-root", temp / "nowhere"}};
+    EXPECT_THROW(run(), ConfigError);
+    request.settings = {};
+    EXPECT_THROW(run(), ConfigError);
+    request.settings = {{"plan-only", "true"}, {"data-root", temp / "root"}};
+    EXPECT_THROW(run(), ConfigError);
 }
 
 // Whether a line of the paper's text holds all these numbers, written as it writes them.

@@ -82,7 +82,7 @@ TEST(ReneeBench, CountsItsSkippedStepsAndTakesWhatWasPlanned) {
     } catch (const OutOfMemory& error) {
         GTEST_SKIP() << error.what();
     }
-    EXPECT_GE(result.skipped_steps, 10);  // at 2^20 one gradient of 1/2 is beyond FP16
+    EXPECT_GE(result.skipped_steps, 10);  // at 2^20 a dx of 1/16 is beyond FP16
     EXPECT_LT(result.skipped_steps, 30);
     EXPECT_GT(result.head_ms, 0);
     if (!kTestsGpu) return;
@@ -147,7 +147,7 @@ TEST_F(ReneeRun, LearnsAndReportsItsSkippedSteps) {
     EXPECT_LT(last_loss, 0.5 * first_loss);
     const Checkpoint checkpoint(config.out, "last");
     EXPECT_EQ(checkpoint.state().updates,
-              config.steps - result.skipped_steps);  // the encoder's are skipped too
+              config.steps - result.skipped_steps);  // of the encoder, whose steps are skipped
 }
 
 TEST_F(ReneeRun, KilledRunContinuedIsTheSameBitForBit) {

@@ -11,6 +11,7 @@
 #include "base/clones.h"
 #include "base/parallel.h"
 #include "numerics/normal.h"
+#include "numerics/row_exponents.h"
 
 namespace elmo::cpu {
 namespace {
@@ -72,7 +73,7 @@ void CpuBackend::update_tensor(const AdamWUpdate& op) {
         op.grad_scale,
         static_cast<float>(1.0 / (1.0 - std::pow(double{op.beta1}, static_cast<double>(op.t)))),
         static_cast<float>(1.0 / (1.0 - std::pow(double{op.beta2}, static_cast<double>(op.t))))};
-    const bool kahan = op.w.dtype == DType::kBf16;
+    const bool bf16 = op.w.dtype == DType::kBf16, kahan = !op.c.empty();
     const NoiseKey second{op.key.seed, op.key.step, op.key.stream + 1};
     const std::int64_t cols = op.w.cols;
     const std::int64_t rows_at_once = std::max<std::int64_t>(1, (1 << 14) / std::max<std::int64_t>(cols, 1));
@@ -82,7 +83,7 @@ void CpuBackend::update_tensor(const AdamWUpdate& op) {
         auto* noise_v = cut.take<std::uint16_t>(noise_row_capacity(cols));
         float w[kPiece], grad[kPiece], m[kPiece], v[kPiece], u[kPiece], c[kPiece];
         for (std::int64_t row = begin; row < end; ++row) {
-            if (kahan) {
+            if (bf16) {
                 noise_row(op.key, op.first_row + row, cols, noise_m);
                 noise_row(second, op.first_row + row, cols, noise_v);
             }
@@ -93,17 +94,21 @@ void CpuBackend::update_tensor(const AdamWUpdate& op) {
                 load_floats(op.m, first, m, count);
                 load_floats(op.v, first, v, count);
                 adamw_piece(factors, grad, w, m, v, u, count);
-                if (!kahan) {
+                if (!bf16) {
                     add_piece(w, u, count);
                     store_floats(w, op.w, first, count);
                     store_floats(m, op.m, first, count);
                     store_floats(v, op.v, first, count);
                     continue;
                 }
-                load_floats(op.c, first, c, count);
-                kahan_piece(u, w, c, count);
-                store_floats(w, op.w, first, count);
-                store_floats(c, op.c, first, count);
+                if (kahan) {
+                    load_floats(op.c, first, c, count);
+                    kahan_piece(u, w, c, count);
+                    store_floats(c, op.c, first, count);
+                } else {
+                    add_piece(w, u, count);
+                }
+                store_floats(w, op.w, first, count);  // to nearest
                 round_row(m, noise_m + column, op.m.as<Bf16>() + first, count);
                 round_row(v, noise_v + column, op.v.as<Bf16>() + first, count);
             }
@@ -130,7 +135,7 @@ void CpuBackend::fill_normal(const FillNormal& op) {
             if (op.grid.used()) {
                 float largest = 0;
                 for (const float value : x) largest = std::max(largest, std::abs(value));
-                const int exponent = op.grid.row_scaled ? row_exponent_for(op.grid, largest) : 0;
+                const int exponent = op.grid.row_scaled ? first_row_exponent(op.grid, largest) : 0;
                 if (op.grid.row_scaled) op.row_exponents.codes()[row] = encode_row_exponent(exponent);
                 const GridRow grid = grid_row(op.grid, exponent);
                 (void)round_row(grid, false, noise.data(), x.data(), cols);

@@ -14,7 +14,8 @@
 namespace elmo {
 
 // For every label l (rows of w), in any chunking:
-//   z = x w_l        FP32 accumulation; with E4M3 weights x is cast to E4M3 (to nearest) here and only here
+//   z = x w_l        FP32 accumulation; with E4M3 weights or an E4M3 grid x is cast to E4M3 (to nearest)
+//                    here and only here
 //   g = bf16(v (sigmoid(z) - y))   v: the weight of a positive where positives have weights, else 1
 //   dx += g w_l      weights from before the update, FP32 accumulation
 //   w_l = SR(w_l (1 - lr * weight_decay) - lr * sum_b g_b x_b)
@@ -85,12 +86,18 @@ bool is_packed(const Op& op) {
     return op.w_LD.dtype == DType::kU8 && op.grid.bits() < 8;
 }
 
+// Of HeadStep or HeadTopK: whether the logits take x through E4M3.
+template <class Op>
+bool casts_to_e4m3(const Op& op) {
+    return op.w_LD.dtype == DType::kE4M3 || op.grid.is_e4m3();
+}
+
 // A device backend blocks for the result only if the loss is wanted; otherwise it returns an empty one and
 // keeps its counts for the next step that wants the loss.
 struct HeadStepResult {
     double loss_sum = 0;           // when wanted
     std::int64_t saturations = 0;  // weights of 8 bits or on a grid that were beyond the largest number
-    bool skipped = false;          // precision renee: nothing was changed, and dx is not set
+    bool skipped = false;          // precision renee: dx is beyond FP16 and not set
     std::int64_t non_finite = -1;  // the first step (of the key) that gave a NaN or Inf in dx; -1: none
 };
 
@@ -98,7 +105,7 @@ struct HeadStepResult {
 struct HeadTopK {
     View x_BD, w_LD;
     std::int64_t k = 5;
-    WeightGrid grid = {};        // of u8 weights
+    WeightGrid grid = {};        // of the weights, where they are on one
     View row_exponents_L1 = {};  // as in HeadStep
     bool in_host = false;        // as in HeadStep
 };

@@ -12,6 +12,7 @@ namespace elmo {
 // BF16 weights: m and v are stored by stochastic rounding (noise streams `key.stream` and
 // `key.stream + 1`), the update uses the unrounded moments, and w takes u with Kahan compensation:
 //   y = u + c; w' = bf16(w + y); c = bf16(y - (w' - w)).
+// Without c: w = bf16(w + u).
 // FP32 (and F64) weights: m and v in the same type, c empty, w += u.
 // Row r of the views is row `first_row` + r of the tensor, which its noise is addressed by.
 struct AdamWUpdate {
@@ -30,7 +31,7 @@ void visit_views(Op& op, const auto& visit) {
 // w = sigma * N(0, 1) by addressed noise (numerics/normal.h), rounded to the dtype: to nearest for F32 and
 // F64, stochastically (with `rounding`) for BF16 and the 8-bit formats. Row r of w is row `first_row` + r of
 // the tensor. With a grid: stochastically to the grid (even if the grid rounds to nearest); with an exponent
-// per row, the smallest one whose grid holds the row's largest deviate.
+// per row, that of first_row_exponent.
 struct FillNormal {
     View w;
     float sigma = 0.02f;

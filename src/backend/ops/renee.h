@@ -1,5 +1,5 @@
-// The head's step of the baseline `renee`: FP16 and FP32 mixed precision with a loss scale, as the paper
-// describes the program of that name. Copies, logits and gradients of all labels exist at the same time.
+// The head's step of the baseline `renee`: FP16 and FP32 mixed precision with a loss scale, as the program of
+// that name computes it. Copies, logits and gradients of all labels exist at the same time.
 #pragma once
 
 #include "backend/ops/head.h"
@@ -13,13 +13,13 @@ inline std::int64_t renee_columns(std::int64_t batch) {
 
 // With h() for rounding to FP16 (to nearest; beyond 65504 infinite) and sums in FP32:
 //   w16 = h(w),  x16 = h(x),  z = h(x16 w16)                    for all labels
-//   g16 = h(scale * v (sigmoid(z) - y))                         in the place of z; v as in HeadStep
-//   d16 = h(sum_l g16 w16_l)                                    the input's gradient, summed over all labels
-//   dw16 = h(sum_b g16_b x16_b)
-// When d16 or dw16 is not finite anywhere, the step is skipped: w, momentum and dx keep what they have. Else
-//   dw32 = dw16 / scale
+//   g16 = h(v (h(sigmoid(z)) - y))                              in the place of z; v as in HeadStep
+//   d16 = h(scale * sum_l g16 w16_l)                            the input's gradient, summed over all labels
+//   dw16 = h(sum_b g16_b x16_b),  dw32 = dw16
 //   momentum = beta * momentum + dw32 + weight_decay * w;  w = w - lr * momentum      (in FP32)
 //   dx = d16 / scale
+// Only the input's gradient is scaled. Where d16 is not finite anywhere, dx keeps what it has and the encoder
+// must not use it; the head's weights have taken their step all the same.
 // Sums have one order, for any number of threads.
 struct ReneeStep {
     View x_BD;         // bf16, f32
@@ -28,7 +28,7 @@ struct ReneeStep {
     View w16_LD;       // f16, set
     View g16_LP;       // f16, set; P = renee_columns(B), columns from B on are zeros
     View dw16_LD;      // f16, set
-    View dw32_LD;      // f32, set unless skipped
+    View dw32_LD;      // f32, set
     Positives positives;
     float lr = 0, weight_decay = 0, beta = 0.9f;
     float scale = 1;
@@ -41,8 +41,8 @@ void visit_views(Op& op, const auto& visit) {
 }
 
 struct ReneeStepResult {
-    double loss_sum = 0;  // when wanted
-    bool skipped = false;
+    double loss_sum = 0;   // when wanted
+    bool skipped = false;  // dx is not set: the encoder's step is left out
 };
 
 }  // namespace elmo

@@ -5,6 +5,7 @@
 #include "backend/reference/reference_backend.h"
 #include "backend/reference/scalar.h"
 #include "numerics/packed_codes.h"
+#include "numerics/row_exponents.h"
 
 namespace elmo {
 
@@ -12,10 +13,11 @@ using namespace reference;
 
 namespace {
 
-// X as the logits see it: through E4M3 when the weights are E4M3.
-Matrix logit_input(const View& x_BD, DType weights) {
-    Matrix x(x_BD);
-    if (weights == DType::kE4M3)
+// X as the logits see it.
+template <class Op>
+Matrix logit_input(const Op& op) {
+    Matrix x(op.x_BD);
+    if (casts_to_e4m3(op))
         for (double& value : x.values) value = kE4M3.decode(round_nearest(kE4M3, static_cast<float>(value)));
     return x;
 }
@@ -152,7 +154,7 @@ std::int64_t store_on_grid(const HeadStep& op, std::int64_t l, const std::vector
 }  // namespace
 
 HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
-    const Matrix x(op.x_BD), x_logit = logit_input(op.x_BD, op.w_LD.dtype);
+    const Matrix x(op.x_BD), x_logit = logit_input(op);
     const double lr = op.lr, keep = 1.0 - lr * static_cast<double>(op.weight_decay);
     const bool round_gradient = op.x_BD.dtype != DType::kF64;
     Matrix dx(x.rows, x.cols);
@@ -198,7 +200,7 @@ HeadStepResult ReferenceBackend::head_step(const HeadStep& op) {
 }
 
 std::vector<TopK> ReferenceBackend::head_topk(const HeadTopK& op) {
-    const Matrix x = logit_input(op.x_BD, op.w_LD.dtype);
+    const Matrix x = logit_input(op);
     std::vector<TopK> best(static_cast<std::size_t>(x.rows), TopK(op.k));
     for (std::int64_t l = 0; l < op.w_LD.rows; ++l) {
         const std::vector<double> w = load_row(op, l);

@@ -6,6 +6,7 @@
 #include "backend/reference/scalar.h"
 #include "numerics/normal.h"
 #include "numerics/packed_codes.h"
+#include "numerics/row_exponents.h"
 
 namespace elmo {
 
@@ -30,7 +31,7 @@ void update_tensor(const AdamWUpdate& op) {
             const double u = -lr * (direction + static_cast<double>(op.weight_decay) * w);
             store_stochastic(op.m, r, c, m, noise16(op.key, op.first_row + r, c));
             store_stochastic(op.v, r, c, v, noise16(second, op.first_row + r, c));
-            if (op.w.dtype != DType::kBf16) {
+            if (op.c.empty()) {
                 store(op.w, r, c, w + u);
                 continue;
             }
@@ -55,7 +56,7 @@ void ReferenceBackend::fill_normal(const FillNormal& op) {
             values.push_back(noise_normal(op.key, row, c) * op.sigma);
             largest = std::max(largest, std::abs(values.back()));
         }
-        const int exponent = op.grid.row_scaled ? row_exponent_for(op.grid, largest) : 0;
+        const int exponent = op.grid.row_scaled ? first_row_exponent(op.grid, largest) : 0;
         if (op.grid.row_scaled) op.row_exponents.codes()[r] = encode_row_exponent(exponent);
         for (std::int64_t c = 0; c < op.width(); ++c) {
             const float x = values[static_cast<std::size_t>(c)];

@@ -38,31 +38,26 @@ ReneeStepResult ReferenceBackend::renee_step(const ReneeStep& op) {
             if (op.want_loss)
                 result.loss_sum +=
                     weight * (std::max(z, 0.0) - (positive ? z : 0.0) + std::log1p(std::exp(-std::abs(z))));
-            const double p = weight * (positive ? -1 / (1 + std::exp(z)) : 1 / (1 + std::exp(-z)));
-            const double g = to_float(g16[l * columns + b] = half(op.scale * p));
+            const double p = to_float(half(1 / (1 + std::exp(-z))));
+            const double g = to_float(g16[l * columns + b] = half(weight * (p - (positive ? 1 : 0))));
             for (std::int64_t d = 0; d < width; ++d) {
                 dx(b, d) += g * to_float(w16[l * width + d]);
                 dw[static_cast<std::size_t>(d)] += g * x(b, d);
             }
         }
         std::fill(g16 + l * columns + samples, g16 + (l + 1) * columns, Fp16{});
-        for (std::int64_t d = 0; d < width; ++d) {
-            dw16[l * width + d] = half(dw[static_cast<std::size_t>(d)]);
-            result.skipped |= !std::isfinite(to_float(dw16[l * width + d]));
-        }
+        for (std::int64_t d = 0; d < width; ++d) dw16[l * width + d] = half(dw[static_cast<std::size_t>(d)]);
     }
-    for (double& value : dx.values) {
-        value = to_float(half(value));
-        result.skipped |= !std::isfinite(value);
-    }
-    if (result.skipped) return result;
     for (std::int64_t i = 0; i < labels * width; ++i) {
-        dw32[i] = to_float(dw16[i]) / op.scale;
+        dw32[i] = to_float(dw16[i]);
         momentum[i] = op.beta * momentum[i] + (dw32[i] + op.weight_decay * w[i]);
         w[i] -= op.lr * momentum[i];
     }
-    for (double& value : dx.values) value /= op.scale;
-    dx.store_to(op.dx_BD);
+    for (double& value : dx.values) {
+        value = to_float(half(op.scale * value)) / op.scale;
+        result.skipped |= !std::isfinite(value);
+    }
+    if (!result.skipped) dx.store_to(op.dx_BD);
     return result;
 }
 

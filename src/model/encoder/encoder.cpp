@@ -90,7 +90,7 @@ void Encoder::allocate(Arena& arena, const Workload& workload) {
         };
         for (Parameter& p : parameters_) p.m = take_own("first_moments", p);
         for (Parameter& p : parameters_) p.v = take_own("second_moments", p);
-        if (spec_.dtype == DType::kBf16)
+        if (spec_.has_compensation())
             for (Parameter& p : parameters_) p.c = take_own("compensation", p);
     }
     if (spec_.fp8 && keeps(workload))

@@ -26,19 +26,18 @@ std::string prefix_of(const std::string& family) {
     return family == "xlm-roberta" ? "roberta" : family;
 }
 
-// The tensor under its own name, with the model's prefix ("bert.embeddings..."), or with the names that the
-// first BERT checkpoints gave to a norm's weight and bias.
+// The tensor under its own name, with the model's prefix ("bert.embeddings...") or NGAME's, or with the names
+// that the first BERT checkpoints gave to a norm's weight and bias.
 const TensorInfo* find_tensor(const SafeTensorsFolder& files, const std::string& prefix,
                               const std::string& name) {
-    std::vector<std::string> names = {name, prefix + "." + name};
+    std::vector<std::string> names = {name};
     const std::size_t norm = name.rfind("LayerNorm.");
-    if (norm != std::string::npos) {
-        const std::string stem = name.substr(0, norm + 10), old = name.ends_with("weight") ? "gamma" : "beta";
-        names.push_back(stem + old);
-        names.push_back(prefix + "." + stem + old);
-    }
+    if (norm != std::string::npos)
+        names.push_back(name.substr(0, norm + 10) + (name.ends_with("weight") ? "gamma" : "beta"));
     for (const std::string& candidate : names)
-        if (const TensorInfo* tensor = files.find(candidate)) return tensor;
+        for (const std::string& before :
+             {std::string(), prefix + ".", std::string("embedding_labels.encoder.transformer.0.auto_model.")})
+            if (const TensorInfo* tensor = files.find(before + candidate)) return tensor;
     return nullptr;
 }
 
@@ -51,7 +50,7 @@ struct StatePart {
 
 std::vector<StatePart> state_parts(const EncoderSpec& spec) {
     std::vector<StatePart> parts = {{".m", &Parameter::m}, {".v", &Parameter::v}};
-    if (spec.dtype == DType::kBf16) parts.push_back({".c", &Parameter::c});
+    if (spec.has_compensation()) parts.push_back({".c", &Parameter::c});
     if (spec.accumulate > 1) parts.push_back({".grad", &Parameter::grad});
     return parts;
 }

@@ -61,6 +61,7 @@ EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab,
         spec.hidden_dropout = spec.attention_dropout = static_cast<float>(options.inner_dropout);
     spec.dtype = options.precision == EncoderPrecision::kFp32 ? DType::kF32 : DType::kBf16;
     spec.fp8 = options.precision == EncoderPrecision::kFp8;
+    spec.compensated = options.compensated;
     spec.accumulate = options.accumulate;
     spec.consume_gradients = options.accumulate == 1;
     spec.frozen = options.frozen;

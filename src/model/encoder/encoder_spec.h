@@ -30,6 +30,7 @@ struct EncoderSpec {
     DType dtype = DType::kBf16;  // of weights and activations (F64 on the reference, for golden tests)
     // Products of the linear layers run in FP8 in training (backend/ops/linear.h); weights are BF16.
     bool fp8 = false;
+    bool compensated = true;      // BF16 weights have a compensation
     std::int64_t accumulate = 1;  // steps whose gradients are summed; more than one needs F32 gradients
     // Gradients share memory and are consumed as they appear, only by Encoder::backward_and_update.
     bool consume_gradients = false;
@@ -39,6 +40,7 @@ struct EncoderSpec {
 
     bool is_bag() const { return family == "bag"; }
     bool has_relative_bias() const { return family == "mpnet"; }  // of attention, shared by the layers
+    bool has_compensation() const { return compensated && dtype == DType::kBf16; }
     DType grad_dtype() const { return accumulate > 1 && dtype == DType::kBf16 ? DType::kF32 : dtype; }
     // Most tokens a text may have; 0: any.
     std::int64_t longest_text() const { return positions - position_base; }

@@ -45,9 +45,10 @@ HeadFormat head_format(const HeadOptions& options) {
     const bool nearest = options.rounding == HeadRounding::kNearest;
     if (nearest && format.dtype != DType::kF32 && (!format.grid.used() || format.dtype == DType::kU8)) {
         if (format.dtype != DType::kBf16)
-            throw ConfigError(fmt::format(
-                "head_rounding nearest: expected precision bf16 or exmy:E,M, found {}; e3m4 is exmy:3,4,7",
-                options.precision));
+            throw ConfigError(
+                fmt::format("head_rounding nearest: expected precision bf16 or exmy:E,M, found {}; fp8 is "
+                            "exmy:4,3 and e3m4 is exmy:3,4,7",
+                            options.precision));
         format.grid = kBf16Grid;
     }
     format.grid.nearest = nearest && format.grid.used();

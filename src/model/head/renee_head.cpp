@@ -60,7 +60,8 @@ ReneeStepResult ReneeHead::step(View w_LD, const HeadInput& in) {
         scale_ /= 2;
         if (scale_ < kLeastScale)
             throw NumericError(
-                fmt::format("step {}: the head's gradients are beyond FP16 at every loss scale down to "
+                fmt::format("step {}: the gradient that the head gives the encoder is beyond FP16 at every "
+                            "loss scale down to "
                             "2^-24; lower head_lr or "
                             "encoder_lr, or use another precision",
                             in.step));

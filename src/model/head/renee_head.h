@@ -1,8 +1,8 @@
 // What the baseline `renee` keeps beside the FP32 weights of a head, and its dynamic loss scale: momentum, an
 // FP16 copy, FP16 logits and gradients of all labels at once. See backend/ops/renee.h for the step.
 //
-// The scale starts at 65536 or what is given, is halved when gradients are beyond FP16 (that step changes
-// nothing) and doubled after 2000 steps in a row without that.
+// The scale multiplies only dx. It starts at 4096 or what is given, is halved when dx is beyond FP16 (the
+// encoder's step is then skipped, never the head's) and doubled after 2000 steps in a row without that.
 #pragma once
 
 #include <filesystem>
@@ -13,7 +13,7 @@
 namespace elmo {
 
 struct ReneeStart {
-    float loss_scale = 65536, momentum = 0.9f;
+    float loss_scale = 4096, momentum = 0.9f;
 };
 
 class ReneeHead {
@@ -32,7 +32,7 @@ class ReneeHead {
     // The phases of the head's step, and what lives only in them: gradients in FP16, then in FP32.
     void allocate_step(Arena& arena);
 
-    // One step on `w_LD`, the FP32 weights. If it is skipped, only the scale changes, and dx is not set.
+    // One step on `w_LD`, the FP32 weights. If the encoder's is skipped, dx is not set and the scale falls.
     // NumericError when no scale is small enough.
     ReneeStepResult step(View w_LD, const HeadInput& in);
 

@@ -9,7 +9,7 @@ void transpose(const float* from, float* to, std::int64_t rows, std::int64_t col
         for (std::int64_t c = 0; c < cols; ++c) to[c * rows + r] = from[r * cols + c];
 }
 
-StagedBatch stage_batch(ThreadPool& threads, const View& x_BD, DType weights, bool bf16, const Bf16* x16,
+StagedBatch stage_batch(ThreadPool& threads, const View& x_BD, bool to_e4m3, bool bf16, const Bf16* x16,
                         void* scratch) {
     const std::int64_t count = x_BD.size();
     ScratchCutter cut(scratch);
@@ -17,11 +17,11 @@ StagedBatch stage_batch(ThreadPool& threads, const View& x_BD, DType weights, bo
     float* xt = cut.take<float>(count);
     float* through = cut.take<float>(count);
     load_floats(x_BD, 0, x, count);
-    if (weights == DType::kE4M3)
+    if (to_e4m3)
         threads.parallel_ranges(count, 4096, [&](std::int64_t begin, std::int64_t end) {
             through_e4m3(x + begin, through + begin, end - begin);
         });
-    transpose(weights == DType::kE4M3 ? through : x, xt, x_BD.rows, x_BD.cols);
+    transpose(to_e4m3 ? through : x, xt, x_BD.rows, x_BD.cols);
     if (!bf16) return {x, xt, x16, nullptr};
     Bf16* xt16 = reinterpret_cast<Bf16*>(through);  // exact: BF16 holds every E4M3 number
     float_to_bf16(xt, xt16, count);

@@ -12,8 +12,8 @@ namespace elmo::cpu {
 // to [cols, rows] = from [rows, cols], transposed.
 void transpose(const float* from, float* to, std::int64_t rows, std::int64_t cols);
 
-// The batch as the products need it: X for the update, its transpose (through E4M3 where the weights are)
-// for the logits, in FP32 or BF16.
+// The batch as the products need it: X for the update, its transpose (through E4M3 if asked for) for the
+// logits, in FP32 or BF16.
 struct StagedBatch {
     const float* x = nullptr;
     const float* xt = nullptr;
@@ -22,7 +22,7 @@ struct StagedBatch {
 };
 
 // `x16` is X where products of two BF16 operands run on BF16 instructions, else null.
-StagedBatch stage_batch(ThreadPool& threads, const View& x_BD, DType weights, bool bf16, const Bf16* x16,
+StagedBatch stage_batch(ThreadPool& threads, const View& x_BD, bool to_e4m3, bool bf16, const Bf16* x16,
                         void* scratch);
 
 // Rows [begin, begin + count) of W as the products take them: FP32, or BF16 (exact) where those run on it;

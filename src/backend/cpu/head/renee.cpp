@@ -1,7 +1,6 @@
 // The baseline's step on a CPU: see backend/ops/renee.h. Plain loops, for comparing results and memory, not
 // speed.
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 #include "backend/cpu/cpu_backend.h"
@@ -42,17 +41,17 @@ class Label {
             for (const std::int32_t b : positives)
                 loss -= mine.weighted() ? softplus(z_[b]) - weight * softplus(-z_[b]) : z_[b];
         }
-        for (std::int64_t b = 0; b < samples_; ++b) z_[b] = sigmoid(z_[b]);
+        for (std::int64_t b = 0; b < samples_; ++b) z_[b] = to_float(to_fp16(sigmoid(z_[b])));
         for (const std::int32_t b : positives) z_[b] = weight * (z_[b] - 1.0f);
         const std::int64_t columns = op_.g16_LP.cols;
         Fp16* g16 = op_.g16_LP.as<Fp16>() + label_ * columns;
-        for (std::int64_t b = 0; b < samples_; ++b) z_[b] = to_float(g16[b] = to_fp16(op_.scale * z_[b]));
+        for (std::int64_t b = 0; b < samples_; ++b) z_[b] = to_float(g16[b] = to_fp16(z_[b]));
         std::fill(g16 + samples_, g16 + columns, Fp16{});
         return loss;
     }
 
-    // dx += g w; dw16 = h(g x). Returns whether dw16 is finite.
-    bool gradients(float* dx) {
+    // dx += g w; dw16 = h(g x).
+    void gradients(float* dx) {
         std::fill_n(dw_, width_, 0.0f);
         for (std::int64_t b = 0; b < samples_; ++b) {
             const float g = z_[b];
@@ -62,12 +61,7 @@ class Label {
             for (std::int64_t d = 0; d < width_; ++d) dw_[d] += g * x[d];
         }
         Fp16* dw16 = op_.dw16_LD.as<Fp16>() + label_ * width_;
-        bool finite = true;
-        for (std::int64_t d = 0; d < width_; ++d) {
-            dw16[d] = to_fp16(dw_[d]);
-            finite &= std::isfinite(to_float(dw16[d]));
-        }
-        return finite;
+        for (std::int64_t d = 0; d < width_; ++d) dw16[d] = to_fp16(dw_[d]);
     }
 
   private:
@@ -77,13 +71,14 @@ class Label {
     float *w_, *z_, *dw_;
 };
 
-// The sum of slices [0, slices), rounded to FP16; stored to the first. Returns whether all are finite.
-bool sum_slices(float* slices, std::int64_t count, std::int64_t num_slices) {
+// The sum of slices [0, slices) as FP16 holds it times the scale; stored to the first. Returns whether all
+// are finite.
+bool sum_slices(float* slices, std::int64_t count, std::int64_t num_slices, float scale) {
     bool finite = true;
     for (std::int64_t i = 0; i < count; ++i) {
         float sum = slices[i];
         for (std::int64_t s = 1; s < num_slices; ++s) sum += slices[s * count + i];
-        slices[i] = to_float(to_fp16(sum));
+        slices[i] = to_float(to_fp16(scale * sum)) / scale;
         finite &= std::isfinite(slices[i]);
     }
     return finite;
@@ -94,7 +89,7 @@ void update(ThreadPool& threads, const ReneeStep& op) {
     float *w = op.w_LD.as<float>(), *momentum = op.momentum_LD.as<float>(), *dw32 = op.dw32_LD.as<float>();
     threads.parallel_ranges(op.w_LD.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
         for (std::int64_t i = begin; i < end; ++i) {
-            dw32[i] = to_float(dw16[i]) / op.scale;
+            dw32[i] = to_float(dw16[i]);
             momentum[i] = op.beta * momentum[i] + (dw32[i] + op.weight_decay * w[i]);
             w[i] -= op.lr * momentum[i];
         }
@@ -117,23 +112,19 @@ ReneeStepResult CpuBackend::renee_step(const ReneeStep& op) {
     float* slices = slices_.as<float>();
     std::fill_n(slices, kSlices * count, 0.0f);
     double losses[kSlices] = {};
-    std::atomic<bool> finite{true};
     parallel_for(kSlices, [&](std::int64_t slice) {
         void* scratch = thread_scratch(head_tile_bytes(samples, width));
         for (std::int64_t l = slice; l < labels; l += kSlices) {
             Label label(op, x, xt, l, scratch);
             losses[slice] += label.logits_and_gradient();
-            if (!label.gradients(slices + slice * count)) finite = false;
+            label.gradients(slices + slice * count);
         }
     });
-    if (!sum_slices(slices, count, kSlices)) finite = false;
+    update(context_.threads(), op);
     ReneeStepResult result;
     for (const double loss : losses) result.loss_sum += loss;
-    result.skipped = !finite;
-    if (result.skipped) return result;
-    update(context_.threads(), op);
-    for (std::int64_t i = 0; i < count; ++i) slices[i] /= op.scale;
-    store_floats(slices, op.dx_BD, 0, count);
+    result.skipped = !sum_slices(slices, count, kSlices, op.scale);
+    if (!result.skipped) store_floats(slices, op.dx_BD, 0, count);
     return result;
 }
 

@@ -14,6 +14,7 @@
 #include "backend/cpu/loops/rounding.h"
 #include "base/clones.h"
 #include "base/parallel.h"
+#include "numerics/row_exponents.h"
 
 namespace elmo::cpu {
 namespace {
@@ -259,7 +260,7 @@ HeadStepResult CpuBackend::head_step(const HeadStep& op) {
     const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
     const Bf16* x16 = bf16_products(op.x_BD.dtype) ? op.x_BD.as<Bf16>() : nullptr;
     const StagedBatch batch =
-        stage_batch(context_.threads(), op.x_BD, op.w_LD.dtype, bf16, x16, shared_scratch_.data);
+        stage_batch(context_.threads(), op.x_BD, casts_to_e4m3(op), bf16, x16, shared_scratch_.data);
 
     HeadStepResult result;
     double losses[kSlices] = {};

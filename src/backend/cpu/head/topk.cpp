@@ -16,7 +16,7 @@ std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
     const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
     const Bf16* x16 = bf16_products(op.x_BD.dtype) ? op.x_BD.as<Bf16>() : nullptr;
     const StagedBatch batch =
-        stage_batch(context_.threads(), op.x_BD, op.w_LD.dtype, bf16, x16, shared_scratch_.data);
+        stage_batch(context_.threads(), op.x_BD, casts_to_e4m3(op), bf16, x16, shared_scratch_.data);
 
     std::vector<std::vector<TopK>> best(static_cast<std::size_t>(std::max<std::int64_t>(slices, 1)),
                                         std::vector<TopK>(static_cast<std::size_t>(samples), TopK(op.k)));

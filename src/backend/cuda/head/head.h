@@ -34,7 +34,7 @@ class HeadOps {
     // Whether Hopper's kernels do this step.
     bool on_hopper(const HeadStep& op) const;
     // The batch as the products take it, and their common arguments. `drop`: with weight dropout.
-    HeadArgs stage(const View& x, const View& w, bool for_update, bool on_hopper, bool drop);
+    HeadArgs stage(const View& x, const View& w, bool to_e4m3, bool for_update, bool on_hopper, bool drop);
     // The arguments of a step, and its positives on the device.
     HeadArgs prepare(const HeadStep& op, const View& w, bool on_hopper);
     // Fetches the rows of a.first_tile .. a.last_tile from the host: `a` and the op lead to them.

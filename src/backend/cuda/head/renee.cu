@@ -1,6 +1,6 @@
 // The baseline's step: see backend/ops/renee.h. cuBLASLt multiplies FP16 numbers with sums in FP32; between
 // the products there are passes over whole matrices, as in the original program. The host waits once, to
-// learn whether the step is skipped.
+// learn whether the encoder's step is left out.
 #include <algorithm>
 
 #include "backend/cuda/device/launch.cuh"
@@ -20,7 +20,7 @@ constexpr std::int64_t kMostElements = std::int64_t{1} << 30, kMostLabels = std:
 // The results of a step for the host.
 struct ReneeReport {
     double loss_sum;
-    std::int32_t overflow;  // 1: a gradient is not finite
+    std::int32_t overflow;  // 1: dx is not finite
 };
 
 __device__ __forceinline__ std::int64_t first_element(int each) {
@@ -55,7 +55,7 @@ struct Positives {
     }
 };
 
-// Keeps the positives' logits, before g takes the place of all.
+// Keeps the positives' logits for the loss, before g takes the place of all.
 __global__ void take_positives_kernel(const fp16* z_LP, std::int64_t columns, Positives positives) {
     const std::int64_t i = first_element(1);
     if (i < positives.count) positives.z[i] = load_float(z_LP, positives.place(i, columns));
@@ -64,7 +64,7 @@ __global__ void take_positives_kernel(const fp16* z_LP, std::int64_t columns, Po
 // z becomes g as of negatives. Columns are whole eights, those from `batch` on become zeros.
 template <bool WantLoss>
 __global__ void gradient_kernel(fp16* z_LP, std::int64_t count, std::int64_t columns, std::int64_t batch,
-                                float scale, double* losses) {
+                                double* losses) {
     double loss = 0;
     const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * blockDim.x * 8;
     for (std::int64_t i = first_element(8); i < count; i += stride) {
@@ -75,7 +75,7 @@ __global__ void gradient_kernel(fp16* z_LP, std::int64_t count, std::int64_t col
         for (int j = 0; j < 8; ++j) {
             const bool real = sample + j < batch;
             if (WantLoss && real) loss += static_cast<double>(logit_loss(v[j], false));
-            v[j] = real ? scale * logit_gradient(v[j], false) : 0.0f;
+            v[j] = real ? logit_gradient(v[j], false) : 0.0f;
         }
         store8(z_LP + i, v);
     }
@@ -90,11 +90,11 @@ __global__ void gradient_kernel(fp16* z_LP, std::int64_t count, std::int64_t col
     }
 }
 
-__global__ void set_positives_kernel(fp16* g_LP, std::int64_t columns, Positives positives, float scale) {
+__global__ void set_positives_kernel(fp16* g_LP, std::int64_t columns, Positives positives) {
     const std::int64_t i = first_element(1);
-    if (i < positives.count)
-        store_float(g_LP, positives.place(i, columns),
-                    scale * (positives.weight(i) * logit_gradient(positives.z[i], true)));
+    if (i >= positives.count) return;
+    const std::int64_t at = positives.place(i, columns);
+    store_float(g_LP, at, positives.weight(i) * (load_float(g_LP, at) - 1.0f));
 }
 
 // One block: the parts' sum, which takes all for negatives, put right for the positives, in a fixed order.
@@ -116,36 +116,19 @@ __global__ void add_losses_kernel(const double* parts, Positives positives, Rene
     report->loss_sum = total;
 }
 
-template <int V>
-__global__ void find_overflow_kernel(const fp16* dw16, std::int64_t count, ReneeReport* report) {
-    const std::int64_t i = first_element(V);
-    if (i >= count) return;
-    float v[V];
-    load_some<V>(dw16 + i, v);
-    bool finite = true;
-#pragma unroll
-    for (const float x : v) finite &= static_cast<bool>(isfinite(x));
-    if (!finite) report->overflow = 1;
-}
-
-// dx as FP16 holds it.
-__global__ void round_input_gradient_kernel(float* dx, std::int64_t count, ReneeReport* report) {
+// dx as FP16 holds it times the scale.
+__global__ void round_input_gradient_kernel(float* dx, std::int64_t count, float scale, ReneeReport* report) {
     const std::int64_t i = first_element(1);
     if (i >= count) return;
-    dx[i] = __half2float(__float2half_rn(dx[i]));
+    dx[i] = __half2float(__float2half_rn(scale * dx[i])) / scale;
     if (!isfinite(dx[i])) report->overflow = 1;
-}
-
-__global__ void unscale_kernel(const float* scaled, std::int64_t count, float scale, float* dx) {
-    const std::int64_t i = first_element(1);
-    if (i < count) dx[i] = scaled[i] / scale;
 }
 
 struct UpdateArgs {
     const fp16* dw16;
     float *dw32, *momentum, *w;
     std::int64_t count;
-    float lr, weight_decay, beta, scale;
+    float lr, weight_decay, beta;
 };
 
 template <int V>
@@ -158,7 +141,6 @@ __global__ void update_kernel(UpdateArgs a) {
     load_some<V>(a.w + i, w);
 #pragma unroll
     for (int j = 0; j < V; ++j) {
-        d[j] = d[j] / a.scale;
         m[j] = a.beta * m[j] + (d[j] + a.weight_decay * w[j]);
         w[j] -= a.lr * m[j];
     }
@@ -222,14 +204,16 @@ ReneeStepResult ReneeOps::step(const ReneeStep& op) {
         products_.multiply(z, "renee, logits");
     });
     const unsigned positive_blocks = blocks_for(positives.count, kThreads);
-    take_positives_kernel<<<positive_blocks, kThreads, 0, context_.stream()>>>(z_or_g, columns, positives);
-    check_launch("renee, positives");
+    if (op.want_loss) {
+        take_positives_kernel<<<positive_blocks, kThreads, 0, context_.stream()>>>(z_or_g, columns,
+                                                                                   positives);
+        check_launch("renee, positives");
+    }
     const auto gradient = op.want_loss ? gradient_kernel<true> : gradient_kernel<false>;
     gradient<<<kLossParts, kThreads, 0, context_.stream()>>>(z_or_g, labels * columns, columns, batch,
-                                                             op.scale, losses_.as<double>());
+                                                             losses_.as<double>());
     check_launch("renee, logit gradient");
-    set_positives_kernel<<<positive_blocks, kThreads, 0, context_.stream()>>>(z_or_g, columns, positives,
-                                                                              op.scale);
+    set_positives_kernel<<<positive_blocks, kThreads, 0, context_.stream()>>>(z_or_g, columns, positives);
     check_launch("renee, positives");
     if (op.want_loss) {
         add_losses_kernel<<<1, kThreads, 0, context_.stream()>>>(losses_.as<double>(), positives, report);
@@ -252,29 +236,20 @@ ReneeStepResult ReneeOps::step(const ReneeStep& op) {
     });
     const std::int64_t inputs = batch * width;
     round_input_gradient_kernel<<<blocks_for(inputs, kThreads), kThreads, 0, context_.stream()>>>(
-        dx.as<float>(), inputs, report);
+        dx.as<float>(), inputs, op.scale, report);
     check_launch("renee, input gradient");
     with_width(weights, [&](auto v) {
-        find_overflow_kernel<v()>
-            <<<blocks_for(weights, kThreads * v()), kThreads, 0, context_.stream()>>>(dw16, weights, report);
+        update_kernel<v()><<<blocks_for(weights, kThreads * v()), kThreads, 0, context_.stream()>>>(
+            {dw16, op.dw32_LD.as<float>(), op.momentum_LD.as<float>(), op.w_LD.as<float>(), weights, op.lr,
+             op.weight_decay, op.beta});
     });
-    check_launch("renee, overflow");
-
+    check_launch("renee, update");
     ReneeReport found{};
     context_.download(&found, report_);
     ReneeStepResult result;
     result.loss_sum = found.loss_sum;
     result.skipped = found.overflow != 0;
-    if (result.skipped) return result;
-    with_width(weights, [&](auto v) {
-        update_kernel<v()><<<blocks_for(weights, kThreads * v()), kThreads, 0, context_.stream()>>>(
-            {dw16, op.dw32_LD.as<float>(), op.momentum_LD.as<float>(), op.w_LD.as<float>(), weights, op.lr,
-             op.weight_decay, op.beta, op.scale});
-    });
-    check_launch("renee, update");
-    unscale_kernel<<<blocks_for(inputs, kThreads), kThreads, 0, context_.stream()>>>(
-        dx.as<float>(), inputs, op.scale, op.dx_BD.as<float>());
-    check_launch("renee, input gradient");
+    if (!result.skipped) context_.copy_out(op.dx_BD.data, dx.first(batch));
     return result;
 }
 

@@ -5,6 +5,7 @@
 #include "backend/cuda/head/storage.cuh"
 #include "elmo/error.h"
 #include "numerics/normal.h"
+#include "numerics/row_exponents.h"
 
 namespace elmo::cuda {
 namespace {
@@ -45,7 +46,7 @@ __global__ void move_exponents_kernel(HeadArgs a, NoiseKey rescaling) {
     const int lane = threadIdx.x % 32;
     if (label >= a.labels || label >= a.last_tile * kLabelTile) return;
     const bool saturated = a.row_flags[label] != 0;
-    if (!saturated && a.rounding.step % kLoweringSteps != 0) return;
+    if (!saturated && !lowers_rows(a.rounding.step)) return;
     const int before = decode_row_exponent(a.row_exponents[label]);
     auto* first = static_cast<typename S::Raw*>(a.w_LD) + label * a.stride;
     const RowOf<S> was(first, a.grid, before);
@@ -83,7 +84,7 @@ __global__ void fill_rows_kernel(FillNormal op) {
         for (std::int64_t c = lane; c < cols; c += 32)
             largest = fmaxf(largest, fabsf(op.sigma * noise_normal(op.key, row, c)));
         largest = warp_max(largest);
-        exponent = row_exponent_for(op.grid, largest);
+        exponent = first_row_exponent(op.grid, largest);
         if (lane == 0) static_cast<std::uint8_t*>(op.row_exponents.data)[r] = encode_row_exponent(exponent);
     }
     const GridRow grid = grid_row(op.grid, exponent);

@@ -217,7 +217,8 @@ void HeadOps::explain_slow_step(const HeadStep& op) {
                         " takes the kernels of other cards, at about half the speed");
 }
 
-HeadArgs HeadOps::stage(const View& x, const View& w, bool for_update, bool on_hopper, bool drop) {
+HeadArgs HeadOps::stage(const View& x, const View& w, bool to_e4m3, bool for_update, bool on_hopper,
+                        bool drop) {
     HeadArgs a;
     a.labels = w.rows;
     a.batch = x.rows;
@@ -239,8 +240,8 @@ HeadArgs HeadOps::stage(const View& x, const View& w, bool for_update, bool on_h
         using In = std::remove_pointer_t<decltype(in)>;
         const auto launch = [&](auto kernel) {
             kernel<<<blocks_for(rows * a.width, kThreads), kThreads, 0, context_.stream()>>>(
-                static_cast<const In*>(in), a.batch, rows, a.width, w.dtype == DType::kE4M3,
-                tiled && codes && !drop, for_update ? x_update_.data : nullptr, x_logit_.data);
+                static_cast<const In*>(in), a.batch, rows, a.width, to_e4m3, tiled && codes && !drop,
+                for_update ? x_update_.data : nullptr, x_logit_.data);
         };
         tiled ? launch(stage_batch_kernel<In, true>) : launch(stage_batch_kernel<In, false>);
     });
@@ -306,7 +307,7 @@ void HeadOps::fill_packed(const FillNormal& op) {
 
 HeadArgs HeadOps::prepare(const HeadStep& op, const View& w, bool on_hopper) {
     const std::int64_t labels = op.w_LD.rows, tiles = tiles_of(labels);
-    HeadArgs a = stage(op.x_BD, w, true, on_hopper, op.drops_weights());
+    HeadArgs a = stage(op.x_BD, w, casts_to_e4m3(op), true, on_hopper, op.drops_weights());
     positives_.send(op.positives);
     tile_starts_kernel<<<blocks_for(tiles + 1, kThreads), kThreads, 0, context_.stream()>>>(
         positives_.labels(), static_cast<std::int32_t>(op.positives.size()), tiles,

@@ -87,7 +87,7 @@ std::vector<TopK> HeadOps::topk(const HeadTopK& op) {
             "fewer, or use --device cpu");
     if (labels > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
         throw ConfigError("a GPU ranks at most 2^32 labels");
-    HeadArgs a = stage(op.x_BD, weights_of(op), false, false, false);
+    HeadArgs a = stage(op.x_BD, weights_of(op), casts_to_e4m3(op), false, false, false);
     a.candidates = static_cast<std::uint64_t*>(candidates_.data);
     a.counts = counts_.as<std::int32_t>();
     a.thresholds = static_cast<const std::uint64_t*>(thresholds_.data);

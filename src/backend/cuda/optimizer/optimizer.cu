@@ -53,7 +53,7 @@ __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntr
     load_some<V>(static_cast<const T*>(t.m) + i, m);
     load_some<V>(static_cast<const T*>(t.v) + i, v);
     constexpr bool kKahan = std::is_same_v<T, bf16>;
-    if constexpr (kKahan) load_some<V>(static_cast<const T*>(t.c) + i, c);
+    if (kKahan && t.c != nullptr) load_some<V>(static_cast<const T*>(t.c) + i, c);
 #pragma unroll
     for (int j = 0; j < V; ++j) update_element<T, G>(a, t, g[j], w[j], m[j], v[j], c[j]);
     store_some<V>(static_cast<T*>(t.w) + i, w);
@@ -61,7 +61,7 @@ __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntr
         store_some<V>(static_cast<T*>(t.m) + i, m);
         store_some<V>(static_cast<T*>(t.v) + i, v);
     } else {
-        store_some<V>(static_cast<T*>(t.c) + i, c);
+        if (t.c != nullptr) store_some<V>(static_cast<T*>(t.c) + i, c);
         const std::int64_t row = t.first_row + i / t.cols, column = i % t.cols;
         const PhiloxBlock noise_m = noise_block({a.seed, a.step, t.stream}, row, column >> 3);
         const PhiloxBlock noise_v = noise_block({a.seed, a.step, t.stream + 1}, row, column >> 3);
