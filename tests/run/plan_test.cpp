@@ -144,6 +144,7 @@ TEST(Plan, AHeadInHostMemoryIsBesideTheTotal) {
     config.vocab_size = 100;
     config.batch_size = 8;
     config.head_kahan = "1%";
+    config.precision = "bf16";
     const auto plan = [&](const char* device, const char* memory) {
         config.device = device;
         config.head_memory = memory;
