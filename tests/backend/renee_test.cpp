@@ -124,8 +124,8 @@ TEST_P(Renee, StepAgainstAPlainEmulation) {
                 const auto g_of = [&](double at) { return weight * (logistic(at) - (positive ? 1 : 0)); };
                 const double low = g_of(z - error), high = g_of(z + error);
                 const double g = to_float(p.g16[i * columns + s]);
-                // Rounded twice: the sigmoid, which is at most 1 and at most g of a negative, then g. A weight
-                // multiplies the first error and is itself one rounding more in FP32.
+                // Rounded twice: the sigmoid, which is at most 1 and at most g of a negative, then g. A
+                // weight multiplies the first error and is itself one rounding more in FP32.
                 const double slack = (2 * kHalf + 9 * kFloat) * (positive ? weight : std::abs(g)) +
                                      8 * kFloat * weight + 2 * kTiny;
                 EXPECT_GE(g, low - slack);
