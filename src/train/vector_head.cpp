@@ -20,6 +20,8 @@ namespace elmo {
 namespace {
 
 constexpr std::uintptr_t kAlignment = 64;  // of memory that the backends take as it lies
+// Labels per vector of the largest batch that a GPU has room for, 12 bytes each.
+constexpr std::int64_t kPlannedLabels = 256;
 
 // A head by itself is on the CPU where nothing else is said.
 Config with_device_named(Config config) {
@@ -46,6 +48,7 @@ EngineParts parts_of(const Config& config, const VectorHeadShape& shape) {
 RunShape run_shape(const VectorHeadShape& shape) {
     RunShape run;
     run.batch = shape.batch;
+    run.positives = shape.batch * std::min(shape.labels, kPlannedLabels);
     run.top_k = std::min(shape.top, shape.labels);
     return run;
 }
@@ -90,6 +93,13 @@ struct VectorHead::Impl {
             throw DataError(
                 fmt::format("expected the labels of {} vectors, found offsets of {} rows that do not fit",
                             rows, std::max<std::size_t>(offsets.size(), 1) - 1));
+        if (const std::int64_t most = run_shape(shape).positives;
+            !engine.backend().host_memory() && offsets.back() > most)
+            throw DataError(
+                fmt::format("expected at most {} labels in a batch, {} per vector of the largest, found {}: "
+                            "give the head a "
+                            "larger batch, or this one in parts",
+                            most, kPlannedLabels, offsets.back()));
         positives.clear();
         for (std::int64_t row = 0; row < rows; ++row)
             for (std::int64_t i = offsets[static_cast<std::size_t>(row)];

@@ -121,7 +121,9 @@ TEST(Data, RecipesByName) {
     expect_failure(run_shell("HF_HUB_CACHE=$0 $ELMO train --recipe lf-amazontitles-131k --data $0/data --out "
                              "$0/run --quiet",
                              folder.path()),
-                   2, {"distilbert-base-uncased", "run: hf download distilbert-base-uncased"});
+                   2,
+                   {"sentence-transformers/msmarco-distilbert-base-v4",
+                    "run: hf download sentence-transformers/msmarco-distilbert-base-v4"});
     expect_failure(run_elmo({"train", "--recipe", "lf-amazontitles-131", "--data", folder.text("data"),
                              "--out", folder.text("run")}),
                    1, {"lf-amazontitles-131k"});

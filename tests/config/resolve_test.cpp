@@ -100,7 +100,7 @@ TEST(Choices, AreNamedInTheirHelp) {
             EXPECT_NE(option.help.find(shown), std::string_view::npos) << option.key << ": " << name;
         }
     }
-    EXPECT_EQ(choices, 27);
+    EXPECT_EQ(choices, 29);
 }
 
 TEST(RunReading, ComesFromTheRunUnlessGiven) {

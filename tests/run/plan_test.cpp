@@ -159,6 +159,7 @@ TEST(Plan, AHeadInHostMemoryIsBesideTheTotal) {
         const std::int64_t slots = 3 * (std::int64_t{64} << 20);
         EXPECT_LE(plan("cuda", "host").arena_bytes, plan("cuda", "device").arena_bytes - head + slots);
         config.precision = "renee";
+        config.head_kahan = "0";
         EXPECT_NE(message_of<ConfigError>([&] { plan("cuda", "host"); }).find("head_memory"),
                   std::string::npos);
     } catch (const ConfigError& error) {

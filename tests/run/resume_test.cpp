@@ -216,7 +216,7 @@ TEST_F(RunRules, AFullDiskLeavesTheCheckpoint) {
     signal(SIGXFSZ, SIG_IGN);
     rlimit old{};
     getrlimit(RLIMIT_FSIZE, &old);
-    const rlimit small{15 << 10, old.rlim_max};  // recipe.toml fits, the optimiser in last/ does not
+    const rlimit small{17 << 10, old.rlim_max};  // recipe.toml fits, the optimiser in last/ does not
     setrlimit(RLIMIT_FSIZE, &small);
     const std::string message = refusal<DataError>();
     setrlimit(RLIMIT_FSIZE, &old);

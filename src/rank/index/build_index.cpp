@@ -155,14 +155,10 @@ FoundAt find(const Context& context, const LabelSketch& sketch, const ExactAnswe
 std::int64_t choose_candidates(const Context& context, const LabelSketch& sketch, const ExactAnswers& texts,
                                double recall) {
     const std::int64_t most = std::min(sketch.labels, kMostCandidates);
-    std::int64_t candidates = std::min(kFewestCandidates, most);
-    for (std::int64_t known = std::min(16 * candidates, most);; known = std::min(16 * known, most)) {
-        const FoundAt found_at = find(context, sketch, texts, known);
-        for (;; candidates = std::min(2 * candidates, known)) {
-            const FoundAt::Recall found = found_at.recall(5, candidates);
-            if (candidates == most || found.mean - kErrors * found.error >= recall) return candidates;
-            if (candidates == known) break;
-        }
+    for (std::int64_t candidates = std::min(kFewestCandidates, most);;
+         candidates = std::min(2 * candidates, most)) {
+        const FoundAt::Recall found = find(context, sketch, texts, candidates).recall(5, candidates);
+        if (candidates == most || found.mean - kErrors * found.error >= recall) return candidates;
     }
 }
 

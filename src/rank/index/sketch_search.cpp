@@ -20,8 +20,9 @@ namespace {
 
 constexpr std::int64_t kLanes = LabelSketch::kGroup, kBlockGroups = 64, kSlices = 16;
 constexpr std::int64_t kSampledBlock = 32;  // every so many blocks are sampled
-constexpr std::int64_t kPassed = 4096;      // labels whose other numbers are read, at least
-constexpr std::int64_t kWordsAtOnce = 4;    // 8 pairs of products of at most 15 times 127 fit 16 bits
+// Labels whose other numbers are read: so many per candidate, and at least so many.
+constexpr std::int64_t kPassedPerCandidate = 32, kFewestPassed = 4096;
+constexpr std::int64_t kWordsAtOnce = 4;  // 8 pairs of products of at most 15 times 127 fit 16 bits
 constexpr int kLargestQuery = 127;
 constexpr float kNone = -std::numeric_limits<float>::infinity();
 
@@ -288,7 +289,8 @@ std::vector<std::vector<std::int64_t>> sketch_candidates(const Context& context,
     for (std::int64_t i = 0; i < num_texts; ++i)
         sketched.push_back(sketch_text(sketch, texts.subspan(static_cast<std::size_t>(i * sketch.width),
                                                              static_cast<std::size_t>(sketch.width))));
-    const std::int64_t passed = sketch.rest_bytes() == 0 ? count : std::max(kPassed, 2 * count);
+    const std::int64_t passed =
+        sketch.rest_bytes() == 0 ? count : std::max(kFewestPassed, kPassedPerCandidate * count);
     const std::vector<float> least = sampled_scores(context, sketch, sketched, passed);
     std::vector<std::vector<PassedLabel>> found = labels_above(context, sketch, sketched, least);
     std::vector<std::vector<std::int64_t>> result;
