@@ -47,14 +47,38 @@ void on_hangup(int) {
     g_stop = true;
 }
 
+// A handler must not run on the stack of the work that it interrupts: oneDNN's products for AVX2 keep numbers
+// below their stack pointer, where the kernel would put the handler's frame. Signals of the process go to the
+// main thread, whose own stack for handlers this is.
+void give_handlers_a_stack() {
+    static char memory[1 << 16];
+    stack_t stack{};
+    stack.ss_sp = memory;
+    stack.ss_size = sizeof(memory);
+    sigaltstack(&stack, nullptr);
+}
+
+void handle(int number, void (*handler)(int)) {
+    struct sigaction action {};
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART | SA_ONSTACK;
+    sigaction(number, &action, nullptr);
+}
+
+bool is_ignored(int number) {
+    struct sigaction action {};
+    return sigaction(number, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 }  // namespace
 
 const std::atomic<bool>& stop_on_signal() {
     g_speaks = is_first_rank();
-    std::signal(SIGINT, on_signal);
-    std::signal(SIGTERM, on_signal);
-    std::signal(SIGUSR1, on_hangup);
-    if (std::signal(SIGHUP, on_hangup) == SIG_IGN) std::signal(SIGHUP, SIG_IGN);  // nohup
+    give_handlers_a_stack();
+    handle(SIGINT, on_signal);
+    handle(SIGTERM, on_signal);
+    handle(SIGUSR1, on_hangup);
+    if (!is_ignored(SIGHUP)) handle(SIGHUP, on_hangup);  // by nohup
     return g_stop;
 }
 
