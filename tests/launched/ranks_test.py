@@ -64,7 +64,7 @@ def torchrun(ranks, *arguments):
     while any(child.poll() is None for child in children):
         if failed is None and any(child.poll() for child in children):
             failed = time.time()
-        if failed is not None and time.time() > failed + 2:
+        if failed is not None and time.time() > failed + 30:  # as torchrun waits for those that are left
             for child in children:
                 child.kill()
         time.sleep(0.02)
