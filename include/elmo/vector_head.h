@@ -61,10 +61,12 @@ class ELMO_API VectorHead {
     // One step on a batch. `gradient` (rows x width, where the vectors lie) is set to the gradient of the
     // loss summed over the batch, by the weights from before the update. Vectors on a GPU: their stream waits
     // for the step. The step's number addresses the noise: steps() + 1. Without want_loss the step is faster
-    // and does not wait for a GPU; the loss is NaN, and a NaN in the vectors goes unnoticed. DataError for
-    // labels that do not exist; NumericError for vectors that give no finite gradient.
+    // and does not wait for a GPU; the loss is NaN, and a NaN in the vectors goes unnoticed. `report`, with
+    // vectors on a GPU: two numbers there, set to loss and saturations in the order of the stream, and the
+    // step does not wait either; the loss is NaN where the gradient is not finite. DataError for labels that
+    // do not exist; NumericError for vectors that give no finite gradient, where the step waits.
     VectorHeadStep step(const VectorBatch& vectors, const BatchLabels& truth, double lr, double weight_decay,
-                        std::span<float> gradient, bool want_loss = true);
+                        std::span<float> gradient, bool want_loss = true, float* report = nullptr);
     RankedLabels topk(const VectorBatch& vectors, std::int64_t k) const;
 
     std::int64_t steps() const;

@@ -30,12 +30,17 @@ class FusedStep(torch.autograd.Function):
     @staticmethod
     def forward(context, vectors, head, offsets, labels, want_loss):
         gradient = torch.empty(vectors.shape, dtype=torch.float32, device=vectors.device)
+        report = torch.full((2,), torch.nan, device=vectors.device)  # loss and saturations
         with on_device_of(vectors) as stream:
-            loss, head.saturations = head._core.step(as_bf16(vectors), offsets, labels, head.lr, head.weight_decay,
-                                                     gradient, stream, want_loss)
+            returned = head._core.step(as_bf16(vectors), offsets, labels, head.lr, head.weight_decay, gradient,
+                                       stream, want_loss, report.data_ptr() if vectors.is_cuda else 0)
+        if not vectors.is_cuda:
+            report = torch.tensor(returned)
+        if want_loss:
+            head._report = report
         context.save_for_backward(gradient)
         context.dtype = vectors.dtype
-        return torch.full((), loss, device=vectors.device)  # a kernel, not a copy that waits
+        return report[0].clone()  # no view: the caller may scale it in place
 
     @staticmethod
     def backward(context, by_loss):
@@ -67,8 +72,9 @@ class Head(torch.nn.Module):
     encoder. labels: a list of label numbers per vector, or a matrix of 0 and 1. ``head.topk(vectors, k)`` ranks.
 
     On a GPU it reads the vectors where they lie, waits for the stream that makes them, and that stream waits for it.
-    A loss that is asked for has to come back to the CPU; ``head(vectors, labels, want_loss=False)`` returns NaN, whose
-    backward() is the same, and does not wait.
+    Nothing waits for the GPU: the loss stays there until it is read. Where the gradient is not finite the loss is NaN; on
+    the CPU that is a NumericError. ``head(vectors, labels, want_loss=False)`` is a little faster: it returns NaN, whose
+    backward() is the same.
 
     batch : the largest batch; memory is planned for it
     top : the largest k
@@ -94,7 +100,7 @@ class Head(torch.nn.Module):
                 config.set(key, text_of(key, value))
         self.labels, self.width, self.lr, self.weight_decay = labels, width, lr, weight_decay
         self.precision = config.get("precision")
-        self.saturations = 0  # weights of the last step that met the largest number of their format
+        self._report = torch.zeros(2)  # of the last step whose loss was wanted: loss and saturations
         with torch.cuda.device(self.gpu) if self.gpu is not None else contextlib.nullcontext():
             self._core = _core.VectorHead(config, labels, width, batch, top, self.gpu or 0)
 
@@ -124,6 +130,11 @@ class Head(torch.nn.Module):
         """Reads the weights of a run, or of one of its checkpoints; labels, width and precision must be these. A
         training that is continued from a run of `save` draws the noise that an unbroken one would."""
         self._core.load(os.fspath(folder))
+
+    @property
+    def saturations(self) -> int:
+        """Weights that met the largest number of their format, in the last step whose loss was wanted."""
+        return int(self._report[1])
 
     @property
     def plan(self) -> str:

@@ -33,14 +33,16 @@ class SharedHead {
 
     std::pair<double, std::int64_t> step(const Vectors& vectors, const Numbers& offsets,
                                          const Numbers& labels, double lr, double weight_decay,
-                                         const Gradient& gradient, std::uintptr_t stream, bool want_loss) {
+                                         const Gradient& gradient, std::uintptr_t stream, bool want_loss,
+                                         std::uintptr_t report) {
         const VectorBatch batch = batch_of(vectors, stream);
         if (gradient.device_type() != vectors.device_type() || gradient.device_id() != vectors.device_id())
             throw DataError("expected room for the gradient where the vectors lie");
         const nb::gil_scoped_release release;
         const std::lock_guard lock(mutex_);
         const VectorHeadStep done = head_.step(batch, {span_of(offsets), span_of(labels)}, lr, weight_decay,
-                                               {gradient.data(), gradient.size()}, want_loss);
+                                               {gradient.data(), gradient.size()}, want_loss,
+                                               reinterpret_cast<float*>(report));
         return {done.loss, done.saturations};
     }
 
@@ -92,7 +94,9 @@ void bind_head(nb::module_& module) {
              nb::arg("gpu"), without_gil)
         .def("step", &SharedHead::step, nb::arg("vectors"), nb::arg("offsets"), nb::arg("labels"),
              nb::arg("lr"), nb::arg("weight_decay"), nb::arg("gradient"), nb::arg("stream"),
-             nb::arg("want_loss"), "Loss and saturations; sets the gradient.")
+             nb::arg("want_loss"), nb::arg("report"),
+             "Loss and saturations; sets the gradient. report: the address of two floats on the GPU that take both "
+             "instead, or 0.")
         .def("topk", &SharedHead::topk, nb::arg("vectors"), nb::arg("k"), nb::arg("stream"))
         .def(
             "save", [](SharedHead& head, const std::string& folder) { head.get().save(folder); },

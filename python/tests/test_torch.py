@@ -117,6 +117,27 @@ def test_steps_without_a_loss(device):
 
 
 @gpu
+def test_the_loss_stays_on_the_gpu():
+    """It is the CPU's, may be scaled in place, and is NaN where the gradient is not finite; saturations are counted."""
+    torch.manual_seed(6)
+    vectors = torch.randn(4, 16).to(torch.bfloat16)
+    on_cpu, on_gpu = (Head(5, 16, batch=4, precision="fp8", threads=1, device=device) for device in ("cpu", "cuda"))
+    for _ in range(3):
+        expected, found = on_cpu(vectors, LABELS), on_gpu(vectors.cuda(), LABELS)
+        torch.testing.assert_close(found.cpu(), expected, rtol=1e-3, atol=0)
+    assert on_gpu.saturations == on_cpu.saturations == 0
+    made = vectors.cuda().requires_grad_()
+    loss = on_gpu(made, LABELS)
+    loss /= 4
+    loss.backward()
+    assert made.grad.isfinite().all()
+    on_gpu.lr = 1e6
+    on_gpu(vectors.cuda(), LABELS)
+    assert on_gpu.saturations > 0
+    assert on_gpu(vectors.cuda() * float("nan"), LABELS).isnan()
+
+
+@gpu
 def test_streams_wait_for_each_other():
     """Vectors that are still being made on the caller's stream, and a gradient that is read at once there."""
     torch.manual_seed(5)

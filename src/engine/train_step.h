@@ -24,6 +24,7 @@ struct StepInput {
     std::uint64_t seed = 0, step = 0;  // address the noise
     float head_lr = 0, head_weight_decay = 0;
     bool want_loss = false;
+    View report_to = {};  // see HeadStep
     EncoderUpdate encoder = {};
     // Called while the step runs: before the head starts, and when it is done.
     std::function<void(View x_BD)> before_head = {};

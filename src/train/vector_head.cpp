@@ -127,7 +127,8 @@ VectorHead::VectorHead(VectorHead&&) noexcept = default;
 VectorHead& VectorHead::operator=(VectorHead&&) noexcept = default;
 
 VectorHeadStep VectorHead::step(const VectorBatch& vectors, const BatchLabels& truth, double lr,
-                                double weight_decay, std::span<float> gradient, bool want_loss) {
+                                double weight_decay, std::span<float> gradient, bool want_loss,
+                                float* report) {
     Impl& impl = *impl_;
     if (!std::isfinite(lr) || lr < 0 || !std::isfinite(weight_decay) || weight_decay < 0)
         throw ConfigError(
@@ -145,8 +146,10 @@ VectorHeadStep VectorHead::step(const VectorBatch& vectors, const BatchLabels& t
     in.head_lr = static_cast<float>(lr);
     in.head_weight_decay = static_cast<float>(weight_decay);
     in.want_loss = want_loss;
+    if (vectors.on_device && report != nullptr) in.report_to = {report, DType::kF32, 1, 2};
+    const bool waits = want_loss && in.report_to.empty();
     const HeadStepResult result = train_step(impl.engine, in).head;
-    if (want_loss && (!std::isfinite(result.loss_sum) || result.non_finite >= 0))
+    if (waits && (!std::isfinite(result.loss_sum) || result.non_finite >= 0))
         throw NumericError(
             fmt::format("step {}: the gradient of the vectors has a NaN or Inf; lower lr", in.step));
     ++impl.steps;
@@ -157,7 +160,7 @@ VectorHeadStep VectorHead::step(const VectorBatch& vectors, const BatchLabels& t
     } else {
         impl.engine.backend().download(gradient.data(), made);
     }
-    if (!want_loss) return {std::numeric_limits<double>::quiet_NaN(), 0};
+    if (!waits) return {std::numeric_limits<double>::quiet_NaN(), 0};
     return {result.loss_sum / static_cast<double>(vectors.rows), result.saturations};
 }
 

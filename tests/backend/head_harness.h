@@ -272,13 +272,13 @@ class HeadBounds {
         loss_ += loss;
         // Lanes of at most 64 FP32 additions, then FP64.
         loss_error_ += z_error * (positive ? 2 : 1) +
-                       std::log1p(std::exp(-std::abs(z))) * (kLog1pError + kExpError) +
+                       std::log1p(std::exp(-std::abs(z))) * (kLog1pError + exp_error) +
                        sum_error(64 + 2) * softplus + 0x1p-126;
         // With weights a positive's loss is a term of its own, and may be added after that of a negative is
         // taken back.
         if (op_.positives.weighted() && positive)
             loss_error_ +=
-                (1 + weight) * (z_error + std::log1p(std::exp(-std::abs(z))) * (kLog1pError + kExpError)) +
+                (1 + weight) * (z_error + std::log1p(std::exp(-std::abs(z))) * (kLog1pError + exp_error)) +
                 sum_error(64 + 4) * (softplus + loss);
         for (std::int64_t d = 0; d < x_.cols; ++d) {
             const auto i = size(b * x_.cols + d);

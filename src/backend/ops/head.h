@@ -53,6 +53,9 @@ struct HeadStep {
     std::int64_t num_chunks = 1;
     View dx_BD;                    // f32 (f64 on the reference)
     bool want_loss = false;        // the sum of v BCE over samples and labels, in the same pass
+    // A device, with want_loss: f32, set to the loss of a sample (NaN where dx has a NaN or Inf) and the
+    // saturations. The step then does not block for its result and returns an empty one.
+    View report_to{};
     std::int64_t first_label = 0;  // of the rows of w among all labels of the run, where they are a part
     View compensation_KD{};        // bf16; empty: no label has one
     View compensated_R2{};         // i32: marks of the labels that have a row in compensation_KD, in order
@@ -76,7 +79,7 @@ struct HeadStep {
 };
 template <OpIs<HeadStep> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.x_BD, op.w_LD, op.dx_BD, op.compensation_KD, op.compensated_R2, op.row_exponents_L1);
+    visit(op.x_BD, op.w_LD, op.dx_BD, op.compensation_KD, op.compensated_R2, op.row_exponents_L1, op.report_to);
 }
 
 // Of HeadStep or HeadTopK: whether its weights are codes of fewer than 8 bits. Widths are then multiples of

@@ -197,6 +197,7 @@ HeadStepResult Head::step_rows(const HeadInput& in, std::int64_t first, std::int
     op.num_chunks = whole ? chunks_ : (chunks_ * (last - first) + labels() - 1) / labels();
     op.dx_BD = in.dx_BD;
     op.want_loss = in.want_loss;
+    op.report_to = in.report_to;
     op.first_label = layout_.label(0) + first;
     op.compensation_KD = compensation_.values();
     op.compensated_R2 = compensation_.marks();

@@ -15,6 +15,7 @@ struct HeadInput {
     std::uint64_t seed = 0, step = 0;  // address the noise
     bool want_loss = false;            // see HeadStepResult
     View dx_BD = {};                   // set; empty: not wanted
+    View report_to = {};               // see HeadStep
 };
 
 }  // namespace elmo

@@ -42,7 +42,6 @@ class HeadOps {
     HeadTopK fetch_chunk(const HeadTopK& op, HeadArgs& a);
     // The products of a chunk, and what follows them in its rows.
     void run_chunk(const HeadStep& op, const View& w, HeadArgs& a, bool on_hopper);
-    HeadStepResult read_report(const HeadArgs& a, std::int64_t loss_parts);
     // run_chunk by Hopper's kernels.
     void run_chunk_on_hopper(const HeadStep& op, HeadArgs& a);
     // Says once why Hopper's kernels, which the card has, do not do the step.

@@ -23,6 +23,7 @@ namespace {
 
 // Of g: the encoder's backward reuses its memory, and every chunk costs three launches.
 constexpr std::int64_t kChunkBytes = std::int64_t{132} << 20;
+constexpr int kLossBlocks = 64;  // which add parts of the loss
 constexpr long long kNever = std::numeric_limits<long long>::max();
 
 std::int64_t round_up(std::int64_t n, std::int64_t unit) {
@@ -88,17 +89,31 @@ __global__ void add_slices_kernel(const float* slices, std::int64_t num_slices, 
     if (!isfinite(sum)) atomicMin(&report->non_finite, step);
 }
 
-// One block: the parts' sum in a fixed order.
-__global__ void add_losses_kernel(const double* parts, std::int64_t count, HeadReport* report) {
-    __shared__ double sums[kThreads];
+// Sets sums[block] to the block's share of the parts, in an order that only their number decides.
+__global__ void add_losses_kernel(const double* parts, std::int64_t count, double* sums) {
+    __shared__ double warps[kThreads / 32];
     double sum = 0;
-    for (std::int64_t i = threadIdx.x; i < count; i += kThreads) sum += parts[i];
-    sums[threadIdx.x] = sum;
-    __syncthreads();  // all threads' sums are in shared memory
+    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
+         i += static_cast<std::int64_t>(gridDim.x) * kThreads)
+        sum += parts[i];
+    for (int lanes = 16; lanes > 0; lanes /= 2) sum += __shfl_down_sync(0xffffffffu, sum, lanes);
+    if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = sum;
+    __syncthreads();  // all warps' sums are in shared memory
     if (threadIdx.x != 0) return;
     double total = 0;
-    for (const double part : sums) total += part;
+    for (const double part : warps) total += part;
+    sums[blockIdx.x] = total;
+}
+
+// The report's loss; with `to` also the report itself: loss of a text (NaN where dx was not finite) and
+// saturations.
+__global__ void report_loss_kernel(const double* sums, HeadReport* report, std::int64_t batch, float* to) {
+    double total = 0;
+    for (int i = 0; i < kLossBlocks; ++i) total += sums[i];
     report->loss_sum = total;
+    if (to == nullptr) return;
+    to[0] = report->non_finite == kNever ? static_cast<float>(total / static_cast<double>(batch)) : nanf("");
+    to[1] = static_cast<float>(report->saturations);
 }
 
 // What leads to row `first` of a matrix by its number, where the rows from there on lie at `at`.
@@ -187,7 +202,8 @@ void HeadOps::reserve(Arena& arena, const Workload& w) {
     tile_starts_ = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
     losses_ =
         arena.allocate("scratch/head_losses", DType::kF64, 1,
-                       tiles * (padded / kBatchTile) * hopper::loss_parts(hopper::padded_width(w.width)));
+                       tiles * (padded / kBatchTile) * hopper::loss_parts(hopper::padded_width(w.width)) +
+                           kLossBlocks);
     if (w.head_row_exponents) row_flags_ = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
 }
 
@@ -410,19 +426,20 @@ HeadStepResult HeadOps::step(const HeadStep& op) {
         check_launch("head, input gradient");
     }
     if (!op.want_loss) return {};
-    return read_report(a, on_hopper
-                              ? tiles * (a.padded_batch / kBatchTile) * hopper::loss_parts(a.padded_width)
-                          : tiled ? tiles * (a.padded_batch / kBatchTile)
-                                  : tiles * 2 * (a.padded_batch / plain::kEdge));
-}
-
-HeadStepResult HeadOps::read_report(const HeadArgs& a, std::int64_t loss_parts) {
-    add_losses_kernel<<<1, kThreads, 0, context_.stream()>>>(a.losses, loss_parts, a.report);
+    const std::int64_t parts =
+        on_hopper ? tiles * (a.padded_batch / kBatchTile) * hopper::loss_parts(a.padded_width)
+        : tiled   ? tiles * (a.padded_batch / kBatchTile)
+                  : tiles * 2 * (a.padded_batch / plain::kEdge);
+    double* const sums = a.losses + losses_.size() - kLossBlocks;
+    add_losses_kernel<<<kLossBlocks, kThreads, 0, context_.stream()>>>(a.losses, parts, sums);
+    report_loss_kernel<<<1, 1, 0, context_.stream()>>>(sums, a.report, a.batch,
+                                                       static_cast<float*>(op.report_to.data));
     check_launch("head, loss");
     HeadReport report{};
-    context_.download(&report, report_);
+    if (op.report_to.empty()) context_.download(&report, report_);
     reset_report_kernel<<<1, 1, 0, context_.stream()>>>(a.report);
     check_launch("head, report");
+    if (!op.report_to.empty()) return {};
     HeadStepResult result;
     result.loss_sum = report.loss_sum;
     result.saturations = static_cast<std::int64_t>(report.saturations);

@@ -384,8 +384,18 @@ __device__ __forceinline__ float logit_gradient(float z, bool positive, float to
     asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(p) : "f"(1.0f + exp2_fast(z * to_power)));
     return positive ? p - 1.0f : p;
 }
+// log(1 + e) of e = 2^(-|z| log2(e)) is e times a polynomial: relative error below 2^-21.4 for e from 0 to 1.
 __device__ __forceinline__ float logit_loss(float z, bool positive) {
-    return fmaxf(z, 0.0f) + log1pf(expf(-fabsf(z))) - (positive ? z : 0.0f);
+    const float e = exp2_fast(fabsf(z) * kToPower);
+    float p = -0x1.17d006p-7f;
+    p = __fmaf_rn(p, e, 0x1.692ea2p-5f);
+    p = __fmaf_rn(p, e, -0x1.b91074p-4f);
+    p = __fmaf_rn(p, e, 0x1.6b6c2cp-3f);
+    p = __fmaf_rn(p, e, -0x1.f5aac6p-3f);
+    p = __fmaf_rn(p, e, 0x1.54bdacp-2f);
+    p = __fmaf_rn(p, e, -0x1.fff932p-2f);
+    p = __fmaf_rn(p, e, 0x1.fffffap-1f);
+    return __fmaf_rn(p, e, fmaxf(z, 0.0f)) - (positive ? z : 0.0f);
 }
 
 // Order of a ranking as one number: higher score, then lower label, is larger.

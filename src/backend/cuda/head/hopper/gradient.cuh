@@ -180,7 +180,7 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
                 weight[1] = a.positive_weights[i];
         }
         const auto valid_rows = static_cast<int>(min(a.labels - tile * kRows, std::int64_t{kRows}));
-        const bool plain = valid_rows == kRows && valid_texts == Texts && !WantLoss &&
+        const bool plain = valid_rows == kRows && valid_texts == Texts &&
                            !__any_sync(0xffffffffu, (positive[0] | positive[1]) != 0);
         wait_products<0>();
         if (!waited) wait_for_previous();  // which may still read g
@@ -194,6 +194,7 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
         const float to_power[2] = {kToPower * factor[0], kToPower * factor[1]};
         if (plain) {
             store_gradients<Texts>(out, at, [&](int i) {
+                if constexpr (WantLoss) loss += logit_loss(z[i] * factor[i / 2 % 2], false);
                 return logit_gradient(z[i], false, to_power[i / 2 % 2]) * factor[i / 2 % 2];
             });
         } else {
