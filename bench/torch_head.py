@@ -32,7 +32,8 @@ def seconds_per_step(head, vectors, labels, want_loss):
 
 
 for width, batch, precision in ((768, 128, "fp8"), (768, 512, "fp8"), (768, 128, "e2m5"), (384, 512, "bf16")):
-    shape = ["--labels", args.labels, "--width", width, "--batch-size", batch, "--precision", precision, "--head-lr", 0.05]
+    shape = ["--labels", args.labels, "--width", width, "--batch-size", batch, "--precision", precision, "--head-lr", 0.05,
+             "--steps", args.steps]  # as many on both sides: a card that works for longer meets its power limit
     printed = subprocess.run([args.elmo, "bench", "head", "--device", "cuda", "--json", *map(str, shape)],
                              capture_output=True, text=True, check=True).stdout
     bench = json.loads(printed)["median_ms"]

@@ -200,10 +200,9 @@ void HeadOps::reserve(Arena& arena, const Workload& w) {
                  hopper::slices_for(w.head_dtype, w.labels, padded, w.width, hopper::kMultiprocessors)),
         std::max<std::int64_t>(w.batch, 1) * w.width);
     tile_starts_ = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
-    losses_ =
-        arena.allocate("scratch/head_losses", DType::kF64, 1,
-                       tiles * (padded / kBatchTile) * hopper::loss_parts(hopper::padded_width(w.width)) +
-                           kLossBlocks);
+    losses_ = arena.allocate(
+        "scratch/head_losses", DType::kF64, 1,
+        tiles * (padded / kBatchTile) * hopper::loss_parts(hopper::padded_width(w.width)) + kLossBlocks);
     if (w.head_row_exponents) row_flags_ = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
 }
 
