@@ -7,6 +7,7 @@
 
 #include "elmo/messages.h"
 #include "elmo/resolve.h"
+#include "launch.h"
 #include "output.h"
 #include "verbs.h"
 
@@ -64,6 +65,7 @@ void run_bench(Invocation& call) {
                     fmt::format("expected step, head, encoder, predict or tokenize, found '{}'{}",
                                 quoted(what), did_you_mean(what, kinds)));
     const BenchResult result = bench(call.context, what, call.config);
+    if (!is_first_rank()) return;
     if (call.json)
         write_json(result);
     else
@@ -91,6 +93,8 @@ Verb bench_verb() {
         {},
         {{"elmo bench head --labels 500000 --width 384 --batch-size 128 --precision fp8",
           "The classifier's step"},
+         {"mpirun -n 4 elmo bench step --shape amazon-3m --device cuda --precision fp8",
+          "A step of four ranks, exchanges included"},
          {"elmo bench step --encoder models/all-MiniLM-L6-v2 --labels 100000 --batch-size 64 --max-length 32",
           "A whole step"}},
         "Prints medians, the work of a step, the measured product and copy rates of the machine, and the "

@@ -155,7 +155,9 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
     }
     for (const std::string& word : app.remaining()) unknown_flag(verb, word);
     if (parsed.quiet && parsed.verbose) usage_error(verb, "--quiet and --verbose exclude each other");
-    invocation.context = launched_context(verb.name, invocation.words.empty() ? "" : invocation.words[0],
+    const std::string first_word = invocation.words.empty() ? "" : invocation.words[0];
+    if (!takes_part(verb.name, first_word)) return false;
+    invocation.context = launched_context(verb.name, first_word,
                                           terminal(parsed.quiet     ? LogLevel::kQuiet
                                                    : parsed.verbose ? LogLevel::kDebug
                                                                     : LogLevel::kInfo));

@@ -16,6 +16,7 @@ std::unique_ptr<Launch> g_launch;  // one per process, as MPI is
 
 bool is_shared(const std::string& verb, const std::string& word) {
     if (verb == "inspect") return is_about_ranks(word);
+    if (verb == "bench") return word == "step";
     return verb == "train" || verb == "eval" || verb == "predict" || verb == "calibrate";
 }
 
@@ -32,6 +33,10 @@ int threads_of(const Ranks& ranks) {
 bool is_about_ranks(const std::string& word) {
     std::error_code error;
     return word == "ranks" && !std::filesystem::exists(word, error);
+}
+
+bool may_take_part(const std::string& verb) {
+    return is_shared(verb, "ranks") || is_shared(verb, "step") || launched_as().rank == 0;
 }
 
 bool takes_part(const std::string& verb, const std::string& word) {

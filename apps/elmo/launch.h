@@ -11,7 +11,8 @@ namespace elmo::cli {
 
 // `elmo inspect ranks`, where no folder of that name is here.
 bool is_about_ranks(const std::string& word);
-// Whether this process has anything to do for the verb and its first word.
+// Whether this process has anything to do for the verb: with some first word, or with this one.
+bool may_take_part(const std::string& verb);
 bool takes_part(const std::string& verb, const std::string& word);
 // A context with these sinks; under a launcher with its ranks, and then silent on all but the first, with a
 // part of the machine's threads and one of its GPUs.

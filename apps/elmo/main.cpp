@@ -39,7 +39,7 @@ HelpDepth help_depth(int argc, char** argv) {
 void run(int argc, char** argv) {
     const std::vector<Verb> verbs = all_verbs();
     std::string word = argc > 1 ? argv[1] : "--help";
-    if (!takes_part(word, argc > 2 ? argv[2] : "")) return;
+    if (!may_take_part(word)) return;
     if (word == "help" && argc > 2) {  // elmo help train
         word = argv[2];
         for (const Verb& verb : verbs)

@@ -22,6 +22,7 @@
 #include "engine/step_cost.h"
 #include "engine/train_step.h"
 #include "numerics/philox.h"
+#include "ranks/collectives.h"
 #include "text/spec.h"
 
 namespace elmo {
@@ -98,12 +99,14 @@ void compare_with_machine(Backend& backend, DType storage, BenchResult& result) 
     result.sol_percent = 100 * result.floor_ms / result.median_ms;
 }
 
-// Texts of full length, random tokens.
+// Texts of full length, random tokens. `labels`: of all ranks; `own`: those of this one, whose positives it
+// has.
 struct RandomBatch {
     std::vector<std::int32_t> tokens, offsets;
     PositiveList positives;
 
-    RandomBatch(std::int64_t batch, std::int64_t length, std::int64_t vocab, std::int64_t labels) {
+    RandomBatch(std::int64_t batch, std::int64_t length, std::int64_t vocab, std::int64_t labels,
+                ShareRange own) {
         for (std::int64_t t = 0; t < batch * length; ++t)
             tokens.push_back(
                 static_cast<std::int32_t>(noise_block(kTokens, t, 0)[0] % static_cast<std::uint64_t>(vocab)));
@@ -111,8 +114,9 @@ struct RandomBatch {
         for (std::int64_t i = 0; labels > 0 && i < batch * kPositivesPerText; ++i) {
             const PhiloxBlock noise = noise_block(kLabels, i, 0);
             const std::uint64_t word = std::uint64_t{noise[1]} << 32 | noise[0];
-            positives.push_back(static_cast<std::int64_t>(word % static_cast<std::uint64_t>(labels)),
-                                static_cast<std::int32_t>(i / kPositivesPerText));
+            const auto label = static_cast<std::int64_t>(word % static_cast<std::uint64_t>(labels));
+            if (label >= own.first && label < own.last)
+                positives.push_back(label - own.first, static_cast<std::int32_t>(i / kPositivesPerText));
         }
         positives.sort();
     }
@@ -153,8 +157,13 @@ void bench_step(const Context& context, const Config& config, const EngineParts&
     if (head != nullptr) start_compensation(*head);
     const bool baseline = head != nullptr && head->renee() != nullptr;
 
-    const RandomBatch batch(shape.batch, encoder ? shape.longest : 1, encoder ? encoder->spec().vocab : 2,
-                            head ? head->labels() : 0);
+    // What the rank encodes, and what its labels meet.
+    const bool cut = !shape.share.is_whole();
+    const std::int64_t texts = cut ? shape.texts : shape.batch;
+    const std::int64_t own_texts = cut ? shape.rank_texts : texts, own_tokens = own_texts * shape.longest;
+    const std::int64_t labels = cut ? shape.labels : head ? head->labels() : 0;
+    const RandomBatch batch(texts, encoder ? shape.longest : 1, encoder ? encoder->spec().vocab : 2, labels,
+                            shape.share.own_labels(labels));
     StepInput in;
     in.texts = {batch.tokens, batch.offsets};
     in.positives = batch.positives;
@@ -181,11 +190,11 @@ void bench_step(const Context& context, const Config& config, const EngineParts&
     std::vector<Phase> phases;
     if (encoder != nullptr)
         phases.push_back(
-            {"encoder forward", encoder_forward_cost(*encoder, shape.batch, shape.tokens, shape.longest)});
-    if (head != nullptr) phases.push_back({"head", head_step_cost(*head, shape.batch)});
+            {"encoder forward", encoder_forward_cost(*encoder, own_texts, own_tokens, shape.longest)});
+    if (head != nullptr) phases.push_back({"head", head_step_cost(*head, texts)});
     if (encoder != nullptr)
         phases.push_back({"encoder backward and update",
-                          encoder_backward_cost(*encoder, shape.batch, shape.tokens, shape.longest)});
+                          encoder_backward_cost(*encoder, own_texts, own_tokens, shape.longest)});
     const Round round = [&](const std::function<void()>& done) {
         if (encoder != nullptr) in.before_head = [&](View) { done(); };
         if (encoder != nullptr && head != nullptr) in.after_head = [&](const HeadStepResult&) { done(); };
@@ -193,7 +202,7 @@ void bench_step(const Context& context, const Config& config, const EngineParts&
     };
     measure(engine.backend(), phases, round, rounds_of(config), result);
     if (baseline) result.skipped_steps = head->renee()->skipped_steps();
-    finish(engine, encoder != nullptr ? encoder->spec().dtype : head->dtype(), shape.batch, result);
+    finish(engine, encoder != nullptr ? encoder->spec().dtype : head->dtype(), texts, result);
 }
 
 void bench_model(const Context& context, const Config& config, bool with_head, BenchResult& result) {
@@ -203,7 +212,12 @@ void bench_model(const Context& context, const Config& config, bool with_head, B
     RunShape shape = full_length_shape(context, sized, spec);
     shape.top_k = 0;
     EngineParts parts{spec, std::nullopt};
-    if (with_head) parts = training_parts(config, spec, config.labels);
+    if (with_head) {
+        const Ranks& ranks = ranks_of(context);
+        const RankShare share{ranks.rank(), ranks.size(), config.label_groups, config.batch_shards};
+        parts = training_parts(config, spec, config.labels, share);
+        shape = shared_shape(shape, share, config.labels);
+    }
     bench_step(context, sized, parts, shape, result);
 }
 
@@ -228,7 +242,7 @@ void bench_predict(const Context& context, const Config& config, BenchResult& re
     Engine engine(context, config, {spec, plain_head(config, config.labels, spec.width)}, shape);
     start(engine, config, result);
 
-    const RandomBatch batch(shape.batch, shape.longest, spec.vocab, 0);
+    const RandomBatch batch(shape.batch, shape.longest, spec.vocab, 0, {});
     Cost ranking = head_step_cost(engine.head(), shape.batch);
     ranking.flops /= 3;
     ranking.bytes = static_cast<double>(engine.head().weights().bytes());
@@ -315,6 +329,13 @@ BenchResult bench(const Context& given_context, const std::string& what, const C
             "encoder: bench measures encoders that are trained in steps, found linear; give bag or a folder");
     Config plain = given;
     if (plain.encoder == "auto") plain.encoder = "bag";
+    const int ranks = ranks_of(context).size();
+    if (plain.ranks > 1 && plain.ranks != ranks)
+        throw ConfigError(
+            fmt::format("ranks: expected as many as were started, {}, found {}; start them with "
+                        "'mpirun -n {} elmo bench step'",
+                        ranks, plain.ranks, plain.ranks));
+    plain.ranks = ranks;
     const Config config = resolve_plan(context, plain);
     BenchResult result;
     result.what = what;

@@ -8,6 +8,7 @@ mpi: started by mpirun. gloo: by this script, with the variables that torchrun s
 import json
 import os
 import random
+import resource
 import shutil
 import signal
 import socket
@@ -221,6 +222,11 @@ def test_answers():
         run(ranks, "predict", "one", "texts.txt", "--out", out, "--quiet")
     assert Path("a.jsonl").read_bytes() == Path("b.jsonl").read_bytes()
     run(3, "predict", "one", "texts.txt", "--out", "b.jsonl", "--resume", "--quiet")
+    # A step that ranks share is measured on all of them; the rest of bench is the first one's.
+    sizes = ["--labels", "2000", "--batch-size", "48", "--device", "cpu", "--threads", "1", "--steps", "2", "--json"]
+    shared = json.loads(run(3, "bench", *sizes, "step", "--encoder", "bag", "--width", "32").stdout)
+    assert shared["median_ms"] > 0 and len(shared["phases"]) == 3, shared
+    assert json.loads(run(3, "bench", *sizes, "head", "--width", "32").stdout)["median_ms"] > 0
 
 
 def test_elastic():
@@ -287,6 +293,24 @@ def test_errors():
     done = subprocess.run([*one, ":", *other], capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode != 0 and "rank 1 has another run than the first: expected 'seed = 42', found 'seed = 7'" in \
         done.stderr, done.stderr
+
+
+def test_disk():
+    """The first rank, which writes, has no room: all end, one says so, and what was saved before goes on."""
+    options = [*ENCODERS["bag"], "--steps", "30000", "--save-every", "3", "--log-every", "1"]
+    process = start(3, "full", *options)
+    wait_for(lambda: step_of("full") >= 3, "a checkpoint", process)
+    resource.prlimit(rank_pids(process)[0], resource.RLIMIT_FSIZE, (4096, 4096))
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode != 0 and said.count("elmo: error") == 1, said
+    assert "rank 0 (" in said and "File too large" in said, said
+    run(0, "predict", "full", "texts.txt", "--checkpoint", "last", "--quiet")
+    before = step_of("full")
+    process = start(2, "full", *options, "--resume")
+    wait_for(lambda: step_of("full") > before, "progress", process)
+    os.kill(rank_pids(process)[1], signal.SIGUSR1)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == 0, said
 
 
 def test_silent():
