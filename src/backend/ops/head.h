@@ -51,8 +51,8 @@ struct HeadStep {
     float lr = 0, weight_decay = 0;
     NoiseKey rounding;
     std::int64_t num_chunks = 1;
-    View dx_BD;                    // f32 (f64 on the reference)
-    bool want_loss = false;        // the sum of v BCE over samples and labels, in the same pass
+    View dx_BD;              // f32 (f64 on the reference)
+    bool want_loss = false;  // the sum of v BCE over samples and labels, in the same pass
     // A device, with want_loss: f32, set to the loss of a sample (NaN where dx has a NaN or Inf) and the
     // saturations. The step then does not block for its result and returns an empty one.
     View report_to{};
@@ -79,7 +79,8 @@ struct HeadStep {
 };
 template <OpIs<HeadStep> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.x_BD, op.w_LD, op.dx_BD, op.compensation_KD, op.compensated_R2, op.row_exponents_L1, op.report_to);
+    visit(op.x_BD, op.w_LD, op.dx_BD, op.compensation_KD, op.compensated_R2, op.row_exponents_L1,
+          op.report_to);
 }
 
 // Of HeadStep or HeadTopK: whether its weights are codes of fewer than 8 bits. Widths are then multiples of
