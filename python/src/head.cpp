@@ -40,9 +40,9 @@ class SharedHead {
             throw DataError("expected room for the gradient where the vectors lie");
         const nb::gil_scoped_release release;
         const std::lock_guard lock(mutex_);
-        const VectorHeadStep done = head_.step(batch, {span_of(offsets), span_of(labels)}, lr, weight_decay,
-                                               {gradient.data(), gradient.size()}, want_loss,
-                                               reinterpret_cast<float*>(report));
+        const VectorHeadStep done =
+            head_.step(batch, {span_of(offsets), span_of(labels)}, lr, weight_decay,
+                       {gradient.data(), gradient.size()}, want_loss, reinterpret_cast<float*>(report));
         return {done.loss, done.saturations};
     }
 
@@ -95,7 +95,8 @@ void bind_head(nb::module_& module) {
         .def("step", &SharedHead::step, nb::arg("vectors"), nb::arg("offsets"), nb::arg("labels"),
              nb::arg("lr"), nb::arg("weight_decay"), nb::arg("gradient"), nb::arg("stream"),
              nb::arg("want_loss"), nb::arg("report"),
-             "Loss and saturations; sets the gradient. report: the address of two floats on the GPU that take both "
+             "Loss and saturations; sets the gradient. report: the address of two floats on the GPU that "
+             "take both "
              "instead, or 0.")
         .def("topk", &SharedHead::topk, nb::arg("vectors"), nb::arg("k"), nb::arg("stream"))
         .def(

@@ -43,9 +43,8 @@ StepResult train_step(Engine& engine, const StepInput& in) {
     if (in.before_head) in.before_head(x_BD);
 
     if (head != nullptr) {
-        HeadInput input{x_BD,    in.positives, in.head_lr,   in.head_weight_decay,
-                        in.seed, in.step,      in.want_loss, View{},
-                        in.report_to};
+        HeadInput input{x_BD,    in.positives, in.head_lr, in.head_weight_decay, in.seed,
+                        in.step, in.want_loss, View{},     in.report_to};
         if (shared == nullptr) input.dx_BD = engine.head_grad(x_BD.rows);
         result.head = shared != nullptr ? shared->step_head(*head, input) : head->step(input);
     }
