@@ -75,8 +75,9 @@ def torchrun(ranks, *arguments):
 def mpirun(ranks, *arguments):
     if ENGINE == "gloo":
         return [sys.executable, str(Path(__file__).resolve()), ELMO, "torchrun", "gloo", str(ranks), *arguments]
+    # Hydra, the launcher of MPICH, would kill the other ranks before they can say which one has gone.
     options = ["--oversubscribe"] if "Open MPI" in subprocess.run(
-        ["mpirun", "--version"], capture_output=True, text=True).stdout else []
+        ["mpirun", "--version"], capture_output=True, text=True).stdout else ["-disable-auto-cleanup"]
     return ["mpirun", *options, "-n", str(ranks), ELMO, *arguments]
 
 
