@@ -50,7 +50,7 @@ def make_data():
 
 
 def torchrun(ranks, *arguments):
-    """Starts all ranks and passes signals on. Once one has failed, those that are still there get two seconds."""
+    """Starts all ranks and passes signals on. Once one has failed, those that are still there get 30 seconds."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -330,6 +330,50 @@ def test_silent():
     assert process.returncode != 0 and "rank 1 (" in said and "has not answered for" in said, said
 
 
+def test_cable():
+    """Two hosts, as network namespaces, with two ranks each: the same bytes; then the cable between them is pulled."""
+    ip = lambda *words: subprocess.run(["ip", *words], check=True, capture_output=True)
+    hosts, cable = [f"elmo{os.getpid()}a", f"elmo{os.getpid()}b"], [f"ea{os.getpid()}", f"eb{os.getpid()}"]
+    try:
+        ip("netns", "add", hosts[0])
+    except (OSError, subprocess.CalledProcessError):
+        print("skipped: network namespaces need root and iproute2")
+        return SKIPPED
+
+    def start_all(out, *more):
+        where = {"WORLD_SIZE": "4", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "10.77.0.1", "MASTER_PORT": "29511"}
+        return [subprocess.Popen(["ip", "netns", "exec", hosts[rank // 2], ELMO, "train", "data.csv", "--out", out, *COMMON,
+                                  *ENCODERS["bag"], *more], stderr=subprocess.PIPE, text=True,
+                                 env={**os.environ, **where, "RANK": str(rank), "LOCAL_RANK": str(rank % 2)})
+                for rank in range(4)]
+
+    ranks = []
+    try:
+        ip("netns", "add", hosts[1])
+        ip("link", "add", cable[0], "type", "veth", "peer", "name", cable[1])
+        for number, host in enumerate(hosts):
+            ip("link", "set", cable[number], "netns", host)
+            ip("-n", host, "addr", "add", f"10.77.0.{number + 1}/24", "dev", cable[number])
+            for name in ("lo", cable[number]):
+                ip("-n", host, "link", "set", name, "up")
+        train(0, "one", *ENCODERS["bag"], "--steps", "20")
+        ranks = start_all("many", "--steps", "20")
+        said = [rank.communicate(timeout=LIMIT)[1] for rank in ranks]
+        assert all(rank.returncode == 0 for rank in ranks), said
+        require_equal("one", "many")
+        ranks = start_all("pulled", "--steps", "1000000", "--save-every", "3", "--rank-timeout", "3")
+        wait_for(lambda: step_of("pulled") >= 3, "a checkpoint", ranks[0])
+        ip("-n", hosts[0], "link", "set", cable[0], "down")
+        said = [rank.communicate(timeout=LIMIT)[1] for rank in ranks]
+        assert all(rank.returncode != 0 for rank in ranks) and "has not answered for" in said[0], said
+        run(0, "predict", "pulled", "texts.txt", "--checkpoint", "last", "--quiet")
+    finally:
+        for rank in ranks:
+            rank.kill()
+        for host in hosts:
+            subprocess.run(["ip", "netns", "del", host], capture_output=True)
+
+
 def main():
     if sys.argv[2] == "torchrun" and len(sys.argv) > 4:
         return torchrun(int(sys.argv[4]), *sys.argv[5:])
@@ -341,9 +385,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         make_data()
-        globals()["test_" + sys.argv[2]]()
+        status = globals()["test_" + sys.argv[2]]()
         os.chdir("/")
-    return 0
+    return status or 0
 
 
 if __name__ == "__main__":
