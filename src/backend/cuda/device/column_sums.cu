@@ -78,8 +78,9 @@ __global__ void __launch_bounds__(1024) add_partials_kernel(const float* partial
 void ColumnSums::reserve(Arena& arena, const Workload& w) {
     if (!w.training) return;
     const std::int64_t columns = std::max({3 * w.width, w.widest, std::int64_t{8}});
-    partials_ =
-        arena.allocate("scratch/column_partials", DType::kF32, kColumnPartials, (columns + 7) / 8 * 8);
+    const std::int64_t of_texts = w.heads > 0 ? std::min(w.batch, kTextPartials) * 3 * w.width : 0;
+    partials_ = arena.allocate("scratch/column_partials", DType::kF32, 1,
+                               std::max(kColumnPartials * ((columns + 7) / 8 * 8), of_texts));
 }
 
 std::int64_t ColumnSums::num_partials(std::int64_t rows) {
