@@ -332,9 +332,8 @@ void expect_again(DType storage, const Case& c, const Dropout& dropout, Reserved
                     sums("sums of dqkv", gradients, 1, 3 * c.width);
                 const auto start = make_input("sums before", gradients, 1, 3 * c.width, rng);
                 if (accumulate) sums.copy(*start);
-                const auto dbias = again
-                                       ? backward(second, room, dqkv, true, sums.view(), accumulate)
-                                       : backward(context, lse, dqkv, false, sums.view(), accumulate);
+                const auto dbias = again ? backward(second, room, dqkv, true, sums.view(), accumulate)
+                                         : backward(context, lse, dqkv, false, sums.view(), accumulate);
                 if (again) expect_same_bits(second, context);
                 expect_same_bits(dqkv, plain);
                 EXPECT_EQ(dbias, plain_dbias);

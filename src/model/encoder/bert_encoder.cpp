@@ -207,8 +207,8 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const bool again = mode == Recompute::kCheap || mode == Recompute::kWide;
     linear_backward(w.out, da, again ? View{} : context, dinput, accumulate);
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv,
-                                 relative_bias(), relative_bias_grad_RH_, again,
-                                 parameters_[w.qkv.bias].grad, accumulate});
+                                 relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
+                                 accumulate});
     if (again) linear_backward(w.out, da, context, {}, accumulate);
     const View more_dx = reshaped(a.qkv_T3D, T, spec_.width);  // qkv is used up
     linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), more_dx, accumulate);

@@ -28,7 +28,8 @@ void expect_repeated(const Tensor& all, const Tensor& exact, const auto& bound) 
     std::memcpy(few.view().data, from, static_cast<std::size_t>(few.view().bytes()));
     expect_close(few, exact, bound);
     for (std::int64_t r = 0; r < all.rows(); r += kPeriod)
-        ASSERT_EQ(std::memcmp(from, from + r * row_bytes(all), static_cast<std::size_t>(few.view().bytes())), 0)
+        ASSERT_EQ(std::memcmp(from, from + r * row_bytes(all), static_cast<std::size_t>(few.view().bytes())),
+                  0)
             << all.name() << ", rows from " << r << " on";
 }
 

@@ -203,7 +203,7 @@ void AttentionOps::forward(const AttentionForward& op) {
         if (shape.bias != nullptr)
             run_biased(args, batch, context_.stream());
         else if (batch.longest <= kShortText)
-            attention_forward_short(args, batch, context_.stream());
+            attention_forward_short(args, batch, {context_.starts_early(), context_.stream()});
         else
             run<Forward, 8>(args, batch, context_.stream());
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
@@ -242,7 +242,7 @@ void AttentionOps::backward(const AttentionBackward& op) {
         } else if (is_short) {
             if (op.again) args.context_again = static_cast<bf16*>(op.context_TD.data);
             if (sums_inside) args.dqkv_sums = column_sums_.partials();
-            attention_backward_short(args, batch, context_.stream());
+            attention_backward_short(args, batch, {context_.starts_early(), context_.stream()});
         } else {
             run<BackwardQueries, 8>(args, batch, context_.stream());
             run<BackwardKeys, 4>(args, batch, context_.stream());

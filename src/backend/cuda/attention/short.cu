@@ -10,6 +10,8 @@
 // kernel lists what it rounds to BF16.
 #include "backend/cuda/attention/short.h"
 
+#include "backend/cuda/device/launch.cuh"
+
 namespace elmo::cuda {
 namespace {
 
@@ -37,8 +39,8 @@ struct ShortLayout {
     // ... and after it: column sums, a row of dV's per warp, then one of dK's or dQ's.
     static constexpr int kSums = kDScores;
     static constexpr int kSumsEnd = kSums + 2 * Warps * Size * 4;
-    static constexpr int kNumbers = kDScores + kDScoresBytes > kVotesEnd ? kDScores + kDScoresBytes
-                                                                         : kVotesEnd;
+    static constexpr int kNumbers =
+        kDScores + kDScoresBytes > kVotesEnd ? kDScores + kDScoresBytes : kVotesEnd;
     static_assert(kSumsEnd <= kNumbers);
     static constexpr int kBackwardBytes = kNumbers + 8 * kRows;
 };
@@ -139,8 +141,8 @@ struct KeyMask {
             take(kept.word, t);
         }
     }
-    // From the votes that QueryMask::draw left of all query blocks, `step` words from one to the next; `votes`
-    // is of query block 0.
+    // From the votes that QueryMask::draw left of all query blocks, `step` words from one to the next;
+    // `votes` is of query block 0.
     __device__ __forceinline__ void read(const std::uint32_t* votes, int step, int blocks, int lane) {
         for (int t = 0; t < blocks; ++t) take(votes[t * step + (lane >> 2)] >> (2 * (lane & 3)), t);
     }
@@ -231,6 +233,7 @@ __device__ __forceinline__ void attend(const AttentionShape& shape, int length, 
 template <int Size, int Warps, bool Drops>
 __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
+    after_previous();
     using Rows = SharedRows<Size>;
     using Layout = ShortLayout<Size, Warps>;
     extern __shared__ __align__(1024) unsigned char shared[];
@@ -303,8 +306,8 @@ struct StoredSums {
     __device__ __forceinline__ void place(float* to, int lane) const {
 #pragma unroll
         for (int i = 0; i < Size / 32; ++i) {
-            const int n = (lane >> 4) * (Size / 8) + (lane >> 3 & 1) * (Size / 16) +
-                          (lane >> 2 & 1) * (Size / 32) + i;
+            const int n =
+                (lane >> 4) * (Size / 8) + (lane >> 3 & 1) * (Size / 16) + (lane >> 2 & 1) * (Size / 32) + i;
             to[8 * (n / 2) + 2 * (lane & 3) + n % 2] = x[i];
         }
     }
@@ -362,6 +365,7 @@ __device__ __forceinline__ void multiply_dscores(float (&sum)[2][Size / 8][4], s
 template <int Size, int Warps, bool Drops, bool Again>
 __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     backward_kernel(const __grid_constant__ BackwardArgs args) {
+    after_previous();
     using Rows = SharedRows<Size>;
     using DScores = SharedRows<short_rows(Warps)>;
     using Layout = ShortLayout<Size, Warps>;
@@ -569,55 +573,54 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
 
 template <int Size, int Warps, class Args>
 void launch(void (*kernel)(Args), const char* op, const Args& args, const DeviceTexts& texts, int bytes,
-            cudaStream_t stream) {
+            const Launch& how) {
     if (bytes > 48 * 1024)
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op);
-    kernel<<<static_cast<unsigned>(texts.num_texts * args.shape.heads), 32 * Warps,
-             static_cast<std::size_t>(bytes), stream>>>(args);
-    check_launch(op);
+    launch_early(how.early, kernel, static_cast<unsigned>(texts.num_texts * args.shape.heads), 32 * Warps,
+                 static_cast<std::size_t>(bytes), how.stream, op, args);
 }
 
 template <int Size, int Warps>
-void launch(const ForwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+void launch(const ForwardArgs& args, const DeviceTexts& texts, const Launch& how) {
     launch<Size, Warps>(args.shape.dropout.threshold > 0 ? forward_kernel<Size, Warps, true>
                                                          : forward_kernel<Size, Warps, false>,
-                        "attention forward", args, texts, ShortLayout<Size, Warps>::kForwardBytes, stream);
+                        "attention forward", args, texts, ShortLayout<Size, Warps>::kForwardBytes, how);
 }
 template <int Size, int Warps>
-void launch(const BackwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
+void launch(const BackwardArgs& args, const DeviceTexts& texts, const Launch& how) {
     const auto kernel = [&](auto drops) {
         return args.context_again != nullptr ? backward_kernel<Size, Warps, drops(), true>
                                              : backward_kernel<Size, Warps, drops(), false>;
     };
     launch<Size, Warps>(
         args.shape.dropout.threshold > 0 ? kernel(std::true_type{}) : kernel(std::false_type{}),
-        "attention backward", args, texts, ShortLayout<Size, Warps>::kBackwardBytes, stream);
+        "attention backward", args, texts, ShortLayout<Size, Warps>::kBackwardBytes, how);
 }
 
 template <int Size, class Args>
-void run_size(const Args& args, const DeviceTexts& texts, cudaStream_t stream) {
+void run_size(const Args& args, const DeviceTexts& texts, const Launch& how) {
     if (texts.longest <= short_rows(2))
-        launch<Size, 2>(args, texts, stream);
+        launch<Size, 2>(args, texts, how);
     else if (texts.longest <= short_rows(4))
-        launch<Size, 4>(args, texts, stream);
+        launch<Size, 4>(args, texts, how);
     else
-        launch<Size, 8>(args, texts, stream);
+        launch<Size, 8>(args, texts, how);
 }
 template <class Args>
-void run(const Args& args, const DeviceTexts& texts, cudaStream_t stream) {
+void run(const Args& args, const DeviceTexts& texts, const Launch& how) {
     if (args.shape.width / args.shape.heads == 32)
-        run_size<32>(args, texts, stream);
+        run_size<32>(args, texts, how);
     else
-        run_size<64>(args, texts, stream);
+        run_size<64>(args, texts, how);
 }
 
 }  // namespace
 
-void attention_forward_short(const ForwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
-    run(args, texts, stream);
+void attention_forward_short(const ForwardArgs& args, const DeviceTexts& texts, const Launch& how) {
+    run(args, texts, how);
 }
-void attention_backward_short(const BackwardArgs& args, const DeviceTexts& texts, cudaStream_t stream) {
-    run(args, texts, stream);
+void attention_backward_short(const BackwardArgs& args, const DeviceTexts& texts, const Launch& how) {
+    run(args, texts, how);
 }
 
 }  // namespace elmo::cuda

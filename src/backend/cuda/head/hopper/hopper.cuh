@@ -38,8 +38,8 @@ __device__ __forceinline__ std::uint8_t stored_exponent(const HeadArgs& a, std::
     return kRowCodes<S> && label < a.labels ? a.row_exponents[label] : encode_row_exponent(0);
 }
 
-// Brings part `part` of `parts` of the rows of W of a tile to the L2 cache. Called by one thread, a tile ahead
-// of its use.
+// Brings part `part` of `parts` of the rows of W of a tile to the L2 cache. Called by one thread, a tile
+// ahead of its use.
 template <class S>
 __device__ __forceinline__ void prefetch_rows(const HeadArgs& a, std::int64_t tile, std::int64_t last,
                                               std::uint32_t part, std::uint32_t parts) {
