@@ -84,12 +84,14 @@ std::size_t favourite(const Product& p, std::int64_t k,
     constexpr float kManyTiles = 5, kNearlyAll = 0.9f;  // times what runs at a time
     std::size_t place = offers.size();
     if (p.tokens == Product::Tokens::kM && k <= kFewColumns) {
-        for (const int tile : {CUBLASLT_MATMUL_TILE_128x128, CUBLASLT_MATMUL_TILE_128x160})
-            if (place == offers.size())
-                place = first([&](const auto& offer) {
-                    return config_of(offer.algo, CUBLASLT_ALGO_CONFIG_TILE_ID) == tile && !is_split(offer) &&
-                           offer.wavesCount >= kManyTiles;
-                });
+        const auto of_tile = [&](int tile) {
+            return first([&](const auto& offer) {
+                return config_of(offer.algo, CUBLASLT_ALGO_CONFIG_TILE_ID) == tile && !is_split(offer) &&
+                       offer.wavesCount >= kManyTiles;
+            });
+        };
+        place = of_tile(CUBLASLT_MATMUL_TILE_128x128);
+        if (place == offers.size() && p.bias.empty()) place = of_tile(CUBLASLT_MATMUL_TILE_128x160);
     } else if (p.tokens == Product::Tokens::kK && is_split(offers.front())) {
         place = first([&](const auto& offer) {
             return !is_split(offer) && offer.wavesCount >= kNearlyAll && offer.wavesCount <= 1.0f;

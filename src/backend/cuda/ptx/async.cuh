@@ -48,10 +48,6 @@ __device__ __forceinline__ void copy_bulk(std::uint32_t to, const void* from, st
         "l"(from), "r"(bytes), "r"(barrier)
         : "memory");
 }
-// Brings bytes to the L2 cache, some time. Bytes and addresses are multiples of 16.
-__device__ __forceinline__ void prefetch_bulk(const void* from, std::uint32_t bytes) {
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(from), "r"(bytes) : "memory");
-}
 // What this thread wrote to shared memory will be seen by products.
 __device__ __forceinline__ void publish_shared() {
     asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");

@@ -137,8 +137,6 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
                      (at.warp * 16 + at.g) * 128 + at.q / 2 * 8;
     bool waited = false;
     for (; tile < last; tile += tile_step) {
-        if (batch_tile == 0 && threadIdx.x % kGroupThreads == 0)
-            prefetch_rows<S>(a, tile + tile_step, last, 0, 1);
         const std::int32_t first_positive = a.tile_starts[tile / 2],
                            last_positive = a.tile_starts[tile / 2 + 1];
         Sums<Texts> z;

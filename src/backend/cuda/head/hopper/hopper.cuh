@@ -38,20 +38,6 @@ __device__ __forceinline__ std::uint8_t stored_exponent(const HeadArgs& a, std::
     return kRowCodes<S> && label < a.labels ? a.row_exponents[label] : encode_row_exponent(0);
 }
 
-// Brings part `part` of `parts` of the rows of W of a tile to the L2 cache. Called by one thread, a tile
-// ahead of its use.
-template <class S>
-__device__ __forceinline__ void prefetch_rows(const HeadArgs& a, std::int64_t tile, std::int64_t last,
-                                              std::uint32_t part, std::uint32_t parts) {
-    const std::int64_t rows = min(a.labels - tile * kRows, std::int64_t{kRows});
-    if (tile >= last || rows <= 0) return;
-    const std::int64_t row_bytes = a.stride * static_cast<std::int64_t>(sizeof(typename S::Raw));
-    const auto pieces = static_cast<std::uint32_t>(rows * row_bytes / 16);
-    const std::uint32_t begin = pieces * part / parts, end = pieces * (part + 1) / parts;
-    const char* from = static_cast<const char*>(a.w_LD) + tile * kRows * row_bytes;
-    if (begin < end) prefetch_bulk(from + 16 * begin, 16 * (end - begin));
-}
-
 // ---- staging --------------------------------------------------------------------------------------------
 // The column of a block of 64 that place `place` of x_logit takes: of each 16 bytes of a row of W that thread
 // q of four loads, four codes (or numbers) are factors 2q, 2q + 1, 2q + 8 and 2q + 9 of a product: the codes'

@@ -271,10 +271,6 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
     for (; tile < last; tile += tile_step) {
         const std::int64_t label = tile * kRows + at.warp * 16 + at.g;  // of h = 0
         Raw* const row = mine + label * a.stride;
-        // Blocks of the other columns take the same tile at about the same time.
-        if (fetches)
-            prefetch_rows<S>(a, tile + tile_step, last, static_cast<std::uint32_t>(blockIdx.x % columns),
-                             static_cast<std::uint32_t>(columns));
         typename S::Eight old[2][4] = {};
         const std::uint8_t exponent[2] = {stored_exponent<S>(a, label), stored_exponent<S>(a, label + 8)};
 #pragma unroll
