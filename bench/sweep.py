@@ -72,7 +72,8 @@ def draw(args):
     panel_width, panel_height = LEFT + CELL * len(batches) + 24, ROW * (len(widths) + 3)
     across = min(2, len(precisions))
     height = TOP + panel_height * ((len(precisions) + across - 1) // across)
-    svg = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {panel_width * across} {height}" '
+    page_width = max(panel_width * across, 480)  # the title has room
+    svg = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {page_width} {height}" '
            'font-family="sans-serif" font-size="12">',
            '<style>text{fill:#222}rect.page{fill:#fff}'
            '@media(prefers-color-scheme:dark){text{fill:#ddd}rect.page{fill:#16181c}}</style>',

@@ -302,6 +302,60 @@ TEST(Attention, Backward) {
     });
 }
 
+// The backward that computes the context again, and the column sums that come with it.
+void expect_again(DType storage, const Case& c, const Dropout& dropout, Reserved& tested, Rng& rng,
+                  const Tensor* bias = nullptr) {
+    const auto offsets = offsets_of(c.counts);
+    const std::int64_t tokens = offsets.back();
+    const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
+    const auto dcontext = make_input("dcontext", storage, tokens, c.width, rng);
+    Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads);
+    tested->attention_forward(
+        {qkv->view(), offsets, c.heads, dropout, context.view(), lse.view(), view_of(bias)});
+    const auto backward = [&](const Tensor& with, const Tensor& log_sums, const Tensor& dqkv, bool again,
+                              View qkv_dbias, bool accumulate) {
+        Tensor dbias("dbias", DType::kF32, kRelativeBuckets, c.heads);
+        dbias.fill([](auto, auto) { return 0.0; });
+        tested->attention_backward({dcontext->view(), qkv->view(), with.view(), log_sums.view(), offsets,
+                                    c.heads, dropout, dqkv.view(), view_of(bias),
+                                    bias == nullptr ? View{} : dbias.view(), again, qkv_dbias, accumulate});
+        return dbias.bytes();
+    };
+    Tensor plain("dqkv", storage, tokens, 3 * c.width);
+    const auto plain_dbias = backward(context, lse, plain, false, {}, false);
+    for (const bool again : {false, true})
+        for (const DType gradients : {storage, DType::kF32})
+            for (const bool accumulate : {false, true}) {
+                Tensor second("context again", storage, tokens, c.width),
+                    room("room of lse", DType::kF32, tokens, c.heads),
+                    dqkv("dqkv with sums", storage, tokens, 3 * c.width),
+                    sums("sums of dqkv", gradients, 1, 3 * c.width);
+                const auto start = make_input("sums before", gradients, 1, 3 * c.width, rng);
+                if (accumulate) sums.copy(*start);
+                const auto dbias = again ? backward(second, room, dqkv, true, sums.view(), accumulate)
+                                         : backward(context, lse, dqkv, false, sums.view(), accumulate);
+                if (again) expect_same_bits(second, context);
+                expect_same_bits(dqkv, plain);
+                EXPECT_EQ(dbias, plain_dbias);
+                expect_column_sums(sums, dqkv, accumulate ? start.get() : nullptr);
+            }
+}
+
+TEST(Attention, BackwardComputesTheContextAgainAndSums) {
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, const Tensor* bias,
+                      Reserved& tested, Rng& rng) { expect_again(storage, c, dropout, tested, rng, bias); });
+}
+
+// More texts than a GPU has partial sums for.
+TEST(Attention, SumsOfManyTexts) {
+    for (const std::size_t texts : {1024, 1025}) {
+        const Case c{std::vector<std::int32_t>(texts, 2), 64, 1};
+        Rng rng(31);
+        Reserved tested(make_tested_backend("fp32"), workload_of(c));
+        expect_again(DType::kBf16, c, Dropout{0.25f, {5, 6, 7}}, tested, rng);
+    }
+}
+
 // All scores near -1152: e^-lse, the weight of a key of zeros past the text's end, is infinite.
 TEST(Attention, ScoresFarBelowZero) {
     for (const Case& c :

@@ -148,6 +148,12 @@ void CpuBackend::attention_forward(const AttentionForward& op) {
 }
 
 void CpuBackend::attention_backward(const AttentionBackward& op) {
+    if (op.again) attention_forward(op.forward());
+    attention_gradients(op);
+    if (!op.qkv_dbias_1N.empty()) column_sums(op.dqkv_T3D, op.qkv_dbias_1N, op.accumulate);
+}
+
+void CpuBackend::attention_gradients(const AttentionBackward& op) {
     const std::int64_t width = op.context_TD.cols, heads = op.num_heads, size = width / heads;
     const float scale = 1.0f / std::sqrt(static_cast<float>(size));
     const std::int64_t texts = static_cast<std::int64_t>(op.offsets.size()) - 1;

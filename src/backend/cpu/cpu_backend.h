@@ -71,6 +71,7 @@ class CpuBackend : public HostBackend {
 
   private:
     void update_tensor(const AdamWUpdate& op);
+    void attention_gradients(const AttentionBackward& op);  // dqkv, and the gradient of the scores' bias
     // Whether products with operands of this storage run on BF16 instructions.
     bool bf16_products(DType storage) const { return products_ == Products::kBf16 && storage != DType::kF32; }
     // The gradient of a bias: sums over the rows of dy, in their order.

@@ -108,7 +108,7 @@ class CudaBackend : public Backend {
 
     LinearOps linear_{context_, products_, column_sums_};
     NormOps norm_{context_, column_sums_};
-    AttentionOps attention_{context_, texts_};
+    AttentionOps attention_{context_, texts_, column_sums_};
     EmbeddingOps embedding_{context_, texts_, column_sums_};
     OptimizerOps optimizer_{context_};
     HeadOps head_{context_, positives_};

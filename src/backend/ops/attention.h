@@ -33,6 +33,9 @@ void visit_views(Op& op, const auto& visit) {
     visit(op.qkv_T3D, op.context_TD, op.lse_TH, op.bias_RH);
 }
 
+// With `again` the context is not read but written, with the bits that the forward gives; lse is then room
+// that may be used. dqkv has the same bits either way. qkv_dbias, where given, receives the column sums of
+// dqkv as stored, added to what is there when `accumulate` is set.
 struct AttentionBackward {
     View dcontext_TD, qkv_T3D, context_TD, lse_TH;
     Offsets offsets;
@@ -41,10 +44,19 @@ struct AttentionBackward {
     View dqkv_T3D;
     View bias_RH{};
     View dbias_RH{};  // f32 (f64 on the reference): the bias's gradient is added to it; with a bias
+    bool again = false;
+    View qkv_dbias_1N{};  // N = 3D
+    bool accumulate = false;
+
+    // What computes the context again.
+    AttentionForward forward() const {
+        return {qkv_T3D, offsets, num_heads, dropout, context_TD, lse_TH, bias_RH};
+    }
 };
 template <OpIs<AttentionBackward> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.dcontext_TD, op.qkv_T3D, op.context_TD, op.lse_TH, op.dqkv_T3D, op.bias_RH, op.dbias_RH);
+    visit(op.dcontext_TD, op.qkv_T3D, op.context_TD, op.lse_TH, op.dqkv_T3D, op.bias_RH, op.dbias_RH,
+          op.qkv_dbias_1N);
 }
 
 }  // namespace elmo

@@ -77,6 +77,7 @@ void ReferenceBackend::attention_forward(const AttentionForward& op) {
 }
 
 void ReferenceBackend::attention_backward(const AttentionBackward& op) {
+    if (op.again) attention_forward(op.forward());
     const Matrix qkv(op.qkv_T3D), dcontext(op.dcontext_TD);
     Matrix dqkv(qkv.rows, qkv.cols);
     Matrix dbias = op.dbias_RH.empty() ? Matrix(0, 0) : Matrix(op.dbias_RH);
@@ -109,6 +110,7 @@ void ReferenceBackend::attention_backward(const AttentionBackward& op) {
         });
     dqkv.store_to(op.dqkv_T3D);
     if (!op.dbias_RH.empty()) dbias.store_to(op.dbias_RH);
+    if (!op.qkv_dbias_1N.empty()) column_sums(op.dqkv_T3D, op.qkv_dbias_1N, op.accumulate);
 }
 
 }  // namespace elmo

@@ -55,11 +55,16 @@ void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dro
                                     parameters_[layer.bias].w, spec_.norm_epsilon, a_TD, y_TD, stats_T2});
 }
 
-void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, View dbias_1N,
-                                  bool accumulate) {
+void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, bool accumulate) {
     const Parameter& weight = parameters_[layer.weight];
-    backend_.linear_backward(
-        {dy_TN, x_TK, weight.w, dx_TK, weight.grad, dbias_1N, accumulate, fp8_amax(layer.weight)});
+    backend_.linear_backward({dy_TN,
+                              x_TK,
+                              weight.w,
+                              dx_TK,
+                              x_TK.empty() ? View{} : weight.grad,
+                              {},
+                              accumulate,
+                              fp8_amax(layer.weight)});
 }
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
@@ -145,17 +150,16 @@ void BertEncoder::down_backward(const LayerWeights& w, const LayerActivations& a
                                 bool recompute, bool accumulate) {
     const View pre = a.pre_TI.first(dy_TD.rows), up_dbias = parameters_[w.up.bias].grad;
     if (!recompute) {
-        linear_backward(w.down, dy_TD, a.gelu_TI.first(dy_TD.rows), dgelu_TI, {}, accumulate);
+        linear_backward(w.down, dy_TD, a.gelu_TI.first(dy_TD.rows), dgelu_TI, accumulate);
         backend_.gelu_backward({pre, dgelu_TI, {}, up_dbias, accumulate});
         return;
     }
     // The op that computes the derivative also gives the gelu, between the gradient of the input and that of
     // the weights.
     const View gelu = a.gelu_TI.first(dy_TD.rows);
-    backend_.linear_backward(
-        {dy_TD, {}, parameters_[w.down.weight].w, dgelu_TI, {}, {}, accumulate, fp8_amax(w.down.weight)});
+    linear_backward(w.down, dy_TD, {}, dgelu_TI, accumulate);
     backend_.gelu_backward({pre, dgelu_TI, gelu, up_dbias, accumulate});
-    linear_backward(w.down, dy_TD, gelu, {}, {}, accumulate);
+    linear_backward(w.down, dy_TD, gelu, {}, accumulate);
 }
 
 View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, View more_dx_TD,
@@ -191,22 +195,23 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
                       output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate);
     down_backward(w, a, da, dgelu, mode != Recompute::kNone, accumulate);
     if (mode == Recompute::kCheap) attend_again();
-    linear_backward(w.up, dgelu, attended, dinput, {}, accumulate);
+    linear_backward(w.up, dgelu, attended, dinput, accumulate);
 
     da =
         norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,
                       attended_dropout(layer, true), attention_sum, parameters_[w.out.bias].grad, accumulate);
     const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T), context = a.context_TD.first(T);
     const Dropout attention = attention_dropout(layer, true);
-    if (mode == Recompute::kCheap || mode == Recompute::kWide)
-        backend_.attention_forward(
-            {qkv, batch.offsets, spec_.heads, attention, context, lse, relative_bias()});
-    linear_backward(w.out, da, context, dinput, {}, accumulate);
+    // The op that computes the gradients also gives the context, between the gradient of the out-projection's
+    // input and that of its weights.
+    const bool again = mode == Recompute::kCheap || mode == Recompute::kWide;
+    linear_backward(w.out, da, again ? View{} : context, dinput, accumulate);
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv,
-                                 relative_bias(), relative_bias_grad_RH_});
+                                 relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
+                                 accumulate});
+    if (again) linear_backward(w.out, da, context, {}, accumulate);
     const View more_dx = reshaped(a.qkv_T3D, T, spec_.width);  // qkv is used up
-    linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), more_dx,
-                    parameters_[w.qkv.bias].grad, accumulate);
+    linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), more_dx, accumulate);
     return more_dx;
 }
 

@@ -66,9 +66,9 @@ class BertEncoder : public Encoder {
                 View pre_TN = {});
     void norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
               View stats_T2);
-    // An empty view leaves the bias gradient out: another op computes it.
-    void linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, View dbias_1N,
-                         bool accumulate);
+    // dx and the gradient of the weight; that of the bias comes with dy, from the op that makes it. Without x
+    // only dx, without dx only the other.
+    void linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, bool accumulate);
     // dy (with more_dy) becomes the gradient of the sum; returns that of the branch (after dropout), which is
     // dy itself where there is no dropout. dbias is the gradient of the branch's last bias.
     View norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,

@@ -203,7 +203,7 @@ void AttentionOps::forward(const AttentionForward& op) {
         if (shape.bias != nullptr)
             run_biased(args, batch, context_.stream());
         else if (batch.longest <= kShortText)
-            attention_forward_short(args, batch, context_.stream());
+            attention_forward_short(args, batch, {context_.starts_early(), context_.stream()});
         else
             run<Forward, 8>(args, batch, context_.stream());
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
@@ -215,23 +215,34 @@ void AttentionOps::forward(const AttentionForward& op) {
 
 void AttentionOps::backward(const AttentionBackward& op) {
     const DeviceTexts batch = texts_.get(op.offsets);
-    if (batch.longest == 0) return;
+    const bool with_sums = !op.qkv_dbias_1N.empty();
+    if (batch.longest == 0) {
+        if (with_sums && !op.accumulate) context_.fill_zero(op.qkv_dbias_1N);
+        return;
+    }
     const std::int64_t width = op.context_TD.cols;
+    const bool on_mma = on_tensor_cores(op.qkv_T3D.dtype, width, op.num_heads);
+    // One kernel, which can compute the context again and sums the columns.
+    const bool is_short = on_mma && op.bias_RH.empty() && batch.longest <= kShortText;
+    const bool sums_inside = is_short && with_sums && column_sums_.takes(batch.num_texts, 3 * width);
+    if (op.again && !is_short) forward(op.forward());
     AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
     shape.bias = spread(op.bias_RH, shape, bias_table_, context_.stream());
     float* delta = delta_TH_.as<float>();
-    if (on_tensor_cores(op.qkv_T3D.dtype, width, op.num_heads)) {
-        const BackwardArgs args{shape,
-                                static_cast<const bf16*>(op.dcontext_TD.data),
-                                static_cast<const bf16*>(op.qkv_T3D.data),
-                                static_cast<const bf16*>(op.context_TD.data),
-                                op.lse_TH.as<float>(),
-                                delta,
-                                static_cast<bf16*>(op.dqkv_T3D.data)};
+    if (on_mma) {
+        BackwardArgs args{shape,
+                          static_cast<const bf16*>(op.dcontext_TD.data),
+                          static_cast<const bf16*>(op.qkv_T3D.data),
+                          static_cast<const bf16*>(op.context_TD.data),
+                          op.lse_TH.as<float>(),
+                          delta,
+                          static_cast<bf16*>(op.dqkv_T3D.data)};
         if (shape.bias != nullptr) {
             run_biased(args, batch, context_.stream());
-        } else if (batch.longest <= kShortText) {
-            attention_backward_short(args, batch, context_.stream());
+        } else if (is_short) {
+            if (op.again) args.context_again = static_cast<bf16*>(op.context_TD.data);
+            if (sums_inside) args.dqkv_sums = column_sums_.partials();
+            attention_backward_short(args, batch, {context_.starts_early(), context_.stream()});
         } else {
             run<BackwardQueries, 8>(args, batch, context_.stream());
             run<BackwardKeys, 4>(args, batch, context_.stream());
@@ -241,6 +252,10 @@ void AttentionOps::backward(const AttentionBackward& op) {
     } else {
         backward_simple<float>(op, shape, batch, delta, context_.stream());
     }
+    if (sums_inside)
+        column_sums_.add_partials(batch.num_texts, {op.qkv_dbias_1N}, op.accumulate);
+    else if (with_sums)
+        column_sums_.add_rows(op.dqkv_T3D, op.qkv_dbias_1N, op.accumulate);
     if (shape.bias == nullptr) return;
     if (op.qkv_T3D.dtype == DType::kBf16)
         backward_bias(backward_args<bf16>(op, shape, batch, delta), bias_slices_, op.dbias_RH,

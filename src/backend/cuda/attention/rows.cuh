@@ -47,6 +47,9 @@ struct BackwardArgs {
     const float* lse;
     float* delta;  // [T, H]: written by the kernel of dQ, read by that of dK and dV
     bf16* dqkv;
+    // Only of short texts; either may be null.
+    bf16* context_again = nullptr;  // written; context and lse are not read then
+    float* dqkv_sums = nullptr;     // [B, 3D]: column sums of each text's dqkv
 };
 
 inline constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
@@ -145,15 +148,12 @@ __device__ __forceinline__ void add_product(float (&sum)[Size / 8][4], const flo
     add_product<Size>(sum, a, address);
 }
 
-// Writes the first `valid` of a warp's 16 rows, times a factor for the upper and one for the lower eight.
-// They pass through 16 shared rows that only this warp uses, so that whole cache lines are written.
+// A warp's 16 rows, times a factor for the upper and one for the lower eight, to shared rows.
 template <int Size>
-__device__ __forceinline__ void store_rows(bf16* to, std::int64_t stride, int valid,
-                                           const float (&sum)[Size / 8][4], float upper, float lower,
-                                           unsigned char* rows, int lane) {
+__device__ __forceinline__ void place_rows(unsigned char* rows, const float (&sum)[Size / 8][4], float upper,
+                                           float lower, int lane) {
     using Rows = SharedRows<Size>;
     const int g = lane >> 2, q = lane & 3;
-    __syncwarp();
 #pragma unroll
     for (int j = 0; j < Size / 8; ++j) {
         *reinterpret_cast<std::uint32_t*>(rows + Rows::at(g, j) + 4 * q) =
@@ -161,6 +161,17 @@ __device__ __forceinline__ void store_rows(bf16* to, std::int64_t stride, int va
         *reinterpret_cast<std::uint32_t*>(rows + Rows::at(g + 8, j) + 4 * q) =
             pack2(sum[j][2] * lower, sum[j][3] * lower);
     }
+}
+
+// Writes the first `valid` of a warp's 16 rows, times the factors. They pass through 16 shared rows that only
+// this warp uses, so that whole cache lines are written.
+template <int Size>
+__device__ __forceinline__ void store_rows(bf16* to, std::int64_t stride, int valid,
+                                           const float (&sum)[Size / 8][4], float upper, float lower,
+                                           unsigned char* rows, int lane) {
+    using Rows = SharedRows<Size>;
+    __syncwarp();
+    place_rows<Size>(rows, sum, upper, lower, lane);
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < Size / 16; ++i) {
@@ -194,6 +205,9 @@ struct KeptOfQueries {
                                          int lane) {
         std::uint32_t v[8];
         vote_kept(shape, noise_row, key_block, lane, v);
+        take(v, lane);
+    }
+    __device__ __forceinline__ void take(const std::uint32_t (&v)[8], int lane) {
         const int g = lane >> 2, q = lane & 3;
         even = (q < 2 ? (q == 0 ? v[0] : v[2]) : (q == 2 ? v[4] : v[6])) >> g;
         odd = (q < 2 ? (q == 0 ? v[1] : v[3]) : (q == 2 ? v[5] : v[7])) >> g;

@@ -11,6 +11,7 @@ namespace {
 template <int V, class T>
 __global__ void __launch_bounds__(256)
     column_partials_kernel(const T* dy, std::int64_t rows, std::int64_t cols, float* partials) {
+    after_previous();
     constexpr int kInFlight = 4;
     __shared__ float shared[256 * V];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -48,6 +49,7 @@ struct Outs {
 // sums.
 __global__ void __launch_bounds__(1024) add_partials_kernel(const float* partials, std::int64_t num_partials,
                                                             std::int64_t cols, Outs outs, bool accumulate) {
+    after_previous();
     __shared__ float sums[32][33];
     const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
     const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * 32;
@@ -78,8 +80,9 @@ __global__ void __launch_bounds__(1024) add_partials_kernel(const float* partial
 void ColumnSums::reserve(Arena& arena, const Workload& w) {
     if (!w.training) return;
     const std::int64_t columns = std::max({3 * w.width, w.widest, std::int64_t{8}});
-    partials_ =
-        arena.allocate("scratch/column_partials", DType::kF32, kColumnPartials, (columns + 7) / 8 * 8);
+    const std::int64_t of_texts = w.heads > 0 ? std::min(w.batch, kTextPartials) * 3 * w.width : 0;
+    partials_ = arena.allocate("scratch/column_partials", DType::kF32, 1,
+                               std::max(kColumnPartials * ((columns + 7) / 8 * 8), of_texts));
 }
 
 std::int64_t ColumnSums::num_partials(std::int64_t rows) {
@@ -93,11 +96,10 @@ void ColumnSums::add_rows(const View& dy, const View& dbias, bool accumulate) {
         using T = std::remove_pointer_t<decltype(in)>;
         with_width(dy.cols, [&](auto width) {
             const dim3 grid(blocks_for(dy.cols, 32 * width()), static_cast<unsigned>(parts));
-            column_partials_kernel<width(), T>
-                <<<grid, 256, 0, context_.stream()>>>(in, dy.rows, dy.cols, partials());
+            launch_early(context_.starts_early(), column_partials_kernel<width(), T>, grid, 256, 0,
+                         context_.stream(), "bias gradient", in, dy.rows, dy.cols, partials());
         });
     });
-    check_launch("bias gradient");
     add_partials(parts, {dbias}, accumulate);
 }
 
@@ -111,9 +113,8 @@ void ColumnSums::add_partials(std::int64_t num_partials, std::initializer_list<V
         });
     const std::int64_t cols = gradients.begin()->size();
     const dim3 grid(blocks_for(cols, 32), count);
-    add_partials_kernel<<<grid, 1024, 0, context_.stream()>>>(partials(), num_partials, cols, outs,
-                                                              accumulate);
-    check_launch("adding partial sums");
+    launch_early(context_.starts_early(), add_partials_kernel, grid, 1024, 0, context_.stream(),
+                 "adding partial sums", partials(), num_partials, cols, outs, accumulate);
 }
 
 }  // namespace elmo::cuda

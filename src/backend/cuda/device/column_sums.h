@@ -10,6 +10,8 @@ namespace elmo::cuda {
 
 // Partial sums over tokens: as many as these, added in order.
 inline constexpr std::int64_t kColumnPartials = 264;
+// ... or one per text, of 3D columns, for as many texts as these.
+inline constexpr std::int64_t kTextPartials = 1024;
 
 class ColumnSums {
   public:
@@ -19,6 +21,11 @@ class ColumnSums {
     float* partials() const { return partials_.as<float>(); }
     // Partials of a kernel over [rows, cols] by blocks of eight warps.
     static std::int64_t num_partials(std::int64_t rows);
+    // Whether there is room for one partial per text. Depends only on the batch where the workload had it in
+    // mind.
+    bool takes(std::int64_t texts, std::int64_t cols) const {
+        return texts <= kTextPartials && texts * cols <= partials_.size();
+    }
     // gradient i (+)= partials[0][i] + partials[1][i] + ..., in a fixed order; a partial is [gradients,
     // columns]. At most three gradients.
     void add_partials(std::int64_t num_partials, std::initializer_list<View> gradients, bool accumulate);

@@ -169,6 +169,10 @@ CudaContext::~CudaContext() {
     if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
 }
 
+bool CudaContext::starts_early() const {
+    return properties_.major == 9 && has_machine_code(ELMO_CUDA_ARCHITECTURES, 9, 0);
+}
+
 std::string CudaContext::describe() const {
     if (stream_ == nullptr) return "an NVIDIA GPU";
     return fmt::format("{} (compute {}.{}, {})", properties_.name, properties_.major, properties_.minor,

@@ -29,6 +29,8 @@ class CudaContext {
     bool started() const { return stream_ != nullptr; }
     const Context& run() const { return run_; }  // for messages
     const cudaDeviceProp& properties() const { return properties_; }
+    // Whether kernels may start while the one before them ends: on Hopper, with code for it.
+    bool starts_early() const;
     cudaStream_t stream() const { return stream_; }
     cublasLtHandle_t lt() const { return lt_; }
     std::string describe() const;

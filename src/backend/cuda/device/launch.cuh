@@ -6,6 +6,7 @@
 #include <limits>
 #include <stdexcept>
 
+#include "backend/cuda/device/check.h"
 #include "backend/cuda/device/math.cuh"
 #include "tensor/view.h"
 
@@ -47,6 +48,32 @@ void with_width(std::int64_t cols, const Body& body) {
 }
 
 #ifdef __CUDACC__
+
+// Launches a kernel that begins with after_previous(). Where `early`, its blocks come while the kernel before
+// it ends, instead of some time after that.
+template <class... Params, class... Args>
+void launch_early(bool early, void (*kernel)(Params...), dim3 grid, int threads, std::size_t shared,
+                  cudaStream_t stream, const char* op, const Args&... args) {
+    cudaLaunchAttribute attribute{};
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+    cudaLaunchConfig_t config{};
+    config.gridDim = grid;
+    config.blockDim = dim3(static_cast<unsigned>(threads));
+    config.dynamicSmemBytes = shared;
+    config.stream = stream;
+    config.attrs = &attribute;
+    config.numAttrs = early ? 1 : 0;
+    check(cudaLaunchKernelEx(&config, kernel, static_cast<Params>(args)...), op);
+}
+
+// Lets the next kernel come, and waits until the one before is done and what it wrote is seen: the first line
+// of a kernel that launch_early launches, for all threads.
+__device__ __forceinline__ void after_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;\ngriddepcontrol.wait;\n" ::: "memory");
+#endif
+}
 
 __device__ __forceinline__ float warp_sum(float x) {
 #pragma unroll

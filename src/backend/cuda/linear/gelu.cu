@@ -6,9 +6,19 @@
 namespace elmo::cuda {
 namespace {
 
-// The normal distribution function; GELU(x) = x * Phi(x).
+// The normal distribution function; GELU(x) = x * Phi(x). Phi(-a) = 2^q(a), q being fitted on [0, 7] so that
+// the power is at most 5e-8 off, and 0.3 % of itself for a below 6; beyond, q falls on without end. With the
+// roundings here, and what the power of two adds, |error| < 2e-7.
 __device__ __forceinline__ float phi(float x) {
-    return 0.5f * (1.0f + erff(x * 0.70710678118654752f));
+    constexpr float kQ[] = {-0.99999985968f, -1.15111287532f,      -0.45913819545f,
+                            -0.05272918737f, 0.00742606007f,       -0.00042862014358f,
+                            -6.2447352e-05f, 1.33561975132521e-5f, -7.193045483502e-7f};
+    const float a = fabsf(x);
+    float q = kQ[8];
+#pragma unroll
+    for (int i = 7; i >= 0; --i) q = fmaf(q, a, kQ[i]);
+    const float tail = exp2_fast(q);
+    return x < 0.0f ? tail : 1.0f - tail;
 }
 // Its derivative, e^(-x^2 / 2) / sqrt(2 pi), with the exponent in powers of two.
 __device__ __forceinline__ float density(float x) {
@@ -17,6 +27,7 @@ __device__ __forceinline__ float density(float x) {
 
 template <int V, class T>
 __global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
+    after_previous();
     for_each<V>(count, [&](std::int64_t i) {
         float v[V];
         load_some<V>(pre + i, v);
@@ -31,6 +42,7 @@ __global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
 template <int V, class T>
 __global__ void __launch_bounds__(256) gelu_backward_kernel(const T* pre, T* dy, T* again, std::int64_t rows,
                                                             std::int64_t cols, float* partials) {
+    after_previous();
     __shared__ float shared[256 * V];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * 32 * V, column = first + lane * V;
@@ -71,12 +83,11 @@ void LinearOps::apply_gelu(const View& pre, const View& y) {
     with_type(y, [&](auto* out) {
         using T = std::remove_pointer_t<decltype(out)>;
         with_width(y.size(), [&](auto width) {
-            gelu_kernel<width()>
-                <<<blocks_for(y.size(), kThreads * width()), kThreads, 0, context_.stream()>>>(
-                    static_cast<const T*>(pre.data), out, y.size());
+            launch_early(context_.starts_early(), gelu_kernel<width(), T>,
+                         blocks_for(y.size(), kThreads * width()), kThreads, 0, context_.stream(), "gelu",
+                         static_cast<const T*>(pre.data), out, y.size());
         });
     });
-    check_launch("gelu");
 }
 
 void LinearOps::gelu_backward(const GeluBackward& op) {
@@ -92,12 +103,12 @@ void LinearOps::gelu_backward(const GeluBackward& op) {
         using T = std::remove_pointer_t<decltype(dy)>;
         with_width(cols, [&](auto width) {
             const dim3 grid(blocks_for(cols, 32 * width()), static_cast<unsigned>(num_partials));
-            gelu_backward_kernel<width(), T><<<grid, 256, 0, context_.stream()>>>(
-                static_cast<const T*>(op.pre_TN.data), dy,
-                op.gelu_TN.empty() ? nullptr : static_cast<T*>(op.gelu_TN.data), rows, cols, partials);
+            launch_early(context_.starts_early(), gelu_backward_kernel<width(), T>, grid, 256, 0,
+                         context_.stream(), "gelu backward", static_cast<const T*>(op.pre_TN.data), dy,
+                         op.gelu_TN.empty() ? nullptr : static_cast<T*>(op.gelu_TN.data), rows, cols,
+                         partials);
         });
     });
-    check_launch("gelu backward");
     if (with_bias) column_sums_.add_partials(num_partials, {op.dbias_1N}, op.accumulate);
 }
 

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <span>
+
 #include "backend/cuda/device/check.h"
 
 namespace elmo::cuda {
@@ -50,6 +54,50 @@ bool refused(cublasStatus_t status, const char* op) {
     if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return true;
     check(status, op);
     return false;
+}
+
+// What an algorithm was configured with; 0 where it does not say.
+int config_of(const cublasLtMatmulAlgo_t& algorithm, cublasLtMatmulAlgoConfigAttributes_t attribute) {
+    std::int32_t value = 0;
+    std::size_t written = 0;
+    const cublasStatus_t status =
+        cublasLtMatmulAlgoConfigGetAttribute(&algorithm, attribute, &value, sizeof(value), &written);
+    return status == CUBLAS_STATUS_SUCCESS ? value : 0;
+}
+
+// The place of the algorithm to take among those that cuBLASLt offers, its favourite first. On Hopper two
+// kinds of BF16 products are faster with another one (docs/performance.md): those over few columns, where one
+// small tile of a multiprocessor is stored while another is multiplied, and sums over tokens that fill the
+// card without being split. Depends only on the shapes, the card and the library.
+std::size_t favourite(const Product& p, std::int64_t k,
+                      std::span<const cublasLtMatmulHeuristicResult_t> offers) {
+    const auto first = [&](const auto& fits) {
+        const auto place = std::find_if(offers.begin(), offers.end(), [&](const auto& offer) {
+            return offer.state == CUBLAS_STATUS_SUCCESS && fits(offer);
+        });
+        return static_cast<std::size_t>(place - offers.begin());
+    };
+    const auto is_split = [](const cublasLtMatmulHeuristicResult_t& offer) {
+        return config_of(offer.algo, CUBLASLT_ALGO_CONFIG_SPLITK_NUM) > 1;
+    };
+    constexpr std::int64_t kFewColumns = 1024;
+    constexpr float kManyTiles = 5, kNearlyAll = 0.9f;  // times what runs at a time
+    std::size_t place = offers.size();
+    if (p.tokens == Product::Tokens::kM && k <= kFewColumns) {
+        const auto of_tile = [&](int tile) {
+            return first([&](const auto& offer) {
+                return config_of(offer.algo, CUBLASLT_ALGO_CONFIG_TILE_ID) == tile && !is_split(offer) &&
+                       offer.wavesCount >= kManyTiles;
+            });
+        };
+        place = of_tile(CUBLASLT_MATMUL_TILE_128x128);
+        if (place == offers.size() && p.bias.empty()) place = of_tile(CUBLASLT_MATMUL_TILE_128x160);
+    } else if (p.tokens == Product::Tokens::kK && is_split(offers.front())) {
+        place = first([&](const auto& offer) {
+            return !is_split(offer) && offer.wavesCount >= kNearlyAll && offer.wavesCount <= 1.0f;
+        });
+    }
+    return place < offers.size() ? place : 0;
 }
 
 }  // namespace
@@ -109,14 +157,17 @@ Products::Choice Products::choose(Call& call, std::int64_t m, std::int64_t k) co
     check(cublasLtMatmulPreferenceSetAttribute(&preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                &schemes, sizeof(schemes)),
           call.op);
-    cublasLtMatmulHeuristicResult_t result{};
+    const bool chooses = context_.properties().major == 9 && call.p.a.dtype == DType::kBf16;
+    std::array<cublasLtMatmulHeuristicResult_t, 8> offers{};
     int found = 0;
-    const cublasStatus_t status =
-        cublasLtMatmulAlgoGetHeuristic(context_.lt(), &call.desc, &planned.b.opaque, &planned.a.opaque,
-                                       &planned.c.opaque, &planned.c.opaque, &preference, 1, &result, &found);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic(
+        context_.lt(), &call.desc, &planned.b.opaque, &planned.a.opaque, &planned.c.opaque, &planned.c.opaque,
+        &preference, chooses ? static_cast<int>(offers.size()) : 1, offers.data(), &found);
     Choice choice;
     choice.status = status == CUBLAS_STATUS_SUCCESS && found == 0 ? CUBLAS_STATUS_NOT_SUPPORTED : status;
-    choice.algorithm = result.algo;
+    const std::size_t place =
+        chooses && found > 0 ? favourite(call.p, k, {offers.data(), static_cast<std::size_t>(found)}) : 0;
+    choice.algorithm = offers[place].algo;
     return choice;
 }
 

@@ -28,6 +28,7 @@ template <int V, class T>
 __global__ void norm_forward_kernel(const T* a, const T* residual, DropoutArgs dropout, const T* gamma,
                                     const T* beta, float epsilon, T* sum, T* y, float* stats,
                                     std::int64_t rows, std::int64_t cols) {
+    after_previous();
     extern __shared__ float shared[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     float* row_sum = shared + warp * ((cols + 7) / 8 * 8);
@@ -86,6 +87,7 @@ __global__ void __launch_bounds__(256)
     norm_forward_in_registers_kernel(const T* a, const T* residual, DropoutArgs dropout, const T* gamma,
                                      const T* beta, float epsilon, T* sum, T* y, float* stats,
                                      std::int64_t rows, std::int64_t cols) {
+    after_previous();
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * 8 + warp;
     if (row >= rows) return;  // whole warps; nothing below meets at a block barrier
@@ -148,6 +150,7 @@ template <int V, class T>
 __global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum, const float* stats,
                                      const T* gamma, DropoutArgs dropout, T* dsum, T* da, float* partials,
                                      std::int64_t rows, std::int64_t cols) {
+    after_previous();
     extern __shared__ float shared[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     const std::int64_t padded = (cols + 7) / 8 * 8;
@@ -240,6 +243,7 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
     norm_backward_by_columns_kernel(const T* dy, const T* more_dy, const T* sum, const float* stats,
                                     const T* gamma, DropoutArgs dropout, T* dsum, T* da, bool with_bias,
                                     float* partials, std::int64_t rows, std::int64_t cols) {
+    after_previous();
     constexpr int kSlots = slots_for(Warps), kRowThreads = 32 * Warps;
     __shared__ float shared[kSlots * kRowThreads * 8];
     __shared__ float2 totals[kSlots][2][Warps];
@@ -318,13 +322,14 @@ void NormOps::forward(const ResidualNormForward& op) {
     with_type(op.a_TD, [&](auto* a) {
         using T = std::remove_pointer_t<decltype(a)>;
         const auto launch = [&](auto kernel, int warps, std::int64_t shared) {
-            kernel<<<blocks_for(rows, warps), 32 * warps, shared, context_.stream()>>>(
-                static_cast<const T*>(a),
-                op.residual_TD.empty() ? nullptr : static_cast<const T*>(op.residual_TD.data),
-                dropout_args(op.dropout), static_cast<const T*>(op.gamma_1D.data),
-                static_cast<const T*>(op.beta_1D.data), op.epsilon,
-                in_place ? nullptr : static_cast<T*>(op.sum_TD.data), static_cast<T*>(op.y_TD.data),
-                op.stats_T2.as<float>(), rows, cols);
+            launch_early(context_.starts_early(), kernel, blocks_for(rows, warps), 32 * warps,
+                         static_cast<std::size_t>(shared), context_.stream(), "residual norm forward",
+                         static_cast<const T*>(a),
+                         op.residual_TD.empty() ? nullptr : static_cast<const T*>(op.residual_TD.data),
+                         dropout_args(op.dropout), static_cast<const T*>(op.gamma_1D.data),
+                         static_cast<const T*>(op.beta_1D.data), op.epsilon,
+                         in_place ? nullptr : static_cast<T*>(op.sum_TD.data), static_cast<T*>(op.y_TD.data),
+                         op.stats_T2.as<float>(), rows, cols);
         };
         const std::int64_t groups = (cols + 255) / 256, floats = (cols + 7) / 8 * 8;
         if (cols % 8 != 0)
@@ -340,7 +345,6 @@ void NormOps::forward(const ResidualNormForward& op) {
         else
             launch(norm_forward_kernel<8, T>, warps_for(floats), warps_for(floats) * floats * 4);
     });
-    check_launch("residual norm forward");
 }
 
 void NormOps::backward(const ResidualNormBackward& op) {
@@ -363,16 +367,19 @@ void NormOps::backward(const ResidualNormBackward& op) {
             const auto launch = [&](auto kernel) {
                 const std::int64_t floats = 2 * ((cols + 7) / 8 * 8);
                 const int warps = warps_for(floats);
-                kernel<<<blocks_of(warps), 32 * warps, warps * floats * 4, context_.stream()>>>(
-                    static_cast<const T*>(dy), more_dy, sum, op.stats_T2.as<float>(), gamma,
-                    dropout_args(op.dropout), dsum, da, partials, rows, cols);
+                launch_early(context_.starts_early(), kernel, blocks_of(warps), 32 * warps,
+                             static_cast<std::size_t>(warps * floats * 4), context_.stream(),
+                             "residual norm backward", static_cast<const T*>(dy), more_dy, sum,
+                             op.stats_T2.as<float>(), gamma, dropout_args(op.dropout), dsum, da, partials,
+                             rows, cols);
             };
             const auto launch_by_columns = [&](auto warps) {
                 constexpr int kSlots = slots_for(warps());
-                norm_backward_by_columns_kernel<warps(), T>
-                    <<<blocks_of(kSlots), 32 * warps() * kSlots, 0, context_.stream()>>>(
-                        static_cast<const T*>(dy), more_dy, sum, op.stats_T2.as<float>(), gamma,
-                        dropout_args(op.dropout), dsum, da, with_bias, partials, rows, cols);
+                launch_early(context_.starts_early(), norm_backward_by_columns_kernel<warps(), T>,
+                             blocks_of(kSlots), 32 * warps() * kSlots, 0, context_.stream(),
+                             "residual norm backward", static_cast<const T*>(dy), more_dy, sum,
+                             op.stats_T2.as<float>(), gamma, dropout_args(op.dropout), dsum, da, with_bias,
+                             partials, rows, cols);
             };
             if (cols % 8 != 0)
                 launch(norm_backward_kernel<1, T>);
@@ -387,7 +394,6 @@ void NormOps::backward(const ResidualNormBackward& op) {
             else
                 launch_by_columns(std::integral_constant<int, 4>{});
         });
-    check_launch("residual norm backward");
     if (with_bias && by_columns)
         return column_sums_.add_partials(blocks, {op.dgamma_1D, op.dbeta_1D, op.dbias_1D}, op.accumulate);
     column_sums_.add_partials(blocks, {op.dgamma_1D, op.dbeta_1D}, op.accumulate);

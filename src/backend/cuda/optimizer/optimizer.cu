@@ -87,10 +87,17 @@ __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntr
 
 template <class T, class G>
 __global__ void adamw_kernel(const TensorEntry* entries, int num_entries, AdamWArgs args) {
-    int low = 0, high = num_entries;  // the last entry whose first block is not after this one
-    while (high - low > 1) {
-        const int middle = (low + high) / 2;
-        (entries[middle].first_block <= static_cast<std::int64_t>(blockIdx.x) ? low : high) = middle;
+    // The last entry whose first block is not after this one: each warp looks at 32 of them at a time, since
+    // nothing else can begin before it is known.
+    const int lane = threadIdx.x % 32;
+    int low = 0, count = num_entries;
+    while (count > 1) {
+        const int step = (count + 31) / 32, at = lane * step;
+        const bool fits =
+            at < count && entries[low + at].first_block <= static_cast<std::int64_t>(blockIdx.x);
+        const int last = (31 - __clz(__ballot_sync(0xffffffffu, fits))) * step;  // the first always fits
+        low += last;
+        count = min(step, count - last);
     }
     const TensorEntry t = entries[low];
     const std::int64_t first = (blockIdx.x - t.first_block) * kBlockElements;
