@@ -10,6 +10,21 @@
 namespace elmo {
 namespace {
 
+// Escaped, and what stands between backquotes as code.
+std::string prose(std::string_view text) {
+    std::string out;
+    bool code = false;
+    for (const char c : escaped(text)) {
+        if (c != '`') {
+            out += c;
+            continue;
+        }
+        code = !code;
+        out += code ? "<code>" : "</code>";
+    }
+    return code ? escaped(text) : out;  // an odd one is only a backquote
+}
+
 constexpr int kWide = 720, kNarrow = 328;
 constexpr std::size_t kTallRows = 60;  // a longer table scrolls by itself
 
@@ -63,7 +78,7 @@ std::string figure(const Chart& chart) {
     std::visit(
         [&](const auto& any) {
             out += fmt::format("<figcaption><strong>{}</strong>{}</figcaption>\n", escaped(any.title),
-                               escaped(any.caption));
+                               prose(any.caption));
         },
         chart);
     const std::vector<std::string> names = legend(chart);
@@ -102,10 +117,10 @@ std::string table_html(const Table& table) {
         table.title.empty() ? "" : fmt::format("<strong>{}</strong>", escaped(table.title));
     std::string out = fmt::format(
         "<div class=\"scroll{}\" tabindex=\"0\"><table id=\"{}\">\n<caption>{}{}</caption>\n<thead><tr>",
-        table.rows.size() > kTallRows ? " tall" : "", escaped(table.name), title, escaped(table.caption));
+        table.rows.size() > kTallRows ? " tall" : "", escaped(table.name), title, prose(table.caption));
     for (std::size_t c = 0; c < numbers.size(); ++c)
-        out += fmt::format("<th{}>{}</th>", numbers[c] ? " class=\"number\"" : "",
-                           escaped(table.columns[c].head));
+        out +=
+            fmt::format("<th{}>{}</th>", numbers[c] ? " class=\"number\"" : "", prose(table.columns[c].head));
     out += "</tr></thead>\n<tbody>\n";
     for (const auto& row : table.rows) {
         out += "<tr>";
@@ -138,8 +153,7 @@ std::string study_page(const Study& study, const Provenance& provenance) {
         "content=\"width=device-width,initial-scale=1\">\n<title>{0}</title>\n<style>{1}</style></head>\n"
         "<body><main>\n<h1>{0}</h1>\n",
         escaped(study.title), kStyle);
-    for (const std::string& paragraph : study.paragraphs)
-        out += fmt::format("<p>{}</p>\n", escaped(paragraph));
+    for (const std::string& paragraph : study.paragraphs) out += fmt::format("<p>{}</p>\n", prose(paragraph));
     const std::size_t first = std::min(study.tables_first, study.tables.size());
     for (std::size_t t = 0; t < first; ++t) out += table_html(study.tables[t]);
     for (const Chart& chart : study.charts) out += figure(chart);

@@ -113,6 +113,14 @@ TEST(StudyFiles, ThePageIsWholeAndFetchesNothing) {
     }
 }
 
+TEST(StudyFiles, WhatStandsBetweenBackquotesIsCode) {
+    Study study = gallery();
+    study.paragraphs = {"Give `--top <k>` to `predict`.", "A single ` stays."};
+    const std::string page = study_page(study, {"c", "d", "m", "v"});
+    EXPECT_NE(page.find("Give <code>--top &lt;k&gt;</code> to <code>predict</code>."), std::string::npos);
+    EXPECT_NE(page.find("A single ` stays."), std::string::npos);
+}
+
 // The height of a bar is its value: the pixels of a chart are part of the result.
 TEST(Charts, StackedLayersAreAsHighAsTheirValues) {
     StackedChart chart{"t", "", "", {"GiB"}, {"a", "b"}, {{"x", {1, 3}}, {"y", {2, 0}}}};
