@@ -12,7 +12,8 @@
         chooses the best of the search by validation and prints its test scores beside those of the defaults
 
 The search runs validate on a tenth of the training rows, because it chooses by that score; so does a second run of the
-defaults, which is the fair one to compare with. Draws are a function of the run's number, so a search can be continued.
+defaults, which is the fair one to compare with. A third calls the highest validation score the best, as --patience does.
+Draws are a function of the run's number, so a search can be continued.
 """
 
 import argparse
@@ -138,15 +139,20 @@ def train_and_score(args, folder, number, flags):
     try:
         log = open(f"{run}.log", "w")
         subprocess.run([args.elmo, "train", str(folder), "--out", str(run), "--encoder", args.encoder, "--cache", f"{run}-cache",
-                        *given], stdout=log, stderr=log, timeout=limit(), check=True)
+                        f"--threads={max(1, (os.cpu_count() or 1) // args.jobs)}", *given], stdout=log, stderr=log, timeout=limit(), check=True)
         lines = [json.loads(line) for line in open(run / "log.jsonl")]
         result["validation"] = [e for e in lines if "best_score" in e][-1]["best_score"]
-        scores = subprocess.run([args.elmo, "eval", str(run), str(folder), "--bootstrap=0", "--json"], stdout=subprocess.PIPE, stderr=log,
-                                timeout=limit(), check=True)
-        result["test"] = json.loads(scores.stdout)
+        result["best_step"] = [e for e in lines if "best_step" in e][-1]["best_step"]
+        # (step, score) of each validation: whether more or fewer epochs would do shows in them
+        result["validations"] = [(e["step"], round(e["P@1"], 2)) for e in lines if e.get("event") == "validation"]
+        # of the defaults also the last checkpoint: what the choice of the best gains
+        for name, checkpoint in (("test", "best"), ("last", "last"))[:1 if isinstance(number, int) else 2]:
+            scores = subprocess.run([args.elmo, "eval", str(run), str(folder), "--checkpoint", checkpoint, "--bootstrap=0", "--json"],
+                                    stdout=subprocess.PIPE, stderr=log, timeout=limit(), check=True)
+            result[name] = json.loads(scores.stdout)
         result["seconds"] = round(time.time() - began, 1)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        result["failed"] = str(error)[-200:]
+        result["failed"] = str(error)[-200:] + ": " + open(f"{run}.log").read()[-300:]
     shutil.rmtree(run, ignore_errors=True)
     shutil.rmtree(f"{run}-cache", ignore_errors=True)
     return result
@@ -165,7 +171,8 @@ def run(args):
         tenth = {"validation": 0.1}
         tasks.append((0, folder, "defaults", {}))
         tasks.append((1, folder, "defaults, a tenth validates", tenth))
-        tasks += [(2 + n, folder, n, {**drawn(n, rows, has_names), **tenth}) for n in range(args.runs)]
+        tasks.append((2, folder, "defaults, the highest is the best", {"patience": 1_000_000}))
+        tasks += [(3 + n, folder, n, {**drawn(n, rows, has_names), **tenth}) for n in range(args.runs)]
     tasks = [t[1:] for t in sorted(tasks, key=lambda t: t[0]) if (t[1].name, t[2]) not in done]
     os.makedirs(args.scratch, exist_ok=True)
     with futures.ThreadPoolExecutor(args.jobs) as pool, open(file, "a") as out:
@@ -196,9 +203,9 @@ def table(args):
         mine = {r["run"]: r for r in results if r["set"] == name}
         search = [r for n, r in mine.items() if isinstance(n, int)]
         print(f"{name}: {len(search)} runs of the search")
-        for run in ("defaults", "defaults, a tenth validates"):
+        for run in ("defaults", "defaults, a tenth validates", "defaults, the highest is the best"):
             if run in mine:
-                print(f"  {run}: {p_at(mine[run])}, validation {mine[run]['validation']}")
+                print(f"  {run}: {p_at(mine[run])}, validation {mine[run]['validation']}, last checkpoint {p_at({'test': mine[run]['last']})}")
         for what, key in (("best by validation", lambda r: r["validation"]), ("best by test, for comparison", lambda r: p_at(r)[0])):
             best = max(search, key=key, default=None)
             if best is None:
