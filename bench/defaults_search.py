@@ -12,8 +12,7 @@
         chooses the best of the search by validation and prints its test scores beside those of the defaults
 
 The search runs validate on a tenth of the training rows, because it chooses by that score; so does a second run of the
-defaults, which is the fair one to compare with. A third calls the highest validation score the best, as --patience does.
-Draws are a function of the run's number, so a search can be continued.
+defaults, which is the fair one to compare with. Draws are a function of the run's number, so a search can be continued.
 """
 
 import argparse
@@ -171,8 +170,7 @@ def run(args):
         tenth = {"validation": 0.1}
         tasks.append((0, folder, "defaults", {}))
         tasks.append((1, folder, "defaults, a tenth validates", tenth))
-        tasks.append((2, folder, "defaults, the highest is the best", {"patience": 1_000_000}))
-        tasks += [(3 + n, folder, n, {**drawn(n, rows, has_names), **tenth}) for n in range(args.runs)]
+        tasks += [(2 + n, folder, n, {**drawn(n, rows, has_names), **tenth}) for n in range(args.runs)]
     tasks = [t[1:] for t in sorted(tasks, key=lambda t: t[0]) if (t[1].name, t[2]) not in done]
     os.makedirs(args.scratch, exist_ok=True)
     with futures.ThreadPoolExecutor(args.jobs) as pool, open(file, "a") as out:
@@ -203,7 +201,7 @@ def table(args):
         mine = {r["run"]: r for r in results if r["set"] == name}
         search = [r for n, r in mine.items() if isinstance(n, int)]
         print(f"{name}: {len(search)} runs of the search")
-        for run in ("defaults", "defaults, a tenth validates", "defaults, the highest is the best"):
+        for run in ("defaults", "defaults, a tenth validates"):
             if run in mine:
                 print(f"  {run}: {p_at(mine[run])}, validation {mine[run]['validation']}, last checkpoint {p_at({'test': mine[run]['last']})}")
         for what, key in (("best by validation", lambda r: r["validation"]), ("best by test, for comparison", lambda r: p_at(r)[0])):
