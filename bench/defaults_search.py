@@ -138,15 +138,20 @@ def train_and_score(args, folder, number, flags):
     try:
         log = open(f"{run}.log", "w")
         subprocess.run([args.elmo, "train", str(folder), "--out", str(run), "--encoder", args.encoder, "--cache", f"{run}-cache",
-                        *given], stdout=log, stderr=log, timeout=limit(), check=True)
+                        f"--threads={max(1, (os.cpu_count() or 1) // args.jobs)}", *given], stdout=log, stderr=log, timeout=limit(), check=True)
         lines = [json.loads(line) for line in open(run / "log.jsonl")]
         result["validation"] = [e for e in lines if "best_score" in e][-1]["best_score"]
-        scores = subprocess.run([args.elmo, "eval", str(run), str(folder), "--bootstrap=0", "--json"], stdout=subprocess.PIPE, stderr=log,
-                                timeout=limit(), check=True)
-        result["test"] = json.loads(scores.stdout)
+        result["best_step"] = [e for e in lines if "best_step" in e][-1]["best_step"]
+        # (step, score) of each validation: whether more or fewer epochs would do shows in them
+        result["validations"] = [(e["step"], round(e["P@1"], 2)) for e in lines if e.get("event") == "validation"]
+        # of the defaults also the last checkpoint: what the choice of the best gains
+        for name, checkpoint in (("test", "best"), ("last", "last"))[:1 if isinstance(number, int) else 2]:
+            scores = subprocess.run([args.elmo, "eval", str(run), str(folder), "--checkpoint", checkpoint, "--bootstrap=0", "--json"],
+                                    stdout=subprocess.PIPE, stderr=log, timeout=limit(), check=True)
+            result[name] = json.loads(scores.stdout)
         result["seconds"] = round(time.time() - began, 1)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
-        result["failed"] = str(error)[-200:]
+        result["failed"] = str(error)[-200:] + ": " + open(f"{run}.log").read()[-300:]
     shutil.rmtree(run, ignore_errors=True)
     shutil.rmtree(f"{run}-cache", ignore_errors=True)
     return result
@@ -198,7 +203,7 @@ def table(args):
         print(f"{name}: {len(search)} runs of the search")
         for run in ("defaults", "defaults, a tenth validates"):
             if run in mine:
-                print(f"  {run}: {p_at(mine[run])}, validation {mine[run]['validation']}")
+                print(f"  {run}: {p_at(mine[run])}, validation {mine[run]['validation']}, last checkpoint {p_at({'test': mine[run]['last']})}")
         for what, key in (("best by validation", lambda r: r["validation"]), ("best by test, for comparison", lambda r: p_at(r)[0])):
             best = max(search, key=key, default=None)
             if best is None:

@@ -236,20 +236,12 @@ void Trainer::validate_and_save() {
         if (state_.step >= kFirstLook) collapsed(top.judge(scores.get("P@1")));
         const double score = scores.get(config_.select);
         if (log_) log_->validation(state_.step, epoch(), scores);
-        // Equal: prefer the one that was trained longer. Where rates fall, equal is what chance could make of
-        // it: the highest of many scores on few texts is an early lucky one.
-        const double noise = schedule_.decay == Decay::kConstant || config_.patience > 0
-                                 ? 0
-                                 : score_noise(state_.top_score, scores.num_samples);
-        const bool better = score >= state_.top_score - noise, highest = score >= state_.top_score;
+        const bool best = score >= state_.best_score;  // equal: prefer the one that was trained longer
         context_.info(fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {}{}",
                                   epoch(), state_.step, scores.get("P@1"), scores.get("P@3"),
                                   scores.get("P@5"), counted(scores.num_samples, "validation text"),
-                                  highest  ? ", the best yet"
-                                  : better ? ", as good as the best by chance: kept as the best"
-                                           : ""));
-        state_.top_score = std::max(state_.top_score, score);
-        if (better) {
+                                  best ? ", the best yet" : ""));
+        if (best) {
             state_.best_score = score;
             state_.best_step = state_.step;
             save(folder_.best(), false);

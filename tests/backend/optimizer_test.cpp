@@ -259,6 +259,55 @@ TEST(AdamW, WithoutCompensationAWeightIsRoundedToNearest) {
     }
 }
 
+// Moments saturate at the largest BF16 number, infinities and NaNs stay what they are, and the columns beside
+// them have the bits that they have without such neighbours.
+TEST(AdamW, NumbersBeyondBf16ChangeNoNeighbour) {
+    const Shape s{3, 300};
+    Rng rng(37);
+    Reserved tested(make_tested_backend("fp32"), workload_of(s));
+    State plain("plain", DType::kBf16, s), huge("huge", DType::kBf16, s);
+    fill_random(plain, rng);
+    huge.copy(plain);
+    std::normal_distribution<double> normal;
+    Tensor small("small gradient", DType::kF32, s.rows, s.cols),
+        large("large gradient", DType::kF32, s.rows, s.cols);
+    small.fill([&](auto, auto) { return 0.05 * normal(rng); });
+    // Rows 0 and 1: one column in seven; row 2 has none.
+    constexpr float kMost = std::numeric_limits<float>::max();
+    constexpr float kInfinite = std::numeric_limits<float>::infinity();
+    constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+    const auto odd = [](std::int64_t r, std::int64_t c) { return r < 2 && c % 7 == 3; };
+    const auto value = [](std::int64_t r, std::int64_t c) {
+        return r == 0 ? kMost : c % 2 == 0 ? kInfinite : kNan;
+    };
+    large.fill([&](auto r, auto c) { return odd(r, c) ? double{value(r, c)} : small(r, c); });
+    const double largest_bf16 = to_float(Bf16{0x7f7f});
+    huge.m.fill([&](auto r, auto c) { return odd(r, c) && r == 0 ? largest_bf16 : plain.m(r, c); });
+    small.freeze(), large.freeze();
+    AdamWUpdate a = op_of(plain, small, 1000), b = op_of(huge, large, 1000);  // late: m is not scaled up
+    a.grad_scale = b.grad_scale = 1;
+    tested->adamw({&a, 1});
+    tested->adamw({&b, 1});
+    for (std::int64_t r = 0; r < s.rows; ++r)
+        for (std::int64_t c = 0; c < s.cols; ++c) {
+            SCOPED_TRACE("row " + std::to_string(r) + ", column " + std::to_string(c));
+            if (!odd(r, c)) {
+                ASSERT_EQ(huge.w(r, c), plain.w(r, c));
+                ASSERT_EQ(huge.m(r, c), plain.m(r, c));
+                ASSERT_EQ(huge.v(r, c), plain.v(r, c));
+                ASSERT_EQ(huge.c(r, c), plain.c(r, c));
+            } else if (r == 0) {  // m = 0.9 * (largest BF16) + 0.1 * (largest FP32): noise must not make it
+                                  // infinite
+                ASSERT_EQ(huge.m(r, c), largest_bf16);
+                ASSERT_EQ(huge.v(r, c), kInfinite);
+                ASSERT_TRUE(std::isfinite(huge.w(r, c)));
+            } else {
+                ASSERT_TRUE(std::isnan(huge.w(r, c)));
+                ASSERT_EQ(std::isnan(huge.m(r, c)), c % 2 != 0);
+            }
+        }
+}
+
 TEST(AdamW, RunsAndThreadsDoNotMatter) {
     const Shape s{1000, 33};
     std::vector<std::vector<unsigned char>> results;

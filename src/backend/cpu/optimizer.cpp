@@ -1,7 +1,6 @@
 // AdamW and the filling of weights, CPU backend.
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/loops/convert.h"
@@ -16,7 +15,7 @@
 namespace elmo::cpu {
 namespace {
 
-constexpr std::int64_t kPiece = 1024;  // columns at a time; a multiple of 128, so noise blocks stay whole
+constexpr std::int64_t kPiece = 128;  // columns at a time
 
 struct AdamWFactors {
     float lr, beta1, beta2, epsilon, weight_decay, grad_scale, correction1, correction2;
@@ -45,6 +44,50 @@ ELMO_CLONES void kahan_piece(const float* __restrict u, float* __restrict w, flo
         c[i] = y - (t - w[i]);
         w[i] = t;
     }
+}
+
+// All of a BF16 piece in one loop, for numbers below kLargestPlain: nothing saturates, nothing is NaN.
+// Returns the largest magnitude, as bits: beyond kLargestPlain what was written is wrong.
+struct Bf16Piece {
+    std::uint16_t w[kPiece], m[kPiece], v[kPiece], c[kPiece];
+};
+constexpr std::int32_t kLargestPlain = 0x7f7effff;
+
+inline float bf16_value(std::uint16_t bits) {
+    return std::bit_cast<float>(std::uint32_t{bits} << 16);
+}
+inline std::uint32_t plus_half(std::uint32_t bits) {  // then cut to 16 bits: to nearest, ties to even
+    return bits + 0x7fffu + ((bits >> 16) & 1u);
+}
+inline std::int32_t magnitude(std::uint32_t bits) {
+    return static_cast<std::int32_t>(bits & 0x7fffffffu);
+}
+
+ELMO_CLONES std::int32_t bf16_piece(
+    const AdamWFactors& factors, const float* __restrict grad, const std::uint16_t* __restrict old_w,
+    const std::uint16_t* __restrict old_m, const std::uint16_t* __restrict old_v,
+    const std::uint16_t* __restrict old_c, const std::uint16_t* __restrict noise_m,
+    const std::uint16_t* __restrict noise_v, Bf16Piece& __restrict out, std::int64_t count) {
+    const AdamWFactors f = factors;
+    std::int32_t largest = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const float g = grad[i] * f.grad_scale, w = bf16_value(old_w[i]);
+        const float m = f.beta1 * bf16_value(old_m[i]) + (1.0f - f.beta1) * g;
+        const float v = f.beta2 * bf16_value(old_v[i]) + (1.0f - f.beta2) * (g * g);
+        const float direction = (m * f.correction1) / (std::sqrt(v * f.correction2) + f.epsilon);
+        const float y = -f.lr * (direction + f.weight_decay * w) + bf16_value(old_c[i]);
+        const auto sum = std::bit_cast<std::uint32_t>(w + y);
+        const std::uint32_t t = plus_half(sum) & 0xffff0000u;
+        const auto c = std::bit_cast<std::uint32_t>(y - (std::bit_cast<float>(t) - w));
+        const auto m_bits = std::bit_cast<std::uint32_t>(m), v_bits = std::bit_cast<std::uint32_t>(v);
+        largest = std::max(largest, magnitude(sum));
+        largest = std::max(largest, std::max(magnitude(m_bits), magnitude(v_bits)));
+        out.w[i] = static_cast<std::uint16_t>(t >> 16);
+        out.c[i] = static_cast<std::uint16_t>(plus_half(c) >> 16);
+        out.m[i] = static_cast<std::uint16_t>((m_bits + noise_m[i]) >> 16);
+        out.v[i] = static_cast<std::uint16_t>((v_bits + noise_v[i]) >> 16);
+    }
+    return largest;
 }
 
 ELMO_CLONES void add_piece(float* __restrict w, const float* __restrict u, std::int64_t count) {
@@ -82,6 +125,7 @@ void CpuBackend::update_tensor(const AdamWUpdate& op) {
         auto* noise_m = cut.take<std::uint16_t>(noise_row_capacity(cols));
         auto* noise_v = cut.take<std::uint16_t>(noise_row_capacity(cols));
         float w[kPiece], grad[kPiece], m[kPiece], v[kPiece], u[kPiece], c[kPiece];
+        Bf16Piece piece;
         for (std::int64_t row = begin; row < end; ++row) {
             if (bf16) {
                 noise_row(op.key, op.first_row + row, cols, noise_m);
@@ -89,8 +133,22 @@ void CpuBackend::update_tensor(const AdamWUpdate& op) {
             }
             for (std::int64_t column = 0; column < cols; column += kPiece) {
                 const std::int64_t first = row * cols + column, count = std::min(kPiece, cols - column);
-                load_floats(op.w, first, w, count);
                 load_floats(op.grad, first, grad, count);
+                if (bf16 && kahan) {
+                    const auto bits = [&](const View& of) {
+                        return reinterpret_cast<std::uint16_t*>(of.as<Bf16>() + first);
+                    };
+                    if (bf16_piece(factors, grad, bits(op.w), bits(op.m), bits(op.v), bits(op.c),
+                                   noise_m + column, noise_v + column, piece, count) <= kLargestPlain) {
+                        std::copy_n(piece.w, count,
+                                    bits(op.w));  // not memcpy: GCC makes it a slow "rep movs"
+                        std::copy_n(piece.m, count, bits(op.m));
+                        std::copy_n(piece.v, count, bits(op.v));
+                        std::copy_n(piece.c, count, bits(op.c));
+                        continue;
+                    }
+                }
+                load_floats(op.w, first, w, count);
                 load_floats(op.m, first, m, count);
                 load_floats(op.v, first, v, count);
                 adamw_piece(factors, grad, w, m, v, u, count);

@@ -99,7 +99,52 @@ __attribute__((target("avx512f"))) void noise_blocks_avx512(const NoiseKey& key,
     _mm512_storeu_si512(to + 2, _mm512_shuffle_i32x4(q01_high, q23_high, 0x88));
     _mm512_storeu_si512(to + 3, _mm512_shuffle_i32x4(q01_high, q23_high, 0xdd));
 }
-const bool kHasAvx512 = __builtin_cpu_supports("avx512f");
+
+// In AVX2 a word of four blocks is the low half of each 64-bit lane. What the high halves hold does not
+// matter until the end: the multiply reads low halves only.
+struct FourBlocks {
+    __m256i c0, c1, c2, c3;
+};
+__attribute__((target("avx2"))) inline __m256i in_all_lanes(std::uint32_t x) {
+    return _mm256_set1_epi32(static_cast<int>(x));
+}
+__attribute__((target("avx2"))) inline void philox_round_avx2(FourBlocks& c, __m256i key0, __m256i key1) {
+    const __m256i p0 = _mm256_mul_epu32(c.c0, in_all_lanes(0xD2511F53u));
+    const __m256i p1 = _mm256_mul_epu32(c.c2, in_all_lanes(0xCD9E8D57u));
+    c.c0 = _mm256_xor_si256(_mm256_srli_epi64(p1, 32), _mm256_xor_si256(c.c1, key0));
+    c.c2 = _mm256_xor_si256(_mm256_srli_epi64(p0, 32), _mm256_xor_si256(c.c3, key1));
+    c.c1 = p1;
+    c.c3 = p0;
+}
+__attribute__((target("avx2"))) inline void store_blocks_avx2(const FourBlocks& c, std::uint16_t* out) {
+    const __m256i c01 = _mm256_blend_epi32(c.c0, _mm256_slli_epi64(c.c1, 32), 0xaa);
+    const __m256i c23 = _mm256_blend_epi32(c.c2, _mm256_slli_epi64(c.c3, 32), 0xaa);
+    auto* to = reinterpret_cast<__m256i*>(out);
+    _mm256_storeu_si256(to, _mm256_unpacklo_epi64(c01, c23));
+    _mm256_storeu_si256(to + 1, _mm256_unpackhi_epi64(c01, c23));
+}
+
+// Eight consecutive blocks of a row: 64 columns, two chains of four blocks side by side.
+__attribute__((target("avx2"))) void noise_blocks_avx2(const NoiseKey& key, std::int64_t row,
+                                                       std::uint32_t first_block, std::uint16_t* out) {
+    const PhiloxBlock counter = noise_counter(key, row, first_block);
+    // Lanes hold blocks 0, 2, 1, 3, so that unpacking ends with blocks in their order.
+    const __m256i lanes = _mm256_setr_epi32(0, 0, 2, 0, 1, 0, 3, 0);
+    FourBlocks a{_mm256_add_epi32(in_all_lanes(counter[0]), lanes), in_all_lanes(counter[1]),
+                 in_all_lanes(counter[2]), in_all_lanes(counter[3])};
+    FourBlocks b = a;
+    b.c0 = _mm256_add_epi32(a.c0, in_all_lanes(4));
+    auto key0 = static_cast<std::uint32_t>(key.seed), key1 = static_cast<std::uint32_t>(key.seed >> 32);
+    for (int round = 0; round < kPhiloxRounds; ++round) {
+        philox_round_avx2(a, in_all_lanes(key0), in_all_lanes(key1));
+        philox_round_avx2(b, in_all_lanes(key0), in_all_lanes(key1));
+        key0 += 0x9E3779B9u;
+        key1 += 0xBB67AE85u;
+    }
+    store_blocks_avx2(a, out);
+    store_blocks_avx2(b, out + 4 * kNoiseColumns);
+}
+const bool kHasAvx512 = __builtin_cpu_supports("avx512f"), kHasAvx2 = __builtin_cpu_supports("avx2");
 #endif
 
 ELMO_CLONES void noise_row_plain(const NoiseKey& key, std::int64_t row, std::int64_t count,
@@ -114,6 +159,11 @@ void noise_row(const NoiseKey& key, std::int64_t row, std::int64_t count, std::u
     if (kHasAvx512) {
         for (std::int64_t column = 0; column < count; column += kLanes * kNoiseColumns)
             noise_blocks_avx512(key, row, static_cast<std::uint32_t>(column / kNoiseColumns), out + column);
+        return;
+    }
+    if (kHasAvx2) {
+        for (std::int64_t column = 0; column < count; column += 8 * kNoiseColumns)
+            noise_blocks_avx2(key, row, static_cast<std::uint32_t>(column / kNoiseColumns), out + column);
         return;
     }
 #endif
