@@ -1,11 +1,12 @@
 // Makes a run with more labels, to measure search among very many: the labels of a run, and copies of them
 // with noise.
 //
-//   g++ -O2 -std=c++20 bench/copy_labels.cpp -o copy_labels
+//   g++ -O2 -std=c++20 -pthread bench/copy_labels.cpp -o copy_labels
 //   copy_labels RUN/best NEW/best LABELS [NOISE=0.3]
 //
 // A copy differs from its label by NOISE times what sets the label apart from the mean of all, in a random
-// direction. The head must be bf16, in one file. The copy of label 12 is called "12 name", so names differ.
+// direction. The head must be bf16, in one file. A copy is called by its number and
+// the name of its label.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include <regex>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace fs = std::filesystem;
@@ -112,13 +114,9 @@ int main(int argc, char** argv) {
     std::vector<double> mean(static_cast<std::size_t>(width));
     for (std::size_t i = 0; i < stored; ++i)
         mean[i % mean.size()] += number(weights[i]) / static_cast<double>(rows);
-    std::mt19937_64 random(42);
-    std::normal_distribution<float> normal;
-    std::string names = read(from / "labels.txt"), all_names = names;
-    std::vector<std::string> name;
-    std::stringstream lines(names);
-    for (std::string line; std::getline(lines, line);) name.push_back(line);
-    for (std::int64_t label = rows; label < labels; ++label) {
+    const auto copy = [&](std::int64_t label) {
+        std::mt19937_64 random(static_cast<std::uint64_t>(label));
+        std::normal_distribution<float> normal;
         const auto* own = &weights[static_cast<std::size_t>(label % rows * width)];
         double apart = 0;
         for (std::int64_t d = 0; d < width; ++d)
@@ -127,8 +125,20 @@ int main(int argc, char** argv) {
         for (std::int64_t d = 0; d < width; ++d)
             weights[static_cast<std::size_t>(label * width + d)] =
                 bf16(number(own[d]) + scale * normal(random));
-        all_names += std::to_string(label) + " " + name[static_cast<std::size_t>(label % rows)] + "\n";
-    }
+    };
+    const std::int64_t threads = std::max(1u, std::thread::hardware_concurrency());
+    std::vector<std::thread> running;
+    for (std::int64_t t = 0; t < threads; ++t)
+        running.emplace_back([&, t] {
+            for (std::int64_t label = rows + t; label < labels; label += threads) copy(label);
+        });
+    for (std::thread& thread : running) thread.join();
+    std::string names = read(from / "labels.txt");
+    std::vector<std::string> name;
+    std::stringstream lines(names);
+    for (std::string line; std::getline(lines, line);) name.push_back(line);
+    for (std::int64_t label = rows; label < labels; ++label)
+        names += std::to_string(label) + " " + name[static_cast<std::size_t>(label % rows)] + "\n";
     std::string manifest = read(from / "manifest.json");
     const auto write = [&](const std::string& file, const std::string& content) {
         std::ofstream(to / file, std::ios::binary) << content;
@@ -150,11 +160,11 @@ int main(int argc, char** argv) {
           tensor_file("{\"counts\":{\"dtype\":\"I64\",\"shape\":[" + std::to_string(labels) +
                           "],\"data_offsets\":[0," + std::to_string(8 * labels) + "]}}",
                       std::vector<std::int64_t>(static_cast<std::size_t>(labels), 1)));
-    write("labels.txt", all_names);
+    write("labels.txt", names);
     std::string state = std::regex_replace(read(from / "state.json"), std::regex("\"labels\": \\d+"),
                                            "\"labels\": " + std::to_string(labels));
     state = std::regex_replace(state, std::regex("\"names_hash\": \"[0-9a-f]+\""),
-                               "\"names_hash\": \"" + hex(xxh64(all_names)) + "\"");
+                               "\"names_hash\": \"" + hex(xxh64(names)) + "\"");
     write("state.json", state);
     std::ofstream(to / "manifest.json") << manifest;
 }

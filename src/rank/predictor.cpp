@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iterator>
 #include <limits>
 #include <mutex>
 
@@ -38,8 +37,19 @@ void check_tokens(std::size_t tokens, std::size_t texts) {
 
 }  // namespace
 
+// One after another: many threads read them, and the one that ranks takes memory seldom.
 struct Rankings {
-    LabelRanker::Ranking texts;
+    std::vector<ScoredLabel> labels;
+    std::vector<std::size_t> ends;
+
+    void add(const std::vector<ScoredLabel>& of_text) {
+        labels.insert(labels.end(), of_text.begin(), of_text.end());
+        ends.push_back(labels.size());
+    }
+    std::vector<ScoredLabel> of(std::size_t text) const {
+        const auto at = [&](std::size_t i) { return labels.begin() + static_cast<std::ptrdiff_t>(i); };
+        return {at(text > 0 ? ends.at(text - 1) : 0), at(ends.at(text))};
+    }
 };
 
 void TokenizedTexts::append(const TokenizedTexts& more) {
@@ -181,12 +191,10 @@ struct Predictor::Impl {
     std::shared_ptr<const Rankings> rank_all(const Inputs& inputs, const Question& question) {
         const Asked asked = understand(question);
         auto result = std::make_shared<Rankings>();
+        result->ends.reserve(count_of(inputs));
+        result->labels.reserve(count_of(inputs) * static_cast<std::size_t>(asked.k));
         for_batches(count_of(inputs), [&](std::size_t first, std::size_t count) {
-            LabelRanker::Ranking ranked = rank(stage(inputs, first, count), asked);
-            if (result->texts.empty())
-                result->texts = std::move(ranked);
-            else
-                std::move(ranked.begin(), ranked.end(), std::back_inserter(result->texts));
+            for (const auto& of_text : rank(stage(inputs, first, count), asked)) result->add(of_text);
         });
         return result;
     }
@@ -363,7 +371,7 @@ std::vector<std::vector<Prediction>> Predictor::answer(const Rankings& rankings,
     std::vector<std::vector<Prediction>> result;
     result.reserve(static_cast<std::size_t>(count));
     for (std::int64_t i = first; i < first + count; ++i) {
-        auto ranked = rankings.texts.at(static_cast<std::size_t>(i));
+        auto ranked = rankings.of(static_cast<std::size_t>(i));
         result.push_back(impl_->answer(ranked, asked.narrow.dropped, question.top, asked.threshold));
     }
     return result;
