@@ -1,16 +1,17 @@
 // A load client for `elmo serve`: connections that ask all the time, or at a rate, and what they saw.
 //
-//   g++ -O2 -std=c++20 bench/serve_load.cpp -o serve_load
-//   serve_load PORT TEXTS.txt [connections=64] [texts=1] [seconds=10] [rate=0] [top=5]
+//   g++ -O2 -std=c++20 -pthread bench/serve_load.cpp -o serve_load
+//   serve_load PORT TEXTS.txt [connections=64] [texts=1] [seconds=10] [rate=0] [top=5] [threads=1]
 //
 // Each request asks /v1/predict on 127.0.0.1 for the labels of the next `texts` lines of TEXTS.txt. With a
 // rate (requests per second over all connections) the times of requests are fixed ahead, and a latency counts
-// from the time at which its request was due: a server that stalls cannot hide it. One thread: it takes a
-// core from the server where both run on one machine. Prints one line of JSON.
+// from the time at which its request was due: a server that stalls cannot hide it. Its threads take cores
+// from the server where both run on one machine: "client_cpu" is how many. Prints one line of JSON.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -23,6 +24,7 @@
 #include <fstream>
 #include <map>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -31,7 +33,6 @@ using Clock = std::chrono::steady_clock;
 
 struct Connection {
     int socket = -1;
-    bool busy = false;
     Clock::time_point due;
     std::string got;
 };
@@ -86,54 +87,46 @@ int take_answer(std::string& got) {
     return status;
 }
 
-}  // namespace
+// What one thread is to do, and what it saw.
+struct Share {
+    int port = 0;
+    std::size_t connections = 0, first_request = 0, failed = 0;
+    double rate = 0, seconds = 0;
+    std::vector<double> milliseconds;
+};
 
-int main(int argc, char** argv) {
-    if (argc < 3) return std::fprintf(stderr, "usage: serve_load PORT TEXTS.txt [name=value ...]\n"), 2;
-    std::map<std::string, double> settings = {
-        {"connections", 64}, {"texts", 1}, {"seconds", 10}, {"rate", 0}, {"top", 5}};
-    for (int i = 3; i < argc; ++i)
-        if (char* equals = std::strchr(argv[i], '='))
-            settings[std::string(argv[i], equals)] = std::atof(equals + 1);
-    const int port = std::atoi(argv[1]);
-    const auto requests = make_requests(argv[2], static_cast<std::size_t>(settings["texts"]),
-                                        static_cast<int>(settings["top"]));
-    std::vector<Connection> connections(static_cast<std::size_t>(settings["connections"]));
+void ask(const std::vector<std::string>& requests, Clock::time_point began, Share& share) {
+    std::vector<Connection> connections(share.connections);
     const int poll = ::epoll_create1(0);
+    std::deque<std::size_t> idle;
     for (std::size_t i = 0; i < connections.size(); ++i) {
-        connections[i].socket = open_connection(port);
+        connections[i].socket = open_connection(share.port);
         epoll_event event{};
         event.events = EPOLLIN;
         event.data.u64 = i;
         ::epoll_ctl(poll, EPOLL_CTL_ADD, connections[i].socket, &event);
+        idle.push_back(i);
     }
-    const auto began = Clock::now();
-    const auto end = began + std::chrono::duration_cast<Clock::duration>(
-                                 std::chrono::duration<double>(settings["seconds"]));
-    const double rate = settings["rate"];
-    std::size_t sent = 0, failed = 0;
-    std::vector<double> milliseconds;
-    std::deque<std::size_t> idle;
-    for (std::size_t i = 0; i < connections.size(); ++i) idle.push_back(i);
-    const auto due_of = [&](std::size_t request) {
-        return began + std::chrono::duration_cast<Clock::duration>(
-                           std::chrono::duration<double>(static_cast<double>(request) / rate));
+    const auto after = [&](double seconds) {
+        return began + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     };
-    std::size_t busy = 0;
+    const auto end = after(share.seconds);
+    const double rate = share.rate;
+    std::size_t sent = 0, busy = 0;
+    const auto due_of = [&](std::size_t request) { return after(static_cast<double>(request) / rate); };
     for (;;) {
         const auto now = Clock::now();
         while (!idle.empty() && now < end && (rate == 0 || due_of(sent) <= now)) {
             Connection& c = connections[idle.front()];
             idle.pop_front();
             c.due = rate == 0 ? Clock::now() : due_of(sent);
-            const std::string& request = requests[sent++ % requests.size()];
+            const std::string& request = requests[(share.first_request + sent++) % requests.size()];
             if (::send(c.socket, request.data(), request.size(), MSG_NOSIGNAL) !=
                 static_cast<ssize_t>(request.size()))
-                return std::perror("send"), 1;
-            c.busy = true;
+                std::exit((std::perror("send"), 1));
             ++busy;
         }
-        if (now >= end && busy == 0) break;
+        if (now >= end && busy == 0) return;
         int wait = -1;
         if (rate > 0 && now < end && !idle.empty())
             wait = static_cast<int>(
@@ -144,18 +137,63 @@ int main(int argc, char** argv) {
             Connection& c = connections[events[e].data.u64];
             char block[1 << 16];
             const auto bytes = ::recv(c.socket, block, sizeof block, 0);
-            if (bytes <= 0) return std::fprintf(stderr, "the server closed a connection\n"), 1;
+            if (bytes <= 0) std::exit((std::fprintf(stderr, "the server closed a connection\n"), 1));
             c.got.append(block, static_cast<std::size_t>(bytes));
             const int status = take_answer(c.got);
             if (status == 0) continue;
-            if (status != 200) ++failed;
-            milliseconds.push_back(std::chrono::duration<double, std::milli>(Clock::now() - c.due).count());
-            c.busy = false;
+            if (status != 200) ++share.failed;
+            share.milliseconds.push_back(
+                std::chrono::duration<double, std::milli>(Clock::now() - c.due).count());
             --busy;
             idle.push_back(events[e].data.u64);
         }
     }
+}
+
+double cpu_seconds() {
+    rusage used{};
+    ::getrusage(RUSAGE_SELF, &used);
+    const auto seconds = [](const timeval& t) {
+        return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+    };
+    return seconds(used.ru_utime) + seconds(used.ru_stime);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    if (argc < 3) return std::fprintf(stderr, "usage: serve_load PORT TEXTS.txt [name=value ...]\n"), 2;
+    std::map<std::string, double> settings = {{"connections", 64}, {"texts", 1}, {"seconds", 10},
+                                              {"rate", 0},         {"top", 5},   {"threads", 1}};
+    for (int i = 3; i < argc; ++i)
+        if (char* equals = std::strchr(argv[i], '='))
+            settings[std::string(argv[i], equals)] = std::atof(equals + 1);
+    const auto requests = make_requests(argv[2], static_cast<std::size_t>(settings["texts"]),
+                                        static_cast<int>(settings["top"]));
+    const auto all = static_cast<std::size_t>(settings["connections"]);
+    const std::size_t threads =
+        std::min(std::max<std::size_t>(1, static_cast<std::size_t>(settings["threads"])), all);
+    const double cpu_before = cpu_seconds();
+    const auto began = Clock::now();
+    std::vector<Share> shares(threads);
+    std::vector<std::thread> running;
+    for (std::size_t t = 0; t < threads; ++t) {
+        shares[t].port = std::atoi(argv[1]);
+        shares[t].connections = all * (t + 1) / threads - all * t / threads;
+        shares[t].first_request = requests.size() * t / threads;
+        shares[t].rate =
+            settings["rate"] * static_cast<double>(shares[t].connections) / static_cast<double>(all);
+        shares[t].seconds = settings["seconds"];
+        running.emplace_back([&, t] { ask(requests, began, shares[t]); });
+    }
+    for (std::thread& thread : running) thread.join();
     const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
+    std::size_t failed = 0;
+    std::vector<double> milliseconds;
+    for (const Share& share : shares) {
+        failed += share.failed;
+        milliseconds.insert(milliseconds.end(), share.milliseconds.begin(), share.milliseconds.end());
+    }
     std::sort(milliseconds.begin(), milliseconds.end());
     const auto share = [&](double s) {
         return milliseconds[std::min(milliseconds.size() - 1,
@@ -166,7 +204,7 @@ int main(int argc, char** argv) {
         "{\"requests_per_second\":%.1f,\"texts_per_second\":%.1f,\"failed\":%zu,\"min_ms\":%.3f,\"p10_ms\":%."
         "3f,\"p50_ms\":%.3f,\"p90_ms\":%."
         "3f,"
-        "\"p99_ms\":%.3f,\"max_ms\":%.3f}\n",
+        "\"p99_ms\":%.3f,\"max_ms\":%.3f,\"client_cpu\":%.2f}\n",
         answered / seconds, answered * settings["texts"] / seconds, failed, milliseconds.front(), share(0.1),
-        share(0.5), share(0.9), share(0.99), milliseconds.back());
+        share(0.5), share(0.9), share(0.99), milliseconds.back(), (cpu_seconds() - cpu_before) / seconds);
 }

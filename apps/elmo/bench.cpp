@@ -39,7 +39,12 @@ std::string table(const BenchResult& result) {
                          result.items_per_second * 60 / 1e6 /
                              static_cast<double>(std::max<std::int64_t>(result.threads, 1)))});
     else
-        facts.push_back({"speed", fmt::format("{:.1f} texts/s", result.items_per_second)});
+        facts.push_back({"speed", fmt::format("{:.1f} texts/s{}", result.items_per_second,
+                                              result.what == "predict" ? ", from their tokens" : "")});
+    if (result.tokenize_ms > 0)
+        facts.push_back(
+            {"with tokenizing", fmt::format("{:.1f} texts/s; {:.3f} ms per batch on {} threads",
+                                            result.texts_per_second, result.tokenize_ms, result.threads)});
     if (result.peak_gflops > 0)
         facts.push_back({"machine, measured",
                          fmt::format("{:.1f} GFLOP/s, {:.2f} GB/s", result.peak_gflops, result.peak_gbytes)});
@@ -86,7 +91,8 @@ Verb bench_verb() {
         "step|head|encoder|predict|tokenize [options]",
         {{"WHAT",
           "step: one whole training step; head: the classifier's part; encoder: the encoder's; predict: the "
-          "best --top labels of texts; tokenize"}},
+          "best --top labels of texts, from their tokens, and with --tokenizer also from the texts; "
+          "tokenize"}},
         1,
         1,
         false,

@@ -44,6 +44,8 @@ struct BenchResult {
     std::int64_t measured_peak_bytes = 0;
     std::int64_t skipped_steps = 0;  // precision renee: dx beyond FP16; includes the warm-up steps
     double items_per_second = 0;     // texts, or bytes of text for tokenize
+    // predict, where a tokenizer is given: tokens of a batch by all threads, and texts per second with it.
+    double tokenize_ms = 0, texts_per_second = 0;
 };
 
 template <typename Visit>
@@ -56,6 +58,10 @@ void visit_fields(const BenchResult& result, Visit&& visit) {
     visit("host_ms", result.host_ms);
     visit("max_ms", result.max_ms);
     visit("items_per_second", result.items_per_second);
+    if (result.tokenize_ms > 0) {
+        visit("tokenize_ms", result.tokenize_ms);
+        visit("texts_per_second", result.texts_per_second);
+    }
     visit("flops", result.flops);
     visit("bytes", result.bytes);
     visit("peak_gflops", result.peak_gflops);

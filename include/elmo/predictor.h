@@ -155,6 +155,24 @@ struct Embeddings {
 // BF16 or F64. DataError.
 ELMO_API Embeddings read_vectors(const std::string& file);
 
+// Texts as token ids, one after another.
+struct TokenizedTexts {
+    std::vector<std::int32_t> tokens, offsets = {0};
+
+    std::int64_t size() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
+    std::span<const std::int32_t> row(std::int64_t i) const {
+        const auto at = static_cast<std::size_t>(i);
+        return std::span(tokens).subspan(static_cast<std::size_t>(offsets[at]),
+                                         static_cast<std::size_t>(offsets[at + 1] - offsets[at]));
+    }
+    // Adds texts behind the last one. ConfigError beyond 2^31 tokens.
+    ELMO_API void append(const TokenizedTexts& more);
+};
+
+// The best labels of texts by their numbers and scores: what Predictor::rank makes and Predictor::answer
+// reads.
+struct Rankings;
+
 // What Predictor and predict_files use: with a threshold and no given `top`, all labels above the threshold
 // are answered, up to 100 per text.
 ELMO_API Config resolve_prediction(const Config& config);
@@ -179,6 +197,13 @@ class ELMO_API Predictor {
     // memory.
     std::vector<std::vector<Prediction>> predict(const std::vector<std::string>& texts,
                                                  const Question& question);
+    // The same in three parts, of which only the second one needs the model: the first and the last may run
+    // in many threads while it works for others. `answer` is of `count` texts from `first` on.
+    TokenizedTexts tokenize(std::span<const std::string> texts) const;
+    std::shared_ptr<const Rankings> rank(const TokenizedTexts& texts, const Question& question);
+    std::shared_ptr<const Rankings> rank(const Embeddings& vectors, const Question& question);
+    std::vector<std::vector<Prediction>> answer(const Rankings& rankings, std::int64_t first,
+                                                std::int64_t count, const Question& question) const;
     // The same of vectors in the place of texts: what embed gives, or any other encoder whose vectors the
     // head was trained on. They are rounded to BF16. ConfigError for a linear model, DataError for another
     // width.

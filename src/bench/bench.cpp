@@ -233,6 +233,90 @@ void bench_head(const Context& context, const Config& config, BenchResult& resul
     bench_step(context, config, {std::nullopt, trained_head(config, config.labels, width)}, shape, result);
 }
 
+// Whole words of a vocabulary, frequent ones first where it is ordered so, as BERT's is.
+std::vector<std::string> words_of(const Tokenizer& tokenizer) {
+    std::vector<std::string> words;
+    for (const NamedId& entry : read_tokenizer_json(tokenizer.to_json(), "tokenizer.json").vocab) {
+        std::string word = entry.token;
+        if (word.rfind("\xc4\xa0", 0) == 0) word.erase(0, 2);  // how byte-level BPE writes a space
+        const bool plain = std::all_of(word.begin(), word.end(), [](char c) { return c >= 'a' && c <= 'z'; });
+        if (plain && word.size() > 1) words.push_back(std::move(word));
+    }
+    return words;
+}
+
+// Adds the next word to a text: by Zipf's law, one in twenty made of two (so that it has to be split), with
+// commas and full stops.
+void add_word(const std::vector<std::string>& words, const PhiloxBlock& noise, std::string& text) {
+    const auto pick = [&](std::uint32_t bits) {
+        const double u = static_cast<double>(bits) * 0x1p-32;
+        return words[static_cast<std::size_t>(std::pow(static_cast<double>(words.size()), u)) - 1];
+    };
+    text += pick(noise[0]);
+    if (noise[1] % 20 == 0) text += pick(noise[2]);
+    text += noise[1] % 13 == 0 ? ", " : noise[1] % 29 == 0 ? ". " : " ";
+}
+
+// Texts of 100 to 600 bytes.
+std::vector<std::string> sample_texts(const std::vector<std::string>& words, std::int64_t bytes) {
+    std::vector<std::string> texts(1);
+    std::int64_t written = 0;
+    for (std::int64_t i = 0; written < bytes; ++i) {
+        const PhiloxBlock noise = noise_block(kTokens, i, 0);
+        std::string& text = texts.back();
+        const std::size_t before = text.size();
+        add_word(words, noise, text);
+        written += static_cast<std::int64_t>(text.size() - before);
+        if (text.size() > 100 + noise[3] % 500) texts.emplace_back();
+    }
+    return texts;
+}
+
+bool has_tokenizer(const Config& config) {
+    return config.tokenizer != "auto" || is_encoder_folder(config.encoder);
+}
+
+// The tokenizer of the configuration, and the words of which texts are made for it.
+struct SampleTokenizer {
+    SampleTokenizer(const Context& context, const Config& config)
+        : tokenizer(open_tokenizer(context, config)), words(words_of(*tokenizer)) {
+        if (words.empty())
+            throw DataError("the tokenizer's vocabulary has no words of a to z to make texts of");
+    }
+    std::unique_ptr<Tokenizer> tokenizer;
+    std::vector<std::string> words;
+};
+
+// All texts, again and again, by all threads.
+void measure_tokenizing(const Context& context, const Config& config, const Tokenizer& tokenizer,
+                        const std::vector<std::string>& texts, std::int64_t at_once, std::int64_t rounds,
+                        BenchResult& result) {
+    const auto tokenize_all = [&](const std::function<void()>&) {
+        context.threads().parallel_ranges(static_cast<std::int64_t>(texts.size()), at_once,
+                                          [&](std::int64_t begin, std::int64_t end) {
+                                              std::vector<std::int32_t> ids;
+                                              for (std::int64_t i = begin; i < end; ++i)
+                                                  tokenizer.encode(texts[i], config.max_length, ids);
+                                          });
+    };
+    measure(*make_reference_backend(), {{"tokenize", {}}}, tokenize_all, rounds, result);
+}
+
+// The time in which all threads make tokens of a batch of texts that have about `length` of them.
+double tokenize_batch_ms(const Context& context, const Config& config, std::int64_t batch,
+                         std::int64_t length) {
+    constexpr std::int64_t kSpecial = 2;  // tokens around a text
+    const SampleTokenizer sample(context, config);
+    std::vector<std::string> texts(static_cast<std::size_t>(batch));
+    for (std::int64_t b = 0; b < batch; ++b)
+        for (std::int64_t i = 0; i < std::max<std::int64_t>(length - kSpecial, 1); ++i)
+            add_word(sample.words, noise_block(kTokens, b * length + i, 0),
+                     texts[static_cast<std::size_t>(b)]);
+    BenchResult result;
+    measure_tokenizing(context, config, *sample.tokenizer, texts, 8, rounds_of(config, 50), result);
+    return result.median_ms;
+}
+
 // Texts through the encoder, and the best `top` labels of each: what evaluation and prediction do.
 void bench_predict(const Context& context, const Config& config, BenchResult& result) {
     const EncoderSpec spec = spec_without_data(config);
@@ -257,63 +341,25 @@ void bench_predict(const Context& context, const Config& config, BenchResult& re
             engine.head().topk(x_BD, shape.top_k);
         },
         rounds_of(config), result);
+    if (has_tokenizer(config)) {
+        result.tokenize_ms = tokenize_batch_ms(context, config, shape.batch, shape.longest);
+        // A device works while the host tokenizes the next batch.
+        const double both = engine.backend().host_memory() ? result.median_ms + result.tokenize_ms
+                                                           : std::max(result.median_ms, result.tokenize_ms);
+        result.texts_per_second = 1e3 * static_cast<double>(shape.batch) / both;
+    }
     finish(engine, spec.dtype, shape.batch, result);
 }
 
-// Whole words of a vocabulary, frequent ones first where it is ordered so, as BERT's is.
-std::vector<std::string> words_of(const Tokenizer& tokenizer) {
-    std::vector<std::string> words;
-    for (const NamedId& entry : read_tokenizer_json(tokenizer.to_json(), "tokenizer.json").vocab) {
-        std::string word = entry.token;
-        if (word.rfind("\xc4\xa0", 0) == 0) word.erase(0, 2);  // how byte-level BPE writes a space
-        const bool plain = std::all_of(word.begin(), word.end(), [](char c) { return c >= 'a' && c <= 'z'; });
-        if (plain && word.size() > 1) words.push_back(std::move(word));
-    }
-    return words;
-}
-
-// Texts of 100 to 600 bytes: words by Zipf's law, one in twenty made of two (so that it has to be split),
-// commas and full stops.
-std::vector<std::string> sample_texts(const std::vector<std::string>& words, std::int64_t bytes) {
-    std::vector<std::string> texts(1);
-    std::int64_t written = 0;
-    for (std::int64_t i = 0; written < bytes; ++i) {
-        const PhiloxBlock noise = noise_block(kTokens, i, 0);
-        const auto pick = [&](std::uint32_t bits) {
-            const double u = static_cast<double>(bits) * 0x1p-32;
-            return words[static_cast<std::size_t>(std::pow(static_cast<double>(words.size()), u)) - 1];
-        };
-        std::string& text = texts.back();
-        const std::size_t before = text.size();
-        text += pick(noise[0]);
-        if (noise[1] % 20 == 0) text += pick(noise[2]);
-        text += noise[1] % 13 == 0 ? ", " : noise[1] % 29 == 0 ? ". " : " ";
-        written += static_cast<std::int64_t>(text.size() - before);
-        if (text.size() > 100 + noise[3] % 500) texts.emplace_back();
-    }
-    return texts;
-}
-
 void bench_tokenize(const Context& context, const Config& config, BenchResult& result) {
-    if (config.tokenizer == "auto" && !is_encoder_folder(config.encoder))
+    if (!has_tokenizer(config))
         throw ConfigError("tokenizer: expected a folder or a tokenizer.json, found none; give --tokenizer");
-    const auto tokenizer = open_tokenizer(context, config);
-    const std::vector<std::string> words = words_of(*tokenizer);
-    if (words.empty()) throw DataError("the tokenizer's vocabulary has no words of a to z to make texts of");
-    const std::vector<std::string> texts = sample_texts(words, std::int64_t{8} << 20);
+    const SampleTokenizer sample(context, config);
+    const std::vector<std::string> texts = sample_texts(sample.words, std::int64_t{8} << 20);
     double bytes = 0;
     for (const std::string& text : texts) bytes += static_cast<double>(text.size());
     result.device = "cpu";
-    const auto clock = make_reference_backend();
-    const auto tokenize_all = [&](const std::function<void()>&) {
-        context.threads().parallel_ranges(static_cast<std::int64_t>(texts.size()), 256,
-                                          [&](std::int64_t begin, std::int64_t end) {
-                                              std::vector<std::int32_t> ids;
-                                              for (std::int64_t i = begin; i < end; ++i)
-                                                  tokenizer->encode(texts[i], config.max_length, ids);
-                                          });
-    };
-    measure(*clock, {{"tokenize", {}}}, tokenize_all, rounds_of(config, 5), result);
+    measure_tokenizing(context, config, *sample.tokenizer, texts, 256, rounds_of(config, 5), result);
     result.phases.clear();
     result.items_per_second = 1e3 * bytes / result.median_ms;
     result.measured_peak_bytes = peak_resident_bytes();

@@ -1,17 +1,26 @@
+#include <algorithm>
 #include <charconv>
+#include <cmath>
+#include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "elmo/fields.h"
+#include "elmo/messages.h"
 
 namespace elmo {
 namespace {
 
 using Json = nlohmann::ordered_json;
 
+// Written as it is.
 bool is_plain(std::string_view text) {
-    for (const char c : text)
+    bool ascii = true;
+    for (const unsigned char c : text) {
         if (c < 0x20 || c == '"' || c == '\\' || c == 0x7f) return false;
-    return true;
+        ascii = ascii && c < 0x80;
+    }
+    return ascii || find_invalid_utf8(text) == std::string_view::npos;
 }
 
 }  // namespace
@@ -31,20 +40,32 @@ void JsonLine::key(std::string_view name) {
 }
 
 void JsonLine::write(std::int64_t value) {
-    text_ += std::to_string(value);
+    char digits[24];
+    text_.append(digits, std::to_chars(digits, std::end(digits), value).ptr);
 }
 
+// nlohmann's text of a number, without a value of its kind around it.
 void JsonLine::write(double value) {
-    text_ += Json(value).dump();
+    char digits[64];
+    if (!std::isfinite(value)) return write(nullptr);
+    text_.append(digits, nlohmann::detail::to_chars(digits, std::end(digits), value));
 }
 
-// The double that prints with the digits of the float.
+// The same of the float's own digits: as a double it would have more of them.
 void JsonLine::write(float value) {
-    char buffer[64];
-    const auto [end, status] = std::to_chars(buffer, buffer + sizeof buffer, value);
-    double wide = 0;
-    std::from_chars(buffer, end, wide);
-    write(wide);
+    if (!std::isfinite(value) || value == 0) return write(static_cast<double>(value));
+    char scientific[32], digits[64];
+    char* at = digits;
+    if (value < 0) *at++ = '-';
+    char* const end =
+        std::to_chars(scientific, std::end(scientific), std::abs(value), std::chars_format::scientific).ptr;
+    char* const mark = std::find(scientific, end, 'e');  // 1.5e-07
+    const int count = static_cast<int>(std::remove_copy(scientific, mark, at, '.') - at);
+    int exponent = 0;
+    std::from_chars(mark + (mark[1] == '+' ? 2 : 1), end, exponent);
+    using nlohmann::detail::dtoa_impl::format_buffer;
+    text_.append(digits,
+                 format_buffer(at, count, exponent - (count - 1), -4, std::numeric_limits<double>::digits10));
 }
 
 void JsonLine::write(std::string_view value) {

@@ -28,6 +28,37 @@
 #include "run/run_data.h"
 
 namespace elmo {
+namespace {
+
+void check_tokens(std::size_t tokens, std::size_t texts) {
+    if (tokens > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+        throw ConfigError(fmt::format("batch_size: {} texts have more than 2^31 tokens; lower it", texts));
+}
+
+}  // namespace
+
+// One after another: many threads read them, and the one that ranks takes memory seldom.
+struct Rankings {
+    std::vector<ScoredLabel> labels;
+    std::vector<std::size_t> ends;
+
+    void add(const std::vector<ScoredLabel>& of_text) {
+        labels.insert(labels.end(), of_text.begin(), of_text.end());
+        ends.push_back(labels.size());
+    }
+    std::vector<ScoredLabel> of(std::size_t text) const {
+        const auto at = [&](std::size_t i) { return labels.begin() + static_cast<std::ptrdiff_t>(i); };
+        return {at(text > 0 ? ends.at(text - 1) : 0), at(ends.at(text))};
+    }
+};
+
+void TokenizedTexts::append(const TokenizedTexts& more) {
+    const std::size_t before = tokens.size();
+    check_tokens(before + more.tokens.size(), offsets.size() + more.offsets.size() - 2);
+    tokens.insert(tokens.end(), more.tokens.begin(), more.tokens.end());
+    for (auto offset = more.offsets.begin() + 1; offset != more.offsets.end(); ++offset)
+        offsets.push_back(static_cast<std::int32_t>(before) + *offset);
+}
 
 struct Predictor::Impl {
     Impl(const Context& context, const std::string& run, const Config& given, const LabelScope& label_scope)
@@ -45,18 +76,18 @@ struct Predictor::Impl {
           cuts(choose_cuts(config, stored)),
           ranker(context, checkpoint, config, spec, tokenizer.get(), scope, max_length * windows) {}
 
-    // The tokens of at most batch_size texts, alive until the next call.
-    void tokenize(std::span<const std::string> texts) {
-        batch.tokens.clear();
-        batch.offsets = {0};
+    TokenizedTexts tokenize(std::span<const std::string> texts) const {
+        refuse_vectors(checkpoint, "prediction");
+        thread_local std::vector<std::int32_t> ids;
+        TokenizedTexts result;
+        result.offsets.reserve(texts.size() + 1);
         for (const std::string& text : texts) {
             tokenizer->encode(text, max_length, ids, windows);
-            batch.tokens.insert(batch.tokens.end(), ids.begin(), ids.end());
-            if (batch.tokens.size() > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
-                throw ConfigError(
-                    fmt::format("batch_size: {} texts have more than 2^31 tokens; lower it", texts.size()));
-            batch.offsets.push_back(static_cast<std::int32_t>(batch.tokens.size()));
+            check_tokens(result.tokens.size() + ids.size(), texts.size());
+            result.tokens.insert(result.tokens.end(), ids.begin(), ids.end());
+            result.offsets.push_back(static_cast<std::int32_t>(result.tokens.size()));
         }
+        return result;
     }
 
     // Calls use(first, count) for one batch after another.
@@ -66,10 +97,17 @@ struct Predictor::Impl {
         for (std::size_t first = 0; first < all; first += size) use(first, std::min(size, all - first));
     }
 
-    // The next batch, tokenized or rounded.
+    // The next batch, tokenized or rounded, alive until the next call.
     const TokenizedTexts& stage(const std::vector<std::string>& texts, std::size_t first, std::size_t count) {
-        refuse_vectors(checkpoint, "prediction");
-        tokenize(std::span(texts).subspan(first, count));
+        return batch = tokenize(std::span(texts).subspan(first, count));
+    }
+    const TokenizedTexts& stage(const TokenizedTexts& texts, std::size_t first, std::size_t count) {
+        if (count == count_of(texts)) return texts;
+        const auto from = texts.offsets.begin() + static_cast<std::ptrdiff_t>(first);
+        batch.offsets.assign(from, from + static_cast<std::ptrdiff_t>(count) + 1);
+        batch.tokens.assign(texts.tokens.begin() + batch.offsets.front(),
+                            texts.tokens.begin() + batch.offsets.back());
+        for (std::int32_t& offset : batch.offsets) offset -= *from;
         return batch;
     }
     std::span<const Bf16> stage(const Embeddings& vectors, std::size_t first, std::size_t count) {
@@ -84,6 +122,9 @@ struct Predictor::Impl {
         return rounded;
     }
     static std::size_t count_of(const std::vector<std::string>& texts) { return texts.size(); }
+    static std::size_t count_of(const TokenizedTexts& texts) {
+        return static_cast<std::size_t>(texts.size());
+    }
     std::size_t count_of(const Embeddings& vectors) const {
         if (ranker.is_linear())
             throw ConfigError(
@@ -112,23 +153,48 @@ struct Predictor::Impl {
     }
     template <typename Inputs>
     std::vector<std::vector<Prediction>> predict(const Inputs& inputs, const Question& question) {
-        const std::int64_t most = ranker.most_ranked();
+        const Asked asked = understand(question);
+        std::vector<std::vector<Prediction>> result(count_of(inputs));
+        for_batches(result.size(), [&](std::size_t first, std::size_t count) {
+            auto ranked = rank(stage(inputs, first, count), asked);
+            for (std::size_t i = 0; i < ranked.size(); ++i)
+                result[first + i] = answer(ranked[i], asked.narrow.dropped, question.top, asked.threshold);
+        });
+        return result;
+    }
+
+    // What a question means for this run. ConfigError where it cannot be answered.
+    struct Asked {
+        LabelCuts threshold;
+        AnswerScope narrow;
+        bool among;      // given labels only
+        std::int64_t k;  // labels to rank
+    };
+    Asked understand(const Question& question) const {
         if (question.top < 1 || question.top > config.top)
             throw ConfigError(
                 fmt::format("top: expected 1 to {} labels, found {}", config.top, question.top));
         if (question.threshold != -1 && !(question.threshold >= 0 && question.threshold <= 1))
             throw ConfigError(fmt::format("threshold: expected -1 or 0 to 1, found {}", question.threshold));
-        const LabelCuts threshold = choose_threshold(question.threshold, config.probabilities, stored);
-        const AnswerScope narrow = narrow_scope(scope, question, config.top - question.top);
-        const std::int64_t k =
-            std::min({question.top + static_cast<std::int64_t>(narrow.dropped.size()), narrow.labels, most});
-        std::vector<std::vector<Prediction>> result(count_of(inputs));
-        for_batches(result.size(), [&](std::size_t first, std::size_t count) {
-            const auto& staged = stage(inputs, first, count);
-            auto ranked =
-                question.labels.empty() ? ranker.rank(staged, k) : ranker.rank_among(staged, k, narrow.rows);
-            for (std::size_t i = 0; i < ranked.size(); ++i)
-                result[first + i] = answer(ranked[i], narrow.dropped, question.top, threshold);
+        const double threshold = choose_threshold(question.threshold, config.probabilities, stored);
+        AnswerScope narrow = narrow_scope(scope, question, config.top - question.top);
+        const std::int64_t k = std::min({question.top + static_cast<std::int64_t>(narrow.dropped.size()),
+                                         narrow.labels, ranker.most_ranked()});
+        return {threshold, std::move(narrow), !question.labels.empty(), k};
+    }
+    template <typename Staged>
+    LabelRanker::Ranking rank(const Staged& staged, const Asked& asked) {
+        return asked.among ? ranker.rank_among(staged, asked.k, asked.narrow.rows)
+                           : ranker.rank(staged, asked.k);
+    }
+    template <typename Inputs>
+    std::shared_ptr<const Rankings> rank_all(const Inputs& inputs, const Question& question) {
+        const Asked asked = understand(question);
+        auto result = std::make_shared<Rankings>();
+        result->ends.reserve(count_of(inputs));
+        result->labels.reserve(count_of(inputs) * static_cast<std::size_t>(asked.k));
+        for_batches(count_of(inputs), [&](std::size_t first, std::size_t count) {
+            for (const auto& of_text : rank(stage(inputs, first, count), asked)) result->add(of_text);
         });
         return result;
     }
@@ -138,6 +204,7 @@ struct Predictor::Impl {
                                    std::int64_t top, const LabelCuts& least) const {
         remove_filtered(ranked, std::span<const std::int64_t>(dropped), top);
         std::vector<Prediction> result;
+        result.reserve(ranked.size());
         for (const ScoredLabel& scored : ranked) {
             const double probability = platt.probability(scored.score);
             if (probability < least.lowest()) return result;
@@ -173,8 +240,7 @@ struct Predictor::Impl {
     bool given_top = given(config, "top");
     std::int64_t cut = 0;  // texts with more labels above the threshold than were ranked
     LabelRanker ranker;
-    TokenizedTexts batch;  // the running one
-    std::vector<std::int32_t> ids;
+    TokenizedTexts batch;       // the running one
     std::vector<Bf16> rounded;  // vectors of the running batch
     mutable std::once_flag index_made, counts_read;
     mutable std::optional<LabelIndex> labels_by_name;
@@ -289,6 +355,26 @@ std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::s
 std::vector<std::vector<Prediction>> Predictor::predict(const std::vector<std::string>& texts,
                                                         const Question& question) {
     return impl_->predict(texts, question);
+}
+TokenizedTexts Predictor::tokenize(std::span<const std::string> texts) const {
+    return impl_->tokenize(texts);
+}
+std::shared_ptr<const Rankings> Predictor::rank(const TokenizedTexts& texts, const Question& question) {
+    return impl_->rank_all(texts, question);
+}
+std::shared_ptr<const Rankings> Predictor::rank(const Embeddings& vectors, const Question& question) {
+    return impl_->rank_all(vectors, question);
+}
+std::vector<std::vector<Prediction>> Predictor::answer(const Rankings& rankings, std::int64_t first,
+                                                       std::int64_t count, const Question& question) const {
+    const Impl::Asked asked = impl_->understand(question);
+    std::vector<std::vector<Prediction>> result;
+    result.reserve(static_cast<std::size_t>(count));
+    for (std::int64_t i = first; i < first + count; ++i) {
+        auto ranked = rankings.of(static_cast<std::size_t>(i));
+        result.push_back(impl_->answer(ranked, asked.narrow.dropped, question.top, asked.threshold));
+    }
+    return result;
 }
 std::vector<std::vector<Prediction>> Predictor::predict_vectors(const Embeddings& vectors) {
     return impl_->predict(vectors);

@@ -3,11 +3,7 @@
 #include <arpa/inet.h>
 #include <fmt/format.h>
 #include <ifaddrs.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdio>
@@ -18,6 +14,7 @@
 #include "elmo/messages.h"
 #include "ranks/collectives.h"
 #include "ranks/lifeline_messages.h"
+#include "ranks/sockets.h"
 
 namespace elmo {
 namespace {
@@ -27,38 +24,9 @@ constexpr int kStartSeconds = 60;
 constexpr auto kBeat = std::chrono::milliseconds(500);
 constexpr int kOwnFault = 1;
 
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
-
-bool send_all(int socket, const void* data, std::size_t bytes) noexcept {
-    const char* at = static_cast<const char*>(data);
-    while (bytes > 0) {
-        const ssize_t sent = ::send(socket, at, bytes, MSG_NOSIGNAL);
-        if (sent <= 0) return false;
-        at += sent;
-        bytes -= static_cast<std::size_t>(sent);
-    }
-    return true;
-}
-
 bool send_message(int socket, const LifelineMessage& message) noexcept {
     const std::string bytes = bytes_of(message);
-    return send_all(socket, bytes.data(), bytes.size());
-}
-
-bool receive_all(int socket, void* data, std::size_t bytes, double until) {
-    char* at = static_cast<char*>(data);
-    while (bytes > 0) {
-        pollfd ready{socket, POLLIN, 0};
-        if (now() > until || ::poll(&ready, 1, 200) < 0) return false;
-        if (ready.revents == 0) continue;
-        const ssize_t got = ::recv(socket, at, bytes, 0);
-        if (got <= 0) return false;
-        at += got;
-        bytes -= static_cast<std::size_t>(got);
-    }
-    return true;
+    return send_bytes(socket, bytes.data(), bytes.size());
 }
 
 // The IPv4 addresses of this machine, the loopback last.
@@ -79,17 +47,8 @@ std::vector<std::string> own_addresses() {
 }
 
 int connect_to(const std::string& address, int port) {
-    sockaddr_in to{};
-    to.sin_family = AF_INET;
-    to.sin_port = htons(static_cast<std::uint16_t>(port));
-    if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return -1;
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (socket < 0) return -1;
-    timeval limit{5, 0};  // also of connect
-    ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (::connect(socket, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return socket;
-    ::close(socket);
-    return -1;
+    in_addr to{};
+    return ::inet_pton(AF_INET, address.c_str(), &to) == 1 ? elmo::connect_to(to, port) : -1;
 }
 
 // Nothing where there is nothing to say.
@@ -156,10 +115,10 @@ Lifeline::Lifeline(Ranks& ranks, const std::string& host) : ranks_(ranks) {
 }
 
 void Lifeline::listen_for_others(int listener, std::uint64_t token) {
-    const double until = now() + kStartSeconds;
+    const double until = seconds_now() + kStartSeconds;
     while (static_cast<int>(peers_.size()) + 1 < ranks_.size()) {
         pollfd ready{listener, POLLIN, 0};
-        if (now() > until)
+        if (seconds_now() > until)
             throw Error(
                 fmt::format("ranks: {} of {} ranks reached the first one on {} within {} s; do "
                             "firewalls between the machines let TCP pass?",
@@ -168,8 +127,8 @@ void Lifeline::listen_for_others(int listener, std::uint64_t token) {
         const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
         Greeting greeting{};
         if (socket < 0) continue;
-        if (!receive_all(socket, &greeting, sizeof greeting, now() + 5) || greeting.token != token ||
-            greeting.rank < 1 || greeting.rank >= ranks_.size()) {
+        if (!receive_bytes(socket, &greeting, sizeof greeting, seconds_now() + 5) ||
+            greeting.token != token || greeting.rank < 1 || greeting.rank >= ranks_.size()) {
             ::close(socket);
             continue;
         }
@@ -184,7 +143,7 @@ void Lifeline::reach_first(const std::vector<std::string>& addresses, int port, 
     for (const std::string& address : addresses)
         if (socket < 0) socket = connect_to(address, port);
     const Greeting greeting{token, ranks_.rank()};
-    if (socket < 0 || !send_all(socket, &greeting, sizeof greeting))
+    if (socket < 0 || !send_bytes(socket, &greeting, sizeof greeting))
         throw Error(fmt::format("ranks: rank {} on {} cannot reach the first rank on {} ({}), port {}",
                                 ranks_.rank(), hosts_[static_cast<std::size_t>(ranks_.rank())],
                                 hosts_.front(), fmt::join(addresses, ", "), port));
@@ -205,7 +164,7 @@ void Lifeline::close() {
     // Closing with unread bytes would take back what was sent.
     for (const Peer& peer : peers_) {
         char rest = 0;
-        while (receive_all(peer.socket, &rest, 1, now() + 1)) {
+        while (receive_bytes(peer.socket, &rest, 1, seconds_now() + 1)) {
         }
         ::close(peer.socket);
     }
@@ -218,19 +177,19 @@ std::string Lifeline::name_of(int rank) const {
 }
 
 void Lifeline::watch() {
-    for (Peer& peer : peers_) peer.heard = now();
+    for (Peer& peer : peers_) peer.heard = seconds_now();
     double beat = 0;
     while (!closing_) {
-        if (now() - beat > std::chrono::duration<double>(kBeat).count()) {
+        if (seconds_now() - beat > std::chrono::duration<double>(kBeat).count()) {
             for (const Peer& peer : peers_) send_message(peer.socket, {Kind::kAlive});
-            beat = now();
+            beat = seconds_now();
         }
         std::vector<pollfd> ready;
         for (const Peer& peer : peers_) ready.push_back({peer.done ? -1 : peer.socket, POLLIN, 0});
         ::poll(ready.data(), ready.size(), 50);
         for (std::size_t i = 0; i < peers_.size() && !closing_; ++i) {
             if (ready[i].revents != 0) read(peers_[i]);
-            const double timeout = timeout_, silent = now() - peers_[i].heard;
+            const double timeout = timeout_, silent = seconds_now() - peers_[i].heard;
             if (timeout > 0 && silent > timeout && !peers_[i].done)
                 peer_gone(peers_[i], fmt::format("has not answered for {:.0f} s", silent));
         }
@@ -245,7 +204,7 @@ void Lifeline::read(Peer& peer) {
         if (closing_ || peer.done) return;
         peer_gone(peer, "has gone");
     }
-    peer.heard = now();
+    peer.heard = seconds_now();
     peer.received.append(buffer, static_cast<std::size_t>(got));
     understand(peer);
 }

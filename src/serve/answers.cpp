@@ -87,9 +87,10 @@ void Api::predict(const Asked& exchange) const {
         read_request(exchange->request.body, Endpoint::kPredict, options_.max_texts),
         [](const Exchange& x, Outcome& outcome) {
             PredictReply reply{x.answerer(), x.loaded->predictor.calibrated(), {}, {}};
-            if (!x.among) reply.index = x.loaded->predictor.index();
+            if (x.question.labels.empty()) reply.index = x.loaded->predictor.index();
             std::int64_t line = 0;
-            for (auto& labels : outcome.answers)
+            reply.answers.reserve(static_cast<std::size_t>(x.texts));
+            for (auto& labels : x.answers(outcome))
                 reply.answers.push_back({"", ++line, {}, {}, std::move(labels)});
             return json_reply(to_json(reply));
         });
@@ -242,7 +243,7 @@ void Api::infer(const Asked& exchange) const {
                 fmt::format("expected label, name, probability or score, found '{}'", quoted(name)));
     }
     ask(exchange, Job::Kind::kPredict, std::move(request), [](const Exchange& x, Outcome& outcome) {
-        const LabelTensors tensors(outcome.answers);
+        const LabelTensors tensors(x.answers(outcome));
         HttpReply reply = json_reply(to_json(FieldGroup{[&](auto&& visit) {
             visit("model_name", x.model);
             visit("model_version", x.loaded->checkpoint);

@@ -15,6 +15,10 @@ namespace {
 
 constexpr const char* kOther = "other";  // the route of what has none: the names of metrics must not grow
 
+// Texts of larger requests are tokenized by the thread of the batches: those of the connections stay free for
+// others.
+constexpr std::int64_t kTokenizedHere = 256 << 10;
+
 HttpReply error_reply(int status, const std::string& message, const std::string& field, int retry_after = 0) {
     HttpReply reply;
     reply.status = status;
@@ -266,30 +270,34 @@ void Api::ask(const Asked& exchange, Job::Kind kind, TextsRequest request, MakeR
     exchange->outputs = std::move(request.outputs);
     exchange->binary = request.binary;
     exchange->request.body = {};
+    exchange->question =
+        question_of(request, *exchange->loaded,
+                    kind == Job::Kind::kExplain ? 3 : std::min<std::int64_t>(config_.top, kMostTop));
+    const auto refuse_more = [&] {
+        throw HttpError(429, fmt::format("{} texts wait already; try again", run.queue().texts()), 1);
+    };
     Job job;
     job.kind = kind;
     job.run = exchange->loaded;
-    job.question =
-        question_of(request, *exchange->loaded,
-                    kind == Job::Kind::kExplain ? 3 : std::min<std::int64_t>(config_.top, kMostTop));
-    exchange->among = !job.question.labels.empty();
+    job.question = exchange->question;
     job.texts = std::move(request.texts);
     job.vectors = std::move(request.vectors);
+    if (kind == Job::Kind::kPredict && !job.texts.empty() && exchange->bytes_in <= kTokenizedHere) {
+        if (!run.queue().has_room(job.size())) refuse_more();  // before the work
+        job.tokens = exchange->loaded->predictor.tokenize(job.texts);
+        job.texts.clear();
+    }
     job.deadline = exchange->began + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                                          std::chrono::duration<double>(options_.deadline));
     job.done = [this, exchange, make = std::move(make)](Outcome outcome) {
-        // Its thread takes the next batch; the answer is written by those of the connections.
-        http_->post([this, exchange, make, outcome = std::move(outcome)]() mutable {
-            try {
-                if (outcome.error) std::rethrow_exception(outcome.error);
-                finish(exchange, make(*exchange, outcome));
-            } catch (...) {
-                finish_with_error(exchange, std::current_exception());
-            }
-        });
+        try {
+            if (outcome.error) std::rethrow_exception(outcome.error);
+            finish(exchange, make(*exchange, outcome));
+        } catch (...) {
+            finish_with_error(exchange, std::current_exception());
+        }
     };
-    if (!run.queue().add(std::move(job)))
-        throw HttpError(429, fmt::format("{} texts wait already; try again", run.queue().texts()), 1);
+    if (!run.queue().add(std::move(job))) refuse_more();
 }
 
 }  // namespace elmo

@@ -1,15 +1,16 @@
 #include "serve/batch_queue.h"
 
-#include <iterator>
+#include <algorithm>
 
 namespace elmo {
 
 BatchQueue::BatchQueue(std::int64_t most_texts, std::int64_t batch_size, Answer answer,
-                       std::function<void(std::int64_t)> batched)
+                       std::function<void(std::int64_t)> batched, Elsewhere elsewhere)
     : most_texts_(most_texts),
       batch_size_(batch_size),
       answer_(std::move(answer)),
       batched_(std::move(batched)),
+      elsewhere_(std::move(elsewhere)),
       worker_([this] { work(); }) {}
 
 BatchQueue::~BatchQueue() {
@@ -21,11 +22,20 @@ BatchQueue::~BatchQueue() {
     worker_.join();
 }
 
+// A request that is larger than the queue is taken when nothing else waits.
+bool BatchQueue::room_for(std::int64_t texts) const {
+    return texts_ + texts <= most_texts_ || (texts_ == 0 && most_texts_ > 0);
+}
+
+bool BatchQueue::has_room(std::int64_t texts) const {
+    const std::lock_guard lock(mutex_);
+    return room_for(texts);
+}
+
 bool BatchQueue::add(Job job) {
     {
         const std::lock_guard lock(mutex_);
-        // A request that is larger than the queue is taken when nothing else waits.
-        if (texts_ + job.size() > most_texts_ && (texts_ > 0 || most_texts_ == 0)) return false;
+        if (!room_for(job.size())) return false;
         texts_ += job.size();
         jobs_.push_back(std::move(job));
     }
@@ -69,11 +79,12 @@ void BatchQueue::work() {
             batch = next_batch(lock, late);
             if (batch.empty() && late.empty()) return;  // stopping
         }
-        for (Job& job : late) {
+        if (!late.empty()) {
             Outcome outcome;
             outcome.error =
                 std::make_exception_ptr(TooLate("the request waited longer than it may; try again"));
-            job.done(std::move(outcome));
+            const std::size_t count = late.size();
+            tell(std::move(late), std::vector<Outcome>(count, outcome));
         }
         if (batch.empty()) continue;
         std::int64_t size = 0;
@@ -86,8 +97,28 @@ void BatchQueue::work() {
             outcomes.assign(batch.size(), {});
             for (Outcome& outcome : outcomes) outcome.error = std::current_exception();
         }
-        for (std::size_t i = 0; i < batch.size(); ++i) batch[i].done(std::move(outcomes[i]));
+        tell(std::move(batch), std::move(outcomes));
     }
+}
+
+// A share for each of the other threads. One of them wakes the others: that takes time too.
+void BatchQueue::tell(std::vector<Job> jobs, std::vector<Outcome> outcomes) const {
+    struct Told {
+        std::vector<Job> jobs;
+        std::vector<Outcome> outcomes;
+        void tell(std::size_t first, std::size_t last) {
+            for (std::size_t i = first; i < std::min(last, jobs.size()); ++i)
+                jobs[i].done(std::move(outcomes[i]));
+        }
+    };
+    const auto threads = static_cast<std::size_t>(elsewhere_.threads);
+    const std::size_t share = (jobs.size() + threads - 1) / threads;
+    const auto told = std::make_shared<Told>(Told{std::move(jobs), std::move(outcomes)});
+    elsewhere_.run([told, share, run = elsewhere_.run] {
+        for (std::size_t first = share; first < told->jobs.size(); first += share)
+            run([told, first, share] { told->tell(first, first + share); });
+        told->tell(0, share);
+    });
 }
 
 std::vector<Outcome> answer_batch(const std::vector<Job>& jobs) {
@@ -105,20 +136,28 @@ std::vector<Outcome> answer_batch(const std::vector<Job>& jobs) {
         return outcomes;
     }
     if (first.vectors.rows > 0) {
-        outcomes.front().answers = predictor.predict_vectors(first.vectors, first.question);
+        outcomes.front().rankings = predictor.rank(first.vectors, first.question);
+        return outcomes;
+    }
+    if (first.kind == Job::Kind::kPredict) {
+        TokenizedTexts joined;
+        if (jobs.size() > 1 || !first.texts.empty())
+            for (const Job& job : jobs) {
+                joined.append(job.tokens);
+                if (!job.texts.empty()) joined.append(predictor.tokenize(job.texts));
+            }
+        const auto rankings = predictor.rank(joined.size() > 0 ? joined : first.tokens, first.question);
+        std::int64_t text = 0;
+        for (std::size_t i = 0; i < jobs.size(); text += jobs[i++].size()) {
+            outcomes[i].rankings = rankings;
+            outcomes[i].first = text;
+        }
         return outcomes;
     }
     std::vector<std::string> joined;
     if (jobs.size() > 1)
         for (const Job& job : jobs) joined.insert(joined.end(), job.texts.begin(), job.texts.end());
     const std::vector<std::string>& texts = jobs.size() > 1 ? joined : first.texts;
-    if (first.kind == Job::Kind::kPredict) {
-        auto answers = predictor.predict(texts, first.question);
-        auto from = std::make_move_iterator(answers.begin());
-        for (std::size_t i = 0; i < jobs.size(); from += jobs[i++].size())
-            outcomes[i].answers.assign(from, from + jobs[i].size());
-        return outcomes;
-    }
     const Embeddings vectors = predictor.embed(texts);
     std::int64_t row = 0;
     for (std::size_t i = 0; i < jobs.size(); row += jobs[i++].size()) {

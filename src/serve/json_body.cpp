@@ -1,6 +1,10 @@
 #include "serve/json_body.h"
 
+#include <fmt/compile.h>
 #include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
 
 #include "elmo/messages.h"
 
@@ -40,7 +44,9 @@ const char* found_type(const JsonValue& value) {
 
 JsonValue parse(simdjson::dom::parser& parser, std::string_view body) {
     JsonValue value;
-    simdjson::error_code error = parser.allocate(std::max<std::size_t>(body.size(), 64), kMostDepth);
+    simdjson::error_code error = simdjson::SUCCESS;
+    if (parser.capacity() < body.size() || parser.max_depth() != kMostDepth)
+        error = parser.allocate(std::max<std::size_t>(body.size(), 64), kMostDepth);
     if (error == simdjson::SUCCESS) error = parser.parse(body.data(), body.size()).get(value);
     if (error == simdjson::EMPTY) throw BadField("", "body: expected a JSON object, found nothing");
     if (error == simdjson::UTF8_ERROR) throw BadField("", "body: expected UTF-8, found other bytes");
@@ -81,10 +87,14 @@ void read_object(const JsonValue& value, const std::string& where, const Fields&
 void read_list(const JsonValue& value, const std::string& where, std::size_t limit, const TakeField& take) {
     if (value.type() != element_type::ARRAY) wrong_type(where, "a list", value);
     std::size_t index = 0;
+    std::string there = where + '[';
+    const std::size_t opened = there.size();
     for (const JsonValue element : simdjson::dom::array(value)) {
         if (index == limit)
             throw BadField(where, fmt::format("expected up to {} elements, found more", limit));
-        take(element, fmt::format("{}[{}]", where, index++));
+        there.resize(opened);
+        fmt::format_to(std::back_inserter(there), FMT_COMPILE("{}]"), index++);
+        take(element, there);
     }
 }
 
@@ -129,6 +139,8 @@ double number_of(const JsonValue& value, const std::string& where) {
 
 std::vector<std::string> texts_of(const JsonValue& value, const std::string& where, std::size_t limit) {
     std::vector<std::string> texts;
+    if (value.type() == element_type::ARRAY)
+        texts.reserve(std::min(limit, simdjson::dom::array(value).size()));
     read_list(value, where, limit, [&](const JsonValue& element, const std::string& there) {
         texts.push_back(text_of(element, there));
     });

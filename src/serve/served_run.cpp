@@ -37,14 +37,14 @@ std::string file_stamp(const fs::path& file) {
 }  // namespace
 
 ServedRun::ServedRun(const Context& context, std::string folder, const Config& config,
-                     std::int64_t most_texts, std::function<void(std::int64_t)> batched)
+                     std::int64_t most_texts, std::function<void(std::int64_t)> batched, Elsewhere elsewhere)
     : context_(context),
       folder_(std::move(folder)),
       name_(name_of(folder_)),
       config_(resolve_for_run(folder_, config)),
       stamp_(stamp()),
       current_(load()),
-      queue_(most_texts, config_.batch_size, answer_batch, std::move(batched)) {}
+      queue_(most_texts, config_.batch_size, answer_batch, std::move(batched), std::move(elsewhere)) {}
 
 std::shared_ptr<LoadedRun> ServedRun::current() const {
     const std::lock_guard lock(mutex_);

@@ -18,7 +18,7 @@ class ServedRun {
   public:
     // Loads the run. DataError and the like as Predictor.
     ServedRun(const Context& context, std::string folder, const Config& config, std::int64_t most_texts,
-              std::function<void(std::int64_t texts)> batched);
+              std::function<void(std::int64_t texts)> batched, Elsewhere elsewhere);
 
     const std::string& name() const { return name_; }
     const std::string& folder() const { return folder_; }

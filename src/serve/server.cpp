@@ -54,13 +54,15 @@ struct Server::Impl {
                 const std::lock_guard lock(log_mutex);
                 log(line);
             };
+        const int threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 2, 2u, 8u));
         for (const std::string& folder : folders) {
-            auto run =
-                std::make_unique<ServedRun>(context, folder, config, options.queue,
-                                            // The name is known only when the run is; batches come later.
-                                            [this, index = runs.size()](std::int64_t texts) {
-                                                metrics.batch(runs[index]->name(), texts);
-                                            });
+            // The name is known only when the run is, and HTTP starts after it; batches come later.
+            auto run = std::make_unique<ServedRun>(
+                context, folder, config, options.queue,
+                [this, index = runs.size()](std::int64_t texts) {
+                    metrics.batch(runs[index]->name(), texts);
+                },
+                Elsewhere{[this](std::function<void()> work) { http->post(std::move(work)); }, threads});
             for (const auto& other : runs)
                 if (other->name() == run->name())
                     throw ConfigError(fmt::format(
@@ -71,7 +73,7 @@ struct Server::Impl {
         HttpSettings settings;
         settings.host = options.host;
         settings.port = options.port;
-        settings.threads = static_cast<int>(std::clamp(std::thread::hardware_concurrency() / 2, 2u, 8u));
+        settings.threads = threads;
         settings.connections = options.connections;
         settings.body_bytes = options.max_body;
         settings.all_bodies_bytes = kBodiesAtOnce * options.max_body;

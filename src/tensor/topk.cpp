@@ -5,10 +5,12 @@
 namespace elmo {
 namespace {
 constexpr std::size_t kBlock = 128;
+constexpr std::int64_t kUsual = 16;  // labels, whose memory is taken at once
 }
 
 // ranks_before as "less" makes the heap's front the one that ranks last.
 void TopK::push(ScoredLabel candidate) {
+    if (heap_.capacity() == 0) heap_.reserve(static_cast<std::size_t>(std::min(k_, kUsual)));
     heap_.push_back(candidate);
     std::push_heap(heap_.begin(), heap_.end(), ranks_before);
 }

@@ -21,11 +21,19 @@ TEST(Fields, EveryKindOfValueHasItsJson) {
     EXPECT_EQ(json_of(std::numeric_limits<std::int64_t>::min()), R"({"x":-9223372036854775808})");
     EXPECT_EQ(json_of(0.1), R"({"x":0.1})");
     EXPECT_EQ(json_of(3.0), R"({"x":3.0})");
-    EXPECT_EQ(json_of(0.1f), R"({"x":0.1})");  // not 0.10000000149011612
+    EXPECT_EQ(json_of(0.1f), R"({"x":0.1})");                      // not 0.10000000149011612
+    EXPECT_EQ(json_of(1.0007542e-06f), R"({"x":1.0007542e-06})");  // not 1.0007542000000001e-06
+    EXPECT_EQ(json_of(-12345.5f), R"({"x":-12345.5})");
+    EXPECT_EQ(json_of(2.5e-4f), R"({"x":0.00025})");
+    EXPECT_EQ(json_of(-0.0f), R"({"x":-0.0})");
+    EXPECT_EQ(json_of(3e14f), R"({"x":300000000000000.0})");
+    EXPECT_EQ(json_of(3e20f), R"({"x":3e+20})");
+    EXPECT_EQ(json_of(std::numeric_limits<float>::infinity()), R"({"x":null})");
     EXPECT_EQ(json_of(std::numeric_limits<double>::quiet_NaN()), R"({"x":null})");
     EXPECT_EQ(json_of("plain"), R"({"x":"plain"})");
     EXPECT_EQ(json_of(std::string("a\"b\\c\n\x01")), R"({"x":"a\"b\\c\n\u0001"})");
     EXPECT_EQ(json_of(std::string("\u00fc")), "{\"x\":\"\u00fc\"}");
+    EXPECT_EQ(json_of(std::string("\u00fc\n")), "{\"x\":\"\u00fc\\n\"}");
     EXPECT_EQ(json_of(std::string("a\xff")), "{\"x\":\"a\xef\xbf\xbd\"}");
     EXPECT_EQ(json_of(std::vector<std::string>{}), R"({"x":[]})");
     EXPECT_EQ(json_of(std::vector<std::string>{"[", "{"}), R"({"x":["[","{"]})");

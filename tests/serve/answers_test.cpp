@@ -103,6 +103,51 @@ TEST_F(Answers, AreThoseOfThePredictor) {
     }
 }
 
+// Texts of a large request are tokenized by another thread than those of a small one.
+TEST_F(Answers, DoNotDependOnTheSizeOfTheRequest) {
+    options.max_texts = 100'000;
+    start();
+    const std::string name = word_of(1);
+    const Json few = predict(texts_body({text, name}));
+    std::vector<std::string> many(16'000, text);
+    many.back() = name;
+    const Json reply = predict(texts_body(many));
+    ASSERT_GT(texts_body(many).dump().size(), std::size_t{256} << 10);
+    ASSERT_EQ(reply["answers"].size(), many.size());
+    const auto labels = [](const Json& answer) {
+        std::vector<std::int64_t> found;
+        for (const Json& label : answer["labels"]) found.push_back(label["label"]);
+        return found;
+    };
+    for (std::size_t i = 0; i < many.size(); i += 1000)
+        EXPECT_EQ(labels(reply["answers"][i]), labels(few["answers"][0])) << i;
+    EXPECT_EQ(labels(reply["answers"].back()), labels(few["answers"][1]));
+}
+
+// What Predictor::predict does at once, in parts.
+TEST_F(Answers, InPartsAreTheSame) {
+    for (const std::string& run : {bag(), linear()}) {
+        Config c = config();
+        c.top = 20;
+        Predictor predictor(quiet(), run, resolve_for_run(run, c));
+        Question question;
+        question.top = 7;
+        question.threshold = 1e-4;
+        const std::string other = word_of(2);
+        TokenizedTexts joined = predictor.tokenize(std::vector<std::string>{other});
+        joined.append(predictor.tokenize(texts));
+        ASSERT_EQ(joined.size(), 4);
+        const auto rankings = predictor.rank(joined, question);
+        const auto found = predictor.answer(*rankings, 1, 3, question);
+        std::vector<std::string> all = {other};
+        all.insert(all.end(), texts.begin(), texts.end());
+        const auto wanted = predictor.predict(all, question);
+        ASSERT_EQ(found.size(), texts.size());
+        for (std::size_t i = 0; i < found.size(); ++i)
+            EXPECT_EQ(labels_json(found[i]), labels_json(wanted[i + 1]));
+    }
+}
+
 TEST_F(Answers, KeepToThresholdAndLabels) {
     for (const std::string& run : {bag(), linear()}) {
         start({run});

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <future>
 
 namespace elmo {
@@ -100,6 +101,54 @@ TEST_F(Batches, LateOnesAreToldSoAndFailuresAreThatOfAll) {
     third.done = [&](Outcome outcome) { failed.set_value(std::move(outcome)); };
     failing.add(std::move(third));
     EXPECT_THROW(std::rethrow_exception(failed.get_future().get().error), DeviceError);
+}
+
+// The thread of the batches hands over each batch once; who takes it divides it among the others.
+TEST_F(Batches, OutcomesAreToldElsewhere) {
+    std::mutex of_works;
+    std::condition_variable came;
+    std::deque<std::function<void()>> works;
+    Elsewhere elsewhere;
+    elsewhere.threads = 2;
+    elsewhere.run = [&](std::function<void()> work) {
+        const std::lock_guard lock(of_works);
+        works.push_back(std::move(work));
+        came.notify_all();
+    };
+    const auto take = [&] {
+        std::unique_lock lock(of_works);
+        came.wait(lock, [&] { return !works.empty(); });
+        const auto work = std::move(works.front());
+        works.pop_front();
+        return work;
+    };
+    std::int64_t texts = 0;
+    BatchQueue queue(
+        100, 4,
+        [&](const std::vector<Job>& jobs) {
+            answer(jobs);
+            std::vector<Outcome> outcomes(jobs.size());
+            for (Outcome& outcome : outcomes) outcome.first = texts++;
+            return outcomes;
+        },
+        [](std::int64_t) {}, elsewhere);
+    std::vector<std::int64_t> told;
+    const auto add = [&] {
+        Job next = job({"a"});
+        next.done = [&](Outcome outcome) { told.push_back(outcome.first); };
+        queue.add(std::move(next));
+    };
+    add();
+    wait_for_batches(1);
+    for (int i = 0; i < 3; ++i) add();
+    let_go();
+    wait_for_batches(2);  // nobody was told yet
+    take()();
+    EXPECT_EQ(told, (std::vector<std::int64_t>{0}));
+    take()();  // two of three, and the third for another thread
+    EXPECT_EQ(told, (std::vector<std::int64_t>{0, 1, 2}));
+    take()();
+    EXPECT_EQ(told, (std::vector<std::int64_t>{0, 1, 2, 3}));
 }
 
 }  // namespace

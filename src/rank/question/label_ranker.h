@@ -13,6 +13,7 @@
 #include "config/views.h"
 #include "elmo/config.h"
 #include "elmo/context.h"
+#include "elmo/predictor.h"
 #include "engine/engine.h"
 #include "linear/ranker.h"
 #include "rank/index/index_file.h"
@@ -22,18 +23,6 @@
 #include "run/checkpoint.h"
 
 namespace elmo {
-
-// Texts as token ids, one after another.
-struct TokenizedTexts {
-    std::vector<std::int32_t> tokens, offsets = {0};
-
-    std::int64_t size() const { return static_cast<std::int64_t>(offsets.size()) - 1; }
-    std::span<const std::int32_t> row(std::int64_t i) const {
-        const auto at = static_cast<std::size_t>(i);
-        return std::span(tokens).subspan(static_cast<std::size_t>(offsets[at]),
-                                         static_cast<std::size_t>(offsets[at + 1] - offsets[at]));
-    }
-};
 
 class LabelRanker {
   public:

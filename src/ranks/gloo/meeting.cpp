@@ -4,10 +4,6 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <chrono>
 #include <cstdint>
@@ -15,16 +11,13 @@
 #include <thread>
 
 #include "elmo/error.h"
+#include "ranks/sockets.h"
 
 namespace elmo {
 namespace {
 
 constexpr std::uint64_t kLargest = std::uint64_t{1} << 24;  // bytes that a rank may say at once
 constexpr double kAnswerSeconds = 5;                        // a stranger at the port says nothing
-
-double now() {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 // What both sides say first.
 struct Greeting {
@@ -47,31 +40,6 @@ bool belongs(const Greeting& theirs, const Greeting& mine) {
     return std::memcmp(theirs.magic, mine.magic, sizeof mine.magic) == 0 && theirs.run == mine.run &&
            theirs.size == mine.size && theirs.rank >= 0 && theirs.rank < mine.size &&
            theirs.rank != mine.rank;
-}
-
-bool send_bytes(int socket, const void* data, std::size_t bytes) {
-    const char* at = static_cast<const char*>(data);
-    while (bytes > 0) {
-        const ssize_t sent = ::send(socket, at, bytes, MSG_NOSIGNAL);
-        if (sent <= 0) return false;
-        at += sent;
-        bytes -= static_cast<std::size_t>(sent);
-    }
-    return true;
-}
-
-bool receive_bytes(int socket, void* data, std::size_t bytes, double until) {
-    char* at = static_cast<char*>(data);
-    while (bytes > 0) {
-        pollfd ready{socket, POLLIN, 0};
-        if (now() > until || ::poll(&ready, 1, 100) < 0) return false;
-        if (ready.revents == 0) continue;
-        const ssize_t got = ::recv(socket, at, bytes, 0);
-        if (got <= 0) return false;
-        at += got;
-        bytes -= static_cast<std::size_t>(got);
-    }
-    return true;
 }
 
 bool send_text(int socket, const std::string& text) {
@@ -105,18 +73,6 @@ int listen_from(int port) {
     return -1;
 }
 
-int connect_to(const addrinfo& where, int port) {
-    sockaddr_in to = *reinterpret_cast<const sockaddr_in*>(where.ai_addr);
-    to.sin_port = htons(static_cast<std::uint16_t>(port));
-    const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (socket < 0) return -1;
-    timeval limit{5, 0};  // also of connect
-    ::setsockopt(socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
-    if (::connect(socket, reinterpret_cast<sockaddr*>(&to), sizeof to) == 0) return socket;
-    ::close(socket);
-    return -1;
-}
-
 std::string local_address(int socket) {
     sockaddr_in address{};
     socklen_t length = sizeof address;
@@ -143,7 +99,7 @@ Meeting::~Meeting() {
 }
 
 void Meeting::receive_all() {
-    const double until = now() + place_.seconds;
+    const double until = seconds_now() + place_.seconds;
     const int listener = listen_from(place_.port);
     if (listener < 0)
         throw Error(fmt::format("MASTER_PORT: expected a free port from {} to {} on this machine, found none",
@@ -151,13 +107,13 @@ void Meeting::receive_all() {
     sockets_.assign(static_cast<std::size_t>(place_.size), -1);
     const Greeting mine = greeting_of(place_);
     int missing = place_.size - 1;
-    while (missing > 0 && now() < until) {
+    while (missing > 0 && seconds_now() < until) {
         pollfd ready{listener, POLLIN, 0};
         if (::poll(&ready, 1, 100) <= 0) continue;
         const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
         if (socket < 0) continue;
         Greeting theirs;
-        if (!receive_bytes(socket, &theirs, sizeof theirs, now() + kAnswerSeconds) ||
+        if (!receive_bytes(socket, &theirs, sizeof theirs, seconds_now() + kAnswerSeconds) ||
             !belongs(theirs, mine) || !send_bytes(socket, &mine, sizeof mine)) {
             ::close(socket);
             continue;
@@ -182,21 +138,22 @@ void Meeting::receive_all() {
 }
 
 void Meeting::reach_first() {
-    const double until = now() + place_.seconds;
+    const double until = seconds_now() + place_.seconds;
     const Greeting mine = greeting_of(place_);
     bool known = false;
-    while (now() < until) {
+    while (seconds_now() < until) {
         addrinfo hints{}, *found = nullptr;
         hints.ai_family = AF_INET;
         hints.ai_socktype = SOCK_STREAM;
         if (::getaddrinfo(place_.address.c_str(), nullptr, &hints, &found) == 0) {
             known = true;
+            const in_addr address = reinterpret_cast<const sockaddr_in*>(found->ai_addr)->sin_addr;
             for (int i = 0; i < kPorts; ++i) {
-                const int socket = connect_to(*found, place_.port + i);
+                const int socket = connect_to(address, place_.port + i);
                 if (socket < 0) continue;
                 Greeting theirs;
                 if (send_bytes(socket, &mine, sizeof mine) &&
-                    receive_bytes(socket, &theirs, sizeof theirs, now() + kAnswerSeconds) &&
+                    receive_bytes(socket, &theirs, sizeof theirs, seconds_now() + kAnswerSeconds) &&
                     belongs(theirs, mine) && theirs.rank == 0) {
                     sockets_ = {socket};
                     ::freeaddrinfo(found);
@@ -216,7 +173,7 @@ void Meeting::reach_first() {
 }
 
 std::vector<std::string> Meeting::gather(const std::string& mine) {
-    const double until = now() + place_.seconds;
+    const double until = seconds_now() + place_.seconds;
     const auto check = [](bool good) {
         if (!good) throw Error("a rank has gone while the ranks met");
     };

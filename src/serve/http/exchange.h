@@ -27,12 +27,15 @@ struct Api::Exchange {
     std::string model;  // of the path, or asked for
     std::shared_ptr<LoadedRun> loaded;
     std::int64_t texts = 0, bytes_in = 0;
-    bool among = false;  // given labels, which are all scored
-    std::string id;      // KServe, as the next ones
+    Question question;
+    std::string id;  // KServe, as the next ones
     std::vector<TextsRequest::Output> outputs;
     bool binary = false;
 
     Answerer answerer() const { return {model, loaded->checkpoint}; }
+    std::vector<std::vector<Prediction>> answers(const Outcome& outcome) const {
+        return loaded->predictor.answer(*outcome.rankings, outcome.first, texts, question);
+    }
 };
 
 }  // namespace elmo

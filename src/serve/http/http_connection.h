@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <atomic>
+#include <boost/asio/dispatch.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -118,7 +119,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
   private:
     static constexpr std::size_t kHeaderBytes = 16 << 10, kReadBytes = 16 << 10;
-    static constexpr std::chrono::milliseconds kLinger{2000};
+    static constexpr std::chrono::milliseconds kLinger{2000}, kLeastTurn{1000};
+    using Clock = std::chrono::steady_clock;
 
     enum class Phase { kIdle, kReading, kAnswering, kWriting, kLingering };
 
@@ -128,11 +130,23 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         return socket_.available(error) == 0 || error;
     }
 
-    // The phase ends by then.
+    // The phase ends by then. The timer runs on from phase to phase, at most until the next request would
+    // have to be there: to set it again costs more than the rest of a phase.
     void arm(std::chrono::milliseconds limit) {
-        timer_.expires_after(limit);
-        timer_.async_wait(on([this, phase = phase_, request = requests_](Failure error) {
-            if (error || phase != phase_ || request != requests_) return;
+        deadline_ = Clock::now() + limit;
+        if (!timer_runs_ || *deadline_ < timer_.expiry()) start_timer();
+    }
+    void disarm() { deadline_.reset(); }
+
+    void start_timer() {
+        timer_runs_ = true;
+        const auto turn = std::max<Clock::duration>(host_->settings.read, kLeastTurn);
+        timer_.expires_at(std::min(*deadline_, Clock::now() + turn));
+        timer_.async_wait(on([this](Failure error) {
+            if (error) return;  // it was set again, or closed
+            timer_runs_ = false;
+            if (!deadline_) return;
+            if (Clock::now() < *deadline_) return start_timer();
             late_ = true;
             Failure ignored;
             if (phase_ == Phase::kReading)
@@ -144,6 +158,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
     void close() {
         Failure ignored;
+        disarm();
         timer_.cancel();
         socket_.close(ignored);
     }
@@ -153,17 +168,31 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         held_bytes_ = 0;
     }
 
+    // A request that lies in the buffer as a whole is parsed at once, without going through the queue of the
+    // threads.
     void read() {
         phase_ = Phase::kReading;
-        ++requests_;
         arm(host_->settings.read);
         parser_.emplace();
         parser_->header_limit(kHeaderBytes);
         parser_->body_limit(static_cast<std::uint64_t>(host_->settings.body_bytes));
+        if (const Failure error = parse_buffer()) return refuse(error);
+        if (parser_->is_header_done()) return read_body();
         http::async_read_header(socket_, buffer_, *parser_, on([this](Failure error, std::size_t) {
                                     if (error) return refuse(error);
                                     read_body();
                                 }));
+    }
+
+    // Gives the parser what is there: up to the end of the header, or the body behind it.
+    Failure parse_buffer() {
+        Failure error;
+        while (buffer_.size() > 0 && !parser_->is_done()) {
+            const std::size_t used = parser_->put(buffer_.data(), error);
+            buffer_.consume(used);
+            if (error || used == 0 || (parser_->is_header_done() && !parser_->eager())) break;
+        }
+        return error == http::error::need_more ? Failure() : error;
     }
 
     void read_body() {
@@ -190,6 +219,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     }
 
     void read_rest() {
+        parser_->eager(true);
+        if (const Failure error = parse_buffer()) return refuse(error);
+        if (parser_->is_done()) return answer();
         http::async_read(socket_, buffer_, *parser_, on([this](Failure error, std::size_t) {
                              if (error) return refuse(error);
                              answer();
@@ -215,7 +247,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
     void answer() {
         phase_ = Phase::kAnswering;
-        timer_.cancel();
+        disarm();
         http::request<http::string_body> message = parser_->release();
         keep_alive_ = message.keep_alive();
         version_ = message.version();
@@ -235,7 +267,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
         request.body = std::move(message.body());
         request.peer = peer_;
         host_->handlers.handle(std::move(request), [self = shared_from_this()](HttpReply reply) {
-            asio::post(self->socket_.get_executor(), [self, reply = std::move(reply)]() mutable {
+            asio::dispatch(self->socket_.get_executor(), [self, reply = std::move(reply)]() mutable {
                 self->write(std::move(reply), self->keep_alive_);
             });
         });
@@ -300,7 +332,9 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     ConnectionHost::Place place_;
     std::string peer_;
     Phase phase_ = Phase::kReading;
-    std::int64_t requests_ = 0, held_bytes_ = 0;
+    std::int64_t held_bytes_ = 0;
+    std::optional<Clock::time_point> deadline_;  // of the phase
+    bool timer_runs_ = false;
     unsigned version_ = 11;
     bool keep_alive_ = false, head_ = false, late_ = false;
 };
