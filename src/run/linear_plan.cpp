@@ -15,12 +15,13 @@ constexpr std::int64_t kProgram = std::int64_t{24} << 20;
 
 MemoryReport plan_linear(const RunData& data) {
     const Split& train = data.dataset().train();
-    const bool is_bag = find_layout(data.config()).format == DataFormat::kSparse;
-    const LinearTraining training = choose_training(train, is_bag);
+    const LinearTraining training =
+        choose_training(train, find_layout(data.config()).format == DataFormat::kSparse);
     const FeatureOptions& features = training.features;
     const auto tokens = static_cast<std::int64_t>(train.tokens.values.size());
-    // Words and pairs; of short texts letters too, about four for each word. A bag has its features only.
-    const std::int64_t entries = tokens * (is_bag ? 1 : features.letters > 0 ? 6 : 2);
+    // Words and pairs; of short texts letters too, about four for each word. A bag has half of that, and more
+    // weights: all labels in one node.
+    const std::int64_t entries = tokens * (features.letters > 0 ? 6 : 2);
     const auto positives = static_cast<std::int64_t>(train.labels.values.size());
     const std::int64_t labels = data.dataset().num_labels();
     MemoryReport report;
