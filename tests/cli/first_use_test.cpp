@@ -548,5 +548,18 @@ TEST_F(FirstUse, ARunInThePlaceOfDataAndDataInThePlaceOfARunAreNamed) {
                    {"rows.csv: expected the folder of a run, found a file; the run comes first"});
 }
 
+// Rows from Python are JSON lines; whoever has such a run scores a table with it.
+TEST_F(FirstUse, ARunOfJsonLinesScoresATable) {
+    std::string lines;
+    for (int i = 0; i < 200; ++i)
+        lines += fmt::format("{{\"text\": \"{}\", \"labels\": [\"{}\"]}}\n", text_of(i), kAnimals[i % 4]);
+    const std::string rows = folder_.write("rows.jsonl", lines), of_lines = folder_.text("run");
+    expect_success(run_elmo({"train", rows, "--format", "jsonl", "--out", of_lines, "--quiet"}));
+    const std::string table = folder_.write("new.csv", csv_rows(300, 340));
+    EXPECT_EQ(scores({of_lines, table})["protocol"]["samples"], 40);
+    fs::remove(rows);
+    expect_failure(run_elmo({"eval", of_lines}), 1, {"rows.jsonl: no such file or folder"});
+}
+
 }  // namespace
 }  // namespace elmo
