@@ -132,6 +132,11 @@ void require_data(const Verb& verb, const std::string& run, const Config& config
     }
     if (!std::filesystem::exists(run, error))
         throw DataError(fmt::format("{}: expected the folder of a run, found nothing", run));
+    if (!std::filesystem::is_directory(run, error))
+        throw DataError(
+            fmt::format("{}: expected the folder of a run, found a file; the run comes first: "
+                        "elmo {} RUN DATA",
+                        run, verb.name));
     usage_error(verb, fmt::format("DATA is missing; usage: elmo {} RUN DATA", verb.name));
 }
 

@@ -17,6 +17,7 @@
 #include "launch.h"
 #include "option_reasons.h"
 #include "output.h"
+#include "synonyms.h"
 #include "verbs.h"
 
 namespace elmo::cli {
@@ -60,8 +61,9 @@ void run(int argc, char** argv) {
     }
     std::vector<std::string> known = {"--help", "--version"};
     for (const Verb& verb : verbs) known.push_back(verb.name);
+    const std::string meant = verb_meant_by(word);
     throw ConfigError(fmt::format("unknown {} '{}'{}; see 'elmo --help'", word[0] == '-' ? "flag" : "verb",
-                                  quoted(word), did_you_mean(word, known)));
+                                  quoted(word), meant.empty() ? did_you_mean(word, known) : meant));
 }
 
 int fail(int status, const char* message) {

@@ -77,18 +77,24 @@ void stream(Invocation& call, const LabelScope& scope) {
     say(call, reader.replaced_utf8(), predictor.cut_answers());
 }
 
-// A text where a file is expected is a habit of other programs.
-void refuse_text_as_file(const std::vector<std::string>& words) {
-    for (std::size_t i = 1; i < words.size(); ++i)
-        if (std::error_code error;
-            words[i].find(' ') != std::string::npos && !std::filesystem::exists(words[i], error))
+// A text or a number of labels where a file is expected is a habit of other programs.
+void refuse_what_is_no_file(const std::vector<std::string>& words) {
+    for (std::size_t i = 1; i < words.size(); ++i) {
+        const std::string& word = words[i];
+        if (std::error_code error; std::filesystem::exists(word, error)) continue;
+        if (word.find(' ') != word.npos)
             usage_error(predict_verb(),
                         fmt::format("{}: no such file; if it is a text to answer, give --text before it",
-                                    quoted(words[i])));
+                                    quoted(word)));
+        if (!word.empty() && word.find_first_not_of("0123456789") == word.npos)
+            usage_error(predict_verb(),
+                        fmt::format("{}: no such file; if so many labels are to be answered, give --top {}",
+                                    word, word));
+    }
 }
 
 void run_predict(Invocation& call) {
-    refuse_text_as_file(call.words);
+    refuse_what_is_no_file(call.words);
     const LabelScope scope{call.extra.at("labels"), call.extra.at("without")};
     const std::vector<std::string>& texts = call.lists.at("text");
     if (!is_first_rank()) return follow_predictor(call.context, call.words[0], call.config);

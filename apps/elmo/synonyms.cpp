@@ -131,7 +131,30 @@ const std::vector<Unneeded>& unneeded() {
     return table;
 }
 
+constexpr std::pair<std::string_view, std::string_view> kVerbs[] = {{"supervised", "train"},
+                                                                    {"fit", "train"},
+                                                                    {"finetune", "train"},
+                                                                    {"fine-tune", "train"},
+                                                                    {"test", "eval"},
+                                                                    {"test-label", "eval"},
+                                                                    {"evaluate", "eval"},
+                                                                    {"score", "eval"},
+                                                                    {"predict-prob", "predict"},
+                                                                    {"infer", "predict"},
+                                                                    {"classify", "predict"},
+                                                                    {"autotune", "tune"},
+                                                                    {"convert", "data convert"},
+                                                                    {"dump", "inspect"},
+                                                                    {"info", "inspect"},
+                                                                    {"quantize", "train --precision"}};
+
 }  // namespace
+
+std::string verb_meant_by(std::string_view verb) {
+    for (const auto& [theirs, ours] : kVerbs)
+        if (theirs == verb) return fmt::format(" (did you mean '{}'?)", ours);
+    return "";
+}
 
 std::string meant_by(std::string_view flag, const std::vector<std::string>& known) {
     std::string name(flag.substr(std::min(flag.find_first_not_of('-'), flag.size())));

@@ -11,4 +11,7 @@ namespace elmo::cli {
 // it where it needs no flag; "" for a flag that no other program has.
 std::string meant_by(std::string_view flag, const std::vector<std::string>& known);
 
+// " (did you mean 'train'?)" for "supervised" or "fit"; "" for a verb that no other program has.
+std::string verb_meant_by(std::string_view verb);
+
 }  // namespace elmo::cli

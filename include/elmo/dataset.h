@@ -61,7 +61,8 @@ struct Row {
 };
 
 // The labels that one field of a plain file holds: cut at `separator` ("" and "none" cut nowhere, "auto" at
-// commas: one field shows no habit), without spaces around them and empty ones.
+// commas: one field shows no habit), without spaces around them and empty ones. "list" and "auto" read a list
+// such as ['a', 'b'].
 ELMO_API std::vector<std::string> labels_in_field(std::string_view field, std::string_view separator);
 
 // A data set from memory. Every verb reads its data more than once, so rows go to a folder as they come:

@@ -123,8 +123,12 @@ Config with_run_reading(Config config, const Config& of_run) {
     const auto take = [&](std::string_view key) {
         if (!given(config, key)) copy_option(config, of_run, key);
     };
+    // JSON lines are recognised: that the run's data was that (rows from memory are) says nothing about other
+    // data.
+    const bool other = given(config, "data") && config.data != of_run.data && of_run.format == "jsonl";
     for (const OptionInfo& option : options())
         if (option.role == OptionRole::kReading) take(option.key);
+    if (other && !given(config, "format")) copy_option(config, Config(), "format");
     for (const OptionKey key : {OptionKey("data"), OptionKey("seed")}) take(key);
     if (!config.like.empty()) return config;
     for (const OptionKey key :

@@ -232,7 +232,9 @@ void validate(const Config& c) {
     not_empty("save_scores", c.save_scores);
     in_range("errors", c.errors, 0, 1000);
     in_range("top", c.top, 1, kMaxLabels);
-    if (c.threshold != -1) within("threshold", c.threshold, 0, 1);
+    if (c.threshold != -1 && !(c.threshold >= 0 && c.threshold <= 1))
+        refuse("threshold", "a number from 0 to 1, or -1 for the one of best F1",
+               fmt::format("{}", c.threshold));
     choice(c, "probabilities");
     choice(c, "input");
     choice(c, "search");

@@ -34,6 +34,15 @@ bool is_of_run(const Config& config, OptionKey key) {
            found->second.value == get_option(config, key);
 }
 
+std::vector<std::pair<std::string, std::string>> detected_options(const Config& config) {
+    std::vector<std::pair<std::string, std::string>> detected;
+    for (const OptionKey key :
+         {OptionKey("text_column"), OptionKey("label_column"), OptionKey("label_separator")})
+        if (reason_of(config, key) == kDetectedReason)
+            detected.emplace_back(std::string_view(key), get_option(config, key));
+    return detected;
+}
+
 }  // namespace
 
 ReadOptions::ReadOptions(const Config& config)
@@ -50,6 +59,7 @@ ReadOptions::ReadOptions(const Config& config)
       label_column(config.label_column),
       label_separator(config.label_separator),
       columns(config.columns),
+      detected(detected_options(config)),
       delimiter(config.delimiter),
       quotes(choice(config, "quotes", QuoteChoice::kNone)),
       text_column_open(is_left_open(config, "text_column")),

@@ -5,6 +5,9 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 namespace elmo {
 
@@ -26,6 +29,9 @@ enum class RecomputeChoice { kAuto, kNone, kCheap, kWide, kLayers };
 enum class ExchangeChoice { kAuto, kNccl, kHost };
 enum class HeadMemory { kDevice, kHost };
 
+// Of an option whose value the first rows of the data answered.
+inline constexpr std::string_view kDetectedReason = "detected in the first rows of the data";
+
 // How texts and labels are read: data sets, their cache, tokenizers, texts to answer.
 struct ReadOptions {
     ReadOptions(const Config& config);
@@ -39,7 +45,9 @@ struct ReadOptions {
     std::string text_column, label_column;
     std::string label_separator;  // auto, list, none, or the separator
     std::string columns;          // of a table without a header, between commas
-    std::string delimiter;        // of a table: auto, tab or a character
+    // Keys and values that an earlier look at the first rows of the data chose.
+    std::vector<std::pair<std::string, std::string>> detected;
+    std::string delimiter;  // of a table: auto, tab or a character
     QuoteChoice quotes;
     // Nobody asked for a name, and the default names nothing in some files: what a format's own names say
     // then holds. A run's recipe says no more than a default does.

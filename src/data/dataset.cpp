@@ -19,6 +19,7 @@
 #include "elmo/error.h"
 #include "numerics/philox.h"
 #include "sources/detected.h"
+#include "sources/equal_rows.h"
 #include "sources/known_paths.h"
 #include "sources/source_stamps.h"
 
@@ -310,30 +311,13 @@ std::int64_t Dataset::mapped_bytes() const {
     return bytes;
 }
 
-namespace {
-
-// For each row the first one with the same text. Texts without a token have no equal.
-std::vector<std::int64_t> first_of_equal(const TokenRows& texts) {
-    std::vector<std::pair<std::uint64_t, std::int64_t>> hashed;
-    std::vector<std::int64_t> first = all_rows(texts.rows());
-    for (std::int64_t row = 0; row < texts.rows(); ++row)
-        if (texts.length(row) > 0) hashed.emplace_back(hash64(std::as_bytes(texts.row(row))), row);
-    std::sort(hashed.begin(), hashed.end());
-    for (std::size_t i = 1; i < hashed.size(); ++i)
-        if (hashed[i].first == hashed[i - 1].first)
-            first[static_cast<std::size_t>(hashed[i].second)] =
-                first[static_cast<std::size_t>(hashed[i - 1].second)];
-    return first;
-}
-
-}  // namespace
-
 RowLists split_validation(const ReadOptions& reading, std::int64_t train_rows, const TokenRows& texts) {
     const double share = parse_validation(reading).share;
     const NoiseKey key{reading.seed, 0, kStreamValidation};
     const bool together = share > 0 && reading.equal_texts_together;
     assert(!together || texts.rows() == train_rows);
-    const std::vector<std::int64_t> first = together ? first_of_equal(texts) : std::vector<std::int64_t>();
+    std::vector<std::int64_t> first;
+    if (together) first = first_of_equal(train_rows, [&](std::int64_t row) { return texts.row(row); });
     RowLists lists;
     for (std::int64_t row = 0; row < train_rows; ++row) {
         bool chosen = false;

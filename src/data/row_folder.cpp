@@ -11,6 +11,7 @@
 #include "io/file_error.h"
 #include "io/output_file.h"
 #include "sources/tables/label_fields.h"
+#include "sources/tables/label_lists.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -69,6 +70,13 @@ struct RowFolder::Impl {
 
 std::vector<std::string> labels_in_field(std::string_view field, std::string_view separator) {
     std::vector<std::string> labels;
+    if ((separator == "auto" || separator == "list") && parse_label_list(trim(field), labels)) return labels;
+    if (separator == "list") {
+        if (trim(field).empty()) return {};
+        throw DataError(
+            fmt::format("labels: expected a list such as [\"a\", \"b\"], found '{}'", quoted(field)));
+    }
+    labels.clear();
     split_labels(field, separator == "auto" ? "," : separator == "none" ? "" : separator, labels);
     return labels;
 }

@@ -3,15 +3,17 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 
 #include "base/parallel.h"
 #include "linear/ranker.h"
+#include "sources/equal_rows.h"
 
 namespace elmo {
 namespace {
 
 constexpr std::int64_t kHeldOut = 2000, kHeldPart = 5;  // rows at most, and at most one of so many
-constexpr std::int64_t kLeastRows = 1000;               // with fewer nothing can be said
+constexpr std::int64_t kLeastTexts = 1000;              // with fewer nothing can be said
 constexpr std::int64_t kRanked = 50;                    // labels of the classifiers
 constexpr std::array kPowers = {1.0f, 3.0f, 6.0f};
 constexpr std::array kShares = {0.1f, 0.2f, 0.3f, 0.5f};
@@ -85,28 +87,62 @@ VoteOptions choose(std::span<const Gains> gains, std::size_t middle) {
     return best;
 }
 
+struct HeldOut {
+    std::vector<std::int64_t> rows;   // none: nothing can be said
+    std::size_t middle = 0;           // of them are from everywhere, the rest from the end
+    std::vector<std::uint8_t> marks;  // of every row: 1 if it is held out
+};
+
+// Whole texts: a row in the index whose text is equal would answer for a held-out one.
+HeldOut hold_out(const TokensOf& tokens, std::int64_t rows, bool equal_texts_together) {
+    std::vector<std::int64_t> text_of(static_cast<std::size_t>(rows));  // numbers in order of first rows
+    std::int64_t texts = rows;
+    std::iota(text_of.begin(), text_of.end(), 0);
+    if (equal_texts_together) {
+        const std::vector<std::int64_t> first = first_of_equal(rows, tokens);
+        texts = 0;
+        for (std::size_t row = 0; row < first.size(); ++row)
+            text_of[row] = first[row] == static_cast<std::int64_t>(row)
+                               ? texts++
+                               : text_of[static_cast<std::size_t>(first[row])];
+    }
+    if (texts < kLeastTexts) return {};
+    const std::int64_t half = std::min(kHeldOut * texts / rows, texts / kHeldPart) / 2, before = texts - half;
+    enum Part : std::uint8_t { kNone, kEverywhere, kEnd };
+    std::vector<Part> parts(static_cast<std::size_t>(texts), kNone);
+    for (std::int64_t i = 0; i < half; ++i) parts[static_cast<std::size_t>(i * before / half)] = kEverywhere;
+    std::fill(parts.begin() + static_cast<std::ptrdiff_t>(before), parts.end(), kEnd);
+    HeldOut held;
+    held.marks.resize(static_cast<std::size_t>(rows));
+    for (const Part part : {kEverywhere, kEnd}) {
+        held.middle = held.rows.size();
+        for (std::int64_t row = 0; row < rows; ++row) {
+            if (parts[static_cast<std::size_t>(text_of[static_cast<std::size_t>(row)])] != part) continue;
+            held.rows.push_back(row);
+            held.marks[static_cast<std::size_t>(row)] = 1;
+        }
+    }
+    if (2 * std::ssize(held.rows) > rows) return {};  // a text that most rows have is among them
+    return held;
+}
+
 }  // namespace
 
 VoteOptions fit_neighbours(const Context& context, const Tokenizer& tokenizer, const TokensOf& tokens,
                            const SparseRows& rows, const LabelsOfRows& labels, const LinearTraining& training,
                            LinearModel& model) {
-    if (rows.rows() < kLeastRows) return {};
-    // Half of them from everywhere, half from the end.
-    const std::int64_t half = std::min(kHeldOut, rows.rows() / kHeldPart) / 2, before = rows.rows() - half;
-    std::vector<std::int64_t> held;
-    std::vector<std::uint8_t> is_held(static_cast<std::size_t>(rows.rows()));
-    for (std::int64_t i = 0; i < half; ++i) held.push_back(i * before / half);
-    for (std::int64_t row = before; row < rows.rows(); ++row) held.push_back(row);
-    for (const std::int64_t row : held) is_held[static_cast<std::size_t>(row)] = 1;
+    const HeldOut held_out = hold_out(tokens, rows.rows(), training.equal_texts_together);
+    const std::vector<std::int64_t>& held = held_out.rows;
+    if (held.empty()) return {};
     LinearModel part;
     part.features = model.features;
     part.num_labels = model.num_labels;
     LinearTraining one_tree = training;
     one_tree.trees = 1;
-    if (!train_trees(context, rows, rows_of_labels(labels, model.num_labels, is_held),
+    if (!train_trees(context, rows, rows_of_labels(labels, model.num_labels, held_out.marks),
                      model.vocabulary.weights(), one_tree, "fitting neighbours", part.trees))
         return {};
-    const Neighbours index = index_rows(rows, labels, model.vocabulary.size(), {}, is_held);
+    const Neighbours index = index_rows(rows, labels, model.vocabulary.size(), {}, held_out.marks);
     part.vocabulary = std::move(model.vocabulary);
     LinearRanker ranker(std::move(part), tokenizer);
     const auto count = static_cast<std::int64_t>(held.size());
@@ -125,7 +161,7 @@ VoteOptions fit_neighbours(const Context& context, const Tokenizer& tokenizer, c
             plain.push_back({static_cast<std::int32_t>(label.label), 1 / (1 + std::exp(-label.score))});
         gains[at] = gains_of(index, nearest, std::move(plain), labels.of(held[at]));
     });
-    return choose(gains, static_cast<std::size_t>(half));
+    return choose(gains, held_out.middle);
 }
 
 }  // namespace elmo

@@ -1,4 +1,4 @@
-// How much the nearest texts should say: fitted on rows that a smaller model, of one tree, was not trained
+// How much the nearest texts should say: fitted on texts that a smaller model, of one tree, was not trained
 // on.
 #pragma once
 

@@ -53,6 +53,15 @@ Dataset open_data(const Context& context, const ReadOptions& reading, const Toke
     return Dataset::open(context, reading, tokenizer, nullptr, splits_for(reading.split));
 }
 
+// To open data again: what is said about it was said.
+Context warnings_only(const Context& context) {
+    Sinks sinks = context.sinks();
+    sinks.message = [message = sinks.message](Severity severity, std::string_view text) {
+        if (severity == Severity::kWarning && message) message(severity, text);
+    };
+    return context.with_sinks(std::move(sinks));
+}
+
 }  // namespace
 
 ScoredRun::ScoredRun(const Context& context, const std::string& run, const Config& given)
@@ -78,7 +87,7 @@ void ScoredRun::choose_parts(const Config& given) {
         Config own = with_usual_numbers(with_length(
             with_scored_split(with_run_reading(given, of_run), of_run, true), config_.max_length));
         try {
-            Dataset held_out = open_data(context_, own, *tokenizer_);
+            Dataset held_out = open_data(warnings_only(context_), own, *tokenizer_);
             auto parts = choose_rows(own, held_out);
             if (const std::int64_t rows = count_trained(texts, parts); !is_share(rows, parts, kTooMany)) {
                 context_.info(fmt::format(
@@ -101,7 +110,7 @@ void ScoredRun::choose_parts(const Config& given) {
         dataset_.train().rows() != checkpoint_.state().train_rows && find_layout(config_).splits_by_hash()) {
         config_ =
             with_all_rows(std::move(config_), "the run's training rows, without the test rows that it had");
-        dataset_ = open_data(context_, config_, *tokenizer_);
+        dataset_ = open_data(warnings_only(context_), config_, *tokenizer_);
         parts_ = choose_rows(config_, dataset_);
         trained_rows_ = count_trained(texts, parts_);
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "linear/train_model.h"
+#include "sources/layout.h"
 
 namespace elmo {
 namespace {
@@ -14,9 +15,12 @@ constexpr std::int64_t kProgram = std::int64_t{24} << 20;
 
 MemoryReport plan_linear(const RunData& data) {
     const Split& train = data.dataset().train();
-    const FeatureOptions features = choose_training(train, false).features;
+    const LinearTraining training =
+        choose_training(train, find_layout(data.config()).format == DataFormat::kSparse);
+    const FeatureOptions& features = training.features;
     const auto tokens = static_cast<std::int64_t>(train.tokens.values.size());
-    // Words and pairs; of short texts letters too, about four for each word.
+    // Words and pairs; of short texts letters too, about four for each word. A bag has half of that, and more
+    // weights: all labels in one node.
     const std::int64_t entries = tokens * (features.letters > 0 ? 6 : 2);
     const auto positives = static_cast<std::int64_t>(train.labels.values.size());
     const std::int64_t labels = data.dataset().num_labels();
@@ -29,7 +33,7 @@ MemoryReport plan_linear(const RunData& data) {
     add("linear/features (estimate)", 8 * entries + 24 * entries / 4);
     add("linear/node (estimate)", 8 * entries);
     add("linear/labels (estimate)", 4 * positives + 8 * 256 * std::min(labels, positives));
-    add("linear/weights (estimate)", 3 * 8 * entries);
+    add("linear/weights (estimate)", (labels > training.leaf ? training.trees : 1) * 8 * entries);
     std::vector<std::size_t> all = {0, 1, 2, 3};
     if (data.config().neighbours.value_or(1) > 0) {  // a row and two bytes of value per entry, and the labels
         add("linear/neighbours (estimate)", 6 * entries + 4 * positives);

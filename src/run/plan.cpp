@@ -172,10 +172,13 @@ std::string time_text(const TimeEstimate& time) {
     std::string text = time.steps > 0 ? fmt::format("about {} for {} steps", rough_duration(time.seconds),
                                                     with_commas(time.steps))
                                       : std::string("about");
-    text += fmt::format("{}{} ms per step, {} texts/s", time.steps > 0 ? ": " : " ",
-                        time.step_ms < 100 ? fmt::format("{:.3g}", time.step_ms)
-                                           : with_commas(static_cast<std::int64_t>(time.step_ms)),
-                        with_commas(static_cast<std::int64_t>(time.texts_per_second)));
+    const auto number = [](double value) {
+        return value < 100 ? fmt::format("{:.3g}", value) : with_commas(static_cast<std::int64_t>(value));
+    };
+    const bool long_steps = time.step_ms >= 10000;
+    text += fmt::format("{}{} {} per step, {} texts/s", time.steps > 0 ? ": " : " ",
+                        number(long_steps ? time.step_ms / 1e3 : time.step_ms), long_steps ? "s" : "ms",
+                        number(time.texts_per_second));
     return "time (an estimate, from the measured speed of this machine): " + text + "\n";
 }
 

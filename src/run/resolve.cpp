@@ -7,6 +7,7 @@
 #include "base/text_util.h"
 #include "config/encoder_folder.h"
 #include "config/resolve.h"
+#include "config/views.h"
 #include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "elmo/plan.h"
@@ -16,8 +17,8 @@
 #include "run/choices.h"
 #include "run/run_data.h"
 #include "run/run_folder.h"
-#include "sources/detected.h"
 #include "sources/known_paths.h"
+#include "sources/layout.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -27,8 +28,8 @@ namespace {
 constexpr std::int64_t kLargeHeadBytes = std::int64_t{1} << 30;
 
 // With what the first rows of the data answer, so that the recipe has it and users of the run read as it did.
-// What is wrong with the data is left to whoever opens it.
-Config with_detected_reading(const Context& context, Config config) {
+// What is wrong with the data is left to whoever opens it, and to say what was detected.
+Config with_detected_reading(Config config) {
     if (config.data.empty()) return config;
     Layout layout;
     try {
@@ -36,11 +37,10 @@ Config with_detected_reading(const Context& context, Config config) {
     } catch (const Error&) {
         return config;
     }
-    say_detected(context, layout);
     for (const DetectedOption& option : layout.detected) {
         if (!option.of_every_file) continue;
         set_option(config, option.key, option.value);
-        mark_option(config, option.key, Origin::kChosen, "detected in the first rows of the data");
+        mark_option(config, option.key, Origin::kChosen, std::string(kDetectedReason));
     }
     return config;
 }
@@ -132,7 +132,7 @@ Config resolve_before_data(const Context& context, const Config& config, const C
     const Config known =
         checkpoint != nullptr
             ? with_cache_of_run(with_stored_run(checkpoint->config(), config), checkpoint->config(), config)
-            : with_detected_reading(context, with_encoder_folder(with_init(config)));
+            : with_detected_reading(with_encoder_folder(with_init(config)));
     return with_encoder_numbers(with_device(context, known));
 }
 

@@ -218,7 +218,8 @@ void Api::finish_with_error(const Asked& exchange, std::exception_ptr error) con
                 405, fmt::format("expected {}, found {}", e.what(), quoted(exchange->request.method)), "");
             reply.allow = e.what();
         } else {
-            reply = error_reply(e.status(), e.what(), e.status() == 404 ? "model" : "", e.retry_after());
+            const bool of_model = std::string_view(e.what()).starts_with("model: ");  // else of the path
+            reply = error_reply(e.status(), e.what(), of_model ? "model" : "", e.retry_after());
         }
     } catch (const BadField& e) {
         reply = error_reply(400, e.what(), e.field());

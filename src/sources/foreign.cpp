@@ -117,6 +117,13 @@ void refuse_foreign_folder(const fs::path& folder) {
         return fs::exists(folder / name, error);
     };
     const std::string name = folder.string();
+    if ((is_there("best/recipe.toml") && is_there("best/manifest.json")) ||
+        (is_there("last/recipe.toml") && is_there("last/manifest.json")) ||
+        (is_there("recipe.toml") && is_there("manifest.json")))
+        throw DataError(
+            fmt::format("{0}: expected a data set, found the folder of a run; name the file or folder of the "
+                        "texts and labels (a training that starts from a run: DATA --init {0})",
+                        name));
     if (is_there("dataset_dict.json"))
         throw DataError(
             fmt::format("{0}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "

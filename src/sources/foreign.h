@@ -10,7 +10,7 @@ namespace elmo {
 // pass.
 void refuse_foreign_file(const std::filesystem::path& file);
 
-// The same for a folder that Hugging Face's save_to_disk wrote, or one of Parquet or Arrow files.
+// The same for a run, a folder that Hugging Face's save_to_disk wrote, or one of Parquet or Arrow files.
 void refuse_foreign_folder(const std::filesystem::path& folder);
 
 // DataError for a folder, or one of folders, with a file per text.

@@ -116,6 +116,12 @@ bool is_known_path(const ReadOptions& reading, const std::string& path) {
 void require_known_path(const ReadOptions& reading, const std::string& path, bool of_run,
                         const std::string& key) {
     if (!of_run || is_known_path(reading, path)) return;
+    std::error_code error;
+    if (key == "data" && !fs::exists(path, error))
+        throw DataError(
+            fmt::format("{}: no such file or folder, but the run was trained on it; name the data, "
+                        "or give its rows again if they came from memory",
+                        path));
     throw ConfigError(fmt::format(
         "{0}: expected a path that you name or that was read as data here before, found '{1}', which only "
         "the "

@@ -313,6 +313,7 @@ TableWriting table_writing(const ReadOptions& reading) {
         table.delimiter = reading.delimiter[0];
     table.quotes = reading.quotes;
     table.allow_stray_quotes = reading.allow_stray_quotes;
+    table.latin1 = reading.encoding == TextEncoding::kLatin1;
     if (!reading.columns.empty()) split_labels(reading.columns, ",", table.columns);
     return table;
 }

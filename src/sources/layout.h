@@ -44,6 +44,7 @@ struct TableWriting {
     char delimiter = 0;                       // 0: by the header
     QuoteChoice quotes = QuoteChoice::kAuto;  // auto: by content
     bool allow_stray_quotes = false;
+    bool latin1 = false;               // the bytes of its header too
     std::vector<std::string> columns;  // the names of the columns where no header has them
 };
 

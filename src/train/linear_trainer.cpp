@@ -69,6 +69,7 @@ class LinearRun {
         LinearTraining training = choose_training(train, find_layout(config).format == DataFormat::kSparse);
         training.seed = config.seed;
         training.label_weights = label_weights(config, labels_, state_.train_rows);
+        training.equal_texts_together = ReadOptions(config).equal_texts_together;
         if (!config.neighbours.is_auto()) training.neighbours = static_cast<float>(config.neighbours);
         auto model =
             train_linear_model(context_, data_.tokenizer(), train, rows_.train, state_.labels, training);

@@ -513,5 +513,53 @@ TEST_F(FirstUse, ExplainShowsTheNearestTrainingTexts) {
     EXPECT_FALSE(contains(run_elmo({"explain", FirstUse::run(), "--text", text_of(50)}).out, "nearest"));
 }
 
+TEST_F(FirstUse, WordsOfFastTextAreAnsweredWithOurs) {
+    // fasttext predict-prob model.bin texts.txt 5
+    expect_failure(run_elmo({"predict", run(), data(), "5"}), 2, {"5: no such file", "give --top 5"});
+    for (const auto& [theirs, ours] :
+         std::initializer_list<std::pair<const char*, const char*>>{{"supervised", "'train'"},
+                                                                    {"test", "'eval'"},
+                                                                    {"predict-prob", "'predict'"},
+                                                                    {"fit", "'train'"}})
+        expect_failure(run_elmo({theirs}), 2, {"unknown verb", ours});
+}
+
+TEST_F(FirstUse, AThresholdBeyondAllProbabilitiesIsAnsweredWithAllThatMayBeGiven) {
+    expect_failure(run_elmo({"predict", run(), "--text", "a cat", "--threshold", "2"}), 2,
+                   {"from 0 to 1, or -1 for the one of best F1, found 2"});
+}
+
+TEST_F(FirstUse, AFileThatFailsAtItsFirstTextIsNotInTheWayOfTheNext) {
+    const std::string out = folder_.text("answers.jsonl");
+    const std::string wrong = folder_.write("wrong.jsonl", "{\"body\": \"a cat\"}\n");
+    const std::string right = folder_.write("right.jsonl", "{\"text\": \"a cat\"}\n");
+    expect_failure(run_elmo({"predict", run(), wrong, "--out", out}), 1, {"wrong.jsonl:1", "'text'"});
+    expect_success(run_elmo({"predict", run(), right, "--out", out}));
+    const std::string other = folder_.text("other.jsonl");
+    expect_failure(run_elmo({"predict", run(), wrong, "--out", other}), 1, {"wrong.jsonl:1"});
+    expect_success(run_elmo({"predict", run(), right, "--out", other, "--resume"}));
+}
+
+TEST_F(FirstUse, ARunInThePlaceOfDataAndDataInThePlaceOfARunAreNamed) {
+    for (const Words& words : {Words{"train", run(), "--out", folder_.text("other")},
+                               Words{"data", "inspect", run()}, Words{"data", "inspect", run() + "/best"}})
+        expect_failure(run_elmo(words), 1, {"expected a data set, found the folder of a run"});
+    expect_failure(run_elmo({"eval", data(), run()}), 1,
+                   {"rows.csv: expected the folder of a run, found a file; the run comes first"});
+}
+
+// Rows from Python are JSON lines; whoever has such a run scores a table with it.
+TEST_F(FirstUse, ARunOfJsonLinesScoresATable) {
+    std::string lines;
+    for (int i = 0; i < 200; ++i)
+        lines += fmt::format("{{\"text\": \"{}\", \"labels\": [\"{}\"]}}\n", text_of(i), kAnimals[i % 4]);
+    const std::string rows = folder_.write("rows.jsonl", lines), of_lines = folder_.text("run");
+    expect_success(run_elmo({"train", rows, "--format", "jsonl", "--out", of_lines, "--quiet"}));
+    const std::string table = folder_.write("new.csv", csv_rows(300, 340));
+    EXPECT_EQ(scores({of_lines, table})["protocol"]["samples"], 40);
+    fs::remove(rows);
+    expect_failure(run_elmo({"eval", of_lines}), 1, {"rows.jsonl: no such file or folder"});
+}
+
 }  // namespace
 }  // namespace elmo

@@ -2,6 +2,7 @@
 // data inspect shows.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -53,6 +54,32 @@ TEST(Reading, ARunKeepsWhatWasDetected) {
     expect_success(scored);
     expect_success(run_elmo({"predict", folder.text("run"), few, "--quiet"}));
     expect_success(run_elmo({"train", "--out", folder.text("run"), "--resume", "--quiet"}));
+}
+
+TEST(Reading, WhatSeparatesColumnsIsSaidOnceWithTheRest) {
+    const TempFolder folder;
+    std::string rows = rows_with("Text,Tags\n", "|");
+    std::replace(rows.begin(), rows.end(), ',', ';');
+    const std::string data = folder.write("rows.csv", rows);
+    const std::string few = folder.write("few.csv", rows.substr(0, rows.find("text 9 ")));
+    const Words verbs[] = {{"train", data, "--out", folder.text("run"), "--validation", "0"},
+                           {"plan", data},
+                           {"data", "inspect", data}};
+    for (const Words& verb : verbs) {
+        const Outcome outcome = run_elmo(verb);
+        expect_success(outcome);
+        const std::size_t at = outcome.err.find("read with");
+        ASSERT_NE(at, std::string::npos) << outcome.err;
+        EXPECT_EQ(outcome.err.find("read with", at + 1), std::string::npos) << outcome.err;
+        for (const char* flag : {"--text-column Text", "--delimiter ';'", "--label-separator '|'"})
+            EXPECT_TRUE(contains(outcome.err, flag)) << outcome.err;
+    }
+    // Most of its rows trained the run: it is opened again, for those that did not.
+    const Outcome scored = run_elmo({"eval", folder.text("run"), few});
+    expect_success(scored);
+    const std::size_t at = scored.err.find("read with --delimiter ';'");
+    ASSERT_NE(at, std::string::npos) << scored.err;
+    EXPECT_EQ(scored.err.find("read with", at + 1), std::string::npos) << scored.err;
 }
 
 TEST(Reading, StandardInputIsADataSet) {

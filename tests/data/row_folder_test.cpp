@@ -70,6 +70,13 @@ TEST(LabelsInField, AreCutAsInFiles) {
     EXPECT_EQ(labels_in_field(" a, b c ,,d", ","), (Names{"a", "b c", "d"}));
     EXPECT_EQ(labels_in_field("a,b", ""), Names{"a,b"});
     EXPECT_EQ(labels_in_field("", ","), Names());
+    for (const char* separator : {"list", "auto"}) {
+        EXPECT_EQ(labels_in_field("['a, b', 'c']", separator), (Names{"a, b", "c"}));
+        EXPECT_EQ(labels_in_field("[\"a\"]", separator), Names{"a"});
+        EXPECT_EQ(labels_in_field(" ", separator), Names());
+    }
+    EXPECT_THROW(labels_in_field("a, b", "list"), DataError);
+    EXPECT_EQ(labels_in_field("['a']", ","), Names{"['a']"});
 }
 
 }  // namespace

@@ -87,6 +87,38 @@ TEST(Plan, TheTimeOfADeviceThatIsNotHereIsNotGuessed) {
     EXPECT_NE(linear.describe().find("no estimate of the time: a linear model"), std::string::npos);
 }
 
+TEST(Plan, LongStepsAreInSeconds) {
+    PlanReport report;
+    report.time.step_ms = 1138249;
+    report.time.texts_per_second = 0.1124;
+    EXPECT_NE(report.describe().find("about 1,138 s per step, 0.112 texts/s"), std::string::npos);
+    report.time.step_ms = 20.04;
+    report.time.texts_per_second = 6387;
+    EXPECT_NE(report.describe().find("about 20 ms per step, 6,387 texts/s"), std::string::npos);
+}
+
+// Five where texts are few, one where labels are: what is held when the last one is trained.
+TEST(Plan, CountsEveryTreeOfALinearModel) {
+    TempFolder temp;
+    const auto weights = [&](int labels) {
+        const std::string data = temp / fmt::format("data{}", labels);
+        write_tiny_data(data, {.train_rows = 600, .test_rows = 40, .labels = labels});
+        Config config;
+        config.encoder = "linear";
+        config.data = data;
+        config.cache = temp / fmt::format("cache{}", labels);
+        std::int64_t features = 0;
+        const MemoryReport plan = plan_memory(quiet(), config);
+        for (const auto& segment : plan.segments)
+            if (segment.name == "linear/features (estimate)") features = segment.bytes;
+        for (const auto& segment : plan.segments)
+            if (segment.name == "linear/weights (estimate)")
+                return static_cast<double>(segment.bytes) / static_cast<double>(features);
+        return 0.0;
+    };
+    EXPECT_NEAR(weights(150) / weights(100), 5, 1e-3);
+}
+
 TEST(Plan, CountsTheWeightsOfTheHeadOnceInTheirFormat) {
     Config config;
     config.labels = 1000;

@@ -93,7 +93,10 @@ TEST_F(BadClients, AddressesThatAreWrongAreNamed) {
     EXPECT_EQ(in_query.field(), "top");
     EXPECT_NE(in_query.error().find("JSON body"), std::string::npos) << in_query.body;
     EXPECT_EQ(client().get("/?from=a+bookmark").status, 200);
-    EXPECT_EQ(client().get("/v1/nothing").status, 404);
+    const Reply nowhere = client().get("/v1/nothing");
+    EXPECT_EQ(nowhere.status, 404);
+    EXPECT_EQ(nowhere.body.find("\"field\""), std::string::npos) << nowhere.body;
+    EXPECT_EQ(client().get("/v2/models/none").field(), "model");
     EXPECT_EQ(client().get("/../etc/passwd").status, 404);
     EXPECT_EQ(client().get("*").status, 404);
     EXPECT_EQ(client().get("/v2/models/%ff").status, 400);

@@ -115,6 +115,15 @@ TEST_F(PeopleFiles, Latin1IsRefusedWithTheWayOut) {
     write("a.csv", "text,labels\ncaf\xe9,a\n");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv:2: expected UTF-8, found byte 0xe9"));
     EXPECT_EQ(rows("a.csv", {{"encoding", "latin-1"}}), (Strings{"caf\u00e9 -> | a"}));
+    std::vector<std::pair<std::string, std::string>> named = {{"text_column", "Titel"},
+                                                              {"label_column", "Schlagw\u00f6rter"}};
+    write("b.csv", "Titel;Schlagw\xf6rter\ncaf\xe9;a\n");
+    EXPECT_TRUE(contains(error("b.csv", named), "it looks like Latin-1: read it with --encoding latin-1"));
+    named.emplace_back("encoding", "latin-1");
+    EXPECT_EQ(rows("b.csv", named), (Strings{"caf\u00e9 -> | a"}));
+    write("c.csv", "text,gr\xfcn,rot\none,1,0\ntwo,1,1\n");
+    EXPECT_EQ(rows("c.csv", {{"encoding", "latin-1"}, {"label_column", "*"}}),
+              (Strings{"one -> | gr\u00fcn", "two -> | gr\u00fcn | rot"}));
 }
 
 TEST_F(PeopleFiles, LabelsBetweenSemicolonsOrBars) {
@@ -215,6 +224,10 @@ TEST_F(PeopleFiles, OneHotColumns) {
     write("a.csv", "id,comment_text,a,b,c\n7,one,1,1,0\n8,two,0,1,1\n9,three,0,0,1\n");
     EXPECT_EQ(rows("a.csv"), kRows);
     EXPECT_TRUE(is_said("a.csv", "--text-column comment_text --label-column '*'"));
+    write("named.csv", "id;name;is_a;is_b;is_c\n7;one;1;1;0\n8;two;0;1;1\n9;three;0;0;1\n");
+    for (const char* given : {"*", "is_*"})
+        EXPECT_EQ(rows("named.csv", {{"label_column", given}}),
+                  (Strings{"one -> | is_a | is_b", "two -> | is_b | is_c", "three -> | is_c"}));
     write("b.csv", "text,is_a,is_b,score\none,True,False,0.5\ntwo,True,True,1.0\n");
     EXPECT_EQ(rows("b.csv", {{"label_column", "is_*"}}), (Strings{"one -> | is_a", "two -> | is_a | is_b"}));
     write("bad.csv", "text,is_a,is_b\none,1,0\ntwo,2,1\n");

@@ -161,23 +161,44 @@ TEST_F(Linear, NeighboursAreInTheRunWhereTheyAreAskedFor) {
     EXPECT_THROW(train(quiet(), c), ConfigError);
 }
 
-// The label is a table of two words, and no sum of what each word says: only texts like it know.
-TEST_F(Linear, NeighboursAreTakenWhereHeldOutRowsGainByThem) {
-    constexpr int kRows = 1500, kWords = 16, kLabels = 12;
+// The label is a table of two words, and no sum of what each word says: only texts like it know. `words` of
+// each kind; with `apart` every text has a word of its own, else it is repeated.
+void write_table_data(const TempFolder& temp, int rows, int words, bool apart) {
+    constexpr int kLabels = 12;
     for (const char* name : {"trn", "tst"}) {
-        std::string texts, labels = fmt::format("{} {}\n", kRows, kLabels);
-        for (int i = 0; i < kRows; ++i) {
-            const int a = i * 7919 % 257 % kWords, b = i * 104729 % 263 % kWords;
-            texts += fmt::format("{} beside {}\n", word_of(a), word_of(20 + b));
+        std::string texts, labels = fmt::format("{} {}\n", rows, kLabels);
+        for (int i = 0; i < rows; ++i) {
+            const int a = i * 7919 % 1009 % words, b = i * 10473 % 1013 % words;
+            texts += fmt::format("{} beside {}{}\n", word_of(a), word_of(100 + b),
+                                 apart ? fmt::format(" {}{}", name, i) : "");
             labels += fmt::format("{}:1\n", (a * 31 + b * 17 + a * b * 7) % kLabels);
         }
         write_text(temp / fmt::format("data/{}_X.txt", name), texts);
         write_text(temp / fmt::format("data/{}_X_Y.txt", name), labels);
     }
     std::filesystem::remove(temp / "data/Y.txt");
+}
+
+bool has_neighbours(const Config& config) {
+    return read_text(config.out + "/best/linear.safetensors").find("text_rows") != std::string::npos;
+}
+
+TEST_F(Linear, NeighboursAreFittedOnTextsThatTheIndexDoesNotHold) {
+    write_table_data(temp, 4000, 40, false);
     Config c = config();
     train(quiet(), c);
-    EXPECT_NE(read_text(c.out + "/best/linear.safetensors").find("text_rows"), std::string::npos);
+    EXPECT_FALSE(has_neighbours(c)) << "only an equal text knows, and new texts have none";
+    set_option(c, "equal_texts", "apart");
+    c.out = temp / "apart";
+    train(quiet(), c);
+    EXPECT_TRUE(has_neighbours(c));
+}
+
+TEST_F(Linear, NeighboursAreTakenWhereHeldOutRowsGainByThem) {
+    write_table_data(temp, 1500, 16, true);
+    Config c = config();
+    train(quiet(), c);
+    EXPECT_TRUE(has_neighbours(c));
     const double with = evaluate(quiet(), c.out, c).get("P@1");
     c.out = temp / "without";
     set_option(c, "neighbours", "0");

@@ -22,6 +22,7 @@ struct LinearTraining {
     std::uint64_t seed = 42;
     std::vector<float> label_weights;  // how many times a positive of each label counts; empty: once
     std::optional<float> neighbours;   // share of the nearest texts; nothing: what held-out rows ask for
+    bool equal_texts_together = true;  // those rows are whole texts
 };
 
 // Rows that carry no label train nothing. `column_weights`: of the vocabulary. False when the context asks to

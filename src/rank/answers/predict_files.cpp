@@ -149,10 +149,12 @@ struct Target {
             throw ConfigError(fmt::format("out: expected a file for the answers, found the {} {}",
                                           fs::is_directory(out, error) ? "folder" : "pipe or device",
                                           out.string()));
-        const bool begun = fs::exists(partial, error) && fs::exists(call, error);
+        // Without an answer there is nothing to continue, or to lose: the call failed at its first text.
+        const bool answers = fs::exists(partial, error) && !fs::is_empty(partial, error);
+        const bool begun = answers && fs::exists(call, error);
         if (!config.overwrite && !config.resume)
             for (const fs::path& file : {out, partial})
-                if (fs::exists(file, error))
+                if (file == out ? fs::exists(file, error) : answers)
                     throw ConfigError(
                         fmt::format("out: {} exists; give --resume to continue, --overwrite to replace it, "
                                     "or another file",

@@ -52,6 +52,12 @@ std::string_view from_latin1(std::string_view bytes, std::string& storage) {
 
 }  // namespace
 
+std::string utf8_of_latin1(std::string_view bytes) {
+    std::string storage;
+    from_latin1(bytes, storage);
+    return storage;
+}
+
 Encoding encoding_of(const ReadOptions& reading) {
     return {reading.encoding == TextEncoding::kLatin1, reading.allow_invalid_utf8};
 }

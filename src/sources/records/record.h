@@ -43,6 +43,8 @@ Encoding encoding_of(const ReadOptions& reading);
 std::string_view valid_utf8(const Record& record, Encoding encoding, std::string& storage,
                             ImportCounts& counts);
 
+std::string utf8_of_latin1(std::string_view bytes);
+
 // The text, which is not valid UTF-8, holds no UTF-8 beyond ASCII at all: its high bytes are those of
 // Latin-1 (or of Windows-1252, which Latin-1 is read as).
 bool looks_like_latin1(std::string_view text);

@@ -92,13 +92,16 @@ bool find_columns(const std::vector<std::string>& names, const SampleRows& rows,
                   Columns& columns) {
     const bool text_there = std::all_of(layout.text_columns.begin(), layout.text_columns.end(),
                                         [&](const std::string& name) { return has(names, name); });
-    const bool labels_there = layout.label_column.empty() || has(names, layout.label_column);
+    const bool flags_given = !columns.labels_open && layout.label_column.ends_with('*');
+    const bool labels_there = flags_given || layout.label_column.empty() || has(names, layout.label_column);
     if (!text_there && columns.text_open) columns.text = only_plausible(names, kTextNames);
     if (!labels_there && columns.labels_open) columns.labels = only_plausible(names, kLabelNames);
     if ((text_there || !columns.text.empty()) && (labels_there || !columns.labels.empty())) return true;
-    if (labels_there || !columns.labels_open) return false;
+    if (!flags_given && (labels_there || !columns.labels_open)) return false;
     columns.text.clear();
-    return find_flags(names, rows, layout, columns);
+    const bool found = find_flags(names, rows, layout, columns);
+    if (flags_given) columns.labels.clear();
+    return found;
 }
 
 void settle_table_columns(const Layout& layout, Columns& columns) {
@@ -107,7 +110,7 @@ void settle_table_columns(const Layout& layout, Columns& columns) {
         --shape.records_before_rows;
         const SampleRows rows = sample_rows(layout.train.text, shape, kRows / 10);
         Columns found = columns;
-        if (!rows.empty() && find_columns(rows[0], rows, layout, found)) {
+        if (!rows.empty() && find_columns(shape.names, rows, layout, found)) {
             columns = found;
             return;
         }
@@ -304,6 +307,7 @@ std::string guess_other_separator(const std::vector<std::string>& fields, const 
 }
 
 void settle_reading(const ReadOptions& reading, Layout& layout) {
+    for (const auto& [key, value] : reading.detected) layout.detected.push_back({key, value});
     try {
         settle_columns(reading, layout);
         if (layout.format != DataFormat::kJsonl) settle_writing(layout);

@@ -78,6 +78,8 @@ std::string list_of(const std::vector<std::string>& names) {
 // What is most likely wrong with a first line that lacks the columns.
 std::string header_advice(const Layout& layout, std::string_view line, const TableShape& shape) {
     if (line.find('\0') != line.npos) return "it looks like UTF-16: convert the file to UTF-8";
+    if (!layout.table.latin1 && find_invalid_utf8(line) != line.npos && looks_like_latin1(line))
+        return "it looks like Latin-1: read it with --encoding latin-1";
     if (shape.quotes && shape.names.size() == 1 && line.find(';') != line.npos && layout.table.delimiter != 0)
         return "columns are separated by semicolons: leave --delimiter out, or give ';'";
     return layout.label_column.empty()
@@ -199,6 +201,8 @@ std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const
             candidate.quotes = looks_quoted(file, delimiter);
         const SampleRows first = sample_rows(file, candidate, 1);
         if (!first.empty()) candidate.names = first[0];
+        if (layout.table.latin1)
+            for (std::string& name : candidate.names) name = utf8_of_latin1(name);
         ++candidate.records_before_rows;
         candidate.has_header = true;
         shapes.push_back(std::move(candidate));
@@ -220,7 +224,7 @@ TableShape find_table_shape(const std::filesystem::path& file, const Layout& lay
             for (const std::size_t at : shape.labels)
                 if (shape.one_hot && find_invalid_utf8(shape.names[at]) != std::string::npos)
                     fail(*first, "UTF-8", fmt::format("'{}'", quoted(shape.names[at])),
-                         "convert the file to UTF-8");
+                         "convert the file to UTF-8, or read it with --encoding latin-1");
             return shape;
         }
         if (layout.format != DataFormat::kTsv || shape.delimiter != '\t' || shape.names.size() != 2) continue;
