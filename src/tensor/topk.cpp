@@ -6,7 +6,7 @@ namespace elmo {
 namespace {
 constexpr std::size_t kBlock = 128;
 constexpr std::int64_t kUsual = 16;  // labels, whose memory is taken at once
-}
+}  // namespace
 
 // ranks_before as "less" makes the heap's front the one that ranks last.
 void TopK::push(ScoredLabel candidate) {
