@@ -425,7 +425,9 @@ TEST_F(FirstUse, BlanksAroundATextDoNotDivideEqualTexts) {
         expect_success(
             run_elmo({"train", data, "--out", run, "--equal-texts", way, "--overwrite", "--quiet"}));
         const Json own = scores({run});
-        if (way == "together") EXPECT_EQ(own["protocol"]["samples"].get<int>() % 4, 0) << own;
+        if (way == "together") {
+            EXPECT_EQ(own["protocol"]["samples"].get<int>() % 4, 0) << own;
+        }
         EXPECT_EQ(own["protocol"].value("trained_samples", 0) == 0, way == "together") << own;
     }
 }

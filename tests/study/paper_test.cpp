@@ -107,9 +107,10 @@ TEST_F(PaperRuns, TrainsWhatIsThereAndNamesWhatIsNot) {
         EXPECT_GT(row["ours"], 5);
         EXPECT_LE(row["low"], row["ours"]);
         EXPECT_GE(row["high"], row["ours"]);
-        if (!row["paper"].is_null())
+        if (!row["paper"].is_null()) {
             EXPECT_NEAR(row["difference"].get<double>(),
                         row["ours"].get<double>() - row["paper"].get<double>(), 1e-9);
+        }
         EXPECT_TRUE(
             std::filesystem::exists(temp / ("study/runs/lf-amazontitles-131k-" + mode + "-seed42/best")));
     }
@@ -123,7 +124,9 @@ TEST_F(PaperRuns, TrainsWhatIsThereAndNamesWhatIsNot) {
     request.config.resume = true;
     const nlohmann::json again = run();
     for (const auto& row : again["tables"]["runs"])
-        if (row["mode"] == "bf16") EXPECT_EQ(row["p1"], 12.5);
+        if (row["mode"] == "bf16") {
+            EXPECT_EQ(row["p1"], 12.5);
+        }
     request.config.head_lr = 0.5;
     EXPECT_NE(message_of<ConfigError>([&] { run(); }).find("other options"), std::string::npos);
 }

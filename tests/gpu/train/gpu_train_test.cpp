@@ -162,7 +162,9 @@ TEST_F(GpuTrain, AHeadInHostMemoryDoesNotChangeABit) {
             const MemoryReport planned = run(config).planned;
             EXPECT_EQ(planned.host_bytes > 0, in_host);
             for (const Segment& segment : planned.segments)
-                if (in_host) EXPECT_NE(segment.name, "head/weights");
+                if (in_host) {
+                    EXPECT_NE(segment.name, "head/weights");
+                }
             for (auto& [file, content] : files_of(config.out + "/last"))
                 if (file.find("safetensors") != std::string::npos) files[in_host][file] = content;
             for (const char* score : {"P@1", "P@3", "nDCG@5"})
