@@ -10,10 +10,10 @@
 #include "elmo/messages.h"
 #include "elmo/ranks.h"
 #include "elmo/resolve.h"
+#include "elmo/synonyms.h"
 #include "help.h"
 #include "launch.h"
 #include "output.h"
-#include "synonyms.h"
 
 namespace elmo::cli {
 namespace {
@@ -77,7 +77,7 @@ void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invoca
         else if (flag_of(option.key) == flag)
             usage_error(verb, fmt::format("flag '{}' does not belong to this verb", flag));
     }
-    std::string advice = meant_by(flag, known);
+    std::string advice = flag_meant_by(flag, known);
     if (advice.empty()) advice = did_you_mean(flag, known);
     usage_error(verb, fmt::format("unknown flag '{}'{}", quoted(flag), advice));
 }

@@ -27,6 +27,7 @@
 #include "elmo/run.h"
 #include "elmo/serve.h"
 #include "elmo/study.h"
+#include "elmo/synonyms.h"
 #include "elmo/text_reader.h"
 #include "elmo/tokenizer.h"
 #include "elmo/train.h"

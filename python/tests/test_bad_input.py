@@ -89,6 +89,7 @@ def test_tables():
 
 def test_options():
     for options, message in ((dict(epoch=3), "unknown key 'epoch' (did you mean 'epochs'?)"),
+                             (dict(learning_rate=3), "'learning_rate' (did you mean 'encoder_lr' or 'head_lr'?)"),
                              (dict(top=3), "option 'top' does not belong to train"),
                              (dict(epochs="many"), "epochs"), (dict(epochs=-1), "epochs"),
                              (dict(epochs=[3]), "epochs: expected a text, a number or a bool, found [3] (list)"),

@@ -11,6 +11,7 @@
 #include "config/option_table.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
+#include "elmo/synonyms.h"
 
 namespace elmo {
 
@@ -165,8 +166,9 @@ std::size_t option_index(std::string_view key, std::string_view where) {
         if (infos[i].key == key) return i;
         keys.emplace_back(infos[i].key);
     }
-    throw ConfigError(
-        fmt::format("{}unknown key '{}'{}", opening(where), quoted(key), did_you_mean(key, keys)));
+    std::string advice = key_meant_by(key, keys);
+    if (advice.empty()) advice = did_you_mean(key, keys);
+    throw ConfigError(fmt::format("{}unknown key '{}'{}", opening(where), quoted(key), advice));
 }
 
 std::string opening(std::string_view where) {

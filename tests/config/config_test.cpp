@@ -128,6 +128,12 @@ TEST(Options, MalformedTextIsAnErrorThatNamesKeyExpectedAndFound) {
     EXPECT_EQ(error("bach_size", "1", "--set"),
               "--set: unknown key 'bach_size' (did you mean 'batch_size'?)");
     EXPECT_EQ(error("zzzzzzzzzzz", "1"), "unknown key 'zzzzzzzzzzz'");
+    // Names of other libraries.
+    EXPECT_EQ(error("learning_rate", "1"),
+              "unknown key 'learning_rate' (did you mean 'encoder_lr' or 'head_lr'?)");
+    EXPECT_EQ(error("num_train_epochs", "1"), "unknown key 'num_train_epochs' (did you mean 'epochs'?)");
+    EXPECT_EQ(error("ngram_range", "1"),
+              "unknown key 'ngram_range': the linear model takes words, word pairs and letters by itself");
     EXPECT_EQ(error("batch_size", "12x"), "batch_size: expected an integer or auto, found '12x'");
     for (const char* bad : {"", " 1", "1 ", "1.5", "1e3", "99999999999999999999", "0x10"})
         EXPECT_NE(error("batch_size", bad), "no ConfigError") << bad;
