@@ -177,13 +177,14 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
         set_option(config, flag.key, flag.option->results().back());
         mark_option(config, flag.key, Origin::kGiven, kOnCommandLine);
     }
-    if (verb.starts_from_run && !invocation.words.empty() && config.predictions.empty())
-        config = resolve_for_run(invocation.words[0], config);
     if (const std::size_t at = verb.data_word != nullptr ? verb.data_word(invocation) : std::string::npos;
         at < invocation.words.size()) {
         set_option(config, "data", invocation.words[at]);
         mark_option(config, "data", Origin::kGiven, kOnCommandLine);
     }
+    // With the data, of which it depends what is taken over from the run.
+    if (verb.starts_from_run && !invocation.words.empty() && config.predictions.empty())
+        config = resolve_for_run(invocation.words[0], config);
     validate(invocation.config);
     limit_silence(invocation.config.rank_timeout);
     return true;

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -26,6 +27,9 @@
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 #include "run/run_data.h"
+#include "sources/detect.h"
+#include "sources/matrices/sparse_source.h"
+#include "text/numbers.h"
 
 namespace elmo {
 namespace {
@@ -74,7 +78,9 @@ struct Predictor::Impl {
           stored(config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint)),
           platt(choose_probabilities(config, stored)),
           cuts(choose_cuts(config, stored)),
-          ranker(context, checkpoint, config, spec, tokenizer.get(), scope, max_length * windows) {}
+          ranker(context, checkpoint, config, spec, tokenizer.get(), scope, max_length * windows),
+          takes_features(tokenizer && is_number_tokenizer(*tokenizer)),
+          context(context) {}
 
     TokenizedTexts tokenize(std::span<const std::string> texts) const {
         refuse_vectors(checkpoint, "prediction");
@@ -82,12 +88,41 @@ struct Predictor::Impl {
         TokenizedTexts result;
         result.offsets.reserve(texts.size() + 1);
         for (const std::string& text : texts) {
-            tokenizer->encode(text, max_length, ids, windows);
+            const bool features = is_sparse_row(text);
+            if (takes_features && features)
+                tokenizer->encode(sparse_record_text({text, 1, "text"}), max_length, ids);
+            else
+                tokenizer->encode(text, max_length, ids, windows);
+            if (takes_features ? !features && is_unknown(ids) : features && has_several(text))
+                warn_of_other_kind(text);
             check_tokens(result.tokens.size() + ids.size(), texts.size());
             result.tokens.insert(result.tokens.end(), ids.begin(), ids.end());
             result.offsets.push_back(static_cast<std::int32_t>(result.tokens.size()));
         }
         return result;
+    }
+
+    // No token of a text that has any is a feature.
+    bool is_unknown(std::span<const std::int32_t> ids) const {
+        const auto inner = ids.size() > 2 ? ids.subspan(1, ids.size() - 2) : ids.first(0);
+        return !inner.empty() && std::all_of(inner.begin(), inner.end(),
+                                             [&](std::int32_t id) { return id == tokenizer->unk_id(); });
+    }
+    // One alone may be a time of day.
+    static bool has_several(std::string_view features) {
+        return features.find_first_of(" \t", features.find(':')) != features.npos;
+    }
+    void warn_of_other_kind(const std::string& text) const {
+        if (warned.exchange(true)) return;
+        context.warning(
+            takes_features
+                ? fmt::format(
+                      "the run was trained on features: expected numbers, as '40:0.5 71:1' or '40 71', "
+                      "found '{}', of which it knows nothing",
+                      quoted(text))
+                : fmt::format("the run was trained on texts: expected words, found features in '{}'; its "
+                              "answers to such lines mean nothing",
+                              quoted(text)));
     }
 
     // Calls use(first, count) for one batch after another.
@@ -240,8 +275,11 @@ struct Predictor::Impl {
     bool given_top = given(config, "top");
     std::int64_t cut = 0;  // texts with more labels above the threshold than were ranked
     LabelRanker ranker;
-    TokenizedTexts batch;       // the running one
-    std::vector<Bf16> rounded;  // vectors of the running batch
+    bool takes_features;  // numbers of a bag of words, instead of texts
+    Context context;
+    mutable std::atomic<bool> warned = false;  // of a text of the other kind
+    TokenizedTexts batch;                      // the running one
+    std::vector<Bf16> rounded;                 // vectors of the running batch
     mutable std::once_flag index_made, counts_read;
     mutable std::optional<LabelIndex> labels_by_name;
     mutable std::vector<std::int64_t> train_rows;

@@ -164,6 +164,100 @@ TEST_F(FirstUse, PredictReadsSparseRowsWithoutTheirLabels) {
     EXPECT_EQ(answers(folder_.write("new.txt", "0 2:1 5:0.5\n0 1:1 6:0.5\n")), expected);
     EXPECT_EQ(answers(folder_.write("head.txt", "2 8 4\n0 2:1 5:0.5\n 1:1 6:0.5\n")), expected);
     EXPECT_EQ(answers(folder_.write("bare.txt", "2:1 5:0.5\n1:1 6:0.5\n"), {"--format", "sparse"}), expected);
+    // Through every other door too, with the header or without.
+    for (const char* lines :
+         {"2:1 5:0.5\n1:1 6:0.5\n", "0 2:1 5:0.5\n3,1 1:1 6:0.5\n", "2 8 4\n0 2:1 5:0.5\n1 1:1 6:0.5\n"}) {
+        const Outcome piped = run_elmo({"predict", folder_.text("run"), "--top", "1", "--json"}, lines);
+        EXPECT_EQ(piped.status, 0) << piped.err;
+        EXPECT_EQ(piped.out, expected) << lines;
+        EXPECT_FALSE(contains(piped.err, "warning")) << piped.err;
+    }
+    const Outcome typed = run_elmo({"predict", folder_.text("run"), "--top", "1", "--json", "--text",
+                                    "2 2:1 5:0.5", "--text", "1:1 6:0.5"});
+    EXPECT_EQ(typed.out, expected) << typed.err;
+    // A line of three numbers is a header only if rows follow.
+    const Outcome numbers =
+        run_elmo({"predict", folder_.text("run"), "--top", "1", "--json"}, "2 2 5\n1 1 6\n");
+    EXPECT_EQ(numbers.out, expected) << numbers.err;
+    // A feature with its value is one word of an explanation.
+    const Outcome why =
+        run_elmo({"explain", folder_.text("run"), "--text", "2:1 5:0.5", "--top", "1", "--json", "--quiet"});
+    ASSERT_EQ(why.status, 0) << why.err;
+    EXPECT_TRUE(contains(why.out, "\"2:1\"")) << why.out;
+}
+
+TEST_F(FirstUse, PredictSaysWhenTextsAreOfAnotherKindThanTheRuns) {
+    std::string rows;
+    for (int i = 0; i < 80; ++i)
+        rows += std::to_string(i % 4) + " " + std::to_string(i % 4) + ":1 " + std::to_string(4 + i % 3) +
+                ":0.5\n";
+    expect_success(run_elmo(
+        {"train", folder_.write("x_train.txt", rows), "--out", folder_.text("features"), "--quiet"}));
+    const Outcome words = run_elmo({"predict", folder_.text("features"), "--text", "a small cat"});
+    EXPECT_EQ(words.status, 0);
+    EXPECT_TRUE(contains(words.err, "the run was trained on features")) << words.err;
+    const std::string warning = "the run was trained on texts";
+    const std::string lines = "3,5 12:1 40:0.5\n1 7:1 8:1\n";
+    for (const Outcome& outcome :
+         {run_elmo({"predict", run(), "--text", "3,5 12:1 40:0.5"}), run_elmo({"predict", run()}, lines),
+          run_elmo({"predict", run(), folder_.write("x_test.txt", lines)})}) {
+        EXPECT_EQ(outcome.status, 0);
+        EXPECT_TRUE(contains(outcome.err, warning)) << outcome.err;
+    }
+    for (const char* text : {"at 12:30 the cat", "12:30", "1 2 3", "a horse"}) {
+        const Outcome plain = run_elmo({"predict", run(), "--text", text});
+        EXPECT_FALSE(contains(plain.err, "warning")) << plain.err;
+    }
+}
+
+TEST_F(FirstUse, BytesThatAreNoTextAreRefusedFromStandardInputToo) {
+    using namespace std::string_literals;
+    const std::pair<std::string, const char*> kinds[] = {
+        {"PAR1\x15\x04\x15\0abc\ndef"s, "found Parquet; save it as FILE and convert it: python3 -c"},
+        {"ARROW1\0\0\xff\xff"s, "found Arrow; "},
+        {"\xff\xff\xff\xff\x10\0\0\0abc"s, "found an Arrow stream; "},
+        {"\xff\xfe"s + "a\0b\0"s, "iconv -f UTF-16 -t UTF-8"},
+        {"a\0b\0\n\0"s, "found binary data"},
+        {"folder/"s + std::string(250, '\0') + "ustar  \0"s, "found a tar archive"},
+        {"\x7f"
+         "ELF\x02\x01\x01\0\0"s,
+         "found binary data"}};
+    for (const auto& [bytes, found] : kinds) {
+        const Outcome predicted = run_elmo({"predict", run()}, bytes);
+        EXPECT_EQ(predicted.status, 1) << found;
+        EXPECT_EQ(predicted.out, "") << found;
+        EXPECT_TRUE(contains(predicted.err, found)) << predicted.err;
+        const Outcome trained =
+            run_elmo({"train", "-", "--out", folder_.text("none"), "--cache", folder_.text("cache")}, bytes);
+        EXPECT_EQ(trained.status, 1) << found;
+        EXPECT_TRUE(contains(trained.err, std::string(found).substr(0, 12))) << trained.err;
+    }
+    // Packed too.
+    folder_.write("rows.parquet", kinds[0].first);
+    for (const char* line :
+         {"gzip $0/rows.parquet && $ELMO predict RUN $0/rows.parquet.gz",
+          "$ELMO predict RUN < $0/rows.parquet.gz", "$ELMO data inspect $0/rows.parquet.gz"}) {
+        std::string command = line;
+        if (const auto at = command.find("RUN"); at != command.npos) command.replace(at, 3, run());
+        const Outcome outcome = run_shell(command, folder_.path());
+        EXPECT_EQ(outcome.status, 1) << line;
+        EXPECT_TRUE(contains(outcome.err, "found Parquet")) << outcome.err;
+    }
+}
+
+TEST_F(FirstUse, ExplainNamesTheFormatThatIsUsed) {
+    std::string rows;
+    for (int i = 0; i < 80; ++i)
+        rows += fmt::format("{{\"text\": \"{}\", \"labels\": [\"{}\"]}}\n", text_of(i), kAnimals[i % 4]);
+    const std::string json = folder_.write("rows.jsonl", rows);
+    expect_success(run_elmo({"train", json, "--format", "jsonl", "--out", folder_.text("run"), "--quiet"}));
+    const auto format = [&](const std::string& file) {
+        const Outcome shown = run_elmo({"eval", folder_.text("run"), file, "--explain", "--json"});
+        EXPECT_EQ(shown.status, 0) << shown.err;
+        return Json::parse(shown.out)["format"]["value"].get<std::string>();
+    };
+    EXPECT_EQ(format(json), "jsonl");
+    EXPECT_EQ(format(folder_.write("other.csv", csv_rows(0, 40))), "auto");
 }
 
 TEST_F(FirstUse, DoubtsAreSaidAtEveryTraining) {
