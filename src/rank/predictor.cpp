@@ -34,6 +34,8 @@
 namespace elmo {
 namespace {
 
+constexpr std::int64_t kMostFeatures = 8192;  // of a row, repeated as their values say
+
 void check_tokens(std::size_t tokens, std::size_t texts) {
     if (tokens > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
         throw ConfigError(fmt::format("batch_size: {} texts have more than 2^31 tokens; lower it", texts));
@@ -71,7 +73,8 @@ struct Predictor::Impl {
           config(with_usual_numbers(resolve_prediction(given))),
           spec(stored_encoder(checkpoint)),
           tokenizer(checkpoint.takes_vectors() ? nullptr : stored_tokenizer(checkpoint.content())),
-          max_length(tokenizer ? cut_length(context, checkpoint.config().max_length, spec) : 0),
+          takes_features(tokenizer && is_number_tokenizer(*tokenizer)),
+          max_length(tokenizer ? longest_text(context) : 0),
           windows(checkpoint.config().windows),
           names(checkpoint.label_names()),
           scope(resolve_scope(label_scope, names, checkpoint.state().labels)),
@@ -79,8 +82,13 @@ struct Predictor::Impl {
           platt(choose_probabilities(config, stored)),
           cuts(choose_cuts(config, stored)),
           ranker(context, checkpoint, config, spec, tokenizer.get(), scope, max_length * windows),
-          takes_features(tokenizer && is_number_tokenizer(*tokenizer)),
           context(context) {}
+
+    // Features are not cut in training; here memory is taken before the rows are known.
+    std::int64_t longest_text(const Context& to_warn) const {
+        const std::int64_t length = cut_length(to_warn, checkpoint.config().max_length, spec);
+        return takes_features ? std::max(length, kMostFeatures) : length;
+    }
 
     TokenizedTexts tokenize(std::span<const std::string> texts) const {
         refuse_vectors(checkpoint, "prediction");
@@ -266,6 +274,7 @@ struct Predictor::Impl {
     Config config;
     EncoderSpec spec;
     std::unique_ptr<Tokenizer> tokenizer;
+    bool takes_features;  // numbers of a bag of words, instead of texts
     std::int64_t max_length, windows;
     std::vector<std::string_view> names;
     AnswerScope scope;
@@ -275,7 +284,6 @@ struct Predictor::Impl {
     bool given_top = given(config, "top");
     std::int64_t cut = 0;  // texts with more labels above the threshold than were ranked
     LabelRanker ranker;
-    bool takes_features;  // numbers of a bag of words, instead of texts
     Context context;
     mutable std::atomic<bool> warned = false;  // of a text of the other kind
     TokenizedTexts batch;                      // the running one

@@ -70,6 +70,12 @@ void refuse_zip(const fs::path& file) {
     if (has("mimetype") && has("content.xml"))
         refuse(file, "an OpenDocument file",
                "save the sheet as CSV, or convert it: " + conversion(file, "pandas.read_excel('FILE')"));
+    if (!files.empty() && std::all_of(files.begin(), files.end(),
+                                      [](const std::string& name) { return name.ends_with(".npy"); }))
+        refuse(
+            file, "a NumPy or SciPy matrix",
+            "labels as a matrix are read in a folder of PECOS (X.trn.txt, Y.trn.npz); features in the sparse "
+            "format: sklearn.datasets.dump_svmlight_file(X, Y, 'x_train.txt', multilabel=True)");
     if (files.size() > 1)
         throw DataError(
             fmt::format("{}: expected a zip archive of one file, found {} ('{}', '{}'{}); unpack it and "

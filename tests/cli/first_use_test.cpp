@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "program.h"
 
@@ -186,6 +187,27 @@ TEST_F(FirstUse, PredictReadsSparseRowsWithoutTheirLabels) {
     EXPECT_TRUE(contains(why.out, "\"2:1\"")) << why.out;
 }
 
+TEST_F(FirstUse, PredictCutsNoFeaturesThatTrainingHad) {
+    // 200 features that say nothing before the one that tells: more than the usual length of a text.
+    std::string noise;
+    for (int i = 0; i < 200; ++i) noise += " " + std::to_string(i) + ":1";
+    std::string rows = "80 204 4\n";
+    for (int i = 0; i < 80; ++i) rows += fmt::format("{}{} {}:1\n", i % 4, noise, 200 + i % 4);
+    const std::string data = folder_.write("x_train.txt", rows);
+    expect_success(run_elmo({"train", data, "--out", folder_.text("run"), "--encoder", "bag", "--epochs",
+                             "40", "--batch-size", "8", "--width", "16", "--quiet"}));
+    const Outcome outcome =
+        run_elmo({"predict", folder_.text("run"), data, "--top", "4", "--json", "--quiet"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    // Cut ones would have the same answer.
+    std::vector<std::string> lines;
+    std::istringstream text(outcome.out);
+    for (std::string line; std::getline(text, line) && lines.size() < 2;)
+        lines.push_back(line.substr(line.find("\"labels\"")));
+    ASSERT_EQ(lines.size(), 2u);
+    EXPECT_NE(lines[0], lines[1]);
+}
+
 TEST_F(FirstUse, PredictSaysWhenTextsAreOfAnotherKindThanTheRuns) {
     std::string rows;
     for (int i = 0; i < 80; ++i)
@@ -243,6 +265,67 @@ TEST_F(FirstUse, BytesThatAreNoTextAreRefusedFromStandardInputToo) {
         EXPECT_EQ(outcome.status, 1) << line;
         EXPECT_TRUE(contains(outcome.err, "found Parquet")) << outcome.err;
     }
+}
+
+TEST_F(FirstUse, LabelsOfHeldOutRowsAreTrueInAPartOfTheData) {
+    // Each name is on a row of either half: in one half only held-out rows carry some names.
+    const auto rows = [](int first, int last) {
+        std::string text = "text,labels\n";
+        for (int i = first; i < last; ++i)
+            text += fmt::format("{},{};name{}\n", text_of(i), kAnimals[i % 4], i % 200);
+        return text;
+    };
+    const std::string run = folder_.text("run");
+    expect_success(run_elmo({"train", folder_.write("whole.csv", rows(0, 400)), "--out", run, "--quiet",
+                             "--label-separator", ";"}));
+    const Outcome part = run_elmo({"eval", run, folder_.write("part.csv", rows(0, 200)), "--json",
+                                   "--threshold", "0.1", "--errors", "3"});
+    ASSERT_EQ(part.status, 0) << part.err;
+    EXPECT_TRUE(contains(part.err, "that it held out are scored")) << part.err;
+    EXPECT_FALSE(contains(part.err, "of the test rows never seen")) << part.err;
+    const Json found = Json::parse(part.out);
+    EXPECT_EQ(found["protocol"]["split"], "test") << part.out;
+    EXPECT_EQ(found["wrong_texts"].size(), 3u) << part.out;
+    for (const Json& wrong : found["wrong_texts"]) {
+        EXPECT_EQ(wrong["split"], "all");
+        EXPECT_EQ(wrong["expected"].size(), 2u) << wrong;
+        EXPECT_EQ(wrong["text"], text_of(wrong["row"].get<int>() - 1));
+    }
+    // A copy of the whole under another name has the scores of the whole.
+    const Json own = scores({run, folder_.text("whole.csv")}),
+               copy = scores({run, folder_.write("copy.csv", rows(0, 400) + "x,cat\n")});
+    EXPECT_EQ(own["P@1"], copy["P@1"]);
+}
+
+TEST_F(FirstUse, SlipsLeadToWhatIsThere) {
+    folder_.write("pecos/Y.trn.npz", "");
+    const std::string data = folder_.write("rows.csv", "id;message;tags\n1;a cat;b|c\n2;a dog;b\n");
+    const std::pair<Words, const char*> slips[] = {
+        {{"train", data, "--label-column", "tag", "--out", "x"}, "(did you mean 'tags'?)"},
+        {{"train", data, "--text-column", "mesage", "--out", "x"}, "(did you mean 'message'?)"},
+        {{"predict", run(), "--k", "3", "--text", "a cat"}, "(did you mean '--top'?)"},
+        {{"train", data, data, "--out", "x"}, "train_raw_texts.txt"},
+        {{"train", folder_.write("pecos/X.trn.txt", "a\n"), "--out", "x"}, "name the folder"},
+        {{"data", "filter", data, "--out", data, "--filters", "own"}, "--to xmc"},
+        {{"data", "inspect", folder_.write("many.json", "[\n {\n  \"text\": \"a\"\n }\n]\n")}, "jq -c .[]"},
+        {{"data", "inspect", folder_.write("open.json", "{\n  \"text\": \"a\"\n}\n")}, "jq -c ."}};
+    for (const auto& [words, advice] : slips) {
+        const Outcome outcome = run_elmo(words);
+        EXPECT_NE(outcome.status, 0) << advice;
+        EXPECT_TRUE(contains(outcome.err, advice)) << outcome.err;
+    }
+    // What is said once is enough.
+    const Outcome inspected = run_elmo(
+        {"data", "inspect", folder_.write("latin.csv", "message;tags\nein B\xe4r;b|c\na dog;b|d\n")});
+    EXPECT_EQ(inspected.status, 0) << inspected.err;
+    const std::size_t said = inspected.err.find("read with");
+    EXPECT_NE(said, std::string::npos) << inspected.err;
+    EXPECT_EQ(inspected.err.find("read with", said + 1), std::string::npos) << inspected.err;
+    // Nothing is begun where there is nothing to begin with.
+    folder_.write("stopped/log.jsonl", "");
+    const Outcome resumed = run_elmo({"train", "--out", folder_.text("stopped"), "--resume"});
+    EXPECT_NE(resumed.status, 0);
+    EXPECT_FALSE(contains(resumed.err, "starting from the beginning")) << resumed.err;
 }
 
 TEST_F(FirstUse, ExplainNamesTheFormatThatIsUsed) {
