@@ -297,6 +297,22 @@ TEST_F(FirstUse, LabelsOfHeldOutRowsAreTrueInAPartOfTheData) {
     EXPECT_EQ(own["P@1"], copy["P@1"]);
 }
 
+TEST_F(FirstUse, ASearchSaysOnceWhatItsTrainingsSayOfTheData) {
+    std::string rows = csv_rows(0, 100);
+    for (int i = 100; i < 140; ++i) rows += text_of(i) + ",alone" + std::to_string(i) + "\n";
+    const std::string data = folder_.write("rows.csv", rows);
+    const Words small = {"--encoder", "bag", "--width", "16", "--vocab-size", "300", "--epochs", "1"};
+    for (const Words& words :
+         {Words{"tune", data, "--out", folder_.text("tuned"), "--trials", "2"},
+          Words{"study", "bits", data, "--out", folder_.text("bits"), "--formats", "bf16 e3m4"}}) {
+        const Outcome outcome = run_elmo(words + small);
+        ASSERT_EQ(outcome.status, 0) << outcome.err;
+        const std::size_t said = outcome.err.find("never seen in training");
+        EXPECT_NE(said, std::string::npos) << outcome.err;
+        EXPECT_EQ(outcome.err.find("never seen in training", said + 1), std::string::npos) << outcome.err;
+    }
+}
+
 TEST_F(FirstUse, SlipsLeadToWhatIsThere) {
     folder_.write("pecos/Y.trn.npz", "");
     const std::string data = folder_.write("rows.csv", "id;message;tags\n1;a cat;b|c\n2;a dog;b\n");
