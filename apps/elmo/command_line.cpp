@@ -71,13 +71,13 @@ void declare(CLI::App& app, const Verb& verb, Parsed& parsed, Invocation& invoca
     std::vector<std::string> known = {"--help",    "--json",   "--quiet", "--verbose",
                                       "--explain", "--recipe", "--set"};
     for (const ExtraFlag& extra : verb.extra) known.push_back(fmt::format("--{}", extra.name));
+    bool of_others = false;
     for (const OptionInfo& option : options()) {
-        if (has_option(verb, option))
-            known.push_back(flag_of(option.key));
-        else if (flag_of(option.key) == flag)
-            usage_error(verb, fmt::format("flag '{}' does not belong to this verb", flag));
+        if (has_option(verb, option)) known.push_back(flag_of(option.key));
+        of_others |= flag_of(option.key) == flag;
     }
     std::string advice = flag_meant_by(flag, known);
+    if (of_others) usage_error(verb, fmt::format("flag '{}' does not belong to this verb{}", flag, advice));
     if (advice.empty()) advice = did_you_mean(flag, known);
     usage_error(verb, fmt::format("unknown flag '{}'{}", quoted(flag), advice));
 }
@@ -93,8 +93,8 @@ void apply_setting(Config& config, const Verb& verb, const std::string& setting)
 
 void check_words(const Verb& verb, const std::vector<std::string>& words) {
     if (words.size() > verb.max_words)
-        usage_error(verb, fmt::format("unexpected argument '{}'; usage: elmo {} {}",
-                                      quoted(words[verb.max_words]), verb.name, verb.usage));
+        usage_error(verb, fmt::format("unexpected argument '{}'{}; usage: elmo {} {}",
+                                      quoted(words[verb.max_words]), verb.too_many, verb.name, verb.usage));
     if (words.size() < verb.min_words)
         usage_error(verb, fmt::format("{} is missing; usage: elmo {} {}", verb.arguments[words.size()].name,
                                       verb.name, verb.usage));
@@ -177,13 +177,14 @@ bool parse(const Verb& verb, int argc, char** argv, Invocation& invocation) {
         set_option(config, flag.key, flag.option->results().back());
         mark_option(config, flag.key, Origin::kGiven, kOnCommandLine);
     }
-    if (verb.starts_from_run && !invocation.words.empty() && config.predictions.empty())
-        config = resolve_for_run(invocation.words[0], config);
     if (const std::size_t at = verb.data_word != nullptr ? verb.data_word(invocation) : std::string::npos;
         at < invocation.words.size()) {
         set_option(config, "data", invocation.words[at]);
         mark_option(config, "data", Origin::kGiven, kOnCommandLine);
     }
+    // With the data, of which it depends what is taken over from the run.
+    if (verb.starts_from_run && !invocation.words.empty() && config.predictions.empty())
+        config = resolve_for_run(invocation.words[0], config);
     validate(invocation.config);
     limit_silence(invocation.config.rank_timeout);
     return true;

@@ -59,6 +59,7 @@ struct Verb {
     Config (*resolve)(const Invocation& invocation) = nullptr;
     // Which word, where it is there, is DATA: it is the option `data`, given.
     std::size_t (*data_word)(const Invocation& invocation) = nullptr;
+    std::string too_many = {};  // what is most likely meant where there are more words than it takes
 };
 inline std::size_t first_word(const Invocation&) {
     return 0;

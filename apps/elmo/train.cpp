@@ -93,7 +93,9 @@ Verb train_verb() {
         {},
         nullptr,
         resolve_train,
-        first_word};
+        first_word,
+        " (texts and labels in two files: name a folder that holds them as train_raw_texts.txt and "
+        "train_labels.txt; training and test rows: as NAME_train and NAME_test; see docs/formats.md)"};
 }
 
 }  // namespace elmo::cli

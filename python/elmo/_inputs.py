@@ -66,7 +66,9 @@ def name_of(label: Any, where: str) -> str:
         return label
     if isinstance(label, numbers.Integral) and not isinstance(label, (bool, np.bool_)):
         return str(int(label))
-    raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}")
+    missing = label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and label != label)
+    raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}"
+                    + ("; a text without labels has an empty list" if missing else ""))
 
 
 def names_of(entry: Any, where: str, separator: str | None = None) -> list[str]:
@@ -191,6 +193,8 @@ def parquet_reader(path: str, columns: list[str]):
         import pyarrow.dataset
     except ImportError:
         raise DataError(f"{path}: Parquet is read with pyarrow, which is not installed: pip install pyarrow") from None
+    if not os.path.exists(path):
+        raise DataError(f"{path}: no such file or folder")
     data = pyarrow.dataset.dataset(path, format="parquet")
     there = [column for column in columns if column in data.schema.names]
     return data.scanner(columns=there).to_reader() if len(there) == len(columns) else data.scanner().to_reader()

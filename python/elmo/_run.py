@@ -11,7 +11,7 @@ from elmo import _core
 from elmo._config import document, make_config
 from elmo._data import is_parquet, set_data
 from elmo._inputs import is_path
-from elmo._listener import Listener
+from elmo._listener import ROWS, Listener
 from elmo._predictor import Answers, Predictor, open_run
 from elmo._result import Result, from_json
 
@@ -176,7 +176,13 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     finally:
         listener.close()
     if kept:
-        result["protocol"].update(data="rows from memory", split="all rows given")
+        protocol = result["protocol"]
+        protocol.update(data="rows from memory", split="all rows given",
+                        propensity_source=ROWS.sub("rows from memory", protocol["propensity_source"]))
+        if protocol.get("trained_samples", 0) > 0.05 * protocol["samples"]:
+            listener.logger.warning("%d of %d scored texts trained this run; their scores say little about new texts: "
+                                    "evaluate() without rows scores those that it held out",
+                                    protocol["trained_samples"], protocol["samples"])
     elif data is None and getattr(run, "_kept", None):
         result["protocol"]["data"] = "rows from memory"
     return result

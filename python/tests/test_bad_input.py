@@ -28,7 +28,9 @@ def raising(values):
     (TEXTS, None, "labels: expected an entry per text, found None"),
     (TEXTS, LABELS[:2], "labels: expected an entry per text, found 2 for more texts"),
     (TEXTS, LABELS + [["c"]], "labels: expected an entry per text, found more than the 3 texts"),
-    (TEXTS, ["a", None, "b"], "labels[1]: expected a label's name or whole number, found None (NoneType)"),
+    (TEXTS, ["a", None, "b"], "labels[1]: expected a label's name or whole number, found None (NoneType); a text "
+                              "without labels has an empty list"),
+    (TEXTS, ["a", float("nan"), "b"], "found nan (float); a text without labels has an empty list"),
     (TEXTS, [["a"], ["b", None], []], "labels[1][1]: expected a label's name or whole number, found None"),
     (TEXTS, [["a"], [1.5], []], "labels[1][0]: expected a label's name or whole number, found 1.5 (float)"),
     (TEXTS, np.array([0, 1, np.nan]), "labels[0]: expected a label's name or whole number, found 0.0 (float)"),
@@ -142,3 +144,25 @@ def test_errors_are_the_programs():
         elmo.Predictor("nothing/there")
     assert printed == f"elmo: error: {caught.value}\n"
     assert issubclass(elmo.OutOfMemory, MemoryError) and issubclass(elmo.OutOfMemory, elmo.DeviceError)
+
+
+def test_a_parquet_file_that_is_not_there():
+    pytest.importorskip("pyarrow")
+    with pytest.raises(elmo.DataError, match="nothing.parquet: no such file or folder"):
+        elmo.train("nothing.parquet", **SMALL)
+
+
+def test_rows_that_trained_the_run_are_noticed(caplog):
+    texts = [f"{word} number {i}" for i in range(40) for word in ("red", "blue")]
+    labels = [[text.split()[0]] for text in texts]
+    run = elmo.train(texts=texts, labels=labels)
+    with caplog.at_level("WARNING", logger="elmo"):
+        scores = run.evaluate(texts=texts, labels=labels)
+    assert scores.protocol.trained_samples > 60
+    assert "scored texts trained this run" in caplog.text
+    # The folder that held the rows for the time of the call says nothing to anybody.
+    assert "elmo-rows-" not in caplog.text + str(scores.protocol)
+    caplog.clear()
+    with caplog.at_level("WARNING", logger="elmo"):
+        run.evaluate(texts=["a red house"], labels=[["red"]])
+    assert "trained this run" not in caplog.text

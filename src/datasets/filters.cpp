@@ -84,6 +84,11 @@ std::string write_pairs(const fs::path& file, Pairs& pairs) {
 FilterResult make_filters(const Context& given_context, const Config& config, bool own, bool reciprocal) {
     if (config.out.empty()) throw ConfigError("out: expected a folder for the filter files, found none");
     if (!own && !reciprocal) throw ConfigError("filters: expected own, reciprocal or both, found neither");
+    if (std::error_code error; fs::exists(config.out, error) && !fs::is_directory(config.out, error))
+        throw ConfigError(
+            fmt::format("out: expected a folder, found the file {}; filter files lie in the folder of data "
+                        "whose labels have numbers: 'elmo data convert DATA --to xmc --out FOLDER' makes one",
+                        config.out));
     const Context context = given_context.with_threads(config.threads);
     Config plain = config;
     plain.filter = "none";

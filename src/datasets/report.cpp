@@ -65,15 +65,17 @@ std::vector<LabelsByRows> histogram_of(std::span<const std::int64_t> counts) {
 // The data set as it is, or leniently where a strict import stops; what it stopped at goes to `trouble`.
 Dataset open_leniently(const Context& context, Config& config, DataSummary& summary,
                        std::vector<std::string>& trouble) {
-    for (int attempt = 0;; ++attempt) {
-        try {
-            return Dataset::open_labels(context, config, &summary);
-        } catch (const DataError& error) {
-            if (attempt == 1) throw;
-            trouble.emplace_back(error.what());
-            config.allow_invalid_utf8 = config.allow_repeated_labels = true;
-        }
+    try {
+        return Dataset::open_labels(context, config, &summary);
+    } catch (const DataError& error) {
+        trouble.emplace_back(error.what());
+        config.allow_invalid_utf8 = config.allow_repeated_labels = true;
     }
+    Sinks sinks = context.sinks();  // how the data is read was said
+    sinks.message = [message = sinks.message](Severity severity, std::string_view text) {
+        if (severity == Severity::kWarning && message) message(severity, text);
+    };
+    return Dataset::open_labels(context.with_sinks(std::move(sinks)), config, &summary);
 }
 
 void report_names(const Dataset& data, DataReport& report) {

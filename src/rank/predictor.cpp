@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <mutex>
@@ -26,9 +27,14 @@
 #include "run/calibration_file.h"
 #include "run/checkpoint.h"
 #include "run/run_data.h"
+#include "sources/detect.h"
+#include "sources/matrices/sparse_source.h"
+#include "text/numbers.h"
 
 namespace elmo {
 namespace {
+
+constexpr std::int64_t kMostFeatures = 8192;  // of a row, repeated as their values say
 
 void check_tokens(std::size_t tokens, std::size_t texts) {
     if (tokens > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
@@ -67,14 +73,22 @@ struct Predictor::Impl {
           config(with_usual_numbers(resolve_prediction(given))),
           spec(stored_encoder(checkpoint)),
           tokenizer(checkpoint.takes_vectors() ? nullptr : stored_tokenizer(checkpoint.content())),
-          max_length(tokenizer ? cut_length(context, checkpoint.config().max_length, spec) : 0),
+          takes_features(tokenizer && is_number_tokenizer(*tokenizer)),
+          max_length(tokenizer ? longest_text(context) : 0),
           windows(checkpoint.config().windows),
           names(checkpoint.label_names()),
           scope(resolve_scope(label_scope, names, checkpoint.state().labels)),
           stored(config.probabilities == "raw" ? std::nullopt : read_calibration(context, checkpoint)),
           platt(choose_probabilities(config, stored)),
           cuts(choose_cuts(config, stored)),
-          ranker(context, checkpoint, config, spec, tokenizer.get(), scope, max_length * windows) {}
+          ranker(context, checkpoint, config, spec, tokenizer.get(), scope, max_length * windows),
+          context(context) {}
+
+    // Features are not cut in training; here memory is taken before the rows are known.
+    std::int64_t longest_text(const Context& to_warn) const {
+        const std::int64_t length = cut_length(to_warn, checkpoint.config().max_length, spec);
+        return takes_features ? std::max(length, kMostFeatures) : length;
+    }
 
     TokenizedTexts tokenize(std::span<const std::string> texts) const {
         refuse_vectors(checkpoint, "prediction");
@@ -82,12 +96,41 @@ struct Predictor::Impl {
         TokenizedTexts result;
         result.offsets.reserve(texts.size() + 1);
         for (const std::string& text : texts) {
-            tokenizer->encode(text, max_length, ids, windows);
+            const bool features = is_sparse_row(text);
+            if (takes_features && features)
+                tokenizer->encode(sparse_record_text({text, 1, "text"}), max_length, ids);
+            else
+                tokenizer->encode(text, max_length, ids, windows);
+            if (takes_features ? !features && is_unknown(ids) : features && has_several(text))
+                warn_of_other_kind(text);
             check_tokens(result.tokens.size() + ids.size(), texts.size());
             result.tokens.insert(result.tokens.end(), ids.begin(), ids.end());
             result.offsets.push_back(static_cast<std::int32_t>(result.tokens.size()));
         }
         return result;
+    }
+
+    // No token of a text that has any is a feature.
+    bool is_unknown(std::span<const std::int32_t> ids) const {
+        const auto inner = ids.size() > 2 ? ids.subspan(1, ids.size() - 2) : ids.first(0);
+        return !inner.empty() && std::all_of(inner.begin(), inner.end(),
+                                             [&](std::int32_t id) { return id == tokenizer->unk_id(); });
+    }
+    // One alone may be a time of day.
+    static bool has_several(std::string_view features) {
+        return features.find_first_of(" \t", features.find(':')) != features.npos;
+    }
+    void warn_of_other_kind(const std::string& text) const {
+        if (warned.exchange(true)) return;
+        context.warning(
+            takes_features
+                ? fmt::format(
+                      "the run was trained on features: expected numbers, as '40:0.5 71:1' or '40 71', "
+                      "found '{}', of which it knows nothing",
+                      quoted(text))
+                : fmt::format("the run was trained on texts: expected words, found features in '{}'; its "
+                              "answers to such lines mean nothing",
+                              quoted(text)));
     }
 
     // Calls use(first, count) for one batch after another.
@@ -231,6 +274,7 @@ struct Predictor::Impl {
     Config config;
     EncoderSpec spec;
     std::unique_ptr<Tokenizer> tokenizer;
+    bool takes_features;  // numbers of a bag of words, instead of texts
     std::int64_t max_length, windows;
     std::vector<std::string_view> names;
     AnswerScope scope;
@@ -240,8 +284,10 @@ struct Predictor::Impl {
     bool given_top = given(config, "top");
     std::int64_t cut = 0;  // texts with more labels above the threshold than were ranked
     LabelRanker ranker;
-    TokenizedTexts batch;       // the running one
-    std::vector<Bf16> rounded;  // vectors of the running batch
+    Context context;
+    mutable std::atomic<bool> warned = false;  // of a text of the other kind
+    TokenizedTexts batch;                      // the running one
+    std::vector<Bf16> rounded;                 // vectors of the running batch
     mutable std::once_flag index_made, counts_read;
     mutable std::optional<LabelIndex> labels_by_name;
     mutable std::vector<std::int64_t> train_rows;

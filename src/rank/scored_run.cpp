@@ -53,7 +53,36 @@ Dataset open_data(const Context& context, const ReadOptions& reading, const Toke
     return Dataset::open(context, reading, tokenizer, nullptr, splits_for(reading.split));
 }
 
+// The rows of `all` that are those of `some`, which has them in the same order.
+std::vector<std::int64_t> find_rows(const Split& all, const ScoredRows& some) {
+    std::vector<std::int64_t> found;
+    for (std::int64_t row = 0; row < all.rows() && found.size() < some.rows.size(); ++row)
+        if (std::ranges::equal(all.tokens.row(row), some.split->tokens.row(some.rows[found.size()])))
+            found.push_back(row);
+    return found;
+}
+
+// Removes the labels from `limit` on out of ascending rows; returns where the rows are then.
+std::vector<std::int64_t> leave_out(std::vector<std::uint32_t>& labels, std::span<const std::int64_t> offsets,
+                                    std::int64_t limit) {
+    std::vector<std::int64_t> result(offsets.size());
+    std::size_t kept = 0;
+    for (std::size_t row = 0; row + 1 < offsets.size(); ++row) {
+        for (std::int64_t i = offsets[row]; i < offsets[row + 1]; ++i)
+            if (const std::uint32_t label = labels[static_cast<std::size_t>(i)]; label < limit)
+                labels[kept++] = label;
+        result[row + 1] = static_cast<std::int64_t>(kept);
+    }
+    labels.resize(kept);
+    return result;
+}
+
 // To open data again: what is said about it was said.
+Context silent(const Context& context) {
+    Sinks sinks = context.sinks();
+    sinks.message = nullptr;
+    return context.with_sinks(std::move(sinks));
+}
 Context warnings_only(const Context& context) {
     Sinks sinks = context.sinks();
     sinks.message = [message = sinks.message](Severity severity, std::string_view text) {
@@ -84,30 +113,34 @@ void ScoredRun::choose_parts(const Config& given) {
     trained_rows_ = count_trained(texts, parts_);
     const Config& of_run = checkpoint_.config();
     if (given.split == "auto" && config_.split == "all" && is_share(trained_rows_, parts_, kOwnShare)) {
-        Config own = with_usual_numbers(with_length(
+        const Config own = with_usual_numbers(with_length(
             with_scored_split(with_run_reading(given, of_run), of_run, true), config_.max_length));
         try {
-            Dataset held_out = open_data(warnings_only(context_), own, *tokenizer_);
-            auto parts = choose_rows(own, held_out);
+            const Dataset held_out = open_data(silent(context_), own, *tokenizer_);
+            const auto parts = choose_rows(own, held_out);
             if (const std::int64_t rows = count_trained(texts, parts); !is_share(rows, parts, kTooMany)) {
                 context_.info(fmt::format(
                     "{}: {} of {} texts trained this run: the {} that it held out are scored (--split all "
                     "scores all)",
                     config_.data, with_commas(trained_rows_), with_commas(num_rows()),
                     with_commas(count_rows(parts))));
-                config_ = std::move(own);
-                dataset_ = std::move(held_out);
-                parts_ = std::move(parts);
+                // Of the whole data, where no label is left out because only rows of this part have it.
+                const Split& all = dataset_.train();
+                parts_ = {{&all, SplitName::kTrain, find_rows(all, parts.front())}};
+                choose_option(config_, "split", &Config::split, own.split,
+                              std::string(reason_of(own, "split")));
                 trained_rows_ = rows;
+                held_out_ = true;
             }
         } catch (const DataError&) {  // nothing was held out of it
         }
     }
     // By its name or bytes the run's own data, but what is held out of it trained the run: a training file
     // without the test file that it had beside it.
-    if (given.split == "auto" && config_.split == "test" && !elmo::given(given, "test_share") &&
-        is_share(trained_rows_, parts_, kOwnShare) &&
-        dataset_.train().rows() != checkpoint_.state().train_rows && find_layout(config_).splits_by_hash()) {
+    else if (given.split == "auto" && config_.split == "test" && !elmo::given(given, "test_share") &&
+             is_share(trained_rows_, parts_, kOwnShare) &&
+             dataset_.train().rows() != checkpoint_.state().train_rows &&
+             find_layout(config_).splits_by_hash()) {
         config_ =
             with_all_rows(std::move(config_), "the run's training rows, without the test rows that it had");
         dataset_ = open_data(warnings_only(context_), config_, *tokenizer_);
@@ -146,13 +179,17 @@ void ScoredRun::match(const std::string& run) {
                          "the data",
                          with_commas(match.unknown), with_commas(labels), with_commas(match.missing),
                          with_commas(std::ssize(run_names)));
-    if (match.unknown > 0) context_.warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
-    unknown_ = match.unknown;
+    if (match.unknown > 0)
+        context_.warning(held_out_ ? fmt::format("{}: {} that the run has never seen, left out", config_.data,
+                                                 counted(match.unknown, "label"))
+                                   : fmt::format("{}: labels are matched {}", config_.data, matched_));
+    unknown_ = held_out_ ? 0 : match.unknown;
     unknown_counts_.resize(static_cast<std::size_t>(unknown_));
     unknown_names_.resize(static_cast<std::size_t>(unknown_));
     const auto counts = dataset_.label_counts();
     for (std::size_t label = 0; label < counts.size(); ++label)
-        if (const std::int64_t number = match.number[label] - checkpoint_.state().labels; number >= 0) {
+        if (const std::int64_t number = match.number[label] - checkpoint_.state().labels;
+            number >= 0 && !held_out_) {
             unknown_counts_[static_cast<std::size_t>(number)] = counts[label];
             unknown_names_[static_cast<std::size_t>(number)] = names[label];
         }
@@ -160,6 +197,10 @@ void ScoredRun::match(const std::string& run) {
         Renumbered& as_run = *renumbered_.emplace_back(std::make_unique<Renumbered>());
         as_run.split = *part.split;
         as_run.labels = renumber(part.split->labels, match);
+        if (held_out_) {
+            as_run.offsets = leave_out(as_run.labels, part.split->labels.offsets, checkpoint_.state().labels);
+            as_run.split.labels.offsets = as_run.offsets;
+        }
         as_run.filter = renumber(part.split->filter, match);
         as_run.split.labels.values = as_run.labels;
         as_run.split.filter.values = as_run.filter;

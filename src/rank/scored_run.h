@@ -75,10 +75,13 @@ class ScoredRun {
     std::vector<std::int64_t> unknown_counts_;
     std::vector<std::string_view> names_, unknown_names_;
     std::string matched_;
+    bool held_out_ = false;  // the rows are those that the run held out, of its data under another name
     // What a part points to when labels were matched.
     struct Renumbered {
         Split split;
         std::vector<std::uint32_t> labels, filter;
+        std::vector<std::int64_t>
+            offsets;  // of `labels`, where those that the run does not have are left out
     };
     std::vector<std::unique_ptr<Renumbered>> renumbered_;
 

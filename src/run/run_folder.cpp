@@ -112,7 +112,7 @@ RunFolder::RunFolder(const Context& context, const Config& config)
                 fmt::format("resume: {} is finished: it has a best checkpoint and none to continue from, as "
                             "'elmo refine' and 'elmo labels' leave it; train a new run, or refine this one",
                             path_.string()));
-        else
+        else if (!config.data.empty())
             context.info(
                 fmt::format("{} has no checkpoint yet: starting from the beginning", path_.string()));
         return;

@@ -101,7 +101,10 @@ DataFormat detect_format(const std::filesystem::path& file) {
         const auto line = reader.next_line();
         if (!line) break;
         if (line->find_first_not_of(" \t") == line->npos) continue;
-        if (rows == 0) first = *line;
+        if (rows == 0) {
+            refuse_foreign_line(*line, file);
+            first = *line;
+        }
         ++rows;
         if (rows == 1 && is_sparse_header(*line)) return DataFormat::kSparse;
         if (line->starts_with("__label__")) return DataFormat::kFastText;

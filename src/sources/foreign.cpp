@@ -14,6 +14,8 @@ namespace {
 
 using namespace std::string_view_literals;
 
+constexpr std::string_view kStandardInput = "standard input";
+
 struct Kind {
     std::string_view magic;
     std::string_view name;
@@ -68,6 +70,12 @@ void refuse_zip(const fs::path& file) {
     if (has("mimetype") && has("content.xml"))
         refuse(file, "an OpenDocument file",
                "save the sheet as CSV, or convert it: " + conversion(file, "pandas.read_excel('FILE')"));
+    if (!files.empty() && std::all_of(files.begin(), files.end(),
+                                      [](const std::string& name) { return name.ends_with(".npy"); }))
+        refuse(
+            file, "a NumPy or SciPy matrix",
+            "labels as a matrix are read in a folder of PECOS (X.trn.txt, Y.trn.npz); features in the sparse "
+            "format: sklearn.datasets.dump_svmlight_file(X, Y, 'x_train.txt', multilabel=True)");
     if (files.size() > 1)
         throw DataError(
             fmt::format("{}: expected a zip archive of one file, found {} ('{}', '{}'{}); unpack it and "
@@ -82,7 +90,40 @@ bool has_ending(const fs::path& folder, std::string_view ending) {
     return false;
 }
 
+void refuse_foreign_bytes(std::string_view first, const fs::path& file) {
+    // What has no name has to be saved first.
+    const bool named = file != kStandardInput;
+    const fs::path name = named ? file : fs::path("FILE");
+    const std::string save = named ? "" : "save it as FILE and ";
+    for (const Kind& kind : kKinds) {
+        if (!first.starts_with(kind.magic)) continue;
+        // Words may begin as a short magic number does: a line of text has no zero and no high bytes.
+        if (kind.magic.size() < 5 &&
+            std::all_of(kind.magic.begin(), kind.magic.end(), [](char c) { return c > 31; }) &&
+            std::all_of(first.begin(), first.begin() + std::min<std::ptrdiff_t>(std::ssize(first), 16),
+                        [](char c) { return c > 31 || c == '\n' || c == '\r' || c == '\t'; }))
+            continue;
+        refuse(file, kind.name,
+               kind.read.empty() ? "export it as CSV or JSON lines"
+                                 : save + "convert it: " + conversion(name, kind.read));
+    }
+    if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
+        refuse(file.string() + ":1", "UTF-16",
+               fmt::format("it looks like UTF-16: convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 {} > "
+                           "{}",
+                           named ? "'" + file.string() + "'" : "FILE", named ? "FILE" : "TEXT"));
+}
+
 }  // namespace
+
+void refuse_foreign_line(std::string_view line, const fs::path& file) {
+    refuse_foreign_bytes(line, file);
+    if (line.size() > 262 && line.substr(257).starts_with("ustar"))
+        refuse(file, "a tar archive", "unpack it and name the file or its folder");
+    if (line.find('\0') != line.npos)
+        refuse(file, "binary data (a byte 0 in its first line)",
+               "export it as CSV or JSON lines; text in UTF-16 without a mark: iconv -f UTF-16LE -t UTF-8");
+}
 
 void refuse_foreign_file(const fs::path& file) {
     std::error_code error;
@@ -92,23 +133,7 @@ void refuse_foreign_file(const fs::path& file) {
     in.read(first.data(), static_cast<std::streamsize>(first.size()));
     first.resize(static_cast<std::size_t>(in.gcount()));
     if (first.starts_with("PK\x03\x04")) return refuse_zip(file);
-    for (const Kind& kind : kKinds) {
-        if (!first.starts_with(kind.magic)) continue;
-        // Words may begin as a short magic number does: a line of text has no zero and no high bytes.
-        if (kind.magic.size() < 5 &&
-            std::all_of(kind.magic.begin(), kind.magic.end(), [](char c) { return c > 31; }) &&
-            std::all_of(first.begin(), first.end(),
-                        [](char c) { return c > 31 || c == '\n' || c == '\r' || c == '\t'; }))
-            continue;
-        refuse(file, kind.name,
-               kind.read.empty() ? "export it as CSV or JSON lines"
-                                 : "convert it: " + conversion(file, kind.read));
-    }
-    if (first.starts_with("\xff\xfe") || first.starts_with("\xfe\xff"))
-        refuse(file.string() + ":1", "UTF-16",
-               fmt::format("it looks like UTF-16: convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 '{}' > "
-                           "FILE",
-                           file.string()));
+    refuse_foreign_bytes(first, file);
 }
 
 void refuse_foreign_folder(const fs::path& folder) {

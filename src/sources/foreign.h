@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <string_view>
 
 namespace elmo {
 
@@ -9,6 +10,10 @@ namespace elmo {
 // pickle, a database, UTF-16 or a zip archive of several files. Standard input and what cannot be opened
 // pass.
 void refuse_foreign_file(const std::filesystem::path& file);
+
+// The same by the first line of what was unpacked or came by standard input; also for a tar archive and any
+// other bytes that are no text.
+void refuse_foreign_line(std::string_view line, const std::filesystem::path& file);
 
 // The same for a run, a folder that Hugging Face's save_to_disk wrote, or one of Parquet or Arrow files.
 void refuse_foreign_folder(const std::filesystem::path& folder);

@@ -151,6 +151,25 @@ fs::path labels_beside(const fs::path& text) {
     return found;
 }
 
+// DataError for the texts of a folder whose labels are in another file of it.
+void refuse_texts_alone(const fs::path& file) {
+    const std::string name = without_packed_ending(file.filename().string());
+    for (const char* texts : {"trn_X.txt", "X.trn.txt", "train_raw_texts.txt"}) {
+        if (name != texts) continue;
+        fs::path labels;
+        try {
+            labels = labels_beside(file);
+        } catch (const DataError&) {
+            return;  // a file by itself that is called so
+        }
+        const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
+        throw DataError(
+            fmt::format("{}: expected a data set, found its texts without the labels, which are "
+                        "in {} beside it; name the folder: {}",
+                        file.string(), labels.filename().string(), folder));
+    }
+}
+
 void find_filters(const ReadOptions& reading, Layout& layout) {
     if (reading.filter == "none") return;
     if (reading.filter != "auto") {
@@ -334,6 +353,7 @@ Layout find_layout(const ReadOptions& reading) {
             "{}: expected a folder or a file, found a pipe or a device; data is read more than once: save it "
             "to a file first",
             reading.data));
+    if (!is_folder && reading.format == "auto") refuse_texts_alone(layout.data);
     if (reading.format != "auto")
         layout.format = format_named(reading.format);
     else

@@ -81,10 +81,10 @@ struct TableTexts {
     }
 };
 
-// Rows of the sparse format: feature numbers as words.
+// Rows of the sparse format: their features as they stand.
 class FeatureLines : public RowParser {
   public:
-    void text(const Record& record, std::string& text) override { sparse_record_text(record, text); }
+    void text(const Record& record, std::string& text) override { text = sparse_record_features(record); }
     void labels(const Record&, RowLabels&, ImportCounts&) override {
         throw Error("labels are left out of texts to answer");
     }
@@ -97,8 +97,10 @@ struct TextReader::Impl {
 
     std::optional<TableTexts> table;
     std::optional<LineReader> lines;    // where there is no table
+    std::optional<std::string> held;    // the line after the first one, where that was no header
     std::unique_ptr<RowParser> parser;  // of kRows: lines with labels in them
     bool may_have_header = false;       // of the sparse format
+    bool refuses_foreign = false;       // by the first line
     Form form = Form::kUndecided;
     std::vector<std::string> keys;
     std::string id_key;
@@ -116,7 +118,8 @@ struct TextReader::Impl {
           needs_id(!reading.id_column_open),
           encoding(encoding_of(reading)) {
         const std::string name = plain_name(path);
-        if (!path.empty() && reading.input == InputForm::kAuto) refuse_foreign_file(path);
+        refuses_foreign = reading.input == InputForm::kAuto;
+        if (!path.empty() && refuses_foreign) refuse_foreign_file(path);
         std::error_code error;
         // A file may have that name, but it means standard input.
         const bool is_file = path != "-" && std::filesystem::is_regular_file(path, error);
@@ -202,9 +205,27 @@ struct TextReader::Impl {
             if (record) text = text_of(*record);
             return record.has_value();
         }
+        if (held) {
+            text = text_of({*held, lines->line_number(), lines->name()});
+            held.reset();
+            return true;
+        }
         auto line = lines->next_line();
+        if (line && refuses_foreign) refuse_foreign_line(*line, lines->name());
+        refuses_foreign = false;
         if (line && may_have_header && is_sparse_header(*line)) line = lines->next_line();
         may_have_header = false;
+        // Three numbers are a header if a row follows. A line that has none behind it may be one that
+        // somebody waits for.
+        if (line && form == Form::kUndecided && is_sparse_header(*line) && lines->ready()) {
+            const std::string first(*line);
+            line = lines->next_line();
+            if (line && !is_sparse_row(*line)) held = *line;
+            if (!line || held) {
+                text = text_of({first, 1, lines->name()});
+                return true;
+            }
+        }
         if (line) text = text_of({*line, lines->line_number(), lines->name()});
         return line.has_value();
     }

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/said_once.h"
 #include "base/text_util.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
@@ -124,7 +125,8 @@ Cell deviation(const std::vector<CellResult>& cells, int score) {
 
 }  // namespace
 
-Study bits_study(const Context& context, const StudyRequest& request) {
+Study bits_study(const Context& given_context, const StudyRequest& request) {
+    const Context context = with_said_once(given_context, request.config.data);
     if (request.config.data.empty()) throw ConfigError("study bits: expected a data set, found none");
     if (request.config.overwrite) remove_cells(request.config.out);
     const std::vector<std::int64_t> seeds =

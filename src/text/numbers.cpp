@@ -1,4 +1,6 @@
 // The tokenizer of bag-of-words features: a word is a feature's number, and its id is that number.
+#include "text/numbers.h"
+
 #include <fmt/format.h>
 
 #include "elmo/error.h"
@@ -27,6 +29,19 @@ std::unique_ptr<Tokenizer> number_tokenizer(std::int64_t count) {
     spec.closing = {{"[SEP]", static_cast<std::int32_t>(count + 2)}};
     spec.normalizers.push_back({});
     return std::make_unique<Tokenizer>(std::move(spec), "features");
+}
+
+bool is_number_tokenizer(const Tokenizer& tokenizer) {
+    const std::int64_t count = tokenizer.vocab_size() - 4;
+    if (count < 1 || tokenizer.unk_id() != count || tokenizer.cls_id() != count + 1 ||
+        tokenizer.sep_id() != count + 2 || tokenizer.pad_id() != count + 3)
+        return false;
+    std::vector<std::int32_t> ids;
+    for (const std::int64_t number : {std::int64_t{0}, count - 1}) {
+        tokenizer.encode(fmt::format("{}", number), 0, ids);
+        if (ids.size() != 3 || ids[1] != number) return false;
+    }
+    return true;
 }
 
 }  // namespace elmo

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/said_once.h"
 #include "config/encoder_folder.h"
 #include "elmo/error.h"
 #include "elmo/train.h"
@@ -237,7 +238,7 @@ TuneResult tune(const Context& context, const TuneRequest& request) {
     check_folder(request.config);
     const fs::path out = request.config.out;
     const FolderLock lock(out);
-    Search search(context, request);
+    Search search(with_said_once(context, request.config.data), request);
     TuneResult result;
     result.interrupted = !search.run();
     result.select = search.defaults().select;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "program.h"
 
@@ -164,6 +165,198 @@ TEST_F(FirstUse, PredictReadsSparseRowsWithoutTheirLabels) {
     EXPECT_EQ(answers(folder_.write("new.txt", "0 2:1 5:0.5\n0 1:1 6:0.5\n")), expected);
     EXPECT_EQ(answers(folder_.write("head.txt", "2 8 4\n0 2:1 5:0.5\n 1:1 6:0.5\n")), expected);
     EXPECT_EQ(answers(folder_.write("bare.txt", "2:1 5:0.5\n1:1 6:0.5\n"), {"--format", "sparse"}), expected);
+    // Through every other door too, with the header or without.
+    for (const char* lines :
+         {"2:1 5:0.5\n1:1 6:0.5\n", "0 2:1 5:0.5\n3,1 1:1 6:0.5\n", "2 8 4\n0 2:1 5:0.5\n1 1:1 6:0.5\n"}) {
+        const Outcome piped = run_elmo({"predict", folder_.text("run"), "--top", "1", "--json"}, lines);
+        EXPECT_EQ(piped.status, 0) << piped.err;
+        EXPECT_EQ(piped.out, expected) << lines;
+        EXPECT_FALSE(contains(piped.err, "warning")) << piped.err;
+    }
+    const Outcome typed = run_elmo({"predict", folder_.text("run"), "--top", "1", "--json", "--text",
+                                    "2 2:1 5:0.5", "--text", "1:1 6:0.5"});
+    EXPECT_EQ(typed.out, expected) << typed.err;
+    // A line of three numbers is a header only if rows follow.
+    const Outcome numbers =
+        run_elmo({"predict", folder_.text("run"), "--top", "1", "--json"}, "2 2 5\n1 1 6\n");
+    EXPECT_EQ(numbers.out, expected) << numbers.err;
+    // A feature with its value is one word of an explanation.
+    const Outcome why =
+        run_elmo({"explain", folder_.text("run"), "--text", "2:1 5:0.5", "--top", "1", "--json", "--quiet"});
+    ASSERT_EQ(why.status, 0) << why.err;
+    EXPECT_TRUE(contains(why.out, "\"2:1\"")) << why.out;
+}
+
+TEST_F(FirstUse, PredictCutsNoFeaturesThatTrainingHad) {
+    // 200 features that say nothing before the one that tells: more than the usual length of a text.
+    std::string noise;
+    for (int i = 0; i < 200; ++i) noise += " " + std::to_string(i) + ":1";
+    std::string rows = "80 204 4\n";
+    for (int i = 0; i < 80; ++i) rows += fmt::format("{}{} {}:1\n", i % 4, noise, 200 + i % 4);
+    const std::string data = folder_.write("x_train.txt", rows);
+    expect_success(run_elmo({"train", data, "--out", folder_.text("run"), "--encoder", "bag", "--epochs",
+                             "40", "--batch-size", "8", "--width", "16", "--quiet"}));
+    const Outcome outcome =
+        run_elmo({"predict", folder_.text("run"), data, "--top", "4", "--json", "--quiet"});
+    ASSERT_EQ(outcome.status, 0) << outcome.err;
+    // Cut ones would have the same answer.
+    std::vector<std::string> lines;
+    std::istringstream text(outcome.out);
+    for (std::string line; std::getline(text, line) && lines.size() < 2;)
+        lines.push_back(line.substr(line.find("\"labels\"")));
+    ASSERT_EQ(lines.size(), 2u);
+    EXPECT_NE(lines[0], lines[1]);
+}
+
+TEST_F(FirstUse, PredictSaysWhenTextsAreOfAnotherKindThanTheRuns) {
+    std::string rows;
+    for (int i = 0; i < 80; ++i)
+        rows += std::to_string(i % 4) + " " + std::to_string(i % 4) + ":1 " + std::to_string(4 + i % 3) +
+                ":0.5\n";
+    expect_success(run_elmo(
+        {"train", folder_.write("x_train.txt", rows), "--out", folder_.text("features"), "--quiet"}));
+    const Outcome words = run_elmo({"predict", folder_.text("features"), "--text", "a small cat"});
+    EXPECT_EQ(words.status, 0);
+    EXPECT_TRUE(contains(words.err, "the run was trained on features")) << words.err;
+    const std::string warning = "the run was trained on texts";
+    const std::string lines = "3,5 12:1 40:0.5\n1 7:1 8:1\n";
+    for (const Outcome& outcome :
+         {run_elmo({"predict", run(), "--text", "3,5 12:1 40:0.5"}), run_elmo({"predict", run()}, lines),
+          run_elmo({"predict", run(), folder_.write("x_test.txt", lines)})}) {
+        EXPECT_EQ(outcome.status, 0);
+        EXPECT_TRUE(contains(outcome.err, warning)) << outcome.err;
+    }
+    for (const char* text : {"at 12:30 the cat", "12:30", "1 2 3", "a horse"}) {
+        const Outcome plain = run_elmo({"predict", run(), "--text", text});
+        EXPECT_FALSE(contains(plain.err, "warning")) << plain.err;
+    }
+}
+
+TEST_F(FirstUse, BytesThatAreNoTextAreRefusedFromStandardInputToo) {
+    using namespace std::string_literals;
+    const std::pair<std::string, const char*> kinds[] = {
+        {"PAR1\x15\x04\x15\0abc\ndef"s, "found Parquet; save it as FILE and convert it: python3 -c"},
+        {"ARROW1\0\0\xff\xff"s, "found Arrow; "},
+        {"\xff\xff\xff\xff\x10\0\0\0abc"s, "found an Arrow stream; "},
+        {"\xff\xfe"s + "a\0b\0"s, "iconv -f UTF-16 -t UTF-8"},
+        {"a\0b\0\n\0"s, "found binary data"},
+        {"folder/"s + std::string(250, '\0') + "ustar  \0"s, "found a tar archive"},
+        {"\x7f"
+         "ELF\x02\x01\x01\0\0"s,
+         "found binary data"}};
+    for (const auto& [bytes, found] : kinds) {
+        const Outcome predicted = run_elmo({"predict", run()}, bytes);
+        EXPECT_EQ(predicted.status, 1) << found;
+        EXPECT_EQ(predicted.out, "") << found;
+        EXPECT_TRUE(contains(predicted.err, found)) << predicted.err;
+        const Outcome trained =
+            run_elmo({"train", "-", "--out", folder_.text("none"), "--cache", folder_.text("cache")}, bytes);
+        EXPECT_EQ(trained.status, 1) << found;
+        EXPECT_TRUE(contains(trained.err, std::string(found).substr(0, 12))) << trained.err;
+    }
+    // Packed too.
+    folder_.write("rows.parquet", kinds[0].first);
+    for (const char* line :
+         {"gzip $0/rows.parquet && $ELMO predict RUN $0/rows.parquet.gz",
+          "$ELMO predict RUN < $0/rows.parquet.gz", "$ELMO data inspect $0/rows.parquet.gz"}) {
+        std::string command = line;
+        if (const auto at = command.find("RUN"); at != command.npos) command.replace(at, 3, run());
+        const Outcome outcome = run_shell(command, folder_.path());
+        EXPECT_EQ(outcome.status, 1) << line;
+        EXPECT_TRUE(contains(outcome.err, "found Parquet")) << outcome.err;
+    }
+}
+
+TEST_F(FirstUse, LabelsOfHeldOutRowsAreTrueInAPartOfTheData) {
+    // Each name is on a row of either half: in one half only held-out rows carry some names.
+    const auto rows = [](int first, int last) {
+        std::string text = "text,labels\n";
+        for (int i = first; i < last; ++i)
+            text += fmt::format("{},{};name{}\n", text_of(i), kAnimals[i % 4], i % 200);
+        return text;
+    };
+    const std::string run = folder_.text("run");
+    expect_success(run_elmo({"train", folder_.write("whole.csv", rows(0, 400)), "--out", run, "--quiet",
+                             "--label-separator", ";"}));
+    const Outcome part = run_elmo({"eval", run, folder_.write("part.csv", rows(0, 200)), "--json",
+                                   "--threshold", "0.1", "--errors", "3"});
+    ASSERT_EQ(part.status, 0) << part.err;
+    EXPECT_TRUE(contains(part.err, "that it held out are scored")) << part.err;
+    EXPECT_FALSE(contains(part.err, "of the test rows never seen")) << part.err;
+    const Json found = Json::parse(part.out);
+    EXPECT_EQ(found["protocol"]["split"], "test") << part.out;
+    EXPECT_EQ(found["wrong_texts"].size(), 3u) << part.out;
+    for (const Json& wrong : found["wrong_texts"]) {
+        EXPECT_EQ(wrong["split"], "all");
+        EXPECT_EQ(wrong["expected"].size(), 2u) << wrong;
+        EXPECT_EQ(wrong["text"], text_of(wrong["row"].get<int>() - 1));
+    }
+    // A copy of the whole under another name has the scores of the whole.
+    const Json own = scores({run, folder_.text("whole.csv")}),
+               copy = scores({run, folder_.write("copy.csv", rows(0, 400) + "x,cat\n")});
+    EXPECT_EQ(own["P@1"], copy["P@1"]);
+}
+
+TEST_F(FirstUse, ASearchSaysOnceWhatItsTrainingsSayOfTheData) {
+    std::string rows = csv_rows(0, 100);
+    for (int i = 100; i < 140; ++i) rows += text_of(i) + ",alone" + std::to_string(i) + "\n";
+    const std::string data = folder_.write("rows.csv", rows);
+    const Words small = {"--encoder", "bag", "--width", "16", "--vocab-size", "300", "--epochs", "1"};
+    for (const Words& words :
+         {Words{"tune", data, "--out", folder_.text("tuned"), "--trials", "2"},
+          Words{"study", "bits", data, "--out", folder_.text("bits"), "--formats", "bf16 e3m4"}}) {
+        const Outcome outcome = run_elmo(words + small);
+        ASSERT_EQ(outcome.status, 0) << outcome.err;
+        const std::size_t said = outcome.err.find("never seen in training");
+        EXPECT_NE(said, std::string::npos) << outcome.err;
+        EXPECT_EQ(outcome.err.find("never seen in training", said + 1), std::string::npos) << outcome.err;
+    }
+}
+
+TEST_F(FirstUse, SlipsLeadToWhatIsThere) {
+    folder_.write("pecos/Y.trn.npz", "");
+    const std::string data = folder_.write("rows.csv", "id;message;tags\n1;a cat;b|c\n2;a dog;b\n");
+    const std::pair<Words, const char*> slips[] = {
+        {{"train", data, "--label-column", "tag", "--out", "x"}, "(did you mean 'tags'?)"},
+        {{"train", data, "--text-column", "mesage", "--out", "x"}, "(did you mean 'message'?)"},
+        {{"predict", run(), "--k", "3", "--text", "a cat"}, "(did you mean '--top'?)"},
+        {{"train", data, data, "--out", "x"}, "train_raw_texts.txt"},
+        {{"train", folder_.write("pecos/X.trn.txt", "a\n"), "--out", "x"}, "name the folder"},
+        {{"data", "filter", data, "--out", data, "--filters", "own"}, "--to xmc"},
+        {{"data", "inspect", folder_.write("many.json", "[\n {\n  \"text\": \"a\"\n }\n]\n")}, "jq -c .[]"},
+        {{"data", "inspect", folder_.write("open.json", "{\n  \"text\": \"a\"\n}\n")}, "jq -c ."}};
+    for (const auto& [words, advice] : slips) {
+        const Outcome outcome = run_elmo(words);
+        EXPECT_NE(outcome.status, 0) << advice;
+        EXPECT_TRUE(contains(outcome.err, advice)) << outcome.err;
+    }
+    // What is said once is enough.
+    const Outcome inspected = run_elmo(
+        {"data", "inspect", folder_.write("latin.csv", "message;tags\nein B\xe4r;b|c\na dog;b|d\n")});
+    EXPECT_EQ(inspected.status, 0) << inspected.err;
+    const std::size_t said = inspected.err.find("read with");
+    EXPECT_NE(said, std::string::npos) << inspected.err;
+    EXPECT_EQ(inspected.err.find("read with", said + 1), std::string::npos) << inspected.err;
+    // Nothing is begun where there is nothing to begin with.
+    folder_.write("stopped/log.jsonl", "");
+    const Outcome resumed = run_elmo({"train", "--out", folder_.text("stopped"), "--resume"});
+    EXPECT_NE(resumed.status, 0);
+    EXPECT_FALSE(contains(resumed.err, "starting from the beginning")) << resumed.err;
+}
+
+TEST_F(FirstUse, ExplainNamesTheFormatThatIsUsed) {
+    std::string rows;
+    for (int i = 0; i < 80; ++i)
+        rows += fmt::format("{{\"text\": \"{}\", \"labels\": [\"{}\"]}}\n", text_of(i), kAnimals[i % 4]);
+    const std::string json = folder_.write("rows.jsonl", rows);
+    expect_success(run_elmo({"train", json, "--format", "jsonl", "--out", folder_.text("run"), "--quiet"}));
+    const auto format = [&](const std::string& file) {
+        const Outcome shown = run_elmo({"eval", folder_.text("run"), file, "--explain", "--json"});
+        EXPECT_EQ(shown.status, 0) << shown.err;
+        return Json::parse(shown.out)["format"]["value"].get<std::string>();
+    };
+    EXPECT_EQ(format(json), "jsonl");
+    EXPECT_EQ(format(folder_.write("other.csv", csv_rows(0, 40))), "auto");
 }
 
 TEST_F(FirstUse, DoubtsAreSaidAtEveryTraining) {

@@ -3,6 +3,7 @@
 #include <unordered_map>
 
 #include "elmo/explain.h"
+#include "sources/detect.h"
 #include "text/unicode/words.h"
 
 namespace elmo {
@@ -46,7 +47,14 @@ std::vector<ExplainedWord> words_of(const std::string& text) {
         const std::int64_t begin = word.data() - text.data();
         words.push_back({{}, begin, begin + static_cast<std::int64_t>(word.size())});
     };
-    split_bert_words(text, [&](std::string_view word) { split_scripts(word, add); });
+    if (is_sparse_row(text))  // a feature with its value is one word
+        for (std::size_t end, i = text.find_first_not_of(" \t"); i < text.size();
+             i = text.find_first_not_of(" \t", end)) {
+            end = std::min(text.find_first_of(" \t", i), text.size());
+            add(std::string_view(text).substr(i, end - i));
+        }
+    else
+        split_bert_words(text, [&](std::string_view word) { split_scripts(word, add); });
     const std::size_t group = (words.size() + kMostWords - 1) / kMostWords;
     if (group > 1) {
         std::vector<ExplainedWord> groups;

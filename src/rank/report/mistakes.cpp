@@ -190,7 +190,9 @@ void Mistakes::report(const ReadOptions& reading, const Threshold& threshold, co
     std::sort(worst.begin(), worst.end(), is_worse);
     for (const Kept& kept : worst) {
         WrongText& wrong = evaluation.wrong_texts.emplace_back();
-        wrong.split = whole ? "all" : name_of(kept.split);
+        // Where the run held rows out of other data, they are some of all.
+        const bool some = reading.split == SplitChoice::kTest && kept.split == SplitName::kTrain;
+        wrong.split = whole || some ? "all" : name_of(kept.split);
         wrong.row = kept.row + 1;
         for (const std::uint32_t label : kept.truth) wrong.expected.push_back(name(label));
         for (const ScoredLabel& label : kept.answered)

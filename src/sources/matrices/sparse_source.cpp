@@ -80,6 +80,22 @@ class SparseLabels : public RowSource {
     bool merge_;
 };
 
+std::string_view labels_part(std::string_view row) {
+    const std::string_view list = row.substr(0, row.find_first_of(" \t"));
+    return list.find(':') == list.npos ? list : std::string_view();  // features only
+}
+
+SparseRow features_of(const Record& record) {
+    SparseFileShape any;
+    any.features = kMaxFeatures;
+    SparseRow features;
+    ImportCounts ignored;
+    SparseRules rules;
+    rules.mend = true;
+    parse_sparse_record(record, any, rules, nullptr, &features, ignored);
+    return features;
+}
+
 }  // namespace
 
 std::unique_ptr<RecordReader> open_sparse_rows(const std::filesystem::path& file) {
@@ -152,8 +168,7 @@ SparseFileShape join_sparse_shapes(const Context& context, const std::vector<std
 
 void parse_sparse_record(const Record& record, const SparseFileShape& shape, const SparseRules& rules,
                          SparseRow* labels, SparseRow* features, ImportCounts& counts) {
-    std::string_view list = record.bytes.substr(0, record.bytes.find_first_of(" \t"));
-    if (list.find(':') != list.npos) list = {};  // features only
+    const std::string_view list = labels_part(record.bytes);
     if (labels != nullptr) {
         std::string storage;
         const Record part{spaced(list, storage), record.line, record.file};
@@ -170,17 +185,16 @@ std::unique_ptr<RowSource> open_sparse_labels(const std::filesystem::path& file,
     return std::make_unique<SparseLabels>(file, shape, merge);
 }
 
-void sparse_record_text(const Record& record, std::string& text) {
-    SparseFileShape any;
-    any.features = kMaxFeatures;
-    SparseRow features;
-    ImportCounts ignored;
-    SparseRules rules;
-    rules.mend = true;
-    parse_sparse_record(record, any, rules, nullptr, &features, ignored);
+std::string sparse_record_features(const Record& record) {
+    features_of(record);  // DataError
+    const std::string_view features = record.bytes.substr(labels_part(record.bytes).size());
+    return std::string(features.substr(std::min(features.find_first_not_of(" \t"), features.size())));
+}
+
+std::string sparse_record_text(const Record& record) {
     std::vector<std::int32_t> tokens;
-    append_feature_tokens(features, tokens);
-    text = fmt::format("{}", fmt::join(tokens, " "));
+    append_feature_tokens(features_of(record), tokens);
+    return fmt::format("{}", fmt::join(tokens, " "));
 }
 
 void append_feature_tokens(const SparseRow& features, std::vector<std::int32_t>& tokens) {

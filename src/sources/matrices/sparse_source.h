@@ -38,8 +38,10 @@ std::unique_ptr<RowSource> open_sparse_labels(const std::filesystem::path& file,
 // A reader at the first row.
 std::unique_ptr<RecordReader> open_sparse_rows(const std::filesystem::path& file);
 
-// A record's features as the text of a number_tokenizer, without its labels.
-void sparse_record_text(const Record& record, std::string& text);
+// A record's features as they stand, without its labels. DataError where they are none.
+std::string sparse_record_features(const Record& record);
+// The same as the text of a number_tokenizer.
+std::string sparse_record_text(const Record& record);
 
 // Appends a row's features as tokens.
 void append_feature_tokens(const SparseRow& features, std::vector<std::int32_t>& tokens);

@@ -58,13 +58,19 @@ struct JsonRows::Impl {
             fail(record, "a JSON object", "an empty line");
         dom::element root;
         const auto error = parser.parse(record.bytes.data(), record.bytes.size()).get(root);
+        constexpr std::string_view kArray = "write the array's objects one a line, as 'jq -c .[]' does";
+        constexpr std::string_view kObject = "write each object on a line of its own, as 'jq -c .' does";
+        // Parts of a document that goes over many lines.
+        const std::string_view line = trim(record.bytes);
         if (error != simdjson::SUCCESS)
             fail(record, "a JSON object",
-                 fmt::format("'{}' ({})", quoted(record.bytes), simdjson::error_message(error)));
+                 fmt::format("'{}' ({})", quoted(record.bytes), simdjson::error_message(error)),
+                 line.starts_with('[') ? kArray
+                 : line == "{"         ? kObject
+                                       : std::string_view());
         dom::object object;
         if (root.get(object) != simdjson::SUCCESS)
-            fail(record, "a JSON object", show(root),
-                 root.is_array() ? "write the array's objects one a line, as 'jq -c .[]' does" : "");
+            fail(record, "a JSON object", show(root), root.is_array() ? kArray : std::string_view());
         return object;
     }
 

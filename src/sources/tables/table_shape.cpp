@@ -9,6 +9,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "elmo/messages.h"
 #include "sources/tables/label_fields.h"
 #include "sources/tables/quoting.h"
 
@@ -91,10 +92,15 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
 [[noreturn]] void refuse_header(const Layout& layout, const Record& first, const TableShape& shape) {
     std::vector<std::string> wanted = layout.text_columns;
     if (!layout.label_column.empty()) wanted.push_back(layout.label_column);
+    std::string meant;  // where a column is there with another spelling
+    for (const std::string& name : wanted)
+        if (std::find(shape.names.begin(), shape.names.end(), name) == shape.names.end())
+            meant += did_you_mean(name, shape.names);
     fail(first,
          fmt::format("{}a header with the column{} {}",
                      layout.format == DataFormat::kCsv ? "" : "'text<TAB>label,label' or ",
-                     wanted.size() == 1 ? "" : "s", list_of(wanted)),
+                     wanted.size() == 1 ? "" : "s", list_of(wanted)) +
+             meant,
          fmt::format("'{}'", quoted(first.bytes)), header_advice(layout, first.bytes, shape));
 }
 
@@ -236,7 +242,9 @@ TableShape find_table_shape(const std::filesystem::path& file, const Layout& lay
     }
     std::vector<std::string> fields;
     shapes.front().split(*first, fields, nullptr);  // says what is wrong with the line
-    refuse_header(layout, *first, shapes.front());
+    refuse_header(layout, *first, *std::ranges::max_element(shapes, {}, [](const TableShape& shape) {
+                      return shape.names.size();
+                  }));
 }
 
 }  // namespace elmo
