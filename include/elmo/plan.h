@@ -41,7 +41,10 @@ struct ELMO_API PlanReport {
     TimeEstimate time;
     std::int64_t room_bytes = 0;      // that choices are compared with; 0: not known
     std::vector<PlanChoice> choices;  // precisions, each with several batch sizes; empty for linear
-    std::string describe() const;     // tables for people
+    // Of several ranks: tables of labels and texts in main memory, which only the first has for all labels.
+    // On a CPU the total has those of the rank that is planned.
+    std::int64_t first_rank_table_bytes = 0, other_rank_table_bytes = 0;
+    std::string describe() const;  // tables for people
 };
 
 template <typename Visit>
@@ -68,6 +71,8 @@ void visit_fields(const PlanReport& report, Visit&& visit) {
     visit("estimated_time", report.time);
     visit("room_bytes", report.room_bytes);
     visit("choices", report.choices);
+    visit("first_rank_table_bytes", report.first_rank_table_bytes);
+    visit("other_rank_table_bytes", report.other_rank_table_bytes);
 }
 
 // The plan with an estimate of the time and with what else would fit. Measures this machine for a second,

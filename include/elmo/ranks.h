@@ -16,8 +16,8 @@
 
 namespace elmo {
 
-// Called from one thread per rank. A function returns when this rank may use its memory again. An
-// implementation throws Error when it cannot go on.
+// Called from one thread per rank (but see any_thread). A function returns when this rank may use its memory
+// again. An implementation throws Error when it cannot go on.
 class ELMO_API Ranks {
   public:
     virtual ~Ranks();
@@ -41,6 +41,9 @@ class ELMO_API Ranks {
     virtual void exchange(std::span<const Outgoing> send, std::span<const Incoming> receive) = 0;
     // Returns when all ranks have called it.
     virtual void barrier() = 0;
+    // Whether another thread may call exchange, while no other call runs: a part of a step's messages then
+    // travels while this thread computes.
+    virtual bool any_thread() const { return false; }
 
     // For messages: what this rank is doing. Read by a watching thread.
     void set_step(std::int64_t step) { step_.store(step, std::memory_order_relaxed); }

@@ -113,6 +113,12 @@ class Backend {
     virtual std::vector<std::byte> exchange_id() { return {}; }
     virtual void join(std::span<const std::byte> /*id*/, int /*rank*/, int /*size*/) {}
     virtual void exchange(std::span<const SentView> /*send*/, std::span<const ReceivedView> /*receive*/) {}
+    // An exchange that follows what is enqueued so far and travels beside what is enqueued from here on. Only
+    // what is enqueued after finish_exchange, which is for the oldest that was started, may read what is
+    // received, or write what is sent.
+    virtual void start_exchange(std::span<const SentView> /*send*/,
+                                std::span<const ReceivedView> /*receive*/) {}
+    virtual void finish_exchange() {}
 
     // Product rate in the arithmetic used for this storage, and rate of copying (read + write), measured now.
     // A device takes at most `room_bytes` for it while it measures.

@@ -35,6 +35,7 @@ RunShape full_length_shape(const Context& context, const SizeOptions& options, c
 RunShape shared_shape(RunShape shape, const RankShare& share, std::int64_t labels) {
     if (share.is_whole()) return shape;
     shape.share = share;
+    if (share.rank > 0) shape.table_bytes = 0;  // the first rank scores and saves
     shape.labels = labels;
     shape.texts = shape.batch;
     shape.batch = (shape.texts + share.shards - 1) / share.shards;

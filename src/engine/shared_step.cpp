@@ -9,9 +9,10 @@
 namespace elmo {
 namespace {
 
-// Elements of the gradients that are exchanged at a time, of all ranks' parts together: bounds the memory of
-// what is received.
+// Elements of the gradients in one exchange, of all ranks' parts together, and exchanges that are on their
+// way at a time: bound the memory of what is received. With two, one travels while another is added.
 constexpr std::int64_t kPiece = std::int64_t{1} << 22;
+constexpr std::int64_t kTravelling = 2;
 
 std::int64_t places_of(ShareRange leaves) {
     return std::max<std::int64_t>(1, fold_leaves(leaves.first, leaves.last).places);
@@ -41,22 +42,36 @@ void SharedStep::allocate(Arena& arena, Encoder* encoder) {
     if (encoder == nullptr || !cuts_batch() || !sizes_.encoder_learns) return;
     sums_size_ = encoder->totals_size();
     sum_cuts_.clear();
-    for (int r = 0; r <= share_.ranks; ++r) sum_cuts_.push_back(encoder->totals_cut(r));
+    for (std::size_t g = 0; g < encoder->num_groups(); ++g) {
+        sum_cuts_.emplace_back();
+        for (int r = 0; r <= share_.ranks; ++r) sum_cuts_.back().push_back(encoder->totals_cut(g, r));
+    }
     sums_KP_ =
         arena.allocate("encoder/gradient_sums", DType::kF32, places_of(share_.own_shards()), sums_size_);
-    if (sizes_.accumulate > 1) {
-        const auto rank = static_cast<std::size_t>(share_.rank);
-        total_1P_ =
-            arena.allocate("encoder/accumulated", DType::kF32, 1, sum_cuts_[rank + 1] - sum_cuts_[rank]);
-    }
+    totals_.clear();
+    std::int64_t own = 0;
+    for (std::size_t g = 0; g < sum_cuts_.size(); ++g) own += own_sums(g).size();
+    View accumulated;
+    if (sizes_.accumulate > 1) accumulated = arena.allocate("encoder/accumulated", DType::kF32, 1, own);
     if (arena.dry()) return;
-    if (sizes_.accumulate == 1) total_1P_ = own_sums();
-    encoder->set_totals(total_1P_);
+    std::int64_t first = 0;
+    for (std::size_t g = 0; g < sum_cuts_.size(); ++g) {
+        const View sums = own_sums(g);
+        totals_.push_back(sizes_.accumulate > 1 ? elements(accumulated, first, sums.size()) : sums);
+        first += sums.size();
+    }
+    encoder->set_totals(totals_);
 }
 
-View SharedStep::own_sums() const {
-    const std::int64_t first = sum_cuts_[static_cast<std::size_t>(share_.rank)];
-    return elements(sums_KP_.first(1), first, sum_cuts_[static_cast<std::size_t>(share_.rank) + 1] - first);
+View SharedStep::group_of(View row, std::size_t group) const {
+    const std::vector<std::int64_t>& cuts = sum_cuts_[group];
+    return elements(row, cuts.front(), cuts.back() - cuts.front());
+}
+
+View SharedStep::own_sums(std::size_t group) const {
+    const auto rank = static_cast<std::size_t>(share_.rank);
+    const std::int64_t first = sum_cuts_[group][rank];
+    return elements(sums_KP_.first(1), first, sum_cuts_[group][rank + 1] - first);
 }
 
 void SharedStep::allocate_vectors(Arena& arena) {
@@ -77,15 +92,16 @@ void SharedStep::allocate_head(Arena& arena) {
 
 void SharedStep::allocate_backward(Arena& arena) {
     if (share_.is_alone() || sums_size_ == 0) return;
-    std::int64_t parts = 0;
+    parts_ = 0;
     for (std::int64_t r = 0; r < share_.ranks; ++r)
-        parts += static_cast<std::int64_t>(nodes_of(r, false).size());
+        parts_ += static_cast<std::int64_t>(nodes_of(r, false).size());
     std::int64_t largest = 0;
-    for (std::size_t r = 0; r + 1 < sum_cuts_.size(); ++r)
-        largest = std::max(largest, sum_cuts_[r + 1] - sum_cuts_[r]);
+    for (const std::vector<std::int64_t>& cuts : sum_cuts_)
+        for (std::size_t r = 0; r + 1 < cuts.size(); ++r) largest = std::max(largest, cuts[r + 1] - cuts[r]);
     constexpr std::int64_t kAlign = Encoder::kTotalsAlign;
-    piece_ = std::min(largest, std::max(kPiece / share_.ranks / kAlign, std::int64_t{1}) * kAlign);
-    received_sums_ = arena.allocate("exchange/gradients", DType::kF32, parts, piece_);
+    piece_ = std::min((largest + kAlign - 1) / kAlign * kAlign,
+                      std::max(kPiece / share_.ranks / kAlign, std::int64_t{1}) * kAlign);
+    received_sums_ = arena.allocate("exchange/gradients", DType::kF32, kTravelling * parts_, piece_);
 }
 
 void SharedStep::cut(const TextBatch& batch) {
@@ -260,84 +276,121 @@ View SharedStep::sum_place(std::size_t place) const {
     return sums_KP_.slice(static_cast<std::int64_t>(place), static_cast<std::int64_t>(place) + 1);
 }
 
-void SharedStep::backward(Encoder& encoder, View dx_BD, bool adds) {
+void SharedStep::backward(Encoder& encoder, View dx_BD, bool adds, const Encoder::GroupDone& summed) {
+    try {
+        go_back(encoder, dx_BD, adds, summed);
+        while (!travelling_.empty()) receive_oldest(adds, summed);
+        exchange_.finish_all();
+    } catch (...) {
+        exchange_.abandon();
+        throw;
+    }
+}
+
+void SharedStep::go_back(Encoder& encoder, View dx_BD, bool adds, const Encoder::GroupDone& summed) {
     SumFold fold;
     const std::int64_t first_text = texts_of(share_.rank).first;
     for (std::size_t i = 0; i < shards_.size(); ++i) {
         const Shard& shard = shards_[i];
+        const SumNode node{shard.number, shard.number + 1};
+        const auto take = [&](std::size_t group) {
+            const auto add = [&](std::size_t k) {
+                backend_.add({group_of(sum_place(k), group), group_of(sum_place(k + 1), group)});
+            };
+            encoder.copy_gradients(group, group_of(sum_place(fold.size()), group), shard.empty());
+            SumFold with_this = fold;
+            with_this.push(node, add);
+            if (i + 1 < shards_.size()) return;
+            if (!share_.is_alone()) return send_gradients(group, adds, summed);
+            with_this.finish(add);
+            complete(group, adds, summed);
+        };
         if (!shard.empty()) {
             if (i != forwarded_) encoder.forward(shard.texts(), true, shard_seed(seed_, shard.number), step_);
             encoder.backward(shard.texts(), dx_BD.slice(shard.first - first_text, shard.last - first_text),
-                             false);
+                             false, take);
+        } else {
+            for (std::size_t g = encoder.num_groups(); g-- > 0;) take(g);
         }
-        encoder.copy_gradients(sum_place(fold.size()), shard.empty());
-        fold.push({shard.number, shard.number + 1}, [&](std::size_t k) {
-            backend_.add({sum_place(k), sum_place(k + 1)});
-        });
+        fold.push(node, [](std::size_t) {});
     }
-    if (share_.is_alone())
-        fold.finish([&](std::size_t k) { backend_.add({sum_place(k), sum_place(k + 1)}); });
-    else
-        exchange_gradients();
-    if (sizes_.accumulate == 1) return;
-    if (total_1P_.size() == 0) return;
-    if (adds)
-        backend_.add({total_1P_, own_sums()});
-    else
-        backend_.cast(total_1P_, own_sums());
+    if (shards_.empty())
+        for (std::size_t g = encoder.num_groups(); g-- > 0;) send_gradients(g, adds, summed);
 }
 
-// Piece by piece: each rank receives all parts of its own sums and adds them. The sum of a piece is where the
-// rank's first part was.
-void SharedStep::exchange_gradients() {
-    const std::vector<SumNode> own = nodes_of(share_.rank, false);
-    for (std::int64_t begin = 0;; begin += piece_) {
-        const auto slice = [&](const View& row, std::int64_t rank) {
-            const std::int64_t first = sum_cuts_[static_cast<std::size_t>(rank)] + begin;
-            const std::int64_t left = sum_cuts_[static_cast<std::size_t>(rank) + 1] - first;
-            return elements(row, left > 0 ? first : 0, std::clamp<std::int64_t>(left, 0, piece_));
-        };
-        bool all_done = true;
-        for (int r = 0; r < share_.ranks; ++r) all_done &= slice(sums_KP_.first(1), r).size() == 0;
-        if (all_done) return;
-        const std::int64_t mine = slice(sums_KP_.first(1), share_.rank).size();
+void SharedStep::complete(std::size_t group, bool adds, const Encoder::GroupDone& summed) {
+    if (const View total = totals_[group]; sizes_.accumulate > 1 && total.size() > 0) {
+        if (adds)
+            backend_.add({total, own_sums(group)});
+        else
+            backend_.cast(total, own_sums(group));
+    }
+    summed(group);
+}
+
+View SharedStep::piece_of(const View& row, const Piece& piece, std::int64_t rank) const {
+    const std::vector<std::int64_t>& cuts = sum_cuts_[piece.group];
+    const std::int64_t first = cuts[static_cast<std::size_t>(rank)] + piece.begin;
+    const std::int64_t left = cuts[static_cast<std::size_t>(rank) + 1] - first;
+    return elements(row, left > 0 ? first : 0, std::clamp<std::int64_t>(left, 0, piece_));
+}
+
+void SharedStep::send_gradients(std::size_t group, bool adds, const Encoder::GroupDone& summed) {
+    const std::vector<std::int64_t>& cuts = sum_cuts_[group];
+    std::int64_t longest = 0;
+    for (std::size_t r = 0; r + 1 < cuts.size(); ++r) longest = std::max(longest, cuts[r + 1] - cuts[r]);
+    const std::size_t own_parts = nodes_of(share_.rank, false).size();
+    for (std::int64_t begin = 0; begin < longest; begin += piece_) {
+        if (static_cast<std::int64_t>(travelling_.size()) == kTravelling) receive_oldest(adds, summed);
+        Piece piece{group, begin, 0, {}, begin + piece_ >= longest};
+        const std::int64_t mine = piece_of(sum_place(0), piece, share_.rank).size();
+        std::int64_t row = pieces_sent_++ % kTravelling * parts_;
         std::vector<SentView> send;
         std::vector<ReceivedView> receive;
-        std::vector<Part> parts;
         for (int r = 0; r < share_.ranks; ++r) {
             if (r != share_.rank)
-                for (std::size_t k = 0; k < own.size(); ++k)
-                    if (const View theirs = slice(sum_place(k), r); theirs.size() > 0)
+                for (std::size_t k = 0; k < own_parts; ++k)
+                    if (const View theirs = piece_of(sum_place(k), piece, r); theirs.size() > 0)
                         send.push_back({r, theirs});
             for (const SumNode& node : nodes_of(r, false)) {
-                const auto row = static_cast<std::int64_t>(parts.size());
-                parts.push_back({node, elements(received_sums_.slice(row, row + 1), 0, mine)});
-                if (r != share_.rank && mine > 0) receive.push_back({r, parts.back().view});
+                piece.parts.push_back({node, elements(received_sums_.slice(row, row + 1), 0, mine)});
+                ++row;
+                if (r != share_.rank && mine > 0) receive.push_back({r, piece.parts.back().view});
             }
         }
-        exchange_.exchange(send, receive);
-        if (mine == 0) continue;
-        std::size_t place = 0;
-        const ShareRange leaves = share_.own_shards();
-        for (const Part& part : parts)
-            if (part.node.first >= leaves.first && part.node.last <= leaves.last)
-                backend_.cast(part.view, slice(sum_place(place++), share_.rank));
-        add_parts(parts);
-        backend_.cast(slice(sum_place(0), share_.rank), parts.front().view);
+        piece.number = exchange_.start(send, receive);
+        travelling_.push_back(std::move(piece));
     }
 }
 
-void SharedStep::spread_weights(const Encoder& encoder) {
+// The rank's own parts need no message. The sum of a piece is where the rank's first part was.
+void SharedStep::receive_oldest(bool adds, const Encoder::GroupDone& summed) {
+    const Piece piece = std::move(travelling_.front());
+    travelling_.pop_front();
+    exchange_.finish(piece.number);
+    if (const View sum = piece_of(sum_place(0), piece, share_.rank); sum.size() > 0) {
+        std::size_t place = 0;
+        const ShareRange leaves = share_.own_shards();
+        for (const Part& part : piece.parts)
+            if (part.node.first >= leaves.first && part.node.last <= leaves.last)
+                backend_.cast(part.view, piece_of(sum_place(place++), piece, share_.rank));
+        add_parts(piece.parts);
+        backend_.cast(sum, piece.parts.front().view);
+    }
+    if (piece.is_last) complete(piece.group, adds, summed);
+}
+
+void SharedStep::spread_weights(const Encoder& encoder, std::size_t group) {
     if (share_.is_alone()) return;
     std::vector<SentView> send;
     std::vector<ReceivedView> receive;
-    for (const View& part : encoder.weights_of(static_cast<int>(share_.rank)))
+    for (const View& part : encoder.weights_of(group, static_cast<int>(share_.rank)))
         for (int r = 0; r < share_.ranks; ++r)
             if (r != share_.rank) send.push_back({r, part});
     for (int r = 0; r < share_.ranks; ++r)
         if (r != share_.rank)
-            for (const View& part : encoder.weights_of(r)) receive.push_back({r, part});
-    exchange_.exchange(send, receive);
+            for (const View& part : encoder.weights_of(group, r)) receive.push_back({r, part});
+    exchange_.start(send, receive);
 }
 
 }  // namespace elmo

@@ -1,14 +1,17 @@
 // A step whose labels are in several groups or whose batch has several shards, on one rank or on many: what a
 // rank computes by itself, what the ranks exchange, and in which order the parts are added
 // (docs/numerics.md). x is gathered, dx and the encoder's gradients are exchanged as parts and added by the
-// one tree. Each rank has the optimiser state of a part of the encoder, adds the gradients of that part,
-// updates it and gives the new weights to all, so every rank has the same encoder after each step.
+// one tree. Each rank has the optimiser state of a part of every group of parameters (a layer, the
+// embeddings), adds the gradients of that part, updates it and gives the new weights to all, so every rank
+// has the same encoder after each step. The gradients of a group, and then its weights, travel while the
+// backward goes on with the groups before it.
 //
 // A rank with several shards keeps the activations of one: it encodes all of them for x, and each again just
 // before its backward.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <vector>
 
 #include "engine/view_exchange.h"
@@ -57,9 +60,11 @@ class SharedStep {
     // Texts of this rank in the batch that was encoded.
     std::int64_t own_texts() const;
     // The gradients of the whole batch in the encoder's totals: the rank's part of them. dx_BD: of its texts.
-    void backward(Encoder& encoder, View dx_BD, bool adds);
-    // After the update: what each rank has updated goes to all others.
-    void spread_weights(const Encoder& encoder);
+    // `summed` is called for each group, in the same order on all ranks, once its totals are there and its
+    // weights are not read any more. Afterwards all that travels has arrived.
+    void backward(Encoder& encoder, View dx_BD, bool adds, const Encoder::GroupDone& summed);
+    // For `summed`, after the update of a group: what each rank has updated goes to all others.
+    void spread_weights(const Encoder& encoder, std::size_t group);
 
   private:
     // Texts [first, last) of the batch, as a batch.
@@ -81,8 +86,24 @@ class SharedStep {
     View sum_place(std::size_t place) const;
     // Adds the parts, which cover all leaves in order; the sum is where the first part was.
     void add_parts(std::span<const Part> parts);
-    void exchange_gradients();
-    View own_sums() const;
+    void go_back(Encoder& encoder, View dx_BD, bool adds, const Encoder::GroupDone& summed);
+    // A group's elements of such a row of sums, and the rank's own of them in place 0.
+    View group_of(View row, std::size_t group) const;
+    View own_sums(std::size_t group) const;
+    // A piece of the gradients of a group: from `begin` on in each rank's part of it.
+    struct Piece {
+        std::size_t group = 0;
+        std::int64_t begin = 0;
+        std::int64_t number = 0;  // its exchange
+        std::vector<Part> parts;  // where the parts of the rank's own sums come
+        bool is_last = false;     // of its group
+    };
+    View piece_of(const View& row, const Piece& piece, std::int64_t rank) const;
+    // Lets a group's gradients travel, once older pieces have left the memory for what comes.
+    void send_gradients(std::size_t group, bool adds, const Encoder::GroupDone& summed);
+    void receive_oldest(bool adds, const Encoder::GroupDone& summed);
+    // The rank's part of a group is complete in place 0.
+    void complete(std::size_t group, bool adds, const Encoder::GroupDone& summed);
     void exchange_losses(HeadStepResult& result);
 
     RankShare share_;
@@ -91,10 +112,15 @@ class SharedStep {
     Backend& backend_;
     ViewExchange& exchange_;
 
-    View x_BD_, dx_KBD_, received_dx_, sums_KP_, received_sums_, total_1P_;
+    View x_BD_, dx_KBD_, received_dx_, sums_KP_, received_sums_;
+    std::vector<View> totals_;  // by group: where the rank's sums of several steps are added
     std::int64_t sums_size_ = 0;
-    std::vector<std::int64_t> sum_cuts_;  // where each rank's part of the sums begins, and the end
-    std::int64_t piece_ = 0;              // elements of each part that are exchanged at a time
+    // By group: where each rank's part of the sums begins, and the end.
+    std::vector<std::vector<std::int64_t>> sum_cuts_;
+    std::int64_t piece_ = 0;        // elements of each part that are exchanged at a time
+    std::int64_t parts_ = 0;        // of a sum, on all ranks
+    std::int64_t pieces_sent_ = 0;  // chooses the memory for what comes
+    std::deque<Piece> travelling_;  // the oldest first
 
     // Of the running step.
     std::vector<std::int64_t> cuts_;

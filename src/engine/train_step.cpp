@@ -12,13 +12,18 @@ bool learn(Encoder& encoder, SharedStep* shared, const TextBatch& texts, View dx
         encoder.backward_and_update(texts, dx_BD, how.adamw, how.check);
         return true;
     }
-    if (shared != nullptr && shared->cuts_batch())
-        shared->backward(encoder, dx_BD, how.adds);
-    else
-        encoder.backward(texts, dx_BD, how.adds);
+    if (shared != nullptr && shared->cuts_batch()) {
+        shared->backward(encoder, dx_BD, how.adds, [&](std::size_t group) {
+            if (how.check) std::ranges::for_each(encoder.group(group), how.check);
+            if (!how.updates) return;
+            encoder.update_group(group, how.adamw);
+            shared->spread_weights(encoder, group);
+        });
+        return how.updates;
+    }
+    encoder.backward(texts, dx_BD, how.adds);
     if (how.check) std::ranges::for_each(encoder.parameters(), how.check);
     if (how.updates) encoder.update(how.adamw);
-    if (how.updates && shared != nullptr && shared->cuts_batch()) shared->spread_weights(encoder);
     return how.updates;
 }
 

@@ -31,14 +31,15 @@ void ViewExchange::join() {
     }
 }
 
-void ViewExchange::exchange(std::span<const SentView> send, std::span<const ReceivedView> receive) {
-    if (joined_) return backend_.exchange(send, receive);
+void ViewExchange::prepare(Passage& passage, std::span<const SentView> send,
+                           std::span<const ReceivedView> receive) {
+    passage.outgoing.clear();
+    passage.incoming.clear();
+    passage.to.clear();
     const bool staged = !backend_.host_memory();
-    std::vector<Ranks::Outgoing> outgoing;
-    std::vector<Ranks::Incoming> incoming;
     if (staged) {
-        sent_.resize(std::max(sent_.size(), send.size()));
-        received_.resize(std::max(received_.size(), receive.size()));
+        passage.sent.resize(std::max(passage.sent.size(), send.size()));
+        passage.received.resize(std::max(passage.received.size(), receive.size()));
     }
     const void* last = nullptr;  // the same view often goes to all others
     std::size_t held = 0;
@@ -46,27 +47,78 @@ void ViewExchange::exchange(std::span<const SentView> send, std::span<const Rece
         const View& view = send[i].view;
         if (view.size() == 0) continue;
         if (!staged) {
-            outgoing.push_back({send[i].to, bytes_of(view)});
+            passage.outgoing.push_back({send[i].to, bytes_of(view)});
             continue;
         }
-        if (last != view.data || sent_[held].size() != static_cast<std::size_t>(view.bytes())) {
+        if (last != view.data || passage.sent[held].size() != static_cast<std::size_t>(view.bytes())) {
             held = i;
-            sent_[held].resize(static_cast<std::size_t>(view.bytes()));
-            backend_.download(sent_[held].data(), view);
+            passage.sent[held].resize(static_cast<std::size_t>(view.bytes()));
+            backend_.download(passage.sent[held].data(), view);
             last = view.data;
         }
-        outgoing.push_back({send[i].to, sent_[held]});
+        passage.outgoing.push_back({send[i].to, passage.sent[held]});
     }
-    for (std::size_t i = 0; i < receive.size(); ++i) {
-        const View& view = receive[i].view;
-        if (view.size() == 0) continue;
-        if (staged) received_[i].resize(static_cast<std::size_t>(view.bytes()));
-        incoming.push_back({receive[i].from, staged ? std::span(received_[i]) : bytes_of(view)});
+    for (const ReceivedView& message : receive) {
+        if (message.view.size() == 0) continue;
+        if (!staged) {
+            passage.incoming.push_back({message.from, bytes_of(message.view)});
+            continue;
+        }
+        std::vector<std::byte>& memory = passage.received[passage.to.size()];
+        memory.resize(static_cast<std::size_t>(message.view.bytes()));
+        passage.to.push_back(message.view);
+        passage.incoming.push_back({message.from, memory});
     }
-    ranks_.exchange(outgoing, incoming);
-    if (!staged) return;
-    for (std::size_t i = 0; i < receive.size(); ++i)
-        if (receive[i].view.size() > 0) backend_.upload(receive[i].view, received_[i].data());
+}
+
+void ViewExchange::deliver(const Passage& passage) {
+    for (std::size_t i = 0; i < passage.to.size(); ++i)
+        backend_.upload(passage.to[i], passage.received[i].data());
+}
+
+void ViewExchange::exchange(std::span<const SentView> send, std::span<const ReceivedView> receive) {
+    if (joined_) return backend_.exchange(send, receive);
+    if (unused_.empty()) unused_.emplace_back();
+    Passage& passage = unused_.back();
+    prepare(passage, send, receive);
+    ranks_.exchange(passage.outgoing, passage.incoming);
+    deliver(passage);
+}
+
+std::int64_t ViewExchange::start(std::span<const SentView> send, std::span<const ReceivedView> receive) {
+    if (joined_) {
+        backend_.start_exchange(send, receive);
+        return ++started_;
+    }
+    if (unused_.empty()) unused_.emplace_back();
+    travelling_.push_back(std::move(unused_.back()));
+    unused_.pop_back();
+    Passage& passage = travelling_.back();
+    prepare(passage, send, receive);
+    if (!ranks_.any_thread()) {
+        ranks_.exchange(passage.outgoing, passage.incoming);
+        return ++started_;
+    }
+    if (!thread_) thread_ = std::make_unique<ExchangeThread>(ranks_);
+    thread_->start(passage.outgoing, passage.incoming);
+    return ++started_;
+}
+
+void ViewExchange::finish(std::int64_t number) {
+    for (; finished_ < number; ++finished_) {
+        if (joined_) {
+            backend_.finish_exchange();
+            continue;
+        }
+        if (thread_) thread_->finish(finished_ + 1);
+        deliver(travelling_.front());
+        unused_.push_back(std::move(travelling_.front()));
+        travelling_.pop_front();
+    }
+}
+
+void ViewExchange::abandon() noexcept {
+    if (thread_) thread_->wait(started_);
 }
 
 }  // namespace elmo

@@ -29,42 +29,36 @@ struct Planned {
     RunShape shape;
     std::int64_t steps = 0;         // 0: not known
     double tokens_per_text = 0;     // 0: not known, and texts have full length
-    RankShare share = {};           // of the fullest rank
+    RankShare share = {};           // of the planned rank
     std::int64_t compensated = -1;  // its labels with a compensation; -1: the share that the options name
     std::int64_t kept_bytes = 0;    // vectors of a frozen encoder
+    // Of several ranks: what the first, and another one, keep in main memory of labels and texts.
+    std::int64_t first_table_bytes = 0, table_bytes = 0;
     std::optional<MemoryReport> linear;  // of a linear model, which has no steps
 };
 
-Planned planned_run(const Context& context, const Config& given) {
-    const Config shaped = with_init(with_shape(given));
+Planned planned_rank(const Context& context, const RunData& data) {
     Planned run;
-    if (!shaped.data.empty()) {
-        const RunData data(context, resolve_before_data(context, shaped, nullptr), nullptr);
-        run.config = data.config();
-        if (run.config.encoder == kLinearEncoder) {
-            run.linear = plan_linear(data);
-            return run;
-        }
-        run.spec = data.encoder_spec();
-        run.labels = data.dataset().num_labels();
-        run.shape = data.shape(context, kRankedInTraining);
-        run.share = data.share(context);
-        if (!run.share.is_alone()) run.compensated = data.parts(context).head->extras.compensated_rows;
-        run.steps = data.total_steps();
-        run.tokens_per_text = data.summary().tokens_per_row;
-        if (run.share.is_whole()) run.kept_bytes = data.kept_vector_bytes();
-        return run;
-    }
-    run.config = resolve_without_data(context, shaped);
-    if (run.config.encoder == kLinearEncoder)
-        throw ConfigError(
-            "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
-    run.spec = spec_without_data(run.config);
-    run.labels = run.config.labels;
-    run.share = {0, run.config.ranks, run.config.label_groups, run.config.batch_shards};
-    run.share.rank = fullest_rank(run.share, run.labels);
-    run.shape = shared_shape(full_length_shape(context, run.config, run.spec), run.share, run.labels);
-    run.steps = run.config.steps;
+    run.config = data.config();
+    run.spec = data.encoder_spec();
+    run.labels = data.dataset().num_labels();
+    run.shape = data.shape(context, kRankedInTraining);
+    run.share = data.share(context);
+    if (!run.share.is_alone()) run.compensated = data.parts(context).head->extras.compensated_rows;
+    run.steps = data.total_steps();
+    run.tokens_per_text = data.summary().tokens_per_row;
+    if (run.share.is_whole()) run.kept_bytes = data.kept_vector_bytes();
+    return run;
+}
+
+Planned planned_rank(const Context& context, const Config& config, std::int64_t rank) {
+    Planned run;
+    run.config = config;
+    run.spec = spec_without_data(config);
+    run.labels = config.labels;
+    run.share = {rank, config.ranks, config.label_groups, config.batch_shards};
+    run.shape = shared_shape(full_length_shape(context, config, run.spec), run.share, run.labels);
+    run.steps = config.steps;
     return run;
 }
 
@@ -74,6 +68,47 @@ Engine engine_of(const Context& context, const Planned& run) {
     Engine engine(context, run.config, parts, run.shape);
     engine.hold(run.kept_bytes);
     return engine;
+}
+
+// The rank beside the first that is fullest: the one with the most labels.
+std::int64_t fullest_other(const RankShare& share, std::int64_t labels) {
+    return std::max<std::int64_t>(1, fullest_rank(share, labels));
+}
+
+// The first rank has tables of all labels, another may have more labels.
+Planned fuller(const Context& context, Planned first, Planned other) {
+    const std::int64_t of_first = first.shape.table_bytes, of_other = other.shape.table_bytes;
+    const bool is_first =
+        engine_of(context, first).plan().total_bytes() >= engine_of(context, other).plan().total_bytes();
+    Planned run = is_first ? std::move(first) : std::move(other);
+    run.first_table_bytes = of_first;
+    run.table_bytes = of_other;
+    return run;
+}
+
+Planned planned_run(const Context& context, const Config& given) {
+    const Config shaped = with_init(with_shape(given));
+    if (!shaped.data.empty()) {
+        RunData data(context, resolve_before_data(context, shaped, nullptr), nullptr);
+        if (data.config().encoder == kLinearEncoder) {
+            Planned run;
+            run.config = data.config();
+            run.linear = plan_linear(data);
+            return run;
+        }
+        Planned first = planned_rank(context, data);
+        if (first.share.is_alone()) return first;
+        data.plan_rank(fullest_other(first.share, first.labels));
+        return fuller(context, std::move(first), planned_rank(context, data));
+    }
+    const Config config = resolve_without_data(context, shaped);
+    if (config.encoder == kLinearEncoder)
+        throw ConfigError(
+            "encoder: the memory of linear depends on the texts; give --data, or --encoder bag");
+    Planned first = planned_rank(context, config, 0);
+    if (first.share.is_alone()) return first;
+    const std::int64_t other = fullest_other(first.share, first.labels);
+    return fuller(context, std::move(first), planned_rank(context, config, other));
 }
 
 // The share of the measured ceilings that steps usually reach. Measured (bench/results): 43 to 90 % on CPUs,
@@ -208,11 +243,19 @@ PlanReport plan_training(const Context& given_context, const Config& given) {
         report.room_bytes = engine.backend().free_bytes();
     report.choices = other_choices(context, run, report.room_bytes);
     report.time = estimate_time(engine, run);
+    report.first_rank_table_bytes = run.first_table_bytes;
+    report.other_rank_table_bytes = run.table_bytes;
     return report;
 }
 
 std::string PlanReport::describe() const {
-    std::string text = memory.describe() + "\n" + time_text(time);
+    std::string text = memory.describe() + "\n";
+    if (first_rank_table_bytes > 0)
+        text +=
+            fmt::format("tables of labels and texts in main memory: {} on the first rank, {} on another{}\n",
+                        human_bytes(first_rank_table_bytes), human_bytes(other_rank_table_bytes),
+                        memory.device == "cuda" ? "; not in the total" : "");
+    text += time_text(time);
     if (choices.empty()) return text;
     text += fmt::format("\nmemory of other choices{}\n",
                         room_bytes == 0 ? std::string(" (--max-memory N shows which fit)")

@@ -13,7 +13,7 @@
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
-#include "ranks/collectives.h"
+#include "ranks/scatter.h"
 #include "run/resolve.h"
 
 namespace elmo {
@@ -127,7 +127,7 @@ RankShare RunData::share(const Context& context) const {
                     config_.batch_shards.value_or(1)};
     if (config_.ranks > share.ranks) {
         share.ranks = config_.ranks;
-        share.rank = fullest_rank(share, dataset_->num_labels());
+        share.rank = planned_rank_;
     }
     return share;
 }
@@ -136,12 +136,26 @@ EngineParts RunData::parts(const Context& context) const {
     const RankShare cut = share(context);
     const std::int64_t labels = dataset_->num_labels();
     EngineParts parts = training_parts(config_, spec_, labels, cut);
-    if (cut.is_alone()) return parts;
-    const ShareRange own = cut.own_labels(labels);
-    const auto frequent = frequent_labels(compensated_labels(config_, labels));
-    parts.head->extras.compensated_rows =
-        std::ranges::lower_bound(frequent, own.last) - std::ranges::lower_bound(frequent, own.first);
+    if (!cut.is_alone())
+        parts.head->extras.compensated_rows = static_cast<std::int64_t>(own_compensated(context).size());
     return parts;
+}
+
+std::vector<std::int64_t> RunData::own_compensated(const Context& context) const {
+    const std::int64_t labels = dataset_->num_labels(), count = compensated_labels(config_, labels);
+    if (count == 0) return {};
+    Ranks& ranks = ranks_of(context);
+    const RankShare cut = share(context);
+    std::vector<std::int64_t> all;
+    if (ranks.is_first()) all = frequent_labels(count);
+    const auto part_of = [&](std::int64_t rank) {
+        const ShareRange own = cut.own_labels(labels, rank);
+        const auto first = std::ranges::lower_bound(all, own.first);
+        return std::span(first, std::lower_bound(first, all.end(), own.last));
+    };
+    if (ranks.size() > 1) return scatter<std::int64_t>(ranks, part_of);
+    const auto own = part_of(cut.rank);
+    return {own.begin(), own.end()};
 }
 
 RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
@@ -172,10 +186,14 @@ RunShape RunData::shape(const Context& context, std::int64_t largest_k) const {
     shape.tokens = std::max<std::int64_t>(limits.tokens, 1);
     shape.longest = std::max<std::int64_t>(limits.longest_row, 1);
     shape.mapped_bytes = dataset_->mapped_bytes() + augmentation_.mapped_bytes();
-    // Row lists, label counts and propensities, names as views, hashes of texts.
-    shape.table_bytes = 8 * std::min<std::int64_t>(dataset_->train().rows(), TrainedTexts::kMost) +
-                        8 * (train_->num_rows() + (validation_ ? validation_->num_rows() : 0)) +
-                        ((dataset_->has_label_names() ? 32 : 16) + (shape.weighted ? 4 : 0)) * labels;
+    // Row lists, and weights of the rank's labels. The first rank, which scores and saves, also has the
+    // weights of all labels, label counts and propensities, names as views and hashes of texts.
+    const bool is_first = shape.share.rank == 0;
+    shape.table_bytes = 8 * (train_->num_rows() + (validation_ ? validation_->num_rows() : 0));
+    if (shape.weighted) shape.table_bytes += 4 * (is_first ? labels : shape.share.own_labels(labels).size());
+    if (is_first)
+        shape.table_bytes += 8 * std::min<std::int64_t>(dataset_->train().rows(), TrainedTexts::kMost) +
+                             (dataset_->has_label_names() ? 32 : 16) * labels;
     return shape;
 }
 

@@ -51,9 +51,11 @@ class RunData {
     }
 
     std::int64_t total_steps() const { return total_steps_; }
-    // What this rank has of the run; with `ranks` in the configuration, what the fullest of them has.
+    // What this rank has of the run; with `ranks` in the configuration, what one of them has: the first, or
+    // the planned one.
     RankShare share(const Context& context) const;
-    // Encoder and head that this rank trains.
+    void plan_rank(std::int64_t rank) { planned_rank_ = rank; }
+    // Encoder and head that this rank trains. A collective of the ranks.
     EngineParts parts(const Context& context) const;
     // Room for every batch of the run and of its validations, with that many labels ranked.
     RunShape shape(const Context& context, std::int64_t largest_k) const;
@@ -65,9 +67,10 @@ class RunData {
     LabelTable labels() const;
     // Of the training rows; those that validate are not among them.
     TrainedTexts trained_texts() const;
-    // The `count` most frequent labels of the training rows, ascending; ties go to the lower label.
-    // Validation rows and label texts do not count.
-    std::vector<std::int64_t> frequent_labels(std::int64_t count) const;
+    // The labels of this rank among those that are compensated, ascending: of the whole run the most frequent
+    // in the training rows; ties go to the lower label. Validation rows and label texts do not count. A
+    // collective of the ranks: the first counts for all.
+    std::vector<std::int64_t> own_compensated(const Context& context) const;
 
   private:
     void make_spec(const Checkpoint* checkpoint);
@@ -75,6 +78,7 @@ class RunData {
     void open_dataset(const Context& context);
     // Every number that is still `auto`, now that the data is known.
     void choose_numbers(const Context& context, const Checkpoint* checkpoint);
+    std::vector<std::int64_t> frequent_labels(std::int64_t count) const;
 
     Config config_;
     EncoderStart start_;
@@ -87,6 +91,7 @@ class RunData {
     std::optional<BatchPlan> train_, validation_;
     const Split* validation_split_ = nullptr;
     std::int64_t total_steps_ = 0;
+    std::int64_t planned_rank_ = 0;
 };
 
 }  // namespace elmo

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <cstring>
 
 #include "base/parallel.h"
 #include "base/text_util.h"
@@ -16,6 +17,7 @@
 #include "engine/precision.h"
 #include "numerics/bf16.h"
 #include "rank/scoring.h"
+#include "ranks/scatter.h"
 #include "run/resolve.h"
 #include "train/label_weights.h"
 #include "train/same_run.h"
@@ -43,14 +45,13 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
       folder_(folder),
       data_(open_in_turn(context, config, folder.checkpoint())),
       config_(data_.config()),
-      labels_(data_.labels()),
+      labels_(ranks_.is_first() ? data_.labels() : LabelTable()),
       schedule_(make_schedule(config_, data_.total_steps())),
-      engine_(context, config_, data_.parts(context), data_.shape(context, kRankedInTraining)),
+      engine_(context, config_, parts_of_same_run(), data_.shape(context, kRankedInTraining)),
       meter_(engine_) {
-    data_.describe(state_);
-    trained_texts_ = data_.trained_texts();
-    require_same_run(ranks_, config_, state_);
-    if (folder.checkpoint() == nullptr) label_weights_ = label_weights(config_, labels_, state_.train_rows);
+    if (ranks_.is_first()) trained_texts_ = data_.trained_texts();
+    if (folder.checkpoint() == nullptr)
+        share_label_weights([&] { return label_weights(config_, labels_, state_.train_rows); });
     if (const std::int64_t bytes = data_.kept_vector_bytes();
         bytes > 0 && engine_.share().is_whole() && engine_.hold(bytes))
         kept_.emplace(bytes, data_.encoder_spec().width);
@@ -61,14 +62,33 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
     } else {
         engine_.initialise(config_.seed);
         if (!config_.init.empty()) {
-            taken_ = take_over_labels(config_, labels_, engine_.head());
-            trained_texts_.add(TrainedTexts::load(
-                Checkpoint(config_.init, "best", Checkpoint::Check::kAllButHead).content()));
+            taken_ = take_over_labels(config_, ranks_.is_first() ? labels_ : data_.labels(), engine_.head());
+            if (ranks_.is_first())
+                trained_texts_.add(TrainedTexts::load(
+                    Checkpoint(config_.init, "best", Checkpoint::Check::kAllButHead).content()));
         }
-        HeadCompensation& compensation = engine_.head().compensation();
-        if (compensation.rows() > 0)
-            compensation.start(data_.frequent_labels(compensated_labels(config_, state_.labels)));
+        const auto compensated = data_.own_compensated(context);
+        if (!compensated.empty()) engine_.head().compensation().start(compensated);
     }
+}
+
+// Ranks that train different runs would not understand each other in what follows.
+EngineParts Trainer::parts_of_same_run() {
+    data_.describe(state_);
+    require_same_run(ranks_, config_, state_);
+    return data_.parts(context_);
+}
+
+void Trainer::share_label_weights(const std::function<std::vector<float>()>& all) {
+    if (!weighs_positives(config_)) return;
+    if (ranks_.is_first()) label_weights_ = all();
+    if (ranks_.size() == 1) return;
+    std::vector<float> own = scatter<float>(ranks_, [&](int rank) {
+        const ShareRange labels = engine_.share().own_labels(state_.labels, rank);
+        return std::span<const float>(label_weights_)
+            .subspan(static_cast<std::size_t>(labels.first), static_cast<std::size_t>(labels.size()));
+    });
+    if (!ranks_.is_first()) label_weights_ = std::move(own);  // the first saves all of them
 }
 
 void Trainer::restore(const Checkpoint& checkpoint) {
@@ -84,14 +104,14 @@ void Trainer::restore(const Checkpoint& checkpoint) {
         throw ConfigError(
             fmt::format("resume: the run has {} steps, found {}", was.total_steps, state_.total_steps));
     state_ = was;
-    trained_texts_.add(TrainedTexts::load(checkpoint.content()));
+    if (ranks_.is_first()) trained_texts_.add(TrainedTexts::load(checkpoint.content()));
     engine_.load(checkpoint.content());
     HeadCompensation& compensation = engine_.head().compensation();
     if (compensation.rows() > 0)
         compensation.load(checkpoint.folder() / kHeadCompensationFile, state_.labels);
     if (ReneeHead* renee = engine_.head().renee()) renee->load(checkpoint.folder() / kMomentumFile);
-    if (weighs_positives(config_))
-        label_weights_ = read_label_weights(checkpoint.folder() / kLabelWeightsFile, state_.labels);
+    share_label_weights(
+        [&] { return read_label_weights(checkpoint.folder() / kLabelWeightsFile, state_.labels); });
     if (config_.freeze_encoder) return;
     if (!checkpoint.has_optimizer())
         throw DataError(
@@ -217,31 +237,46 @@ void Trainer::save(const std::filesystem::path& folder, bool to_continue) {
     event("checkpoint", {{"folder", folder.filename().string()}});
 }
 
-// Validates, keeps the best, then saves the last: a crash between the two only repeats the validation.
-void Trainer::validate_and_save() {
-    if (data_.has_validation()) {
-        Scorer scorer(config_, kValidationKs, state_.labels, labels_.counts, state_.train_rows);
-        const Split& split = data_.validation_split();
-        TopLabels top;
-        const auto frequent = static_cast<std::uint32_t>(
-            std::max_element(labels_.counts.begin(), labels_.counts.end()) - labels_.counts.begin());
-        rank_rows(context_, engine_, data_.validation(), split, scorer.largest_k(), "validating",
-                  [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
-                      scorer.add(ranked, split.labels.row(row));
-                      if (!ranked.empty())
-                          top.add(ranked.front().label,
-                                  std::ranges::binary_search(split.labels.row(row), frequent));
-                  });
-        const Evaluation scores = scorer.result();
-        if (state_.step >= kFirstLook) collapsed(top.judge(scores.get("P@1")));
-        const double score = scores.get(config_.select);
-        if (log_) log_->validation(state_.step, epoch(), scores);
-        const bool best = score >= state_.best_score;  // equal: prefer the one that was trained longer
+// All ranks rank; the first, which has the counts of the labels, scores and tells the others.
+double Trainer::validate() {
+    std::optional<Scorer> scorer;
+    if (ranks_.is_first())
+        scorer.emplace(config_, kValidationKs, state_.labels, labels_.counts, state_.train_rows);
+    const Split& split = data_.validation_split();
+    TopLabels top;
+    const auto frequent = static_cast<std::uint32_t>(
+        std::max_element(labels_.counts.begin(), labels_.counts.end()) - labels_.counts.begin());
+    rank_rows(context_, engine_, data_.validation(), split, kValidationKs.back(), "validating",
+              [&](std::int64_t row, std::vector<ScoredLabel>& ranked) {
+                  if (!scorer) return;
+                  scorer->add(ranked, split.labels.row(row));
+                  if (!ranked.empty())
+                      top.add(ranked.front().label,
+                              std::ranges::binary_search(split.labels.row(row), frequent));
+              });
+    const Evaluation scores = scorer ? scorer->result() : Evaluation();
+    double score = scorer ? scores.get(config_.select) : 0;
+    std::string collapse;
+    if (scorer && state_.step >= kFirstLook) collapse = top.judge(scores.get("P@1")).value_or("");
+    std::vector<std::byte> said(collapse.size());
+    std::memcpy(said.data(), collapse.data(), collapse.size());
+    broadcast(ranks_, std::as_writable_bytes(std::span(&score, 1)));
+    broadcast(ranks_, said);
+    if (!said.empty()) collapsed(std::string(reinterpret_cast<const char*>(said.data()), said.size()));
+    if (log_) log_->validation(state_.step, epoch(), scores);
+    if (scorer)
         context_.info(fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {}{}",
                                   epoch(), state_.step, scores.get("P@1"), scores.get("P@3"),
                                   scores.get("P@5"), counted(scores.num_samples, "validation text"),
-                                  best ? ", the best yet" : ""));
-        if (best) {
+                                  score >= state_.best_score ? ", the best yet" : ""));
+    return score;
+}
+
+// Validates, keeps the best, then saves the last: a crash between the two only repeats the validation.
+void Trainer::validate_and_save() {
+    if (data_.has_validation()) {
+        const double score = validate();
+        if (score >= state_.best_score) {  // equal: prefer the one that was trained longer
             state_.best_score = score;
             state_.best_step = state_.step;
             save(folder_.best(), false);
@@ -270,7 +305,7 @@ void Trainer::loop() {
     logged_step_ = state_.step;
     const LabelLayout& layout = engine_.head().layout();
     std::span<const float> weights = label_weights_;
-    if (!weights.empty() && layout.rows() > 0)
+    if (!weights.empty() && layout.rows() > 0 && ranks_.is_first())
         weights = weights.subspan(static_cast<std::size_t>(layout.label(0)),
                                   static_cast<std::size_t>(layout.rows()));
     BatchReader reader(

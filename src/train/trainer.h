@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -62,6 +63,11 @@ class Trainer {
     void event(const std::string& kind, nlohmann::ordered_json fields);  // to the log
     void log_step(double loss, std::int64_t texts);
     void validate_and_save();
+    // The score that is selected by. Collapse.
+    double validate();
+    EngineParts parts_of_same_run();
+    // label_weights_ from those of all labels, which the first rank gets.
+    void share_label_weights(const std::function<std::vector<float>()>& all);
     // Whether the vectors of a batch's texts still differ. Collapse.
     void look_at_vectors(const Batch& batch);
     void collapsed(const std::optional<std::string>& what) const;
@@ -78,10 +84,11 @@ class Trainer {
     RunFolder& folder_;
     RunData data_;
     const Config& config_;  // of data_
-    LabelTable labels_;
+    LabelTable labels_;     // of the first rank
     RunState state_;
-    TrainedTexts trained_texts_;        // of this run and the one that it started from
-    std::vector<float> label_weights_;  // how many times positives count; empty: once
+    TrainedTexts trained_texts_;        // of this run and the one that it started from; of the first rank
+    std::vector<float> label_weights_;  // how many times positives count; empty: once; of all labels on the
+                                        // first rank, of its own on another
     Schedule schedule_;
     Engine engine_;
     StepMeter meter_;

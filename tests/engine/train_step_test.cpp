@@ -1,10 +1,15 @@
 // An engine stages what a verb needs, and one step serves all training.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+
 #include "elmo/config.h"
 #include "engine/full_length.h"
 #include "engine/train_step.h"
 #include "quiet.h"
+#include "ranks/thread_ranks.h"
 #include "tested_device.h"
 
 namespace elmo {
@@ -30,16 +35,17 @@ struct Staged {
     const RunShape shape;
     Engine engine;
 
-    Staged(const Config& given, bool encoder, bool head)
+    Staged(const Config& given, bool encoder, bool head, const RankShare& share = {},
+           const Context& context = quiet())
         : config(given),
           spec(spec_without_data(config)),
-          shape(full_length_shape(quiet(), config, spec)),
-          engine(quiet(), config, parts(encoder, head), shape) {
+          shape(shared_shape(full_length_shape(quiet(), config, spec), share, config.labels)),
+          engine(context, config, parts(encoder, head, share), shape) {
         engine.allocate();
         engine.initialise(5);
     }
-    EngineParts parts(bool encoder, bool head) const {
-        EngineParts parts = training_parts(config, spec, config.labels);
+    EngineParts parts(bool encoder, bool head, const RankShare& share) const {
+        EngineParts parts = training_parts(config, spec, config.labels, share);
         if (!encoder) parts.encoder.reset();
         if (!head) parts.head.reset();
         return parts;
@@ -144,6 +150,71 @@ TEST(TrainStep, AHeadLearnsTheSameWithAndWithoutAnEncoder) {
     alone.engine.backend().upload(in.x_BD, x.data());
     EXPECT_FALSE(train_step(alone.engine, in).updated);
     EXPECT_EQ(alone.head_bytes(), whole.head_bytes());
+}
+
+// A rank that lets the first exchange which travels beside its work end only once a second was asked for.
+class HeldRanks : public ThreadRanks {
+  public:
+    using ThreadRanks::ThreadRanks;
+    bool any_thread() const override {  // asked for each exchange that travels
+        const std::lock_guard lock(mutex_);
+        ++asked_;
+        changed_.notify_all();
+        return true;
+    }
+    void exchange(std::span<const Outgoing> send, std::span<const Incoming> receive) override {
+        {
+            std::unique_lock lock(mutex_);
+            if (asked_ > 0 && !went_on)
+                went_on = changed_.wait_for(lock, std::chrono::seconds(60), [this] { return asked_ > 1; });
+        }
+        ThreadRanks::exchange(send, receive);
+    }
+    bool went_on = false;
+
+  private:
+    mutable std::mutex mutex_;
+    mutable std::condition_variable changed_;
+    mutable int asked_ = 0;
+};
+
+// The gradients of a bag's layers are on their way while those of its word vectors are computed, and every
+// bit is that of one process.
+TEST(TrainStep, OfRanksExchangesGradientsBesideTheBackward) {
+    if (std::string(kTestedDevice) == "cuda") GTEST_SKIP() << "threads on one GPU";
+    Config config = small_config();
+    config.labels = 600;
+    config.threads = 1;
+    const SmallBatch batch;
+    Staged one(config, true, true, {0, 1, 2, 2});
+    for (std::uint64_t number = 1; number <= 3; ++number) train_step(one.engine, batch.step(number));
+
+    ThreadQueues queues;
+    std::string encoders[2], heads[2];
+    std::vector<std::thread> threads;
+    for (int r = 0; r < 2; ++r)
+        threads.emplace_back([&, r] {
+            const auto ranks = std::make_shared<HeldRanks>(queues, r, 2);
+            const Context context({.threads = 1, .sinks = silent(), .ranks = ranks});
+            const RankShare share{r, 2, 2, 2};
+            Staged staged(config, true, true, share, context);
+            const ShareRange own = share.own_labels(config.labels);
+            PositiveList positives;
+            for (const auto& [label, text] : {std::pair<std::int64_t, int>{0, 1}, {17, 0}, {17, 2}, {299, 2}})
+                if (own.first <= label && label < own.last) positives.push_back(label - own.first, text);
+            for (std::uint64_t number = 1; number <= 3; ++number) {
+                StepInput in = batch.step(number);
+                in.positives = positives;
+                train_step(staged.engine, in);
+            }
+            EXPECT_TRUE(ranks->went_on);
+            encoders[r] = staged.encoder_bytes();
+            heads[r] = staged.head_bytes();
+        });
+    for (std::thread& thread : threads) thread.join();
+    EXPECT_EQ(encoders[0], one.encoder_bytes());
+    EXPECT_EQ(encoders[1], one.encoder_bytes());
+    EXPECT_EQ(heads[0] + heads[1], one.head_bytes());
 }
 
 }  // namespace

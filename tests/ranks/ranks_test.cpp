@@ -7,7 +7,9 @@
 
 #include "batches/batch_shards.h"
 #include "ranks/collectives.h"
+#include "ranks/exchange_thread.h"
 #include "ranks/rank_share.h"
+#include "ranks/scatter.h"
 #include "ranks/sum_tree.h"
 #include "ranks/thread_ranks.h"
 
@@ -158,6 +160,70 @@ TEST(Collectives, TheFirstRankWorksFirst) {
         ++done;
     });
     EXPECT_EQ(done.load(), 4);
+}
+
+TEST(Collectives, EachRankGetsItsPartOfWhatTheFirstHas) {
+    for (const int size : {1, 2, 5})
+        on_ranks(size, [&](Ranks& ranks) {
+            std::vector<int> all;
+            if (ranks.is_first())
+                for (int i = 0; i < 100; ++i) all.push_back(i);
+            const std::vector<int> mine = scatter<int>(ranks, [&](int rank) {  // the second has none
+                return std::span<const int>(all).subspan(static_cast<std::size_t>(10 * rank),
+                                                         rank == 1 ? 0 : 7);
+            });
+            ASSERT_EQ(mine.size(), ranks.rank() == 1 ? 0u : 7u);
+            if (mine.empty()) return;
+            EXPECT_EQ(mine.front(), 10 * ranks.rank());
+            EXPECT_EQ(mine.back(), 10 * ranks.rank() + 6);
+        });
+}
+
+// The second rank comes to an exchange only once the first has gone on from its start.
+TEST(ExchangeThread, ExchangesTravelWhileTheirRankGoesOn) {
+    std::atomic<int> gone_on{0};
+    on_ranks(2, [&](Ranks& ranks) {
+        ExchangeThread thread(ranks);
+        std::int64_t mine[3] = {}, theirs[3] = {};
+        for (int i = 0; i < 3; ++i) {
+            if (!ranks.is_first())
+                while (gone_on.load() <= i) std::this_thread::yield();
+            mine[i] = 10 * ranks.rank() + i;
+            const int other = 1 - ranks.rank();
+            thread.start({{other, std::as_bytes(std::span(&mine[i], 1))}},
+                         {{other, std::as_writable_bytes(std::span(&theirs[i], 1))}});
+            if (ranks.is_first()) ++gone_on;
+        }
+        for (int i = 0; i < 3; ++i) {
+            thread.finish(i + 1);
+            EXPECT_EQ(theirs[i], 10 * (1 - ranks.rank()) + i);
+        }
+    });
+}
+
+class FailingRanks : public Ranks {
+  public:
+    int rank() const override { return 0; }
+    int size() const override { return 2; }
+    void exchange(std::span<const Outgoing>, std::span<const Incoming>) override {
+        ++calls;
+        throw std::runtime_error("the cable");
+    }
+    void barrier() override {}
+    int calls = 0;
+};
+
+TEST(ExchangeThread, WhatFailedIsSaidWhereItIsWaitedFor) {
+    FailingRanks ranks;
+    {
+        ExchangeThread thread(ranks);
+        thread.start({}, {});
+        thread.start({}, {});
+        thread.wait(2);
+        EXPECT_THROW(thread.finish(1), std::runtime_error);
+        EXPECT_THROW(thread.finish(2), std::runtime_error);
+    }
+    EXPECT_EQ(ranks.calls, 1);  // nothing follows a failure
 }
 
 TEST(LaunchedAs, ReadsTheLaunchersEnvironment) {

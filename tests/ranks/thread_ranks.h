@@ -38,6 +38,7 @@ class ThreadRanks : public Ranks {
             queue.pop_front();
         }
     }
+    bool any_thread() const override { return true; }
     void barrier() override {
         std::unique_lock lock(queues_.mutex);
         const int mine = queues_.barriers;

@@ -63,6 +63,10 @@ class CudaBackend : public Backend {
     void exchange(std::span<const SentView> send, std::span<const ReceivedView> receive) override {
         exchange_.exchange(send, receive);
     }
+    void start_exchange(std::span<const SentView> send, std::span<const ReceivedView> receive) override {
+        exchange_.start(send, receive);
+    }
+    void finish_exchange() override { exchange_.finish(); }
     void cast(View to, View from) override;
     bool has_non_finite(View view) override;
 

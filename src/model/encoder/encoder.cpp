@@ -50,11 +50,6 @@ void Encoder::end_group() {
     group_ends_.push_back(parameters_.size());
 }
 
-std::span<const Parameter> Encoder::group(std::size_t index) const {
-    const std::size_t first = index == 0 ? 0 : group_ends_[index - 1];
-    return std::span(parameters_).subspan(first, group_ends_[index] - first);
-}
-
 void Encoder::describe_workload(Workload& workload) const {
     workload.width = spec_.width;
     workload.vocab = spec_.vocab;
@@ -128,33 +123,42 @@ std::int64_t Encoder::totals_size() const {
 void Encoder::share_state(int rank, int ranks) {
     rank_ = rank;
     ranks_ = ranks;
-    elements_before_ = {0};
-    for (const Parameter& p : parameters_) elements_before_.push_back(elements_before_.back() + p.w.size());
+    elements_before_.clear();
+    group_elements_.clear();
+    for (std::size_t g = 0; g < num_groups(); ++g) {
+        std::int64_t elements = 0;
+        for (const Parameter& p : group(g)) {
+            elements_before_.push_back(elements);
+            elements += p.w.size();
+        }
+        group_elements_.insert(group_elements_.end(), group(g).size(), elements);
+    }
 }
 
-// Weights are divided evenly, then cut at whole rows, and where rows begin at odd places at whole tensors.
+// The weights of each group are divided evenly, then cut at whole rows, and where rows begin at odd places at
+// whole tensors.
 std::int64_t Encoder::first_row_of(std::size_t parameter, int rank) const {
     const View& w = parameters_[parameter].w;
     if (ranks_ == 1) return rank == 0 ? 0 : w.rows;
     const std::int64_t unit = w.cols % 8 == 0 ? w.cols : w.size();
     const std::int64_t earlier =
-        RankShare::part(elements_before_.back(), rank, ranks_).first - elements_before_[parameter];
+        RankShare::part(group_elements_[parameter], rank, ranks_).first - elements_before_[parameter];
     return std::clamp<std::int64_t>((earlier + unit - 1) / unit, 0, w.size() / unit) * unit / w.cols;
 }
 
-std::int64_t Encoder::totals_cut(int rank) const {
+std::int64_t Encoder::totals_cut(std::size_t group, int rank) const {
     std::int64_t cut = 0;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    for (std::size_t i = 0; i < group_ends_[group]; ++i) {
         const View& w = parameters_[i].w;
-        const std::int64_t row = first_row_of(i, rank);
+        const std::int64_t row = i < group_first(group) ? w.rows : first_row_of(i, rank);
         cut += row == w.rows ? aligned(w.size()) : row * w.cols;
     }
     return cut;
 }
 
-std::vector<View> Encoder::weights_of(int rank) const {
+std::vector<View> Encoder::weights_of(std::size_t group, int rank) const {
     std::vector<View> parts;
-    for (std::size_t i = 0; i < parameters_.size(); ++i) {
+    for (std::size_t i = group_first(group); i < group_ends_[group]; ++i) {
         const View rows = parameters_[i].w.slice(first_row_of(i, rank), first_row_of(i, rank + 1));
         if (rows.size() == 0) continue;
         const View bytes{rows.data, DType::kU8, 1, rows.bytes()};
@@ -172,22 +176,24 @@ std::vector<View> Encoder::weights_of(int rank) const {
     return parts;
 }
 
-void Encoder::set_totals(View totals_1P) {
-    const std::int64_t begin = totals_cut(rank_);
-    std::int64_t first = 0;
-    for (Parameter& p : parameters_) {
-        const std::int64_t at = first + p.own.first * p.w.cols - begin;
-        p.total = elements(totals_1P, p.own.size() == 0 ? 0 : at, p.own.size() * p.w.cols);
-        p.total.rows = p.own.size();
-        p.total.cols = p.w.cols;
-        first += aligned(p.w.size());
+void Encoder::set_totals(std::span<const View> of_groups) {
+    for (std::size_t g = 0; g < num_groups(); ++g) {
+        std::int64_t first = 0;
+        for (std::size_t i = group_first(g); i < group_ends_[g]; ++i) {
+            Parameter& p = parameters_[i];
+            const std::int64_t size = p.own.size() * p.w.cols;
+            p.total = elements(of_groups[g], size == 0 ? 0 : first, size);
+            p.total.rows = p.own.size();
+            p.total.cols = p.w.cols;
+            first += p.own.last == p.w.rows && size > 0 ? aligned(p.w.size()) - p.own.first * p.w.cols : size;
+        }
     }
 }
 
-void Encoder::copy_gradients(View to_1P, bool zeros) const {
+void Encoder::copy_gradients(std::size_t group, View to_1P, bool zeros) const {
     if (zeros) return backend_.fill_zero(to_1P);
     std::int64_t first = 0;
-    for (const Parameter& p : parameters_) {
+    for (const Parameter& p : this->group(group)) {
         const View to = elements(to_1P, first, p.w.size());
         backend_.cast({to.data, to.dtype, p.grad.rows, p.grad.cols}, p.grad);
         first += aligned(p.w.size());
@@ -245,15 +251,21 @@ void Encoder::check_gradient(const TextBatch& batch, View dpooled_BD) const {
                                 dpooled_BD.rows, dpooled_BD.cols, batch.size(), spec_.width));
 }
 
-void Encoder::backward(const TextBatch& batch, View dpooled_BD, bool accumulate) {
+void Encoder::backward(const TextBatch& batch, View dpooled_BD, bool accumulate, const GroupDone& done) {
     if (spec_.consume_gradients)
         throw Error("encoder: gradients are consumed as they appear: backward_and_update is for that");
     check_gradient(batch, dpooled_BD);
-    run_backward(windows_of(batch), dpooled_BD, accumulate, [](std::size_t) {});
+    run_backward(windows_of(batch), dpooled_BD, accumulate, [&](std::size_t index) {
+        if (done) done(index);
+    });
 }
 
 void Encoder::update(const AdamWSettings& settings) {
     update_range(0, parameters_.size(), settings);
+}
+
+void Encoder::update_group(std::size_t group, const AdamWSettings& settings) {
+    update_range(group_first(group), group_ends_[group], settings);
 }
 
 void Encoder::backward_and_update(const TextBatch& batch, View dpooled_BD, const AdamWSettings& settings,
@@ -262,7 +274,7 @@ void Encoder::backward_and_update(const TextBatch& batch, View dpooled_BD, const
     run_backward(windows_of(batch), dpooled_BD, false, [&](std::size_t index) {
         if (check)
             for (const Parameter& p : group(index)) check(p);
-        update_range(index == 0 ? 0 : group_ends_[index - 1], group_ends_[index], settings);
+        update_group(index, settings);
     });
 }
 

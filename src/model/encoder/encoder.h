@@ -66,6 +66,11 @@ class Encoder {
     const EncoderSpec& spec() const { return spec_; }
     std::vector<Parameter>& parameters() { return parameters_; }
     const std::vector<Parameter>& parameters() const { return parameters_; }
+    // Parameters whose gradients are complete at the same time: the embeddings, or a layer.
+    std::size_t num_groups() const { return group_ends_.size(); }
+    std::span<const Parameter> group(std::size_t index) const {
+        return std::span(parameters_).subspan(group_first(index), group_ends_[index] - group_first(index));
+    }
 
     // Adds what it needs to the workload (widest linear, largest weight, heads).
     void describe_workload(Workload& workload) const;
@@ -89,17 +94,18 @@ class Encoder {
     // Sums of gradients over shards, as one row of F32: each parameter's begin at a multiple of kTotalsAlign.
     static constexpr std::int64_t kTotalsAlign = 64;
     std::int64_t totals_size() const;
-    // Of several ranks each updates a part of the weights and has the optimiser state of that part: the
-    // elements [totals_cut(rank), totals_cut(rank + 1)) of such a row, whole rows of weights. Before memory
-    // is planned.
+    // Of several ranks each updates a part of every group of parameters and has the optimiser state of that
+    // part: the elements [totals_cut(group, rank), totals_cut(group, rank + 1)) of such a row, whole rows of
+    // weights. Before memory is planned.
     void share_state(int rank, int ranks);
-    std::int64_t totals_cut(int rank) const;
-    // The weights that a rank updates, in as few views as they need, equally many on every rank.
-    std::vector<View> weights_of(int rank) const;
-    // The rank's part of the sums, as one row: from now on the update reads it.
-    void set_totals(View totals_1P);
-    // This step's gradients of all parameters, as F32 into such a row; zeros for a shard without texts.
-    void copy_gradients(View to_1P, bool zeros) const;
+    std::int64_t totals_cut(std::size_t group, int rank) const;
+    // The weights of a group that a rank updates, in as few views as they need, equally many on every rank.
+    std::vector<View> weights_of(std::size_t group, int rank) const;
+    // The rank's part of the sums, as a row per group: from now on the update reads them.
+    void set_totals(std::span<const View> of_groups);
+    // This step's gradients of a group, as F32 into its elements of such a row; zeros for a shard without
+    // texts.
+    void copy_gradients(std::size_t group, View to_1P, bool zeros) const;
 
     // Random start by addressed noise, or weights from spec().weights_folder.
     void initialise(std::uint64_t seed);
@@ -115,10 +121,13 @@ class Encoder {
     Dropout pooled_dropout(std::uint64_t seed, std::uint64_t step) const;
     // Gradients of all parameters from the gradient of the pooled vectors (any float type); added to what is
     // there when `accumulate` is set. Must follow the training forward of the same batch, and consumes its
-    // activations. Not for an encoder whose gradients are consumed.
-    void backward(const TextBatch& batch, View dpooled_BD, bool accumulate);
-    // AdamW on every parameter, or what the rank has of it.
+    // activations. Not for an encoder whose gradients are consumed. Calls `done` for each group of
+    // parameters, once, as soon as nothing will read its weights or write its gradients: the last first.
+    using GroupDone = std::function<void(std::size_t group)>;
+    void backward(const TextBatch& batch, View dpooled_BD, bool accumulate, const GroupDone& done = {});
+    // AdamW on every parameter, or what the rank has of it; or on those of a group.
     void update(const AdamWSettings& settings);
+    void update_group(std::size_t group, const AdamWSettings& settings);
     // backward, then update, with the same bits, but each group of parameters (a layer, the embeddings) is
     // updated as soon as its gradients are there. `check`, where given, sees each parameter just before.
     using GradientCheck = std::function<void(const Parameter&)>;
@@ -148,16 +157,13 @@ class Encoder {
     std::size_t add_vector(std::string name, std::int64_t cols, float constant);
     // The parameters since the last call form a group: their gradients are complete at the same time.
     void end_group();
-    std::span<const Parameter> group(std::size_t index) const;
 
     virtual void describe_layers(Workload& workload) const = 0;
     virtual void allocate_backward_buffers(Arena& arena, const Workload& workload) = 0;
     // Texts here are windows, where a text is several; text_offsets() has the texts, whose vectors are asked
     // for.
     virtual View run_forward(const TextBatch& batch, bool training) = 0;
-    // Calls `done` for each group, once, as soon as nothing will read its weights or write its gradients.
     // Gradients of different groups may lie in the same memory.
-    using GroupDone = std::function<void(std::size_t group)>;
     virtual void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate,
                               const GroupDone& done) = 0;
     virtual std::string config_json() const = 0;
@@ -194,12 +200,14 @@ class Encoder {
     }
     void check_gradient(const TextBatch& batch, View dpooled_BD) const;
     void update_range(std::size_t first, std::size_t last, const AdamWSettings& settings);
+    std::size_t group_first(std::size_t index) const { return index == 0 ? 0 : group_ends_[index - 1]; }
     // The first row of the parameter that is not of an earlier rank.
     std::int64_t first_row_of(std::size_t parameter, int rank) const;
     std::vector<TensorSpec> state_tensors() const;
 
     int rank_ = 0, ranks_ = 1;                   // who shares the optimiser state
-    std::vector<std::int64_t> elements_before_;  // of each parameter, and all, where they do
+    std::vector<std::int64_t> elements_before_;  // of each parameter in its group, where they do,
+    std::vector<std::int64_t> group_elements_;   // and of its whole group
     std::vector<std::size_t> group_ends_;        // indices of parameters
     View fp8_amax_P3_;                           // a row per parameter; planned where products are FP8
     bool fp8_step_ = false;                      // of the last forward

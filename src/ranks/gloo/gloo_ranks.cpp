@@ -1,5 +1,5 @@
 // Ranks over Gloo, for launchers without MPI: torchrun and others that set RANK, WORLD_SIZE, MASTER_ADDR and
-// MASTER_PORT. Point-to-point messages, called from one thread. Gloo never adds numbers here
+// MASTER_PORT. Point-to-point messages, called from one thread at a time. Gloo never adds numbers here
 // (docs/numerics.md).
 #include <gloo/rendezvous/context.h>
 #include <gloo/rendezvous/store.h>
@@ -146,6 +146,8 @@ class GlooRanks final : public PluginRanks {
         exchange({}, in);
         exchange(out, {});
     }
+
+    bool any_thread() const override { return true; }
 
     void finish() override { context_->closeConnections(); }
     std::string host() const override {

@@ -1,9 +1,11 @@
-// Ranks over MPI: non-blocking point-to-point messages and a barrier, called from one thread. MPI never adds
-// numbers here (docs/numerics.md).
+// Ranks over MPI: non-blocking point-to-point messages and a barrier, called from one thread at a time. MPI
+// never adds numbers here (docs/numerics.md).
 #include <mpi.h>
 
 #include <algorithm>
+#include <chrono>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "elmo/error.h"
@@ -28,8 +30,10 @@ class MpiRanks final : public PluginRanks {
     MpiRanks() {
         int started = 0;
         MPI_Initialized(&started);
-        int level = 0;
-        if (!started) check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &level), "starting");
+        if (!started)
+            check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &threads_), "starting");
+        else
+            MPI_Query_thread(&threads_);
         check(MPI_Comm_dup(MPI_COMM_WORLD, &all_), "copying the communicator");
         MPI_Comm_set_errhandler(all_, MPI_ERRORS_RETURN);
         MPI_Comm_rank(all_, &rank_);
@@ -59,9 +63,11 @@ class MpiRanks final : public PluginRanks {
                 check(MPI_Isend(data, bytes, MPI_BYTE, message.to, kTag, all_, &requests_.emplace_back()),
                       "sending");
             });
+        if (int main = 1; MPI_Is_thread_main(&main) == MPI_SUCCESS && !main) return wait_beside();
         check(MPI_Waitall(static_cast<int>(requests_.size()), requests_.data(), MPI_STATUSES_IGNORE),
               "waiting for messages");
     }
+    bool any_thread() const override { return threads_ >= MPI_THREAD_SERIALIZED; }
     void barrier() override { check(MPI_Barrier(all_), "waiting for all ranks"); }
 
     void finish() override {
@@ -83,6 +89,18 @@ class MpiRanks final : public PluginRanks {
     }
 
   private:
+    // Messages move only inside of calls, and MPI's own waiting keeps a core busy that others compute on:
+    // look often, sleep between.
+    void wait_beside() {
+        for (int done = 0; !done;) {
+            for (int looks = 0; looks < 16 && !done; ++looks)
+                check(MPI_Testall(static_cast<int>(requests_.size()), requests_.data(), &done,
+                                  MPI_STATUSES_IGNORE),
+                      "waiting for messages");
+            if (!done) std::this_thread::sleep_for(std::chrono::microseconds(50));
+        }
+    }
+
     template <class Byte, class Use>
     static void in_pieces(std::span<Byte> bytes, const Use& use) {
         for (std::size_t at = 0; at < bytes.size(); at += kLargestMessage)
@@ -91,6 +109,7 @@ class MpiRanks final : public PluginRanks {
 
     MPI_Comm all_ = MPI_COMM_NULL;
     int rank_ = 0, size_ = 1, local_rank_ = 0, local_size_ = 1;
+    int threads_ = MPI_THREAD_SINGLE;
     std::vector<MPI_Request> requests_;
 };
 

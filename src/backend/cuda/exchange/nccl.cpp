@@ -70,6 +70,10 @@ const NcclCalls* open_nccl() {
 
 NcclExchange::~NcclExchange() {
     if (communicator_ != nullptr) (void)calls_->abort(communicator_);  // never waits for others
+    unused_.insert(unused_.end(), started_.begin(), started_.end());
+    for (cudaEvent_t event : unused_) (void)cudaEventDestroy(event);
+    if (ready_ != nullptr) (void)cudaEventDestroy(ready_);
+    if (stream_ != nullptr) (void)cudaStreamDestroy(stream_);
 }
 
 void NcclExchange::check(int status, const char* what) const {
@@ -107,21 +111,50 @@ void NcclExchange::join(std::span<const std::byte> ids, int rank, int size) {
             "exchange nccl: expected a GPU per rank, found {} GPUs for {} ranks; give --exchange host",
             gpus.size(), size));
     check(calls_->init_rank(&communicator_, size, first, rank), "joining the ranks");
+    int least = 0, greatest = 0;
+    cuda::check(cudaDeviceGetStreamPriorityRange(&least, &greatest), "making a stream");
+    // Others wait for what is sent: it goes before kernels that are not yet on the card.
+    cuda::check(cudaStreamCreateWithPriority(&stream_, cudaStreamNonBlocking, greatest), "making a stream");
+    cuda::check(cudaEventCreateWithFlags(&ready_, cudaEventDisableTiming), "making an event");
 }
 
-void NcclExchange::exchange(std::span<const SentView> send, std::span<const ReceivedView> receive) {
+cudaEvent_t NcclExchange::take_event() {
+    if (unused_.empty())
+        cuda::check(cudaEventCreateWithFlags(&unused_.emplace_back(), cudaEventDisableTiming),
+                    "making an event");
+    const cudaEvent_t event = unused_.back();
+    unused_.pop_back();
+    return event;
+}
+
+void NcclExchange::start(std::span<const SentView> send, std::span<const ReceivedView> receive) {
+    cuda::check(cudaEventRecord(ready_, context_.stream()), "starting an exchange");
+    cuda::check(cudaStreamWaitEvent(stream_, ready_), "starting an exchange");
     check(calls_->group_start(), "exchanging");
     for (const SentView& message : send)
         if (message.view.size() > 0)
             check(calls_->send(message.view.data, static_cast<std::size_t>(message.view.bytes()), kBytes,
-                               message.to, communicator_, context_.stream()),
+                               message.to, communicator_, stream_),
                   "sending");
     for (const ReceivedView& message : receive)
         if (message.view.size() > 0)
             check(calls_->receive(message.view.data, static_cast<std::size_t>(message.view.bytes()), kBytes,
-                                  message.from, communicator_, context_.stream()),
+                                  message.from, communicator_, stream_),
                   "receiving");
     check(calls_->group_end(), "exchanging");
+    started_.push_back(take_event());
+    cuda::check(cudaEventRecord(started_.back(), stream_), "exchanging");
+}
+
+void NcclExchange::finish() {
+    cuda::check(cudaStreamWaitEvent(context_.stream(), started_.front()), "finishing an exchange");
+    unused_.push_back(started_.front());
+    started_.pop_front();
+}
+
+void NcclExchange::exchange(std::span<const SentView> send, std::span<const ReceivedView> receive) {
+    start(send, receive);
+    while (!started_.empty()) finish();
 }
 
 }  // namespace elmo::cuda
