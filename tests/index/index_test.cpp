@@ -127,6 +127,22 @@ TEST(LabelSketch, FindsThemInTwoPasses) {
     EXPECT_GE(hits, 297);  // of 300
 }
 
+// Every 32nd group is sampled. Where just those score high, the sample promises far more labels than there
+// are, and less must be asked.
+TEST(LabelSketch, FindsThemWhereTheSampleMisleads) {
+    Vectors vectors(150'001, 8, 33);
+    for (std::int64_t l = 0; l < vectors.labels; ++l)
+        for (std::int64_t d = 0; d < vectors.width && l / LabelSketch::kGroup % 32 == 0; ++d)
+            vectors.w[static_cast<std::size_t>(l * vectors.width + d)] += noise(3, 0, d);
+    const LabelSketch sketch = vectors.sketch(quiet());
+    const auto all = sketch_candidates(quiet(), sketch, vectors.x, 150'001);
+    for (const std::int64_t count : {40, 6000})  // fewer than are raised, and more
+        for (std::size_t i = 0; const auto& found : sketch_candidates(quiet(), sketch, vectors.x, count)) {
+            ASSERT_EQ(std::ssize(found), count);
+            EXPECT_TRUE(std::equal(found.begin(), found.end(), all[i++].begin()));
+        }
+}
+
 class Index : public testing::Test {
   protected:
     void SetUp() override {
