@@ -2,6 +2,7 @@
 //
 //   g++ -O2 -std=c++20 -pthread bench/serve_load.cpp -o serve_load
 //   serve_load PORT TEXTS.txt [connections=64] [texts=1] [seconds=10] [warmup=0] [rate=0] [top=5] [threads=1]
+//       [spin=0]
 //
 // Each request asks /v1/predict on 127.0.0.1 for the labels of the next `texts` lines of TEXTS.txt. With a
 // rate (requests per second over all connections) the times of requests are fixed ahead, evenly over all
@@ -9,7 +10,8 @@
 // it. "late" is what the client itself adds: from when a request was due, or from when a connection was free
 // for it if that is later, to when it was sent. The clock starts when all connections are open; what was due
 // within `warmup` seconds is asked but not counted. Its threads take cores from the server where both run on
-// one machine ("client_cpu" is how many): give them cores of their own with taskset. Prints one line of JSON.
+// one machine ("client_cpu" is how many): give them cores of their own with taskset, and spin=1,
+// which does not sleep, so that waking up is not measured. Prints one line of JSON.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -97,6 +99,7 @@ struct Share {
     int port = 0;
     std::size_t connections = 0, first_request = 0, failed = 0;
     double rate = 0, first_due = 0, seconds = 0, warmup = 0;  // first_due: seconds, with a rate
+    bool spin = false;
     std::vector<double> milliseconds, late;
     Clock::time_point began, last;
 };
@@ -147,7 +150,7 @@ void ask(const std::vector<std::string>& requests, std::barrier<>& all_open, Sha
         if (now >= end && busy == 0) return;
         timespec wait{};
         const bool by_clock = rate > 0 && now < end && !idle.empty();
-        if (by_clock) {
+        if (by_clock && !share.spin) {
             const auto left = std::max(
                 std::chrono::nanoseconds(0),
                 std::chrono::duration_cast<std::chrono::nanoseconds>(std::min(due_of(sent), end) - now));
@@ -155,7 +158,7 @@ void ask(const std::vector<std::string>& requests, std::barrier<>& all_open, Sha
             wait.tv_nsec = left.count() % 1'000'000'000;
         }
         epoll_event events[64];
-        const int ready = ::epoll_pwait2(poll, events, 64, by_clock ? &wait : nullptr, nullptr);
+        const int ready = ::epoll_pwait2(poll, events, 64, by_clock || share.spin ? &wait : nullptr, nullptr);
         for (int e = 0; e < ready; ++e) {
             Connection& c = connections[events[e].data.u64];
             char block[1 << 16];
@@ -188,7 +191,7 @@ int main(int argc, char** argv) {
     if (argc < 3) return std::fprintf(stderr, "usage: serve_load PORT TEXTS.txt [name=value ...]\n"), 2;
     std::map<std::string, double> settings = {{"connections", 64}, {"texts", 1}, {"seconds", 10},
                                               {"warmup", 0},       {"rate", 0},  {"top", 5},
-                                              {"threads", 1}};
+                                              {"threads", 1},      {"spin", 0}};
     for (int i = 3; i < argc; ++i)
         if (char* equals = std::strchr(argv[i], '='))
             settings[std::string(argv[i], equals)] = std::atof(equals + 1);
@@ -208,6 +211,7 @@ int main(int argc, char** argv) {
         shares[t].rate =
             settings["rate"] * static_cast<double>(shares[t].connections) / static_cast<double>(all);
         if (settings["rate"] > 0) shares[t].first_due = static_cast<double>(t) / settings["rate"];
+        shares[t].spin = settings["spin"] != 0;
         shares[t].warmup = settings["warmup"];
         shares[t].seconds = settings["warmup"] + settings["seconds"];
         running.emplace_back([&, t] { ask(requests, all_open, shares[t]); });

@@ -18,9 +18,9 @@
 namespace elmo {
 namespace {
 
-constexpr std::int64_t kLanes = LabelSketch::kGroup, kBlockGroups = 64, kSlices = 16;
-// Every so many groups are sampled: single ones, as neighbours among the labels are often alike.
-constexpr std::int64_t kSampledGroup = 32;
+constexpr std::int64_t kLanes = LabelSketch::kGroup, kBlockGroups = 64;
+// More than there are cores, mostly, so that a thread that loses its core holds up little.
+constexpr std::int64_t kSlices = 64;
 // Labels whose other numbers are read: so many per candidate, and at least so many.
 constexpr std::int64_t kPassedPerCandidate = 32, kFewestPassed = 4096;
 constexpr std::int64_t kWordsAtOnce = 4;  // 8 pairs of products of at most 15 times 127 fit 16 bits
@@ -207,15 +207,17 @@ std::int64_t blocks_of(const LabelSketch& sketch) {
 std::vector<float> sampled_scores(const Context& context, const LabelSketch& sketch,
                                   std::span<const SketchedText> texts, std::int64_t count) {
     std::vector<float> least(texts.size(), kNone);
-    const std::int64_t sampled = sketch.groups() / kSampledGroup;
-    const std::int64_t place = count / kSampledGroup * 5 / 4 + 16;
+    const std::int64_t sampled = sketch.groups() / LabelSketch::kSampled;
+    const std::int64_t place = count / LabelSketch::kSampled * 5 / 4 + 16;
     if (sampled * kLanes < 4 * place) return least;
     context.threads().parallel_for(static_cast<std::int64_t>(texts.size()), [&](std::int64_t i) {
         std::vector<float> scores;
         scores.reserve(static_cast<std::size_t>(sampled * kLanes));
-        for (std::int64_t s = 0; s < sampled; ++s)
-            scan_groups(sketch, texts[static_cast<std::size_t>(i)], s * kSampledGroup, s * kSampledGroup + 1,
-                        kNone, [&](std::int64_t, float score, std::int32_t) { scores.push_back(score); });
+        for (std::int64_t s = 0; s < sampled; ++s) {
+            const std::int64_t group = LabelSketch::sampled_group(s);
+            scan_groups(sketch, texts[static_cast<std::size_t>(i)], group, group + 1, kNone,
+                        [&](std::int64_t, float score, std::int32_t) { scores.push_back(score); });
+        }
         if (static_cast<std::int64_t>(scores.size()) < place) return;
         std::nth_element(scores.begin(), scores.begin() + (place - 1), scores.end(), std::greater<>());
         least[static_cast<std::size_t>(i)] = scores[static_cast<std::size_t>(place - 1)];
