@@ -1,21 +1,28 @@
 // A load client for `elmo serve`: connections that ask all the time, or at a rate, and what they saw.
 //
 //   g++ -O2 -std=c++20 -pthread bench/serve_load.cpp -o serve_load
-//   serve_load PORT TEXTS.txt [connections=64] [texts=1] [seconds=10] [rate=0] [top=5] [threads=1]
+//   serve_load PORT TEXTS.txt [connections=64] [texts=1] [seconds=10] [warmup=0] [rate=0] [top=5] [threads=1]
+//       [spin=0]
 //
 // Each request asks /v1/predict on 127.0.0.1 for the labels of the next `texts` lines of TEXTS.txt. With a
-// rate (requests per second over all connections) the times of requests are fixed ahead, and a latency counts
-// from the time at which its request was due: a server that stalls cannot hide it. Its threads take cores
-// from the server where both run on one machine: "client_cpu" is how many. Prints one line of JSON.
+// rate (requests per second over all connections) the times of requests are fixed ahead, evenly over all
+// threads, and a latency counts from the time at which its request was due: a server that stalls cannot hide
+// it. "late" is what the client itself adds: from when a request was due, or from when a connection was free
+// for it if that is later, to when it was sent. The clock starts when all connections are open; what was due
+// within `warmup` seconds is asked but not counted. Its threads take cores from the server where both run on
+// one machine ("client_cpu" is how many): give them cores of their own with taskset, and spin=1,
+// which does not sleep, so that waking up is not measured. Prints one line of JSON.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <barrier>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -33,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 
 struct Connection {
     int socket = -1;
-    Clock::time_point due;
+    Clock::time_point due, free;
     std::string got;
 };
 
@@ -91,11 +98,17 @@ int take_answer(std::string& got) {
 struct Share {
     int port = 0;
     std::size_t connections = 0, first_request = 0, failed = 0;
-    double rate = 0, seconds = 0;
-    std::vector<double> milliseconds;
+    double rate = 0, first_due = 0, seconds = 0, warmup = 0;  // first_due: seconds, with a rate
+    bool spin = false;
+    std::vector<double> milliseconds, late;
+    Clock::time_point began, last;
 };
 
-void ask(const std::vector<std::string>& requests, Clock::time_point began, Share& share) {
+double milliseconds_between(Clock::time_point from, Clock::time_point to) {
+    return std::chrono::duration<double, std::milli>(to - from).count();
+}
+
+void ask(const std::vector<std::string>& requests, std::barrier<>& all_open, Share& share) {
     std::vector<Connection> connections(share.connections);
     const int poll = ::epoll_create1(0);
     std::deque<std::size_t> idle;
@@ -107,32 +120,45 @@ void ask(const std::vector<std::string>& requests, Clock::time_point began, Shar
         ::epoll_ctl(poll, EPOLL_CTL_ADD, connections[i].socket, &event);
         idle.push_back(i);
     }
+    ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // nanoseconds: else timers come 50 us late
+    all_open.arrive_and_wait();
+    const auto began = share.began = share.last = Clock::now();
     const auto after = [&](double seconds) {
         return began + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
     };
-    const auto end = after(share.seconds);
+    const auto end = after(share.seconds), counts_from = after(share.warmup);
     const double rate = share.rate;
     std::size_t sent = 0, busy = 0;
-    const auto due_of = [&](std::size_t request) { return after(static_cast<double>(request) / rate); };
+    const auto due_of = [&](std::size_t request) {
+        return after(share.first_due + static_cast<double>(request) / rate);
+    };
     for (;;) {
-        const auto now = Clock::now();
+        auto now = Clock::now();
         while (!idle.empty() && now < end && (rate == 0 || due_of(sent) <= now)) {
             Connection& c = connections[idle.front()];
             idle.pop_front();
-            c.due = rate == 0 ? Clock::now() : due_of(sent);
+            c.due = rate == 0 ? now : due_of(sent);
+            if (c.due >= counts_from)
+                share.late.push_back(milliseconds_between(std::max(c.due, c.free), now));
             const std::string& request = requests[(share.first_request + sent++) % requests.size()];
             if (::send(c.socket, request.data(), request.size(), MSG_NOSIGNAL) !=
                 static_cast<ssize_t>(request.size()))
                 std::exit((std::perror("send"), 1));
             ++busy;
+            now = Clock::now();
         }
         if (now >= end && busy == 0) return;
-        int wait = -1;
-        if (rate > 0 && now < end && !idle.empty())
-            wait = static_cast<int>(
-                std::chrono::duration_cast<std::chrono::milliseconds>(due_of(sent) - now).count());
+        timespec wait{};
+        const bool by_clock = rate > 0 && now < end && !idle.empty();
+        if (by_clock && !share.spin) {
+            const auto left = std::max(
+                std::chrono::nanoseconds(0),
+                std::chrono::duration_cast<std::chrono::nanoseconds>(std::min(due_of(sent), end) - now));
+            wait.tv_sec = left.count() / 1'000'000'000;
+            wait.tv_nsec = left.count() % 1'000'000'000;
+        }
         epoll_event events[64];
-        const int ready = ::epoll_wait(poll, events, 64, wait);
+        const int ready = ::epoll_pwait2(poll, events, 64, by_clock || share.spin ? &wait : nullptr, nullptr);
         for (int e = 0; e < ready; ++e) {
             Connection& c = connections[events[e].data.u64];
             char block[1 << 16];
@@ -142,8 +168,8 @@ void ask(const std::vector<std::string>& requests, Clock::time_point began, Shar
             const int status = take_answer(c.got);
             if (status == 0) continue;
             if (status != 200) ++share.failed;
-            share.milliseconds.push_back(
-                std::chrono::duration<double, std::milli>(Clock::now() - c.due).count());
+            c.free = share.last = Clock::now();
+            if (c.due >= counts_from) share.milliseconds.push_back(milliseconds_between(c.due, c.free));
             --busy;
             idle.push_back(events[e].data.u64);
         }
@@ -164,7 +190,8 @@ double cpu_seconds() {
 int main(int argc, char** argv) {
     if (argc < 3) return std::fprintf(stderr, "usage: serve_load PORT TEXTS.txt [name=value ...]\n"), 2;
     std::map<std::string, double> settings = {{"connections", 64}, {"texts", 1}, {"seconds", 10},
-                                              {"rate", 0},         {"top", 5},   {"threads", 1}};
+                                              {"warmup", 0},       {"rate", 0},  {"top", 5},
+                                              {"threads", 1},      {"spin", 0}};
     for (int i = 3; i < argc; ++i)
         if (char* equals = std::strchr(argv[i], '='))
             settings[std::string(argv[i], equals)] = std::atof(equals + 1);
@@ -174,37 +201,46 @@ int main(int argc, char** argv) {
     const std::size_t threads =
         std::min(std::max<std::size_t>(1, static_cast<std::size_t>(settings["threads"])), all);
     const double cpu_before = cpu_seconds();
-    const auto began = Clock::now();
     std::vector<Share> shares(threads);
     std::vector<std::thread> running;
+    std::barrier<> all_open(static_cast<std::ptrdiff_t>(threads));
     for (std::size_t t = 0; t < threads; ++t) {
         shares[t].port = std::atoi(argv[1]);
         shares[t].connections = all * (t + 1) / threads - all * t / threads;
         shares[t].first_request = requests.size() * t / threads;
         shares[t].rate =
             settings["rate"] * static_cast<double>(shares[t].connections) / static_cast<double>(all);
-        shares[t].seconds = settings["seconds"];
-        running.emplace_back([&, t] { ask(requests, began, shares[t]); });
+        if (settings["rate"] > 0) shares[t].first_due = static_cast<double>(t) / settings["rate"];
+        shares[t].spin = settings["spin"] != 0;
+        shares[t].warmup = settings["warmup"];
+        shares[t].seconds = settings["warmup"] + settings["seconds"];
+        running.emplace_back([&, t] { ask(requests, all_open, shares[t]); });
     }
     for (std::thread& thread : running) thread.join();
-    const double seconds = std::chrono::duration<double>(Clock::now() - began).count();
     std::size_t failed = 0;
-    std::vector<double> milliseconds;
+    std::vector<double> milliseconds, late;
+    double seconds = 0;
     for (const Share& share : shares) {
         failed += share.failed;
         milliseconds.insert(milliseconds.end(), share.milliseconds.begin(), share.milliseconds.end());
+        late.insert(late.end(), share.late.begin(), share.late.end());
+        seconds = std::max(seconds, milliseconds_between(share.began, share.last) / 1000 - share.warmup);
     }
+    if (milliseconds.empty()) return std::fprintf(stderr, "no answer counts\n"), 1;
     std::sort(milliseconds.begin(), milliseconds.end());
-    const auto share = [&](double s) {
-        return milliseconds[std::min(milliseconds.size() - 1,
-                                     static_cast<std::size_t>(s * static_cast<double>(milliseconds.size())))];
+    std::sort(late.begin(), late.end());
+    const auto share_of = [](const std::vector<double>& sorted, double s) {
+        return sorted[std::min(sorted.size() - 1,
+                               static_cast<std::size_t>(s * static_cast<double>(sorted.size())))];
     };
+    const auto share = [&](double s) { return share_of(milliseconds, s); };
     const auto answered = static_cast<double>(milliseconds.size());
     std::printf(
         "{\"requests_per_second\":%.1f,\"texts_per_second\":%.1f,\"failed\":%zu,\"min_ms\":%.3f,\"p10_ms\":%."
-        "3f,\"p50_ms\":%.3f,\"p90_ms\":%."
-        "3f,"
-        "\"p99_ms\":%.3f,\"max_ms\":%.3f,\"client_cpu\":%.2f}\n",
+        "3f,\"p50_ms\":%.3f,\"p90_ms\":%.3f,\"p99_ms\":%.3f,\"p999_ms\":%.3f,\"max_ms\":%.3f,\"late_p99_ms\":"
+        "%."
+        "3f,\"late_max_ms\":%.3f,\"client_cpu\":%.2f}\n",
         answered / seconds, answered * settings["texts"] / seconds, failed, milliseconds.front(), share(0.1),
-        share(0.5), share(0.9), share(0.99), milliseconds.back(), (cpu_seconds() - cpu_before) / seconds);
+        share(0.5), share(0.9), share(0.99), share(0.999), milliseconds.back(), share_of(late, 0.99),
+        late.back(), (cpu_seconds() - cpu_before) / (seconds + settings["warmup"]));
 }

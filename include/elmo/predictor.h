@@ -203,7 +203,7 @@ class ELMO_API Predictor {
     std::shared_ptr<const Rankings> rank(const TokenizedTexts& texts, const Question& question);
     std::shared_ptr<const Rankings> rank(const Embeddings& vectors, const Question& question);
     std::vector<std::vector<Prediction>> answer(const Rankings& rankings, std::int64_t first,
-                                                std::int64_t count, const Question& question) const;
+                                                std::int64_t count) const;
     // The same of vectors in the place of texts: what embed gives, or any other encoder whose vectors the
     // head was trained on. They are rounded to BF16. ConfigError for a linear model, DataError for another
     // width.

@@ -44,28 +44,32 @@ void JsonLine::write(std::int64_t value) {
     text_.append(digits, std::to_chars(digits, std::end(digits), value).ptr);
 }
 
-// nlohmann's text of a number, without a value of its kind around it.
 void JsonLine::write(double value) {
-    char digits[64];
-    if (!std::isfinite(value)) return write(nullptr);
-    text_.append(digits, nlohmann::detail::to_chars(digits, std::end(digits), value));
+    text_ += Json(value).dump();  // null where it is not finite
 }
 
-// The same of the float's own digits: as a double it would have more of them.
+// In the form of a double, with the float's own digits: as a double it would have more of them.
 void JsonLine::write(float value) {
     if (!std::isfinite(value) || value == 0) return write(static_cast<double>(value));
-    char scientific[32], digits[64];
-    char* at = digits;
-    if (value < 0) *at++ = '-';
+    char scientific[32];
     char* const end =
         std::to_chars(scientific, std::end(scientific), std::abs(value), std::chars_format::scientific).ptr;
     char* const mark = std::find(scientific, end, 'e');  // 1.5e-07
-    const int count = static_cast<int>(std::remove_copy(scientific, mark, at, '.') - at);
     int exponent = 0;
     std::from_chars(mark + (mark[1] == '+' ? 2 : 1), end, exponent);
-    using nlohmann::detail::dtoa_impl::format_buffer;
-    text_.append(digits,
-                 format_buffer(at, count, exponent - (count - 1), -4, std::numeric_limits<double>::digits10));
+    if (value < 0) text_ += '-';
+    if (exponent < -4 || exponent >= std::numeric_limits<double>::digits10) {
+        text_.append(scientific, end);
+        return;
+    }
+    const auto count = static_cast<int>(std::remove(scientific, mark, '.') - scientific);
+    const int before = exponent + 1;  // digits before the point
+    if (before <= 0)
+        text_.append("0.").append(static_cast<std::size_t>(-before), '0').append(scientific, count);
+    else if (before < count)
+        text_.append(scientific, before).append(1, '.').append(scientific + before, count - before);
+    else
+        text_.append(scientific, count).append(static_cast<std::size_t>(before - count), '0').append(".0");
 }
 
 void JsonLine::write(std::string_view value) {

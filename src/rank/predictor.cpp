@@ -45,6 +45,9 @@ void check_tokens(std::size_t tokens, std::size_t texts) {
 
 // One after another: many threads read them, and the one that ranks takes memory seldom.
 struct Rankings {
+    LabelCuts threshold;                // of the question, as the next ones
+    std::vector<std::int64_t> dropped;  // labels that are left out
+    std::int64_t top = 0;
     std::vector<ScoredLabel> labels;
     std::vector<std::size_t> ends;
 
@@ -233,7 +236,8 @@ struct Predictor::Impl {
     template <typename Inputs>
     std::shared_ptr<const Rankings> rank_all(const Inputs& inputs, const Question& question) {
         const Asked asked = understand(question);
-        auto result = std::make_shared<Rankings>();
+        auto result =
+            std::make_shared<Rankings>(Rankings{asked.threshold, asked.narrow.dropped, question.top, {}, {}});
         result->ends.reserve(count_of(inputs));
         result->labels.reserve(count_of(inputs) * static_cast<std::size_t>(asked.k));
         for_batches(count_of(inputs), [&](std::size_t first, std::size_t count) {
@@ -412,13 +416,12 @@ std::shared_ptr<const Rankings> Predictor::rank(const Embeddings& vectors, const
     return impl_->rank_all(vectors, question);
 }
 std::vector<std::vector<Prediction>> Predictor::answer(const Rankings& rankings, std::int64_t first,
-                                                       std::int64_t count, const Question& question) const {
-    const Impl::Asked asked = impl_->understand(question);
+                                                       std::int64_t count) const {
     std::vector<std::vector<Prediction>> result;
     result.reserve(static_cast<std::size_t>(count));
     for (std::int64_t i = first; i < first + count; ++i) {
         auto ranked = rankings.of(static_cast<std::size_t>(i));
-        result.push_back(impl_->answer(ranked, asked.narrow.dropped, question.top, asked.threshold));
+        result.push_back(impl_->answer(ranked, rankings.dropped, rankings.top, rankings.threshold));
     }
     return result;
 }

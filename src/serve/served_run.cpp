@@ -12,6 +12,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr const char* kAbsent = "-";
+constexpr std::chrono::milliseconds kWarmUp{200};
 
 std::string name_of(const std::string& folder) {
     std::error_code error;
@@ -25,6 +26,16 @@ Config with_room(Config config) {
     set_option(config, "top", std::to_string(kMostTop + kMostWithout));
     config.threshold = 0;
     return config;
+}
+
+// The first batch of a size takes longer than the next ones: files are read, and a GPU loads what it runs.
+// Here nobody waits for it. Where batches are slow, the first ones do.
+void warm_up(Predictor& predictor, std::int64_t batch_size) {
+    const auto until = std::chrono::steady_clock::now() + kWarmUp;
+    for (std::int64_t size = 1; size <= batch_size && predictor.takes_texts(); size *= 2) {
+        predictor.rank(predictor.tokenize(std::vector<std::string>(static_cast<std::size_t>(size), "a")), {});
+        if (std::chrono::steady_clock::now() > until) return;
+    }
 }
 
 std::string file_stamp(const fs::path& file) {
@@ -63,6 +74,7 @@ std::string ServedRun::stamp() const {
 std::shared_ptr<LoadedRun> ServedRun::load() const {
     Predictor predictor(context_, folder_, with_room(config_));
     predictor.search_labels("", 0, 1);  // makes its index now, not while somebody waits
+    warm_up(predictor, config_.batch_size);
     const std::string checkpoint = predictor.checkpoint_hash();
     return std::make_shared<LoadedRun>(LoadedRun{std::move(predictor), checkpoint});
 }

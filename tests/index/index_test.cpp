@@ -127,6 +127,24 @@ TEST(LabelSketch, FindsThemInTwoPasses) {
     EXPECT_GE(hits, 297);  // of 300
 }
 
+// Where just the groups of the sample score high, it promises far more labels than there are.
+TEST(LabelSketch, FindsThemWhereTheSampleMisleads) {
+    Vectors vectors(150'001, 8, 33);
+    for (std::int64_t l = 0; l < vectors.labels; ++l) {
+        const std::int64_t group = l / LabelSketch::kGroup;
+        if (LabelSketch::sampled_group(group / LabelSketch::kSampled) != group) continue;
+        for (std::int64_t d = 0; d < vectors.width; ++d)
+            vectors.w[static_cast<std::size_t>(l * vectors.width + d)] += noise(3, 0, d);
+    }
+    const LabelSketch sketch = vectors.sketch(quiet());
+    const auto all = sketch_candidates(quiet(), sketch, vectors.x, 150'001);
+    for (const std::int64_t count : {40, 6000})  // fewer than are raised, and more
+        for (std::size_t i = 0; const auto& found : sketch_candidates(quiet(), sketch, vectors.x, count)) {
+            ASSERT_EQ(std::ssize(found), count);
+            EXPECT_TRUE(std::equal(found.begin(), found.end(), all[i++].begin()));
+        }
+}
+
 class Index : public testing::Test {
   protected:
     void SetUp() override {

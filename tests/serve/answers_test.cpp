@@ -138,7 +138,7 @@ TEST_F(Answers, InPartsAreTheSame) {
         joined.append(predictor.tokenize(texts));
         ASSERT_EQ(joined.size(), 4);
         const auto rankings = predictor.rank(joined, question);
-        const auto found = predictor.answer(*rankings, 1, 3, question);
+        const auto found = predictor.answer(*rankings, 1, 3);
         std::vector<std::string> all = {other};
         all.insert(all.end(), texts.begin(), texts.end());
         const auto wanted = predictor.predict(all, question);

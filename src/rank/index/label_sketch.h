@@ -39,6 +39,13 @@ struct LabelSketch {
     static constexpr std::int64_t kGroup = 32, kFirst = 64;
     static constexpr int kCodeZero = 8;  // what a number of zero is stored as
     std::int64_t groups() const { return (labels + kGroup - 1) / kGroup; }
+    // The scan samples one of so many groups. Single ones, as neighbours among labels are often alike, and
+    // not at equal distances, as labels may repeat at some.
+    static constexpr std::int64_t kSampled = 32;
+    static std::int64_t sampled_group(std::int64_t number) {
+        const auto mixed = static_cast<std::uint64_t>(number + 1) * 0x9e3779b97f4a7c15u;
+        return number * kSampled + static_cast<std::int64_t>(mixed >> 59);
+    }
     // Two bytes hold four numbers of a label, so that a processor multiplies and adds neighbours at once.
     static std::int64_t byte_of(std::int64_t number) { return number / 4 * 2 + number % 2; }
     static bool is_high(std::int64_t number) { return number % 4 >= 2; }

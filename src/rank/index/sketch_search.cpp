@@ -18,8 +18,9 @@
 namespace elmo {
 namespace {
 
-constexpr std::int64_t kLanes = LabelSketch::kGroup, kBlockGroups = 64, kSlices = 16;
-constexpr std::int64_t kSampledBlock = 32;  // every so many blocks are sampled
+constexpr std::int64_t kLanes = LabelSketch::kGroup, kBlockGroups = 64;
+// More than there are cores, mostly, so that a thread that loses its core holds up little.
+constexpr std::int64_t kSlices = 64;
 // Labels whose other numbers are read: so many per candidate, and at least so many.
 constexpr std::int64_t kPassedPerCandidate = 32, kFewestPassed = 4096;
 constexpr std::int64_t kWordsAtOnce = 4;  // 8 pairs of products of at most 15 times 127 fit 16 bits
@@ -177,14 +178,14 @@ struct PassedLabel {
     std::int32_t sum = 0;  // of the first bytes
 };
 
-// Calls use(label, score, sum) for each label of a block that reaches `least` by its first numbers, in order.
+// Calls use(label, score, sum) for each label of these groups that reaches `least` by its first numbers, in
+// order.
 template <typename Use>
-void scan_block(const LabelSketch& sketch, const SketchedText& text, std::int64_t block, float least,
-                Use&& use) {
-    const std::int64_t words = sketch.first_bytes() / 2,
-                       last = std::min((block + 1) * kBlockGroups, sketch.groups());
+void scan_groups(const LabelSketch& sketch, const SketchedText& text, std::int64_t begin, std::int64_t end,
+                 float least, Use&& use) {
+    const std::int64_t words = sketch.first_bytes() / 2;
     GroupScores scored;
-    for (std::int64_t number = block * kBlockGroups; number < last; ++number) {
+    for (std::int64_t number = begin; number < end; ++number) {
         const std::int64_t first = number * kLanes;
         const auto at = static_cast<std::size_t>(first);
         const Group group = {&sketch.codes[at * static_cast<std::size_t>(2 * words)], words,
@@ -201,19 +202,22 @@ std::int64_t blocks_of(const LabelSketch& sketch) {
     return (sketch.groups() + kBlockGroups - 1) / kBlockGroups;
 }
 
-// Of each text, a score that about a quarter more than `count` labels reach, by a sample of the blocks; kNone
+// Of each text, a score that about a quarter more than `count` labels reach, by a sample of the groups; kNone
 // where there are few. It saves ordering the others, and decides nothing.
 std::vector<float> sampled_scores(const Context& context, const LabelSketch& sketch,
                                   std::span<const SketchedText> texts, std::int64_t count) {
     std::vector<float> least(texts.size(), kNone);
-    const std::int64_t sampled = blocks_of(sketch) / kSampledBlock;
-    const std::int64_t place = count / kSampledBlock * 5 / 4 + 16;
-    if (sampled * kBlockGroups * kLanes < 4 * place) return least;
+    const std::int64_t sampled = sketch.groups() / LabelSketch::kSampled;
+    const std::int64_t place = count / LabelSketch::kSampled * 5 / 4 + 16;
+    if (sampled * kLanes < 4 * place) return least;
     context.threads().parallel_for(static_cast<std::int64_t>(texts.size()), [&](std::int64_t i) {
         std::vector<float> scores;
-        for (std::int64_t s = 0; s < sampled; ++s)
-            scan_block(sketch, texts[static_cast<std::size_t>(i)], s * kSampledBlock, kNone,
-                       [&](std::int64_t, float score, std::int32_t) { scores.push_back(score); });
+        scores.reserve(static_cast<std::size_t>(sampled * kLanes));
+        for (std::int64_t s = 0; s < sampled; ++s) {
+            const std::int64_t group = LabelSketch::sampled_group(s);
+            scan_groups(sketch, texts[static_cast<std::size_t>(i)], group, group + 1, kNone,
+                        [&](std::int64_t, float score, std::int32_t) { scores.push_back(score); });
+        }
         if (static_cast<std::int64_t>(scores.size()) < place) return;
         std::nth_element(scores.begin(), scores.begin() + (place - 1), scores.end(), std::greater<>());
         least[static_cast<std::size_t>(i)] = scores[static_cast<std::size_t>(place - 1)];
@@ -232,11 +236,12 @@ std::vector<std::vector<PassedLabel>> labels_above(const Context& context, const
     context.threads().parallel_for(slices, [&](std::int64_t slice) {
         for (std::int64_t block = blocks * slice / slices; block < blocks * (slice + 1) / slices; ++block)
             for (std::size_t i = 0; i < texts.size(); ++i)  // a block is read once for all texts
-                scan_block(sketch, texts[i], block, least[i],
-                           [&, &of_text = found[static_cast<std::size_t>(slice)][i]](
-                               std::int64_t label, float score, std::int32_t sum) {
-                               of_text.push_back({{score, label}, sum});
-                           });
+                scan_groups(sketch, texts[i], block * kBlockGroups,
+                            std::min((block + 1) * kBlockGroups, sketch.groups()), least[i],
+                            [&, &of_text = found[static_cast<std::size_t>(slice)][i]](
+                                std::int64_t label, float score, std::int32_t sum) {
+                                of_text.push_back({{score, label}, sum});
+                            });
     });
     for (std::size_t slice = 1; slice < found.size(); ++slice)
         for (std::size_t i = 0; i < texts.size(); ++i)
@@ -295,9 +300,14 @@ std::vector<std::vector<std::int64_t>> sketch_candidates(const Context& context,
     std::vector<std::vector<PassedLabel>> found = labels_above(context, sketch, sketched, least);
     std::vector<std::vector<std::int64_t>> result;
     for (std::size_t i = 0; i < found.size(); ++i) {
-        if (static_cast<std::int64_t>(found[i].size()) < passed && least[i] > kNone)  // the sample misled
-            found[i] =
-                labels_above(context, sketch, std::span(sketched).subspan(i, 1), std::vector{kNone}).front();
+        // The sample misled: less is asked, not nothing, as ordering all labels takes twenty times as long.
+        const auto text = std::span<const SketchedText>(sketched).subspan(i, 1);
+        std::vector<float> lower = {least[i]};
+        for (std::int64_t wanted = passed;
+             static_cast<std::int64_t>(found[i].size()) < passed && lower.front() > kNone;) {
+            lower = sampled_scores(context, sketch, text, wanted *= 2);
+            found[i] = labels_above(context, sketch, text, lower).front();
+        }
         score_by_all(context, sketch, sketched[i], found[i], passed);
         keep_best(found[i], count);
         auto& labels = result.emplace_back();

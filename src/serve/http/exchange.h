@@ -34,7 +34,7 @@ struct Api::Exchange {
 
     Answerer answerer() const { return {model, loaded->checkpoint}; }
     std::vector<std::vector<Prediction>> answers(const Outcome& outcome) const {
-        return loaded->predictor.answer(*outcome.rankings, outcome.first, texts, question);
+        return loaded->predictor.answer(*outcome.rankings, outcome.first, texts);
     }
 };
 

@@ -1,6 +1,8 @@
-// The best labels of each text on the CPU: slices of tiles rank by themselves and are then merged, so that
-// the number of threads changes nothing.
+// The best labels of each text on the CPU: each thread ranks the tiles that it takes, one after another, and
+// the ranks are then merged. A ranking depends only on the labels that were offered, so neither the number of
+// threads nor who took which tile changes anything; and a thread that loses its core holds up one tile.
 #include <algorithm>
+#include <atomic>
 
 #include "backend/cpu/cpu_backend.h"
 #include "backend/cpu/head/head_scratch.h"
@@ -12,7 +14,8 @@ namespace elmo::cpu {
 std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
     const std::int64_t labels = op.w_LD.rows, samples = op.x_BD.rows, width = op.x_BD.cols;
     const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
-    const std::int64_t slices = std::min(kSlices, tiles);
+    const std::int64_t slices = std::min<std::int64_t>(context_.threads().size(), tiles);
+    std::atomic<std::int64_t> next{0};
     const bool bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
     const Bf16* x16 = bf16_products(op.x_BD.dtype) ? op.x_BD.as<Bf16>() : nullptr;
     const StagedBatch batch =
@@ -26,7 +29,7 @@ std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
         float* z = cut.take<float>(kLabelTile * samples);
         float* zt = cut.take<float>(kLabelTile * samples);
         float* row = cut.take<float>(width);
-        for (std::int64_t t = slice; t < tiles; t += kSlices) {
+        for (std::int64_t t = next++; t < tiles; t = next++) {
             const std::int64_t begin = t * kLabelTile, n = std::min(labels, begin + kLabelTile) - begin;
             const Gemm shape{n, samples, width, width, samples, samples, false, false, false};
             const LoadedRows rows = load_rows(op, begin, n, bf16, w, row);
