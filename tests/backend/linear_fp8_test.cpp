@@ -11,7 +11,7 @@ struct Shape {
     std::int64_t tokens, k, n;
 };
 
-// Widths in sixteens are multiplied in FP8 by a GPU that has it, others as rounded BF16 numbers.
+// Widths in sixteens are multiplied in FP8 by a GPU that has it, others by a plain kernel.
 const Shape kShapes[] = {{0, 16, 16},   {1, 16, 32},   {17, 32, 16},    {31, 64, 48}, {128, 16, 144},
                          {129, 80, 16}, {513, 16, 80}, {1041, 144, 16}, {1, 3, 5},    {17, 7, 16},
                          {31, 16, 9},   {65, 33, 31},  {300, 24, 40}};
@@ -22,7 +22,7 @@ Workload workload_of(const Shape& s) {
     workload.longest = s.tokens;
     workload.widest = std::max(s.k, s.n);
     workload.largest_weight = s.k * s.n;
-    workload.fp8_widths = s.k + s.n;
+    workload.fp8_products = true;
     return workload;
 }
 
@@ -55,23 +55,36 @@ double product_error(std::int64_t n) {
     return static_cast<double>(instructions * 34) * 0x1p-13 + sum_error(n + 1);
 }
 
-// One layer with its gradients, of one storage type.
+// One layer with its gradients, of one storage type. The backward has of x what the forward kept.
 struct Layer {
-    Tensor y, pre, dx, dw, dbias, amax;
+    Tensor y, pre, dx, dw, dbias, amax, codes, slope, room;
     Layer(DType dtype, const Shape& s)
         : y("y", dtype, s.tokens, s.n),
           pre("pre", dtype, s.tokens, s.n),
           dx("dx", dtype, s.tokens, s.k),
           dw("dw", dtype, s.n, s.k),
           dbias("dbias", dtype, 1, s.n),
-          amax("amax", DType::kF32, 1, 3) {}
+          amax("amax", DType::kF32, 1, 3),
+          codes("codes", DType::kU8, in_sixteens(s.tokens), s.k),
+          slope("slope", DType::kU8, s.tokens, s.n),
+          room("room", DType::kU8, in_sixteens(s.tokens), std::max(s.k, 2 * s.n)) {}
 
     void run(Backend& backend, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& dy,
              Activation activation = Activation::kNone) {
+        const bool gelu = activation == Activation::kGelu;
         backend.linear_forward({x.view(), w.view(), bias.view(), y.view(), activation,
-                                activation == Activation::kGelu ? pre.view() : View{}, amax.view()});
-        backend.linear_backward(
-            {dy.view(), x.view(), w.view(), dx.view(), dw.view(), dbias.view(), false, amax.view()});
+                                gelu ? pre.view() : View{}, amax.view(), codes.view(),
+                                gelu ? slope.view() : View{}, room.view()});
+        backend.linear_backward({dy.view(),
+                                 {},
+                                 w.view(),
+                                 dx.view(),
+                                 dw.view(),
+                                 dbias.view(),
+                                 false,
+                                 amax.view(),
+                                 codes.view(),
+                                 room.view()});
     }
 };
 
@@ -184,12 +197,29 @@ TEST(LinearFp8, ForwardAndBackward) {
                      [&](auto r, auto c) { return product_error(s.tokens) * size.dw(r, c); });
         expect_close(found.dbias, exact.dbias,
                      [&](auto r, auto c) { return sum_error(s.tokens + 1) * size.dbias(r, c); });
-        // Two calls give the bits of one; a part may be left out.
+        // Two calls give the bits of one; a part may be left out; x itself gives what its codes give.
         Tensor dw("dw alone", DType::kBf16, s.n, s.k), dx("dx alone", DType::kBf16, s.tokens, s.k);
-        tested.linear_backward(
-            {in.dy->view(), {}, in.w->view(), dx.view(), {}, {}, false, found.amax.view()});
-        tested.linear_backward(
-            {in.dy->view(), in.x->view(), in.w->view(), {}, dw.view(), {}, false, found.amax.view()});
+        Tensor codes("codes of x", DType::kU8, in_sixteens(s.tokens), s.k);
+        tested.linear_backward({in.dy->view(),
+                                {},
+                                in.w->view(),
+                                dx.view(),
+                                {},
+                                {},
+                                false,
+                                found.amax.view(),
+                                {},
+                                found.room.view()});
+        tested.linear_backward({in.dy->view(),
+                                in.x->view(),
+                                in.w->view(),
+                                {},
+                                dw.view(),
+                                {},
+                                false,
+                                found.amax.view(),
+                                codes.view(),
+                                found.room.view()});
         expect_same_bits(dx, found.dx);
         expect_same_bits(dw, found.dw);
     });
@@ -220,8 +250,16 @@ TEST(LinearFp8, SumsOfSmallWholeNumbersAreExact) {
         Tensor sum("sum", DType::kF32, s.n, s.k), sums("sum of biases", DType::kF32, 1, s.n);
         sum.fill([](auto, auto) { return 0.25; });
         sums.fill([](auto, auto) { return 0.25; });
-        tested.linear_backward(
-            {dy->view(), x->view(), w->view(), {}, sum.view(), sums.view(), true, found.amax.view()});
+        tested.linear_backward({dy->view(),
+                                {},
+                                w->view(),
+                                {},
+                                sum.view(),
+                                sums.view(),
+                                true,
+                                found.amax.view(),
+                                found.codes.view(),
+                                found.room.view()});
         Tensor truth_sum("sum", DType::kF32, s.n, s.k), truth_sums("sum of biases", DType::kF32, 1, s.n);
         truth_sum.fill([](auto, auto) { return 0.25; });
         truth_sums.fill([](auto, auto) { return 0.25; });
@@ -254,6 +292,37 @@ TEST(LinearFp8, GeluSeesTheRoundedSum) {
             return 0.5 * std::abs(found.pre(r, c)) * (kErfError + 4 * kF32Roundoff);
         });
     });
+}
+
+// The slopes that the forward leaves are the nearest codes, and all that the backward takes.
+TEST(LinearFp8, SlopesAreTheDerivativeInSteps) {
+    for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
+        const Inputs in(s, rng);
+        Layer found(DType::kBf16, s);
+        found.run(tested, *in.x, *in.w, *in.bias, *in.dy, Activation::kGelu);
+        Tensor dy("dy times the slope", DType::kBf16, s.tokens, s.n), expected("expected", DType::kBf16, s.tokens, s.n);
+        dy.copy(*in.dy);
+        const std::vector<unsigned char> codes = found.slope.bytes();
+        for (std::int64_t r = 0; r < s.tokens; ++r)
+            for (std::int64_t c = 0; c < s.n; ++c) {
+                const double pre = found.pre(r, c);
+                const double slope = 0.5 * std::erfc(-pre / std::sqrt(2.0)) +
+                                     pre * std::exp(-0.5 * pre * pre) / std::sqrt(2 * 3.14159265358979);
+                const float stored = slope_of(codes[static_cast<std::size_t>(r * s.n + c)]);
+                ASSERT_NEAR(stored, slope, 0x1p-8 + kErfError + std::abs(pre) * kExpError) << pre;
+                expected.set(r, c, (*in.dy)(r, c) * static_cast<double>(stored));
+            }
+        tested.gelu_backward({{}, dy.view(), {}, {}, false, found.slope.view()});
+        expect_same_bits(dy, expected);
+    });
+}
+
+TEST(LinearFp8, SlopesOfTheTailsAreExact) {
+    EXPECT_EQ(slope_of(slope_code(0.0f)), 0.0f);
+    EXPECT_EQ(slope_of(slope_code(1.0f)), 1.0f);
+    EXPECT_NEAR(slope_of(slope_code(1.1290f)), 1.1290, 0x1p-8);
+    EXPECT_NEAR(slope_of(slope_code(-0.1290f)), -0.1290, 0x1p-8);
+    EXPECT_TRUE(std::isnan(slope_of(slope_code(std::numeric_limits<float>::quiet_NaN()))));
 }
 
 // One operand scaled by a power of two scales the results, however far from 1 it is; zeros give zeros.

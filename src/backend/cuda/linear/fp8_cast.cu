@@ -5,6 +5,7 @@
 #include "backend/cuda/device/check.h"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/linear/fp8_cast.h"
+#include "backend/ops/linear.h"
 #include "numerics/minifloat.h"
 
 namespace elmo::cuda {
@@ -180,41 +181,27 @@ __global__ void __launch_bounds__(kThreads, 5)
         cast_job<false>(job, block, again, columns);
 }
 
-// ---- BF16 numbers on the grid ----
-
-// To nearest even: adding and taking away a number whose last bit is the grid's spacing.
-template <bool kE5>
-__device__ __forceinline__ float nearest(float x) {
-    constexpr MiniFloat format = kE5 ? kE5M2 : kE4M3;
-    constexpr float kLargest = kE5 ? 57344.0f : 448.0f;
-    constexpr float kSmallest = kE5 ? 0x1p-14f : 0x1p-6f;
-    const float magnitude = fminf(fabsf(x), kLargest);
-    const std::uint32_t exponent = __float_as_uint(fmaxf(magnitude, kSmallest)) & 0x7f800000u;
-    const float shift = __uint_as_float(exponent + ((23u - format.mantissa_bits) << 23));
-    return copysignf((magnitude + shift) - shift, x);
-}
+// ---- Any number of columns ----
 
 __global__ void __launch_bounds__(kThreads)
     amax_kernel(const bf16* x, std::int64_t count, float* amax, AmaxState* state) {
     Largest seen;
-    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
-         i += stride)
-        seen.see(__bfloat16_as_ushort(x[i]));
+    for_each<1>(count, [&](std::int64_t i) { seen.see(__bfloat16_as_ushort(x[i])); });
     gather(seen, *state, gridDim.x, [&](float largest) { *amax = largest; });
 }
 
 template <bool kE5>
-__global__ void __launch_bounds__(kThreads)
-    grid_kernel(const bf16* x, bf16* to, std::int64_t count, const float* amax) {
-    const Scale scale = scale_of<kE5>(*amax);
-    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
-         i += stride) {
-        const float value = load_float(x, i);
-        // value - value is 0, or NaN where it is not finite.
-        store_float(to, i, nearest<kE5>(value * scale.up) * scale.down + (value - value));
-    }
+__global__ void __launch_bounds__(kThreads) code_kernel(const CastJob job) {
+    const Scale scale = scale_of<kE5>(*job.amax);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *job.scale = scale.down;
+    for_each<1>(job.padded_rows * job.cols, [&](std::int64_t i) {
+        const std::int64_t row = i / job.cols;
+        float x = row < job.rows ? load_float(job.x, i) : 0.0f;
+        x += x - x;  // an infinity becomes NaN
+        const auto code = static_cast<std::uint8_t>(code4<kE5>(x * scale.up, 0, 0, 0));
+        if (job.codes != nullptr && row < job.rows) job.codes[i] = code;
+        if (job.transposed != nullptr) job.transposed[i % job.cols * job.padded_rows + row] = code;
+    });
 }
 
 // For kernels whose blocks have much or (usually) nothing to do: about four per multiprocessor.
@@ -225,7 +212,7 @@ constexpr unsigned kFewBlocks = 528;
 void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cudaStream_t stream) {
     CastJobs jobs;
     unsigned blocks = 0;
-    bool all_known = true;
+    bool all_known = true, in_sixteens_of_columns = true;
     for (std::size_t i = 0; i < operands.size(); ++i) {
         const Fp8Operand& operand = operands[i];
         CastJob& job = jobs.job[i];
@@ -245,6 +232,19 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cud
         job.blocks = blocks_for(job.tiles, 2);
         blocks += job.blocks;
         all_known = all_known && operand.amax_known;
+        in_sixteens_of_columns = in_sixteens_of_columns && job.cols % 16 == 0;
+    }
+    if (!in_sixteens_of_columns) {
+        for (std::size_t i = 0; i < operands.size(); ++i) {
+            const CastJob& job = jobs.job[i];
+            const std::int64_t count = job.padded_rows * job.cols;
+            if (job.guess != nullptr)
+                amax_kernel<<<blocks_up_to(kFewBlocks, count, kThreads * 8), kThreads, 0, stream>>>(
+                    job.x, job.rows * job.cols, job.amax, job.state);
+            const auto kernel = job.e5m2 ? code_kernel<true> : code_kernel<false>;
+            kernel<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(job);
+        }
+        return check_launch("casting to FP8");
     }
     cast_kernel<<<blocks, kThreads, 0, stream>>>(jobs, false);
     check_launch("casting to FP8");
@@ -254,19 +254,6 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cud
         blocks += jobs.job[i].blocks = operands[i].amax_known ? 0 : std::min(jobs.job[i].blocks, kFewBlocks);
     cast_kernel<<<blocks, kThreads, 0, stream>>>(jobs, true);
     check_launch("casting to FP8");
-}
-
-void round_to_fp8_grid(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cudaStream_t stream) {
-    for (const Fp8Operand& operand : operands) {
-        const auto* x = static_cast<const bf16*>(operand.x.data);
-        const std::int64_t count = operand.x.size();
-        const unsigned blocks = blocks_up_to(kFewBlocks, count, kThreads * 8);
-        if (!operand.amax_known)
-            amax_kernel<<<blocks, kThreads, 0, stream>>>(x, count, operand.amax, scratch->states);
-        const auto kernel = operand.e5m2 ? grid_kernel<true> : grid_kernel<false>;
-        kernel<<<blocks, kThreads, 0, stream>>>(x, operand.on_grid, count, operand.amax);
-    }
-    check_launch("rounding to the FP8 grid");
 }
 
 }  // namespace elmo::cuda

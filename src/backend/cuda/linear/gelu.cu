@@ -25,51 +25,84 @@ __device__ __forceinline__ float density(float x) {
     return 0.39894228040143268f * exp2_fast(x * x * -0.72134752044448170f);
 }
 
-template <int V, class T>
-__global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
+// The slopes of V elements, as codes.
+template <int V>
+__device__ __forceinline__ void store_slopes(std::uint8_t* to, const float (&v)[V]) {
+    if constexpr (V == 8) {
+        std::uint32_t words[2] = {};
+#pragma unroll
+        for (int i = 0; i < 8; ++i) words[i / 4] |= std::uint32_t{slope_code(v[i])} << i % 4 * 8;
+        *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
+    } else {
+        to[0] = slope_code(v[0]);
+    }
+}
+
+template <int V, bool kSlope, class T>
+__global__ void gelu_kernel(const T* pre, T* y, std::uint8_t* slope, std::int64_t count) {
     after_previous();
     for_each<V>(count, [&](std::int64_t i) {
-        float v[V];
+        float v[V], s[V];  // s: the slopes
         load_some<V>(pre + i, v);
 #pragma unroll
-        for (float& x : v) x *= phi(x);
+        for (int j = 0; j < V; ++j) {
+            const float share = phi(v[j]);
+            if constexpr (kSlope) s[j] = fmaf(v[j], density(v[j]), share);
+            v[j] *= share;
+        }
         store_some<V>(y + i, v);
+        if constexpr (kSlope) store_slopes<V>(slope + i, s);
     });
 }
 
 // Block (columns, partial) of eight warps, as in column_sums.cuh. The next row loads while one is processed.
-// gelu(pre) may overwrite pre.
-template <int V, class T>
-__global__ void __launch_bounds__(256) gelu_backward_kernel(const T* pre, T* dy, T* again, std::int64_t rows,
-                                                            std::int64_t cols, float* partials) {
+// gelu(pre) may overwrite pre. Of codes (From is a byte) pre are the slopes, and there is no gelu.
+template <int V, class From, class T>
+__global__ void __launch_bounds__(256)
+    gelu_backward_kernel(const From* pre, T* dy, T* again, std::int64_t rows, std::int64_t cols,
+                         float* partials) {
+    constexpr bool kSlopes = sizeof(From) == 1;
     after_previous();
     __shared__ float shared[256 * V];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * 32 * V, column = first + lane * V;
     const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * 8 * cols, end = rows * cols;
     float sum[V] = {};
-    Packed<V, T> next_x, next_d;
+    Packed<V, From> next_x;
+    Packed<V, T> next_d;
     std::int64_t i = (static_cast<std::int64_t>(blockIdx.y) * 8 + warp) * cols + column;
     const auto fetch = [&](std::int64_t at) {
         if (at >= end) return;
-        next_x = load_packed<V>(pre + at);
+        if constexpr (kSlopes && V == 8)
+            next_x = *reinterpret_cast<const Packed<V, From>*>(pre + at);
+        else
+            next_x = load_packed<V>(pre + at);
         next_d = load_packed<V>(dy + at);
     };
     if (column < cols) {
         fetch(i);
         for (; i < end; i += step) {
             float x[V], d[V];
-            unpack(next_x, x);
+            if constexpr (kSlopes)
+#pragma unroll
+                for (int j = 0; j < V; ++j) x[j] = slope_of(next_x.x[j]);
+            else
+                unpack(next_x, x);
             unpack(next_d, d);
             fetch(i + step);
 #pragma unroll
             for (int j = 0; j < V; ++j) {
-                const float share = phi(x[j]);
-                d[j] *= fmaf(x[j], density(x[j]), share);
-                x[j] *= share;
+                if constexpr (kSlopes) {
+                    d[j] *= x[j];
+                } else {
+                    const float share = phi(x[j]);
+                    d[j] *= fmaf(x[j], density(x[j]), share);
+                    x[j] *= share;
+                }
             }
             store_packed(dy + i, round_packed<T>(d));
-            if (again != nullptr) store_some<V>(again + i, x);
+            if constexpr (!kSlopes)
+                if (again != nullptr) store_some<V>(again + i, x);
 #pragma unroll
             for (int j = 0; j < V; ++j) sum[j] += d[j];
         }
@@ -79,13 +112,15 @@ __global__ void __launch_bounds__(256) gelu_backward_kernel(const T* pre, T* dy,
 
 }  // namespace
 
-void LinearOps::apply_gelu(const View& pre, const View& y) {
+void LinearOps::apply_gelu(const View& pre, const View& y, const View& slope) {
     with_type(y, [&](auto* out) {
         using T = std::remove_pointer_t<decltype(out)>;
         with_width(y.size(), [&](auto width) {
-            launch_early(context_.starts_early(), gelu_kernel<width(), T>,
-                         blocks_for(y.size(), kThreads * width()), kThreads, 0, context_.stream(), "gelu",
-                         static_cast<const T*>(pre.data), out, y.size());
+            const auto kernel =
+                slope.empty() ? gelu_kernel<width(), false, T> : gelu_kernel<width(), true, T>;
+            launch_early(context_.starts_early(), kernel, blocks_for(y.size(), kThreads * width()), kThreads,
+                         0, context_.stream(), "gelu", static_cast<const T*>(pre.data), out,
+                         static_cast<std::uint8_t*>(slope.data), y.size());
         });
     });
 }
@@ -103,10 +138,17 @@ void LinearOps::gelu_backward(const GeluBackward& op) {
         using T = std::remove_pointer_t<decltype(dy)>;
         with_width(cols, [&](auto width) {
             const dim3 grid(blocks_for(cols, 32 * width()), static_cast<unsigned>(num_partials));
-            launch_early(context_.starts_early(), gelu_backward_kernel<width(), T>, grid, 256, 0,
-                         context_.stream(), "gelu backward", static_cast<const T*>(op.pre_TN.data), dy,
-                         op.gelu_TN.empty() ? nullptr : static_cast<T*>(op.gelu_TN.data), rows, cols,
-                         partials);
+            const auto run = [&](auto* from) {
+                using From = std::remove_pointer_t<decltype(from)>;
+                launch_early(context_.starts_early(), gelu_backward_kernel<width(), From, T>, grid, 256, 0,
+                             context_.stream(), "gelu backward", static_cast<const From*>(from), dy,
+                             op.gelu_TN.empty() ? nullptr : static_cast<T*>(op.gelu_TN.data), rows, cols,
+                             partials);
+            };
+            if (op.slope_TN.empty())
+                run(static_cast<T*>(op.pre_TN.data));
+            else
+                run(op.slope_TN.codes());
         });
     });
     if (with_bias) column_sums_.add_partials(num_partials, {op.dbias_1N}, op.accumulate);
