@@ -1,6 +1,7 @@
 // FP8 products of linear layers: the reference against a second implementation of the contract, the tested
 // backend against the reference, and the tensors that need care: zeros, extremes, what is not finite.
 #include <limits>
+#include <numbers>
 
 #include "op_harness.h"
 
@@ -57,7 +58,7 @@ double product_error(std::int64_t n) {
 
 // One layer with its gradients, of one storage type. The backward has of x what the forward kept.
 struct Layer {
-    Tensor y, pre, dx, dw, dbias, amax, codes, slope, room;
+    Tensor y, pre, dx, dw, dbias, amax, codes, room;
     Layer(DType dtype, const Shape& s)
         : y("y", dtype, s.tokens, s.n),
           pre("pre", dtype, s.tokens, s.n),
@@ -66,15 +67,13 @@ struct Layer {
           dbias("dbias", dtype, 1, s.n),
           amax("amax", DType::kF32, 1, 3),
           codes("codes", DType::kU8, in_sixteens(s.tokens), s.k),
-          slope("slope", DType::kU8, s.tokens, s.n),
           room("room", DType::kU8, in_sixteens(s.tokens), std::max(s.k, 2 * s.n)) {}
 
     void run(Backend& backend, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& dy,
-             Activation activation = Activation::kNone) {
+             Activation activation = Activation::kNone, const View& slope = {}) {
         const bool gelu = activation == Activation::kGelu;
         backend.linear_forward({x.view(), w.view(), bias.view(), y.view(), activation,
-                                gelu ? pre.view() : View{}, amax.view(), codes.view(),
-                                gelu ? slope.view() : View{}, room.view()});
+                                gelu ? pre.view() : View{}, amax.view(), codes.view(), slope, room.view()});
         backend.linear_backward({dy.view(),
                                  {},
                                  w.view(),
@@ -84,6 +83,7 @@ struct Layer {
                                  false,
                                  amax.view(),
                                  codes.view(),
+                                 {},
                                  room.view()});
     }
 };
@@ -209,6 +209,7 @@ TEST(LinearFp8, ForwardAndBackward) {
                                 false,
                                 found.amax.view(),
                                 {},
+                                {},
                                 found.room.view()});
         tested.linear_backward({in.dy->view(),
                                 in.x->view(),
@@ -219,6 +220,7 @@ TEST(LinearFp8, ForwardAndBackward) {
                                 false,
                                 found.amax.view(),
                                 codes.view(),
+                                {},
                                 found.room.view()});
         expect_same_bits(dx, found.dx);
         expect_same_bits(dw, found.dw);
@@ -259,6 +261,7 @@ TEST(LinearFp8, SumsOfSmallWholeNumbersAreExact) {
                                 true,
                                 found.amax.view(),
                                 found.codes.view(),
+                                {},
                                 found.room.view()});
         Tensor truth_sum("sum", DType::kF32, s.n, s.k), truth_sums("sum of biases", DType::kF32, 1, s.n);
         truth_sum.fill([](auto, auto) { return 0.25; });
@@ -294,26 +297,62 @@ TEST(LinearFp8, GeluSeesTheRoundedSum) {
     });
 }
 
-// The slopes that the forward leaves are the nearest codes, and all that the backward takes.
-TEST(LinearFp8, SlopesAreTheDerivativeInSteps) {
+// A product that takes the gelu of its input gives what it gives of the gelu. The slopes are the nearest
+// codes, and all that the gelu's backward takes.
+TEST(LinearFp8, TakesTheGeluOfItsInput) {
     for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
         const Inputs in(s, rng);
-        Layer found(DType::kBf16, s);
-        found.run(tested, *in.x, *in.w, *in.bias, *in.dy, Activation::kGelu);
-        Tensor dy("dy times the slope", DType::kBf16, s.tokens, s.n), expected("expected", DType::kBf16, s.tokens, s.n);
-        dy.copy(*in.dy);
-        const std::vector<unsigned char> codes = found.slope.bytes();
+        const auto like_x = [&](const char* name, DType dtype) {
+            return std::make_unique<Tensor>(name, dtype, s.tokens, s.k);
+        };
+        const auto dy = make_input("dy", DType::kBf16, s.tokens, s.k, rng);
+        const auto gelu = like_x("gelu", DType::kBf16), product = like_x("dy times slope", DType::kBf16);
+        product->copy(*dy);
+        tested.gelu_backward({in.x->view(), product->view(), gelu->view()});
+        gelu->freeze();
+        Layer expected(DType::kBf16, s), found(DType::kBf16, s);
+        expected.run(tested, *gelu, *in.w, *in.bias, *in.dy);
+        const auto x = like_x("x", DType::kBf16), slope = like_x("slope", DType::kU8);
+        x->copy(*in.x);
+        found.run(tested, *x, *in.w, *in.bias, *in.dy, Activation::kNone, slope->view());
+        expect_same_bits(found.y, expected.y);
+        expect_same_bits(found.dx, expected.dx);
+        expect_same_bits(found.dw, expected.dw);
+        if (s.tokens > 0) expect_same_bits(found.amax, expected.amax);
+
+        // From x again, with dx in its place.
+        const auto slope_again = like_x("slope again", DType::kU8);
+        Tensor dw("dw again", DType::kBf16, s.n, s.k), codes("codes", DType::kU8, in_sixteens(s.tokens), s.k);
+        x->copy(*in.x);
+        tested.linear_backward({in.dy->view(),
+                                x->view(),
+                                in.w->view(),
+                                x->view(),
+                                dw.view(),
+                                {},
+                                false,
+                                found.amax.view(),
+                                codes.view(),
+                                slope_again->view(),
+                                found.room.view()});
+        expect_same_bits(dw, expected.dw);
+        EXPECT_EQ(x->bytes(), expected.dx.bytes());
+        EXPECT_EQ(slope_again->bytes(), slope->bytes());
+
+        const std::vector<unsigned char> slopes = slope->bytes();
+        product->copy(*dy);
+        tested.gelu_backward({{}, product->view(), {}, {}, false, slope->view()});
+        Tensor rounded("rounded", DType::kBf16, s.tokens, s.k);
         for (std::int64_t r = 0; r < s.tokens; ++r)
-            for (std::int64_t c = 0; c < s.n; ++c) {
-                const double pre = found.pre(r, c);
-                const double slope = 0.5 * std::erfc(-pre / std::sqrt(2.0)) +
-                                     pre * std::exp(-0.5 * pre * pre) / std::sqrt(2 * 3.14159265358979);
-                const float stored = slope_of(codes[static_cast<std::size_t>(r * s.n + c)]);
-                ASSERT_NEAR(stored, slope, 0x1p-8 + kErfError + std::abs(pre) * kExpError) << pre;
-                expected.set(r, c, (*in.dy)(r, c) * static_cast<double>(stored));
+            for (std::int64_t c = 0; c < s.k; ++c) {
+                const double pre = (*in.x)(r, c);
+                const double exact = 0.5 * std::erfc(-pre / std::numbers::sqrt2) +
+                                     pre * std::exp(-0.5 * pre * pre) / std::sqrt(2 * std::numbers::pi);
+                const float stored = slope_of(slopes[static_cast<std::size_t>(r * s.k + c)]);
+                ASSERT_NEAR(stored, exact, 0x1p-8 + kErfError + std::abs(pre) * kExpError) << pre;
+                rounded.set(r, c, (*dy)(r, c) * static_cast<double>(stored));
             }
-        tested.gelu_backward({{}, dy.view(), {}, {}, false, found.slope.view()});
-        expect_same_bits(dy, expected);
+        expect_same_bits(*product, rounded);
     });
 }
 

@@ -139,8 +139,8 @@ TEST(Recompute, ALayerKeepsWhatItsModeSays) {
         return std::make_unique<Model>(make_device_backend(), spec, 3, T, true, 11, DType::kF32,
                                        std::vector<Recompute>(4, mode));
     };
-    const auto none = planned(kNone), cheap = planned(kCheap), wide = planned(kWide),
-               wider = planned(kWider), layers = planned(kLayer);
+    const auto none = planned(kNone), cheap = planned(kCheap), wide = planned(kWide), wider = planned(kWider),
+               layers = planned(kLayer);
     EXPECT_EQ(bytes_under(*none, "encoder/layer.1/"), T * (2 * (8 * D + 2 * I) + 4 * H + 16));
     EXPECT_EQ(bytes_under(*cheap, "encoder/layer.1/"), T * (2 * (5 * D + I) + 16));
     EXPECT_EQ(bytes_under(*wide, "encoder/layer.1/"), T * (2 * 5 * D + 16));

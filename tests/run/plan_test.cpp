@@ -301,7 +301,8 @@ TEST_F(PlanRecompute, IsTheLeastThatFits) {
     EXPECT_EQ(plan("auto", cheap).recompute, "cheap");
     EXPECT_EQ(plan("auto", cheap - 1).recompute, "wide for the first 1 of 6, cheap for the others");
     EXPECT_EQ(plan("auto", wide).recompute, "wide");
-    EXPECT_EQ(plan("auto", wide - 1).recompute, "wider for the first 1 of 6, wide for the next 4, cheap for the others");
+    EXPECT_EQ(plan("auto", wide - 1).recompute,
+              "wider for the first 1 of 6, wide for the next 4, cheap for the others");
     EXPECT_EQ(plan("auto", wider).recompute, "wider");
     EXPECT_EQ(plan("auto", layers).recompute, "layers");
     EXPECT_EQ(plan("auto", layers).total_bytes(), layers);
@@ -391,10 +392,14 @@ TEST(Plan, NamedShapesKeepWithinTheirMemory) {
 
 // The paper's memory with an FP8 encoder, which keeps all activations.
 TEST(Plan, AnFp8EncoderTakesLessThanThePapers) {
-    const std::pair<const char*, double> papers[] = {
-        {"lf-amazontitles-131k", 2.75}, {"lf-wikiseealso-320k", 5.2},  {"wiki-500k", 5.01},
-        {"amazon-670k", 3.3},           {"amazontitles-670k", 3.37},   {"lf-amazontitles-1.3m", 4.31},
-        {"amazon-3m", 6.6},             {"lf-paper2keywords-8.6m", 9.02}};
+    const std::pair<const char*, double> papers[] = {{"lf-amazontitles-131k", 2.75},
+                                                     {"lf-wikiseealso-320k", 5.2},
+                                                     {"wiki-500k", 5.01},
+                                                     {"amazon-670k", 3.3},
+                                                     {"amazontitles-670k", 3.37},
+                                                     {"lf-amazontitles-1.3m", 4.31},
+                                                     {"amazon-3m", 6.6},
+                                                     {"lf-paper2keywords-8.6m", 9.02}};
     for (const auto& [shape, gib] : papers) {
         SCOPED_TRACE(shape);
         Config config;

@@ -43,6 +43,14 @@ void round_to_grid(const MiniFloat& format, float largest, Matrix& m, const View
         value = std::ldexp(static_cast<double>(format.decode(code)), -power);
     }
 }
+// What GELU makes of each element, as stored; the slopes.
+void apply_gelu(DType dtype, Matrix& m, const View& slope) {
+    for (std::size_t i = 0; i < m.values.size(); ++i) {
+        const double x = m.values[i];
+        slope.codes()[i] = slope_code(static_cast<float>(phi(x) + x * density(x)));
+        m.values[i] = rounded(dtype, x * phi(x));
+    }
+}
 // The matrix that has these codes.
 Matrix from_codes(float largest, const View& codes, std::int64_t rows, std::int64_t cols) {
     const int power = scale_exponent(kE4M3, std::bit_cast<std::uint32_t>(largest));
@@ -56,6 +64,7 @@ Matrix from_codes(float largest, const View& codes, std::int64_t rows, std::int6
 
 void ReferenceBackend::linear_forward(const LinearForward& op) {
     Matrix x(op.x_TK), w(op.w_NK);
+    if (!op.slope_TK.empty()) apply_gelu(op.x_TK.dtype, x, op.slope_TK);
     if (!op.amax_13.empty()) {
         auto* largest = op.amax_13.as<float>();
         largest[0] = amax(x);
@@ -73,9 +82,6 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
             store(rounded, t, n, sum);
             const double pre = load(rounded, t, n);
             store(op.y_TN, t, n, pre * phi(pre));
-            if (!op.slope_TN.empty())
-                op.slope_TN.codes()[t * op.slope_TN.cols + n] =
-                    slope_code(static_cast<float>(phi(pre) + pre * density(pre)));
         }
 }
 
@@ -88,6 +94,7 @@ void ReferenceBackend::linear_backward(const LinearBackward& op) {
         largest[2] = amax(dy);
         round_to_grid(kE5M2, largest[2], dy);
         round_to_grid(kE4M3, largest[1], w);
+        if (!op.slope_TK.empty() && !op.x_TK.empty()) apply_gelu(op.x_TK.dtype, x, op.slope_TK);
         if (!op.x_TK.empty())
             round_to_grid(kE4M3, largest[0], x, op.x_codes);
         else if (!op.x_codes.empty())

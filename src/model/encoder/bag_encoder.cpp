@@ -114,11 +114,29 @@ void BagEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool accu
     const View dbranch = branch.threshold() > 0 ? dbranch_BD_.first(B) : View{};
     backend_.residual_norm_backward({dx, sum_BD_.first(B), output_stats_B2_.first(B), w(output_gain_), branch,
                                      dx, dbranch, grad(output_gain_), grad(output_bias_), accumulate});
-    backend_.linear_backward({dbranch.empty() ? dx : dbranch, gelu_BI_.first(B), w(down_), dgelu, grad(down_),
-                              grad(down_bias_), accumulate, fp8_amax(down_), codes_, room_});
+    backend_.linear_backward({dbranch.empty() ? dx : dbranch,
+                              gelu_BI_.first(B),
+                              w(down_),
+                              dgelu,
+                              grad(down_),
+                              grad(down_bias_),
+                              accumulate,
+                              fp8_amax(down_),
+                              codes_,
+                              {},
+                              room_});
     backend_.gelu_backward({pre_BI_.first(B), dgelu, {}});
-    backend_.linear_backward({dgelu, hidden_BD_.first(B), w(up_), dhidden, grad(up_), grad(up_bias_),
-                              accumulate, fp8_amax(up_), codes_, room_});
+    backend_.linear_backward({dgelu,
+                              hidden_BD_.first(B),
+                              w(up_),
+                              dhidden,
+                              grad(up_),
+                              grad(up_bias_),
+                              accumulate,
+                              fp8_amax(up_),
+                              codes_,
+                              {},
+                              room_});
     backend_.add({dx, dhidden});
     backend_.residual_norm_backward({dx,
                                      mean_BD_.first(B),

@@ -49,7 +49,7 @@ void BertEncoder::linear(const Pair& layer, View x_TK, View y_TN, const Codes& c
     op.amax_13 = fp8_amax(layer.weight);
     if (!op.amax_13.empty()) {
         op.x_codes = codes.x;
-        op.slope_TN = codes.slope;
+        op.slope_TK = codes.slope;
         op.room = codes.room;
     }
     backend_.linear_forward(op);
@@ -74,6 +74,7 @@ void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, cons
                               accumulate,
                               fp8_amax(layer.weight),
                               codes.x,
+                              codes.slope,
                               codes.room});
 }
 
@@ -113,8 +114,12 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     linear(w.out, context, attention_sum, {{}, {}, room});
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
          rows(a.attention_stats_T2));
-    linear(w.up, attended, gelu, {a.attended_codes, slopes(a, T), room}, Activation::kGelu, rows(a.pre_TI));
-    linear(w.down, gelu, output_sum, {gelu_codes(a), {}, room});
+    // With FP8 products the gelu is part of its cast.
+    const bool fp8 = !fp8_amax(w.up.weight).empty();
+    linear(w.up, attended, gelu, {a.attended_codes, {}, room}, fp8 ? Activation::kNone : Activation::kGelu,
+           rows(a.pre_TI));
+    const bool kept = !kept_.empty() && !kept_[static_cast<std::size_t>(layer)].gelu_codes.empty();
+    linear(w.down, gelu, output_sum, {kept ? gelu_codes(a) : View{}, slopes(a, T), room});
     norm(w.output_norm, output_sum, attended, output_dropout(layer, inside), rows(a.output_TD),
          rows(a.output_stats_T2));
 }
@@ -186,18 +191,16 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
     }
     if (mode == Recompute::kLayer) {
         const View context = both.slice(T, 2 * T);
-        backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention_dropout(layer, true), context, {},
-                                    relative_bias()});
+        backend_.attention_forward(
+            {qkv, batch.offsets, spec_.heads, attention_dropout(layer, true), context, {}, relative_bias()});
         linear(w.out, context, attention_sum, codes);
         norm(w.attention_norm, attention_sum, x, attended_dropout(layer, true), attended, stats);
     } else {
         norm(w.attention_norm, attention_sum, {}, {}, attended, stats);
     }
-    if (a.gelu_codes.empty())
-        linear(w.up, attended, a.pre_TI.first(T), codes);
-    else  // the gelu becomes codes in the backward of `down`
-        linear(w.up, attended, reshaped(backward_.wide, T, spec_.intermediate),
-               {{}, slopes(a, T), codes.room}, Activation::kGelu);
+    // The backward of `down` makes codes of it.
+    const View wide = reshaped(backward_.wide, T, spec_.intermediate);
+    linear(w.up, attended, a.gelu_codes.empty() ? a.pre_TI.first(T) : wide, codes);
 }
 
 void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View dy_TD, View dgelu_TI,
@@ -208,9 +211,10 @@ void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View
     const Recompute mode = recompute_[static_cast<std::size_t>(layer)];
     const View up_dbias = parameters_[w.up.bias].grad;
     if (!a.gelu_codes.empty()) {
-        const View gelu = mode >= Recompute::kWide ? dgelu_TI : View{};
+        const bool again = mode >= Recompute::kWide;  // then the pre-activations are where dgelu will be
         const View room{dinput_TD.data, DType::kU8, 2 * in_sixteens(T), spec_.width};
-        linear_backward(w.down, dy_TD, gelu, {gelu_codes(a), {}, room}, dgelu_TI, accumulate);
+        linear_backward(w.down, dy_TD, again ? dgelu_TI : View{},
+                        {gelu_codes(a), again ? slopes(a, T) : View{}, room}, dgelu_TI, accumulate);
         backend_.gelu_backward({{}, dgelu_TI, {}, up_dbias, accumulate, slopes(a, T)});
         return;
     }

@@ -127,6 +127,8 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
         a.attention_stats_T2 = kept_or(a.attention_stats_T2, stats);
         a.attended_TD = kept_or(a.attended_TD, narrow);
         a.gelu_TI = kept_or(a.gelu_TI, columns(wide, I));
+        // Slopes that are not kept: where those of the last layer will be.
+        a.gelu_codes = kept_or(a.gelu_codes, kept_.back().gelu_codes);
         a.output_sum_TD = kept_or(a.output_sum_TD, sum);
         a.output_stats_T2 = kept_or(a.output_stats_T2, stats);
         const bool has_next = i + 1 < kept_.size();
@@ -138,9 +140,9 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
 // output_sum was, the gelu where pre was; then `attended` where output_sum was; then dinput where the gelu
 // was; the other branch's gradient where attention_sum was, `context` where output_sum was; at last the
 // layer's input where attention_sum was, and its gradient, to be added to the stream, where qkv was. A layer
-// below the last finds the last one's places free for what it computes again. With FP8 products the gelu is
-// where its gradient will be until it is codes; the codes of the first branch's gradient go where dinput will
-// be, those of later gradients where the gelu's codes and slopes were.
+// below the last finds the last one's places free for what it computes again. With FP8 products the
+// pre-activations are where the gelu's gradient will be until they are codes; the codes of the first branch's
+// gradient go where dinput will be, those of later gradients where the gelu's codes and slopes were.
 void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
     const LayerActivations& last = kept_.back();

@@ -109,11 +109,27 @@ void deliver(ThreadPool& threads, const float* sum, const View& to, bool accumul
     });
 }
 
+// x becomes gelu(x); its slopes.
+void gelu_of_input(ThreadPool& threads, const View& x, const View& slope) {
+    threads.parallel_ranges(x.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+        constexpr std::int64_t kPiece = 1024;
+        float piece[kPiece];
+        for (std::int64_t i = begin; i < end; i += kPiece) {
+            const std::int64_t count = std::min(kPiece, end - i);
+            load_floats(x, i, piece, count);
+            slope_rows(piece, slope.codes() + i, count);
+            gelu_rows(piece, count);
+            store_floats(piece, x, i, count);
+        }
+    });
+}
+
 }  // namespace
 
 void CpuBackend::linear_forward(const LinearForward& op) {
     const std::int64_t tokens = op.x_TK.rows, k = op.x_TK.cols, n = op.w_NK.rows;
     const bool bf16 = bf16_products(op.w_NK.dtype), fp8 = !op.amax_13.empty();
+    if (!op.slope_TK.empty()) gelu_of_input(context_.threads(), op.x_TK, op.slope_TK);
     Fp8Grid x_grid, w_grid;
     if (fp8) {
         auto* amax = op.amax_13.as<float>();
@@ -154,7 +170,6 @@ void CpuBackend::linear_forward(const LinearForward& op) {
         if (op.activation == Activation::kGelu) {
             if (!op.pre_TN.empty()) store_floats(y, op.pre_TN, begin * n, rows * n);
             if (op.y_TN.dtype == DType::kBf16) round_to_bf16(y, rows * n);
-            if (!op.slope_TN.empty()) slope_rows(y, op.slope_TN.codes() + begin * n, rows * n);
             gelu_rows(y, rows * n);
         }
         store_floats(y, op.y_TN, begin * n, rows * n);
@@ -171,6 +186,7 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
         w_grid = {kE4M3, amax[1]};
         dy_grid = {kE5M2, amax[2] = amax_of(context_.threads(), op.dy_TN)};
         // Before dx, which may be where x is.
+        if (!op.x_TK.empty() && !op.slope_TK.empty()) gelu_of_input(context_.threads(), op.x_TK, op.slope_TK);
         if (!op.x_TK.empty() && !op.x_codes.empty())
             context_.threads().parallel_ranges(
                 op.x_TK.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {

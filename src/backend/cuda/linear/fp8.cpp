@@ -1,7 +1,8 @@
 // Linear layers with FP8 products: cuBLASLt's FP8 kernels, which need both operands with the summed dimension
-// last. So dy is cast as it is (for dx) and transposed (for dw), w as it is and, for dx, transposed; x is cast
-// both ways at once in the forward, and what a backward is given of it are the transposed codes. Where there
-// is no such kernel (widths that are not multiples of 16, GPUs before 8.9), a plain one multiplies the codes.
+// last. So dy is cast as it is (for dx) and transposed (for dw), w as it is and, for dx, transposed; x is
+// cast both ways at once in the forward, and what a backward is given of it are the transposed codes. Where
+// there is no such kernel (widths that are not multiples of 16, GPUs before 8.9), a plain one multiplies the
+// codes.
 #include <fmt/format.h>
 
 #include <vector>
@@ -49,9 +50,10 @@ void LinearOps::reserve(Arena& arena, const Workload& w) {
 
 void LinearOps::check_fp8_room(const View& w_NK, const View& room, std::int64_t bytes) const {
     if (bytes > room.bytes() || w_NK.size() > fp8_.weights.bytes())
-        throw DeviceError(fmt::format("FP8 products with a weight of [{}, {}] were not planned for: {} bytes "
-                                      "of room, {} wanted",
-                                      w_NK.rows, w_NK.cols, room.bytes(), bytes));
+        throw DeviceError(
+            fmt::format("FP8 products with a weight of [{}, {}] were not planned for: {} bytes "
+                        "of room, {} wanted",
+                        w_NK.rows, w_NK.cols, room.bytes(), bytes));
 }
 
 void LinearOps::multiply_fp8(const Product& product, const char* op) {
@@ -72,6 +74,7 @@ void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
     x.scale = &small->x_scale;
     x.codes = op.room.codes();
     if (!op.x_codes.empty()) x.transposed = op.x_codes.codes();
+    if (!op.slope_TK.empty()) x.slope = op.slope_TK.codes();
     w.x = op.w_NK;
     w.amax = op.amax_13.as<float>() + 1;
     w.scale = &small->w_scale;
@@ -108,6 +111,7 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     x.amax = op.amax_13.as<float>();
     x.scale = &small->x_scale;
     if (dw) x.transposed = op.x_codes.codes();
+    if (!op.slope_TK.empty()) x.slope = op.slope_TK.codes();
     w.amax_known = x.amax_known = true;  // from the forward
     std::vector<Fp8Operand> operands = {dy};
     if (dx) operands.push_back(w);

@@ -1,5 +1,6 @@
-// The operands of FP8 products on a GPU: BF16 matrices as 8-bit codes, as they are and transposed, with scales
-// made of their largest magnitudes. Several matrices share one launch, so small ones cost no extra launch.
+// The operands of FP8 products on a GPU: BF16 matrices as 8-bit codes, as they are and transposed, with
+// scales made of their largest magnitudes. Several matrices share one launch, so small ones cost no extra
+// launch.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -25,6 +26,7 @@ struct Fp8Operand {
     float* scale = nullptr;              // receives the factor of the codes
     std::uint8_t* codes = nullptr;       // [rows, cols], or not wanted
     std::uint8_t* transposed = nullptr;  // [cols, rows padded with zeros to sixteens], or not wanted
+    std::uint8_t* slope = nullptr;       // [rows, cols]: x is what a GELU sees (ops/linear.h)
     bool amax_known = false;             // else *amax is computed, and may hold a guess before
 };
 

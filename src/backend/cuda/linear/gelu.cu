@@ -1,57 +1,20 @@
 // GELU, exact, and its backward with the bias gradient.
 #include "backend/cuda/device/column_sums.cuh"
-#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/linear/gelu.cuh"
 #include "backend/cuda/linear/linear.h"
 
 namespace elmo::cuda {
 namespace {
 
-// The normal distribution function; GELU(x) = x * Phi(x). Phi(-a) = 2^q(a), q being fitted on [0, 7] so that
-// the power is at most 5e-8 off, and 0.3 % of itself for a below 6; beyond, q falls on without end. With the
-// roundings here, and what the power of two adds, |error| < 2e-7.
-__device__ __forceinline__ float phi(float x) {
-    constexpr float kQ[] = {-0.99999985968f, -1.15111287532f,      -0.45913819545f,
-                            -0.05272918737f, 0.00742606007f,       -0.00042862014358f,
-                            -6.2447352e-05f, 1.33561975132521e-5f, -7.193045483502e-7f};
-    const float a = fabsf(x);
-    float q = kQ[8];
-#pragma unroll
-    for (int i = 7; i >= 0; --i) q = fmaf(q, a, kQ[i]);
-    const float tail = exp2_fast(q);
-    return x < 0.0f ? tail : 1.0f - tail;
-}
-// Its derivative, e^(-x^2 / 2) / sqrt(2 pi), with the exponent in powers of two.
-__device__ __forceinline__ float density(float x) {
-    return 0.39894228040143268f * exp2_fast(x * x * -0.72134752044448170f);
-}
-
-// The slopes of V elements, as codes.
-template <int V>
-__device__ __forceinline__ void store_slopes(std::uint8_t* to, const float (&v)[V]) {
-    if constexpr (V == 8) {
-        std::uint32_t words[2] = {};
-#pragma unroll
-        for (int i = 0; i < 8; ++i) words[i / 4] |= std::uint32_t{slope_code(v[i])} << i % 4 * 8;
-        *reinterpret_cast<uint2*>(to) = make_uint2(words[0], words[1]);
-    } else {
-        to[0] = slope_code(v[0]);
-    }
-}
-
-template <int V, bool kSlope, class T>
-__global__ void gelu_kernel(const T* pre, T* y, std::uint8_t* slope, std::int64_t count) {
+template <int V, class T>
+__global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
     after_previous();
     for_each<V>(count, [&](std::int64_t i) {
-        float v[V], s[V];  // s: the slopes
+        float v[V];
         load_some<V>(pre + i, v);
 #pragma unroll
-        for (int j = 0; j < V; ++j) {
-            const float share = phi(v[j]);
-            if constexpr (kSlope) s[j] = fmaf(v[j], density(v[j]), share);
-            v[j] *= share;
-        }
+        for (float& x : v) x *= phi(x);
         store_some<V>(y + i, v);
-        if constexpr (kSlope) store_slopes<V>(slope + i, s);
     });
 }
 
@@ -96,7 +59,7 @@ __global__ void __launch_bounds__(256)
                     d[j] *= x[j];
                 } else {
                     const float share = phi(x[j]);
-                    d[j] *= fmaf(x[j], density(x[j]), share);
+                    d[j] *= slope(x[j], share);
                     x[j] *= share;
                 }
             }
@@ -112,15 +75,13 @@ __global__ void __launch_bounds__(256)
 
 }  // namespace
 
-void LinearOps::apply_gelu(const View& pre, const View& y, const View& slope) {
+void LinearOps::apply_gelu(const View& pre, const View& y) {
     with_type(y, [&](auto* out) {
         using T = std::remove_pointer_t<decltype(out)>;
         with_width(y.size(), [&](auto width) {
-            const auto kernel =
-                slope.empty() ? gelu_kernel<width(), false, T> : gelu_kernel<width(), true, T>;
-            launch_early(context_.starts_early(), kernel, blocks_for(y.size(), kThreads * width()), kThreads,
-                         0, context_.stream(), "gelu", static_cast<const T*>(pre.data), out,
-                         static_cast<std::uint8_t*>(slope.data), y.size());
+            launch_early(context_.starts_early(), gelu_kernel<width(), T>,
+                         blocks_for(y.size(), kThreads * width()), kThreads, 0, context_.stream(), "gelu",
+                         static_cast<const T*>(pre.data), out, y.size());
         });
     });
 }

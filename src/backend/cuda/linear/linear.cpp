@@ -20,7 +20,7 @@ void LinearOps::forward(const LinearForward& op) {
         product.tokens = Product::Tokens::kM;
         products_.multiply(product, "linear forward");
     }
-    if (gelu) apply_gelu(pre, op.y_TN, op.slope_TN);
+    if (gelu) apply_gelu(pre, op.y_TN);
 }
 
 void LinearOps::backward(const LinearBackward& op) {

@@ -18,8 +18,7 @@ class LinearOps {
     void gelu_backward(const GeluBackward& op);
 
   private:
-    // Exact; y may be pre. slope may be empty.
-    void apply_gelu(const View& pre, const View& y, const View& slope);
+    void apply_gelu(const View& pre, const View& y);  // exact; y may be pre
     // FP8 products (fp8.cpp): y without its activation; dx and dw.
     void forward_fp8(const LinearForward& op, const View& y_TN);
     void backward_fp8(const LinearBackward& op);

@@ -39,7 +39,8 @@ __global__ void code_product_kernel(Product p, Out* c, std::int64_t k) {
     const std::int64_t column0 = static_cast<std::int64_t>(blockIdx.x) * plain::kEdge;
     const std::int64_t m = p.c.rows, n = p.c.cols;
     const __nv_fp8_interpretation_t kind = p.a.dtype == DType::kE5M2 ? __NV_E5M2 : __NV_E4M3;
-    const auto *a = static_cast<const std::uint8_t*>(p.a.data), *b = static_cast<const std::uint8_t*>(p.b.data);
+    const auto *a = static_cast<const std::uint8_t*>(p.a.data),
+               *b = static_cast<const std::uint8_t*>(p.b.data);
     const auto number = [](std::uint8_t code, __nv_fp8_interpretation_t of) {
         return __half2float(__half(__nv_cvt_fp8_to_halfraw(code, of)));
     };
