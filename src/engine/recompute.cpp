@@ -33,7 +33,13 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
             spec.layers * workload.tokens *
             (6 * spec.width * size_of(spec.dtype) + outputs * (spec.fp8 ? 1 : size_of(spec.dtype)));
         if (everything <= kKeptActivations) return {all(Recompute::kNone)};
-        if (spec.fp8) return {all(Recompute::kWider)};
+        if (spec.fp8) {
+            const std::int64_t sum_bytes =
+                std::max<std::int64_t>(workload.tokens * spec.width * size_of(spec.dtype), 1);
+            const std::int64_t whole =
+                std::clamp<std::int64_t>(2 * below_last - kKeptSums / sum_bytes, 0, below_last);
+            return {mix(whole, Recompute::kLayer, Recompute::kWider)};
+        }
         const std::int64_t layer_bytes =
             std::max<std::int64_t>(workload.tokens * spec.intermediate * size_of(spec.dtype), 1);
         const std::int64_t wide =

@@ -50,7 +50,7 @@ struct LinearForward {
     View pre_TN;      // only with kGelu; may be empty when no backward follows
     View amax_13{};   // f32
     View x_codes{};   // u8; may be empty
-    View slope_TK{};  // u8; only with x_codes
+    View slope_TK{};  // u8; may be empty
     View room{};      // u8
 };
 template <OpIs<LinearForward> Op>

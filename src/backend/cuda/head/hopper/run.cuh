@@ -16,9 +16,9 @@ namespace elmo::cuda::hopper {
 namespace {
 
 // `early`: the kernel may start while the previous one ends; it waits where it needs what that one wrote. The
-// logits may not where an ordinary kernel just before them writes what they read before they wait: tile_starts
-// in the first chunk, rows of W where they are aligned. A kernel sees what the previous one wrote only after
-// the wait.
+// logits may not where an ordinary kernel just before them writes what they read before they wait:
+// tile_starts in the first chunk, rows of W where they are aligned. A kernel sees what the previous one wrote
+// only after the wait.
 template <class Kernel>
 void launch(Kernel* kernel, dim3 grid, int groups, int shared, cudaStream_t stream, const HeadArgs& a,
             const char* what, bool early = true) {
