@@ -32,7 +32,7 @@ struct Workload {
     std::int64_t width = 0;           // D of the head
     std::int64_t widest = 0;          // largest N or K of a linear layer (0: no linear layers)
     std::int64_t largest_weight = 0;  // elements of the largest linear weight
-    std::int64_t fp8_widths = 0;      // largest N + K of a linear layer with FP8 products (0: none)
+    bool fp8_products = false;        // of linear layers
     std::int64_t heads = 0;           // 0: no attention
     bool relative_bias = false;       // attention has a bias
     std::int64_t vocab = 0;

@@ -26,7 +26,8 @@ std::vector<std::string> explain_precision(const HeadOptions& head, const Encode
     if (encoder.precision == EncoderPrecision::kFp8)
         lines.emplace_back(
             "this device has no FP8 products: the encoder's are simulated, rounded to FP8 and multiplied "
-            "in a wider format; that studies FP8 and is not faster");
+            "in a wider format; that saves memory, but is slower, on a GPU many times: there "
+            "--encoder-precision bf16 is better");
     return lines;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 namespace elmo {
 
@@ -21,13 +22,24 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
         return {all(Recompute::kNone)};
     if (options.recompute == RecomputeChoice::kCheap) return {all(Recompute::kCheap)};
     if (options.recompute == RecomputeChoice::kWide) return {all(Recompute::kWide)};
+    if (options.recompute == RecomputeChoice::kWider) return {all(Recompute::kWider)};
     if (options.recompute == RecomputeChoice::kLayers) return {all(Recompute::kLayer)};
     if (options.max_bytes == 0) {
         if (host_memory) return {all(Recompute::kNone)};
-        // What a layer keeps at most: qkv, context, two sums, two outputs; both sides of the gelu.
+        // What a layer keeps at most: qkv, context, two sums, two outputs; both sides of the gelu. Of the
+        // last two with FP8 products a byte per element.
+        const std::int64_t outputs = 2 * spec.width + 2 * spec.intermediate;
         const std::int64_t everything =
-            spec.layers * workload.tokens * (8 * spec.width + 2 * spec.intermediate) * size_of(spec.dtype);
+            spec.layers * workload.tokens *
+            (6 * spec.width * size_of(spec.dtype) + outputs * (spec.fp8 ? 1 : size_of(spec.dtype)));
         if (everything <= kKeptActivations) return {all(Recompute::kNone)};
+        if (spec.fp8) {
+            const std::int64_t sum_bytes =
+                std::max<std::int64_t>(workload.tokens * spec.width * size_of(spec.dtype), 1);
+            const std::int64_t whole =
+                std::clamp<std::int64_t>(2 * below_last - kKeptSums / sum_bytes, 0, below_last);
+            return {mix(whole, Recompute::kLayer, Recompute::kWider)};
+        }
         const std::int64_t layer_bytes =
             std::max<std::int64_t>(workload.tokens * spec.intermediate * size_of(spec.dtype), 1);
         const std::int64_t wide =
@@ -38,21 +50,26 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
     for (std::int64_t n = 1; n <= below_last; ++n)
         choices.push_back(mix(n, Recompute::kWide, Recompute::kCheap));
     for (std::int64_t n = 1; n <= below_last; ++n)
-        choices.push_back(mix(n, Recompute::kLayer, Recompute::kWide));
+        choices.push_back(mix(n, Recompute::kWider, Recompute::kWide));
+    for (std::int64_t n = 1; n <= below_last; ++n)
+        choices.push_back(mix(n, Recompute::kLayer, Recompute::kWider));
     return choices;
 }
 
 std::string describe_recompute(const std::vector<Recompute>& layers) {
     const auto count = [&](Recompute mode) { return std::count(layers.begin(), layers.end(), mode); };
-    const auto whole = count(Recompute::kLayer), wide = count(Recompute::kWide);
     const auto below_last = static_cast<std::ptrdiff_t>(layers.size()) - 1;
-    if (whole == 0 && wide == 0) return count(Recompute::kCheap) > 0 ? "cheap" : "none";
-    if (whole == below_last) return "layers";
-    if (wide == below_last) return "wide";
-    std::string text =
-        whole > 0 ? fmt::format("layers for the first {} of {}, ", whole, layers.size()) : std::string();
-    if (wide > 0 && whole > 0) text += fmt::format("wide for the next {}, ", wide);
-    if (wide > 0 && whole == 0) text += fmt::format("wide for the first {} of {}, ", wide, layers.size());
+    constexpr std::pair<Recompute, const char*> kNames[] = {
+        {Recompute::kLayer, "layers"}, {Recompute::kWider, "wider"}, {Recompute::kWide, "wide"}};
+    std::string text;
+    for (const auto& [mode, name] : kNames) {
+        const auto number = count(mode);
+        if (number == 0) continue;
+        if (number == below_last) return name;
+        text += text.empty() ? fmt::format("{} for the first {} of {}, ", name, number, layers.size())
+                             : fmt::format("{} for the next {}, ", name, number);
+    }
+    if (text.empty()) return count(Recompute::kCheap) > 0 ? "cheap" : "none";
     return text + "cheap for the others";
 }
 

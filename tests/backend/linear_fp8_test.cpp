@@ -1,6 +1,7 @@
 // FP8 products of linear layers: the reference against a second implementation of the contract, the tested
 // backend against the reference, and the tensors that need care: zeros, extremes, what is not finite.
 #include <limits>
+#include <numbers>
 
 #include "op_harness.h"
 
@@ -11,7 +12,7 @@ struct Shape {
     std::int64_t tokens, k, n;
 };
 
-// Widths in sixteens are multiplied in FP8 by a GPU that has it, others as rounded BF16 numbers.
+// Widths in sixteens are multiplied in FP8 by a GPU that has it, others by a plain kernel.
 const Shape kShapes[] = {{0, 16, 16},   {1, 16, 32},   {17, 32, 16},    {31, 64, 48}, {128, 16, 144},
                          {129, 80, 16}, {513, 16, 80}, {1041, 144, 16}, {1, 3, 5},    {17, 7, 16},
                          {31, 16, 9},   {65, 33, 31},  {300, 24, 40}};
@@ -22,7 +23,7 @@ Workload workload_of(const Shape& s) {
     workload.longest = s.tokens;
     workload.widest = std::max(s.k, s.n);
     workload.largest_weight = s.k * s.n;
-    workload.fp8_widths = s.k + s.n;
+    workload.fp8_products = true;
     return workload;
 }
 
@@ -55,23 +56,35 @@ double product_error(std::int64_t n) {
     return static_cast<double>(instructions * 34) * 0x1p-13 + sum_error(n + 1);
 }
 
-// One layer with its gradients, of one storage type.
+// One layer with its gradients, of one storage type. The backward has of x what the forward kept.
 struct Layer {
-    Tensor y, pre, dx, dw, dbias, amax;
+    Tensor y, pre, dx, dw, dbias, amax, codes, room;
     Layer(DType dtype, const Shape& s)
         : y("y", dtype, s.tokens, s.n),
           pre("pre", dtype, s.tokens, s.n),
           dx("dx", dtype, s.tokens, s.k),
           dw("dw", dtype, s.n, s.k),
           dbias("dbias", dtype, 1, s.n),
-          amax("amax", DType::kF32, 1, 3) {}
+          amax("amax", DType::kF32, 1, 3),
+          codes("codes", DType::kU8, in_sixteens(s.tokens), s.k),
+          room("room", DType::kU8, in_sixteens(s.tokens), std::max(s.k, 2 * s.n)) {}
 
     void run(Backend& backend, const Tensor& x, const Tensor& w, const Tensor& bias, const Tensor& dy,
-             Activation activation = Activation::kNone) {
+             Activation activation = Activation::kNone, const View& slope = {}) {
+        const bool gelu = activation == Activation::kGelu;
         backend.linear_forward({x.view(), w.view(), bias.view(), y.view(), activation,
-                                activation == Activation::kGelu ? pre.view() : View{}, amax.view()});
-        backend.linear_backward(
-            {dy.view(), x.view(), w.view(), dx.view(), dw.view(), dbias.view(), false, amax.view()});
+                                gelu ? pre.view() : View{}, amax.view(), codes.view(), slope, room.view()});
+        backend.linear_backward({dy.view(),
+                                 {},
+                                 w.view(),
+                                 dx.view(),
+                                 dw.view(),
+                                 dbias.view(),
+                                 false,
+                                 amax.view(),
+                                 codes.view(),
+                                 {},
+                                 room.view()});
     }
 };
 
@@ -184,12 +197,31 @@ TEST(LinearFp8, ForwardAndBackward) {
                      [&](auto r, auto c) { return product_error(s.tokens) * size.dw(r, c); });
         expect_close(found.dbias, exact.dbias,
                      [&](auto r, auto c) { return sum_error(s.tokens + 1) * size.dbias(r, c); });
-        // Two calls give the bits of one; a part may be left out.
+        // Two calls give the bits of one; a part may be left out; x itself gives what its codes give.
         Tensor dw("dw alone", DType::kBf16, s.n, s.k), dx("dx alone", DType::kBf16, s.tokens, s.k);
-        tested.linear_backward(
-            {in.dy->view(), {}, in.w->view(), dx.view(), {}, {}, false, found.amax.view()});
-        tested.linear_backward(
-            {in.dy->view(), in.x->view(), in.w->view(), {}, dw.view(), {}, false, found.amax.view()});
+        Tensor codes("codes of x", DType::kU8, in_sixteens(s.tokens), s.k);
+        tested.linear_backward({in.dy->view(),
+                                {},
+                                in.w->view(),
+                                dx.view(),
+                                {},
+                                {},
+                                false,
+                                found.amax.view(),
+                                {},
+                                {},
+                                found.room.view()});
+        tested.linear_backward({in.dy->view(),
+                                in.x->view(),
+                                in.w->view(),
+                                {},
+                                dw.view(),
+                                {},
+                                false,
+                                found.amax.view(),
+                                codes.view(),
+                                {},
+                                found.room.view()});
         expect_same_bits(dx, found.dx);
         expect_same_bits(dw, found.dw);
     });
@@ -220,8 +252,17 @@ TEST(LinearFp8, SumsOfSmallWholeNumbersAreExact) {
         Tensor sum("sum", DType::kF32, s.n, s.k), sums("sum of biases", DType::kF32, 1, s.n);
         sum.fill([](auto, auto) { return 0.25; });
         sums.fill([](auto, auto) { return 0.25; });
-        tested.linear_backward(
-            {dy->view(), x->view(), w->view(), {}, sum.view(), sums.view(), true, found.amax.view()});
+        tested.linear_backward({dy->view(),
+                                {},
+                                w->view(),
+                                {},
+                                sum.view(),
+                                sums.view(),
+                                true,
+                                found.amax.view(),
+                                found.codes.view(),
+                                {},
+                                found.room.view()});
         Tensor truth_sum("sum", DType::kF32, s.n, s.k), truth_sums("sum of biases", DType::kF32, 1, s.n);
         truth_sum.fill([](auto, auto) { return 0.25; });
         truth_sums.fill([](auto, auto) { return 0.25; });
@@ -254,6 +295,73 @@ TEST(LinearFp8, GeluSeesTheRoundedSum) {
             return 0.5 * std::abs(found.pre(r, c)) * (kErfError + 4 * kF32Roundoff);
         });
     });
+}
+
+// A product that takes the gelu of its input gives what it gives of the gelu. The slopes are the nearest
+// codes, and all that the gelu's backward takes.
+TEST(LinearFp8, TakesTheGeluOfItsInput) {
+    for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
+        const Inputs in(s, rng);
+        const auto like_x = [&](const char* name, DType dtype) {
+            return std::make_unique<Tensor>(name, dtype, s.tokens, s.k);
+        };
+        const auto dy = make_input("dy", DType::kBf16, s.tokens, s.k, rng);
+        const auto gelu = like_x("gelu", DType::kBf16), product = like_x("dy times slope", DType::kBf16);
+        product->copy(*dy);
+        tested.gelu_backward({in.x->view(), product->view(), gelu->view()});
+        gelu->freeze();
+        Layer expected(DType::kBf16, s), found(DType::kBf16, s);
+        expected.run(tested, *gelu, *in.w, *in.bias, *in.dy);
+        const auto x = like_x("x", DType::kBf16), slope = like_x("slope", DType::kU8);
+        x->copy(*in.x);
+        found.run(tested, *x, *in.w, *in.bias, *in.dy, Activation::kNone, slope->view());
+        expect_same_bits(found.y, expected.y);
+        expect_same_bits(found.dx, expected.dx);
+        expect_same_bits(found.dw, expected.dw);
+        if (s.tokens > 0) expect_same_bits(found.amax, expected.amax);
+
+        // From x again, with dx in its place.
+        const auto slope_again = like_x("slope again", DType::kU8);
+        Tensor dw("dw again", DType::kBf16, s.n, s.k), codes("codes", DType::kU8, in_sixteens(s.tokens), s.k);
+        x->copy(*in.x);
+        tested.linear_backward({in.dy->view(),
+                                x->view(),
+                                in.w->view(),
+                                x->view(),
+                                dw.view(),
+                                {},
+                                false,
+                                found.amax.view(),
+                                codes.view(),
+                                slope_again->view(),
+                                found.room.view()});
+        expect_same_bits(dw, expected.dw);
+        EXPECT_EQ(x->bytes(), expected.dx.bytes());
+        EXPECT_EQ(slope_again->bytes(), slope->bytes());
+
+        const std::vector<unsigned char> slopes = slope->bytes();
+        product->copy(*dy);
+        tested.gelu_backward({{}, product->view(), {}, {}, false, slope->view()});
+        Tensor rounded("rounded", DType::kBf16, s.tokens, s.k);
+        for (std::int64_t r = 0; r < s.tokens; ++r)
+            for (std::int64_t c = 0; c < s.k; ++c) {
+                const double pre = (*in.x)(r, c);
+                const double exact = 0.5 * std::erfc(-pre / std::numbers::sqrt2) +
+                                     pre * std::exp(-0.5 * pre * pre) / std::sqrt(2 * std::numbers::pi);
+                const float stored = slope_of(slopes[static_cast<std::size_t>(r * s.k + c)]);
+                ASSERT_NEAR(stored, exact, 0x1p-8 + kErfError + std::abs(pre) * kExpError) << pre;
+                rounded.set(r, c, (*dy)(r, c) * static_cast<double>(stored));
+            }
+        expect_same_bits(*product, rounded);
+    });
+}
+
+TEST(LinearFp8, SlopesOfTheTailsAreExact) {
+    EXPECT_EQ(slope_of(slope_code(0.0f)), 0.0f);
+    EXPECT_EQ(slope_of(slope_code(1.0f)), 1.0f);
+    EXPECT_NEAR(slope_of(slope_code(1.1290f)), 1.1290, 0x1p-8);
+    EXPECT_NEAR(slope_of(slope_code(-0.1290f)), -0.1290, 0x1p-8);
+    EXPECT_TRUE(std::isnan(slope_of(slope_code(std::numeric_limits<float>::quiet_NaN()))));
 }
 
 // One operand scaled by a power of two scales the results, however far from 1 it is; zeros give zeros.

@@ -9,7 +9,7 @@ namespace {
 using namespace test;
 
 constexpr Recompute kNone = Recompute::kNone, kCheap = Recompute::kCheap, kWide = Recompute::kWide,
-                    kLayer = Recompute::kLayer;
+                    kWider = Recompute::kWider, kLayer = Recompute::kLayer;
 
 struct Modes {
     const char* name;
@@ -19,6 +19,9 @@ const Modes kModes[] = {{"cheap", {kCheap, kCheap, kCheap, kCheap}},
                         {"wide", {kWide, kWide, kWide, kWide}},
                         {"wide for one", {kWide, kCheap, kCheap, kCheap}},
                         {"wide below none", {kWide, kLayer, kWide, kNone}},
+                        {"wider", {kWider, kWider, kWider, kWider}},
+                        {"wider among others", {kWider, kLayer, kWider, kCheap}},
+                        {"wider below none", {kNone, kWider, kWide, kNone}},
                         {"layers", {kLayer, kLayer, kLayer, kLayer}},
                         {"layers below wide", {kLayer, kLayer, kWide, kCheap}},
                         {"layers for one", {kLayer, kCheap, kCheap, kCheap}},
@@ -136,19 +139,40 @@ TEST(Recompute, ALayerKeepsWhatItsModeSays) {
         return std::make_unique<Model>(make_device_backend(), spec, 3, T, true, 11, DType::kF32,
                                        std::vector<Recompute>(4, mode));
     };
-    const auto none = planned(kNone), cheap = planned(kCheap), wide = planned(kWide),
+    const auto none = planned(kNone), cheap = planned(kCheap), wide = planned(kWide), wider = planned(kWider),
                layers = planned(kLayer);
     EXPECT_EQ(bytes_under(*none, "encoder/layer.1/"), T * (2 * (8 * D + 2 * I) + 4 * H + 16));
     EXPECT_EQ(bytes_under(*cheap, "encoder/layer.1/"), T * (2 * (5 * D + I) + 16));
     EXPECT_EQ(bytes_under(*wide, "encoder/layer.1/"), T * (2 * 5 * D + 16));
-    EXPECT_EQ(bytes_under(*layers, "encoder/layer.1/"), T * 2 * D);
+    EXPECT_EQ(bytes_under(*wider, "encoder/layer.1/"), T * (2 * 2 * D + 16));
+    EXPECT_EQ(bytes_under(*layers, "encoder/layer.1/"), T * (2 * D + 8));
     // The last layer's output is pooled at once, and the others compute in the place of what it keeps.
     EXPECT_EQ(bytes_under(*none, "encoder/layer.3/"), T * (2 * (7 * D + 2 * I) + 4 * H + 16));
-    for (const Model* model : {cheap.get(), wide.get(), layers.get()})
+    for (const Model* model : {cheap.get(), wide.get(), wider.get(), layers.get()})
         EXPECT_EQ(bytes_under(*model, "encoder/layer.3/"), T * (2 * (5 * D + I) + 16));
     EXPECT_LT(cheap->planned_bytes, none->planned_bytes);
     EXPECT_LT(wide->planned_bytes, cheap->planned_bytes);
-    EXPECT_LT(layers->planned_bytes, wide->planned_bytes);
+    EXPECT_LT(wider->planned_bytes, wide->planned_bytes);
+    EXPECT_LT(layers->planned_bytes, wider->planned_bytes);
+}
+
+// FP8 products take codes: a byte per element of their inputs and of the gelu's slope.
+TEST(Recompute, WithFp8ProductsALayerKeepsCodes) {
+    const std::int64_t T = 1024;
+    EncoderSpec spec = four_layers("bert", DType::kBf16);
+    const auto planned = [&](bool fp8, Recompute mode) {
+        spec.fp8 = fp8;
+        return std::make_unique<Model>(make_device_backend(), spec, 3, T, true, 11, DType::kF32,
+                                       std::vector<Recompute>(4, mode));
+    };
+    const std::int64_t D = spec.width, I = spec.intermediate, H = spec.heads;
+    const auto none = planned(true, kNone);
+    EXPECT_EQ(bytes_under(*none, "encoder/layer.1/"), T * (2 * 6 * D + 2 * D + 2 * I + 4 * H + 16));
+    EXPECT_EQ(bytes_under(*planned(true, kCheap), "encoder/layer.1/"), T * (2 * 5 * D + 2 * I + 16));
+    for (const Recompute mode : {kWide, kWider, kLayer})
+        EXPECT_EQ(bytes_under(*planned(true, mode), "encoder/layer.1/"),
+                  bytes_under(*planned(false, mode), "encoder/layer.1/"));
+    EXPECT_LT(none->planned_bytes, planned(false, kNone)->planned_bytes);
 }
 
 TEST(Recompute, OneModeALayer) {

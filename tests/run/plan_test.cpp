@@ -289,22 +289,27 @@ class PlanRecompute : public ::testing::Test {
 
 TEST_F(PlanRecompute, IsTheLeastThatFits) {
     const std::int64_t none = plan("none").total_bytes(), cheap = plan("cheap").total_bytes(),
-                       wide = plan("wide").total_bytes(), layers = plan("layers").total_bytes();
+                       wide = plan("wide").total_bytes(), wider = plan("wider").total_bytes(),
+                       layers = plan("layers").total_bytes();
     EXPECT_LT(cheap, none);
     EXPECT_LT(wide, cheap);
-    EXPECT_LT(layers, wide);
+    EXPECT_LT(wider, wide);
+    EXPECT_LT(layers, wider);
     EXPECT_EQ(plan("auto").recompute, "none");
     EXPECT_EQ(plan("auto", none).recompute, "none");
     EXPECT_EQ(plan("auto", none - 1).recompute, "cheap");
     EXPECT_EQ(plan("auto", cheap).recompute, "cheap");
     EXPECT_EQ(plan("auto", cheap - 1).recompute, "wide for the first 1 of 6, cheap for the others");
     EXPECT_EQ(plan("auto", wide).recompute, "wide");
+    EXPECT_EQ(plan("auto", wide - 1).recompute,
+              "wider for the first 1 of 6, wide for the next 4, cheap for the others");
+    EXPECT_EQ(plan("auto", wider).recompute, "wider");
     EXPECT_EQ(plan("auto", layers).recompute, "layers");
     EXPECT_EQ(plan("auto", layers).total_bytes(), layers);
 
     // Fewer layers while they do.
-    const MemoryReport mixed = plan("auto", (layers + wide) / 2);
-    EXPECT_LE(mixed.total_bytes(), (layers + wide) / 2);
+    const MemoryReport mixed = plan("auto", (layers + wider) / 2);
+    EXPECT_LE(mixed.total_bytes(), (layers + wider) / 2);
     EXPECT_GT(mixed.total_bytes(), layers);
     EXPECT_EQ(mixed.recompute.rfind("layers for the first ", 0), 0u) << mixed.recompute;
 
@@ -383,6 +388,38 @@ TEST(Plan, NamedShapesKeepWithinTheirMemory) {
                 GTEST_SKIP() << error.what();  // a build without CUDA
             }
         }
+}
+
+// The paper's memory with an FP8 encoder, which keeps all activations.
+TEST(Plan, AnFp8EncoderTakesLessThanThePapers) {
+    const std::pair<const char*, double> papers[] = {{"lf-amazontitles-131k", 2.75},
+                                                     {"lf-wikiseealso-320k", 5.2},
+                                                     {"wiki-500k", 5.01},
+                                                     {"amazon-670k", 3.3},
+                                                     {"amazontitles-670k", 3.37},
+                                                     {"lf-amazontitles-1.3m", 4.31},
+                                                     {"amazon-3m", 6.6},
+                                                     {"lf-paper2keywords-8.6m", 9.02}};
+    for (const auto& [shape, gib] : papers) {
+        SCOPED_TRACE(shape);
+        Config config;
+        config.device = "cuda";
+        config.shape = shape;
+        config.precision = "fp8";
+        const auto bytes = [&](const char* encoder, const char* recompute) {
+            config.encoder_precision = encoder;
+            config.recompute = recompute;
+            return static_cast<double>(plan_memory(quiet(), config).total_bytes());
+        };
+        try {
+            EXPECT_LT(bytes("fp8", "none"), gib * (1 << 30));
+            EXPECT_LT(bytes("fp8", "auto"), bytes("bf16", "auto"));
+            const bool largest = shape == std::string_view("amazon-3m");
+            EXPECT_LT(bytes("fp8", "auto"), (largest ? 3.6 : gib) * (1 << 30));
+        } catch (const ConfigError& error) {
+            GTEST_SKIP() << error.what();  // a build without CUDA
+        }
+    }
 }
 
 TEST(Plan, WhatDoesNotFitIsNamedWithThePlan) {

@@ -173,7 +173,7 @@ TEST_F(Train, RecomputationDoesNotChangeABit) {
     write_tiny_bert(temp / "bert", 3);
     for (const int accumulate : {1, 3}) {
         std::vector<std::pair<std::string, std::string>> expected;
-        for (const char* recompute : {"none", "cheap", "wide", "layers"}) {
+        for (const char* recompute : {"none", "cheap", "wide", "wider", "layers"}) {
             Config config = tiny_config(temp);
             config.encoder = temp / "bert";
             config.encoder_lr = 1e-3;

@@ -1,11 +1,30 @@
 // Linear layers.
 #pragma once
 
+#include <cstdint>
+#include <limits>
+
 #include "backend/ops/common.h"
 
 namespace elmo {
 
 enum class Activation { kNone, kGelu };  // exact GELU (erf)
+
+// Tokens that FP8 products see: their kernels sum sixteens.
+constexpr std::int64_t in_sixteens(std::int64_t tokens) {
+    return (tokens + 15) / 16 * 16;
+}
+
+// The derivative of GELU, which is between -0.13 and 1.13, as a byte: steps of 1/128, the nearest. 0 and 1
+// are exact, as the tails have them; NaN is the last code.
+inline constexpr std::uint8_t kSlopeNan = 255;
+constexpr std::uint8_t slope_code(float slope) {
+    return slope == slope ? static_cast<std::uint8_t>(slope * 128.0f + 32.5f) : kSlopeNan;
+}
+constexpr float slope_of(std::uint8_t code) {
+    return code == kSlopeNan ? std::numeric_limits<float>::quiet_NaN()
+                             : static_cast<float>(static_cast<int>(code) - 32) * 0x1p-7f;
+}
 
 // y = act(x w^T + bias). With kGelu `pre` receives x w^T + bias, rounded to its dtype, and y is computed
 // from the rounded value (rounded to y's dtype where pre is empty), so that it can be computed again from
@@ -18,45 +37,62 @@ enum class Activation { kNone, kGelu };  // exact GELU (erf)
 // amax holds the largest |x|, |w| and |dy|: the forward writes the first two, the backward reads those and
 // writes the third. Kept from step to step, it lets a device guess scales; its previous content changes no
 // result.
+//
+// x_codes, in_sixteens(T) * K bytes, receives x as the product sees it, in an order of the backend's own: the
+// backward of the same tokens takes it in place of x. room is scratch for other codes, in_sixteens(T) * K
+// bytes in the forward and in_sixteens(T) * 2 N in the backward. A GPU needs it. Where slope is given, x is
+// what a GELU sees: products take gelu(x), rounded to BF16, in its place, and slope receives
+// slope_code(gelu'(x)); x may be overwritten.
 struct LinearForward {
     View x_TK, w_NK, bias_1N;  // bias may be empty
     View y_TN;
     Activation activation = Activation::kNone;
-    View pre_TN;     // only with kGelu; may be empty when no backward follows
-    View amax_13{};  // f32
+    View pre_TN;      // only with kGelu; may be empty when no backward follows
+    View amax_13{};   // f32
+    View x_codes{};   // u8; may be empty
+    View slope_TK{};  // u8; may be empty
+    View room{};      // u8
 };
 template <OpIs<LinearForward> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.x_TK, op.w_NK, op.bias_1N, op.y_TN, op.pre_TN, op.amax_13);
+    visit(op.x_TK, op.w_NK, op.bias_1N, op.y_TN, op.pre_TN, op.amax_13, op.x_codes, op.slope_TK, op.room);
 }
 
 // dx = dy w (may be empty); dw = dy^T x (may be empty, with dbias: then x is not read and may be empty too);
 // dbias = column sums of dy (may be empty). dw and dbias are added to what is there when `accumulate` is set.
 // Sums run in an order that depends only on the shapes: dx and dw by two calls have the bits of one call.
-// FP8 products where amax is given, as the forward of the same x and w left it; dbias sums dy as it is.
+// FP8 products where amax is given, as the forward of the same x and w left it; dbias sums dy as it is. There
+// dw takes x_codes in place of x; where x is given, x_codes (and slope) are first made from it, and dx may be
+// x.
 struct LinearBackward {
     View dy_TN, x_TK, w_NK;
     View dx_TK, dw_NK, dbias_1N;
     bool accumulate = false;
-    View amax_13{};  // f32
+    View amax_13{};   // f32
+    View x_codes{};   // u8
+    View slope_TK{};  // u8
+    View room{};      // u8
 };
 template <OpIs<LinearBackward> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.dy_TN, op.x_TK, op.w_NK, op.dx_TK, op.dw_NK, op.dbias_1N, op.amax_13);
+    visit(op.dy_TN, op.x_TK, op.w_NK, op.dx_TK, op.dw_NK, op.dbias_1N, op.amax_13, op.x_codes, op.slope_TK,
+          op.room);
 }
 
-// dy *= gelu'(pre), in place. gelu, where given, receives gelu(pre): what the forward had, computed again; it
-// may be pre itself. dbias, where given, receives the column sums of the new dy as stored, added to what is
-// there when `accumulate` is set: the gradient of the bias that pre contains.
+// dy *= gelu'(pre), in place, or slope_of(slope) where that is given in place of pre. gelu, where given,
+// receives gelu(pre): what the forward had, computed again; it may be pre itself. dbias, where given,
+// receives the column sums of the new dy as stored, added to what is there when `accumulate` is set: the
+// gradient of the bias that pre contains.
 struct GeluBackward {
     View pre_TN, dy_TN;
     View gelu_TN{};
     View dbias_1N{};
     bool accumulate = false;
+    View slope_TN{};  // u8
 };
 template <OpIs<GeluBackward> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.pre_TN, op.dy_TN, op.gelu_TN, op.dbias_1N);
+    visit(op.pre_TN, op.dy_TN, op.gelu_TN, op.dbias_1N, op.slope_TN);
 }
 
 }  // namespace elmo

@@ -31,25 +31,45 @@ float amax(const Matrix& m) {
     return largest;
 }
 
-// Every element rounded to the format's grid, scaled so that `largest` fits.
-void round_to_grid(const MiniFloat& format, float largest, Matrix& m) {
+// Every element rounded to the format's grid, scaled so that `largest` fits; its codes, where wanted.
+void round_to_grid(const MiniFloat& format, float largest, Matrix& m, const View& codes = {}) {
+    constexpr std::uint32_t kNan = 0x7f;  // of E4M3 and E5M2
     const int power = scale_exponent(format, std::bit_cast<std::uint32_t>(largest));
-    for (double& value : m.values) {
+    for (std::size_t i = 0; i < m.values.size(); ++i) {
+        double& value = m.values[i];
         const auto scaled = static_cast<float>(std::ldexp(value, power));
-        value = std::isfinite(value) ? std::ldexp(format.decode(round_nearest(format, scaled)), -power)
-                                     : std::numeric_limits<double>::quiet_NaN();
+        const std::uint32_t code = std::isfinite(value) ? round_nearest(format, scaled) : kNan;
+        if (!codes.empty()) codes.codes()[i] = static_cast<std::uint8_t>(code);
+        value = std::ldexp(static_cast<double>(format.decode(code)), -power);
     }
+}
+// What GELU makes of each element, as stored; the slopes.
+void apply_gelu(DType dtype, Matrix& m, const View& slope) {
+    for (std::size_t i = 0; i < m.values.size(); ++i) {
+        const double x = m.values[i];
+        slope.codes()[i] = slope_code(static_cast<float>(phi(x) + x * density(x)));
+        m.values[i] = rounded(dtype, x * phi(x));
+    }
+}
+// The matrix that has these codes.
+Matrix from_codes(float largest, const View& codes, std::int64_t rows, std::int64_t cols) {
+    const int power = scale_exponent(kE4M3, std::bit_cast<std::uint32_t>(largest));
+    Matrix m(rows, cols);
+    for (std::size_t i = 0; i < m.values.size(); ++i)
+        m.values[i] = std::ldexp(static_cast<double>(kE4M3.decode(codes.codes()[i])), -power);
+    return m;
 }
 
 }  // namespace
 
 void ReferenceBackend::linear_forward(const LinearForward& op) {
     Matrix x(op.x_TK), w(op.w_NK);
+    if (!op.slope_TK.empty()) apply_gelu(op.x_TK.dtype, x, op.slope_TK);
     if (!op.amax_13.empty()) {
         auto* largest = op.amax_13.as<float>();
         largest[0] = amax(x);
         largest[1] = amax(w);
-        round_to_grid(kE4M3, largest[0], x);
+        round_to_grid(kE4M3, largest[0], x, op.x_codes);
         round_to_grid(kE4M3, largest[1], w);
     }
     for (std::int64_t t = 0; t < x.rows; ++t)
@@ -68,11 +88,17 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
 void ReferenceBackend::linear_backward(const LinearBackward& op) {
     Matrix dy(op.dy_TN), w(op.w_NK);
     const bool fp8 = !op.amax_13.empty();
+    Matrix x(op.x_TK);
     if (fp8) {
         auto* largest = op.amax_13.as<float>();
         largest[2] = amax(dy);
         round_to_grid(kE5M2, largest[2], dy);
         round_to_grid(kE4M3, largest[1], w);
+        if (!op.slope_TK.empty() && !op.x_TK.empty()) apply_gelu(op.x_TK.dtype, x, op.slope_TK);
+        if (!op.x_TK.empty())
+            round_to_grid(kE4M3, largest[0], x, op.x_codes);
+        else if (!op.x_codes.empty())
+            x = from_codes(largest[0], op.x_codes, dy.rows, w.cols);
     }
     if (!op.dx_TK.empty())
         for (std::int64_t t = 0; t < dy.rows; ++t)
@@ -82,8 +108,6 @@ void ReferenceBackend::linear_backward(const LinearBackward& op) {
                 store(op.dx_TK, t, k, sum);
             }
     if (op.dw_NK.empty()) return;
-    Matrix x(op.x_TK);
-    if (fp8) round_to_grid(kE4M3, op.amax_13.as<float>()[0], x);
     Matrix dw = gradient_start(op.dw_NK, op.accumulate);
     for (std::int64_t n = 0; n < dw.rows; ++n)
         for (std::int64_t k = 0; k < dw.cols; ++k)
@@ -96,6 +120,11 @@ void ReferenceBackend::linear_backward(const LinearBackward& op) {
 void ReferenceBackend::gelu_backward(const GeluBackward& op) {
     for (std::int64_t t = 0; t < op.dy_TN.rows; ++t)
         for (std::int64_t n = 0; n < op.dy_TN.cols; ++n) {
+            if (!op.slope_TN.empty()) {
+                const float slope = slope_of(op.slope_TN.codes()[t * op.slope_TN.cols + n]);
+                store(op.dy_TN, t, n, load(op.dy_TN, t, n) * slope);
+                continue;
+            }
             const double x = load(op.pre_TN, t, n);
             store(op.dy_TN, t, n, load(op.dy_TN, t, n) * (phi(x) + x * density(x)));
             if (!op.gelu_TN.empty()) store(op.gelu_TN, t, n, x * phi(x));

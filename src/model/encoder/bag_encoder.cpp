@@ -32,7 +32,6 @@ std::string BagEncoder::config_json() const {
 void BagEncoder::describe_layers(Workload& workload) const {
     workload.widest = std::max({workload.widest, spec_.width, spec_.intermediate});
     workload.largest_weight = std::max(workload.largest_weight, spec_.width * spec_.intermediate);
-    workload.fp8_widths = spec_.width + spec_.intermediate;
 }
 
 void BagEncoder::allocate_activations(Arena& arena, const Workload& workload) {
@@ -46,6 +45,10 @@ void BagEncoder::allocate_activations(Arena& arena, const Workload& workload) {
     output_stats_B2_ = arena.allocate("encoder/bag/output_stats", stats_dtype(), B, 2);
     output_BD_ = arena.allocate("encoder/bag/output", spec_.dtype, B, D);
     pooled_BD_ = arena.allocate("encoder/pooled", output_dtype(), B, D);
+    if (keeps_codes(workload)) {
+        codes_ = arena.allocate("encoder/bag/codes", DType::kU8, in_sixteens(B), std::max(D, I));
+        room_ = arena.allocate("encoder/bag/room", DType::kU8, in_sixteens(B), 2 * std::max(D, I));
+    }
     row_offsets_.resize(static_cast<std::size_t>(B) + 1);
     std::iota(row_offsets_.begin(), row_offsets_.end(), 0);
 }
@@ -78,9 +81,18 @@ View BagEncoder::run_forward(const TextBatch& batch, bool training) {
                                     mean,
                                     hidden,
                                     input_stats_B2_.first(B)});
+    backend_.linear_forward({hidden,
+                             w(up_),
+                             w(up_bias_),
+                             gelu,
+                             Activation::kGelu,
+                             pre_BI_.first(B),
+                             fp8_amax(up_),
+                             {},
+                             {},
+                             room_});
     backend_.linear_forward(
-        {hidden, w(up_), w(up_bias_), gelu, Activation::kGelu, pre_BI_.first(B), fp8_amax(up_)});
-    backend_.linear_forward({gelu, w(down_), w(down_bias_), sum, Activation::kNone, {}, fp8_amax(down_)});
+        {gelu, w(down_), w(down_bias_), sum, Activation::kNone, {}, fp8_amax(down_), {}, {}, room_});
     backend_.residual_norm_forward({sum, hidden, branch_dropout(training), w(output_gain_), w(output_bias_),
                                     spec_.norm_epsilon, sum, output, output_stats_B2_.first(B)});
     backend_.pool_forward({output, rows(B), Pooling::kCls,
@@ -102,11 +114,29 @@ void BagEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool accu
     const View dbranch = branch.threshold() > 0 ? dbranch_BD_.first(B) : View{};
     backend_.residual_norm_backward({dx, sum_BD_.first(B), output_stats_B2_.first(B), w(output_gain_), branch,
                                      dx, dbranch, grad(output_gain_), grad(output_bias_), accumulate});
-    backend_.linear_backward({dbranch.empty() ? dx : dbranch, gelu_BI_.first(B), w(down_), dgelu, grad(down_),
-                              grad(down_bias_), accumulate, fp8_amax(down_)});
+    backend_.linear_backward({dbranch.empty() ? dx : dbranch,
+                              gelu_BI_.first(B),
+                              w(down_),
+                              dgelu,
+                              grad(down_),
+                              grad(down_bias_),
+                              accumulate,
+                              fp8_amax(down_),
+                              codes_,
+                              {},
+                              room_});
     backend_.gelu_backward({pre_BI_.first(B), dgelu, {}});
-    backend_.linear_backward(
-        {dgelu, hidden_BD_.first(B), w(up_), dhidden, grad(up_), grad(up_bias_), accumulate, fp8_amax(up_)});
+    backend_.linear_backward({dgelu,
+                              hidden_BD_.first(B),
+                              w(up_),
+                              dhidden,
+                              grad(up_),
+                              grad(up_bias_),
+                              accumulate,
+                              fp8_amax(up_),
+                              codes_,
+                              {},
+                              room_});
     backend_.add({dx, dhidden});
     backend_.residual_norm_backward({dx,
                                      mean_BD_.first(B),

@@ -34,6 +34,7 @@ class BagEncoder : public Encoder {
     std::size_t word_, input_gain_, input_bias_, up_, up_bias_, down_, down_bias_, output_gain_, output_bias_;
     // B texts, D width, I intermediate.
     View mean_BD_, input_stats_B2_, hidden_BD_, pre_BI_, gelu_BI_, sum_BD_, output_stats_B2_, output_BD_;
+    View codes_, room_;  // of FP8 products
     View dpooled_BD_, dx_BD_, dbranch_BD_, dgelu_BI_, dhidden_BD_;
     std::vector<std::int32_t> row_offsets_;
 };

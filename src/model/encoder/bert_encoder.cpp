@@ -28,7 +28,6 @@ void BertEncoder::describe_layers(Workload& workload) const {
     workload.widest = std::max({workload.widest, 3 * spec_.width, spec_.intermediate});
     workload.largest_weight = std::max(workload.largest_weight, workload.widest * spec_.width);
     workload.relative_bias = spec_.has_relative_bias();
-    workload.fp8_widths = std::max(4 * spec_.width, spec_.width + spec_.intermediate);
 }
 
 Dropout BertEncoder::attention_dropout(std::int64_t layer, bool inside) const {
@@ -44,9 +43,16 @@ Dropout BertEncoder::output_dropout(std::int64_t layer, bool inside) const {
                    inside);
 }
 
-void BertEncoder::linear(const Pair& layer, View x_TK, View y_TN, Activation activation, View pre_TN) {
-    backend_.linear_forward({x_TK, parameters_[layer.weight].w, parameters_[layer.bias].w, y_TN, activation,
-                             pre_TN, fp8_amax(layer.weight)});
+void BertEncoder::linear(const Pair& layer, View x_TK, View y_TN, const Codes& codes, Activation activation,
+                         View pre_TN) {
+    LinearForward op{x_TK, parameters_[layer.weight].w, parameters_[layer.bias].w, y_TN, activation, pre_TN};
+    op.amax_13 = fp8_amax(layer.weight);
+    if (!op.amax_13.empty()) {
+        op.x_codes = codes.x;
+        op.slope_TK = codes.slope;
+        op.room = codes.room;
+    }
+    backend_.linear_forward(op);
 }
 
 void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
@@ -55,16 +61,21 @@ void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dro
                                     parameters_[layer.bias].w, spec_.norm_epsilon, a_TD, y_TD, stats_T2});
 }
 
-void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, bool accumulate) {
+void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
+                                  bool accumulate) {
     const Parameter& weight = parameters_[layer.weight];
+    const bool has_x = !x_TK.empty() || !codes.x.empty();
     backend_.linear_backward({dy_TN,
                               x_TK,
                               weight.w,
                               dx_TK,
-                              x_TK.empty() ? View{} : weight.grad,
+                              has_x ? weight.grad : View{},
                               {},
                               accumulate,
-                              fp8_amax(layer.weight)});
+                              fp8_amax(layer.weight),
+                              codes.x,
+                              codes.slope,
+                              codes.room});
 }
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
@@ -96,15 +107,19 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     const auto rows = [&](const View& view) { return view.empty() ? View{} : view.first(T); };
     const View qkv = rows(a.qkv_T3D), context = rows(a.context_TD), attended = rows(a.attended_TD);
     const View attention_sum = rows(a.attention_sum_TD), output_sum = rows(a.output_sum_TD);
-    const View gelu = rows(a.gelu_TI);
-    linear(w.qkv, x_TD, qkv);
+    const View gelu = rows(a.gelu_TI), room = forward_room_;
+    linear(w.qkv, x_TD, qkv, {a.input_codes, {}, room});
     backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context,
                                 rows(a.lse_TH), relative_bias()});
-    linear(w.out, context, attention_sum);
+    linear(w.out, context, attention_sum, {{}, {}, room});
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
          rows(a.attention_stats_T2));
-    linear(w.up, attended, gelu, Activation::kGelu, rows(a.pre_TI));
-    linear(w.down, gelu, output_sum);
+    // With FP8 products the gelu is part of its cast.
+    const bool fp8 = !fp8_amax(w.up.weight).empty();
+    linear(w.up, attended, gelu, {a.attended_codes, {}, room}, fp8 ? Activation::kNone : Activation::kGelu,
+           rows(a.pre_TI));
+    const bool kept = !kept_.empty() && !kept_[static_cast<std::size_t>(layer)].gelu_codes.empty();
+    linear(w.down, gelu, output_sum, {kept ? gelu_codes(a) : View{}, slopes(a, T), room});
     norm(w.output_norm, output_sum, attended, output_dropout(layer, inside), rows(a.output_TD),
          rows(a.output_stats_T2));
 }
@@ -146,56 +161,105 @@ View BertEncoder::layer_input(const TextBatch& batch, std::int64_t layer, View s
     return buffer;
 }
 
-void BertEncoder::down_backward(const LayerWeights& w, const LayerActivations& a, View dy_TD, View dgelu_TI,
-                                bool recompute, bool accumulate) {
-    const View pre = a.pre_TI.first(dy_TD.rows), up_dbias = parameters_[w.up.bias].grad;
-    if (!recompute) {
-        linear_backward(w.down, dy_TD, a.gelu_TI.first(dy_TD.rows), dgelu_TI, accumulate);
+View BertEncoder::gelu_codes(const LayerActivations& a) const {
+    return a.gelu_codes.empty() ? View{} : reshaped(a.gelu_codes, a.gelu_codes.rows, spec_.intermediate);
+}
+View BertEncoder::slopes(const LayerActivations& a, std::int64_t tokens) const {
+    if (a.gelu_codes.empty()) return {};
+    const std::int64_t before = a.gelu_codes.rows * spec_.intermediate;
+    return {a.gelu_codes.codes() + before, DType::kU8, tokens, spec_.intermediate};
+}
+
+View BertEncoder::gradient_room(const LayerActivations& a, std::int64_t tokens, std::int64_t cols) const {
+    return 2 * in_sixteens(tokens) * cols <= a.gelu_codes.size() ? a.gelu_codes : backward_.room;
+}
+
+void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View dinput_TD) {
+    const std::int64_t T = batch.num_tokens(), D = spec_.width;
+    const LayerWeights& w = layers_[static_cast<std::size_t>(layer)];
+    const LayerActivations& a = backward_.layers[static_cast<std::size_t>(layer)];
+    const Recompute mode = recompute_[static_cast<std::size_t>(layer)];
+    const View attention_sum = a.attention_sum_TD.first(T), stats = a.attention_stats_T2.first(T);
+    const View attended = a.attended_TD.first(T), qkv = a.qkv_T3D.first(T);
+    const Codes codes{{}, {}, backward_.codes_TD};
+    // The first columns of `wide` as two matrices.
+    const View both = reshaped(backward_.wide, 2 * T, D);
+    View x;
+    if (mode >= Recompute::kWider) {
+        x = layer_input(batch, layer, dinput_TD, both.first(T));
+        linear(w.qkv, x, qkv, codes);
+    }
+    if (mode == Recompute::kLayer) {
+        const View context = both.slice(T, 2 * T);
+        backend_.attention_forward(
+            {qkv, batch.offsets, spec_.heads, attention_dropout(layer, true), context, {}, relative_bias()});
+        linear(w.out, context, attention_sum, codes);
+        norm(w.attention_norm, attention_sum, x, attended_dropout(layer, true), attended, stats);
+    } else {
+        norm(w.attention_norm, attention_sum, {}, {}, attended, stats);
+    }
+    // The backward of `down` makes codes of it.
+    const View wide = reshaped(backward_.wide, T, spec_.intermediate);
+    linear(w.up, attended, a.gelu_codes.empty() ? a.pre_TI.first(T) : wide, codes);
+}
+
+void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View dy_TD, View dgelu_TI,
+                                View dinput_TD, bool accumulate) {
+    const std::int64_t T = batch.num_tokens();
+    const LayerWeights& w = layers_[static_cast<std::size_t>(layer)];
+    const LayerActivations& a = backward_.layers[static_cast<std::size_t>(layer)];
+    const Recompute mode = recompute_[static_cast<std::size_t>(layer)];
+    const View up_dbias = parameters_[w.up.bias].grad;
+    if (!a.gelu_codes.empty()) {
+        const bool again = mode >= Recompute::kWide;  // then the pre-activations are where dgelu will be
+        const View room{dinput_TD.data, DType::kU8, 2 * in_sixteens(T), spec_.width};
+        linear_backward(w.down, dy_TD, again ? dgelu_TI : View{},
+                        {gelu_codes(a), again ? slopes(a, T) : View{}, room}, dgelu_TI, accumulate);
+        backend_.gelu_backward({{}, dgelu_TI, {}, up_dbias, accumulate, slopes(a, T)});
+        return;
+    }
+    const View pre = a.pre_TI.first(T), gelu = a.gelu_TI.first(T);
+    if (mode == Recompute::kNone) {
+        linear_backward(w.down, dy_TD, gelu, {}, dgelu_TI, accumulate);
         backend_.gelu_backward({pre, dgelu_TI, {}, up_dbias, accumulate});
         return;
     }
     // The op that computes the derivative also gives the gelu, between the gradient of the input and that of
     // the weights.
-    const View gelu = a.gelu_TI.first(dy_TD.rows);
-    linear_backward(w.down, dy_TD, {}, dgelu_TI, accumulate);
+    linear_backward(w.down, dy_TD, {}, {}, dgelu_TI, accumulate);
     backend_.gelu_backward({pre, dgelu_TI, gelu, up_dbias, accumulate});
-    linear_backward(w.down, dy_TD, gelu, {}, accumulate);
+    linear_backward(w.down, dy_TD, gelu, {}, {}, accumulate);
 }
 
 View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, View more_dx_TD,
                                  bool accumulate) {
-    const std::int64_t T = batch.num_tokens();
+    const std::int64_t T = batch.num_tokens(), D = spec_.width;
     const LayerWeights& w = layers_[static_cast<std::size_t>(layer)];
     const Recompute mode = recompute_[static_cast<std::size_t>(layer)];
     const LayerActivations& a = backward_.layers[static_cast<std::size_t>(layer)];
     const View dgelu = reshaped(backward_.wide, T, spec_.intermediate);
-    const View dqkv = reshaped(backward_.wide, T, 3 * spec_.width);
+    const View dqkv = reshaped(backward_.wide, T, 3 * D);
     // The gradients of the branches overwrite the sums, which are read for the last time here.
     const View output_sum = a.output_sum_TD.first(T), attention_sum = a.attention_sum_TD.first(T);
-    const View dinput =
-        reshaped(backward_.dinput_TD.empty() ? a.gelu_TI : backward_.dinput_TD, T, spec_.width);
+    const View dinput = reshaped(backward_.dinput_TD.empty() ? a.gelu_TI : backward_.dinput_TD, T, D);
     const View attended = a.attended_TD.first(T), attention_stats = a.attention_stats_T2.first(T);
-    const auto attend_again = [&] {
-        norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
+    // The input of a product: as codes where they are kept, else from what is computed again.
+    const auto kept_or = [&](const View& kept, std::int64_t cols) {
+        return Codes{kept.empty() ? backward_.codes_TD : kept, {}, gradient_room(a, T, cols)};
     };
-    if (mode == Recompute::kLayer) {
-        if (!more_dx_TD.empty()) backend_.add({dx_TD, more_dx_TD});  // its place is wanted
+    if (mode >= Recompute::kWider && !more_dx_TD.empty()) {
+        backend_.add({dx_TD, more_dx_TD});  // its place is wanted
         more_dx_TD = {};
-        LayerActivations again = a;
-        again.gelu_TI = reshaped(backward_.wide, T, spec_.intermediate);
-        again.output_TD = reshaped(backward_.wide, T, spec_.width);  // not wanted
-        layer_forward(again, layer_input(batch, layer, dinput, output_sum), batch, layer, true);
-    } else if (mode == Recompute::kWide) {
-        attend_again();
-        linear(w.up, attended, a.pre_TI.first(T));
     }
+    if (mode >= Recompute::kWide) compute_again(batch, layer, dinput);
 
     View da =
         norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
                       output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate);
-    down_backward(w, a, da, dgelu, mode != Recompute::kNone, accumulate);
-    if (mode == Recompute::kCheap) attend_again();
-    linear_backward(w.up, dgelu, attended, dinput, accumulate);
+    down_backward(batch, layer, da, dgelu, dinput, accumulate);
+    if (mode == Recompute::kCheap) norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
+    linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
+                    kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate);
 
     da =
         norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,
@@ -204,14 +268,20 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const Dropout attention = attention_dropout(layer, true);
     // The op that computes the gradients also gives the context, between the gradient of the out-projection's
     // input and that of its weights.
-    const bool again = mode == Recompute::kCheap || mode == Recompute::kWide;
-    linear_backward(w.out, da, again ? View{} : context, dinput, accumulate);
+    const bool again = mode != Recompute::kNone;
+    const Codes out_codes = kept_or({}, D);
+    if (again)
+        linear_backward(w.out, da, {}, {{}, {}, out_codes.room}, dinput, accumulate);
+    else
+        linear_backward(w.out, da, context, out_codes, dinput, accumulate);
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv,
                                  relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
                                  accumulate});
-    if (again) linear_backward(w.out, da, context, {}, accumulate);
-    const View more_dx = reshaped(a.qkv_T3D, T, spec_.width);  // qkv is used up
-    linear_backward(w.qkv, dqkv, layer_input(batch, layer, dinput, attention_sum), more_dx, accumulate);
+    if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate);
+    const View more_dx = reshaped(a.qkv_T3D, T, D);  // qkv is used up
+    linear_backward(w.qkv, dqkv,
+                    a.input_codes.empty() ? layer_input(batch, layer, dinput, attention_sum) : View{},
+                    kept_or(a.input_codes, 3 * D), more_dx, accumulate);
     return more_dx;
 }
 
@@ -246,7 +316,7 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     if (embedding_dropout.threshold() > 0) backend_.dropout({dx, embedding_dropout});
     View sum = embedding_sum_TD_;
     if (sum.empty()) {  // again, where layer 0 had something
-        sum = recompute_.front() == Recompute::kLayer ? kept_.front().output_TD : kept_.front().output_sum_TD;
+        sum = kept_.front().output_sum_TD;
         embed(batch, sum.first(T));
     }
     norm_backward(embedding_norm_, dx, {}, sum.first(T), embedding_stats_T2_.first(T), {}, {}, {},

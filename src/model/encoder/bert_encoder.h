@@ -31,12 +31,21 @@ class BertEncoder : public Encoder {
         View attention_sum_TD, attention_stats_T2, attended_TD;  // attended = y above
         View pre_TI, gelu_TI;
         View output_sum_TD, output_stats_T2, output_TD;
+        // With FP8 products (ops/linear.h), in place of their inputs, a byte per element: the layer's input,
+        // `attended`, and [T, 2 I], the gelu and then its slopes. Rows in sixteens.
+        View input_codes, attended_codes, gelu_codes;
+    };
+    // What FP8 products need beside their operands.
+    struct Codes {
+        View x, slope, room;
     };
     // Most gradients in transit reuse memory that is dead by then (bert_memory.cpp); the others:
     struct BackwardBuffers {
         View dpooled_BD;
         View wide;       // [T, max(3 D, I)]: gradient of the gelu, then of qkv
-        View dinput_TD;  // if the gelu's memory is too small for it
+        View dinput_TD;  // if the gelu's memory is too small for it, or codes
+        View codes_TD;   // with FP8 products: of an input that is computed again
+        View room;       // and for the codes of a gradient, where the gelu's are fewer
         // By layer: what the forward had, kept or computed again. gelu may be where pre is, attended and
         // context where output_sum is.
         std::vector<LayerActivations> layers;
@@ -62,13 +71,14 @@ class BertEncoder : public Encoder {
     Dropout attended_dropout(std::int64_t layer, bool inside) const;
     Dropout output_dropout(std::int64_t layer, bool inside) const;
 
-    void linear(const Pair& layer, View x_TK, View y_TN, Activation activation = Activation::kNone,
-                View pre_TN = {});
+    void linear(const Pair& layer, View x_TK, View y_TN, const Codes& codes,
+                Activation activation = Activation::kNone, View pre_TN = {});
     void norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
               View stats_T2);
     // dx and the gradient of the weight; that of the bias comes with dy, from the op that makes it. Without x
-    // only dx, without dx only the other.
-    void linear_backward(const Pair& layer, View dy_TN, View x_TK, View dx_TK, bool accumulate);
+    // and its codes only dx, without dx only the other.
+    void linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
+                         bool accumulate);
     // dy (with more_dy) becomes the gradient of the sum; returns that of the branch (after dropout), which is
     // dy itself where there is no dropout. dbias is the gradient of the branch's last bias.
     View norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
@@ -82,10 +92,17 @@ class BertEncoder : public Encoder {
     // The input of a layer in the last forward: kept, or computed again into `buffer`; `sum` is for the
     // embeddings' sum. Both may be overwritten.
     View layer_input(const TextBatch& batch, std::int64_t layer, View sum_TD, View buffer_TD);
+    View gelu_codes(const LayerActivations& a) const;
+    View slopes(const LayerActivations& a, std::int64_t tokens) const;
+    // Room for the codes of a gradient of `cols` columns, where the gelu's codes are used up.
+    View gradient_room(const LayerActivations& a, std::int64_t tokens, std::int64_t cols) const;
+    // What the mode does not keep and its backward does not give, up to the pre-activations. `dinput` may be
+    // overwritten.
+    void compute_again(const TextBatch& batch, std::int64_t layer, View dinput_TD);
     // The gradient of the gelu, multiplied by its derivative, that of the weights of `down`, and that of the
-    // bias of `up`.
-    void down_backward(const LayerWeights& w, const LayerActivations& a, View dy_TD, View dgelu_TI,
-                       bool recompute, bool accumulate);
+    // bias of `up`. `dinput` may be overwritten.
+    void down_backward(const TextBatch& batch, std::int64_t layer, View dy_TD, View dgelu_TI, View dinput_TD,
+                       bool accumulate);
     // dx + more_dx (which may be empty) is the gradient of the layer's output; dx + what is returned becomes
     // that of its input. The norms do the additions.
     View layer_backward(const TextBatch& batch, std::int64_t layer, View dx_TD, View more_dx_TD,
@@ -105,6 +122,7 @@ class BertEncoder : public Encoder {
     // Where the forward writes: what is kept, and shared buffers for the rest.
     View forward_embedding_sum_TD_, forward_embedding_stats_T2_, forward_embedded_TD_;
     std::vector<LayerActivations> forward_;
+    View forward_room_;  // codes
     BackwardBuffers backward_;
 };
 

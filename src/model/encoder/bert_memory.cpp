@@ -36,15 +36,15 @@ void BertEncoder::allocate_activations(Arena& arena, const Workload& workload) {
             arena.allocate("encoder/relative_bias_gradient", stats_dtype(), kRelativeBuckets, spec_.heads);
     if (recompute_.front() == Recompute::kNone) {
         embedding_sum_TD_ = arena.allocate("encoder/embeddings/sum", spec_.dtype, T, D);
-        embedded_TD_ = arena.allocate("encoder/embeddings/output", spec_.dtype, T, D);
+        if (!keeps_codes(workload))
+            embedded_TD_ = arena.allocate("encoder/embeddings/output", spec_.dtype, T, D);
     }
     stream_TD_ = arena.allocate("encoder/stream", spec_.dtype, T, D);
     for (std::size_t i = 0; i < kept_.size(); ++i) {
         const std::string name = fmt::format("encoder/layer.{}", i);
-        if (recompute_[i] != Recompute::kLayer)
-            kept_[i] = allocate_layer(arena, workload, name, recompute_[i]);
-        // The next layer's input; others make it from the sum.
-        if ((recompute_[i] == Recompute::kNone || recompute_[i] == Recompute::kLayer) && i + 1 < kept_.size())
+        kept_[i] = allocate_layer(arena, workload, name, recompute_[i]);
+        // The next layer's input; others make it from the sum, or have its codes.
+        if (recompute_[i] == Recompute::kNone && !keeps_codes(workload) && i + 1 < kept_.size())
             kept_[i].output_TD = arena.allocate(name + "/output", spec_.dtype, T, D);
         // In the place of layer 0 the embeddings' sum is computed again.
         if (i == 0) dead_for_group_0_ = arena.mark();
@@ -56,17 +56,28 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
     const auto take = [&](const char* what, DType dtype, std::int64_t cols) {
         return arena.allocate(name + "/" + what, dtype, workload.tokens, cols);
     };
-    const bool everything = mode == Recompute::kNone;
+    const auto take_codes = [&](const char* what, std::int64_t cols) {
+        return arena.allocate(name + "/" + what, DType::kU8, in_sixteens(workload.tokens), cols);
+    };
+    const bool everything = mode == Recompute::kNone, codes = keeps_codes(workload);
     const std::int64_t D = spec_.width, I = spec_.intermediate;
     LayerActivations a;
-    a.qkv_T3D = take("qkv", spec_.dtype, 3 * D);
+    if (codes && everything) a.input_codes = take_codes("input_codes", D);
+    if (mode < Recompute::kWider) a.qkv_T3D = take("qkv", spec_.dtype, 3 * D);
     if (everything) a.context_TD = take("context", spec_.dtype, D);
     if (everything) a.lse_TH = take("lse", stats_dtype(), spec_.heads);
-    a.attention_sum_TD = take("attention_sum", spec_.dtype, D);
-    a.attention_stats_T2 = take("attention_stats", stats_dtype(), 2);
-    if (everything) a.attended_TD = take("attended", spec_.dtype, D);
-    if (mode != Recompute::kWide) a.pre_TI = take("pre_gelu", spec_.dtype, I);
-    if (everything) a.gelu_TI = take("gelu", spec_.dtype, I);
+    if (mode < Recompute::kLayer) {
+        a.attention_sum_TD = take("attention_sum", spec_.dtype, D);
+        a.attention_stats_T2 = take("attention_stats", stats_dtype(), 2);
+    }
+    if (codes) {
+        if (everything) a.attended_codes = take_codes("attended_codes", D);
+        if (mode < Recompute::kWide) a.gelu_codes = take_codes("gelu_codes", 2 * I);
+    } else {
+        if (everything) a.attended_TD = take("attended", spec_.dtype, D);
+        if (mode < Recompute::kWide) a.pre_TI = take("pre_gelu", spec_.dtype, I);
+        if (everything) a.gelu_TI = take("gelu", spec_.dtype, I);
+    }
     a.output_sum_TD = take("output_sum", spec_.dtype, D);
     a.output_stats_T2 = take("output_stats", stats_dtype(), 2);
     return a;
@@ -91,14 +102,18 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
         wide = arena.allocate("encoder/forward/wide", spec_.dtype, T, std::max(qkv_cols, I));
         if (!is_planned(narrow)) narrow = arena.allocate("encoder/forward/attended", spec_.dtype, T, D);
     }
-    if (any(&LayerActivations::output_sum_TD)) {
+    if (any(&LayerActivations::attention_sum_TD)) {
         sum = arena.allocate("encoder/forward/sum", spec_.dtype, T, D);
         stats = arena.allocate("encoder/forward/stats", stats_dtype(), T, 2);
     }
-    if (!is_planned(wide) || is_planned(sum))
+    if (!is_planned(wide) || any(&LayerActivations::output_sum_TD))
         x = arena.allocate("encoder/forward/output", spec_.dtype, T, D);
     else
         x = columns(wide, D);  // only of the last layer
+
+    forward_room_ = {};
+    if (keeps_codes(workload))
+        forward_room_ = arena.allocate("encoder/forward/codes", DType::kU8, in_sixteens(T), std::max(D, I));
 
     forward_embedding_sum_TD_ = kept_or(embedding_sum_TD_, kept_or(kept_.front().attention_sum_TD, sum));
     forward_embedding_stats_T2_ = kept_or(embedding_stats_T2_, stats);
@@ -112,6 +127,8 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
         a.attention_stats_T2 = kept_or(a.attention_stats_T2, stats);
         a.attended_TD = kept_or(a.attended_TD, narrow);
         a.gelu_TI = kept_or(a.gelu_TI, columns(wide, I));
+        // Slopes that are not kept: where those of the last layer will be.
+        a.gelu_codes = kept_or(a.gelu_codes, kept_.back().gelu_codes);
         a.output_sum_TD = kept_or(a.output_sum_TD, sum);
         a.output_stats_T2 = kept_or(a.output_stats_T2, stats);
         const bool has_next = i + 1 < kept_.size();
@@ -123,30 +140,35 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
 // output_sum was, the gelu where pre was; then `attended` where output_sum was; then dinput where the gelu
 // was; the other branch's gradient where attention_sum was, `context` where output_sum was; at last the
 // layer's input where attention_sum was, and its gradient, to be added to the stream, where qkv was. A layer
-// below the last finds the last one's places free, and with kLayer its own output's.
+// below the last finds the last one's places free for what it computes again. With FP8 products the
+// pre-activations are where the gelu's gradient will be until they are codes; the codes of the first branch's
+// gradient go where dinput will be, those of later gradients where the gelu's codes and slopes were.
 void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
     const LayerActivations& last = kept_.back();
-    View context = last.context_TD, lse = last.lse_TH;
+    View lse = last.lse_TH;
     backward_ = {};
     backward_.dpooled_BD = arena.allocate("encoder/backward/dpooled", spec_.dtype, workload.batch, D);
     backward_.wide = arena.allocate("encoder/backward/wide", spec_.dtype, T, std::max(3 * D, I));
-    if (I < D) backward_.dinput_TD = arena.allocate("encoder/backward/dinput", spec_.dtype, T, D);
+    if (keeps_codes(workload)) {
+        backward_.dinput_TD = arena.allocate("encoder/backward/dinput", spec_.dtype, in_sixteens(T), D);
+        backward_.codes_TD = arena.allocate("encoder/backward/codes", DType::kU8, in_sixteens(T), D);
+        if (I < 3 * D)
+            backward_.room = arena.allocate("encoder/backward/room", DType::kU8, in_sixteens(T), 6 * D);
+    } else if (I < D) {
+        backward_.dinput_TD = arena.allocate("encoder/backward/dinput", spec_.dtype, T, D);
+    }
     if (!is_planned(lse)) lse = arena.allocate("encoder/backward/lse", stats_dtype(), T, spec_.heads);
-    const bool runs_again =
-        std::find(recompute_.begin(), recompute_.end(), Recompute::kLayer) != recompute_.end();
-    if (runs_again && !is_planned(context))
-        context = arena.allocate("encoder/backward/context", spec_.dtype, T, D);
 
     for (std::size_t i = 0; i < kept_.size(); ++i) {
         LayerActivations a = kept_[i];
-        if (recompute_[i] == Recompute::kLayer) {
-            a = last;
-            a.context_TD = context;
-            a.attended_TD = kept_[i].output_TD;
-        } else if (recompute_[i] == Recompute::kWide) {
-            a.attended_TD = last.output_sum_TD;
+        if (recompute_[i] >= Recompute::kWide) a.attended_TD = last.output_sum_TD;
+        if (!is_planned(a.qkv_T3D)) a.qkv_T3D = last.qkv_T3D;
+        if (!is_planned(a.attention_sum_TD)) {
+            a.attention_sum_TD = last.attention_sum_TD;
+            a.attention_stats_T2 = last.attention_stats_T2;
         }
+        if (!is_planned(a.gelu_codes)) a.gelu_codes = last.gelu_codes;
         if (!is_planned(a.pre_TI)) a.pre_TI = last.pre_TI;
         if (recompute_[i] != Recompute::kNone) a.gelu_TI = a.pre_TI;
         if (!is_planned(a.attended_TD)) a.attended_TD = a.output_sum_TD;

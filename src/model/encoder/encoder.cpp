@@ -57,7 +57,7 @@ void Encoder::describe_workload(Workload& workload) const {
     workload.encoder_dtype = spec_.dtype;
     if (spec_.window > 0) workload.longest = std::min(workload.longest, spec_.window);
     describe_layers(workload);
-    if (!spec_.fp8 || !keeps(workload)) workload.fp8_widths = 0;
+    workload.fp8_products = keeps_codes(workload);
 }
 
 void Encoder::set_recompute(std::vector<Recompute> layers) {
@@ -88,7 +88,7 @@ void Encoder::allocate(Arena& arena, const Workload& workload) {
         if (spec_.has_compensation())
             for (Parameter& p : parameters_) p.c = take_own("compensation", p);
     }
-    if (spec_.fp8 && keeps(workload))
+    if (keeps_codes(workload))
         fp8_amax_P3_ =
             arena.allocate("encoder/fp8_amax", DType::kF32, static_cast<std::int64_t>(parameters_.size()), 3);
 }

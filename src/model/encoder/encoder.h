@@ -42,10 +42,11 @@ struct Parameter {
     const View& gradient() const { return total.cols == 0 ? grad : total; }
 };
 
-// What the backward of a transformer layer computes again instead of storing: nothing, everything without a
-// product with weights, that and the pre-activations (one product), or the whole layer from its input.
-// Gradients have the same bits.
-enum class Recompute { kNone, kCheap, kWide, kLayer };
+// What the backward of a transformer layer computes again instead of storing, each with what is before it:
+// nothing; everything without a product with weights; the pre-activations (one product); queries, keys and
+// values (two); the attention's output (three), so that only what the last norm sees is kept. Gradients have
+// the same bits.
+enum class Recompute { kNone, kCheap, kWide, kWider, kLayer };
 
 struct TextBatch {
     std::span<const std::int32_t> tokens;
@@ -77,7 +78,7 @@ class Encoder {
 
     // One entry per layer (spec().layers; none for a bag), before memory is planned. At the start: kNone for
     // all. The last layer's backward follows its forward, and the other layers then reuse its memory. So
-    // kWide and kLayer would save nothing there and mean kCheap.
+    // more than kCheap would save nothing there and means kCheap.
     void set_recompute(std::vector<Recompute> layers);
 
     // Plans or takes memory, in this order: weights (with optimiser state and, unless they are consumed,
@@ -173,6 +174,8 @@ class Encoder {
     Dropout dropout(float p, std::uint32_t stream, bool training) const;
     // Whether activations are kept for a backward.
     bool keeps(const Workload& workload) const { return workload.training && !spec_.frozen; }
+    // Whether products are FP8, and what is kept of their operands is codes.
+    bool keeps_codes(const Workload& workload) const { return spec_.fp8 && keeps(workload); }
     // For the linear ops of the running step, where its products are FP8: amax of the layer with this weight.
     // Forwards outside training multiply in BF16: a text's vector there depends on no other text.
     View fp8_amax(std::size_t weight) const {

@@ -1,6 +1,7 @@
 #include "backend/cpu/linear/fp8_grid.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <bit>
 #include <cmath>
@@ -40,6 +41,26 @@ ELMO_CLONES void round_e5m2(float* x, std::int64_t count, float up, float down) 
         x[i] = nearest<2, -14>(x[i] * up, 57344.0f) * down + (x[i] - x[i]);
 }
 
+ELMO_CLONES void encode_e4m3(const float* x, std::int64_t count, float up, std::uint8_t* codes) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        const std::uint32_t sign = std::bit_cast<std::uint32_t>(x[i]) >> 24 & 0x80u;
+        const bool finite = x[i] - x[i] == 0.0f;
+        const float size = std::abs(nearest<3, -6>((finite ? x[i] : 0.0f) * up, 448.0f));
+        const std::uint32_t normal = (std::bit_cast<std::uint32_t>(size) >> 20) - (120u << 3);
+        const auto small = static_cast<std::uint32_t>(static_cast<std::int32_t>(size * 512.0f));
+        const std::uint32_t code = size < 0x1p-6f ? small : normal;
+        codes[i] = static_cast<std::uint8_t>(sign | (finite ? code : 0x7fu));
+    }
+}
+
+// body(begin of a piece, its count, room for it as FP32)
+template <class Body>
+void by_pieces(std::int64_t count, const Body& body) {
+    constexpr std::int64_t kPiece = 1024;
+    float piece[kPiece];
+    for (std::int64_t i = 0; i < count; i += kPiece) body(i, std::min(kPiece, count - i), piece);
+}
+
 }  // namespace
 
 float amax_of(ThreadPool& threads, const View& matrix) {
@@ -67,14 +88,34 @@ void Fp8Grid::round(float* x, std::int64_t count) const {
 
 void Fp8Grid::round(Bf16* x, std::int64_t count) const {
     if (kind_ == Kind::kNone) return;
-    constexpr std::int64_t kPiece = 1024;
-    float piece[kPiece];
-    for (std::int64_t i = 0; i < count; i += kPiece) {
-        const std::int64_t n = std::min(kPiece, count - i);
+    by_pieces(count, [&](std::int64_t i, std::int64_t n, float* piece) {
         bf16_to_float(x + i, piece, n);
         round(piece, n);
         float_to_bf16(piece, x + i, n);
-    }
+    });
+}
+
+void Fp8Grid::encode(const View& x, std::int64_t begin, std::int64_t count, std::uint8_t* codes) const {
+    by_pieces(count, [&](std::int64_t i, std::int64_t n, float* piece) {
+        load_floats(x, begin + i, piece, n);
+        encode_e4m3(piece, n, up_, codes + i);
+    });
+}
+
+void Fp8Grid::decode(const std::uint8_t* codes, float* x, std::int64_t count) const {
+    static const std::array<float, 256> kNumbers = [] {
+        std::array<float, 256> numbers{};
+        for (std::uint32_t code = 0; code < 256; ++code) numbers[code] = kE4M3.decode(code);
+        return numbers;
+    }();
+    for (std::int64_t i = 0; i < count; ++i) x[i] = kNumbers[codes[i]] * down_;
+}
+
+void Fp8Grid::decode(const std::uint8_t* codes, Bf16* x, std::int64_t count) const {
+    by_pieces(count, [&](std::int64_t i, std::int64_t n, float* piece) {
+        decode(codes + i, piece, n);
+        float_to_bf16(piece, x + i, n);
+    });
 }
 
 }  // namespace elmo::cpu

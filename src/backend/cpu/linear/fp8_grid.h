@@ -23,6 +23,10 @@ class Fp8Grid {
     // In place, to nearest even; NaN and infinities become NaN.
     void round(float* x, std::int64_t count) const;
     void round(Bf16* x, std::int64_t count) const;
+    // E4M3: the codes of what round would give, and the numbers of such codes.
+    void encode(const View& x, std::int64_t begin, std::int64_t count, std::uint8_t* codes) const;
+    void decode(const std::uint8_t* codes, float* x, std::int64_t count) const;
+    void decode(const std::uint8_t* codes, Bf16* x, std::int64_t count) const;
 
   private:
     enum class Kind { kNone, kE4M3, kE5M2 } kind_ = Kind::kNone;

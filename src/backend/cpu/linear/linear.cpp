@@ -34,6 +34,16 @@ void stage_rows(const View& x, std::int64_t begin, std::int64_t end, std::int64_
                 static_cast<std::size_t>((padded - (end - begin)) * x.cols) * sizeof(T));
 }
 
+// The same from codes.
+template <class T>
+void stage_codes(const View& codes, std::int64_t cols, std::int64_t begin, std::int64_t end,
+                 std::int64_t padded, const Fp8Grid& grid, T* to) {
+    const std::int64_t count = (end - begin) * cols;
+    grid.decode(codes.codes() + begin * cols, to, count);
+    std::memset(static_cast<void*>(to + count), 0,
+                static_cast<std::size_t>((padded - (end - begin)) * cols) * sizeof(T));
+}
+
 // A whole matrix, rounded to the grid, as FP32 in `to`, in parallel.
 void stage_matrix(ThreadPool& threads, const View& w, const Fp8Grid& grid, float* to) {
     threads.parallel_ranges(w.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
@@ -61,6 +71,14 @@ ELMO_CLONES void add_bias(float* y, const float* bias, std::int64_t rows, std::i
 
 ELMO_CLONES void gelu_rows(float* y, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) y[i] = gelu(y[i]);
+}
+
+// The derivatives as codes, and dy multiplied by derivatives that are codes.
+ELMO_CLONES void slope_rows(const float* pre, std::uint8_t* slope, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) slope[i] = slope_code(gelu_derivative(pre[i]));
+}
+ELMO_CLONES void multiply_slopes(const std::uint8_t* slope, float* dy, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) dy[i] *= slope_of(slope[i]);
 }
 
 ELMO_CLONES void gelu_backward_rows(const float* pre, float* dy, std::int64_t count) {
@@ -91,11 +109,27 @@ void deliver(ThreadPool& threads, const float* sum, const View& to, bool accumul
     });
 }
 
+// x becomes gelu(x); its slopes.
+void gelu_of_input(ThreadPool& threads, const View& x, const View& slope) {
+    threads.parallel_ranges(x.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+        constexpr std::int64_t kPiece = 1024;
+        float piece[kPiece];
+        for (std::int64_t i = begin; i < end; i += kPiece) {
+            const std::int64_t count = std::min(kPiece, end - i);
+            load_floats(x, i, piece, count);
+            slope_rows(piece, slope.codes() + i, count);
+            gelu_rows(piece, count);
+            store_floats(piece, x, i, count);
+        }
+    });
+}
+
 }  // namespace
 
 void CpuBackend::linear_forward(const LinearForward& op) {
     const std::int64_t tokens = op.x_TK.rows, k = op.x_TK.cols, n = op.w_NK.rows;
     const bool bf16 = bf16_products(op.w_NK.dtype), fp8 = !op.amax_13.empty();
+    if (!op.slope_TK.empty()) gelu_of_input(context_.threads(), op.x_TK, op.slope_TK);
     Fp8Grid x_grid, w_grid;
     if (fp8) {
         auto* amax = op.amax_13.as<float>();
@@ -131,6 +165,7 @@ void CpuBackend::linear_forward(const LinearForward& op) {
             stage_rows(op.x_TK, begin, end, padded, x_grid, x);
             gemm(shape, x, w, y);
         }
+        if (!op.x_codes.empty()) x_grid.encode(op.x_TK, begin * k, rows * k, op.x_codes.codes() + begin * k);
         if (!op.bias_1N.empty()) add_bias(y, bias, rows, n);
         if (op.activation == Activation::kGelu) {
             if (!op.pre_TN.empty()) store_floats(y, op.pre_TN, begin * n, rows * n);
@@ -150,7 +185,21 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
         x_grid = {kE4M3, amax[0]};
         w_grid = {kE4M3, amax[1]};
         dy_grid = {kE5M2, amax[2] = amax_of(context_.threads(), op.dy_TN)};
+        // Before dx, which may be where x is.
+        if (!op.x_TK.empty() && !op.slope_TK.empty()) gelu_of_input(context_.threads(), op.x_TK, op.slope_TK);
+        if (!op.x_TK.empty() && !op.x_codes.empty())
+            context_.threads().parallel_ranges(
+                op.x_TK.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
+                    x_grid.encode(op.x_TK, begin, end - begin, op.x_codes.codes() + begin);
+                });
     }
+    const bool from_codes = fp8 && !op.x_codes.empty();
+    const auto stage_x = [&](std::int64_t begin, std::int64_t end, auto* to) {
+        if (from_codes)
+            stage_codes(op.x_codes, k, begin, end, 64, x_grid, to);
+        else
+            stage_rows(op.x_TK, begin, end, 64, x_grid, to);
+    };
 
     if (!op.dx_TK.empty()) {
         ScratchCutter shared(shared_scratch_.data);
@@ -200,10 +249,10 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
             const std::int64_t from = std::min(end, panel + piece * 64), to = std::min(end, from + 64);
             if (bf16) {
                 stage_rows(op.dy_TN, from, to, 64, dy_grid, reinterpret_cast<Bf16*>(dy) + piece * 64 * n);
-                stage_rows(op.x_TK, from, to, 64, x_grid, reinterpret_cast<Bf16*>(x) + piece * 64 * k);
+                stage_x(from, to, reinterpret_cast<Bf16*>(x) + piece * 64 * k);
             } else {
                 stage_rows(op.dy_TN, from, to, 64, dy_grid, dy + piece * 64 * n);
-                stage_rows(op.x_TK, from, to, 64, x_grid, x + piece * 64 * k);
+                stage_x(from, to, x + piece * 64 * k);
             }
         });
         parallel_ranges(n, kOutputRows, [&](std::int64_t row, std::int64_t row_end) {
@@ -239,9 +288,13 @@ void CpuBackend::gelu_backward(const GeluBackward& op) {
         float pre[kPiece], dy[kPiece];  // pre becomes gelu(pre)
         for (std::int64_t i = begin; i < end; i += kPiece) {
             const std::int64_t count = std::min(kPiece, end - i);
-            load_floats(op.pre_TN, i, pre, count);
             load_floats(op.dy_TN, i, dy, count);
-            gelu_backward_rows(pre, dy, count);
+            if (op.slope_TN.empty()) {
+                load_floats(op.pre_TN, i, pre, count);
+                gelu_backward_rows(pre, dy, count);
+            } else {
+                multiply_slopes(op.slope_TN.codes() + i, dy, count);
+            }
             store_floats(dy, op.dy_TN, i, count);
             if (op.gelu_TN.empty()) continue;
             gelu_rows(pre, count);

@@ -5,6 +5,8 @@
 #include "backend/cuda/device/check.h"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/linear/fp8_cast.h"
+#include "backend/cuda/linear/gelu.cuh"
+#include "backend/ops/linear.h"
 #include "numerics/minifloat.h"
 
 namespace elmo::cuda {
@@ -82,7 +84,7 @@ struct CastJob {
     float *amax = nullptr, *scale = nullptr;
     float* guess = nullptr;  // where amax is not known: receives what it held
     AmaxState* state = nullptr;
-    std::uint8_t *codes = nullptr, *transposed = nullptr;
+    std::uint8_t *codes = nullptr, *transposed = nullptr, *slope = nullptr;
     bool e5m2 = false;
     unsigned tiles = 0, tiles_across = 0, blocks = 0;
 };
@@ -94,7 +96,22 @@ struct CastJobs {
 constexpr int kTileRows = 128, kTileCols = 64;
 constexpr int kTileStride = kTileRows / 4 + 1;  // words of a column in shared memory
 
-template <bool kE5>
+// Eight numbers become what GELU makes of them, in BF16; their slopes as codes.
+__device__ __forceinline__ uint2 apply_gelu(uint4& raw) {
+    float v[8];
+    unpack8(raw, v);
+    std::uint32_t slopes[2] = {};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const float share = phi(v[i]);
+        slopes[i / 4] |= std::uint32_t{slope_code(slope(v[i], share))} << i % 4 * 8;
+        v[i] *= share;
+    }
+    raw = make_uint4(pack2(v[0], v[1]), pack2(v[2], v[3]), pack2(v[4], v[5]), pack2(v[6], v[7]));
+    return make_uint2(slopes[0], slopes[1]);
+}
+
+template <bool kE5, bool kGelu>
 __device__ __forceinline__ void cast_tile(const CastJob& job, unsigned tile, const Scale& scale,
                                           std::uint32_t (&columns)[kTileCols * kTileStride], Largest& seen) {
     const std::int64_t row0 = static_cast<std::int64_t>(tile / job.tiles_across) * kTileRows;
@@ -111,6 +128,11 @@ __device__ __forceinline__ void cast_tile(const CastJob& job, unsigned tile, con
     std::uint32_t left[4], right[4];  // of each row: columns 0 to 3, 4 to 7
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
+        if constexpr (kGelu) {
+            const uint2 slopes = apply_gelu(raw[r]);
+            if (inside && row + r < job.rows)
+                *reinterpret_cast<uint2*>(job.slope + (row + r) * job.cols + column) = slopes;
+        }
         seen.see(raw[r]);
         float v[8];
         unpack8(raw[r], v);
@@ -150,7 +172,7 @@ __device__ __forceinline__ void cast_tile(const CastJob& job, unsigned tile, con
 // The blocks of a job divide its tiles, from the last to the first: what was written last is still in the L2
 // cache. The first launch finds the largest magnitude while it casts with that of the guess; the second
 // (`again`) casts if the guess had another scale, or if some numbers are not finite.
-template <bool kE5>
+template <bool kE5, bool kGelu = false>
 __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, bool again,
                                          std::uint32_t (&columns)[kTileCols * kTileStride]) {
     const float amax = *job.amax;
@@ -159,7 +181,7 @@ __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, boo
     if (block == 0 && threadIdx.x == 0) *job.scale = scale.down;
     Largest seen;
     for (unsigned i = block; i < job.tiles; i += job.blocks)
-        cast_tile<kE5>(job, job.tiles - 1 - i, scale, columns, seen);
+        cast_tile<kE5, kGelu>(job, job.tiles - 1 - i, scale, columns, seen);
     if (again || job.guess == nullptr) return;
     gather(seen, *job.state, job.blocks, [&](float largest) {
         *job.guess = amax;
@@ -167,54 +189,51 @@ __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, boo
     });
 }
 
-__global__ void __launch_bounds__(kThreads, 5)
+// kGelu: some of the jobs have slopes.
+template <bool kGelu>
+__global__ void __launch_bounds__(kThreads, kGelu ? 4 : 5)
     cast_kernel(const __grid_constant__ CastJobs jobs, bool again) {
     __shared__ std::uint32_t columns[kTileCols * kTileStride];
     unsigned block = blockIdx.x;
     int j = 0;
     while (block >= jobs.job[j].blocks) block -= jobs.job[j++].blocks;
     const CastJob& job = jobs.job[j];
+    if constexpr (kGelu)
+        if (job.slope != nullptr) return cast_job<false, true>(job, block, again, columns);
     if (job.e5m2)
         cast_job<true>(job, block, again, columns);
     else
         cast_job<false>(job, block, again, columns);
 }
 
-// ---- BF16 numbers on the grid ----
+// ---- Any number of columns ----
 
-// To nearest even: adding and taking away a number whose last bit is the grid's spacing.
-template <bool kE5>
-__device__ __forceinline__ float nearest(float x) {
-    constexpr MiniFloat format = kE5 ? kE5M2 : kE4M3;
-    constexpr float kLargest = kE5 ? 57344.0f : 448.0f;
-    constexpr float kSmallest = kE5 ? 0x1p-14f : 0x1p-6f;
-    const float magnitude = fminf(fabsf(x), kLargest);
-    const std::uint32_t exponent = __float_as_uint(fmaxf(magnitude, kSmallest)) & 0x7f800000u;
-    const float shift = __uint_as_float(exponent + ((23u - format.mantissa_bits) << 23));
-    return copysignf((magnitude + shift) - shift, x);
+// What is cast, in BF16.
+__device__ __forceinline__ bf16 number(const CastJob& job, std::int64_t i) {
+    if (job.slope == nullptr) return job.x[i];
+    const float x = load_float(job.x, i), share = phi(x);
+    job.slope[i] = slope_code(slope(x, share));
+    return __float2bfloat16_rn(x * share);
 }
 
-__global__ void __launch_bounds__(kThreads)
-    amax_kernel(const bf16* x, std::int64_t count, float* amax, AmaxState* state) {
+__global__ void __launch_bounds__(kThreads) amax_kernel(const CastJob job) {
     Largest seen;
-    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
-         i += stride)
-        seen.see(__bfloat16_as_ushort(x[i]));
-    gather(seen, *state, gridDim.x, [&](float largest) { *amax = largest; });
+    for_each<1>(job.rows * job.cols, [&](std::int64_t i) { seen.see(__bfloat16_as_ushort(number(job, i))); });
+    gather(seen, *job.state, gridDim.x, [&](float largest) { *job.amax = largest; });
 }
 
 template <bool kE5>
-__global__ void __launch_bounds__(kThreads)
-    grid_kernel(const bf16* x, bf16* to, std::int64_t count, const float* amax) {
-    const Scale scale = scale_of<kE5>(*amax);
-    const std::int64_t stride = static_cast<std::int64_t>(gridDim.x) * kThreads;
-    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x; i < count;
-         i += stride) {
-        const float value = load_float(x, i);
-        // value - value is 0, or NaN where it is not finite.
-        store_float(to, i, nearest<kE5>(value * scale.up) * scale.down + (value - value));
-    }
+__global__ void __launch_bounds__(kThreads) code_kernel(const CastJob job) {
+    const Scale scale = scale_of<kE5>(*job.amax);
+    if (blockIdx.x == 0 && threadIdx.x == 0) *job.scale = scale.down;
+    for_each<1>(job.padded_rows * job.cols, [&](std::int64_t i) {
+        const std::int64_t row = i / job.cols;
+        float x = row < job.rows ? __bfloat162float(number(job, i)) : 0.0f;
+        x += x - x;  // an infinity becomes NaN
+        const auto code = static_cast<std::uint8_t>(code4<kE5>(x * scale.up, 0, 0, 0));
+        if (job.codes != nullptr && row < job.rows) job.codes[i] = code;
+        if (job.transposed != nullptr) job.transposed[i % job.cols * job.padded_rows + row] = code;
+    });
 }
 
 // For kernels whose blocks have much or (usually) nothing to do: about four per multiprocessor.
@@ -225,7 +244,7 @@ constexpr unsigned kFewBlocks = 528;
 void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cudaStream_t stream) {
     CastJobs jobs;
     unsigned blocks = 0;
-    bool all_known = true;
+    bool all_known = true, in_sixteens_of_columns = true, with_gelu = false;
     for (std::size_t i = 0; i < operands.size(); ++i) {
         const Fp8Operand& operand = operands[i];
         CastJob& job = jobs.job[i];
@@ -239,34 +258,36 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cud
         job.state = &scratch->states[i];
         job.codes = operand.codes;
         job.transposed = operand.transposed;
+        job.slope = operand.slope;
         job.e5m2 = operand.e5m2;
         job.tiles_across = blocks_for(job.cols, kTileCols);
         job.tiles = job.tiles_across * blocks_for(job.rows, kTileRows);
         job.blocks = blocks_for(job.tiles, 2);
         blocks += job.blocks;
         all_known = all_known && operand.amax_known;
+        in_sixteens_of_columns = in_sixteens_of_columns && job.cols % 16 == 0;
+        with_gelu = with_gelu || job.slope != nullptr;
     }
-    cast_kernel<<<blocks, kThreads, 0, stream>>>(jobs, false);
+    if (!in_sixteens_of_columns) {
+        for (std::size_t i = 0; i < operands.size(); ++i) {
+            const CastJob& job = jobs.job[i];
+            const std::int64_t count = job.padded_rows * job.cols;
+            if (job.guess != nullptr)
+                amax_kernel<<<blocks_up_to(kFewBlocks, count, kThreads * 8), kThreads, 0, stream>>>(job);
+            const auto code = job.e5m2 ? code_kernel<true> : code_kernel<false>;
+            code<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(job);
+        }
+        return check_launch("casting to FP8");
+    }
+    const auto kernel = with_gelu ? cast_kernel<true> : cast_kernel<false>;
+    kernel<<<blocks, kThreads, 0, stream>>>(jobs, false);
     check_launch("casting to FP8");
     if (all_known) return;
     blocks = 0;
     for (std::size_t i = 0; i < operands.size(); ++i)
         blocks += jobs.job[i].blocks = operands[i].amax_known ? 0 : std::min(jobs.job[i].blocks, kFewBlocks);
-    cast_kernel<<<blocks, kThreads, 0, stream>>>(jobs, true);
+    kernel<<<blocks, kThreads, 0, stream>>>(jobs, true);
     check_launch("casting to FP8");
-}
-
-void round_to_fp8_grid(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cudaStream_t stream) {
-    for (const Fp8Operand& operand : operands) {
-        const auto* x = static_cast<const bf16*>(operand.x.data);
-        const std::int64_t count = operand.x.size();
-        const unsigned blocks = blocks_up_to(kFewBlocks, count, kThreads * 8);
-        if (!operand.amax_known)
-            amax_kernel<<<blocks, kThreads, 0, stream>>>(x, count, operand.amax, scratch->states);
-        const auto kernel = operand.e5m2 ? grid_kernel<true> : grid_kernel<false>;
-        kernel<<<blocks, kThreads, 0, stream>>>(x, operand.on_grid, count, operand.amax);
-    }
-    check_launch("rounding to the FP8 grid");
 }
 
 }  // namespace elmo::cuda

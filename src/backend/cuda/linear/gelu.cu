@@ -1,29 +1,10 @@
 // GELU, exact, and its backward with the bias gradient.
 #include "backend/cuda/device/column_sums.cuh"
-#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/linear/gelu.cuh"
 #include "backend/cuda/linear/linear.h"
 
 namespace elmo::cuda {
 namespace {
-
-// The normal distribution function; GELU(x) = x * Phi(x). Phi(-a) = 2^q(a), q being fitted on [0, 7] so that
-// the power is at most 5e-8 off, and 0.3 % of itself for a below 6; beyond, q falls on without end. With the
-// roundings here, and what the power of two adds, |error| < 2e-7.
-__device__ __forceinline__ float phi(float x) {
-    constexpr float kQ[] = {-0.99999985968f, -1.15111287532f,      -0.45913819545f,
-                            -0.05272918737f, 0.00742606007f,       -0.00042862014358f,
-                            -6.2447352e-05f, 1.33561975132521e-5f, -7.193045483502e-7f};
-    const float a = fabsf(x);
-    float q = kQ[8];
-#pragma unroll
-    for (int i = 7; i >= 0; --i) q = fmaf(q, a, kQ[i]);
-    const float tail = exp2_fast(q);
-    return x < 0.0f ? tail : 1.0f - tail;
-}
-// Its derivative, e^(-x^2 / 2) / sqrt(2 pi), with the exponent in powers of two.
-__device__ __forceinline__ float density(float x) {
-    return 0.39894228040143268f * exp2_fast(x * x * -0.72134752044448170f);
-}
 
 template <int V, class T>
 __global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
@@ -38,38 +19,53 @@ __global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
 }
 
 // Block (columns, partial) of eight warps, as in column_sums.cuh. The next row loads while one is processed.
-// gelu(pre) may overwrite pre.
-template <int V, class T>
-__global__ void __launch_bounds__(256) gelu_backward_kernel(const T* pre, T* dy, T* again, std::int64_t rows,
-                                                            std::int64_t cols, float* partials) {
+// gelu(pre) may overwrite pre. Of codes (From is a byte) pre are the slopes, and there is no gelu.
+template <int V, class From, class T>
+__global__ void __launch_bounds__(256)
+    gelu_backward_kernel(const From* pre, T* dy, T* again, std::int64_t rows, std::int64_t cols,
+                         float* partials) {
+    constexpr bool kSlopes = sizeof(From) == 1;
     after_previous();
     __shared__ float shared[256 * V];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * 32 * V, column = first + lane * V;
     const std::int64_t step = static_cast<std::int64_t>(gridDim.y) * 8 * cols, end = rows * cols;
     float sum[V] = {};
-    Packed<V, T> next_x, next_d;
+    Packed<V, From> next_x;
+    Packed<V, T> next_d;
     std::int64_t i = (static_cast<std::int64_t>(blockIdx.y) * 8 + warp) * cols + column;
     const auto fetch = [&](std::int64_t at) {
         if (at >= end) return;
-        next_x = load_packed<V>(pre + at);
+        if constexpr (kSlopes && V == 8)
+            next_x = *reinterpret_cast<const Packed<V, From>*>(pre + at);
+        else
+            next_x = load_packed<V>(pre + at);
         next_d = load_packed<V>(dy + at);
     };
     if (column < cols) {
         fetch(i);
         for (; i < end; i += step) {
             float x[V], d[V];
-            unpack(next_x, x);
+            if constexpr (kSlopes)
+#pragma unroll
+                for (int j = 0; j < V; ++j) x[j] = slope_of(next_x.x[j]);
+            else
+                unpack(next_x, x);
             unpack(next_d, d);
             fetch(i + step);
 #pragma unroll
             for (int j = 0; j < V; ++j) {
-                const float share = phi(x[j]);
-                d[j] *= fmaf(x[j], density(x[j]), share);
-                x[j] *= share;
+                if constexpr (kSlopes) {
+                    d[j] *= x[j];
+                } else {
+                    const float share = phi(x[j]);
+                    d[j] *= slope(x[j], share);
+                    x[j] *= share;
+                }
             }
             store_packed(dy + i, round_packed<T>(d));
-            if (again != nullptr) store_some<V>(again + i, x);
+            if constexpr (!kSlopes)
+                if (again != nullptr) store_some<V>(again + i, x);
 #pragma unroll
             for (int j = 0; j < V; ++j) sum[j] += d[j];
         }
@@ -103,10 +99,17 @@ void LinearOps::gelu_backward(const GeluBackward& op) {
         using T = std::remove_pointer_t<decltype(dy)>;
         with_width(cols, [&](auto width) {
             const dim3 grid(blocks_for(cols, 32 * width()), static_cast<unsigned>(num_partials));
-            launch_early(context_.starts_early(), gelu_backward_kernel<width(), T>, grid, 256, 0,
-                         context_.stream(), "gelu backward", static_cast<const T*>(op.pre_TN.data), dy,
-                         op.gelu_TN.empty() ? nullptr : static_cast<T*>(op.gelu_TN.data), rows, cols,
-                         partials);
+            const auto run = [&](auto* from) {
+                using From = std::remove_pointer_t<decltype(from)>;
+                launch_early(context_.starts_early(), gelu_backward_kernel<width(), From, T>, grid, 256, 0,
+                             context_.stream(), "gelu backward", static_cast<const From*>(from), dy,
+                             op.gelu_TN.empty() ? nullptr : static_cast<T*>(op.gelu_TN.data), rows, cols,
+                             partials);
+            };
+            if (op.slope_TN.empty())
+                run(static_cast<T*>(op.pre_TN.data));
+            else
+                run(op.slope_TN.codes());
         });
     });
     if (with_bias) column_sums_.add_partials(num_partials, {op.dbias_1N}, op.accumulate);

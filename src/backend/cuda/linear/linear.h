@@ -22,17 +22,16 @@ class LinearOps {
     // FP8 products (fp8.cpp): y without its activation; dx and dw.
     void forward_fp8(const LinearForward& op, const View& y_TN);
     void backward_fp8(const LinearBackward& op);
-    // Whether this GPU has FP8 kernels for a weight of [n, k].
-    bool multiplies_fp8(std::int64_t n, std::int64_t k) const;
-    // DeviceError where the scratch is too small.
-    void check_fp8_room(std::int64_t rows, const View& w_NK) const;
+    void multiply_fp8(const Product& product, const char* op);
+    // DeviceError where there is less room than that, or too little for the codes of a weight.
+    void check_fp8_room(const View& w_NK, const View& room, std::int64_t bytes) const;
 
     CudaContext& context_;
     Products& products_;
     ColumnSums& column_sums_;
     struct Fp8Scratch {
-        View operands, weights;  // u8: codes, or bf16 numbers
-        View small;              // u8: scales, and what casting needs
+        View weights;  // u8: codes
+        View small;    // u8: scales, and what casting needs
     } fp8_;
 };
 

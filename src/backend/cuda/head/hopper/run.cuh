@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <type_traits>
 
-#include "backend/cuda/device/check.h"
+#include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/head/hopper/gradient.cuh"
 #include "backend/cuda/head/hopper/input.cuh"
 #include "backend/cuda/head/hopper/joined.cuh"
@@ -15,24 +15,16 @@
 namespace elmo::cuda::hopper {
 namespace {
 
-// `early`: the kernel may start while the previous one ends. The logits may not where an ordinary kernel just
-// before them writes what they read before they wait: tile_starts in the first chunk, rows of W where they
-// are aligned. A kernel sees what the previous one wrote only after the wait.
+// `early`: the kernel may start while the previous one ends; it waits where it needs what that one wrote. The
+// logits may not where an ordinary kernel just before them writes what they read before they wait:
+// tile_starts in the first chunk, rows of W where they are aligned. A kernel sees what the previous one wrote
+// only after the wait.
 template <class Kernel>
 void launch(Kernel* kernel, dim3 grid, int groups, int shared, cudaStream_t stream, const HeadArgs& a,
             const char* what, bool early = true) {
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared), what);
-    cudaLaunchAttribute attribute{};
-    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
-    attribute.val.programmaticStreamSerializationAllowed = 1;
-    cudaLaunchConfig_t config{};
-    config.gridDim = grid;
-    config.blockDim = dim3(static_cast<unsigned>(groups * kGroupThreads));
-    config.dynamicSmemBytes = static_cast<std::size_t>(shared);
-    config.stream = stream;
-    config.attrs = &attribute;
-    config.numAttrs = early ? 1 : 0;
-    check(cudaLaunchKernelEx(&config, kernel, a), what);
+    launch_early(early, kernel, grid, groups * kGroupThreads, static_cast<std::size_t>(shared), stream, what,
+                 a);
 }
 
 template <class S, int N>
