@@ -72,6 +72,7 @@ void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
     x.x = op.x_TK;
     x.amax = op.amax_13.as<float>();
     x.scale = &small->x_scale;
+    x.pads = true;
     x.codes = op.room.codes();
     if (!op.x_codes.empty()) x.transposed = op.x_codes.codes();
     if (!op.slope_TK.empty()) x.slope = op.slope_TK.codes();
@@ -101,6 +102,7 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     dy.e5m2 = true;
     dy.amax = op.amax_13.as<float>() + 2;
     dy.scale = &small->dy_scale;
+    dy.pads = true;
     if (dx) dy.codes = op.room.codes();
     if (dw) dy.transposed = op.room.codes() + padded * n;
     w.x = op.w_NK;
@@ -110,6 +112,7 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     x.x = op.x_TK.empty() ? View{nullptr, DType::kBf16, 0, k} : op.x_TK;  // the forward has its codes
     x.amax = op.amax_13.as<float>();
     x.scale = &small->x_scale;
+    x.pads = true;
     if (dw) x.transposed = op.x_codes.codes();
     if (!op.slope_TK.empty()) x.slope = op.slope_TK.codes();
     w.amax_known = x.amax_known = true;  // from the forward

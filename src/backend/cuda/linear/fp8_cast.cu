@@ -251,7 +251,7 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cud
         job.x = static_cast<const bf16*>(operand.x.data);
         job.rows = operand.x.rows;
         job.cols = operand.x.cols;
-        job.padded_rows = in_sixteens(operand.x.rows);
+        job.padded_rows = operand.pads ? in_sixteens(operand.x.rows) : operand.x.rows;
         job.amax = operand.amax;
         job.scale = operand.scale;
         job.guess = operand.amax_known ? nullptr : &scratch->guesses[i];

@@ -25,7 +25,8 @@ struct Fp8Operand {
     float* amax = nullptr;               // the largest |x|; not finite where an element is not
     float* scale = nullptr;              // receives the factor of the codes
     std::uint8_t* codes = nullptr;       // [rows, cols], or not wanted
-    std::uint8_t* transposed = nullptr;  // [cols, rows padded with zeros to sixteens], or not wanted
+    std::uint8_t* transposed = nullptr;  // [cols, rows], or not wanted
+    bool pads = false;                   // rows of `transposed` are padded with zeros to sixteens
     std::uint8_t* slope = nullptr;       // [rows, cols]: x is what a GELU sees (ops/linear.h)
     bool amax_known = false;             // else *amax is computed, and may hold a guess before
 };
