@@ -115,6 +115,15 @@ Planned planned_run(const Context& context, const Config& given) {
 // 29 to 56 % on an H200.
 constexpr double kShareOnCpu = 0.6, kShareOnGpu = 0.45;
 
+// Zeros where the device is not here.
+Ceilings ceilings_of(Backend& backend, DType storage) {
+    try {
+        return backend.measure_ceilings(storage, std::int64_t{256} << 20);
+    } catch (const Error&) {
+        return {};
+    }
+}
+
 TimeEstimate estimate_time(const Engine& engine, const Planned& run) {
     TimeEstimate time;
     time.steps = run.steps;
@@ -122,12 +131,8 @@ TimeEstimate estimate_time(const Engine& engine, const Planned& run) {
         time.why_none = "that of several ranks depends on what lies between them";
         return time;
     }
-    Ceilings ceilings;
-    try {
-        ceilings = engine.backend().measure_ceilings(run.spec.dtype, std::int64_t{256} << 20);
-    } catch (const Error&) {  // its device is not here
-    }
-    if (ceilings.gflops <= 0) {
+    const Ceilings ceilings = ceilings_of(engine.backend(), run.spec.dtype);
+    if (!(ceilings.gflops > 0 && ceilings.gbytes > 0)) {
         time.why_none = fmt::format("device {} is not here to be measured", run.config.device);
         return time;
     }
