@@ -13,6 +13,7 @@ namespace {
 
 constexpr const char* kAbsent = "-";
 constexpr std::chrono::milliseconds kWarmUp{200};
+constexpr const char* kText = "0";  // a word, and a feature where texts are features
 
 std::string name_of(const std::string& folder) {
     std::error_code error;
@@ -33,7 +34,8 @@ Config with_room(Config config) {
 void warm_up(Predictor& predictor, std::int64_t batch_size) {
     const auto until = std::chrono::steady_clock::now() + kWarmUp;
     for (std::int64_t size = 1; size <= batch_size && predictor.takes_texts(); size *= 2) {
-        predictor.rank(predictor.tokenize(std::vector<std::string>(static_cast<std::size_t>(size), "a")), {});
+        predictor.rank(predictor.tokenize(std::vector<std::string>(static_cast<std::size_t>(size), kText)),
+                       {});
         if (std::chrono::steady_clock::now() > until) return;
     }
 }

@@ -1,6 +1,7 @@
 // What the server answers, beside what the library says to the same question.
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <future>
 
 #include "elmo/evaluation.h"
@@ -83,6 +84,31 @@ void check_binary(const Reply& reply, const Json& wanted) {
         EXPECT_EQ(tensor["parameters"]["binary_data_size"], before - rest.size());
     }
     EXPECT_TRUE(rest.empty());
+}
+
+TEST_F(Answers, ARunOfFeaturesTakesFeaturesAndIsWarmWithoutAWord) {
+    TempFolder folder;
+    std::string rows = "80 8 4\n";
+    for (int i = 0; i < 80; ++i) rows += fmt::format("{} {}:1 {}:0.5\n", i % 4, i % 4, 4 + i % 3);
+    Config trained = config();
+    trained.data = folder / "x_train.txt";
+    std::ofstream(trained.data) << rows;
+    trained.cache = folder / "cache";
+    trained.encoder = "bag";
+    trained.width = 16;
+    trained.steps = 60;
+    trained.out = folder / "run";
+    train(quiet(), trained);
+    std::vector<std::string> said;
+    Sinks sinks = silent();
+    sinks.message = [&](Severity severity, std::string_view message) {
+        if (severity == Severity::kWarning) said.emplace_back(message);
+    };
+    options.port = 0;
+    server = std::make_unique<Server>(quiet().with_sinks(sinks), std::vector{trained.out}, config(), options);
+    const Json answers = predict(texts_body({"2:1 5:0.5", "2 2 5"}))["answers"];
+    EXPECT_EQ(answers.at(0).at("labels"), answers.at(1).at("labels"));
+    EXPECT_EQ(said, std::vector<std::string>());
 }
 
 TEST_F(Answers, AreThoseOfThePredictor) {
