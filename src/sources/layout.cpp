@@ -290,7 +290,8 @@ void find_raw_files(const ReadOptions& reading, Layout& layout) {
     layout.test = split("test");
     if (layout.train.labels.empty())
         throw DataError(fmt::format("{}: not found", (data / "train_labels.txt").string()));
-    if (reading.label_separator_open) layout.cells.separator = " ";
+    // The format's own: labels are words here, whatever separates them in the data of a run.
+    if (reading.label_separator_open || reading.label_separator_of_run) layout.cells.separator = " ";
 }
 
 void find_one_file(const ReadOptions& reading, Layout& layout) {

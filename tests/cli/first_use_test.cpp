@@ -313,11 +313,26 @@ TEST_F(FirstUse, ASearchSaysOnceWhatItsTrainingsSayOfTheData) {
     }
 }
 
+TEST_F(FirstUse, AConvertedFolderOfWordsIsReadWithItsOwnSeparator) {
+    std::string rows;
+    for (int i = 0; i < 120; ++i)
+        rows += fmt::format("word{} and more{}\t{};all\n", i % 4, i, kAnimals[i % 4]);
+    const std::string data = folder_.write("rows.tsv", rows);
+    expect_success(run_elmo({"train", data, "--label-separator", ";", "--out", folder_.text("run"), "-q"}));
+    expect_success(run_elmo({"data", "convert", data, "--label-separator", ";", "--to", "raw", "--out",
+                             folder_.text("raw"), "-q"}));
+    const Outcome scored = run_elmo({"eval", folder_.text("run"), folder_.text("raw"), "-q"});
+    EXPECT_EQ(scored.status, 0) << scored.err;
+}
+
 TEST_F(FirstUse, SlipsLeadToWhatIsThere) {
     folder_.write("pecos/Y.trn.npz", "");
     const std::string data = folder_.write("rows.csv", "id;message;tags\n1;a cat;b|c\n2;a dog;b\n");
+    const std::string tabs = folder_.write("rows.tsv", "name\ttags\na cat\tb\na dog\tc\n");
     const std::pair<Words, const char*> slips[] = {
         {{"train", data, "--label-column", "tag", "--out", "x"}, "(did you mean 'tags'?)"},
+        {{"train", tabs, "--text-column", "nam", "--label-column", "tags", "--out", "x"},
+         "(did you mean 'name'?)"},
         {{"train", data, "--text-column", "mesage", "--out", "x"}, "(did you mean 'message'?)"},
         {{"predict", run(), "--k", "3", "--text", "a cat"}, "(did you mean '--top'?)"},
         {{"train", data, data, "--out", "x"}, "train_raw_texts.txt"},

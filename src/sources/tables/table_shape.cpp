@@ -104,6 +104,14 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
          fmt::format("'{}'", quoted(first.bytes)), header_advice(layout, first.bytes, shape));
 }
 
+// Whether a column that is looked for is there: then the first line is a header, with another one missing.
+bool has_wanted_column(const Layout& layout, const TableShape& shape) {
+    return std::ranges::any_of(shape.names, [&](const std::string& name) {
+        return name == layout.label_column ||
+               std::ranges::find(layout.text_columns, name) != layout.text_columns.end();
+    });
+}
+
 // A file without a header: its columns are named by the layout.
 TableShape shape_without_header(const std::filesystem::path& file, const Layout& layout,
                                 const std::vector<TableShape>& shapes, const Record& first) {
@@ -233,7 +241,9 @@ TableShape find_table_shape(const std::filesystem::path& file, const Layout& lay
                          "convert the file to UTF-8, or read it with --encoding latin-1");
             return shape;
         }
-        if (layout.format != DataFormat::kTsv || shape.delimiter != '\t' || shape.names.size() != 2) continue;
+        if (layout.format != DataFormat::kTsv || shape.delimiter != '\t' || shape.names.size() != 2 ||
+            has_wanted_column(layout, shape))
+            continue;
         shape.has_header = false;
         --shape.records_before_rows;
         shape.text = {0};
