@@ -175,10 +175,12 @@ std::int64_t usual_groups(std::int64_t ranks, std::int64_t labels) {
 }
 
 Config with_usual_numbers(Config config) {
+    const bool linear = config.encoder == kLinearEncoder;
     const auto take = [&](OptionKey key, auto Config::*member, auto usual) {
         if ((config.*member).is_auto())
             choose_option(config, key, member, std::decay_t<decltype(config.*member)>(usual),
-                          "auto: the usual value, where no data is trained on");
+                          linear ? "auto: linear does not use it"
+                                 : "auto: the usual value, where no data is trained on");
     };
     take("max_length", &Config::max_length, kUsualLength);
     take("dropout", &Config::dropout, kUsualDropout);
@@ -190,7 +192,7 @@ Config with_usual_numbers(Config config) {
     take("label_groups", &Config::label_groups, usual_groups(config.ranks, config.labels));
     if (config.augment == "auto")
         choose_option<std::string>(config, "augment", &Config::augment, "none",
-                                   "auto: no data is trained on");
+                                   linear ? "auto: linear does not use it" : "auto: no data is trained on");
     return config;
 }
 

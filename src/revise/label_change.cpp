@@ -160,7 +160,7 @@ LabelChange add_labels(const Context& given_context, const std::string& run, con
         throw ConfigError("steps: new labels are trained on --data, found none");
     RunFolder folder(context, given);
     Checkpoint checkpoint(run, given.checkpoint);
-    refuse_linear(checkpoint, "labels");
+    refuse_linear(checkpoint, "labels add");
     const auto known = checkpoint.label_names();
     if (known.empty())
         throw DataError(fmt::format(
@@ -231,7 +231,7 @@ LabelChange remove_labels(const Context& given_context, const std::string& run, 
     const Context context = given_context.with_threads(config.threads);
     RunFolder folder(context, config);
     Checkpoint checkpoint(run, config.checkpoint);
-    refuse_linear(checkpoint, "labels");
+    refuse_linear(checkpoint, "labels remove");
     const auto names = checkpoint.label_names();
     const std::int64_t labels = checkpoint.state().labels;
     const auto kept = all_labels_but(read_label_list(file, names, labels), labels);

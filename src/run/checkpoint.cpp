@@ -213,7 +213,7 @@ void refuse_linear(const Checkpoint& checkpoint, std::string_view what) {
     refuse_vectors(checkpoint, what);
     if (checkpoint.is_linear())
         throw ConfigError(fmt::format(
-            "{}: {} cannot work on a linear model; train again with the new data, or with --encoder bag",
+            "{}: {} needs a run with an encoder, found a linear model; train one with --encoder bag",
             checkpoint.folder().string(), what));
 }
 

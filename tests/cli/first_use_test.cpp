@@ -313,6 +313,14 @@ TEST_F(FirstUse, ASearchSaysOnceWhatItsTrainingsSayOfTheData) {
     }
 }
 
+TEST_F(FirstUse, ExplainSaysWhatALinearModelDoesNotUse) {
+    const Outcome outcome =
+        run_elmo({"train", data(), "--encoder", "linear", "--out", folder_.text("x"), "--explain"});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.out, "auto: linear does not use it")) << outcome.out;
+    EXPECT_FALSE(contains(outcome.out, "no data is trained on")) << outcome.out;
+}
+
 TEST_F(FirstUse, AConvertedFolderOfWordsIsReadWithItsOwnSeparator) {
     std::string rows;
     for (int i = 0; i < 120; ++i)
