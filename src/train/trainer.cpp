@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 
 #include "base/parallel.h"
 #include "base/text_util.h"
@@ -258,8 +257,8 @@ double Trainer::validate() {
     double score = scorer ? scores.get(config_.select) : 0;
     std::string collapse;
     if (scorer && state_.step >= kFirstLook) collapse = top.judge(scores.get("P@1")).value_or("");
-    std::vector<std::byte> said(collapse.size());
-    std::memcpy(said.data(), collapse.data(), collapse.size());
+    const auto bytes = std::as_bytes(std::span(collapse));
+    std::vector<std::byte> said(bytes.begin(), bytes.end());
     broadcast(ranks_, std::as_writable_bytes(std::span(&score, 1)));
     broadcast(ranks_, said);
     if (!said.empty()) collapsed(std::string(reinterpret_cast<const char*>(said.data()), said.size()));
