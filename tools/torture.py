@@ -116,12 +116,12 @@ def content(*paths):
 class Job:
     """A verb with its outputs. `again` is what a user types after a disturbance."""
 
-    def __init__(self, first, outputs, again=None, prepare=None):
+    def __init__(self, first, outputs, again=None, prepare=None, more={}):
         self.first, self.outputs, self.prepare = first, outputs, prepare
         self.again = again or (lambda: first)
         self.start()
-        status, line = call(first)
-        assert status == 0, (first, line)
+        status, lines = errors(first, more=more)
+        assert status == 0, (first, lines)
         self.wanted = content(*outputs)
         assert self.wanted, first
 
@@ -168,12 +168,12 @@ class Torture:
         at = self.small.index("--steps") + 1
         return [*self.small[:at], str(steps), *self.small[at + 1:]]
 
-    def train_job(self, mode, name="run", steps=12):
+    def train_job(self, mode, name="run", steps=12, more={}):
         run = self.work / name
         first = [self.elmo, "train", str(self.data), "--out", str(run), *self.with_steps(steps), *mode]
         # A run that was never saved is started again.
         again = lambda: first + (["--resume"] if (run / "last").exists() else ["--overwrite"])
-        return Job(first, [run], again)
+        return Job(first, [run], again, more=more)
 
     def jobs(self):
         elmo, data, base, work = self.elmo, str(self.data), str(self.base), self.work
@@ -567,24 +567,21 @@ while os.getppid() == {os.getpid()}:
             trainer.kill()
             trainer.wait()
 
-    def card_jobs(self):
-        """Trainings and predictions on a card, also of a transformer"""
+    def card_job(self, name, more):
+        """A training or a prediction on a card"""
+        if name == "predict":
+            answers = [self.elmo, "predict", str(self.base), str(self.texts), "--out", str(self.work / "card-answers.jsonl"),
+                       "--batch-size", "64", "-q"]
+            return Job(answers, [self.work / "card-answers.jsonl"], lambda: answers + ["--resume"], more=more)
+        if name != "transformer":
+            return self.train_job(name.split(), f"card {name}", more=more)
         encoder = self.work / "encoder"
         encoder.mkdir(exist_ok=True)
         (encoder / "config.json").write_text(json.dumps({
             "model_type": "bert", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
             "max_position_embeddings": 64, "vocab_size": 300, "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
             "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}))
-        at = self.small.index("--width")
-        bert = [str(encoder) if word == "bag" else word for word in self.small[:at] + self.small[at + 2:]]
-        jobs = {" ".join(mode): self.train_job(mode, f"card{i}") for i, mode in enumerate(MODES)}
-        run = self.work / "card-bert"
-        first = [self.elmo, "train", str(self.data), "--out", str(run), *bert]
-        jobs["transformer"] = Job(first, [run], lambda: first + (["--resume"] if (run / "last").exists() else ["--overwrite"]))
-        answers = [self.elmo, "predict", str(self.base), str(self.texts), "--out", str(self.work / "card-answers.jsonl"),
-                   "--batch-size", "64", "-q"]
-        jobs["predict"] = Job(answers, [self.work / "card-answers.jsonl"], lambda: answers + ["--resume"])
-        return jobs
+        return self.train_job(["--encoder", str(encoder)], "card-transformer", more=more)
 
     def after_failure(self, job, status, lines):
         """What is wrong with a call on a failing card, and with the next one, or nothing"""
@@ -603,17 +600,16 @@ while os.getppid() == {os.getpid()}:
         if not os.path.exists(library):
             subprocess.run(["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", library,
                             str(Path(__file__).with_name("faulty_card.cpp"))], check=True)
-        jobs, counts, counted = self.card_jobs(), {}, self.work / "card-calls"
+        jobs, counted = {}, self.work / "card-calls"
         more = {"LD_PRELOAD": library, "FAULTY_CARD_COUNT": str(counted)}
+        # Starting a card takes seconds: a few kinds of work, so that most of the time goes to trials.
+        names = self.random.sample(["transformer", "predict", *map(" ".join, MODES)], 2)
         while True:
-            name = self.random.choice(list(jobs))
-            job = jobs[name]
-            if name not in counts:
-                job.start()
-                errors(job.first, more=more)
-                counts[name] = int(counted.read_text())
-                assert counts[name] > 0, "faulty_card.cpp sees no call to the driver"
-            what = choose(counts[name])
+            name = self.random.choice(names)
+            if name not in jobs:
+                jobs[name] = self.card_job(name, more), int(counted.read_text())
+            job, calls = jobs[name]
+            what = choose(calls)
             job.start()
             status, lines = errors(job.first, more=more | {"FAULTY_CARD": what})
             wrong = self.after_failure(job, status, lines)
