@@ -555,12 +555,12 @@ while os.getppid() == {os.getpid()}:
                 if len(samples) % 6 == 1:
                     print("%8.0f %9d %9.1f %13d %15d" % samples[-1], flush=True)
             trainer.terminate()
-            errors = trainer.communicate(timeout=600)[1].decode(errors="replace")
+            said = trainer.communicate(timeout=600)[1].decode(errors="replace")
             print("%8.0f %9d %9.1f %13d %15d" % samples[-1])
             print(f"{len(samples)} samples")
             half = samples[len(samples) // 2:]
             grown = [max(row[i] for row in half) - half[0][i] for i in (2, 3)]
-            wrong = f"status {trainer.returncode}: {errors}" if trainer.returncode else \
+            wrong = f"status {trainer.returncode}: {said}" if trainer.returncode else \
                 f"memory grew by {grown[0]:.1f} MiB, on the card by {grown[1]} MiB" if grown[0] > 8 or grown[1] > 2 else None
             yield True, wrong
         finally:
@@ -673,6 +673,7 @@ while os.getppid() == {os.getpid()}:
 
 
 def main():
+    global PATIENCE
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("elmo", nargs="?", default="build/bin/elmo")
     parser.add_argument("--seconds", type=float, default=60, help="for all parts together; each makes at least one trial")
@@ -685,7 +686,7 @@ def main():
     parser.add_argument("--work", default="/dev/shm" if os.path.isdir("/dev/shm") else None, help="where its folder is made")
     given = parser.parse_args()
     parts = given.parts.split(",")
-    globals()["PATIENCE"] = given.patience
+    PATIENCE = given.patience
     ENVIRONMENT["ELMO_DEVICE"] = given.device
     lost = 0
     print(f"seed {given.seed}\n{'part':10} {'trials':>7} {'disturbed':>10} {'failures':>9}")
