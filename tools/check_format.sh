@@ -7,5 +7,5 @@ if [ "${1:-}" = --fix ]; then
 else
     mode=(--dry-run -Werror)
 fi
-find apps bench cmake examples fuzz include python/src src tests \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 | xargs -0 clang-format "${mode[@]}"
+find apps bench cmake examples fuzz include python/src src tests tools \( -name '*.h' -o -name '*.cpp' -o -name '*.cu' -o -name '*.cuh' \) -print0 | xargs -0 clang-format "${mode[@]}"
 echo "Format: good"

@@ -12,9 +12,16 @@ status 0 and with the bytes of the undisturbed one. Parts:
   power    the disk as it is at a random moment, without what was not flushed (a loss of power), as root
   readers  predictions beside a writer that replaces the checkpoint: the answers of one checkpoint, never of two
   races    two trainings into one folder, several imports into one cache
+  beside   scores of the checkpoint of a training that goes on and saves: those of one of its checkpoints
   changes  a changed, cut, grown, emptied or removed file of a run or of a cache: status 1 or 2, or the right answer
+  soak     one training for the whole time, ended by SIGTERM: its memory does not grow
+On a card (--device cuda), with tools/faulty_card.cpp between the program and the driver:
+  launches a random call to the driver is refused, or a kernel ends in a trap: one error, and then again
+  memory   a card with little memory, or one whose memory is gone at a random moment: one error, and then again
+  full     the same by another program that takes what is free; nobody else should use the card
 Prints one line per part: trials, disturbed, failures. Exit status 1 if anything was lost."""
 import argparse
+import collections
 import ctypes
 import hashlib
 import itertools
@@ -28,6 +35,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -38,14 +46,56 @@ FAULTS = {"openat": "EMFILE EACCES EIO", "write": "ENOSPC EIO", "pwrite64": "ENO
 MODES = [["--precision", "bf16"], ["--precision", "fp8"], ["--precision", "e2m5", "--head-kahan", "20%"],
          ["--precision", "renee"]]
 ENVIRONMENT = dict(os.environ)
+PATIENCE = 3600  # seconds after which a call hangs
+ERRORS = collections.Counter()  # of failing cards, without their numbers
+
+
+# Takes the memory of a card that is free, but for so many MiB as a line of its input says; gives it back at 'free'.
+EATER = """
+import ctypes, sys
+cuda = ctypes.CDLL("libcuda.so.1")
+def check(status):
+    if status: sys.exit(f"the card's driver says {status}")
+check(cuda.cuInit(0))
+context, device, held = ctypes.c_void_p(), ctypes.c_int(), []
+check(cuda.cuDeviceGet(ctypes.byref(device), 0))
+check(cuda.cuDevicePrimaryCtxRetain(ctypes.byref(context), device))
+check(cuda.cuCtxSetCurrent(context))
+def take(size):
+    block = ctypes.c_uint64()
+    taken = cuda.cuMemAlloc_v2(ctypes.byref(block), ctypes.c_size_t(size)) == 0
+    if taken: held.append(block)
+    return taken
+print("ready", flush=True)
+for line in sys.stdin:
+    if line != "free\\n":
+        left = int(line) << 20
+        if left and take(left): left = held.pop()
+        size = 1 << 37
+        while size >= 1 << 16:
+            while take(size): pass
+            size //= 2
+        if left: cuda.cuMemFree_v2(left)
+    else:
+        while held: check(cuda.cuMemFree_v2(held.pop()))
+    print("done", flush=True)
+"""
+
+
+def errors(command, limit=None, more={}):
+    """status and the lines of standard error"""
+    try:
+        done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT | more,
+                              preexec_fn=limit, timeout=PATIENCE)
+    except subprocess.TimeoutExpired:
+        return -signal.SIGALRM, [f"did not end in {PATIENCE} s"]
+    return done.returncode, done.stderr.decode(errors="replace").strip().split("\n")
 
 
 def call(command, limit=None):
     """status and the last line of standard error"""
-    done = subprocess.run(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT,
-                          preexec_fn=limit, timeout=3600)
-    lines = done.stderr.decode(errors="replace").strip().split("\n")
-    return done.returncode, lines[-1]
+    status, lines = errors(command, limit)
+    return status, lines[-1]
 
 
 def strace(what, command):
@@ -66,12 +116,12 @@ def content(*paths):
 class Job:
     """A verb with its outputs. `again` is what a user types after a disturbance."""
 
-    def __init__(self, first, outputs, again=None, prepare=None):
+    def __init__(self, first, outputs, again=None, prepare=None, more={}):
         self.first, self.outputs, self.prepare = first, outputs, prepare
         self.again = again or (lambda: first)
         self.start()
-        status, line = call(first)
-        assert status == 0, (first, line)
+        status, lines = errors(first, more=more)
+        assert status == 0, (first, lines)
         self.wanted = content(*outputs)
         assert self.wanted, first
 
@@ -118,12 +168,12 @@ class Torture:
         at = self.small.index("--steps") + 1
         return [*self.small[:at], str(steps), *self.small[at + 1:]]
 
-    def train_job(self, mode, name="run", steps=12):
+    def train_job(self, mode, name="run", steps=12, more={}):
         run = self.work / name
         first = [self.elmo, "train", str(self.data), "--out", str(run), *self.with_steps(steps), *mode]
         # A run that was never saved is started again.
         again = lambda: first + (["--resume"] if (run / "last").exists() else ["--overwrite"])
-        return Job(first, [run], again)
+        return Job(first, [run], again, more=more)
 
     def jobs(self):
         elmo, data, base, work = self.elmo, str(self.data), str(self.base), self.work
@@ -431,6 +481,177 @@ while os.getppid() == {os.getpid()}:
             writer.kill()
             writer.wait()
 
+    def beside(self):
+        run, kept = self.work / "beside", self.work / "kept"
+        train = [self.elmo, "train", str(self.data), "--out", str(run), *self.with_steps(10 ** 5), "--save-every", "50"]
+        def score(path):
+            done = subprocess.run([self.elmo, "eval", str(path), str(self.data), "--checkpoint", "last", "--json", "-q",
+                                   "--save-scores", "none", "--bootstrap", "0"], env=ENVIRONMENT,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            if done.returncode != 0:
+                return None, done.stderr.decode()
+            found = json.loads(done.stdout)
+            _, step, manifest = re.findall(r"(\(step (\d+), manifest xxh64 (\w+)\))", found.pop("protocol")["checkpoint"])[0]
+            del found["texts_per_second"]
+            return step, (manifest, found)
+        def keep():
+            """The checkpoint under another name, unless it is replaced meanwhile"""
+            part = kept / "part"
+            shutil.rmtree(part, ignore_errors=True)
+            try:
+                folder = os.open(run / "last", os.O_DIRECTORY)
+                try:
+                    (part / "last").mkdir(parents=True)
+                    for name in os.listdir(folder):
+                        os.link(name, part / "last" / name, src_dir_fd=folder)
+                    part.rename(kept / str(json.loads((part / "last" / "state.json").read_text())["step"]))
+                finally:
+                    os.close(folder)
+            except OSError:  # replaced, or kept already
+                pass
+        while True:
+            for folder in (run, kept):
+                shutil.rmtree(folder, ignore_errors=True)
+            trainer = subprocess.Popen(train, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=ENVIRONMENT)
+            def keep_all():
+                while trainer.poll() is None:
+                    keep()
+                    time.sleep(0.01)
+            keeper = threading.Thread(target=keep_all)
+            keeper.start()
+            try:
+                while not (run / "last").exists():
+                    time.sleep(0.01)
+                scores = [score(run) for _ in range(8)]
+            finally:
+                trainer.kill()
+                trainer.wait()
+                keeper.join()
+            for step, found in scores:
+                whole = step is not None and (kept / step / "last" / "manifest.json").exists()
+                yield whole, f"a checkpoint beside its training: {found}" if step is None else \
+                    None if not whole or score(kept / step) == (step, found) else f"a score of no checkpoint at step {step}"
+
+    def soak(self):
+        run, samples, began = self.work / "soak", [], time.monotonic()
+        trainer = subprocess.Popen([self.elmo, "train", str(self.data), "--out", str(run), *self.with_steps(10 ** 6),
+                                    "--save-every", "2000", "--eval-every", "100", "--precision", "fp8"],
+                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT)
+        def card_mib():
+            if ENVIRONMENT["ELMO_DEVICE"] != "cuda":
+                return 0, 0
+            asked = lambda *what: subprocess.run(["nvidia-smi", *what, "--format=csv,noheader,nounits"], text=True,
+                                                 stdout=subprocess.PIPE).stdout.split("\n")
+            own = [line.split(",")[1] for line in asked("--query-compute-apps=pid,used_memory")
+                   if line.startswith(f"{trainer.pid},")]
+            return (int(own[0]) if own and own[0].strip().isdigit() else 0), int(asked("--query-gpu=memory.used")[0])
+        try:
+            print(" seconds      step  host MiB  its card MiB  whole card MiB")
+            while trainer.poll() is None and time.monotonic() < began + self.seconds:
+                time.sleep(5)
+                status = Path(f"/proc/{trainer.pid}/status").read_text()
+                host = int((re.findall(r"VmRSS:\s+(\d+)", status) or [0])[0]) / 1024
+                samples.append((time.monotonic() - began, self.last_step(run), host, *card_mib()))
+                if len(samples) % 6 == 1:
+                    print("%8.0f %9d %9.1f %13d %15d" % samples[-1], flush=True)
+            trainer.terminate()
+            said = trainer.communicate(timeout=600)[1].decode(errors="replace")
+            print("%8.0f %9d %9.1f %13d %15d" % samples[-1])
+            print(f"{len(samples)} samples")
+            half = samples[len(samples) // 2:]
+            grown = [max(row[i] for row in half) - half[0][i] for i in (2, 3)]
+            wrong = f"status {trainer.returncode}: {said}" if trainer.returncode else \
+                f"memory grew by {grown[0]:.1f} MiB, on the card by {grown[1]} MiB" if grown[0] > 8 or grown[1] > 2 else None
+            yield True, wrong
+        finally:
+            trainer.kill()
+            trainer.wait()
+
+    def card_job(self, name, more):
+        """A training or a prediction on a card"""
+        if name == "predict":
+            answers = [self.elmo, "predict", str(self.base), str(self.texts), "--out", str(self.work / "card-answers.jsonl"),
+                       "--batch-size", "64", "-q"]
+            return Job(answers, [self.work / "card-answers.jsonl"], lambda: answers + ["--resume"], more=more)
+        if name != "transformer":
+            return self.train_job(name.split(), f"card {name}", more=more)
+        encoder = self.work / "encoder"
+        encoder.mkdir(exist_ok=True)
+        (encoder / "config.json").write_text(json.dumps({
+            "model_type": "bert", "hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64,
+            "max_position_embeddings": 64, "vocab_size": 300, "type_vocab_size": 2, "hidden_act": "gelu", "layer_norm_eps": 1e-12,
+            "hidden_dropout_prob": 0.1, "attention_probs_dropout_prob": 0.1}))
+        return self.train_job(["--encoder", str(encoder)], "card-transformer", more=more)
+
+    def after_failure(self, job, status, lines):
+        """What is wrong with a call on a failing card, and with the next one, or nothing"""
+        if status == 0:
+            wrong = None if content(*job.outputs) == job.wanted else "status 0, but other bytes"
+        else:  # a plan of the memory may follow
+            said = sum("error: " in line for line in lines) == 1 and lines[0].startswith("elmo: error: ")
+            wrong = None if status == 1 and said else f"status {status}: {lines[:4]}"
+        return wrong or job.finish()
+
+    def faulty_card(self, choose):
+        if ENVIRONMENT["ELMO_DEVICE"] != "cuda":
+            print("needs a card (--device cuda)")
+            return
+        library = os.environ.get("ELMO_FAULTY_CARD") or str(self.work / "faulty_card.so")
+        if not os.path.exists(library):
+            subprocess.run(["c++", "-std=c++20", "-O1", "-shared", "-fPIC", "-o", library,
+                            str(Path(__file__).with_name("faulty_card.cpp"))], check=True)
+        jobs, counted = {}, self.work / "card-calls"
+        more = {"LD_PRELOAD": library, "FAULTY_CARD_COUNT": str(counted)}
+        # Starting a card takes seconds: a few kinds of work, so that most of the time goes to trials.
+        names = self.random.sample(["transformer", "predict", *map(" ".join, MODES)], 2)
+        while True:
+            name = self.random.choice(names)
+            if name not in jobs:
+                jobs[name] = self.card_job(name, more), int(counted.read_text())
+            job, calls = jobs[name]
+            what = choose(calls)
+            job.start()
+            status, lines = errors(job.first, more=more | {"FAULTY_CARD": what})
+            wrong = self.after_failure(job, status, lines)
+            ERRORS[re.sub(r"[\d.]+", "#", lines[0])[:100] if status else "(none)"] += 1
+            yield status != 0, wrong and f"{name}, {what}: {wrong}"
+
+    def launches(self):
+        return self.faulty_card(lambda calls: f"{self.random.choice(['refuse', 'trap'])}={self.random.randint(1, calls)}")
+
+    def memory(self):
+        return self.faulty_card(lambda calls: self.random.choice([f"full={self.random.randint(1, calls)}",
+                                                                  f"memory={self.random.randint(1, 64 << 20)}"]))
+
+    def full(self):
+        jobs = [self.train_job(mode, f"full{i}", steps=2000) for i, mode in enumerate(MODES[1:3])]
+        eater = subprocess.Popen([sys.executable, "-c", EATER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        def eat(what):
+            if what:
+                print(what, file=eater.stdin, flush=True)
+            answer = eater.stdout.readline()
+            assert answer, "no card to fill"
+        try:
+            eat("")
+            for job in itertools.cycle(jobs):
+                job.start()
+                room = self.random.choice([0, self.random.randint(1, 1200)])
+                before = self.random.random() < 0.3
+                if before:
+                    eat(f"{room}")
+                process = subprocess.Popen(job.first, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=ENVIRONMENT)
+                if not before:
+                    time.sleep(self.random.uniform(0, 5))
+                    eat(f"{room}")
+                lines = process.communicate(timeout=600)[1].decode(errors="replace").strip().split("\n")
+                eat("free")
+                ERRORS[re.sub(r"[\d.]+", "#", lines[0])[:100] if process.returncode else "(none)"] += 1
+                wrong = self.after_failure(job, process.returncode, lines)
+                yield process.returncode != 0, wrong and f"a full card, {room} MiB left, before {before}: {wrong}"
+        finally:
+            eater.kill()
+            eater.wait()
+
     def races(self):
         job = self.train_job(MODES[0], "raced")
         while True:
@@ -452,26 +673,30 @@ while os.getppid() == {os.getpid()}:
 
 
 def main():
+    global PATIENCE
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("elmo", nargs="?", default="build/bin/elmo")
     parser.add_argument("--seconds", type=float, default=60, help="for all parts together; each makes at least one trial")
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    parser.add_argument("--parts", default="kills,calls,faults,disks,readers,races,changes",
-                        help="of kills, calls, faults, disks, power, readers, races, changes")
+    parser.add_argument("--parts", default="kills,calls,faults,disks,readers,races,beside,changes",
+                        help="of kills, calls, faults, disks, power, readers, races, beside, changes, soak, launches, memory, full")
     parser.add_argument("--trials", type=int, help="of each part, however long that takes")
     parser.add_argument("--device", default="cpu", help="cpu, or cuda for trainings on a card")
+    parser.add_argument("--patience", type=float, default=PATIENCE, help="seconds after which a call counts as hanging")
     parser.add_argument("--work", default="/dev/shm" if os.path.isdir("/dev/shm") else None, help="where its folder is made")
     given = parser.parse_args()
     parts = given.parts.split(",")
+    PATIENCE = given.patience
     ENVIRONMENT["ELMO_DEVICE"] = given.device
     lost = 0
     print(f"seed {given.seed}\n{'part':10} {'trials':>7} {'disturbed':>10} {'failures':>9}")
     with tempfile.TemporaryDirectory(prefix="elmo-torture-", dir=given.work) as work:
         torture = Torture(given.elmo, work, given.seed)
+        torture.seconds = given.seconds / len(parts)
         for part in parts:
             trials = disturbed = 0
             failures = []
-            end = time.monotonic() + given.seconds / len(parts)
+            end = time.monotonic() + torture.seconds
             running = getattr(torture, part)()
             for was_disturbed, wrong in running:
                 trials += 1
@@ -484,6 +709,9 @@ def main():
             print(f"{part:10} {trials:7} {disturbed:10} {len(failures):9}", flush=True)
             for failure in failures[:10]:
                 print("   ", failure)
+            for error, count in ERRORS.most_common(20):
+                print(f"    {count:5} {error}")
+            ERRORS.clear()
             lost += len(failures)
     sys.exit(1 if lost else 0)
 

@@ -18,28 +18,20 @@ Config with_kept_input(const Context& context, Config config) {
     RawInput input("-", "standard input");
     if (input.held().empty())
         throw DataError("standard input: expected a data set, found nothing; pipe one in, or name a file");
-    // The name is known at the end: what is written until then is no data set yet.
-    const fs::path unnamed = folder / fmt::format("stdin-{}.partial", hash_text(hash64(input.held())));
+    // The name is known at the end. Others may keep data that begins alike at the same time.
+    AtomicFile file(folder / fmt::format("stdin-{}.partial", hash_text(hash64(input.held()))));
     Hash64 hash;
     std::int64_t bytes = 0;
-    {
-        AtomicFile file(unnamed);
-        do {
-            context.leave_if_stopped();
-            hash.update(input.held());
-            file.write(input.held());
-            bytes += static_cast<std::int64_t>(input.held().size());
-        } while (input.refill());
-        file.commit();
-    }
+    do {
+        context.leave_if_stopped();
+        hash.update(input.held());
+        file.write(input.held());
+        bytes += static_cast<std::int64_t>(input.held().size());
+    } while (input.refill());
     const fs::path kept = folder / fmt::format("stdin-{}", hash_text(hash.digest()));
     std::error_code error;
-    if (fs::exists(kept, error) && fs::file_size(kept, error) == static_cast<std::uintmax_t>(bytes))
-        fs::remove(unnamed, error);
-    else
-        fs::rename(unnamed, kept, error);
-    if (error)
-        throw DataError(fmt::format("{}: cannot keep standard input: {}", kept.string(), error.message()));
+    if (!fs::exists(kept, error) || fs::file_size(kept, error) != static_cast<std::uintmax_t>(bytes))
+        file.commit_as(kept);
     context.info(fmt::format("standard input: kept as {} ({}), since data is read more than once",
                              kept.string(), human_bytes(bytes)));
     config.data = kept.string();

@@ -11,6 +11,7 @@ namespace elmo {
 namespace {
 
 constexpr std::size_t kMostValues = 1'000'000;
+constexpr std::size_t kMostDimensions = 8;  // every tensor has a copy of its shape
 
 // Instructions of the pickle machine that torch.save uses.
 enum Instruction : unsigned char {
@@ -151,7 +152,10 @@ const std::vector<std::int32_t>& Pickle::items(std::int32_t value, std::size_t l
 
 std::vector<std::int64_t> Pickle::numbers(std::int32_t tuple) const {
     std::vector<std::int64_t> result;
-    for (const std::int32_t item : items(tuple, 0, "the shape of a tensor"))
+    const std::vector<std::int32_t>& shape = items(tuple, 0, "the shape of a tensor");
+    if (shape.size() > kMostDimensions)
+        fail(fmt::format("a tensor of {} dimensions (at most {})", shape.size(), kMostDimensions));
+    for (const std::int32_t item : shape)
         result.push_back((*this)[of_kind(item, Kind::kNumber, "a number")].number);
     return result;
 }

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -45,7 +46,10 @@ class StateDict {
     std::vector<TensorInfo> tensors(std::int32_t top) const {
         const std::int32_t dict = find_dict(top);
         std::vector<TensorInfo> result;
+        std::set<std::string_view> names;
         for_each_tensor(dict, [&](std::string_view name, std::int32_t value) {
+            if (!names.insert(name).second)  // a name of the file may be used again for two bytes
+                throw DataError(fmt::format("{}: tensor '{}' is there twice", file_, quoted(name)));
             result.push_back(tensor(name, pickle_[value]));
         });
         const auto wrapped = [](const TensorInfo& t) { return t.name.starts_with("module."); };
@@ -101,11 +105,13 @@ class StateDict {
         if (bytes == storages_.end()) fail(fmt::format("its storage '{}' is not there", quoted(storage.key)));
         const std::int64_t size = safetensors_element_bytes(dtype);
         const auto room = static_cast<std::int64_t>(bytes->second.size()) / size;
-        std::int64_t count = 1;
+        std::int64_t count = 1, largest = 1;  // a shape without elements has to be a number too
         for (const std::int64_t n : value.shape) {
-            if (n < 0 || (n > 0 && count > room / n)) fail("its shape does not fit its storage");
+            if (n < 0 || __builtin_mul_overflow(largest, std::max<std::int64_t>(n, 1), &largest))
+                fail("its shape does not fit its storage");
             count *= n;
         }
+        if (count > room) fail("its shape does not fit its storage");
         if (value.number < 0 || value.number > room - count) fail("its place does not fit its storage");
         if (value.strides.size() != value.shape.size()) fail("its strides do not fit its shape");
         std::int64_t stride = 1;

@@ -36,6 +36,11 @@ void AtomicFile::commit() {
     sync_folder(target_.parent_path());
 }
 
+void AtomicFile::commit_as(const std::filesystem::path& target) {
+    target_ = target;
+    commit();
+}
+
 void write_file_atomically(const std::filesystem::path& target, std::string_view content) {
     AtomicFile file(target);
     file.write(content);

@@ -34,6 +34,8 @@ class AtomicFile {
 
     // Once, after the last write. When it throws, the old target stays.
     void commit();
+    // The same under a name that was not known before, in the target's folder.
+    void commit_as(const std::filesystem::path& target);
 
   private:
     std::filesystem::path target_;

@@ -23,14 +23,11 @@ namespace {
 // What tells this very file or folder from all others on this machine; "" where there is none.
 std::string identity_of(const fs::path& path) {
     struct statx info {};
-    if (::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME | STATX_MTIME, &info) != 0) return "";
-    // A file system without times of birth has at least that of the last change, but a folder's changes with
-    // every cache that is made in it.
-    const bool born = (info.stx_mask & STATX_BTIME) != 0;
-    const statx_timestamp time = born                     ? info.stx_btime
-                                 : S_ISREG(info.stx_mode) ? info.stx_mtime
-                                                          : statx_timestamp{};
-    return fmt::format("{} {}.{}", info.stx_ino, time.tv_sec, time.tv_nsec);
+    if (::statx(AT_FDCWD, path.c_str(), 0, STATX_INO | STATX_BTIME, &info) != 0) return "";
+    // Without a time of birth, or in the image of a machine that has none but 0, there is only a number that
+    // can be guessed.
+    if ((info.stx_mask & STATX_BTIME) == 0 || info.stx_btime.tv_sec == 0) return "";
+    return fmt::format("{} {}.{}", info.stx_ino, info.stx_btime.tv_sec, info.stx_btime.tv_nsec);
 }
 
 // Random bytes that only this user knows, made when they are first needed; "" where they cannot be kept.

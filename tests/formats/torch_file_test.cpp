@@ -74,6 +74,49 @@ TEST(TorchFile, ExecutesNothing) {
                     "a call of 'posix.system', which is not executed");
 }
 
+// A file of the old format: the pickle of its dictionary, and the storage '0' without elements.
+std::string old_file(const std::string& dict) {
+    using namespace std::string_literals;
+    const std::string number = "\x80\x02K\x01."s,
+                      magic = "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."s;
+    return magic + number + number + "\x80\x02" + dict + ".\x80\x02](X\x01\0\0\0"s + "0e." +
+           std::string(8, '\0');
+}
+
+// Instructions that remember as 0 that storage, as 1 the function that makes tensors, as 2 the name 'w'.
+std::string parts() {
+    using namespace std::string_literals;
+    return "(X\x07\0\0\0storagectorch\nFloatStorage\nX\x01\0\0\0"s + "0X\x03\0\0\0cpuK\0tQq\0"s + "0" +
+           "ctorch._utils\n_rebuild_tensor_v2\nq\x01" + "0" + "X\x01\0\0\0wq\x02"s + "0";
+}
+
+// Those that leave a tensor of this shape and these strides, a tuple.
+std::string tensor_of(const std::string& shape) {
+    using namespace std::string_literals;
+    return "h\x01(h\0K\0"s + shape + shape + "tR";
+}
+
+TEST(TorchFile, MemoryIsInProportionToTheFile) {
+    using namespace std::string_literals;
+    const TempFolder folder;
+    const auto error_of = [&](const std::string& dict) {
+        spill(folder / "x.bin", old_file(parts() + dict));
+        return data_error_of([&] { open_torch_file(MappedFile(folder / "x.bin")); });
+    };
+    const std::string empty = "(K\0t"s, number = "(t", huge = "\x8a\x08\0\0\0\0\0\0\0\x40"s;  // 2^62
+    spill(folder / "good.bin", old_file(parts() + "}h\x02" + tensor_of(empty) + "s"));
+    EXPECT_EQ(open_torch_file(MappedFile(folder / "good.bin")).at("w").shape, (std::vector<std::int64_t>{0}));
+    // Every tensor has a shape, which two bytes repeat.
+    std::string zeros = "(";
+    for (int i = 0; i < 1000; ++i) zeros += "K\0"s;
+    EXPECT_CONTAINS(error_of("}h\x02" + tensor_of(zeros + "t") + "s"), "a tensor of 1000 dimensions");
+    // They also repeat a name, of any length: it is noticed before the second tensor is made.
+    EXPECT_CONTAINS(error_of("}(h\x02" + tensor_of(empty) + "h\x02" + tensor_of(number) + "u"),
+                    "tensor 'w' is there twice");
+    EXPECT_CONTAINS(error_of("}h\x02" + tensor_of("(K\0"s + huge + huge + "t") + "s"),
+                    "tensor 'w': its shape does not fit its storage");
+}
+
 TEST(TorchFile, SaysWhatItCannotRead) {
     EXPECT_CONTAINS(data_error_of([] { open("two.pt"); }), "found those of 'a' and 'b'");
     EXPECT_CONTAINS(data_error_of([] { open("transposed.pt"); }), "tensor 'w': it is not stored row by row");

@@ -40,6 +40,18 @@ TEST(AtomicFile, AppearsWholeOnCommit) {
     EXPECT_EQ(slurp(folder / "b"), std::string(1 << 20, 'b'));
 }
 
+TEST(AtomicFile, TwoThatBeginAlikeEndUnderTheirOwnNames) {
+    TempFolder folder;
+    AtomicFile one(folder / "partial"), other(folder / "partial");
+    one.write("same, one");
+    other.write("same, other");
+    one.commit_as(folder / "one");
+    other.commit_as(folder / "other");
+    EXPECT_EQ(slurp(folder / "one"), "same, one");
+    EXPECT_EQ(slurp(folder / "other"), "same, other");
+    EXPECT_EQ(folder.entries(), (Names{"one", "other"}));
+}
+
 TEST(AtomicFile, WithoutCommitNothingChanges) {
     TempFolder folder;
     spill(folder / "a", "old");

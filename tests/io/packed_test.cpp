@@ -4,6 +4,8 @@
 #include <lzma.h>
 #include <zlib.h>
 
+#include <cstring>
+
 #include "data/test_zip.h"
 #include "io/line_reader.h"
 #include "io/temp_folder.h"
@@ -124,6 +126,39 @@ TEST(Packed, ZipOfSeveralFilesIsRefused) {
     spill(folder / "locked.zip", locked);
     EXPECT_CONTAINS(data_error_of([&] { all_of(folder / "locked.zip"); }),
                     "it is encrypted; unpack it first");
+}
+
+TEST(Packed, BombsNeedLittleMemory) {
+    const TempFolder folder;
+    const std::string zeros(8 << 20, '\0');
+    for (const std::string& packed : {xz(zeros), bzip2(zeros), zip(zeros, true)}) {
+        EXPECT_LT(packed.size(), std::size_t{16} << 10);
+        spill(folder / "bomb", packed);
+        LineReader reader(folder / "bomb", 1 << 20);
+        EXPECT_CONTAINS(data_error_of([&] { (void)reader.next_line(); }),
+                        "expected lines of at most 1.0 MiB");
+    }
+    // A dictionary of 4 GiB: the byte before the padding of the block's header, which a checksum follows.
+    std::string greedy = xz("a\n");
+    const std::size_t header = 12, bytes = (static_cast<unsigned char>(greedy[header]) + 1U) * 4;
+    const std::size_t filter = greedy.find("\x21\x01", header);
+    ASSERT_LT(filter, header + bytes);
+    greedy[filter + 2] = 40;
+    const auto checksum = static_cast<std::uint32_t>(
+        crc32(0, reinterpret_cast<const Bytef*>(&greedy[header]), static_cast<uInt>(bytes - 4)));
+    std::memcpy(&greedy[header + bytes - 4], &checksum, sizeof checksum);
+    spill(folder / "greedy.xz", greedy);
+    EXPECT_CONTAINS(data_error_of([&] { all_of(folder / "greedy.xz"); }), "it needs more than 256 MiB");
+}
+
+TEST(Packed, NamesInsideOfAnArchiveAreNoPaths) {
+    const TempFolder folder;
+    TestZip archive;
+    archive.add("../escaped", "a\n", true);
+    std::filesystem::create_directory(folder / "inside");
+    spill(folder / "inside/archive.zip", archive.finish());
+    EXPECT_EQ(all_of(folder / "inside/archive.zip"), "a\n");
+    EXPECT_FALSE(std::filesystem::exists(folder / "escaped"));
 }
 
 // Words that begin as a magic number does are words.

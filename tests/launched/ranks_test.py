@@ -316,6 +316,36 @@ def test_disk():
     assert process.returncode == 0, said
 
 
+def test_strangers():
+    """Who else connects to the port at which ranks meet is turned away, and holds up nobody."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    variables = {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(port)}
+    def begin(rank):
+        return subprocess.Popen([ELMO, "inspect", "ranks", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                text=True, env={**os.environ, **variables, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+    ranks, guests = [begin(0)], []
+    def visit(words=b""):
+        guests.append(socket.create_connection(("127.0.0.1", port), 5))
+        guests[-1].sendall(words)
+    def is_listening():
+        try:
+            visit()
+        except OSError:
+            return False
+        return True
+    wait_for(is_listening, "the first rank", ranks[0])
+    for rank, size in ((1, 2), (-1, 2), (7, 9), (0, 2)):  # of another run
+        visit(b"elmo-rk2" + bytes(8) + rank.to_bytes(4, "little", signed=True) + size.to_bytes(4, "little"))
+    for words in (b"GET / HTTP/1.1\r\n\r\n", bytes(range(256)) * 100, b"elmo-rk2", b""):
+        visit(words)
+    ranks.append(begin(1))
+    for process in ranks:
+        _, said = process.communicate(timeout=LIMIT)
+        assert process.returncode == 0, said
+
+
 def test_silent():
     """A rank that is stopped is noticed by its silence."""
     process = start(3, "run", *ENCODERS["bag"], "--steps", "30000", "--save-every", "5", "--rank-timeout", "2")
