@@ -2,28 +2,35 @@
 """Other tools beside elmo on a CPU, same rows, one script.
 
     bench/baselines.py make SETS [--given FOLDER ...]
-        makes the data sets: Debian packages (from apt's index) with their tags, section and dependencies, Python
-        docstrings with the names that the function calls; copies those given; and the first 10,000 rows of each
+        makes the data sets: Debian packages (from apt's index) with their tags, section and dependencies; long texts
+        (all descriptions of a source package -> who maintains it and what builds it); formal texts (the paths of a
+        package's files -> its dependencies); Python docstrings with the names that the function calls; copies those
+        given; and the first 10,000 rows of each
     bench/baselines.py run SETS --elmo build/elmo [--only NAME,...] [--tools elmo,pecos,omikuji,fasttext,sklearn]
         trains each tool with its defaults (TF-IDF of word 1- and 2-grams where a tool takes features), predicts the
         test rows, scores everything through `elmo eval --predictions`, prints a table and appends to SETS/results.jsonl
 
 CPU seconds are user and system time of the whole process: reading, features, training and prediction. Memory is its
 largest resident set. Splits are a hash of the text, so every machine with the same index makes the same rows.
-Needs `pip install libpecos omikuji scikit-learn fasttext-wheel`; a tool that is not installed is left out.
+Needs `pip install libpecos omikuji scikit-learn fasttext-wheel "scipy<1.14" "numpy<2"`; a tool that is not installed is
+left out.
 """
 
 import argparse
 import ast
 import glob
+import gzip
 import hashlib
+import itertools
 import json
+import lzma
 import os
 import re
 import resource
 import shutil
 import subprocess
 import sys
+import urllib.request
 import warnings
 from collections import Counter
 from pathlib import Path
@@ -85,6 +92,44 @@ def debian_sets(sets, lists):
     write_set(sets / "debian-depends", ((p.get("Description", ""), depends(p)) for n, p in packages))
 
 
+def index_file(lists, path):
+    """Lines of a packed file of the Debian archive that apt does not keep."""
+    file = Path(lists) / path.replace("/", "_")
+    if not file.exists():
+        file.write_bytes(urllib.request.urlopen(f"https://deb.debian.org/debian/dists/bookworm/main/{path}").read())
+    with (lzma if path.endswith("xz") else gzip).open(file, "rt", encoding="utf-8", errors="replace") as lines:
+        yield from lines
+
+
+def long_and_formal_sets(sets, lists):
+    long = {p["Package"]: p["Description-en"] for p in paragraphs(lists, "*Translation-en*") if "Description-en" in p}
+    names = lambda field: re.findall(r"(?:^|,)\s*([a-z0-9][a-z0-9+.-]+)", field)
+
+    def sources():
+        for block in "".join(index_file(lists, "source/Sources.xz")).split("\n\n"):
+            p = {m.group(1): m.group(2).strip() for m in re.finditer(r"^([A-Za-z0-9-]+):(.*(?:\n .*)*)", block, re.M)}
+            people = re.findall(r"<([^>]+)>", p.get("Maintainer", "") + p.get("Uploaders", ""))
+            text = " ".join(re.sub(r"\n \.(?=\n)", "\n", long.get(b, "")) for b in re.findall(r"[^\s,]+", p.get("Binary", "")))
+            if len(text) > 600:
+                yield text, names(p.get("Build-Depends", "")) + people
+
+    def files():
+        depends = {p["Package"]: names(p.get("Depends", "")) for p in paragraphs(lists, "*_Packages*") if "Package" in p}
+        paths = {}
+        for line in itertools.chain(index_file(lists, "Contents-all.gz"), index_file(lists, "Contents-amd64.gz")):
+            path, _, owners = line.rstrip("\n").rpartition(" ")
+            for owner in owners.split(","):
+                mine = paths.setdefault(owner.rpartition("/")[2], [])
+                if len(mine) < 40:
+                    mine.append(path.strip())
+        # packages in an order that says nothing about them: the first rows are a fair part of all
+        for package in sorted(paths, key=lambda n: hashlib.md5(n.encode()).hexdigest()):
+            yield " ".join(p for p in paths[package] if not p.startswith("usr/share/doc")), depends.get(package, [])
+
+    write_set(sets / "debian-sources", sources())
+    write_set(sets / "debian-files", files())
+
+
 def docstring_set(sets):
     """Texts: docstrings of functions of this Python and its packages; labels: the names that the function calls."""
     def rows():
@@ -139,6 +184,8 @@ def make(args):
             shutil.copytree(given, target)
     if not (sets / "debian-tags").exists():
         debian_sets(sets, args.lists)
+    if not (sets / "debian-sources").exists():
+        long_and_formal_sets(sets, args.lists)
     if not (sets / "docstrings").exists():
         docstring_set(sets)
     for folder in sorted(sets.iterdir()):

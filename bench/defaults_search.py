@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Are the defaults good on data that had no part in choosing them? The defaults beside a random search.
 
-    bench/defaults_search.py make SETS
-        makes three data sets: Debian changelogs (an entry -> package and author, as numbers), manual pages (a
-        description -> the pages of SEE ALSO), PyPI projects (a description -> classifiers; asks pypi.org)
+    bench/defaults_search.py make SETS [--train-rows 6000]
+        makes five data sets: Debian changelogs (an entry -> package and author, as numbers), manual pages (a
+        description -> the pages of SEE ALSO), FOLDOC (a computing term's definition without its links -> fields and
+        linked terms; package dict-foldoc), PyPI projects (a description -> classifiers; asks pypi.org), other PyPI
+        projects (name and summary -> keywords); with --train-rows the training rows beyond are test rows
     bench/defaults_search.py run SETS --elmo build/bin/elmo --encoder all-MiniLM-L6-v2 [--only NAME,...] [--runs 20]
             [--jobs 8] [--seconds 230]
         trains with nothing but data and encoder, then with numbers drawn at random, several runs side by side, until
@@ -32,7 +34,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from baselines import write_set
+from baselines import read_labels, write_labels, write_set
 
 # --- data sets -------------------------------------------------------------------------------------------------------
 
@@ -81,32 +83,86 @@ def manual_rows(root):
             yield text[:900], sorted(pages)
 
 
-def pypi_rows(most):
+def foldoc_rows(folder):
+    """Definitions without the terms that they link to; the links and fields are the labels."""
+    text = gzip.open(f"{folder}/foldoc.dict.dz", "rt", encoding="utf-8", errors="replace").read()
+    for entry in re.split(r"\n(?=\S)", re.sub(r"\n(?=\S.*\n\S)", ", ", text)):
+        head, _, body = entry.partition("\n\n")
+        fields, body = re.match(r"(?:<([^>]*)> *)?(.*)", " ".join(body.split())).groups(default="")
+        links = [link.lower() for link in re.findall(r"{([^{}]{2,40})}", body) if not re.search(r"http|\(", link)]
+        body = " ".join(re.sub(r"{[^{}]*}|\(\d{4}-\d\d-\d\d\)", "", body).split())
+        yield f"{head}: {body[:400]}", links + ["field " + f.strip().lower() for f in fields.split(",") if f.strip()]
+
+
+def pypi_infos(first, last):
+    """What PyPI says about projects, in an order that says nothing about them."""
     context = ssl.create_default_context()  # one for all: making one costs more than a request
 
-    def names():
-        listed = re.findall(r'href="(?:/simple/)?([^"/]+)/"', urllib.request.urlopen("https://pypi.org/simple/").read().decode())
-        return sorted(listed, key=lambda n: hashlib.md5(n.encode()).hexdigest())[:most]
-
-    def row(name):
+    def info(name):
         try:
-            info = json.load(urllib.request.urlopen(f"https://pypi.org/pypi/{name}/json", timeout=30, context=context))["info"]
+            return json.load(urllib.request.urlopen(f"https://pypi.org/pypi/{name}/json", timeout=30, context=context))["info"]
         except OSError:
             return None
+
+    listed = re.findall(r'href="(?:/simple/)?([^"/]+)/"', urllib.request.urlopen("https://pypi.org/simple/").read().decode())
+    names = sorted(listed, key=lambda n: hashlib.md5(n.encode()).hexdigest())[first:last]
+    with futures.ThreadPoolExecutor(24) as pool:
+        return [i for i in pool.map(info, names) if i]
+
+
+def classifier_rows(infos):
+    for info in infos:
         text = re.sub(r"<[^>]*>|https?://\S+|[#*=~`|_-]{2,}", " ", html.unescape(info["description"] or ""))
         topics = [c for c in info["classifiers"] if re.match(r"Topic|Framework|Intended|Operating|Environment|License|Development", c)]
-        return f"{name}: {info['summary'] or ''} {' '.join(text.split())[:350]}", [c.split(" :: ")[-1] for c in topics]
+        text = f"{info['name']}: {info['summary'] or ''} {' '.join(text.split())[:350]}"
+        if len(text) > 60:
+            yield text, [c.split(" :: ")[-1] for c in topics]
 
-    with futures.ThreadPoolExecutor(24) as pool:
-        return [r for r in pool.map(row, names()) if r and len(r[0]) > 60]
+
+def keyword_rows(infos):
+    for info in infos:
+        given = info["keywords"] or ""
+        words = re.split(r"[,;]" if re.search(r"[,;]", given) else r"\s+", given.lower())
+        words = [" ".join(w.split()).strip("'\"[]") for w in words]
+        if info["summary"]:
+            yield f"{info['name']}: {info['summary'][:300]}", [w for w in words if 1 < len(w) < 40]
+
+
+def fewer_rows(folder, most):
+    """Training rows beyond so many become test rows: a run takes less time, and its score has less noise. Labels that no
+    training row is left for go."""
+    texts = {part: (folder / f"{part}_X.txt").read_text().split("\n")[:-1] for part in ("trn", "tst")}
+    labels = {part: read_labels(folder / f"{part}_X_Y.txt")[0] for part in ("trn", "tst")}
+    names = (folder / "Y.txt").read_text().split("\n")[:-1]
+    order = sorted(range(len(texts["trn"])), key=lambda i: hashlib.md5(texts["trn"][i].encode()).hexdigest())
+    rows = [(texts["trn"][i], labels["trn"][i]) for i in order]
+    parts = {"trn": rows[:most], "tst": rows[most:] + list(zip(texts["tst"], labels["tst"]))}
+    left = sorted({l for _, row in parts["trn"] for l in row})
+    index = {l: i for i, l in enumerate(left)}
+    (folder / "Y.txt").write_text("".join(names[l] + "\n" for l in left))
+    for part, rows in parts.items():
+        kept = [(text, [index[l] for l in row if l in index]) for text, row in rows]
+        kept = [(text, row) for text, row in kept if row]
+        (folder / f"{part}_X.txt").write_text("".join(text + "\n" for text, _ in kept))
+        write_labels(folder / f"{part}_X_Y.txt", [row for _, row in kept], len(left))
+        print(f"{folder.name}: {part} {len(kept)} rows, {len(left)} labels")
 
 
 def make(args):
     sets = Path(args.sets)
-    manuals = lambda: [row for root in args.manuals for row in manual_rows(root)]
-    for name, rows in (("changelogs", changelog_rows), ("manual-pages", manuals), ("pypi", lambda: pypi_rows(args.projects))):
-        if not (sets / name).exists():
-            write_set(sets / name, rows(), least_rows=2)
+    kinds = {
+        "changelogs": changelog_rows,
+        "manual-pages": lambda: [row for root in args.manuals for row in manual_rows(root)],
+        "foldoc": lambda: foldoc_rows(args.foldoc),
+        "pypi": lambda: classifier_rows(pypi_infos(0, args.projects)),
+        "keywords": lambda: keyword_rows(pypi_infos(args.projects, 4 * args.projects)),
+    }
+    for name, rows in kinds.items():
+        if (sets / name).exists() or (args.only and name not in args.only.split(",")):
+            continue
+        write_set(sets / name, rows(), least_rows=2)
+        if args.train_rows:
+            fewer_rows(sets / name, args.train_rows)
 
 
 # --- the search ------------------------------------------------------------------------------------------------------
@@ -170,6 +226,8 @@ def run(args):
         tenth = {"validation": 0.1}
         tasks.append((0, folder, "defaults", {}))
         tasks.append((1, folder, "defaults, a tenth validates", tenth))
+        if has_names:  # what the rule for label texts gives
+            tasks += [(1, folder, f"defaults, augment {a}", {"augment": a, **tenth}) for a in ("none", "labels")]
         tasks += [(2 + n, folder, n, {**drawn(n, rows, has_names), **tenth}) for n in range(args.runs)]
     tasks = [t[1:] for t in sorted(tasks, key=lambda t: t[0]) if (t[1].name, t[2]) not in done]
     os.makedirs(args.scratch, exist_ok=True)
@@ -201,8 +259,8 @@ def table(args):
         mine = {r["run"]: r for r in results if r["set"] == name}
         search = [r for n, r in mine.items() if isinstance(n, int)]
         print(f"{name}: {len(search)} runs of the search")
-        for run in ("defaults", "defaults, a tenth validates"):
-            if run in mine:
+        for run in mine:
+            if not isinstance(run, int):
                 print(f"  {run}: {p_at(mine[run])}, validation {mine[run]['validation']}, last checkpoint {p_at({'test': mine[run]['last']})}")
         for what, key in (("best by validation", lambda r: r["validation"]), ("best by test, for comparison", lambda r: p_at(r)[0])):
             best = max(search, key=key, default=None)
@@ -216,7 +274,9 @@ def main():
     parser.add_argument("what", choices=["make", "run", "table"])
     parser.add_argument("sets")
     parser.add_argument("--manuals", nargs="*", default=["/usr/share/man"], help="folders of manual pages")
-    parser.add_argument("--projects", type=int, default=8_000, help="of PyPI: how many to ask for")
+    parser.add_argument("--foldoc", default="/usr/share/dictd", help="folder of foldoc.dict.dz")
+    parser.add_argument("--projects", type=int, default=8_000, help="of PyPI: how many to ask for, and three times as many for keywords")
+    parser.add_argument("--train-rows", type=int, default=0, help="at most so many training rows, the others test")
     parser.add_argument("--elmo", default="build/bin/elmo")
     parser.add_argument("--encoder")
     parser.add_argument("--only", default="")

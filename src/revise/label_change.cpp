@@ -121,7 +121,7 @@ RunState changed_state(const RunState& was, const LabelTable& labels) {
     RunState state = was;
     state.labels = static_cast<std::int64_t>(labels.counts.size());
     state.names_hash = names_hash(labels.names);
-    state.best_score = -1;
+    state.best_score = state.top_score = -1;
     state.best_step = 0;
     return state;
 }

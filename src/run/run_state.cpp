@@ -14,6 +14,8 @@
 namespace elmo {
 namespace {
 
+constexpr std::string_view kTopScore = "top_score";  // states of earlier versions have none
+
 // One list of the state's keys: writing and reading walk it.
 template <class State, class Visit>
 void visit_state(State& state, const Visit& visit) {
@@ -25,6 +27,7 @@ void visit_state(State& state, const Visit& visit) {
     visit("last_loss", state.last_loss);
     visit("best_score", state.best_score);
     visit("best_step", state.best_step);
+    visit(kTopScore, state.top_score);
     visit("train_rows", state.train_rows);
     visit("labels", state.labels);
     visit("data_hash", state.data_hash);
@@ -42,6 +45,7 @@ std::string state_text(const RunState& state) {
 RunState read_state(const nlohmann::json& json, const std::string& file) {
     RunState state;
     visit_state(state, [&](std::string_view key, auto& value) {
+        if (key == kTopScore && !json.contains(key)) return;
         constexpr bool kCount = std::is_same_v<std::decay_t<decltype(value)>, std::int64_t>;
         bool sound = json.contains(key) && get_exact(json[key], value);
         // A step below 0 or far beyond the run would address a batch that does not exist.
@@ -52,6 +56,7 @@ RunState read_state(const nlohmann::json& json, const std::string& file) {
                 kCount ? "a whole number from 0 to 2^62" : "a value of its type", key,
                 json.contains(key) ? quoted(json_string(json[key], -1, true)) : std::string("none")));
     });
+    state.top_score = std::max(state.top_score, state.best_score);
     if (state.labels < 1)
         throw DataError(fmt::format("{}: expected labels from 1, found {}", file, state.labels));
     if (state.step > state.total_steps)

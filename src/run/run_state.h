@@ -18,6 +18,7 @@ struct RunState {
     double last_loss = 0;          // of the last step that computed it
     double best_score = -1;        // percent, of best/; below 0 where nothing was validated yet
     std::int64_t best_step = 0;
+    double top_score = -1;  // the highest of any validation: best/ may be a later one
     // The data set: what a resumed run and an evaluation compare.
     std::int64_t train_rows = 0;  // rows of the training file: the N of propensities
     std::int64_t labels = 0;

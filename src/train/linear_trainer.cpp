@@ -139,7 +139,7 @@ class LinearRun {
                       scorer.add(ranked, split.labels.row(row));
                   });
         const Evaluation scores = scorer.result();
-        state_.best_score = scores.get(config.select);
+        state_.best_score = state_.top_score = scores.get(config.select);
         state_.best_step = 1;
         log.validation(1, 1, scores);
         context_.info(fmt::format("P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {}", scores.get("P@1"),

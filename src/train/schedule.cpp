@@ -28,6 +28,11 @@ double Schedule::factor(std::int64_t step) const {
     return 0.5 * (1.0 + std::cos(std::numbers::pi * gone));
 }
 
+double score_noise(double percent, std::int64_t texts) {
+    const double share = std::clamp(percent / 100, 0.0, 1.0);
+    return texts == 0 ? 0 : 100 * std::sqrt(share * (1 - share) / static_cast<double>(texts));
+}
+
 Schedule make_schedule(const Config& config, std::int64_t total) {
     const std::int64_t automatic = std::min<std::int64_t>(500, total / 20);
     const std::int64_t warmup = config.warmup_steps < 0 ? automatic : std::min(config.warmup_steps, total);

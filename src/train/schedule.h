@@ -21,6 +21,10 @@ struct Schedule {
     double factor(std::int64_t step) const;
 };
 
+// The standard error of a validation score (percent, over so many texts): the largest that a mean of numbers
+// from 0 to 1 can have.
+double score_noise(double percent, std::int64_t texts);
+
 // The schedule of a configuration for a run of `total` steps.
 Schedule make_schedule(const Config& config, std::int64_t total);
 

@@ -267,15 +267,27 @@ double Trainer::validate() {
         context_.info(fmt::format("epoch {:.2f}, step {}: P@1 {:.2f}  P@3 {:.2f}  P@5 {:.2f} on {}{}",
                                   epoch(), state_.step, scores.get("P@1"), scores.get("P@3"),
                                   scores.get("P@5"), counted(scores.num_samples, "validation text"),
-                                  score >= state_.best_score ? ", the best yet" : ""));
+                                  score >= state_.top_score                 ? ", the best yet"
+                                  : score >= state_.top_score - near_best() ? ", kept as the best"
+                                                                            : ""));
     return score;
+}
+
+// The highest of many scores on few texts is an early lucky one. Where the rates fall, the last score that is
+// below it by less than half its standard error is as good: two checkpoints are scored on the same texts, so
+// their difference varies less than a score does.
+double Trainer::near_best() const {
+    if (schedule_.decay == Decay::kConstant || config_.patience > 0) return 0;
+    return score_noise(state_.top_score, data_.validation().num_rows()) / 2;
 }
 
 // Validates, keeps the best, then saves the last: a crash between the two only repeats the validation.
 void Trainer::validate_and_save() {
     if (data_.has_validation()) {
         const double score = validate();
-        if (score >= state_.best_score) {  // equal: prefer the one that was trained longer
+        const bool best = score >= state_.top_score - near_best();  // equal: the one that was trained longer
+        state_.top_score = std::max(state_.top_score, score);
+        if (best) {
             state_.best_score = score;
             state_.best_step = state_.step;
             save(folder_.best(), false);

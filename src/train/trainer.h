@@ -65,6 +65,7 @@ class Trainer {
     void validate_and_save();
     // The score that is selected by. Collapse.
     double validate();
+    double near_best() const;  // how far below the highest score a later one is kept as the best
     EngineParts parts_of_same_run();
     // label_weights_ from those of all labels, which the first rank gets.
     void share_label_weights(const std::function<std::vector<float>()>& all);

@@ -31,6 +31,15 @@ TEST(Schedule, NoStepHasRateZeroAndDecayNeverRises) {
             }
 }
 
+TEST(Schedule, NoiseOfAScoreIsThatOfAShare) {
+    EXPECT_DOUBLE_EQ(score_noise(50, 100), 5);
+    EXPECT_DOUBLE_EQ(score_noise(90, 900), 1);
+    EXPECT_EQ(score_noise(0, 10), 0);
+    EXPECT_EQ(score_noise(100, 10), 0);
+    EXPECT_EQ(score_noise(-1, 10), 0);  // nothing was validated yet
+    EXPECT_EQ(score_noise(50, 0), 0);
+}
+
 TEST(Schedule, ReachesZeroJustAfterTheLastStep) {
     for (const Decay decay : {Decay::kCosine, Decay::kLinear})
         EXPECT_NEAR((Schedule{5, 50, decay}.factor(51)), 0, 1e-15);

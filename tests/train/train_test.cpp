@@ -212,8 +212,9 @@ TEST_F(Train, WorksWithoutValidationAndWithAFrozenEncoder) {
     EXPECT_GT(evaluate(quiet(), config.out, config).num_samples, 0);
 }
 
-// Also where an earlier score is higher than those at the end.
-TEST_F(Train, TheBestIsTheHighest) {
+// The highest of many scores on few texts is one by luck: where rates fall, a later one just below it is the
+// best. Where they do not, it is the highest.
+TEST_F(Train, TheBestIsTheLastOneNearTheHighest) {
     // Labels that no text tells: scores are luck.
     std::string texts, labels = "150 37\n";
     for (int i = 0; i < 150; ++i) {
@@ -222,28 +223,41 @@ TEST_F(Train, TheBestIsTheHighest) {
     }
     write_text(temp / "data/trn_X.txt", texts);
     write_text(temp / "data/trn_X_Y.txt", labels);
-    Config config = tiny_config(temp);
-    config.steps = 90;
-    config.eval_every = 0.5;
-    config.validation = "0.3";
-    config.equal_texts = "apart";
-    config.on_collapse = "ignore";
-    config.patience = 0;
-    const TrainResult result = run(config);
-    double highest = -1;
-    std::int64_t best = 0;
-    std::ifstream lines(config.out + "/log.jsonl");
-    for (std::string line; std::getline(lines, line);) {
-        const auto json = nlohmann::json::parse(line);
-        if (json.value("event", "") != "validation") continue;
-        const double score = json["P@1"];
-        if (score >= highest) highest = score, best = json["step"];
+    int later = 0;  // runs whose best comes after the highest
+    for (const auto& [schedule, seed] :
+         {std::pair("cosine", 3), {"cosine", 4}, {"constant", 3}, {"constant", 4}}) {
+        Config config = tiny_config(temp);
+        config.out = temp / fmt::format("{}-{}", schedule, seed);
+        config.seed = seed;
+        config.steps = 40;
+        config.eval_every = 0.5;
+        config.validation = "0.3";
+        config.equal_texts = "apart";
+        config.on_collapse = "ignore";
+        config.patience = 0;
+        config.schedule = schedule;
+        const bool falls = config.schedule == "cosine";
+        const TrainResult result = run(config);
+        double top = -1, of_best = -1, rows = 0;
+        std::int64_t best = 0, highest = 0;
+        std::ifstream lines(config.out + "/log.jsonl");
+        for (std::string line; std::getline(lines, line);) {
+            const auto json = nlohmann::json::parse(line);
+            if (json.value("event", "") == "start") rows = json["validation_rows"];
+            if (json.value("event", "") != "validation") continue;
+            const double score = json["P@1"], share = std::max(top, 0.0) / 100;
+            const double near = falls ? 50 * std::sqrt(share * (1 - share) / rows) : 0;
+            if (score >= top) highest = json["step"];
+            if (score >= top - near) best = json["step"], of_best = score;
+            top = std::max(top, score);
+        }
+        EXPECT_EQ(result.best_step, best) << config.out;
+        EXPECT_DOUBLE_EQ(result.best_score, of_best) << config.out;
+        later += highest < best ? 1 : 0;
+        config.resume = true;
+        EXPECT_EQ(run(config).best_step, best);  // of the stored state
     }
-    EXPECT_EQ(result.best_step, best);
-    EXPECT_DOUBLE_EQ(result.best_score, highest);
-    EXPECT_LT(best, 90);  // else this test shows nothing
-    config.resume = true;
-    EXPECT_EQ(run(config).best_step, best);  // of the stored state
+    EXPECT_GT(later, 0);  // else this test shows nothing
 }
 
 TEST_F(Train, AValidationFileIsUsedAsItStands) {
