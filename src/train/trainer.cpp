@@ -273,8 +273,8 @@ double Trainer::validate() {
     return score;
 }
 
-// The highest of many scores on few texts is an early lucky one. Where the rates fall, the last one within its
-// standard error is better on texts that nobody has seen (docs/defaults.md).
+// The highest of many scores on few texts is an early lucky one. Where the rates fall, the last one within
+// its standard error is better on texts that nobody has seen (docs/defaults.md).
 double Trainer::near_best() const {
     if (schedule_.decay == Decay::kConstant || config_.patience > 0) return 0;
     return score_noise(state_.top_score, data_.validation().num_rows());
