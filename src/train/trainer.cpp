@@ -273,12 +273,11 @@ double Trainer::validate() {
     return score;
 }
 
-// The highest of many scores on few texts is an early lucky one. Where the rates fall, the last score that is
-// below it by less than half its standard error is as good: two checkpoints are scored on the same texts, so
-// their difference varies less than a score does.
+// The highest of many scores on few texts is an early lucky one. Where the rates fall, the last one within
+// its standard error is better on texts that nobody has seen (docs/defaults.md).
 double Trainer::near_best() const {
     if (schedule_.decay == Decay::kConstant || config_.patience > 0) return 0;
-    return score_noise(state_.top_score, data_.validation().num_rows()) / 2;
+    return score_noise(state_.top_score, data_.validation().num_rows());
 }
 
 // Validates, keeps the best, then saves the last: a crash between the two only repeats the validation.
