@@ -146,7 +146,7 @@ def test_fields_of_tables_are_read_as_in_files(texts, labels):
     for separator, form in ((";", ";".join), (None, str), (None, lambda names: "[" + ", ".join(names) + "]")):
         table = {"text": rows, "labels": [form([*sorted(names), "all"]) for names in labels]}
         run = elmo.train(table, **({"label_separator": separator} if separator else {}))
-        assert run.labels == sorted({name for names in labels for name in names} | {"all"})
+        assert run.label_names == sorted({name for names in labels for name in names} | {"all"})
 
 
 def test_nulls_are_no_labels_where_that_is_allowed(texts, labels, caplog):
@@ -155,7 +155,7 @@ def test_nulls_are_no_labels_where_that_is_allowed(texts, labels, caplog):
         elmo.train(texts=texts, labels=some)
     names = sorted({name for names in labels for name in names})
     with caplog.at_level("WARNING", "elmo"):
-        assert elmo.train(texts=texts, labels=some, allow_null_labels=True, test_share=0).labels == names
+        assert elmo.train(texts=texts, labels=some, allow_null_labels=True, test_share=0).label_names == names
     assert "rows from memory: " in caplog.text and "rows with null" in caplog.text
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"text": texts, "labels": [None if i % 4 == 0 else ",".join(names)
@@ -164,7 +164,7 @@ def test_nulls_are_no_labels_where_that_is_allowed(texts, labels, caplog):
     for table in (frame, pyarrow.Table.from_pandas(frame)):
         with pytest.raises(elmo.DataError, match="allow_null_labels=True"):
             elmo.train(table)
-        assert elmo.train(table, allow_null_labels=True, test_share=0).labels == names
+        assert elmo.train(table, allow_null_labels=True, test_share=0).label_names == names
 
 
 def test_test_and_validation_rows_from_memory(texts, labels):

@@ -58,7 +58,8 @@ struct ReadOptions {
     bool text_column_open, label_column_open, label_separator_open;
     // What the run's data has; other files may have another.
     bool text_column_of_run, label_column_of_run, label_separator_of_run;
-    bool columns_given;  // of texts or of labels, by the call: a file without a header has none of that name
+    bool needs_header;    // the call names a column of texts or labels
+    bool columns_of_run;  // the names, which say nothing about a file with a header
     double test_share;
     bool equal_texts_together;  // in training or held out; blanks around them do not count
     std::string validation;     // a share, or a file

@@ -8,6 +8,7 @@
 
 #include "base/text_util.h"
 #include "sources/tables/label_fields.h"
+#include "sources/tables/label_lists.h"
 #include "sources/tables/table_shape.h"
 
 namespace elmo {
@@ -37,7 +38,7 @@ bool is_end_of_list(std::string_view name) {
 
 // 'a': 1 with a bracket of a dictionary before or behind it.
 bool is_end_of_dictionary(std::string_view name) {
-    return is_end_of_list(name) && (name.front() == '{' || name.back() == '}') && name.find(':') != name.npos;
+    return is_end_of_list(name) && (name.front() == '{' || name.back() == '}') && has_lone_colon(name);
 }
 
 bool is_in_quotes(std::string_view name) {

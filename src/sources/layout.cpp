@@ -348,7 +348,7 @@ TableWriting table_writing(const ReadOptions& reading) {
     table.quotes = reading.quotes;
     table.allow_stray_quotes = reading.allow_stray_quotes;
     table.latin1 = reading.encoding == TextEncoding::kLatin1;
-    table.needs_header = reading.columns_given;
+    table.needs_header = reading.needs_header;
     if (!reading.columns.empty()) split_labels(reading.columns, ",", table.columns);
     return table;
 }

@@ -826,9 +826,26 @@ TEST_F(FirstUse, ColumnsOfATableWithoutAHeaderAreNotNamedInVain) {
     expect_success(run_elmo(train));
     expect_success(run_elmo(train + Words{"--overwrite", "--columns", "title,tags", "--text-column", "title",
                                           "--label-column", "tags"}));
-    expect_failure(run_elmo({"predict", folder_.text("run"), table, "--text-column", "heading"}), 1,
-                   {"'heading'"});
+    expect_failure(run_elmo({"predict", run(), table, "--text-column", "heading"}), 1, {"'heading'"});
     expect_success(run_elmo({"predict", run(), table, "--quiet"}));
+}
+
+// A run that was trained on a file without a header scores files that have one: the header is no row.
+TEST_F(FirstUse, NamesForColumnsOfARunAreNotTakenForAFileWithAHeader) {
+    std::string rows;
+    for (int i = 0; i < 100; ++i) rows += fmt::format("{},{},{}\n", i, text_of(i), kAnimals[i % 4]);
+    const std::string run = folder_.text("run"), names = "--columns";
+    expect_success(run_elmo({"train", folder_.write("rows.csv", rows), names, "n,summary,uses",
+                             "--text-column", "summary", "--label-column", "uses", "--out", run, "--quiet"}));
+    for (const std::string header : {"n,summary,uses\n", "n,text,labels\n"}) {
+        const std::string other = folder_.write("other.csv", header + rows);
+        EXPECT_EQ(scores({run, other, "--split", "all"})["protocol"]["samples"], 100) << header;
+        expect_success(run_elmo({"predict", run, other, "--quiet"}));
+    }
+    EXPECT_EQ(
+        scores({run, folder_.write("two.csv", csv_rows(0, 50)), "--split", "all"})["protocol"]["samples"],
+        50);
+    EXPECT_EQ(scores({run, folder_.write("same.csv", rows), "--split", "all"})["protocol"]["samples"], 100);
 }
 
 TEST_F(FirstUse, CalibrationNamesTheFileWhoseTextsTrainedTheRun) {

@@ -261,6 +261,21 @@ bool recombines(const std::set<std::string>& fields, char separator) {
            ((moving >= 1 && 3 * moving >= repeated) || crossed || crosses(cut_fields));
 }
 
+// Names that were given for the columns of a file without a header say nothing about a file with one. Those
+// of a run say nothing either about a file with another number of columns, or with usual names in its first
+// line.
+void settle_names(const ReadOptions& reading, Layout& layout) {
+    std::vector<std::string>& names = layout.table.columns;
+    if (names.empty()) return;
+    bool fit = !reading.columns_of_run, usual = false;
+    for (const TableShape& shape : possible_shapes(layout.train.text, layout)) {
+        fit = fit || shape.names.size() == names.size();
+        usual = usual || (!only_plausible(shape.names, kTextNames).empty() &&
+                          !only_plausible(shape.names, kLabelNames).empty());
+    }
+    if (!fit || (reading.columns_of_run && usual) || has_header(layout.train.text, layout)) names.clear();
+}
+
 void settle_columns(const ReadOptions& reading, Layout& layout) {
     Columns columns;
     columns.text_open = reading.text_column_open;
@@ -356,6 +371,7 @@ std::string guess_other_separator(const std::vector<std::string>& fields, const 
 void settle_reading(const ReadOptions& reading, Layout& layout) {
     for (const auto& [key, value] : reading.detected) layout.detected.push_back({key, value});
     try {
+        if (layout.format != DataFormat::kJsonl) settle_names(reading, layout);
         settle_columns(reading, layout);
         if (layout.format != DataFormat::kJsonl) settle_writing(layout);
         const bool open = reading.label_separator == "auto";

@@ -54,11 +54,11 @@ class ListParser {
         return true;
     }
 
-    // Strings and words without quotes, with commas between them. No word has one of `bad` in it.
-    bool parse_words(std::string_view bad) {
+    // Strings and words without quotes, with commas between them.
+    bool parse_words() {
         skip_space();
         while (!rest_.empty()) {
-            if (is_quoted() ? !string() : !null() && !word(bad)) return false;
+            if (is_quoted() ? !string() : !null() && !word()) return false;
             skip_space();
             if (rest_.empty()) break;
             if (rest_.front() != ',') return false;
@@ -81,9 +81,9 @@ class ListParser {
         return true;
     }
 
-    bool word(std::string_view bad) {
+    bool word() {
         const std::string_view text = trim(rest_.substr(0, rest_.find(',')));
-        if (text.empty() || text.back() == '\'' || text.find_first_of(bad) != text.npos ||
+        if (text.empty() || text.back() == '\'' || text.find_first_of("[]{}\"") != text.npos ||
             text.find("...") != text.npos)
             return false;
         list_.items.emplace_back(text);
@@ -166,6 +166,15 @@ class ListParser {
 
 }  // namespace
 
+bool has_lone_colon(std::string_view text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != ':') continue;
+        if (i + 1 == text.size() || text[i + 1] != ':') return true;
+        ++i;
+    }
+    return false;
+}
+
 std::optional<FieldList> parse_label_list(std::string_view cell) {
     cell = trim(cell);
     FieldList values, words;
@@ -178,8 +187,8 @@ std::optional<FieldList> parse_label_list(std::string_view cell) {
     const std::string_view inside = cell.substr(1, cell.size() - 2);
     // Round and curly brackets stand around other things too: one number does not make them a list.
     if (ListParser(inside, values).parse_values(square)) return values;
-    // A colon in curly brackets is a dictionary's.
-    if (!ListParser(inside, words).parse_words(curly ? "[]{}\":" : "[]{}\"")) return std::nullopt;
+    if (!ListParser(inside, words).parse_words()) return std::nullopt;
+    if (curly && std::any_of(words.items.begin(), words.items.end(), has_lone_colon)) return std::nullopt;
     words.certain = words.items.size() + static_cast<std::size_t>(words.nulls) > 1;
     return words;
 }

@@ -230,6 +230,12 @@ std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const
     return shapes;
 }
 
+bool has_header(const std::filesystem::path& file, const Layout& layout) {
+    for (TableShape shape : possible_shapes(file, layout))
+        if (find_columns(file, layout, shape)) return true;
+    return false;
+}
+
 TableShape find_table_shape(const std::filesystem::path& file, const Layout& layout) {
     const std::vector<TableShape> shapes = possible_shapes(file, layout);
     RecordReader reader(file, shapes.front().framing(), shapes.front().delimiter);
