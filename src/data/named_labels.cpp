@@ -31,8 +31,8 @@ std::string describe(const HashedShare& test_share) {
                        test_share.share > 0 && test_share.trimmed ? " of trimmed texts" : "");
 }
 
-void add_table_options(const ReadOptions& reading, CacheKey& key) {
-    key.add("columns", reading.columns);
+void add_table_options(const ReadOptions& reading, const Layout& layout, CacheKey& key) {
+    key.add("columns", fmt::format("{}", fmt::join(layout.table.columns, ",")));
     key.add("delimiter", reading.delimiter);
     key.add("quotes", fmt::format("{}", static_cast<int>(reading.quotes)));
     key.add("allow_stray_quotes", reading.allow_stray_quotes ? "1" : "0");
@@ -43,7 +43,7 @@ void add_row_options(const ReadOptions& reading, const Layout& layout, CacheKey&
     key.add("text_column", fmt::format("{}", fmt::join(layout.text_columns, "+")));
     key.add("label_column", layout.label_column);
     key.add("label_separator", layout.cells.name());
-    add_table_options(reading, key);
+    add_table_options(reading, layout, key);
     key.add("allow_null_labels", reading.allow_null_labels ? "1" : "0");
     key.add("test_share", describe(layout.test_share));
     add_encoding(reading, key);

@@ -179,8 +179,8 @@ TEST_F(PeopleFiles, ListsInCells) {
     write("mixed.csv", csv + "two,a;b\n");
     EXPECT_TRUE(contains(error("mixed.csv"),
                          "mixed.csv:3002: expected a list of labels like ['a', 'b'], found 'a;b'; write it "
-                         "as [\"a;b\"], or, where "
-                         "labels are no lists, name what separates them with --label-separator"));
+                         "as a list like [\"a\", \"b\"], or, where labels are no lists, name what separates "
+                         "them with --label-separator"));
     // Nulls inside of lists.
     write("null.csv", "text,labels\none,\"['a', 'b']\"\ntwo,\"['b', nan, 'c']\"\nthree,\"['c', None]\"\n");
     EXPECT_TRUE(
@@ -195,6 +195,13 @@ TEST_F(PeopleFiles, ListsInCells) {
 TEST_F(PeopleFiles, PandasWithIndex) {
     write("a.csv", ",text,labels\n0,one,\"a,b\"\n1,two,\"b,c\"\n2,three,c\n");
     EXPECT_EQ(rows("a.csv"), kRows);
+}
+
+TEST_F(PeopleFiles, JsonObjectsWhoseKeysAreTheLabels) {
+    write("a.jsonl", "{\"text\": \"one\", \"labels\": {\"a\": 1, \"b\": 1}}\n");
+    EXPECT_TRUE(contains(error("a.jsonl"),
+                         "a.jsonl:1: expected labels at 'labels' that are strings or whole numbers"));
+    EXPECT_TRUE(contains(error("a.jsonl"), "where the keys are the labels, write them as a list"));
 }
 
 TEST_F(PeopleFiles, JsonLinesWithListsStringsAndNumbers) {

@@ -169,7 +169,8 @@ class ListParser {
 bool has_lone_colon(std::string_view text) {
     for (std::size_t i = 0; i < text.size(); ++i) {
         if (text[i] != ':') continue;
-        if (i + 1 == text.size() || text[i + 1] != ':') return true;
+        if (i + 1 == text.size()) return false;
+        if (text[i + 1] != ':') return true;
         ++i;
     }
     return false;

@@ -20,7 +20,7 @@ struct FieldList {
 // cut by "...".
 std::optional<FieldList> parse_label_list(std::string_view cell);
 
-// Whether there is a colon as a dictionary has it, not two that belong to a name (File::Spec).
+// Whether there is a colon as a dictionary has it before a value, not two that belong to a name (File::Spec).
 bool has_lone_colon(std::string_view text);
 
 }  // namespace elmo
