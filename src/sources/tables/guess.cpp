@@ -81,8 +81,8 @@ void refuse_one_flag_of_many(const std::vector<std::string>& names, const Sample
     if (flags.size() > 1 && has(flags, labels))
         throw ConfigError(
             fmt::format("label_column: {}: expected one column that can hold the labels, found {} of 0 and 1 "
-                        "({}): --label-column "
-                        "'*' takes each of them as a label, --label-column {} the values of that one",
+                        "({}): --label-column '*' takes each of them as a label, --label-column {} the "
+                        "values of that one",
                         layout.train.text.string(), flags.size(), fmt::join(flags, ", "), labels));
 }
 
@@ -261,19 +261,21 @@ bool recombines(const std::set<std::string>& fields, char separator) {
            ((moving >= 1 && 3 * moving >= repeated) || crossed || crosses(cut_fields));
 }
 
-// Names that were given for the columns of a file without a header say nothing about a file with one. Those
-// of a run say nothing either about a file with another number of columns, or with usual names in its first
-// line.
+// Names for the columns of a file without a header say nothing about a file whose first line they are. Those
+// of a run say nothing either about one with another number of columns, or with its columns or usual ones in
+// the first line.
 void settle_names(const ReadOptions& reading, Layout& layout) {
     std::vector<std::string>& names = layout.table.columns;
     if (names.empty()) return;
-    bool fit = !reading.columns_of_run, usual = false;
+    bool same = false, fit = false, usual = false;
     for (const TableShape& shape : possible_shapes(layout.train.text, layout)) {
+        same = same || shape.names == names;
         fit = fit || shape.names.size() == names.size();
         usual = usual || (!only_plausible(shape.names, kTextNames).empty() &&
                           !only_plausible(shape.names, kLabelNames).empty());
     }
-    if (!fit || (reading.columns_of_run && usual) || has_header(layout.train.text, layout)) names.clear();
+    if (same || (reading.columns_of_run && (!fit || usual || has_header(layout.train.text, layout))))
+        names.clear();
 }
 
 void settle_columns(const ReadOptions& reading, Layout& layout) {

@@ -85,8 +85,7 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
         return "columns are separated by semicolons: leave --delimiter out, or give ';'";
     if (layout.format == DataFormat::kTsv && layout.table.needs_header && shape.names.size() == 2)
         return "where the file has no header, leave --text-column and --label-column out, or name its "
-               "columns with "
-               "--columns";
+               "columns with --columns";
     return layout.label_column.empty()
                ? "name the column with --text-column"
                : "name the columns with --text-column and --label-column ('*' for one column of 0 and 1 per "
