@@ -58,8 +58,11 @@ void run_explain(Invocation& call) {
     Predictor predictor(call.context, call.words[0], call.config);
     Question question;
     question.top = given(call.config, "top") ? call.config.top : 3;
-    const std::vector<std::string>& labels = call.lists.at("label");
-    if (!labels.empty()) question.labels = predictor.find_labels(labels, "label");
+    for (const std::string& label : call.lists.at("label"))
+        for (const std::int64_t number : predictor.find_label(label, "--label"))
+            question.labels.push_back(number);
+    std::sort(question.labels.begin(), question.labels.end());
+    question.labels.erase(std::unique(question.labels.begin(), question.labels.end()), question.labels.end());
     for (const std::string& text : texts) {
         Explanation explanation = explain_answers(predictor, text, question);
         std::string why_not;

@@ -3,8 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "elmo/api.h"
@@ -57,13 +57,10 @@ ELMO_API DataSummary import_data(const Context& context, const Config& config);
 
 struct Row {
     std::string text;
-    std::vector<std::string> labels;  // by name
+    std::vector<std::string> labels = {};         // by name
+    bool null_label = false;                      // a null among them, as allow_null_labels allows
+    std::optional<std::string> label_field = {};  // instead of labels: a field of a table, read as in a file
 };
-
-// The labels that one field of a plain file holds: cut at `separator` ("" and "none" cut nowhere, "auto" at
-// commas: one field shows no habit), without spaces around them and empty ones. "list" and "auto" read a list
-// such as ['a', 'b'].
-ELMO_API std::vector<std::string> labels_in_field(std::string_view field, std::string_view separator);
 
 // A data set from memory. Every verb reads its data more than once, so rows go to a folder as they come:
 // train.jsonl and test.jsonl, a JSON object per line with the keys "text" and "labels". Memory does not grow

@@ -221,6 +221,8 @@ class ELMO_API Predictor {
     // means all of them. DataError "WHAT[i]: ..." for one that the run does not have.
     std::vector<std::int64_t> find_labels(const std::vector<std::string>& list,
                                           const std::string& what) const;
+    // The same of one name or number. DataError "WHAT: ...".
+    std::vector<std::int64_t> find_label(const std::string& label, const std::string& what) const;
     // Labels whose name contains `part`, in order of number, from the `first` one on, at most `limit`.
     FoundLabels search_labels(std::string_view part, std::int64_t first, std::int64_t limit) const;
     // The labels that are most like this one, at most `limit`, best first, ties by lower number: by the

@@ -37,6 +37,10 @@ class ELMO_API TextReader {
     // Of the texts that the last next() returned.
     const std::vector<TextId>& ids() const;
 
+    // A line for people on what the first rows answered that no option did, such as the column of the texts;
+    // "" where that is nothing. Known after the first next().
+    const std::string& detected() const;
+
     // For progress: bytes of the file taken so far, and its size (0 where unknown).
     std::int64_t bytes_read() const;
     std::int64_t total_bytes() const;

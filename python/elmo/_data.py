@@ -12,12 +12,16 @@ def is_parquet(data: Any) -> bool:
     return is_path(data) and os.fspath(data).lower().endswith(PARQUET)
 
 
+def allows_null(config: Config) -> bool:
+    return config.get("allow_null_labels") == "true"
+
+
 def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> None:
     """A pair of texts and labels, a table, or a Parquet file."""
     if isinstance(data, tuple):
         if len(data) != 2:
             raise DataError(f"{what}: expected a pair of texts and labels, found {len(data)} values")
-        add_values(rows, *data, test=test)
+        add_values(rows, *data, test=test, allow_null=allows_null(config))
         return
     text_column, label_column = config.get("text_column"), config.get("label_column")
     if is_parquet(data):
@@ -25,7 +29,7 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> Non
     elif is_path(data):
         raise DataError(f"{what}: expected a pair of texts and labels, a table or a Parquet file, found the path "
                         f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
-    add_table(rows, data, text_column, label_column, config.get("label_separator"), test)
+    add_table(rows, data, text_column, label_column, allows_null(config), test)
 
 
 def splits_of(data: Any) -> tuple[Any, Any]:
@@ -63,7 +67,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         test = own_test if test is None else test
         add_any(rows, data, config, False, "data")
     else:
-        add_values(rows, texts, labels, label_names)
+        add_values(rows, texts, labels, label_names, allow_null=allows_null(config))
     if test is not None:
         add_any(rows, test, config, True, "test")
     rows.finish(config)

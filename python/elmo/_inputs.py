@@ -11,7 +11,7 @@ from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from elmo._core import DataError, Rows, labels_in_field
+from elmo._core import DataError, Rows
 
 CHUNK = 1024  # rows that pass into C++ at a time
 PARQUET = (".parquet", ".pq")
@@ -59,7 +59,8 @@ def texts_of(texts: Any) -> Iterator[str]:
     return iterate(texts, "texts", "a sequence of str")
 
 
-def name_of(label: Any, where: str) -> str:
+def name_of(label: Any, where: str, allow_null: bool = False) -> str | None:
+    """None for a null that is allowed."""
     if isinstance(label, str):
         if not label:
             raise DataError(f"{where}: expected a label, found an empty str")
@@ -67,21 +68,21 @@ def name_of(label: Any, where: str) -> str:
     if isinstance(label, numbers.Integral) and not isinstance(label, (bool, np.bool_)):
         return str(int(label))
     missing = label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and label != label)
+    if missing and allow_null:
+        return None
     raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}"
-                    + ("; a text without labels has an empty list" if missing else ""))
+                    + ("; a text without labels has an empty list, or allow_null_labels=True" if missing else ""))
 
 
-def names_of(entry: Any, where: str, separator: str | None = None) -> list[str]:
-    """The labels of one text: a list of names or numbers, or one of them. Only fields of tables are cut."""
-    if isinstance(entry, str) and separator is not None:
-        return labels_in_field(entry, separator)
+def names_of(entry: Any, where: str, allow_null: bool = False) -> list[str | None]:
+    """The labels of one text: a list of names or numbers, or one of them; None for nulls."""
     if isinstance(entry, (set, frozenset)):
         entry = sorted(entry, key=str)  # the same order in every process
     elif hasattr(entry, "tolist"):
         entry = entry.tolist()
     if isinstance(entry, (list, tuple)):
-        return [name_of(label, f"{where}[{i}]") for i, label in enumerate(entry)]
-    return [name_of(entry, where)]
+        return [name_of(label, f"{where}[{i}]", allow_null) for i, label in enumerate(entry)]
+    return [name_of(entry, where, allow_null)]
 
 
 def is_matrix(labels: Any) -> bool:
@@ -123,9 +124,9 @@ def matrix_rows(labels: Any, label_names: Sequence[Any] | None) -> Iterator[list
             yield [names[c] for c in np.flatnonzero(row)]
 
 
-def label_rows(labels: Any, label_names: Sequence[Any] | None = None,
-               separator: str | None = None) -> Iterator[list[str]]:
-    """The labels of each text, by name."""
+def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bool = False,
+               allow_null: bool = False) -> Iterator[list[str | None] | str]:
+    """The labels of each text, by name. With `fields`, a str stays one: it is read as a field of a file is."""
     if getattr(getattr(labels, "dtype", None), "kind", "-") in "UT":  # a NumPy array of names
         labels = labels.tolist()
     if is_matrix(labels):
@@ -134,11 +135,14 @@ def label_rows(labels: Any, label_names: Sequence[Any] | None = None,
     if label_names is not None:
         raise DataError("label_names: expected with labels as a matrix only")
     for row, entry in enumerate(iterate(labels, "labels", "an entry per text")):
-        yield names_of(entry, f"labels[{row}]", separator)
+        if fields and isinstance(entry, str):
+            yield entry
+        else:
+            yield names_of(entry, f"labels[{row}]", allow_null)
 
 
 def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, test: bool = False,
-               separator: str | None = None) -> int:
+               fields: bool = False, allow_null: bool = False) -> int:
     """Texts and labels, which must be as many. Returns how many."""
     if labels is None:
         raise DataError("labels: expected an entry per text, found None")
@@ -146,7 +150,7 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
         if len(getattr(one, "shape", (1,))) == 0:
             raise DataError(f"{what}: expected a sequence, found a single value")
     count = 0
-    label_iterator = label_rows(labels, label_names, separator)
+    label_iterator = label_rows(labels, label_names, fields, allow_null)
     for chunk in chunks(texts_of(texts)):
         names = list(itertools.islice(label_iterator, len(chunk)))
         if len(names) < len(chunk):
@@ -158,16 +162,16 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
     return count
 
 
-def add_table(rows: Rows, table: Any, text_column: str, label_column: str, separator: str, test: bool) -> int:
+def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow_null: bool, test: bool) -> int:
     """The rows of a DataFrame, an Arrow table, a Hugging Face data set or a dict of columns."""
     columns = text_column.split("+")
     if module_of(table) == "datasets":
         count = 0
         for piece in table.with_format("arrow").iter(batch_size=CHUNK):
-            count += rows.add_arrow(piece.__arrow_c_stream__(), columns, label_column, separator, count, test)
+            count += rows.add_arrow(piece.__arrow_c_stream__(), columns, label_column, allow_null, count, test)
         return count
     if hasattr(table, "__arrow_c_stream__") and module_of(table) != "pandas":
-        return rows.add_arrow(table.__arrow_c_stream__(), columns, label_column, separator, 0, test)
+        return rows.add_arrow(table.__arrow_c_stream__(), columns, label_column, allow_null, 0, test)
     if not hasattr(table, "keys") or not hasattr(table, "__getitem__"):
         raise DataError(f"data: expected a path, a table or a dict of columns, found {describe(table)}")
     for column in (*columns, label_column):
@@ -178,7 +182,7 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, separ
     texts = iterate(table[columns[0]], f"column '{columns[0]}'", "texts")
     if len(columns) > 1:
         texts = joined(texts, [table[column] for column in columns[1:]])
-    return add_values(rows, texts, table[label_column], test=test, separator=separator)
+    return add_values(rows, texts, table[label_column], test=test, fields=True, allow_null=allow_null)
 
 
 def joined(first: Iterator[Any], others: list[Any]) -> Iterator[Any]:

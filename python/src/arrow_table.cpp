@@ -175,27 +175,43 @@ class TableReader {
             if (!out.text.empty() && !text->empty()) out.text += ' ';
             out.text += *text;
         }
-        read_labels(table.child(labels_), row, number, out.labels);
+        read_labels(table.child(labels_), row, number, out);
     }
 
   private:
-    void read_labels(const Column& column, std::int64_t row, std::int64_t number,
-                     std::vector<std::string>& out) const {
-        out.clear();
-        if (column.is_null(row)) fail(number, columns_.labels, "labels", "null");
+    void read_labels(const Column& column, std::int64_t row, std::int64_t number, Row& out) const {
+        out.labels.clear();
+        out.label_field.reset();
+        out.null_label = is_null(column, row, number);
+        if (out.null_label) return;
         if (const auto list = list_at(column, row)) {
-            for (std::int64_t i = list->first; i < list->second; ++i)
-                out.push_back(label_at(column.child(), i, number));
+            for (std::int64_t i = list->first; i < list->second; ++i) {
+                if (is_null(column.child(), i, number))
+                    out.null_label = true;
+                else
+                    out.labels.push_back(label_at(column.child(), i, number));
+            }
             return;
         }
         const std::string label = label_at(column, row, number);
         const auto [where, at] = place_of(column, row);
-        out = string_at(where, at) ? labels_in_field(label, columns_.separator) : std::vector{label};
+        if (string_at(where, at))
+            out.label_field = label;
+        else
+            out.labels = {label};
+    }
+
+    bool is_null(const Column& column, std::int64_t row, std::int64_t number) const {
+        const auto [where, at] = place_of(column, row);
+        if (!column.is_null(row) && !where.is_null(at)) return false;
+        if (!columns_.allow_null)
+            fail(number, columns_.labels, "labels",
+                 "null; allow_null_labels=True takes it as a row without labels");
+        return true;
     }
 
     std::string label_at(const Column& column, std::int64_t row, std::int64_t number) const {
         const auto [where, at] = place_of(column, row);
-        if (column.is_null(row) || where.is_null(at)) fail(number, columns_.labels, "a label", "null");
         if (const auto name = string_at(where, at)) return std::string(*name);
         if (const auto whole = whole_number(where, at)) return std::to_string(*whole);
         fail(number, columns_.labels, "names or whole numbers", type_of(where));

@@ -15,12 +15,12 @@ namespace elmo::python {
 struct TableColumns {
     std::vector<std::string> texts;  // joined by a space; all but the first may be null
     std::string labels;              // lists of names or whole numbers, or one of them
-    std::string separator;           // at which a label that is no list is cut, as in files
+    bool allow_null = false;         // rows may have null for their labels, or among them
 };
 
 // Calls take(row) for every row of the stream (an ArrowArrayStream*), and between() after each piece of it.
 // `first` is the number of rows before, for messages. Returns how many rows there were. DataError for columns
-// that are not there, types that are no texts or labels, and nulls.
+// that are not there, types that are no texts or labels, and nulls that are not allowed.
 std::int64_t read_arrow_stream(void* stream, const TableColumns& columns, std::int64_t first,
                                const std::function<void(const Row&)>& take,
                                const std::function<void()>& between);

@@ -19,20 +19,34 @@ class Rows {
     void add(nb::list texts, nb::list labels, std::int64_t first, bool test) {
         const std::vector<std::string> strings = strings_of(texts, "texts", first);
         if (nb::len(labels) != strings.size()) throw DataError("expected as many labels as texts");
-        for (std::size_t i = 0; i < strings.size(); ++i)
-            put({strings[i],
-                 strings_of(labels[i], "labels[" + std::to_string(first + std::int64_t(i)) + "]")},
-                test);
+        for (std::size_t i = 0; i < strings.size(); ++i) {
+            const std::string where = "labels[" + std::to_string(first + std::int64_t(i)) + "]";
+            Row row{.text = strings[i]};
+            if (const nb::object entry = labels[i]; nb::isinstance<nb::str>(entry)) {
+                nb::list one;
+                one.append(entry);
+                row.label_field = strings_of(one, where).front();
+            } else {
+                nb::list names;
+                for (const nb::handle name : entry) {
+                    if (name.is_none())
+                        row.null_label = true;
+                    else
+                        names.append(name);
+                }
+                row.labels = strings_of(names, where);
+            }
+            put(row, test);
+        }
     }
 
     std::int64_t add_arrow(nb::capsule capsule, const std::vector<std::string>& text_columns,
-                           const std::string& label_column, const std::string& separator, std::int64_t first,
-                           bool test) {
+                           const std::string& label_column, bool allow_null, std::int64_t first, bool test) {
         void* stream = PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream");
         if (stream == nullptr) throw nb::python_error();
         const nb::gil_scoped_release release;
         return read_arrow_stream(
-            stream, {text_columns, label_column, separator}, first, [&](const Row& row) { put(row, test); },
+            stream, {text_columns, label_column, allow_null}, first, [&](const Row& row) { put(row, test); },
             [] {
                 const nb::gil_scoped_acquire acquire;
                 if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -50,14 +64,13 @@ class Rows {
 }  // namespace
 
 void bind_rows(nb::module_& module) {
-    module.def("labels_in_field", &labels_in_field, nb::arg("field"), nb::arg("separator"),
-               "The labels of one field, cut as in files.");
     nb::class_<Rows>(module, "Rows",
                      "Rows on their way to a temporary data set, which goes with this object.")
         .def(nb::init<>())
-        .def("add", &Rows::add, nb::arg("texts"), nb::arg("labels"), nb::arg("first"), nb::arg("test"))
+        .def("add", &Rows::add, nb::arg("texts"), nb::arg("labels"), nb::arg("first"), nb::arg("test"),
+             "Labels are a list per text, with None for a null, or a str: a field as a file has it.")
         .def("add_arrow", &Rows::add_arrow, nb::arg("stream"), nb::arg("text_columns"),
-             nb::arg("label_column"), nb::arg("separator"), nb::arg("first"), nb::arg("test"))
+             nb::arg("label_column"), nb::arg("allow_null"), nb::arg("first"), nb::arg("test"))
         .def("finish", &Rows::finish, nb::arg("config"));
 }
 

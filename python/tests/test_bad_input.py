@@ -78,7 +78,7 @@ def test_tables():
             (pyarrow.table({"text": ["one", "two"], "labels": [["a"], None]}),
              "row 1, column 'labels': expected labels, found null"),
             (pyarrow.table({"text": ["one", "two"], "labels": [["a"], ["b", None]]}),
-             "row 1, column 'labels': expected a label, found null"),
+             "row 1, column 'labels': expected labels, found null; allow_null_labels=True"),
             (pyarrow.table({"text": [1, 2], "labels": ["a", "b"]}),
              "row 0, column 'text': expected a text, found Arrow type 'l'"),
             (pyarrow.table({"text": ["one", "two"], "labels": [[0.5], [1.0]]}),

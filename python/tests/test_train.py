@@ -141,6 +141,32 @@ def test_stopped_and_continued_equals_unbroken(tmp_path, texts, labels, expected
     assert files_of(again) == expected
 
 
+def test_fields_of_tables_are_read_as_in_files(texts, labels):
+    rows = [f"{text} {i}" for i, text in enumerate(texts)]
+    for separator, form in ((";", ";".join), (None, str), (None, lambda names: "[" + ", ".join(names) + "]")):
+        table = {"text": rows, "labels": [form([*sorted(names), "all"]) for names in labels]}
+        run = elmo.train(table, **({"label_separator": separator} if separator else {}))
+        assert run.label_names == sorted({name for names in labels for name in names} | {"all"})
+
+
+def test_nulls_are_no_labels_where_that_is_allowed(texts, labels, caplog):
+    some = [None if i % 4 == 0 else [*names, None] if i % 4 == 1 else names for i, names in enumerate(labels)]
+    with pytest.raises(elmo.DataError, match="allow_null_labels=True"):
+        elmo.train(texts=texts, labels=some)
+    names = sorted({name for names in labels for name in names})
+    with caplog.at_level("WARNING", "elmo"):
+        assert elmo.train(texts=texts, labels=some, allow_null_labels=True, test_share=0).label_names == names
+    assert "rows from memory: " in caplog.text and "rows with null" in caplog.text
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": texts, "labels": [None if i % 4 == 0 else ",".join(names)
+                                                        for i, names in enumerate(labels)]})
+    pyarrow = pytest.importorskip("pyarrow")
+    for table in (frame, pyarrow.Table.from_pandas(frame)):
+        with pytest.raises(elmo.DataError, match="allow_null_labels=True"):
+            elmo.train(table)
+        assert elmo.train(table, allow_null_labels=True, test_share=0).label_names == names
+
+
 def test_test_and_validation_rows_from_memory(texts, labels):
     other = rows(30, seed=5)
     run = elmo.train(texts=texts, labels=labels, test=other, validation=rows(20, seed=6), **SHORT)

@@ -47,6 +47,7 @@ std::vector<std::pair<std::string, std::string>> detected_options(const Config& 
 
 ReadOptions::ReadOptions(const Config& config)
     : data(config.data),
+      data_name(reason_of(config, "data") == kStandardInput ? std::string(kStandardInput) : config.data),
       format(config.format),
       format_given(config.format != "auto" && given(config, "format")),
       cache(config.cache),
@@ -67,7 +68,11 @@ ReadOptions::ReadOptions(const Config& config)
       // Earlier versions stored a comma where nobody gave a separator.
       label_separator_open(config.label_separator == "auto" ||
                            (config.label_separator == "," && !given(config, "label_separator"))),
+      text_column_of_run(is_of_run(config, "text_column")),
+      label_column_of_run(is_of_run(config, "label_column")),
       label_separator_of_run(is_of_run(config, "label_separator")),
+      needs_header(given(config, "text_column") || given(config, "label_column")),
+      columns_of_run(is_of_run(config, "columns")),
       test_share(config.test_share),
       equal_texts_together(config.equal_texts == "together"),
       validation(config.validation),

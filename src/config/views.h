@@ -32,14 +32,18 @@ enum class HeadMemory { kDevice, kHost };
 // Of an option whose value the first rows of the data answered.
 inline constexpr std::string_view kDetectedReason = "detected in the first rows of the data";
 
+// Of data that came by standard input.
+inline constexpr std::string_view kStandardInput = "standard input";
+
 // How texts and labels are read: data sets, their cache, tokenizers, texts to answer.
 struct ReadOptions {
     ReadOptions(const Config& config);
 
-    std::string data;    // a folder or a file
-    std::string format;  // auto, or the name of a DataFormat
-    bool format_given;   // by the call: a run's format is that of its data, not of texts to answer
-    std::string cache;   // a folder; "": beside the data, or the user's
+    std::string data;       // a folder or a file
+    std::string data_name;  // for people: the data, or standard input, which was kept there
+    std::string format;     // auto, or the name of a DataFormat
+    bool format_given;      // by the call: a run's format is that of its data, not of texts to answer
+    std::string cache;      // a folder; "": beside the data, or the user's
     TextEncoding encoding;
     bool allow_invalid_utf8, allow_repeated_labels, allow_null_labels, allow_stray_quotes;
     std::string text_column, label_column;
@@ -52,7 +56,10 @@ struct ReadOptions {
     // Nobody asked for a name, and the default names nothing in some files: what a format's own names say
     // then holds. A run's recipe says no more than a default does.
     bool text_column_open, label_column_open, label_separator_open;
-    bool label_separator_of_run;  // what the run's data has; other files may have another
+    // What the run's data has; other files may have another.
+    bool text_column_of_run, label_column_of_run, label_separator_of_run;
+    bool needs_header;    // the call names a column of texts or labels
+    bool columns_of_run;  // the names, which say nothing about a file with a header
     double test_share;
     bool equal_texts_together;  // in training or held out; blanks around them do not count
     std::string validation;     // a share, or a file

@@ -189,9 +189,9 @@ void Dataset::Impl::summarize(DataSummary& summary) const {
 
 namespace {
 
-void say(const Context& context, std::int64_t count, const fs::path& file, std::string_view noun,
+void say(const Context& context, std::int64_t count, const std::string& file, std::string_view noun,
          std::string_view what) {
-    if (count > 0) context.warning(fmt::format("{}: {} {}", file.string(), counted(count, noun), what));
+    if (count > 0) context.warning(fmt::format("{}: {} {}", file, counted(count, noun), what));
 }
 
 }  // namespace
@@ -202,7 +202,7 @@ void Dataset::Impl::warn_of_labels(const Context& context) const {
         const auto& file = name == SplitName::kTrain  ? labels.train.labels
                            : name == SplitName::kTest ? labels.test.labels
                                                       : labels.validation.labels;
-        const fs::path& source = layout.files(name).labels;
+        const std::string source = layout.shown(layout.files(name).labels);
         if (!file) continue;
         const LabelStats& stats = file->value<LabelStats>("stats");
         say(context, stats.merged_labels, source, "repeated label", "merged");
@@ -220,8 +220,8 @@ void Dataset::Impl::warn_of_texts(const Context& context) const {
          {std::pair(&tokens.train, SplitName::kTrain), std::pair(&tokens.test, SplitName::kTest),
           std::pair(&tokens.validation, SplitName::kValidation)})
         if (*file)
-            say(context, (*file)->value<TokenStats>("stats").replaced_utf8, layout.files(name).text, "text",
-                "with invalid UTF-8, now U+FFFD");
+            say(context, (*file)->value<TokenStats>("stats").replaced_utf8,
+                layout.shown(layout.files(name).text), "text", "with invalid UTF-8, now U+FFFD");
 }
 
 Dataset::Dataset(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -238,7 +238,7 @@ Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, c
     const bool always = warn == Warn::kAlways;
     if (always || !impl.labels.reused)
         for (const std::string& doubt : label_doubts(data, impl.layout))
-            context.warning(fmt::format("{}: {}", impl.layout.train.labels.string(), doubt));
+            context.warning(fmt::format("{}: {}", impl.layout.shown(impl.layout.train.labels), doubt));
     if (tokenizer != nullptr) impl.open_tokens(context, reading, *tokenizer, splits);
     impl.sources->require_unchanged();
     if (always || !impl.labels.reused) impl.warn_of_labels(context);

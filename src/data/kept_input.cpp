@@ -4,6 +4,7 @@
 
 #include "base/text_util.h"
 #include "cache/cache_file.h"
+#include "config/views.h"
 #include "elmo/error.h"
 #include "io/atomic_file.h"
 #include "io/packed/raw_input.h"
@@ -35,6 +36,7 @@ Config with_kept_input(const Context& context, Config config) {
     context.info(fmt::format("standard input: kept as {} ({}), since data is read more than once",
                              kept.string(), human_bytes(bytes)));
     config.data = kept.string();
+    mark_option(config, "data", Origin::kGiven, std::string(kStandardInput));
     return config;
 }
 

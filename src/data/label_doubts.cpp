@@ -8,6 +8,7 @@
 
 #include "base/text_util.h"
 #include "sources/tables/label_fields.h"
+#include "sources/tables/label_lists.h"
 #include "sources/tables/table_shape.h"
 
 namespace elmo {
@@ -19,12 +20,25 @@ bool is_quote(char c) {
     return c == '"' || c == '\'';
 }
 
-// A bracket of a list at one end of the name and not at the other, or with a quote inside it.
+bool is_shut(std::string_view name, char open, char close) {
+    return std::ranges::count(name, open) == std::ranges::count(name, close);
+}
+
+// A bracket of a list at an end of the name that is not shut inside it, or a quote behind it.
 bool is_end_of_list(std::string_view name) {
     if (name.size() < 2) return false;
     const char first = name.front(), last = name.back();
-    if (first == '[' && (is_quote(name[1]) || last != ']')) return true;
-    return last == ']' && (is_quote(name[name.size() - 2]) || first != '[');
+    const auto is_end = [&](char open, char close) {
+        if (first == open && is_quote(name[1])) return true;
+        if (last == close && is_quote(name[name.size() - 2])) return true;
+        return (first == open || last == close) && !is_shut(name, open, close);
+    };
+    return is_end('[', ']') || is_end('{', '}');
+}
+
+// 'a': 1 with a bracket of a dictionary before or behind it.
+bool is_end_of_dictionary(std::string_view name) {
+    return is_end_of_list(name) && (name.front() == '{' || name.back() == '}') && has_lone_colon(name);
 }
 
 bool is_in_quotes(std::string_view name) {
@@ -32,7 +46,7 @@ bool is_in_quotes(std::string_view name) {
 }
 
 struct Tally {
-    std::int64_t ends_of_lists = 0, in_quotes = 0, null_words = 0, rare = 0;
+    std::int64_t ends_of_lists = 0, ends_of_dictionaries = 0, in_quotes = 0, null_words = 0, rare = 0;
     std::int64_t null_rows = 0;
     std::string piece, null_word;
     std::int64_t with[kSeparators.size()] = {};  // names that hold the separator
@@ -46,6 +60,7 @@ Tally tally_names(const Dataset& data) {
         const std::int64_t rows = counts.empty() ? 0 : counts[label];
         tally.rare += rows <= 1;
         if (is_end_of_list(name) && tally.ends_of_lists++ == 0) tally.piece = name;
+        tally.ends_of_dictionaries += is_end_of_dictionary(name);
         tally.in_quotes += is_in_quotes(name);
         if (is_null_word(name)) {
             ++tally.null_words;
@@ -112,14 +127,21 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     if (!has_fields || !data.has_label_names()) return doubts;
     const Tally tally = tally_names(data);
     const std::string labels = with_commas(data.num_labels());
-    if (tally.ends_of_lists > 0)
+    const std::int64_t pieces = tally.ends_of_lists + tally.in_quotes;
+    if (tally.ends_of_dictionaries > 0)
+        doubts.push_back(fmt::format(
+            "{} of {} labels look like pieces of a dictionary, such as '{}': write the labels of each "
+            "row as a list like [\"a\", \"b\"]",
+            with_commas(pieces), labels, quoted(tally.piece)));
+    else if (tally.ends_of_lists > 0)
         doubts.push_back(
             fmt::format("{} of {} labels look like pieces of a list, such as '{}': where label fields are "
                         "lists like ['a', 'b'], "
                         "read them with --label-separator list",
-                        with_commas(tally.ends_of_lists + tally.in_quotes), labels, quoted(tally.piece)));
+                        with_commas(pieces), labels, quoted(tally.piece)));
+    const bool lists = tally.ends_of_lists > 0 && 2 * pieces >= data.num_labels();
     const bool one_a_row = is_one_label_a_row(data, tally);
-    for (std::size_t i = 0; i < kSeparators.size() && tally.ends_of_lists == 0; ++i) {
+    for (std::size_t i = 0; i < kSeparators.size() && !lists; ++i) {
         // Half of all names is no accident; less is, unless hardly two rows have the same label.
         if (data.num_labels() < 2 || (one_a_row ? 5 : 2) * tally.with[i] < data.num_labels()) continue;
         if (kSeparators[i] == '/' && !one_a_row) continue;

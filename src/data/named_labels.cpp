@@ -31,8 +31,8 @@ std::string describe(const HashedShare& test_share) {
                        test_share.share > 0 && test_share.trimmed ? " of trimmed texts" : "");
 }
 
-void add_table_options(const ReadOptions& reading, CacheKey& key) {
-    key.add("columns", reading.columns);
+void add_table_options(const ReadOptions& reading, const Layout& layout, CacheKey& key) {
+    key.add("columns", fmt::format("{}", fmt::join(layout.table.columns, ",")));
     key.add("delimiter", reading.delimiter);
     key.add("quotes", fmt::format("{}", static_cast<int>(reading.quotes)));
     key.add("allow_stray_quotes", reading.allow_stray_quotes ? "1" : "0");
@@ -42,8 +42,8 @@ void add_row_options(const ReadOptions& reading, const Layout& layout, CacheKey&
     key.add("format", name_of(layout.format));
     key.add("text_column", fmt::format("{}", fmt::join(layout.text_columns, "+")));
     key.add("label_column", layout.label_column);
-    key.add("label_separator", layout.cells.lists ? std::string("list") : layout.cells.separator);
-    add_table_options(reading, key);
+    key.add("label_separator", layout.cells.name());
+    add_table_options(reading, layout, key);
     key.add("allow_null_labels", reading.allow_null_labels ? "1" : "0");
     key.add("test_share", describe(layout.test_share));
     add_encoding(reading, key);
@@ -212,12 +212,13 @@ void import_other(const Context& context, const ReadOptions& reading, const Layo
 
 void open_named_label_cache(const Context& context, const ReadOptions& reading, const Layout& layout,
                             const fs::path& folder, LabelCache& cache) {
-    const auto key_of = [&](const std::string& part) {
+    const auto key_with = [&](const Layout& of_file, const std::string& part) {
         CacheKey key(layout.data, part);
         key.add_file(layout.train.labels);
-        add_row_options(reading, layout, key);
+        add_row_options(reading, of_file, key);
         return key;
     };
+    const auto key_of = [&](const std::string& part) { return key_with(layout, part); };
     const bool by_hash = layout.splits_by_hash();
     const CacheKey names = key_of("names"), train = key_of("train.labels"), test = key_of("test.labels");
     cache.names = CacheFile::open(folder, names);
@@ -233,13 +234,17 @@ void open_named_label_cache(const Context& context, const ReadOptions& reading, 
     for (const SplitName split : {SplitName::kTest, SplitName::kValidation}) {
         const fs::path& file = layout.files(split).labels;
         if (file.empty() || (split == SplitName::kTest && by_hash)) continue;
-        CacheKey key = key_of(fmt::format("{}.labels", name_of(split)));
+        Layout of_file = layout;
+        if (const auto& cells = layout.files(split).cells) of_file.cells = *cells;
+        // Its labels are numbered by those of the training file.
+        CacheKey key = key_with(of_file, fmt::format("{}.labels", name_of(split)));
+        key.add("label_separator of training", layout.cells.name());
         key.add_file(file);
         auto& labels = cache.of(split).labels;
         labels = CacheFile::open(folder, key);
         if (labels) continue;
         cache.reused = false;
-        import_other(context, reading, layout, folder, key, file, read_ragged<char>(*cache.names, "names"));
+        import_other(context, reading, of_file, folder, key, file, read_ragged<char>(*cache.names, "names"));
         labels = CacheFile::read_back(folder, key);
     }
 }

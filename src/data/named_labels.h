@@ -16,7 +16,7 @@ SplitName split_of_text(std::string_view text, const HashedShare& test_share);
 std::string describe(const HashedShare& test_share);
 
 // The options that decide how a table is cut into fields, for a cache key.
-void add_table_options(const ReadOptions& reading, CacheKey& key);
+void add_table_options(const ReadOptions& reading, const Layout& layout, CacheKey& key);
 // The options that decide about the rows of a file, for a cache key.
 void add_row_options(const ReadOptions& reading, const Layout& layout, CacheKey& key);
 

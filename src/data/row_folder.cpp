@@ -6,12 +6,10 @@
 #include "elmo/config.h"
 #include "elmo/dataset.h"
 #include "elmo/error.h"
-#include "elmo/fields.h"
 #include "elmo/messages.h"
+#include "formats/json_text.h"
 #include "io/file_error.h"
 #include "io/output_file.h"
-#include "sources/tables/label_fields.h"
-#include "sources/tables/label_lists.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -30,6 +28,13 @@ fs::path made_folder(const std::string& folder) {
     return folder;
 }
 
+nlohmann::json labels_of(const Row& row) {
+    if (row.label_field) return *row.label_field;
+    nlohmann::json labels = row.labels;
+    if (row.null_label) labels.push_back(nullptr);
+    return labels;
+}
+
 // One of the two files, made when its first row comes.
 struct Part {
     const char* name;
@@ -45,12 +50,10 @@ struct Part {
     void add(const fs::path& folder, const Row& row) {
         check(row.text, "text");
         for (const std::string& label : row.labels) check(label, "label");
+        if (row.label_field) check(*row.label_field, "label field");
         if (!file.is_open()) file = OutputFile(folder / name, OutputFile::Open::kExclusive);
-        file.write(to_json(FieldGroup{[&](auto&& visit) {
-                       visit("text", row.text);
-                       visit("labels", row.labels);
-                   }}) +
-                   "\n");
+        file.write(fmt::format("{{\"text\": {}, \"labels\": {}}}\n", json_string(nlohmann::json(row.text)),
+                               json_string(labels_of(row))));
         ++rows;
     }
 };
@@ -67,19 +70,6 @@ struct RowFolder::Impl {
     bool temporary = false;
     Part train{"train.jsonl", {}}, test{"test.jsonl", {}};
 };
-
-std::vector<std::string> labels_in_field(std::string_view field, std::string_view separator) {
-    std::vector<std::string> labels;
-    if ((separator == "auto" || separator == "list") && parse_label_list(trim(field), labels)) return labels;
-    if (separator == "list") {
-        if (trim(field).empty()) return {};
-        throw DataError(
-            fmt::format("labels: expected a list such as [\"a\", \"b\"], found '{}'", quoted(field)));
-    }
-    labels.clear();
-    split_labels(field, separator == "auto" ? "," : separator == "none" ? "" : separator, labels);
-    return labels;
-}
 
 RowFolder::RowFolder() : impl_(std::make_unique<Impl>()) {
     impl_->folder = temporary_folder();

@@ -93,7 +93,7 @@ CacheKey vocabulary_key(const ReadOptions& reading, const Layout& layout) {
     key.add("allow_invalid_utf8", reading.allow_invalid_utf8 ? "true" : "false");
     key.add("encoding", reading.encoding == TextEncoding::kLatin1 ? "latin-1" : "utf-8");
     key.add("format", reading.format);
-    add_table_options(reading, key);
+    add_table_options(reading, layout, key);
     return key;
 }
 

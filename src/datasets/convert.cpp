@@ -19,10 +19,14 @@
 #include "io/atomic_folder.h"
 #include "io/output_file.h"
 #include "sources/matrices/sparse_source.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
 namespace {
+
+// Characters that stand between labels, or make a field look like a list.
+constexpr std::string_view kNotBetweenCommas = ",;|\"'[]{}()\t\r\n";
 
 std::string json_text(std::string_view text) {
     return json_string(nlohmann::json(text));
@@ -112,7 +116,7 @@ class Converter {
     // Names that the format can represent, all different.
     void make_names() {
         const bool words = to_ == DataFormat::kRaw || to_ == DataFormat::kFastText;
-        const std::string_view bad = words ? " \t\r\n" : to_ == DataFormat::kJsonl ? "" : ",\t\r\n";
+        const std::string_view bad = words ? " \t\r\n" : "";
         NameTable seen;
         for (std::int64_t label = 0; label < data_.num_labels(); ++label) {
             std::string name = data_.has_label_names()
@@ -131,8 +135,18 @@ class Converter {
                         : fmt::format("has the name '{}' of label {}", quoted(name), *seen.find(name)),
                     name_of(to_)));
             seen.add(name);
+            as_lists_ = as_lists_ || name.find_first_of(kNotBetweenCommas) != name.npos || is_null_word(name);
             names_.push_back(std::move(name));
         }
+    }
+
+    // The labels of a row in a field of a table: between commas, or, where a name could be misread there, as
+    // a JSON list, which readers tell from the first rows.
+    std::string label_field(std::span<const std::uint32_t> labels) const {
+        if (!as_lists_) return joined_names(labels, ",");
+        nlohmann::json list = nlohmann::json::array();
+        for (const std::uint32_t label : labels) list.push_back(names_[label]);
+        return json_string(list);
     }
 
     // row(text, labels) for every row.
@@ -218,8 +232,8 @@ class Converter {
                 OutputFile out = file(training + ".tsv");
                 out.write("text\tlabels\n");
                 each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
-                    out.write(without(text, "\t\r\n", ' ', result_.changed_texts) + "\t" +
-                              joined_names(ids, ",") + "\n");
+                    out.write(without(text, "\t\r\n", ' ', result_.changed_texts) + "\t" + label_field(ids) +
+                              "\n");
                 });
                 out.close();
                 break;
@@ -230,7 +244,7 @@ class Converter {
                 each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
                     // A carriage return before a line end would be read as part of that.
                     out.write(csv_field(without(text, "\r", ' ', result_.changed_texts)) + "," +
-                              csv_field(joined_names(ids, ",")) + "\n");
+                              csv_field(label_field(ids)) + "\n");
                 });
                 out.close();
                 break;
@@ -358,6 +372,7 @@ class Converter {
     Dataset data_;
     fs::path folder_;
     std::vector<std::string> names_;  // of a format that identifies labels by name
+    bool as_lists_ = false;           // in the fields of tables
     Conversion result_;
 };
 
@@ -368,11 +383,11 @@ Conversion convert_data(const Context& context, const Config& config, const std:
     Conversion result = Converter(context, config, format).run();
     result.out = config.out;
     if (result.changed_texts > 0)
-        context.warning(fmt::format("{} texts held line ends or tabs, which {} cannot carry: now spaces",
-                                    with_commas(result.changed_texts), to));
+        context.warning(fmt::format("{} held line ends or tabs, which {} cannot carry: now spaces",
+                                    counted(result.changed_texts, "text"), to));
     if (result.changed_names > 0)
-        context.warning(fmt::format("{} label names held characters that {} cannot carry: now '_'",
-                                    with_commas(result.changed_names), to));
+        context.warning(fmt::format("{} held characters that {} cannot carry: now '_'",
+                                    counted(result.changed_names, "label name"), to));
     return result;
 }
 

@@ -362,6 +362,9 @@ std::vector<std::int64_t> Predictor::find_labels(const std::vector<std::string>&
                                                  const std::string& what) const {
     return impl_->index().find(list, what);
 }
+std::vector<std::int64_t> Predictor::find_label(const std::string& label, const std::string& what) const {
+    return impl_->index().find(label, what);
+}
 
 FoundLabels Predictor::search_labels(std::string_view part, std::int64_t first, std::int64_t limit) const {
     FoundLabels result;

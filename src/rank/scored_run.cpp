@@ -107,6 +107,12 @@ ScoredRun::ScoredRun(const Context& context, const std::string& run, const Confi
     if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash) match(run);
 }
 
+std::string ScoredRun::scored_data() const {
+    const std::filesystem::path file =
+        config_.split == "validation" ? parse_validation(config_).file : std::filesystem::path();
+    return file.empty() ? config_.data : file.string();
+}
+
 void ScoredRun::choose_parts(const Config& given) {
     parts_ = choose_rows(config_, dataset_);
     const TrainedTexts texts = TrainedTexts::load(checkpoint_.content());
@@ -151,7 +157,7 @@ void ScoredRun::choose_parts(const Config& given) {
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
         context_.warning(fmt::format(
             "{}: {} of {} scored texts trained this run; their scores say little about new texts{}",
-            config_.data, with_commas(trained_rows_), with_commas(num_rows()),
+            scored_data(), with_commas(trained_rows_), with_commas(num_rows()),
             elmo::given(given, "test_share") ? ": leave --test-share out to score those that it held out"
                                              : ""));
 }

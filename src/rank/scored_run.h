@@ -86,6 +86,7 @@ class ScoredRun {
     std::vector<std::unique_ptr<Renumbered>> renumbered_;
 
     void match(const std::string& run);
+    std::string scored_data() const;  // for messages: the data, or the file of its validation rows
     // The rows to score, by the run's own split where most of them trained it; reports texts that did.
     void choose_parts(const Config& given);
 };

@@ -135,7 +135,7 @@ void Api::label(const Asked& exchange) const {
     const auto wanted = query_value(query, "label");
     if (!wanted) throw BadField("label", "this field is missing: the name or number of a label");
     const ServedRun& run = run_named(request.model, 400);
-    run.current()->predictor.find_labels({*wanted}, "label");  // complains about this field
+    run.current()->predictor.find_label(*wanted, "label");  // complains about this field
     request.labels = {*wanted};
     request.top = query_number(query, "limit", kUsualNear, kMostTop);
     ask(exchange, Job::Kind::kNearest, std::move(request), [&run](const Exchange& x, Outcome& outcome) {

@@ -6,15 +6,24 @@
 
 namespace elmo {
 
-void say_detected(const Context& context, const Layout& layout) {
-    if (layout.detected.empty()) return;
+std::string detected_line(const std::string& name, const std::vector<DetectedOption>& detected) {
+    if (detected.empty()) return {};
     std::string flags;
-    for (const DetectedOption& option : layout.detected) {
+    for (const DetectedOption& option : detected) {
         const bool plain = option.value.find_first_of(" ,;|*'\"$&<>()\\`#") == option.value.npos;
         flags += fmt::format(" {} {}", flag_of(option.key), plain ? option.value : "'" + option.value + "'");
     }
-    context.info(fmt::format("{}: read with{}, as its first rows show; give a flag to read it otherwise",
-                             layout.train.text.string(), flags));
+    return fmt::format("{}: read with{}, as its first rows show; give a flag to read it otherwise", name,
+                       flags);
+}
+
+void say_detected(const Context& context, const Layout& layout) {
+    const std::string line = detected_line(layout.shown(layout.train.text), layout.detected);
+    if (!line.empty()) context.info(line);
+    for (const SplitFiles* split : {&layout.test, &layout.validation})
+        if (split->cells)
+            context.info(
+                detected_line(layout.shown(split->labels), {{"label_separator", split->cells->name()}}));
 }
 
 }  // namespace elmo

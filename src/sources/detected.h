@@ -6,8 +6,10 @@
 
 namespace elmo {
 
-// One line for people, as flags: "tickets.csv: read with --label-separator ';' ..."; nothing where nothing
-// was detected.
+// One line for people, as flags: "tickets.csv: read with --label-separator ';' ..."; "" where nothing was
+// detected.
+std::string detected_line(const std::string& name, const std::vector<DetectedOption>& detected);
+// Says it of a layout.
 void say_detected(const Context& context, const Layout& layout);
 
 }  // namespace elmo

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "config/views.h"
 #include "elmo/error.h"
 #include "formats/zip_file.h"
 
@@ -13,8 +14,6 @@ namespace fs = std::filesystem;
 namespace {
 
 using namespace std::string_view_literals;
-
-constexpr std::string_view kStandardInput = "standard input";
 
 struct Kind {
     std::string_view magic;

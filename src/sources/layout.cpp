@@ -15,7 +15,9 @@
 #include "sources/detect.h"
 #include "sources/foreign.h"
 #include "sources/known_paths.h"
+#include "sources/records/record_reader.h"
 #include "sources/tables/guess.h"
+#include "sources/tables/json_rows.h"
 #include "sources/tables/label_fields.h"
 
 namespace elmo {
@@ -216,6 +218,10 @@ DataFormat format_named(const std::string& name, std::string_view option) {
                                   did_you_mean(name, names)));
 }
 
+std::string Layout::shown(const fs::path& file) const {
+    return file == data ? data_name : file.string();
+}
+
 std::string Layout::describe() const {
     const std::string test_file = test.labels.empty() || test.labels == train.labels
                                       ? std::string()
@@ -271,13 +277,21 @@ void find_json_files(const ReadOptions& reading, Layout& layout) {
     if (layout.label_names.empty())
         throw DataError(
             fmt::format("{}: not found; a label's number is its line in it", (data / "lbl.json").string()));
-    if (reading.text_column_open) {
+    // The format's own names, unless somebody gave others, or the run was trained on such a folder with
+    // others.
+    const auto is_there = [&](const std::string& key) {
+        RecordReader records(train.empty() ? test : train, Framing::kObjects);
+        const auto first = records.next();
+        return first && JsonRows().has(*first, key);
+    };
+    if (reading.text_column_open || (reading.text_column_of_run && !is_there(layout.text_columns[0]))) {
         layout.text_columns = {"title"};
         const fs::path folder = fs::absolute(data).lexically_normal();
         const std::string name = plain_name(folder.has_filename() ? folder : folder.parent_path());
         if (name.find("titles") == name.npos) layout.text_columns.push_back("content");
     }
-    if (reading.label_column_open) layout.label_column = "target_ind";
+    if (reading.label_column_open || (reading.label_column_of_run && !is_there(layout.label_column)))
+        layout.label_column = "target_ind";
 }
 
 void find_raw_files(const ReadOptions& reading, Layout& layout) {
@@ -334,6 +348,7 @@ TableWriting table_writing(const ReadOptions& reading) {
     table.quotes = reading.quotes;
     table.allow_stray_quotes = reading.allow_stray_quotes;
     table.latin1 = reading.encoding == TextEncoding::kLatin1;
+    table.needs_header = reading.needs_header;
     if (!reading.columns.empty()) split_labels(reading.columns, ",", table.columns);
     return table;
 }
@@ -342,6 +357,7 @@ Layout find_layout(const ReadOptions& reading) {
     if (reading.data.empty()) throw ConfigError("data: expected a folder or file, found nothing");
     Layout layout;
     layout.data = reading.data;
+    layout.data_name = reading.data_name;
     if (reading.data == "-")
         throw DataError(
             "data: expected a folder or a file, found '-'; train, data import and data inspect read "

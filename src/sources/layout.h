@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,17 +27,22 @@ enum class DataFormat {
 std::string name_of(DataFormat format);
 DataFormat format_named(const std::string& name, std::string_view option = "format");
 
+// How the label field of a plain file is written.
+struct LabelCells {
+    std::string separator = ",";  // "" cuts nowhere
+    bool lists = false;           // every field is a list: see label_lists.h
+    bool allow_null = false;      // a word for null, or no label key at all, is a row without labels
+
+    // As --label-separator takes it.
+    std::string name() const { return lists ? "list" : separator.empty() ? "none" : separator; }
+};
+
 struct SplitFiles {
     std::filesystem::path text;    // "" where the split has none
     std::filesystem::path labels;  // the same file as text where rows hold both
     std::filesystem::path filter;  // "" where there is none
-};
-
-// How the label field of a plain file is written.
-struct LabelCells {
-    std::string separator = ",";  // "" cuts nowhere
-    bool lists = false;           // every field is a list: JSON's, Python's or NumPy's
-    bool allow_null = false;      // a word for null, or no label key at all, is a row without labels
+    // Of its labels, where they are written otherwise than those of the training file.
+    std::optional<LabelCells> cells = {};
 };
 
 // How a table is written.
@@ -45,6 +51,7 @@ struct TableWriting {
     QuoteChoice quotes = QuoteChoice::kAuto;  // auto: by content
     bool allow_stray_quotes = false;
     bool latin1 = false;               // the bytes of its header too
+    bool needs_header = false;         // columns were asked for by name
     std::vector<std::string> columns;  // the names of the columns where no header has them
 };
 
@@ -63,6 +70,7 @@ struct HashedShare {
 struct Layout {
     DataFormat format = DataFormat::kXmc;
     std::filesystem::path data;  // the folder or file
+    std::string data_name;       // for people
     SplitFiles train, test, validation;
     std::filesystem::path label_names;  // Y.txt or lbl.json; "" where there is none
 
@@ -80,7 +88,8 @@ struct Layout {
     // Training and test rows in one file, split by a hash of the text.
     bool splits_by_hash() const { return test_share.share > 0; }
     const SplitFiles& files(SplitName split) const;
-    std::string describe() const;  // for people
+    std::string describe() const;                                // for people
+    std::string shown(const std::filesystem::path& file) const;  // for people: its path, or standard input
 };
 
 // What the options say of a table.

@@ -10,6 +10,7 @@
 #include "elmo/error.h"
 #include "io/line_reader.h"
 #include "sources/detect.h"
+#include "sources/detected.h"
 #include "sources/foreign.h"
 #include "sources/matrices/sparse_source.h"
 #include "sources/row_source.h"
@@ -57,6 +58,7 @@ struct TableTexts {
     std::unique_ptr<RecordReader> records;
     std::unique_ptr<RowSource> id_source;  // null without a column of ids
     std::unique_ptr<RowParser> id_parser;
+    std::vector<DetectedOption> detected;
 
     TableTexts(const std::string& path, bool csv, const ReadOptions& reading) {
         Layout layout;
@@ -65,6 +67,7 @@ struct TableTexts {
         layout.text_columns = split_columns(reading.text_column);
         layout.table = table_writing(reading);
         settle_reading(reading, layout);
+        detected = layout.detected;
         source = open_table(path, layout);
         parser = source->parser();
         records = source->open();
@@ -103,6 +106,9 @@ struct TextReader::Impl {
     bool refuses_foreign = false;       // by the first line
     Form form = Form::kUndecided;
     std::vector<std::string> keys;
+    bool keys_open = false;  // nobody gave them for this input: what its first object has counts
+    std::string own_key;     // of the format, "" where it has none
+    std::string detected;
     std::string id_key;
     bool needs_id;
     std::vector<TextId> ids;
@@ -114,6 +120,7 @@ struct TextReader::Impl {
 
     Impl(const std::string& path, const ReadOptions& reading)
         : keys(split_columns(reading.text_column)),
+          keys_open(reading.text_column_open || reading.text_column_of_run),
           id_key(reading.id_column),
           needs_id(!reading.id_column_open),
           encoding(encoding_of(reading)) {
@@ -141,13 +148,14 @@ struct TextReader::Impl {
                     "{}: expected a file, found none; a table is read twice: save it and name the file",
                     path.empty() || path == "-" ? "standard input" : path));
             table.emplace(path, format == DataFormat::kCsv, reading);
+            detected = detected_line(path, table->detected);
             return;
         }
         lines.emplace(path.empty() ? "-" : path);
-        if (format) take_lines_of(*format, path, reading);
+        if (format) take_lines_of(*format, path);
     }
 
-    void take_lines_of(DataFormat format, const std::string& path, const ReadOptions& reading) {
+    void take_lines_of(DataFormat format, const std::string& path) {
         form = Form::kRows;
         switch (format) {
             case DataFormat::kXmc:
@@ -155,7 +163,7 @@ struct TextReader::Impl {
                 form = Form::kText;
                 return;
             case DataFormat::kJsonFolder:
-                if (reading.text_column_open) keys = {"title"};
+                own_key = "title";
                 [[fallthrough]];
             case DataFormat::kJsonl:
                 form = Form::kJson;
@@ -193,6 +201,13 @@ struct TextReader::Impl {
             return text;
         }
         if (form == Form::kText) return std::string(record.bytes);
+        if (keys_open && !json.has(record, keys[0])) {
+            const std::string key = !own_key.empty() ? own_key : usual_text_column(json.keys(record));
+            if (!key.empty()) keys = {key};
+            if (!key.empty() && own_key.empty())
+                detected = detected_line(lines->name(), {{"text_column", key}});
+        }
+        keys_open = false;
         json.text(record, keys, text);
         id.is_number = json.scalar(record, id_key, needs_id, id.text);
         return text;
@@ -249,6 +264,10 @@ std::vector<std::string> TextReader::next(std::int64_t limit) {
 
 const std::vector<TextId>& TextReader::ids() const {
     return impl_->ids;
+}
+
+const std::string& TextReader::detected() const {
+    return impl_->detected;
 }
 
 std::int64_t TextReader::bytes_read() const {

@@ -749,7 +749,7 @@ TEST_F(FirstUse, AThresholdBeyondAllProbabilitiesIsAnsweredWithAllThatMayBeGiven
 
 TEST_F(FirstUse, AFileThatFailsAtItsFirstTextIsNotInTheWayOfTheNext) {
     const std::string out = folder_.text("answers.jsonl");
-    const std::string wrong = folder_.write("wrong.jsonl", "{\"body\": \"a cat\"}\n");
+    const std::string wrong = folder_.write("wrong.jsonl", "{\"heading\": \"a cat\"}\n");
     const std::string right = folder_.write("right.jsonl", "{\"text\": \"a cat\"}\n");
     expect_failure(run_elmo({"predict", run(), wrong, "--out", out}), 1, {"wrong.jsonl:1", "'text'"});
     expect_success(run_elmo({"predict", run(), right, "--out", out}));
@@ -777,6 +777,150 @@ TEST_F(FirstUse, ARunOfJsonLinesScoresATable) {
     EXPECT_EQ(scores({of_lines, table})["protocol"]["samples"], 40);
     fs::remove(rows);
     expect_failure(run_elmo({"eval", of_lines}), 1, {"rows.jsonl: no such file or folder"});
+}
+
+// The columns of a run hold where a file has them. A folder with names of its own, and what data convert
+// writes, are read with theirs, and a line says so.
+TEST_F(FirstUse, DataWithOtherColumnsThanTheRunsIsReadWithItsOwn) {
+    std::string rows = "heading,body,tags\n", numbered, names;
+    for (int i = 0; i < 200; ++i) {
+        rows += fmt::format("{},x,{}\n", text_of(i), kAnimals[i % 4]);
+        numbered += fmt::format("{{\"title\": \"{} z\", \"target_ind\": [{}]}}\n", text_of(i), i % 4);
+    }
+    for (const char* animal : kAnimals) names += fmt::format("{{\"title\": \"{}\"}}\n", animal);
+    const std::string data = folder_.write("rows.csv", rows), run = folder_.text("run");
+    expect_success(run_elmo(
+        {"train", data, "--text-column", "heading+body", "--label-column", "tags", "--out", run, "--quiet"}));
+    folder_.write("numbered/trn.json", numbered);
+    folder_.write("numbered/tst.json", numbered);
+    folder_.write("numbered/lbl.json", names);
+    EXPECT_EQ(scores({run, folder_.text("numbered")})["protocol"]["samples"], 200);
+    for (const std::string format : {"csv", "jsonl"}) {
+        const std::string converted = folder_.text(format);
+        expect_success(run_elmo({"data", "convert", data, "--text-column", "heading+body", "--label-column",
+                                 "tags", "--to", format, "--out", converted, "--quiet"}));
+        const Outcome scored = run_elmo({"eval", run, converted});
+        expect_success(scored);
+        EXPECT_TRUE(contains(scored.err, "read with --text-column text --label-column labels")) << scored.err;
+        const Outcome answered = run_elmo({"predict", run, converted + "/test." + format});
+        expect_success(answered);
+        EXPECT_TRUE(contains(answered.err, "read with --text-column text")) << answered.err;
+    }
+    // Its own data and names that are given are read as ever.
+    EXPECT_FALSE(contains(run_elmo({"eval", run, data}).err, "read with --text-column"));
+    expect_failure(run_elmo({"eval", run, folder_.text("csv"), "--label-column", "tags"}), 1, {"'tags'"});
+    // Neither the run's column nor one that is usual.
+    expect_failure(run_elmo({"eval", run, folder_.write("other.csv", "a,b\nx,y\n")}), 1,
+                   {"other.csv:1", "'heading' and 'body' and 'tags'", "--text-column"});
+}
+
+TEST_F(FirstUse, ColumnsOfATableWithoutAHeaderAreNotNamedInVain) {
+    std::string rows;
+    for (int i = 0; i < 40; ++i) rows += fmt::format("{}\t{}\n", text_of(i), kAnimals[i % 4]);
+    const std::string table = folder_.write("rows.tsv", rows);
+    const Words train = {"train", table, "--out", folder_.text("run"), "--quiet"};
+    for (const Words& named : {Words{"--text-column", "title", "--label-column", "tags"},
+                               Words{"--text-column", "title"}, Words{"--label-column", "tags"}})
+        expect_failure(run_elmo(train + named), 1, {"rows.tsv:1", "a header with the columns", "--columns"});
+    // What the message advises.
+    expect_success(run_elmo(train));
+    expect_success(run_elmo(train + Words{"--overwrite", "--columns", "title,tags", "--text-column", "title",
+                                          "--label-column", "tags"}));
+    expect_failure(run_elmo({"predict", run(), table, "--text-column", "heading"}), 1, {"'heading'"});
+    expect_success(run_elmo({"predict", run(), table, "--quiet"}));
+}
+
+// A run that was trained on a file without a header scores files that have one: the header is no row.
+TEST_F(FirstUse, NamesForColumnsOfARunAreNotTakenForAFileWithAHeader) {
+    std::string rows;
+    for (int i = 0; i < 100; ++i) rows += fmt::format("{},{},{}\n", i, text_of(i), kAnimals[i % 4]);
+    const std::string run = folder_.text("run"), names = "--columns";
+    expect_success(run_elmo({"train", folder_.write("rows.csv", rows), names, "n,summary,uses",
+                             "--text-column", "summary", "--label-column", "uses", "--out", run, "--quiet"}));
+    for (const std::string header : {"n,summary,uses\n", "n,text,labels\n"}) {
+        const std::string other = folder_.write("other.csv", header + rows);
+        EXPECT_EQ(scores({run, other, "--split", "all"})["protocol"]["samples"], 100) << header;
+        expect_success(run_elmo({"predict", run, other, "--quiet"}));
+    }
+    EXPECT_EQ(
+        scores({run, folder_.write("two.csv", csv_rows(0, 50)), "--split", "all"})["protocol"]["samples"],
+        50);
+    EXPECT_EQ(scores({run, folder_.write("same.csv", rows), "--split", "all"})["protocol"]["samples"], 100);
+}
+
+TEST_F(FirstUse, CalibrationNamesTheFileWhoseTextsTrainedTheRun) {
+    const std::string mine = folder_.write("mine.csv", csv_rows(0, 120));
+    const Outcome outcome = run_elmo({"calibrate", run(), "--validation", mine});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, "mine.csv: ")) << outcome.err;
+    EXPECT_TRUE(contains(outcome.err, "scored texts trained this run")) << outcome.err;
+    EXPECT_FALSE(contains(outcome.err, "rows.csv: ")) << outcome.err;
+    fs::remove(fs::path(run()) / "calibration-best.json");
+}
+
+TEST_F(FirstUse, ALabelThatIsNotThereIsAnsweredWithTheOneThatMayBeMeant) {
+    expect_failure(run_elmo({"explain", run(), "--text", "a cat", "--label", "sparow"}), 1,
+                   {"--label: expected the name of a label", "found 'sparow' (did you mean 'sparrow'?)"});
+    const std::string list = folder_.write("list.txt", "cat\nhors\n");
+    expect_failure(run_elmo({"predict", run(), "--text", "a cat", "--labels", list}), 1,
+                   {"list.txt:2", "(did you mean 'horse'?)"});
+    const Outcome both = run_elmo(
+        {"explain", run(), "--text", "a cat", "--label", "sparrow", "--label", "cat", "--json", "--quiet"});
+    expect_success(both);
+    EXPECT_EQ(Json::parse(both.out)["labels"].size(), 2u);
+}
+
+TEST_F(FirstUse, WarningsAboutStandardInputNameIt) {
+    std::string rows = csv_rows(0, 40);
+    for (int i = 40; i < 60; ++i) rows += text_of(i) + ",nan\n";
+    const Words train = {"train", "-", "--cache", folder_.text("cache"), "--out", folder_.text("run")};
+    const Outcome outcome = run_elmo(train, rows);
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, "warning: standard input: 'nan' is a label of")) << outcome.err;
+    const Outcome counted = run_elmo(train + Words{"--allow-null-labels", "--overwrite"}, rows);
+    expect_success(counted);
+    EXPECT_TRUE(contains(counted.err, "warning: standard input: ")) << counted.err;
+    EXPECT_FALSE(contains(counted.err, "warning: " + folder_.text("cache"))) << counted.err;
+}
+
+// Answers in a table are JSON lists: a reader gets every name back, whatever the answers are.
+TEST_F(FirstUse, AnswersInATableAreLists) {
+    const char* const names[] = {"plain", "a, \"b\"", "c;d", "e|f"};
+    std::string lines, texts;
+    for (int i = 0; i < 80; ++i) {
+        lines += Json{{"text", text_of(i)}, {"labels", {names[i % 4]}}}.dump() + "\n";
+        texts += text_of(i) + "\n";
+    }
+    const std::string run = folder_.text("run"), answers = folder_.text("answers.csv");
+    expect_success(run_elmo({"train", folder_.write("rows.jsonl", lines), "--out", run, "--quiet"}));
+    for (const char* top : {"1", "2"}) {
+        expect_success(run_elmo({"predict", run, folder_.write("texts.txt", texts), "--top", top,
+                                 "--with-text", "--out", answers, "--overwrite", "--quiet"}));
+        std::ifstream file(answers);
+        std::stringstream csv;
+        csv << file.rdbuf();
+        EXPECT_TRUE(contains(csv.str(), "1," + text_of(0) + ",\"[\"\"plain\"\"")) << csv.str();
+        EXPECT_TRUE(contains(csv.str(), ",\"[\"\"a, \\\"\"b\\\"\"\"\"")) << csv.str();
+        // They are data, too.
+        EXPECT_EQ(scores({run, answers, "--split", "all"})["P@1"], 100) << csv.str();
+    }
+}
+
+// Cells that hold lists without quotes, or what only looks like them.
+TEST_F(FirstUse, ListsWithoutQuotesAndDictionaries) {
+    std::string lists = "text,labels\n", dictionaries = lists;
+    for (int i = 0; i < 40; ++i) {
+        lists += fmt::format("{},\"[{}, {}]\"\n", text_of(i), kAnimals[i % 4], i % 2 == 0 ? "even" : "odd");
+        dictionaries += fmt::format("{},\"{{'{}': 1, 'all': 1}}\"\n", text_of(i), kAnimals[i % 4]);
+    }
+    const Outcome read = run_elmo({"data", "inspect", folder_.write("lists.csv", lists), "--json"});
+    expect_success(read);
+    EXPECT_EQ(Json::parse(read.out)["labels"], 6) << read.out;
+    EXPECT_TRUE(contains(read.err, "read with --label-separator list")) << read.err;
+    const Outcome doubted = run_elmo({"train", folder_.write("dictionaries.csv", dictionaries), "--out",
+                                      folder_.text("run"), "--test-share", "0"});
+    expect_success(doubted);
+    EXPECT_TRUE(contains(doubted.err, "look like pieces of a dictionary")) << doubted.err;
 }
 
 }  // namespace

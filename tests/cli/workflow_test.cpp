@@ -230,10 +230,10 @@ TEST_F(Workflow, PredictCarriesIdsAndTextsThrough) {
         run_elmo({"predict", run(), table, "--id-column", "key", "--with-text", "--top", "2", "--out", out}));
     std::ifstream file(out);
     const std::string csv{std::istreambuf_iterator<char>(file), {}};
-    EXPECT_TRUE(
-        csv.starts_with("line,id,text,labels,probabilities\n1,0042,\"the, \"\"dog\"\"\",\"kind of dog,"))
+    EXPECT_TRUE(csv.starts_with(
+        "line,id,text,labels,probabilities\n1,0042,\"the, \"\"dog\"\"\",\"[\"\"kind of dog\"\",\"\""))
         << csv;
-    EXPECT_TRUE(contains(csv, "\n2,b,the cat,\"kind of cat,")) << csv;
+    EXPECT_TRUE(contains(csv, "\n2,b,the cat,\"[\"\"kind of cat\"\",\"\"")) << csv;
     EXPECT_FALSE(std::filesystem::exists(out + ".partial"));
     const Outcome again = run_elmo({"predict", run(), table, "--id-column", "key", "--with-text", "--top",
                                     "2", "--out", out, "--resume", "--json"});

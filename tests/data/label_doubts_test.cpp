@@ -50,6 +50,27 @@ TEST_F(LabelDoubts, PiecesOfLists) {
               "read them with --label-separator list");
     EXPECT_TRUE(contains(only({"[\"a\", \"b\", \"c\"]", "x"}), "look like pieces of a list"));
     EXPECT_TRUE(contains(only({"[1, 2]", "[3, 4]"}), "look like pieces of a list"));
+    EXPECT_TRUE(contains(only({"{a,b}", "{b,c}"}), "4 of 4 labels look like pieces of a list, such as 'b}'"));
+}
+
+TEST_F(LabelDoubts, Dictionaries) {
+    EXPECT_EQ(
+        only({"{'a': 1, 'b': 1}", "{'b': 1}"}),
+        "3 of 3 labels look like pieces of a dictionary, such as ''b': 1}': write the labels of each row as "
+        "a list like [\"a\", \"b\"]");
+    EXPECT_TRUE(
+        contains(only({"{\"a\":0.5}", "{\"b\":0.5}"}), "2 of 2 labels look like pieces of a dictionary"));
+}
+
+// Brackets that are shut are part of a name: they are no piece of a list, and hide no other doubt.
+TEST_F(LabelDoubts, NamesWithBrackets) {
+    EXPECT_EQ(doubts({"cat [animal]", "[old] cat", "a[0]", "f(x) {y}"}), Strings());
+    EXPECT_EQ(only({"cat [pet];dog [pet]", "dog [pet];cow [farm]", "cow [farm]"}),
+              "2 of 3 labels hold ';': where it stands between labels, give --label-separator ';'");
+    const Strings both = doubts({"a;b;x]", "b;c", "c;d", "d;e", "e;f"});
+    ASSERT_EQ(both.size(), 2U);
+    EXPECT_TRUE(contains(both[0], "1 of 5 labels look like pieces of a list"));
+    EXPECT_TRUE(contains(both[1], "5 of 5 labels hold ';'"));
 }
 
 TEST_F(LabelDoubts, SeparatorsThatWereNotCutAt) {
@@ -96,16 +117,51 @@ TEST(LabelLists, AllWaysToWriteThem) {
         {"['', ' a ']", {"a"}},
     };
     for (const auto& [cell, items] : good) {
-        Strings out = {"old"};
-        EXPECT_TRUE(parse_label_list(cell, out)) << cell;
-        EXPECT_EQ(out, items) << cell;
+        const auto list = parse_label_list(cell);
+        ASSERT_TRUE(list) << cell;
+        EXPECT_EQ(list->items, items) << cell;
+        EXPECT_EQ(list->nulls, 0) << cell;
+        EXPECT_TRUE(list->certain) << cell;
     }
     for (const char* cell :
-         {"", "[", "]", "a", "[a]", "['a'", "['a]", "['a''b']", "[1, ... 9]", "[['a']]", "(1, 2)", "{1}",
-          "{'a': 1}", "[,]", "['a',,]", "[null]", "['\\ud800']", "['\\u12']", "['a'] ['b']"}) {
-        Strings out;
-        EXPECT_FALSE(parse_label_list(cell, out)) << cell;
-        EXPECT_EQ(out, Strings()) << cell;
+         {"",          "[",           "]",          "a",           "['a'",     "['a]",
+          "['a''b']",  "[['a']]",     "[1, ... 9]", "[1 2 ... 9]", "[a, ...]", "[a, [b]]",
+          "{'a': 1}",  "{a: 1}",      "{a:1, b:0}", "[,]",         "['a',,]",  "['\\ud800']",
+          "['\\u12']", "['a'] ['b']", "[a] [b]",    "['a' b]",     "{a},{b}",  "[say \"x\", b]"})
+        EXPECT_FALSE(parse_label_list(cell)) << cell;
+}
+
+TEST(LabelLists, WithoutQuotes) {
+    const std::pair<const char*, Strings> good[] = {
+        {"[a, b]", {"a", "b"}},
+        {"[machine learning,ai , children's books]", {"machine learning", "ai", "children's books"}},
+        {"[role::program, 3d]", {"role::program", "3d"}},
+        {"{a,b}", {"a", "b"}},  // PostgreSQL's arrays
+        {"{a,\"b, c\",1}", {"a", "b, c", "1"}},
+        {"{File::Spec,it:}", {"File::Spec", "it:"}},
+        {"(1, 2)", {"1", "2"}},
+    };
+    for (const auto& [cell, items] : good) {
+        const auto list = parse_label_list(cell);
+        ASSERT_TRUE(list) << cell;
+        EXPECT_EQ(list->items, items) << cell;
+        EXPECT_TRUE(list->certain) << cell;
+    }
+    // Brackets around one word may be part of its name.
+    for (const char* cell : {"[a]", "{a b}", "(a)", "{1}"}) {
+        const auto list = parse_label_list(cell);
+        ASSERT_TRUE(list) << cell;
+        EXPECT_EQ(list->items.size(), 1U) << cell;
+        EXPECT_FALSE(list->certain) << cell;
+    }
+}
+
+TEST(LabelLists, NullsAreCounted) {
+    for (const char* cell : {"['a', None]", "[\"a\", null]", "[nan, 'a']", "{a,NULL}"}) {
+        const auto list = parse_label_list(cell);
+        ASSERT_TRUE(list) << cell;
+        EXPECT_EQ(list->items, Strings{"a"}) << cell;
+        EXPECT_EQ(list->nulls, 1) << cell;
     }
 }
 
@@ -131,6 +187,9 @@ TEST(LabelSeparators, TakenWhereNothingElseExplains) {
     EXPECT_EQ(guess_separator({"R&D; Science", "Science", "Arts", "Music"}), "") << "one name that holds it";
     EXPECT_EQ(guess_separator({"['a']", "[]", "", "nan"}), "list");
     EXPECT_EQ(guess_separator({"['a']", "b"}), "");
+    EXPECT_EQ(guess_separator({"[a]", "[a, b]"}), "list");
+    EXPECT_EQ(guess_separator({"{a,b}", "{c}"}), "list");
+    EXPECT_EQ(guess_separator({"[redacted]", "[secret]"}), "") << "names in brackets";
 }
 
 TEST(GuessOtherSeparator, OnlyWhereTheRunsOwnIsNotThere) {
@@ -139,7 +198,9 @@ TEST(GuessOtherSeparator, OnlyWhereTheRunsOwnIsNotThere) {
     EXPECT_EQ(guess_other_separator({"a,b", "b,c", "c;a"}, ";"), "") << "the run's own is there";
     EXPECT_EQ(guess_other_separator({"Smith, John", "Doe, Jane"}, ";"), "") << "names with a comma";
     EXPECT_EQ(guess_other_separator({"a,b", "b,c", "c,a"}, "none"), "");
-    EXPECT_EQ(guess_other_separator({"['a']", "['b', 'a']"}, ";"), "list");
+    for (const char* of_run : {";", ",", "none"})
+        EXPECT_EQ(guess_other_separator({"['a']", "['b', 'a']"}, of_run), "list");
+    EXPECT_EQ(guess_other_separator({"['a']", "['b', 'a']"}, "list"), "");
     EXPECT_EQ(guess_other_separator({"['a']", "a,b"}, "list"), "");
     EXPECT_EQ(guess_other_separator({"a;b", "b;list", "c;a", "c"}, "list"), ";");
     EXPECT_EQ(guess_other_separator({}, ";"), "");

@@ -65,18 +65,46 @@ TEST_F(RowFolders, WhatIsNotUtf8IsRefusedWithItsRow) {
     EXPECT_THROW(rows.add_test({"a", {"\xc0"}}), DataError);
 }
 
-TEST(LabelsInField, AreCutAsInFiles) {
-    using Names = std::vector<std::string>;
-    EXPECT_EQ(labels_in_field(" a, b c ,,d", ","), (Names{"a", "b c", "d"}));
-    EXPECT_EQ(labels_in_field("a,b", ""), Names{"a,b"});
-    EXPECT_EQ(labels_in_field("", ","), Names());
-    for (const char* separator : {"list", "auto"}) {
-        EXPECT_EQ(labels_in_field("['a, b', 'c']", separator), (Names{"a, b", "c"}));
-        EXPECT_EQ(labels_in_field("[\"a\"]", separator), Names{"a"});
-        EXPECT_EQ(labels_in_field(" ", separator), Names());
-    }
-    EXPECT_THROW(labels_in_field("a, b", "list"), DataError);
-    EXPECT_EQ(labels_in_field("['a']", ","), Names{"['a']"});
+TEST_F(RowFolders, FieldsOfTablesAreReadAsInFiles) {
+    const auto names = [&](const std::vector<std::string>& fields, const std::string& separator) {
+        RowFolder rows;
+        for (const std::string& field : fields) rows.add({.text = "text of " + field, .label_field = field});
+        Config config;
+        config.test_share = 0;
+        set_option(config, "label_separator", separator);
+        rows.finish(config);
+        const Dataset data = Dataset::open_labels(quiet(), config);
+        std::string all;
+        for (std::int64_t label = 0; label < data.num_labels(); ++label)
+            (all += all.empty() ? "" : " + ") += data.label_name(label);
+        return all;
+    };
+    EXPECT_EQ(names({" a, b c ,,d", "a"}, "auto"), "a + b c + d");
+    EXPECT_EQ(names({"a;b", "b;c", "c;a"}, "auto"), "a + b + c");
+    EXPECT_EQ(names({"['a, b', 'c']", "['c']"}, "auto"), "a, b + c");
+    EXPECT_EQ(names({"[a, b]", "[b]"}, "auto"), "a + b");
+    EXPECT_EQ(names({"a,b", "b"}, "none"), "a,b + b");
+    EXPECT_THROW(names({"a, b"}, "list"), DataError);
+}
+
+TEST_F(RowFolders, NullsAreCountedWhereTheyAreAllowed) {
+    RowFolder rows;
+    rows.add({"one", {"a"}});
+    rows.add({.text = "two", .labels = {"b"}, .null_label = true});
+    rows.add({.text = "three", .null_label = true});
+    Config config;
+    config.test_share = 0;
+    rows.finish(config);
+    EXPECT_THROW(Dataset::open_labels(quiet(), config), DataError);
+    config.allow_null_labels = true;
+    std::vector<std::string> said;
+    Sinks sinks;
+    sinks.message = [&](Severity, std::string_view line) { said.emplace_back(line); };
+    const Dataset data = Dataset::open_labels(quiet().with_sinks(sinks), config);
+    EXPECT_EQ(data.num_labels(), 2);
+    EXPECT_EQ(data.train().rows(), 3);
+    ASSERT_EQ(said.size(), 1U);
+    EXPECT_TRUE(testing_data::contains(said[0], "2 rows with null")) << said[0];
 }
 
 }  // namespace

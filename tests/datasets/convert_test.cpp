@@ -133,9 +133,7 @@ TEST_F(Convert, NamesThatAFormatCannotCarry) {
     write("a/Y.txt", "two words\nwith, comma\n");
     EXPECT_EQ(convert("a", "fasttext", "ft").changed_names, 2);
     EXPECT_EQ(read(folder_ / "ft/train.txt"), "__label__two_words __label__with,_comma text\twith tab\n");
-    const Conversion tsv = convert("a", "tsv", "tsv");
-    EXPECT_EQ(tsv.changed_names, 1);
-    EXPECT_EQ(tsv.changed_texts, 1);
+    EXPECT_EQ(convert("a", "tsv", "tsv").changed_texts, 1);
     write("a/Y.txt", "two words\ntwo_words\n");
     EXPECT_TRUE(contains(message([&] { convert("a", "raw", "raw"); }),
                          "label 1 has the name 'two_words' of label 0"));
@@ -144,6 +142,24 @@ TEST_F(Convert, NamesThatAFormatCannotCarry) {
     std::filesystem::remove(folder_ / "a/Y.txt");
     convert("a", "csv", "numbers");
     EXPECT_EQ(read(folder_ / "numbers/train.csv"), "text,labels\ntext\twith tab,\"0,1\"\n");
+}
+
+// Tables carry any name: fields are lists where a name could be misread between commas.
+TEST_F(Convert, NamesWithSeparatorsAndQuotesComeBackFromTables) {
+    write("a/trn_X.txt", "one\ntwo\nthree\n");
+    write("a/trn_X_Y.txt", "3 8\n0:1 1:1 7:1\n2:1 3:1 4:1\n5:1 6:1\n");
+    write("a/Y.txt", "say \"x\", y\nit's\na;b\n[c\nd|e\nnan\nf\tg\nplain\n");
+    const Rows before = rows(in("a"), SplitName::kTrain);
+    for (const char* format : {"csv", "tsv", "jsonl"}) {
+        EXPECT_EQ(convert("a", format, format).changed_names, 0) << format;
+        Config converted = in(format);
+        converted.test_share = 0;
+        EXPECT_EQ(rows(converted, SplitName::kTrain), before) << format;
+    }
+    write("a/Y.txt", "a\nb\nc\nd\ne\nf\ng\nwith blank\n");
+    convert("a", "csv", "plain");
+    EXPECT_EQ(read(folder_ / "plain/train.csv"),
+              "text,labels\none,\"a,b,with blank\"\ntwo,\"c,d,e\"\nthree,\"f,g\"\n");
 }
 
 TEST_F(Convert, FoldersAreNotOverwrittenByChance) {

@@ -200,6 +200,11 @@ TEST_F(Labels, RemovedTheOthersKeepEveryBitAndTheirOrder) {
     // Scored on data with those labels; what was removed can be added again.
     write_text(temp / "gone.txt", name(0) + "\n" + name(7) + "\n" + name(29) + "\n");
     EXPECT_EQ(add_labels(quiet(), temp / "less", temp / "gone.txt", change_config()).labels_after, kOld);
+    // The file that added labels, with their texts, also removes them.
+    write_text(temp / "gone.txt", name(3) + "\tits text\n" + name(4) + "\n");
+    EXPECT_EQ(remove_labels(quiet(), run(), temp / "gone.txt", change_config("two")).labels_after, kOld - 2);
+    write_text(temp / "gone.txt", "no such label\tits text\n");
+    EXPECT_THROW(remove_labels(quiet(), run(), temp / "gone.txt", change_config("three")), DataError);
 }
 
 TEST_F(Labels, AChangedRunIsScoredOnAnyDataByName) {

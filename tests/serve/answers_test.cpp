@@ -373,8 +373,8 @@ TEST_F(Answers, ALabelHasThoseThatAreLikeIt) {
         }
         EXPECT_EQ(client().get("/v1/label?label=5&limit=4").json(), found);
         for (const auto& [target, field] : {std::pair("/v1/label", "label"),
-                                            {"/v1/label?label=kind+37", "label[0]"},
-                                            {"/v1/label?label=37", "label[0]"},
+                                            {"/v1/label?label=kind+37", "label"},
+                                            {"/v1/label?label=37", "label"},
                                             {"/v1/label?label=5&limit=x", "limit"}}) {
             const Reply refused = client().get(target);
             EXPECT_EQ(refused.status, 400) << target;

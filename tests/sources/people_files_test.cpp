@@ -150,6 +150,8 @@ TEST_F(PeopleFiles, ListsInCells) {
         {"['a' 'b']", "['b'\n 'c']", "['c']"},            // NumPy
         {"{'b', 'a'}", "{'b', 'c'}", "{'c'}"},            // sets
         {"('a', 'b')", "('b', 'c')", "('c',)"},           // tuples
+        {"[a, b]", "[b, c]", "[c]"},                      // printed without quotes
+        {"{a,b}", "{b,c}", "{c}"},                        // PostgreSQL's arrays
     };
     for (const Strings& cells : kinds) {
         std::string csv = "text,labels\n";
@@ -175,9 +177,16 @@ TEST_F(PeopleFiles, ListsInCells) {
     std::string csv = "text,labels\n";
     for (int i = 0; i < 3000; ++i) csv += "one,\"['a', 'b']\"\n";
     write("mixed.csv", csv + "two,a;b\n");
-    EXPECT_TRUE(contains(
-        error("mixed.csv"),
-        "mixed.csv:3002: expected a list of labels like ['a', 'b'], as the first rows have, found 'a;b'"));
+    EXPECT_TRUE(contains(error("mixed.csv"),
+                         "mixed.csv:3002: expected a list of labels like ['a', 'b'], found 'a;b'; write it "
+                         "as a list like [\"a\", \"b\"], or, where labels are no lists, name what separates "
+                         "them with --label-separator"));
+    // Nulls inside of lists.
+    write("null.csv", "text,labels\none,\"['a', 'b']\"\ntwo,\"['b', nan, 'c']\"\nthree,\"['c', None]\"\n");
+    EXPECT_TRUE(
+        contains(error("null.csv"), "null.csv:3: expected labels, found a null in '['b', nan, 'c']'"));
+    EXPECT_TRUE(contains(error("null.csv"), "--allow-null-labels"));
+    EXPECT_EQ(rows("null.csv", {{"allow_null_labels", "true"}}), kRows);
     // What NumPy prints of more than a thousand.
     write("cut.csv", "text,labels\none,\"['a', 'b']\"\ntwo,['a' ... 'b']\n");
     EXPECT_TRUE(contains(error("cut.csv", {{"label_separator", "list"}}), "cut.csv:3: expected a list"));
@@ -186,6 +195,13 @@ TEST_F(PeopleFiles, ListsInCells) {
 TEST_F(PeopleFiles, PandasWithIndex) {
     write("a.csv", ",text,labels\n0,one,\"a,b\"\n1,two,\"b,c\"\n2,three,c\n");
     EXPECT_EQ(rows("a.csv"), kRows);
+}
+
+TEST_F(PeopleFiles, JsonObjectsWhoseKeysAreTheLabels) {
+    write("a.jsonl", "{\"text\": \"one\", \"labels\": {\"a\": 1, \"b\": 1}}\n");
+    EXPECT_TRUE(contains(error("a.jsonl"),
+                         "a.jsonl:1: expected labels at 'labels' that are strings or whole numbers"));
+    EXPECT_TRUE(contains(error("a.jsonl"), "where the keys are the labels, write them as a list"));
 }
 
 TEST_F(PeopleFiles, JsonLinesWithListsStringsAndNumbers) {
@@ -218,6 +234,38 @@ TEST_F(PeopleFiles, TsvWithQuotesAsTheyStand) {
     EXPECT_EQ(rows("c.tsv", {{"quotes", "double"}})[0], "whole -> | a");
     write("d.tsv", "text\tlabels\n\"say \"\"hi\"\"\"\ta\n");
     EXPECT_EQ(rows("d.tsv", {{"quotes", "none"}})[0], "\"say \"\"hi\"\"\" -> | a");
+}
+
+// Test and validation files have what separates their labels detected too.
+TEST_F(PeopleFiles, FilesOfOneDataSetMaySeparateLabelsInDifferentWays) {
+    write("x_train.csv", "text,labels\none,a;b\ntwo,b;c\nthree,c;a\n");
+    write("x_test.csv", "text,labels\nfour,\"a,b\"\nfive,\"b,c\"\nsix,\"c,a\"\n");
+    const auto valid = write("valid.csv", "text,labels\nseven,\"['a', 'b']\"\neight,['c']\n");
+    Config config = options("x_train.csv");
+    config.validation = valid.string();
+    const Dataset data = Dataset::open_labels(quiet(), config);
+    EXPECT_EQ(data.num_labels(), 3);
+    for (const SplitName split : {SplitName::kTrain, SplitName::kTest}) {
+        const auto row = data.split(split).labels.row(2);
+        EXPECT_EQ(std::vector<int>(row.begin(), row.end()), (std::vector<int>{0, 2}));
+    }
+    EXPECT_EQ(data.validation().labels.row(0).size(), 2U);
+    EXPECT_TRUE(is_said("x_train.csv", "x_test.csv: read with --label-separator ','"));
+    // One that is given holds for all.
+    set_option(config, "label_separator", ";");
+    EXPECT_EQ(Dataset::open_labels(quiet(), config).validation().labels.row(0).size(), 0U);
+}
+
+// One of the columns is called as a column of labels is.
+TEST_F(PeopleFiles, OneHotColumnsWithATelltaleName) {
+    write("a.csv", "text,common,target,old\none,1,1,\ntwo,0,1,\nthree,1,0,\n");
+    EXPECT_TRUE(contains(error("a.csv"),
+                         "a.csv: expected one column that can hold the labels, found 2 of 0 and 1 "
+                         "(common, target): --label-column '*'"));
+    EXPECT_EQ(rows("a.csv", {{"label_column", "*"}})[0], "one -> | common | target");
+    EXPECT_EQ(rows("a.csv", {{"label_column", "target"}})[2], "three -> | 0");
+    write("spam.csv", "text,label,note\none,1,\ntwo,0,\nthree,0,\n");
+    EXPECT_EQ(rows("spam.csv")[0], "one -> | 1");
 }
 
 TEST_F(PeopleFiles, OneHotColumns) {

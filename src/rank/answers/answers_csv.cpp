@@ -1,13 +1,13 @@
 #include "rank/answers/answers_csv.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/csv_field.h"
-#include "elmo/error.h"
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/line_reader.h"
@@ -35,32 +35,16 @@ std::string field_of(const Json& value) {
 // What the table needs to know of all answers before its first line.
 struct Shape {
     bool id = false, text = false, file = false;
-    std::string separator;
 };
 
-Shape look_at(const std::filesystem::path& file, const std::string& wanted) {
+Shape look_at(const std::filesystem::path& file) {
     Shape shape;
-    std::vector<std::string> candidates = {";", "|", "\t"};
-    const bool is_separator = !wanted.empty() && wanted != "auto" && wanted != "list" && wanted != "none";
-    candidates.insert(candidates.begin(), is_separator ? wanted : ",");
-    std::vector<bool> used(candidates.size());
     for_each_answer(file, [&](const Json& answer) {
         shape.id = shape.id || answer.contains("id");
         shape.text = shape.text || answer.contains("text");
         shape.file = shape.file || answer.contains("file");
-        for (const Json& label : answer["labels"])
-            for (std::size_t i = 0; i < candidates.size(); ++i)
-                used[i] = used[i] || name_of(label).find(candidates[i]) != std::string::npos;
     });
-    for (std::size_t i = 0; i < candidates.size(); ++i)
-        if (!used[i]) {
-            shape.separator = candidates[i];
-            return shape;
-        }
-    throw DataError(
-        fmt::format("{}: label names hold every separator that a CSV list could have; write the "
-                    "answers as JSON lines, to a file that is not named .csv",
-                    file.string()));
+    return shape;
 }
 
 }  // namespace
@@ -69,24 +53,25 @@ bool is_csv(const std::filesystem::path& file) {
     return file.extension() == ".csv";
 }
 
-void write_csv_answers(const std::filesystem::path& json_lines, const std::filesystem::path& csv,
-                       const std::string& separator) {
-    const Shape shape = look_at(json_lines, separator);
+void write_csv_answers(const std::filesystem::path& json_lines, const std::filesystem::path& csv) {
+    const Shape shape = look_at(json_lines);
     AtomicFile out(csv);
     out.write(fmt::format("{}line{}{},labels,probabilities\n", shape.file ? "file," : "",
                           shape.id ? ",id" : "", shape.text ? ",text" : ""));
     for_each_answer(json_lines, [&](const Json& answer) {
-        std::string row, names, probabilities;
+        std::string row;
+        Json names = Json::array();
+        std::vector<std::string> probabilities;
         if (shape.file) row += field_of(answer["file"]) + ",";
         row += json_string(answer["line"]);
         if (shape.id) row += "," + (answer.contains("id") ? field_of(answer["id"]) : std::string());
         if (shape.text) row += "," + field_of(answer["text"]);
         for (const Json& label : answer["labels"]) {
-            const std::string between = &label == &answer["labels"].front() ? "" : shape.separator;
-            names += between + name_of(label);
-            probabilities += between + fmt::format("{:.6g}", label["probability"].get<double>());
+            names.push_back(name_of(label));
+            probabilities.push_back(fmt::format("{:.6g}", label["probability"].get<double>()));
         }
-        out.write(row + "," + csv_field(names) + "," + csv_field(probabilities) + "\n");
+        out.write(fmt::format("{},{},{}\n", row, csv_field(json_string(names)),
+                              csv_field(fmt::format("[{}]", fmt::join(probabilities, ",")))));
     });
     out.commit();
 }

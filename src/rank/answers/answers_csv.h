@@ -1,7 +1,7 @@
 // Answers as a table: a CSV row per text, made of the finished lines of JSON.
 //
 // Columns: file (with several files), line, id and text (if the answers have them), labels, probabilities.
-// The last two are lists in one field, in the same order.
+// The last two are JSON lists, in the same order: whatever a name contains, a reader gets it back.
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,8 @@ namespace elmo {
 // By the name.
 bool is_csv(const std::filesystem::path& file);
 
-// Labels are separated by `separator`, or by the first of ; | and tab that no answered name contains.
 // Replaces `csv` when it is complete.
-void write_csv_answers(const std::filesystem::path& json_lines, const std::filesystem::path& csv,
-                       const std::string& separator);
+void write_csv_answers(const std::filesystem::path& json_lines, const std::filesystem::path& csv);
 
 // Rows below the header.
 std::int64_t count_csv_answers(const std::filesystem::path& csv);

@@ -181,10 +181,10 @@ struct Target {
         return 0;
     }
 
-    void finish(const Config& config) const {
+    void finish() const {
         std::error_code error;
         if (is_csv(out)) {
-            write_csv_answers(partial, out, config.label_separator);
+            write_csv_answers(partial, out);
             fs::remove(partial, error);
         } else {
             fs::rename(partial, out, error);
@@ -289,6 +289,8 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         while (true) {
             const auto texts = reader.next(config.batch_size);
             if (texts.empty()) break;
+            if (line == 0 && file == files.front() && !reader.detected().empty())
+                context.info(reader.detected());
             for (const std::string& text : texts) target.answered->add(text);
             target.answered->flush();  // before the answers: those without a text are not kept
             auto answers = predictor.predict(texts);
@@ -316,7 +318,7 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
                         target.partial.string(), result.resumed - to_skip, result.resumed));
     out.sync();
     out.close();
-    target.finish(config);
+    target.finish();
     result.texts = result.resumed + answered;
     result.cut = predictor.cut_answers();
     result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();

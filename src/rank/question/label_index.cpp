@@ -8,6 +8,7 @@
 
 #include "base/text_util.h"
 #include "elmo/error.h"
+#include "rank/label_list.h"
 
 namespace elmo {
 namespace {
@@ -32,27 +33,27 @@ LabelIndex::LabelIndex(std::vector<std::string_view> names, std::int64_t labels)
     });
 }
 
+std::vector<std::int64_t> LabelIndex::find(const std::string& wanted, const std::string& what) const {
+    const auto begin = std::lower_bound(order_.begin(), order_.end(), std::string_view(wanted),
+                                        [&](std::int64_t label, std::string_view name) {
+                                            return names_[static_cast<std::size_t>(label)] < name;
+                                        });
+    const auto end = std::find_if(begin, order_.end(), [&](std::int64_t label) {
+        return names_[static_cast<std::size_t>(label)] != wanted;
+    });
+    if (begin != end) return {begin, end};
+    std::int64_t number = 0;
+    if (!parse_number(wanted, labels_, number))
+        throw DataError(fmt::format("{}: {}", what, no_such_label(wanted, names_, labels_)));
+    return {number};
+}
+
 std::vector<std::int64_t> LabelIndex::find(const std::vector<std::string>& list,
                                            const std::string& what) const {
     std::vector<std::int64_t> result;
-    for (std::size_t i = 0; i < list.size(); ++i) {
-        const std::string_view wanted = list[i];
-        auto at = std::lower_bound(order_.begin(), order_.end(), wanted,
-                                   [&](std::int64_t label, std::string_view name) {
-                                       return names_[static_cast<std::size_t>(label)] < name;
-                                   });
-        std::int64_t number = 0;
-        if (at != order_.end() && names_[static_cast<std::size_t>(*at)] == wanted) {
-            for (; at != order_.end() && names_[static_cast<std::size_t>(*at)] == wanted; ++at)
-                result.push_back(*at);
-        } else if (parse_number(wanted, labels_, number)) {
-            result.push_back(number);
-        } else {
-            throw DataError(fmt::format("{}[{}]: expected {}a label number from 0 to {}, found '{}'", what, i,
-                                        names_.empty() ? "" : "the name of a label or ", labels_ - 1,
-                                        quoted(wanted)));
-        }
-    }
+    for (std::size_t i = 0; i < list.size(); ++i)
+        for (const std::int64_t label : find(list[i], fmt::format("{}[{}]", what, i)))
+            result.push_back(label);
     std::sort(result.begin(), result.end());
     result.erase(std::unique(result.begin(), result.end()), result.end());
     return result;

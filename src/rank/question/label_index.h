@@ -16,6 +16,8 @@ class LabelIndex {
     // The labels of a list by name or number, ascending and distinct, with the rules and messages of
     // find_labels (rank/label_list.h).
     std::vector<std::int64_t> find(const std::vector<std::string>& list, const std::string& what) const;
+    // The same of one entry.
+    std::vector<std::int64_t> find(const std::string& wanted, const std::string& what) const;
 
     // The labels whose name holds `part` (letters of ASCII in either case), or whose number it is, in order
     // of number: those from `first` on, `limit` of them at most. `found` counts all of them.

@@ -35,10 +35,12 @@ std::string lower(std::string_view text) {
     return out;
 }
 
-// The one name of the header that is among the usual ones; "" where none is, or several are.
+// The first of the usual names, or the one name of the header that is among them; "" where none is, or
+// several are.
 template <class Usual>
 std::string only_plausible(const std::vector<std::string>& names, const Usual& usual) {
     std::string found;
+    if (std::find(names.begin(), names.end(), usual[0]) != names.end()) return std::string(usual[0]);
     for (const std::string& name : names) {
         if (std::find(std::begin(usual), std::end(usual), lower(trim(name))) == std::end(usual)) continue;
         if (!found.empty()) return {};
@@ -57,18 +59,40 @@ struct Columns {
     std::string text, labels;  // "" as the layout has them
 };
 
+// Whether a column holds nothing but 0 and 1 below the header; `set`: and a 1 at least.
+bool holds_flags(const SampleRows& rows, std::size_t at, bool& set) {
+    bool flags = rows.size() > 1;
+    set = false;
+    for (std::size_t r = 1; r < rows.size() && flags; ++r) {
+        flags = at < rows[r].size() && is_flag(rows[r][at]);
+        set = set || (flags && is_set_flag(rows[r][at]));
+    }
+    return flags;
+}
+
+// ConfigError where the column that is called as labels are holds 0 and 1, and others do too: it may be one
+// label of many, or the only one.
+void refuse_one_flag_of_many(const std::vector<std::string>& names, const SampleRows& rows,
+                             const Layout& layout, const std::string& labels) {
+    std::vector<std::string> flags;
+    for (std::size_t i = 0; i < names.size(); ++i)
+        if (bool set = false; !has(layout.text_columns, names[i]) && holds_flags(rows, i, set) && set)
+            flags.push_back(names[i]);
+    if (flags.size() > 1 && has(flags, labels))
+        throw ConfigError(
+            fmt::format("label_column: {}: expected one column that can hold the labels, found {} of 0 and 1 "
+                        "({}): --label-column '*' takes each of them as a label, --label-column {} the "
+                        "values of that one",
+                        layout.train.text.string(), flags.size(), fmt::join(flags, ", "), labels));
+}
+
 // Columns of 0 and 1 beside one column that can be the text.
 bool find_flags(const std::vector<std::string>& names, const SampleRows& rows, const Layout& layout,
                 Columns& columns) {
     std::size_t flags = 0, set = 0;
     std::vector<std::string> others;
     for (std::size_t i = 0; i < names.size(); ++i) {
-        bool is_flags = rows.size() > 1, any = false;
-        for (std::size_t r = 1; r < rows.size() && is_flags; ++r) {
-            is_flags = i < rows[r].size() && is_flag(rows[r][i]);
-            any = any || (is_flags && is_set_flag(rows[r][i]));
-        }
-        if (is_flags && !has(layout.text_columns, names[i])) {
+        if (bool any = false; holds_flags(rows, i, any) && !has(layout.text_columns, names[i])) {
             ++flags;
             set += any;
         } else if (const std::string name = lower(trim(names[i]));
@@ -96,6 +120,7 @@ bool find_columns(const std::vector<std::string>& names, const SampleRows& rows,
     const bool labels_there = flags_given || layout.label_column.empty() || has(names, layout.label_column);
     if (!text_there && columns.text_open) columns.text = only_plausible(names, kTextNames);
     if (!labels_there && columns.labels_open) columns.labels = only_plausible(names, kLabelNames);
+    if (!columns.labels.empty()) refuse_one_flag_of_many(names, rows, layout, columns.labels);
     if ((text_there || !columns.text.empty()) && (labels_there || !columns.labels.empty())) return true;
     if (!flags_given && (labels_there || !columns.labels_open)) return false;
     columns.text.clear();
@@ -104,7 +129,8 @@ bool find_columns(const std::vector<std::string>& names, const SampleRows& rows,
     return found;
 }
 
-void settle_table_columns(const Layout& layout, Columns& columns) {
+// False where the columns are not there, nor any that must be meant.
+bool settle_table_columns(const Layout& layout, Columns& columns) {
     for (TableShape shape : possible_shapes(layout.train.text, layout)) {
         // A line of two fields is a row of a TSV without a header, unless both are such names.
         --shape.records_before_rows;
@@ -112,10 +138,12 @@ void settle_table_columns(const Layout& layout, Columns& columns) {
         Columns found = columns;
         if (!rows.empty() && find_columns(shape.names, rows, layout, found)) {
             columns = found;
-            return;
+            return true;
         }
-        if (layout.format == DataFormat::kTsv && shape.delimiter == '\t' && shape.names.size() == 2) return;
+        if (layout.format == DataFormat::kTsv && shape.delimiter == '\t' && shape.names.size() == 2)
+            return false;
     }
+    return false;
 }
 
 // Up to kRows records of a file of JSON lines.
@@ -132,29 +160,32 @@ void visit_json(const std::filesystem::path& file, const Visit& visit) {
 
 void settle_json_columns(const Layout& layout, Columns& columns) {
     JsonRows json;
+    std::vector<std::string> names;
+    bool text_there = !columns.text_open, labels_there = !columns.labels_open || layout.label_column.empty();
+    std::size_t rows = 0;
     visit_json(layout.train.text, [&](const Record& record) {
-        const std::vector<std::string> names = json.keys(record);
-        if (columns.text_open && !json.has(record, layout.text_columns[0]))
-            columns.text = only_plausible(names, kTextNames);
-        if (columns.labels_open && !json.has(record, layout.label_column))
-            columns.labels = only_plausible(names, kLabelNames);
-        return false;
+        if (rows++ == 0) names = json.keys(record);
+        text_there = text_there || json.has(record, layout.text_columns[0]);
+        labels_there = labels_there || json.has(record, layout.label_column);
+        return rows < kRows / 10 && (!text_there || !labels_there);
     });
+    if (!text_there) columns.text = only_plausible(names, kTextNames);
+    if (!labels_there) columns.labels = only_plausible(names, kLabelNames);
 }
 
-std::vector<std::string> label_fields(const Layout& layout) {
+std::vector<std::string> label_fields(const Layout& layout, const std::filesystem::path& file) {
     std::vector<std::string> fields;
     if (layout.format == DataFormat::kJsonl) {
         JsonRows json;
-        visit_json(layout.train.text, [&](const Record& record) {
+        visit_json(file, [&](const Record& record) {
             fields.push_back(json.string_at(record, layout.label_column));
             return true;
         });
         return fields;
     }
-    const TableShape shape = find_table_shape(layout.train.text, layout);
+    const TableShape shape = find_table_shape(file, layout);
     if (shape.one_hot || shape.labels.empty()) return fields;
-    for (std::vector<std::string>& row : sample_rows(layout.train.text, shape, kRows))
+    for (std::vector<std::string>& row : sample_rows(file, shape, kRows))
         if (row.size() == shape.names.size()) fields.push_back(std::move(row[shape.labels[0]]));
     return fields;
 }
@@ -230,15 +261,36 @@ bool recombines(const std::set<std::string>& fields, char separator) {
            ((moving >= 1 && 3 * moving >= repeated) || crossed || crosses(cut_fields));
 }
 
+// Names for the columns of a file without a header say nothing about a file whose first line they are. Those
+// of a run say nothing either about one with another number of columns, or with its columns or usual ones in
+// the first line.
+void settle_names(const ReadOptions& reading, Layout& layout) {
+    std::vector<std::string>& names = layout.table.columns;
+    if (names.empty()) return;
+    bool same = false, fit = false, usual = false;
+    for (const TableShape& shape : possible_shapes(layout.train.text, layout)) {
+        same = same || shape.names == names;
+        fit = fit || shape.names.size() == names.size();
+        usual = usual || (!only_plausible(shape.names, kTextNames).empty() &&
+                          !only_plausible(shape.names, kLabelNames).empty());
+    }
+    if (same || (reading.columns_of_run && (!fit || usual || has_header(layout.train.text, layout))))
+        names.clear();
+}
+
 void settle_columns(const ReadOptions& reading, Layout& layout) {
     Columns columns;
     columns.text_open = reading.text_column_open;
     columns.labels_open = reading.label_column_open;
-    if ((!columns.text_open && !columns.labels_open) || !layout.table.columns.empty()) return;
+    // Those of a run hold where the file has them.
+    Columns of_any = columns;
+    of_any.text_open = columns.text_open || reading.text_column_of_run;
+    of_any.labels_open = columns.labels_open || reading.label_column_of_run;
+    if ((!of_any.text_open && !of_any.labels_open) || !layout.table.columns.empty()) return;
     if (layout.format == DataFormat::kJsonl)
-        settle_json_columns(layout, columns);
-    else
-        settle_table_columns(layout, columns);
+        settle_json_columns(layout, columns = of_any);
+    else if (!settle_table_columns(layout, columns) && settle_table_columns(layout, of_any))
+        columns = of_any;
     if (!columns.text.empty()) {
         layout.text_columns = {columns.text};
         // A plus in a name would be read as two columns: then only this reading knows the name.
@@ -266,18 +318,19 @@ void settle_writing(Layout& layout) {
 // Fields of labels, each once.
 struct DistinctFields {
     std::set<std::string> fields;
-    bool lists = true, any_list = false;
+    bool lists = true;      // all of them
+    bool any_list = false;  // one that can be nothing else
 
     explicit DistinctFields(const std::vector<std::string>& all) {
-        std::vector<std::string> items;
         for (const std::string& field : all) {
             const std::string_view content = trim(field);
             if (content.empty() || is_null_word(content)) continue;
-            const bool is_list = parse_label_list(content, items);
-            lists = lists && is_list;
-            any_list = any_list || is_list;
+            const auto list = parse_label_list(content);
+            lists = lists && list;
+            any_list = any_list || (list && list->certain);
             fields.emplace(content);
         }
+        lists = lists && any_list;
     }
     bool has(std::string_view part) const {
         return std::any_of(fields.begin(), fields.end(),
@@ -290,7 +343,17 @@ struct DistinctFields {
     }
 };
 
+LabelCells written_as(const std::string& separator, LabelCells cells) {
+    cells.lists = separator == "list";
+    cells.separator = separator;
+    return cells;
+}
+
 }  // namespace
+
+std::string usual_text_column(const std::vector<std::string>& names) {
+    return only_plausible(names, kTextNames);
+}
 
 std::string guess_separator(const std::vector<std::string>& fields) {
     const DistinctFields distinct(fields);
@@ -301,25 +364,33 @@ std::string guess_separator(const std::vector<std::string>& fields) {
 
 std::string guess_other_separator(const std::vector<std::string>& fields, const std::string& of_run) {
     const DistinctFields distinct(fields);
-    if (distinct.fields.empty() || of_run == "none") return {};
-    if (of_run == "list" ? distinct.any_list : distinct.has(of_run)) return {};
-    return distinct.lists ? "list" : distinct.recombining(",;|");
+    if (distinct.fields.empty()) return {};
+    if (distinct.lists) return of_run == "list" ? "" : "list";  // whose commas separate nothing by themselves
+    if (of_run == "none" || (of_run == "list" ? distinct.any_list : distinct.has(of_run))) return {};
+    return distinct.recombining(",;|");
 }
 
 void settle_reading(const ReadOptions& reading, Layout& layout) {
     for (const auto& [key, value] : reading.detected) layout.detected.push_back({key, value});
     try {
+        if (layout.format != DataFormat::kJsonl) settle_names(reading, layout);
         settle_columns(reading, layout);
         if (layout.format != DataFormat::kJsonl) settle_writing(layout);
         const bool open = reading.label_separator == "auto";
         if (!open && !reading.label_separator_of_run) return;
-        const std::vector<std::string> fields = label_fields(layout);
+        const std::vector<std::string> fields = label_fields(layout, layout.train.text);
         const std::string separator =
             open ? guess_separator(fields) : guess_other_separator(fields, reading.label_separator);
-        if (separator.empty()) return;
-        layout.cells.lists = separator == "list";
-        layout.cells.separator = separator;
-        layout.detected.push_back({"label_separator", separator});
+        if (!separator.empty()) {
+            layout.cells = written_as(separator, layout.cells);
+            layout.detected.push_back({"label_separator", separator});
+        }
+        for (SplitFiles* split : {&layout.test, &layout.validation}) {
+            if (split->labels.empty() || split->labels == layout.train.labels) continue;
+            const std::string own =
+                guess_other_separator(label_fields(layout, split->labels), layout.cells.name());
+            if (!own.empty()) split->cells = written_as(own, layout.cells);
+        }
     } catch (const DataError&) {  // the import says it, with its line
     }
 }

@@ -11,9 +11,13 @@
 namespace elmo {
 
 // Completes the layout of a plain file: names of columns where the file lacks the usual ones and has one that
-// must be meant, the separator of labels or that they are lists. What was found is in layout.detected. Reads
-// a bounded beginning of the training file; what is wrong with that is left to the import.
+// must be meant, the separator of labels or that they are lists (those of other files of the data set too).
+// What was found is in layout.detected. Reads a bounded beginning of the training file; what is wrong with
+// that is left to the import.
 void settle_reading(const ReadOptions& reading, Layout& layout);
+
+// The one of these names that columns of texts usually have; "" where none is, or several are.
+std::string usual_text_column(const std::vector<std::string>& names);
 
 // How label fields are written, from a sample of them: "list"; one of ; and | where no field has a comma and
 // the pieces recombine as labels do; "" where nothing speaks against a comma.

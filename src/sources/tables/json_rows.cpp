@@ -183,9 +183,12 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
             missing = true;
         } else {
             fail(record, fmt::format("labels at '{}' that are strings or whole numbers", key), show(item),
-                 item.is_null()     ? std::string(kNullAdvice)
-                 : item.is_object() ? fmt::format("name a key inside with --label-column {}.KEY", key)
-                                    : "");
+                 item.is_null() ? std::string(kNullAdvice)
+                 : item.is_object()
+                     ? fmt::format("name a key inside with --label-column {}.KEY; where the keys are "
+                                   "the labels, write them as a list like [\"a\", \"b\"]",
+                                   key)
+                     : "");
         }
     };
     for (const dom::element& value : found) {

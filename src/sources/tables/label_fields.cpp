@@ -55,12 +55,17 @@ void read_label_field(const Record& record, std::string_view field, const LabelC
         return;
     }
     if (!cells.lists) return split_labels(field, cells.separator, out);
-    std::vector<std::string> names;
-    if (!parse_label_list(content, names))
-        fail(record, "a list of labels like ['a', 'b'], as the first rows have",
-             fmt::format("'{}'", quoted(content)),
-             "mend the row, or name what separates labels with --label-separator");
-    out.insert(out.end(), names.begin(), names.end());
+    const auto list = parse_label_list(content);
+    if (!list)
+        fail(record, "a list of labels like ['a', 'b']", fmt::format("'{}'", quoted(content)),
+             "write it as a list like [\"a\", \"b\"], or, where labels are no lists, name what separates "
+             "them with "
+             "--label-separator");
+    if (list->nulls > 0 && !cells.allow_null)
+        fail(record, "labels", fmt::format("a null in '{}'", quoted(content)),
+             "leave nulls out of the labels with --allow-null-labels");
+    if (list->nulls > 0) ++counts.null_labels;
+    out.insert(out.end(), list->items.begin(), list->items.end());
 }
 
 std::vector<std::string> split_columns(std::string_view columns) {

@@ -30,20 +30,20 @@ void append_utf8(std::uint32_t point, std::string& out) {
     }
 }
 
+// What stands between the brackets.
 class ListParser {
   public:
-    explicit ListParser(std::string_view inside) : rest_(inside) {}
+    ListParser(std::string_view inside, FieldList& list) : rest_(inside), list_(list) {}
 
-    bool parse(bool numbers, std::vector<std::string>& out) {
+    // Strings, and where `numbers` says so numbers, with commas or, as NumPy has it, only space between them.
+    bool parse_values(bool numbers) {
         skip_space();
         while (!rest_.empty()) {
-            const bool quoted = rest_.front() == '"' || rest_.front() == '\'';
-            if (quoted ? !string(out) : !numbers || !number(out)) return false;
+            if (is_quoted() ? !string() : !null() && (!numbers || !number())) return false;
             const std::size_t after = rest_.size();
             skip_space();
             const bool spaced = rest_.size() < after;
             if (rest_.empty()) break;
-            // NumPy puts nothing but space between items.
             if (rest_.front() == ',') {
                 rest_.remove_prefix(1);
                 skip_space();
@@ -54,10 +54,44 @@ class ListParser {
         return true;
     }
 
+    // Strings and words without quotes, with commas between them.
+    bool parse_words() {
+        skip_space();
+        while (!rest_.empty()) {
+            if (is_quoted() ? !string() : !null() && !word()) return false;
+            skip_space();
+            if (rest_.empty()) break;
+            if (rest_.front() != ',') return false;
+            rest_.remove_prefix(1);
+            skip_space();
+        }
+        return true;
+    }
+
   private:
     void skip_space() { rest_.remove_prefix(std::min(rest_.find_first_not_of(kSpace), rest_.size())); }
 
-    bool number(std::vector<std::string>& out) {
+    bool is_quoted() const { return rest_.front() == '"' || rest_.front() == '\''; }
+
+    bool null() {
+        const std::string_view word = trim(rest_.substr(0, rest_.find(',')));
+        if (!is_null_word(word)) return false;
+        rest_.remove_prefix(word.size());
+        ++list_.nulls;
+        return true;
+    }
+
+    bool word() {
+        const std::string_view text = trim(rest_.substr(0, rest_.find(',')));
+        if (text.empty() || text.back() == '\'' || text.find_first_of("[]{}\"") != text.npos ||
+            text.find("...") != text.npos)
+            return false;
+        list_.items.emplace_back(text);
+        rest_.remove_prefix(text.size());
+        return true;
+    }
+
+    bool number() {
         const std::size_t end = std::min(rest_.find_first_not_of("0123456789+-.eE"), rest_.size());
         std::string_view text = rest_.substr(0, end);
         rest_.remove_prefix(end);
@@ -65,11 +99,11 @@ class ListParser {
         double value = 0;
         const auto [stop, status] = std::from_chars(text.data(), text.data() + text.size(), value);
         if (status != std::errc() || stop != text.data() + text.size()) return false;
-        out.emplace_back(text);
+        list_.items.emplace_back(text);
         return true;
     }
 
-    bool string(std::vector<std::string>& out) {
+    bool string() {
         const char quote = rest_.front();
         rest_.remove_prefix(1);
         std::string text;
@@ -77,7 +111,7 @@ class ListParser {
             const char c = rest_.front();
             rest_.remove_prefix(1);
             if (c == quote) {
-                if (const std::string_view name = trim(text); !name.empty()) out.emplace_back(name);
+                if (const std::string_view name = trim(text); !name.empty()) list_.items.emplace_back(name);
                 return true;
             }
             if (c != '\\')
@@ -127,22 +161,37 @@ class ListParser {
     }
 
     std::string_view rest_;
+    FieldList& list_;
 };
 
 }  // namespace
 
-bool parse_label_list(std::string_view cell, std::vector<std::string>& out) {
-    out.clear();
-    cell = trim(cell);
-    if (cell == "set()") return true;
-    if (cell.size() < 2) return false;
-    const char open = cell.front(), close = cell.back();
-    const bool square = open == '[' && close == ']';
-    // Round and curly brackets stand around other things too: only strings make them a tuple or a set.
-    if (!square && !(open == '(' && close == ')') && !(open == '{' && close == '}')) return false;
-    if (ListParser(cell.substr(1, cell.size() - 2)).parse(square, out)) return true;
-    out.clear();
+bool has_lone_colon(std::string_view text) {
+    for (std::size_t i = 0; i < text.size(); ++i) {
+        if (text[i] != ':') continue;
+        if (i + 1 == text.size()) return false;
+        if (text[i + 1] != ':') return true;
+        ++i;
+    }
     return false;
+}
+
+std::optional<FieldList> parse_label_list(std::string_view cell) {
+    cell = trim(cell);
+    FieldList values, words;
+    values.certain = true;
+    if (cell == "set()") return values;
+    if (cell.size() < 2) return std::nullopt;
+    const char open = cell.front(), close = cell.back();
+    const bool square = open == '[' && close == ']', curly = open == '{' && close == '}';
+    if (!square && !curly && !(open == '(' && close == ')')) return std::nullopt;
+    const std::string_view inside = cell.substr(1, cell.size() - 2);
+    // Round and curly brackets stand around other things too: one number does not make them a list.
+    if (ListParser(inside, values).parse_values(square)) return values;
+    if (!ListParser(inside, words).parse_words()) return std::nullopt;
+    if (curly && std::any_of(words.items.begin(), words.items.end(), has_lone_colon)) return std::nullopt;
+    words.certain = words.items.size() + static_cast<std::size_t>(words.nulls) > 1;
+    return words;
 }
 
 }  // namespace elmo

@@ -83,10 +83,13 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
         return "it looks like Latin-1: read it with --encoding latin-1";
     if (shape.quotes && shape.names.size() == 1 && line.find(';') != line.npos && layout.table.delimiter != 0)
         return "columns are separated by semicolons: leave --delimiter out, or give ';'";
+    if (layout.format == DataFormat::kTsv && layout.table.needs_header && shape.names.size() == 2)
+        return "where the file has no header, leave --text-column and --label-column out, or name its "
+               "columns with --columns";
     return layout.label_column.empty()
                ? "name the column with --text-column"
-               : "name the columns with --text-column and --label-column, or all of a file without a header "
-                 "with --columns";
+               : "name the columns with --text-column and --label-column ('*' for one column of 0 and 1 per "
+                 "label), or all of a file without a header with --columns";
 }
 
 [[noreturn]] void refuse_header(const Layout& layout, const Record& first, const TableShape& shape) {
@@ -98,7 +101,9 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
             meant += did_you_mean(name, shape.names);
     fail(first,
          fmt::format("{}a header with the column{} {}",
-                     layout.format == DataFormat::kCsv ? "" : "'text<TAB>label,label' or ",
+                     layout.format == DataFormat::kCsv || layout.table.needs_header
+                         ? ""
+                         : "'text<TAB>label,label' or ",
                      wanted.size() == 1 ? "" : "s", list_of(wanted)) +
              meant,
          fmt::format("'{}'", quoted(first.bytes)), header_advice(layout, first.bytes, shape));
@@ -224,6 +229,12 @@ std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const
     return shapes;
 }
 
+bool has_header(const std::filesystem::path& file, const Layout& layout) {
+    for (TableShape shape : possible_shapes(file, layout))
+        if (find_columns(file, layout, shape)) return true;
+    return false;
+}
+
 TableShape find_table_shape(const std::filesystem::path& file, const Layout& layout) {
     const std::vector<TableShape> shapes = possible_shapes(file, layout);
     RecordReader reader(file, shapes.front().framing(), shapes.front().delimiter);
@@ -241,8 +252,8 @@ TableShape find_table_shape(const std::filesystem::path& file, const Layout& lay
                          "convert the file to UTF-8, or read it with --encoding latin-1");
             return shape;
         }
-        if (layout.format != DataFormat::kTsv || shape.delimiter != '\t' || shape.names.size() != 2 ||
-            has_wanted_column(layout, shape))
+        if (layout.format != DataFormat::kTsv || layout.table.needs_header || shape.delimiter != '\t' ||
+            shape.names.size() != 2 || has_wanted_column(layout, shape))
             continue;
         shape.has_header = false;
         --shape.records_before_rows;

@@ -36,6 +36,9 @@ TableShape find_table_shape(const std::filesystem::path& file, const Layout& lay
 using SampleRows = std::vector<std::vector<std::string>>;
 SampleRows sample_rows(const std::filesystem::path& file, const TableShape& shape, std::size_t most);
 
+// Whether the first record has the columns that are looked for.
+bool has_header(const std::filesystem::path& file, const Layout& layout);
+
 // Shapes without columns for each delimiter that the layout leaves open, the format's own first.
 std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const Layout& layout);
 
