@@ -6,8 +6,9 @@
 import argparse
 import datetime
 import json
-import subprocess
 import sys
+
+import card
 
 SHAPES = ["lf-amazontitles-131k", "amazontitles-670k", "lf-amazontitles-1.3m", "amazon-3m", "lf-paper2keywords-8.6m"]
 
@@ -32,9 +33,16 @@ def commands():
     yield "step", "amazon-3m", ["--precision", "fp8", "--recompute", "cheap"], "recompute cheap"
     yield "encoder", "amazon-3m", ["--precision", "fp8"], ""
     yield "encoder", "amazon-3m", ["--precision", "fp8", "--encoder-precision", "fp8"], "encoder fp8"
+    for shape in SHAPES:
+        yield "step", shape, ["--precision", "fp8", "--encoder-precision", "fp8"], "encoder fp8"
+    for recompute in ("wide", "none"):
+        yield ("step", "amazon-3m", ["--precision", "fp8", "--encoder-precision", "fp8", "--recompute", recompute],
+               f"encoder fp8, recompute {recompute}")
     yield "step", "lf-paper2keywords-8.6m", ["--precision", "fp8", "--labels", "18000000"], "18,000,000 labels"
-    yield ("predict", "lf-amazontitles-131k", ["--precision", "fp8", "--labels", "2812281", "--top", "100"],
-           "best 100 of 2,812,281 labels")
+    for precision in ("fp8", "e2m5", "bf16"):
+        for texts in ("1", "16", "64", "128", "512", "1024"):
+            yield ("predict", "lf-amazontitles-131k", ["--precision", precision, "--labels", "2812281", "--top", "100",
+                                                       "--batch-size", texts], "best 100 of 2,812,281 labels")
 
 
 def main():
@@ -42,11 +50,13 @@ def main():
     parser.add_argument("--elmo", default="build/bin/elmo")
     parser.add_argument("--commit", required=True)
     parser.add_argument("--out", required=True)
+    parser.add_argument("--steps", type=int, default=40, help="enough that the card's power limit acts")
     given = parser.parse_args()
     runs, failed = [], 0
     for kind, shape, options, note in commands():
-        command = [given.elmo, "bench", kind, "--device", "cuda", "--shape", shape, *options, "--json"]
-        done = subprocess.run(command, capture_output=True, text=True)
+        command = [given.elmo, "bench", kind, "--device", "cuda", "--shape", shape, *options, "--steps",
+                   str(given.steps), "--json"]
+        done, state = card.watched(command)
         if done.returncode != 0:
             print(" ".join(command), "failed:", done.stderr.strip()[-300:], flush=True)
             failed += 1
@@ -59,13 +69,13 @@ def main():
                 name = "encoder/layer.*" if name.startswith("encoder/layer.") else name
                 segments[name] = segments.get(name, 0) + s["bytes"]
         run.update(shape=shape, precision=options[1], note=note, command=" ".join(["elmo", *command[1:]]),
-                   peak_segments=segments)
+                   peak_segments=segments, **state)
         runs.append(run)
         print(f"{kind:8}{shape:24}{' '.join(options):50}{run['median_ms']:9.3f} ms  head {run['head_ms']:.3f}  "
               f"encoder {run['encoder_ms']:.3f}  {run['peak_gib']:.3f} GiB  {run['sol_percent']:.1f} %  "
-              f"{run['items_per_second']:.0f} texts/s", flush=True)
-    card = runs[0]["device"].split(" (")[0] if runs else ""
-    document = {"card": card, "date": datetime.date.today().isoformat(), "commit": given.commit, "runs": runs}
+              f"{run['items_per_second']:.0f} texts/s  {state.get('clock', '')} {state.get('power', '')}", flush=True)
+    name = runs[0]["device"].split(" (")[0] if runs else ""
+    document = {"card": name, "date": datetime.date.today().isoformat(), "commit": given.commit, "runs": runs}
     json.dump(document, open(given.out, "w"), indent=1)
     if failed:
         sys.exit(f"{failed} commands failed and are missing in {given.out}")

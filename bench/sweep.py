@@ -3,7 +3,7 @@
 of light as a heat map.
 
     bench/sweep.py measure FILE.json [--elmo build/bin/elmo] [--labels 1000000] [--widths 384,768] [--batches 128,512]
-                   [--precisions fp8,e2m5]
+                   [--precisions fp8,e2m5] [--steps 30]
     bench/sweep.py draw FILE.json docs/sweep.svg
 
 Measuring adds to FILE.json what it does not have yet, so a sweep may be interrupted.
@@ -12,23 +12,13 @@ import argparse
 import datetime
 import json
 import os
-import subprocess
+
+import card
 
 WIDTHS, BATCHES = [64, 100, 128, 200, 256, 384, 512, 768, 776, 1024], [64, 128, 256, 512, 1024, 2048, 4096]
 PRECISIONS = ["bf16", "fp8", "e3m4", "e2m5", "e2m3", "e2m1"]
 KEPT = ["median_ms", "min_ms", "floor_ms", "sol_percent", "peak_gflops", "peak_gbytes"]
 CELL, ROW, LEFT, TOP = 46, 24, 76, 76
-
-
-def card_state():
-    """Name, SM clock and power of the card: what a figure depends on besides the program."""
-    try:
-        line = subprocess.run(["nvidia-smi", "--query-gpu=name,clocks.sm,power.draw", "--format=csv,noheader"],
-                              capture_output=True, text=True, check=True).stdout.splitlines()[0]
-    except (OSError, subprocess.CalledProcessError, IndexError):
-        return {}
-    name, clock, power = [part.strip() for part in line.split(",")]
-    return {"card": name, "clock": clock, "power": power}
 
 
 def measure(args):
@@ -43,12 +33,12 @@ def measure(args):
                 if (precision, width, batch) in known:
                     continue
                 command = [args.elmo, "bench", "head", "--quiet", "--json", "--labels", str(args.labels), "--width",
-                           str(width), "--batch-size", str(batch), "--precision", precision]
-                done = subprocess.run(command, capture_output=True, text=True)
+                           str(width), "--batch-size", str(batch), "--precision", precision, "--steps",
+                           str(args.steps)]
+                done, state = card.watched(command)
                 if done.returncode != 0:
                     raise SystemExit(f"{' '.join(command)} failed: {done.stderr.strip()}")
                 result = json.loads(done.stdout)
-                state = card_state()
                 document["card"] = state.pop("card", result["device"])
                 document["runs"].append({"precision": precision, "width": width, "batch": batch} |
                                         {key: result[key] for key in KEPT} | state)
@@ -115,6 +105,7 @@ def main():
     sub.add_argument("file")
     sub.add_argument("--elmo", default="build/bin/elmo")
     sub.add_argument("--labels", type=int, default=1_000_000)
+    sub.add_argument("--steps", type=int, default=30)
     sub.add_argument("--widths", type=numbers, default=WIDTHS)
     sub.add_argument("--batches", type=numbers, default=BATCHES)
     sub.add_argument("--precisions", type=lambda text: text.split(","), default=PRECISIONS)

@@ -1,6 +1,11 @@
 #include "base/parallel.h"
 
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
 #include <chrono>
+#include <climits>
 #include <system_error>
 
 namespace elmo {
@@ -8,6 +13,19 @@ namespace {
 
 thread_local int t_index = 0;        // of a pool's thread, for as long as it lives
 thread_local bool t_inside = false;  // running a body
+
+// Sleeping and waking by the kernel, which knows a waiter by the address of what it waits for. The atomic's
+// own wait() notes waiters in a table, of which the program and each library opened at run time have their
+// own: threads that sleep in one of them would not be woken by a loop that another one starts.
+template <class T>
+void sleep_while(const std::atomic<T>& value, T old) {
+    static_assert(sizeof(value) == sizeof(int));
+    ::syscall(SYS_futex, &value, FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
+}
+template <class T>
+void wake_all(const std::atomic<T>& value) {
+    ::syscall(SYS_futex, &value, FUTEX_WAKE_PRIVATE, INT_MAX, nullptr, nullptr, 0);
+}
 
 // Waits until `value` differs from `old`: spins for a twentieth of a millisecond, about the cost of waking a
 // sleeping thread, then sleeps.
@@ -22,7 +40,7 @@ void wait_for_change(const std::atomic<T>& value, T old) {
 #endif
         }
     } while (std::chrono::steady_clock::now() < until);
-    value.wait(old);
+    while (value == old) sleep_while(value, old);
 }
 
 }  // namespace
@@ -33,7 +51,7 @@ ThreadPool::ThreadPool(int threads)
 ThreadPool::~ThreadPool() {
     stop_ = true;
     ++generation_;
-    generation_.notify_all();
+    wake_all(generation_);
     for (auto& worker : workers_) worker.join();
 }
 
@@ -64,7 +82,7 @@ bool ThreadPool::run(std::int64_t count, int threads, const std::function<void(s
     error_ = nullptr;
     running_ = static_cast<int>(workers_.size());
     ++generation_;
-    generation_.notify_all();
+    wake_all(generation_);
     take_part();
     for (int left = running_; left != 0; left = running_) wait_for_change(running_, left);
     if (error_) std::rethrow_exception(error_);
@@ -78,7 +96,7 @@ void ThreadPool::work(int index, std::uint32_t seen) {
         seen = generation_;
         if (stop_) return;
         if (index < threads_) take_part();
-        if (--running_ == 0) running_.notify_one();
+        if (--running_ == 0) wake_all(running_);
     }
 }
 

@@ -1,10 +1,13 @@
 // parallel_for: every index once, exceptions reach the caller, nesting and thread counts.
 #include "base/parallel.h"
 
+#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 namespace elmo {
@@ -85,6 +88,29 @@ TEST(ThreadPool, TwoThreadsShareAPool) {
     other.join();
     EXPECT_EQ(sum, 2 * 200 * 7);
     EXPECT_TRUE(index_is_known);
+}
+
+// Threads that sleep are woken by whoever starts a loop: the program, or a library opened at run time.
+TEST(ThreadPool, IsSharedWithALibrary) {
+    void* library = ::dlopen(ELMO_POOL_STUB, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << ::dlerror();
+    const auto there = reinterpret_cast<int (*)(ThreadPool&)>(::dlsym(library, "elmo_count_to_eight"));
+    ASSERT_NE(there, nullptr);
+    const auto fall_asleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
+    for (const bool library_first : {false, true}) {
+        ThreadPool pool(4);
+        if (library_first) EXPECT_EQ(there(pool), 8);
+        for (int i = 0; i < 3; ++i) {
+            std::atomic<int> here = 0;
+            fall_asleep();
+            pool.parallel_for(8, [&](std::int64_t) { ++here; });
+            EXPECT_EQ(here, 8);
+            fall_asleep();
+            EXPECT_EQ(there(pool), 8);
+        }
+        fall_asleep();
+    }
+    ::dlclose(library);
 }
 
 }  // namespace
