@@ -1,9 +1,10 @@
 // Makes a data set with millions of labels that can be learnt, shaped like Amazon-3M: products as texts,
 // labels are products bought together with them.
-//   g++ -O2 -o make_catalogue bench/make_catalogue.cpp
+//   g++ -O2 -std=c++20 -o make_catalogue bench/make_catalogue.cpp
 //   ./make_catalogue FOLDER [LABELS 2812281] [TRAINING_TEXTS 1717899] [TEST_TEXTS 742507] [WORDS 30]
 // Amazon-3M's published numbers are the defaults: labels, texts, and 36.2 labels per text (at most 100).
-// Fewer texts keep the labels per text, so a label has fewer of them.
+// Fewer texts keep the labels per text, so a label has fewer of them. Fewer labels have fewer words, so that
+// niches are as hard to tell apart.
 //
 // Where the structure comes from: labels are in niches of 128, niches in shelves of 64, shelves in 64
 // departments or more. A text belongs to a niche. Its words are drawn from the niche's 6, the shelf's 8 and
@@ -40,7 +41,9 @@ struct Random {  // splitmix64
 };
 
 constexpr Int kNiche = 128, kShelf = 64, kDepartment = 64, kMostLabels = 100;
-constexpr Int kVocabulary = 60000;
+// Different words per label: those of Amazon-3M (337,067 features, 2,812,281 labels), so that a word belongs
+// to as many niches at any size.
+constexpr double kWordsPerLabel = 337067.0 / 2812281;
 constexpr double kOwn = 0.5, kShelfShare = 0.2;
 constexpr double kSkew = 1.5, kShelfSkew = 3;  // of places by popularity: place = size * u^skew
 
@@ -51,15 +54,19 @@ std::string word_of(Word number) {
     for (Word left = number + 12; left > 0; left /= 12) made += kParts[left % 12];
     return made;
 }
-// Word i of the `count` words of a group: any of the vocabulary's.
-Word group_word(int level, Int group, Int i) {
+// Word i of a group: any of the vocabulary's.
+Word word_of_group(int level, Int group, Int i, Int vocabulary) {
     return mixed(static_cast<Word>(level) << 60 ^ static_cast<Word>(group) << 8 ^ static_cast<Word>(i)) %
-           kVocabulary;
+           static_cast<Word>(vocabulary);
 }
 
 struct Catalogue {
-    Int labels, niches, step;
-    explicit Catalogue(Int l) : labels(l), niches((l + kNiche - 1) / kNiche), step(l / 2 + 1) {
+    Int labels, niches, vocabulary, step;
+    explicit Catalogue(Int l)
+        : labels(l),
+          niches((l + kNiche - 1) / kNiche),
+          vocabulary(std::max<Int>(1000, std::llround(kWordsPerLabel * static_cast<double>(l)))),
+          step(l / 2 + 1) {
         const auto divisor = [](Int a, Int b) {
             while (b != 0) std::swap(a %= b, b);
             return a;
@@ -95,17 +102,22 @@ Row make_row(const Catalogue& catalogue, Int number, Int words, bool test) {
     Row row;
     row.niche = static_cast<Int>(random.next() % static_cast<Word>(catalogue.niches));
     const Int shelf = row.niche / kShelf, department = shelf / kDepartment;
+    // One of the first `count` words of a group.
+    const auto group_word = [&](int level, Int group, Word count) {
+        return word_of_group(level, group, static_cast<Int>(random.next() % count), catalogue.vocabulary);
+    };
     for (Int i = 0; i < words; ++i) {
         const double u = random.uniform();
         Word word;
         if (u < 0.3)
-            word = group_word(1, row.niche, static_cast<Int>(random.next() % 6));
+            word = group_word(1, row.niche, 6);
         else if (u < 0.45)
-            word = group_word(2, shelf, static_cast<Int>(random.next() % 8));
+            word = group_word(2, shelf, 8);
         else if (u < 0.6)
-            word = group_word(3, department, static_cast<Int>(random.next() % 8));
+            word = group_word(3, department, 8);
         else
-            word = static_cast<Word>(std::pow(static_cast<double>(kVocabulary), random.uniform())) - 1;
+            word =
+                static_cast<Word>(std::pow(static_cast<double>(catalogue.vocabulary), random.uniform())) - 1;
         if (i > 0) row.text += ' ';
         row.text += word_of(word);
     }

@@ -165,6 +165,9 @@ Config with_shape(Config config) {
     take("batch_size", &Config::batch_size, shape.batch);
     take("max_length", &Config::max_length, shape.length);
     take("precision", &Config::precision, "bf16");
+    // The shape has its encoder's sizes, so that of a recipe need not be on this machine.
+    if (is_encoder_folder(config.encoder))
+        choose_option<std::string>(config, "encoder", &Config::encoder, "auto", reason);
     return config;
 }
 

@@ -207,6 +207,7 @@ void add_timeline(const Planner& planner, const std::string& item, const std::st
     chart.title = fmt::format("{}: a step of Amazon-3M with {}", item, mode);
     study.charts.emplace_back(chart);
     study.tables.push_back(table_of(timeline, fmt::format("{}_{}", item, mode), mode));
+    study.tables.back().caption = chart.title + ", GiB, planned, all activations kept.";
 }
 
 }  // namespace

@@ -463,6 +463,13 @@ TEST_F(Workflow, PlanNamesSegmentsAndGrowsWithLabels) {
     EXPECT_NE(run_elmo({"plan", "--labels", "1000"}).out.find("head"), std::string::npos);
 }
 
+TEST_F(Workflow, AShapePlansARecipeWithoutItsEncoder) {
+    const Outcome outcome = run_elmo({"plan", "--recipe", "lf-amazontitles-131k-fp8", "--shape",
+                                      "lf-amazontitles-131k", "--device", "cpu", "--json"});
+    expect_success(outcome);
+    EXPECT_GT(Json::parse(outcome.out).at("total_bytes"), 1 << 30);
+}
+
 TEST_F(Workflow, APlanThatDoesNotFitSaysSo) {
     const Words plan = {"plan", "--labels", "1000000", "--width", "64", "--batch-size", "8", "--json"};
     const Outcome tight = run_elmo(plan + Words{"--max-memory", "100MiB"});
