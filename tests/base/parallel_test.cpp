@@ -99,7 +99,9 @@ TEST(ThreadPool, IsSharedWithALibrary) {
     const auto fall_asleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
     for (const bool library_first : {false, true}) {
         ThreadPool pool(4);
-        if (library_first) EXPECT_EQ(there(pool), 8);
+        if (library_first) {
+            EXPECT_EQ(there(pool), 8);
+        }
         for (int i = 0; i < 3; ++i) {
             std::atomic<int> here = 0;
             fall_asleep();
