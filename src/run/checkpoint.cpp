@@ -284,6 +284,12 @@ std::vector<std::int64_t> Checkpoint::read_label_counts() const {
                                     tensor.dtype, tensor.shape_text()));
     std::vector<std::int64_t> counts(static_cast<std::size_t>(state_.labels));
     std::memcpy(counts.data(), tensor.data.data(), tensor.data.size());
+    std::int64_t sum = 0;  // which others compute too
+    for (const std::int64_t count : counts) {
+        if (count < 0 || count > (std::int64_t{1} << 53) - sum)
+            throw DataError(fmt::format("{}: expected counts of texts, found {}", file.file(), count));
+        sum += count;
+    }
     return counts;
 }
 
