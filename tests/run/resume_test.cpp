@@ -3,6 +3,8 @@
 #include <signal.h>
 #include <sys/resource.h>
 
+#include <cstring>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "config/resolve.h"
@@ -400,6 +402,28 @@ TEST(ResumeState, StepsThatCannotBeAreRefused) {
         write_manifest(last);
         const std::string message = message_of<DataError>([&] { train(quiet().with_stop(stop), config); });
         EXPECT_NE(message.find("state.json: expected"), std::string::npos) << key << " " << value << message;
+    }
+}
+
+// Their sum is computed in several places.
+TEST(ResumeState, CountsOfLabelsThatCannotBeAreRefused) {
+    TempFolder temp;
+    write_tiny_data(temp / "data");
+    Config config = tiny_config(temp);
+    config.out = temp / "run";
+    config.steps = 4;
+    train(quiet(), config);
+    const std::filesystem::path last = std::filesystem::path(config.out) / "last";
+    const std::string file = (last / "label_counts.safetensors").string(), good = read_text(file);
+    for (const std::int64_t count : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()}) {
+        std::string bad = good;
+        std::memcpy(bad.data() + bad.size() - sizeof count, &count, sizeof count);
+        write_text(file, bad);
+        write_manifest(last);
+        const std::string message =
+            message_of<DataError>([&] { Checkpoint(config.out, "last").read_label_counts(); });
+        EXPECT_NE(message.find("label_counts.safetensors: expected counts of texts"), std::string::npos)
+            << message;
     }
 }
 
