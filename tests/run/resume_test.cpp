@@ -383,45 +383,49 @@ TEST_F(RunRules, DamageIsFoundAndNamed) {
 }
 
 // A checkpoint may come from anywhere, with a manifest that fits it.
-TEST(ResumeState, StepsThatCannotBeAreRefused) {
-    TempFolder temp;
-    write_tiny_data(temp / "data");
-    Config config = tiny_config(temp);
-    config.out = temp / "run";
-    config.steps = 4;
-    const std::atomic<bool> stop{false};
-    train(quiet().with_stop(stop), config);
-    config.resume = true;
-    const std::filesystem::path last = std::filesystem::path(config.out) / "last";
-    const nlohmann::json good = nlohmann::json::parse(read_text((last / "state.json").string()));
+class ForgedState : public ::testing::Test {
+  protected:
+    void SetUp() override {
+        write_tiny_data(temp_ / "data");
+        config_ = tiny_config(temp_);
+        config_.out = temp_ / "run";
+        config_.steps = 4;
+        train(quiet(), config_);
+        last_ = std::filesystem::path(config_.out) / "last";
+    }
+    void forge(const char* file, const std::string& content) {
+        write_text((last_ / file).string(), content);
+        write_manifest(last_);
+    }
+    std::string read(const char* file) { return read_text((last_ / file).string()); }
+
+    TempFolder temp_;
+    Config config_;
+    std::filesystem::path last_;
+};
+
+TEST_F(ForgedState, StepsThatCannotBeAreRefused) {
+    config_.resume = true;
+    const nlohmann::json good = nlohmann::json::parse(read("state.json"));
     for (const auto& [key, value] : std::initializer_list<std::pair<const char*, nlohmann::json>>{
              {"step", -5}, {"step", 5}, {"step", 1.5}, {"step", std::uint64_t{1} << 63}, {"updates", -1}}) {
         nlohmann::json bad = good;
         bad[key] = value;
-        write_text((last / "state.json").string(), bad.dump());
-        write_manifest(last);
-        const std::string message = message_of<DataError>([&] { train(quiet().with_stop(stop), config); });
+        forge("state.json", bad.dump());
+        const std::string message = message_of<DataError>([&] { train(quiet(), config_); });
         EXPECT_NE(message.find("state.json: expected"), std::string::npos) << key << " " << value << message;
     }
 }
 
 // Their sum is computed in several places.
-TEST(ResumeState, CountsOfLabelsThatCannotBeAreRefused) {
-    TempFolder temp;
-    write_tiny_data(temp / "data");
-    Config config = tiny_config(temp);
-    config.out = temp / "run";
-    config.steps = 4;
-    train(quiet(), config);
-    const std::filesystem::path last = std::filesystem::path(config.out) / "last";
-    const std::string file = (last / "label_counts.safetensors").string(), good = read_text(file);
+TEST_F(ForgedState, CountsOfLabelsThatCannotBeAreRefused) {
+    const std::string good = read("label_counts.safetensors");
     for (const std::int64_t count : {std::int64_t{-1}, std::numeric_limits<std::int64_t>::max()}) {
         std::string bad = good;
         std::memcpy(bad.data() + bad.size() - sizeof count, &count, sizeof count);
-        write_text(file, bad);
-        write_manifest(last);
+        forge("label_counts.safetensors", bad);
         const std::string message =
-            message_of<DataError>([&] { Checkpoint(config.out, "last").read_label_counts(); });
+            message_of<DataError>([&] { Checkpoint(config_.out, "last").read_label_counts(); });
         EXPECT_NE(message.find("label_counts.safetensors: expected counts of texts"), std::string::npos)
             << message;
     }
