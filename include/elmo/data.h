@@ -158,6 +158,7 @@ struct Conversion {
     std::int64_t train_rows = 0, test_rows = 0, labels = 0;
     std::int64_t changed_texts = 0,
                  changed_names = 0;  // characters that the format cannot represent became '_' or ' '
+    std::int64_t marked_texts = 0;   // held words that fastText takes for labels
     std::vector<std::string> files;
 };
 
@@ -170,6 +171,7 @@ void visit_fields(const Conversion& made, Visit&& visit) {
     visit("labels", made.labels);
     visit("changed_texts", made.changed_texts);
     visit("changed_names", made.changed_names);
+    visit("marked_texts", made.marked_texts);
     visit("files", made.files);
 }
 

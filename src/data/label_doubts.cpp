@@ -108,6 +108,30 @@ std::optional<std::vector<std::string>> swallowed_header(const Layout& layout) {
     return rows[0];
 }
 
+// Columns that '*' leaves out although most of their fields are 0 and 1, each with a field that is neither.
+std::vector<std::pair<std::string, std::string>> nearly_flags(const Layout& layout) {
+    std::vector<std::pair<std::string, std::string>> found;
+    if (layout.format == DataFormat::kJsonl || layout.label_column != "*") return found;
+    const TableShape shape = find_table_shape(layout.train.text, layout);
+    const SampleRows rows = sample_rows(layout.train.text, shape, 200);
+    const auto is_read = [&](std::size_t at) {
+        return std::ranges::count(shape.text, at) + std::ranges::count(shape.labels, at) > 0;
+    };
+    for (std::size_t i = 0; i < shape.names.size(); ++i) {
+        std::size_t flags = 0;
+        bool set = false;
+        std::string other;
+        for (const auto& row : rows) {
+            if (i >= row.size()) continue;
+            flags += is_flag(row[i]);
+            set = set || is_set_flag(row[i]);
+            if (other.empty() && !is_flag(row[i])) other = row[i];
+        }
+        if (!is_read(i) && set && 2 * flags > rows.size()) found.emplace_back(shape.names[i], other);
+    }
+    return found;
+}
+
 }  // namespace
 
 int strangeness(std::string_view name) {
@@ -157,16 +181,23 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
                         "--label-column the column "
                         "of the labels, and --label-separator what stands between them?",
                         labels, with_commas(data.train().rows())));
+    for (const auto& [name, field] : nearly_flags(layout))
+        doubts.push_back(fmt::format(
+            "the column '{}' is no label, since it holds '{}' beside 0 and 1: where it is one, mend such "
+            "fields",
+            quoted(name), quoted(field)));
     if (const auto header = swallowed_header(layout))
         doubts.push_back(fmt::format(
             "the first row, '{0}' with the label '{1}', looks like a header: where it is one, give "
             "--text-column {0} --label-column {1}",
             quoted((*header)[0]), quoted((*header)[1])));
+    // The flag is for whole fields: in a list it is a name like others.
+    const bool in_lists = layout.cells.lists || layout.format == DataFormat::kJsonl;
     if (tally.null_rows > 0)
-        doubts.push_back(
-            fmt::format("'{}' is a label of {} row{}: where it means that there is none, give "
-                        "--allow-null-labels",
-                        tally.null_word, with_commas(tally.null_rows), tally.null_rows == 1 ? "" : "s"));
+        doubts.push_back(fmt::format("'{}' is a label of {} row{}: where it means that there is none, {}",
+                                     tally.null_word, with_commas(tally.null_rows),
+                                     tally.null_rows == 1 ? "" : "s",
+                                     in_lists ? "take it out of the lists" : "give --allow-null-labels"));
     std::int64_t unlabelled = 0;
     for (std::int64_t row = 0; row < data.train().rows(); ++row)
         unlabelled += data.train().labels.row(row).empty() ? 1 : 0;

@@ -45,6 +45,18 @@ std::string without(std::string_view text, std::string_view bad, char instead, s
     return clean;
 }
 
+// The text without words that fastText would read as labels; counts when there was one.
+std::string without_marks(std::string text, std::int64_t& changed) {
+    bool any = false;
+    for (std::size_t at = 0; (at = text.find("__label__", at)) != text.npos; ++at) {
+        if (at > 0 && text[at - 1] != ' ' && text[at - 1] != '\t') continue;
+        text.erase(at, 1);
+        any = true;
+    }
+    changed += any;
+    return text;
+}
+
 // The folder holds nothing but what a data set consists of: it may be replaced as a whole.
 bool is_data_set_only(const fs::path& folder) {
     static constexpr std::string_view kBeginnings[] = {"trn", "tst",  "train", "test",         "X.",
@@ -222,7 +234,7 @@ class Converter {
                 each_row(split, [&](std::string_view text, std::span<const std::uint32_t> ids) {
                     std::string row;
                     for (const std::uint32_t label : ids) row += "__label__" + names_[label] + " ";
-                    row += line(text);
+                    row += without_marks(line(text), result_.marked_texts);
                     out.write((row.empty() ? " " : row) + "\n");  // an empty line at the end is no row
                 });
                 out.close();
@@ -385,6 +397,10 @@ Conversion convert_data(const Context& context, const Config& config, const std:
     if (result.changed_texts > 0)
         context.warning(fmt::format("{} held line ends or tabs, which {} cannot carry: now spaces",
                                     counted(result.changed_texts, "text"), to));
+    if (result.marked_texts > 0)
+        context.warning(fmt::format(
+            "{} held words that begin with '__label__', which {} takes for labels: now '_label__'",
+            counted(result.marked_texts, "text"), to));
     if (result.changed_names > 0)
         context.warning(fmt::format("{} held characters that {} cannot carry: now '_'",
                                     counted(result.changed_names, "label name"), to));

@@ -95,7 +95,8 @@ DataFormat detect_format(const std::filesystem::path& file) {
     refuse_foreign_file(file);
     LineReader reader(file);
     const std::string name = plain_name(file);
-    int rows = 0, sparse = 0, tabs = 0;
+    const bool named_csv = name.ends_with(".csv"), named_tsv = name.ends_with(".tsv");
+    int rows = 0, sparse = 0, tabs = 0, marked = 0;
     std::string first;
     while (rows < kLines) {
         const auto line = reader.next_line();
@@ -107,8 +108,9 @@ DataFormat detect_format(const std::filesystem::path& file) {
         }
         ++rows;
         if (rows == 1 && is_sparse_header(*line)) return DataFormat::kSparse;
-        if (line->starts_with("__label__")) return DataFormat::kFastText;
-        if (rows == 1 && line->starts_with('{')) return DataFormat::kJsonl;
+        // A text of a table may begin with a brace.
+        if (rows == 1 && line->starts_with(named_csv || named_tsv ? "{\"" : "{")) return DataFormat::kJsonl;
+        marked += line->starts_with("__label__");
         sparse += is_sparse_row(*line);
         tabs += line->find('\t') != line->npos;
     }
@@ -116,15 +118,16 @@ DataFormat detect_format(const std::filesystem::path& file) {
         throw DataError(fmt::format("{}: expected rows, found {}", file.string(),
                                     reader.line_number() == 0 ? "an empty file" : "only empty lines"));
     if (sparse == rows) return DataFormat::kSparse;
-    const bool named_csv = name.ends_with(".csv");
-    if (named_csv || name.ends_with(".tsv") || name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
+    if (2 * marked >= rows) return DataFormat::kFastText;  // one may be a text of a table
+    if (named_csv || named_tsv || name.ends_with(".jsonl") || name.ends_with(".ndjson") ||
         name.ends_with(".json")) {
         // A tab in every line is not a CSV, whatever the name. Otherwise the name decides if the content does
         // not contradict it, and the reader reports errors.
         if (named_csv)
             return tabs == rows && first.find(',') == first.npos ? DataFormat::kTsv : DataFormat::kCsv;
-        return name.ends_with(".tsv") ? DataFormat::kTsv : DataFormat::kJsonl;
+        return named_tsv ? DataFormat::kTsv : DataFormat::kJsonl;
     }
+    if (marked > 0 && tabs < rows) return DataFormat::kFastText;
     if (tabs > 0) return DataFormat::kTsv;
     // The reader says what is wrong where these are no columns.
     if (first.find_first_of(",;|") != first.npos) return DataFormat::kCsv;

@@ -53,6 +53,28 @@ TEST_F(LabelDoubts, PiecesOfLists) {
     EXPECT_TRUE(contains(only({"{a,b}", "{b,c}"}), "4 of 4 labels look like pieces of a list, such as 'b}'"));
 }
 
+TEST_F(LabelDoubts, AColumnOfZerosAndOnesWithASlip) {
+    write("a.csv", "id,text,a,b\n5,one,1,0\n6,two,2,1\n7,three,1,0\n8,four,0,1\n");
+    Config options = config("a.csv");
+    options.test_share = 0;
+    set_option(options, "label_column", "*");
+    EXPECT_EQ(label_doubts(Dataset::open_labels(quiet(), options), find_layout(options)),
+              (Strings{"the column 'a' is no label, since it holds '2' beside 0 and 1: where it is one, mend "
+                       "such fields"}));
+}
+
+TEST_F(LabelDoubts, ANullInListsIsNothingThatAFlagReads) {
+    write(
+        "a.jsonl",
+        "{\"text\": \"one\", \"labels\": [\"null\"]}\n{\"text\": \"two\", \"labels\": [\"x\", \"null\"]}\n");
+    Config options = config("a.jsonl");
+    options.test_share = 0;
+    EXPECT_EQ(
+        label_doubts(Dataset::open_labels(quiet(), options), find_layout(options)),
+        (Strings{
+            "'null' is a label of 2 rows: where it means that there is none, take it out of the lists"}));
+}
+
 TEST_F(LabelDoubts, Dictionaries) {
     EXPECT_EQ(
         only({"{'a': 1, 'b': 1}", "{'b': 1}"}),

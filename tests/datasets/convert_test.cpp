@@ -134,6 +134,11 @@ TEST_F(Convert, NamesThatAFormatCannotCarry) {
     EXPECT_EQ(convert("a", "fasttext", "ft").changed_names, 2);
     EXPECT_EQ(read(folder_ / "ft/train.txt"), "__label__two_words __label__with,_comma text\twith tab\n");
     EXPECT_EQ(convert("a", "tsv", "tsv").changed_texts, 1);
+    write("a/trn_X.txt", "__label__x is no label, a__label__ neither\n");
+    EXPECT_EQ(convert("a", "fasttext", "marks").marked_texts, 1);
+    EXPECT_EQ(read(folder_ / "marks/train.txt"),
+              "__label__two_words __label__with,_comma _label__x is no label, a__label__ neither\n");
+    write("a/trn_X.txt", "text\twith tab\n");
     write("a/Y.txt", "two words\ntwo_words\n");
     EXPECT_TRUE(contains(message([&] { convert("a", "raw", "raw"); }),
                          "label 1 has the name 'two_words' of label 0"));

@@ -283,6 +283,26 @@ TEST_F(PeopleFiles, OneHotColumns) {
                          "bad.csv:3: expected 0 or 1 in the column 'is_a', found '2'"));
 }
 
+TEST_F(PeopleFiles, OneHotColumnsWithoutZerosAndOnes) {
+    write("a.csv", "notice,gpl,mit\none,x,\ntwo,,x\n");
+    for (const char* given : {"*", "g*x*"})
+        EXPECT_TRUE(contains(error("a.csv", {{"text_column", "notice"}, {"label_column", given}}),
+                             "a.csv:1: expected columns of 0 and 1 for the labels"));
+}
+
+// A text that begins as fastText's labels do makes no fastText file of a table.
+TEST_F(PeopleFiles, TextsAboutLabels) {
+    const Strings read = {"__label__a is a mark -> | x", "two -> | y", "three -> | x"};
+    write("a.csv", "text,labels\n__label__a is a mark,x\ntwo,y\nthree,x\n");
+    write("a.tsv", "__label__a is a mark\tx\ntwo\ty\nthree\tx\n");
+    write("b.txt", "__label__a is a mark\tx\ntwo\ty\nthree\tx\n");
+    for (const char* name : {"a.csv", "a.tsv", "b.txt"}) EXPECT_EQ(rows(name), read) << name;
+    write("c.txt", "__label__x one\ntwo without labels\nthree without labels\n");
+    EXPECT_EQ(rows("c.txt")[0], "one -> | x");
+    write("brace.tsv", "{x} brace\tx\ntwo\ty\n");
+    EXPECT_EQ(rows("brace.tsv"), (Strings{"{x} brace -> | x", "two -> | y"}));
+}
+
 TEST_F(PeopleFiles, ColumnsByOtherNames) {
     write("a.csv", "id,Text,Tags\n1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
     EXPECT_EQ(rows("a.csv"), kRows);

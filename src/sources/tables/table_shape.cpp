@@ -93,6 +93,13 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
 }
 
 [[noreturn]] void refuse_header(const Layout& layout, const Record& first, const TableShape& shape) {
+    const auto is_there = [&](const std::string& name) {
+        return column(shape.names, name) < shape.names.size();
+    };
+    if (layout.label_column.ends_with('*') && std::ranges::all_of(layout.text_columns, is_there))
+        fail(
+            first, fmt::format("columns of 0 and 1 for the labels '{}'", quoted(layout.label_column)), "none",
+            "write 1 where a row has the label that a column is named by, and 0 or nothing where it has not");
     std::vector<std::string> wanted = layout.text_columns;
     if (!layout.label_column.empty()) wanted.push_back(layout.label_column);
     std::string meant;  // where a column is there with another spelling
