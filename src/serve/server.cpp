@@ -99,7 +99,7 @@ struct Server::Impl {
             if (run->reload()) {
                 ++taken;
                 metrics.reloaded(run->name());
-                context.info(fmt::format("{}: took a new checkpoint", run->name()));
+                context.info(fmt::format("{}: took a new checkpoint or calibration", run->name()));
             }
         return taken;
     }
