@@ -86,9 +86,8 @@ Verb train_verb() {
         "Imports the data (or reuses the cache), trains, validates, and keeps the best and the last "
         "checkpoint "
         "in RUN beside the run log. Ctrl-C, SIGTERM or SIGUSR1 finishes the step, saves and ends with status "
-        "0; before the first step, and of a linear model, nothing is kept and the status is 130. A second "
-        "one "
-        "ends at once.",
+        "0 "
+        "(130 where nothing was learnt yet); a second one ends at once.",
         run_train,
         {},
         nullptr,
