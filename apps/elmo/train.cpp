@@ -84,10 +84,8 @@ Verb train_verb() {
          {"elmo train data/wordnet --out runs/minilm --encoder models/all-MiniLM-L6-v2 --max-memory 8GiB",
           "Fine-tune a Hugging Face encoder within a memory budget"}},
         "Imports the data (or reuses the cache), trains, validates, and keeps the best and the last "
-        "checkpoint "
-        "in RUN beside the run log. Ctrl-C, SIGTERM or SIGUSR1 finishes the step, saves and ends with status "
-        "0 "
-        "(130 where nothing was learnt yet); a second one ends at once.",
+        "checkpoint in RUN beside the run log. Ctrl-C, SIGTERM or SIGUSR1 finishes the step, saves and "
+        "ends with status 0 (130 where nothing was learnt yet); a second one ends at once.",
         run_train,
         {},
         nullptr,

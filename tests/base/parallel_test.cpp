@@ -96,6 +96,7 @@ TEST(ThreadPool, IsSharedWithALibrary) {
     ASSERT_NE(library, nullptr) << ::dlerror();
     const auto there = reinterpret_cast<int (*)(ThreadPool&)>(::dlsym(library, "elmo_count_to_eight"));
     ASSERT_NE(there, nullptr);
+    // Long enough for threads to sleep on most machines; where they are still awake, this tests less.
     const auto fall_asleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(5)); };
     for (const bool library_first : {false, true}) {
         ThreadPool pool(4);
