@@ -1,19 +1,20 @@
 // Makes a data set with millions of labels that can be learnt, shaped like Amazon-3M: products as texts,
 // labels are products bought together with them.
 //   g++ -O2 -std=c++20 -o make_catalogue bench/make_catalogue.cpp
-//   ./make_catalogue FOLDER [LABELS 2812281] [TRAINING_TEXTS 1717899] [TEST_TEXTS 742507] [WORDS 30] [NICHE 128]
+//   ./make_catalogue FOLDER [LABELS 2812281] [TRAINING_TEXTS 1717899] [TEST_TEXTS 742507] [WORDS 30] [NICHE
+//   128]
 // Amazon-3M's published numbers are the defaults: labels, texts, and 36.2 labels per text (at most 100).
 // Fewer texts keep the labels per text, so a label has fewer of them. Fewer niches have fewer words, so that
 // they are as hard to tell apart.
 //
 // Where the structure comes from: labels are in niches of NICHE, niches in shelves of 64, shelves in 64
 // departments or more. Larger niches are fewer, so that a training sees each of them more often; its most
-// popular label has the same share of its texts at any size. A text belongs to a niche. Its words are drawn from the niche's 6, the shelf's 8 and
-// the department's 8 words, which other niches, shelves and departments have too, so that only several words
-// together name a niche; two of five words are noise by Zipf's law. Its labels are, for a share of 0.5,
-// those of its niche (popular ones more often), for 0.2 those of its shelf, and otherwise anything by Zipf's
-// law from rank 1000 on. So frequencies have a long tail, and no model can know all labels: the program
-// prints the scores of one that knows every text's niche and all popularities.
+// popular label has the same share of its texts at any size. A text belongs to a niche. Its words are drawn
+// from the niche's 6, the shelf's 8 and the department's 8 words, which other niches, shelves and departments
+// have too, so that only several words together name a niche; two of five words are noise by Zipf's law. Its
+// labels are, for a share of 0.5, those of its niche (popular ones more often), for 0.2 those of its shelf,
+// and otherwise anything by Zipf's law from rank 1000 on. So frequencies have a long tail, and no model can
+// know all labels: the program prints the scores of one that knows every text's niche and all popularities.
 //
 // What it cannot show: anything about language (words mean nothing, so a pretrained encoder has no
 // advantage), labels with texts of their own, or how labels of real products depend on each other.
@@ -69,8 +70,8 @@ struct Catalogue {
         : labels(l),
           niche_size(in_niche),
           niches((l + in_niche - 1) / in_niche),
-          vocabulary(std::max<Int>(1000, std::llround(kWordsPerNiche * static_cast<double>(l) /
-                                                      static_cast<double>(in_niche)))),
+          vocabulary(std::max<Int>(
+              1000, std::llround(kWordsPerNiche * static_cast<double>(l) / static_cast<double>(in_niche)))),
           step(l / 2 + 1),
           skew(std::log(static_cast<double>(in_niche)) / std::log(static_cast<double>(kUsualNiche))) {
         const auto divisor = [](Int a, Int b) {
@@ -212,7 +213,8 @@ void print_ceiling(const Catalogue& catalogue, Int rows) {
 
 int main(int argc, char** argv) {
     if (argc < 2) {
-        std::fprintf(stderr, "make_catalogue FOLDER [LABELS] [TRAINING_TEXTS] [TEST_TEXTS] [WORDS] [NICHE]\n");
+        std::fprintf(stderr,
+                     "make_catalogue FOLDER [LABELS] [TRAINING_TEXTS] [TEST_TEXTS] [WORDS] [NICHE]\n");
         return 2;
     }
     const auto number = [&](int i, Int otherwise) { return argc > i ? std::atoll(argv[i]) : otherwise; };
