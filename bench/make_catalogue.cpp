@@ -1,18 +1,20 @@
 // Makes a data set with millions of labels that can be learnt, shaped like Amazon-3M: products as texts,
 // labels are products bought together with them.
 //   g++ -O2 -std=c++20 -o make_catalogue bench/make_catalogue.cpp
-//   ./make_catalogue FOLDER [LABELS 2812281] [TRAINING_TEXTS 1717899] [TEST_TEXTS 742507] [WORDS 30]
+//   ./make_catalogue FOLDER [LABELS 2812281] [TRAINING_TEXTS 1717899] [TEST_TEXTS 742507] [WORDS 30] [NICHE
+//   128]
 // Amazon-3M's published numbers are the defaults: labels, texts, and 36.2 labels per text (at most 100).
-// Fewer texts keep the labels per text, so a label has fewer of them. Fewer labels have fewer words, so that
-// niches are as hard to tell apart.
+// Fewer texts keep the labels per text, so a label has fewer of them. Fewer niches have fewer words, so that
+// they are as hard to tell apart.
 //
-// Where the structure comes from: labels are in niches of 128, niches in shelves of 64, shelves in 64
-// departments or more. A text belongs to a niche. Its words are drawn from the niche's 6, the shelf's 8 and
-// the department's 8 words, which other niches, shelves and departments have too, so that only several words
-// together name a niche; two of five words are noise by Zipf's law. Its labels are, for a share of 0.5,
-// those of its niche (popular ones more often), for 0.2 those of its shelf, and otherwise anything by Zipf's
-// law from rank 1000 on. So frequencies have a long tail, and no model can know all labels: the program
-// prints the scores of one that knows every text's niche and all popularities.
+// Where the structure comes from: labels are in niches of NICHE, niches in shelves of 64, shelves in 64
+// departments or more. Larger niches are fewer, so that a training sees each of them more often; its most
+// popular label has the same share of its texts at any size. A text belongs to a niche. Its words are drawn
+// from the niche's 6, the shelf's 8 and the department's 8 words, which other niches, shelves and departments
+// have too, so that only several words together name a niche; two of five words are noise by Zipf's law. Its
+// labels are, for a share of 0.5, those of its niche (popular ones more often), for 0.2 those of its shelf,
+// and otherwise anything by Zipf's law from rank 1000 on. So frequencies have a long tail, and no model can
+// know all labels: the program prints the scores of one that knows every text's niche and all popularities.
 //
 // What it cannot show: anything about language (words mean nothing, so a pretrained encoder has no
 // advantage), labels with texts of their own, or how labels of real products depend on each other.
@@ -40,12 +42,13 @@ struct Random {  // splitmix64
     double uniform() { return static_cast<double>(next() >> 11) * 0x1p-53; }
 };
 
-constexpr Int kNiche = 128, kShelf = 64, kDepartment = 64, kMostLabels = 100;
-// Different words per label: those of Amazon-3M (337,067 features, 2,812,281 labels), so that a word belongs
-// to as many niches at any size.
-constexpr double kWordsPerLabel = 337067.0 / 2812281;
+constexpr Int kUsualNiche = 128, kShelf = 64, kDepartment = 64, kMostLabels = 100;
+// Different words per niche: with niches of the usual size those of Amazon-3M (337,067 features, 2,812,281
+// labels), so that a word belongs to as many niches at any size.
+constexpr double kWordsPerNiche = kUsualNiche * 337067.0 / 2812281;
 constexpr double kOwn = 0.5, kShelfShare = 0.2;
-constexpr double kSkew = 1.5, kShelfSkew = 3;  // of places by popularity: place = size * u^skew
+// Of places by popularity: place = size * u^skew. Of usual niches.
+constexpr double kSkew = 1.5, kShelfSkew = 3;
 
 std::string word_of(Word number) {
     static const char* kParts[] = {"ba",  "re", "mi",  "to", "lan", "ker",
@@ -61,12 +64,16 @@ Word word_of_group(int level, Int group, Int i, Int vocabulary) {
 }
 
 struct Catalogue {
-    Int labels, niches, vocabulary, step;
-    explicit Catalogue(Int l)
+    Int labels, niche_size, niches, vocabulary, step;
+    double skew;  // by which the first place of a niche has the same share at any size
+    Catalogue(Int l, Int in_niche)
         : labels(l),
-          niches((l + kNiche - 1) / kNiche),
-          vocabulary(std::max<Int>(1000, std::llround(kWordsPerLabel * static_cast<double>(l)))),
-          step(l / 2 + 1) {
+          niche_size(in_niche),
+          niches((l + in_niche - 1) / in_niche),
+          vocabulary(std::max<Int>(
+              1000, std::llround(kWordsPerNiche * static_cast<double>(l) / static_cast<double>(in_niche)))),
+          step(l / 2 + 1),
+          skew(std::log(static_cast<double>(in_niche)) / std::log(static_cast<double>(kUsualNiche))) {
         const auto divisor = [](Int a, Int b) {
             while (b != 0) std::swap(a %= b, b);
             return a;
@@ -77,11 +84,11 @@ struct Catalogue {
     Int label_at(Int place) const {
         return static_cast<Int>(static_cast<unsigned __int128>(place) * step % labels);
     }
-    Int size_of(Int niche) const { return std::min(kNiche, labels - niche * kNiche); }
-    Int place_in(Int niche, double u, double skew) const {
+    Int size_of(Int niche) const { return std::min(niche_size, labels - niche * niche_size); }
+    Int place_in(Int niche, double u, double usual_skew) const {
         const Int size = size_of(niche);
-        return niche * kNiche +
-               std::min(size - 1, static_cast<Int>(static_cast<double>(size) * std::pow(u, skew)));
+        const double place = static_cast<double>(size) * std::pow(u, usual_skew * skew);
+        return niche * niche_size + std::min(size - 1, static_cast<Int>(place));
     }
     Int any_place(double u) const {  // by Zipf's law, popular ones all over the catalogue
         constexpr double kFirst = 1000;
@@ -191,7 +198,7 @@ void print_ceiling(const Catalogue& catalogue, Int rows) {
         const Row row = make_row(catalogue, i, 0, true);
         for (Int k = 0; k < 5; ++k)
             found[k] += std::binary_search(row.labels.begin(), row.labels.end(),
-                                           catalogue.label_at(row.niche * kNiche + k));
+                                           catalogue.label_at(row.niche * catalogue.niche_size + k));
     }
     const auto percent = [&](Int k) {
         Int sum = 0;
@@ -206,11 +213,12 @@ void print_ceiling(const Catalogue& catalogue, Int rows) {
 
 int main(int argc, char** argv) {
     if (argc < 2) {
-        std::fprintf(stderr, "make_catalogue FOLDER [LABELS] [TRAINING_TEXTS] [TEST_TEXTS] [WORDS]\n");
+        std::fprintf(stderr,
+                     "make_catalogue FOLDER [LABELS] [TRAINING_TEXTS] [TEST_TEXTS] [WORDS] [NICHE]\n");
         return 2;
     }
     const auto number = [&](int i, Int otherwise) { return argc > i ? std::atoll(argv[i]) : otherwise; };
-    const Catalogue catalogue(number(2, 2812281));
+    const Catalogue catalogue(number(2, 2812281), number(6, kUsualNiche));
     const Int train = number(3, 1717899), test = number(4, 742507), words = number(5, 30);
     std::vector<std::uint32_t> counts(static_cast<std::size_t>(catalogue.labels));
     const Int pairs = write_split(catalogue, argv[1], train, words, false, counts);

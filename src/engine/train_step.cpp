@@ -51,6 +51,7 @@ StepResult train_step(Engine& engine, const StepInput& in) {
         HeadInput input{x_BD,    in.positives, in.head_lr, in.head_weight_decay, in.seed,
                         in.step, in.want_loss, View{},     in.report_to};
         if (shared == nullptr) input.dx_BD = engine.head_grad(x_BD.rows);
+        if (in.new_head) head->make_room(input);
         result.head = shared != nullptr ? shared->step_head(*head, input) : head->step(input);
     }
     // Exchange 2, reduce dx: each rank receives, for its own texts, the parts of dx that the labels of all

@@ -23,6 +23,7 @@ struct StepInput {
     Positives positives;
     std::uint64_t seed = 0, step = 0;  // address the noise
     float head_lr = 0, head_weight_decay = 0;
+    bool new_head = false;  // the first step of weights that Head::initialise made
     bool want_loss = false;
     View report_to = {};  // see HeadStep
     EncoderUpdate encoder = {};

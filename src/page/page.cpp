@@ -59,7 +59,7 @@ svg.narrow{display:none}
 .scroll{overflow-x:auto;margin:2rem 0}.tall{max-height:40rem;overflow-y:auto}.tall thead{position:sticky;top:0;background:var(--back)}
 table{border-collapse:collapse;font-size:.875rem;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .6rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--rule)}
-td.long{min-width:9rem}caption strong{display:block}
+td.long{min-width:9rem}td.word{white-space:nowrap}caption strong{display:block}
 th{font-weight:600;vertical-align:bottom}
 td.number,th.number{text-align:right}td.number{white-space:nowrap}
 pre{background:var(--code);padding:.6rem;overflow-x:auto;font-size:.8125rem;white-space:pre-wrap;overflow-wrap:anywhere}
@@ -101,11 +101,15 @@ bool is_number(const Cell& cell) {
     return std::holds_alternative<std::int64_t>(cell) || std::holds_alternative<double>(cell);
 }
 
-// Long texts get room: columns of numbers would press them to a word per line.
+// Long texts get room: columns of numbers would press them to a word per line. A name is not broken at its
+// hyphens.
 const char* class_of(const Cell& cell) {
     if (is_number(cell)) return " class=\"number\"";
     const auto* text = std::get_if<std::string>(&cell);
-    return text != nullptr && text->size() > 24 ? " class=\"long\"" : "";
+    if (text == nullptr) return "";
+    if (text->size() > 24) return " class=\"long\"";
+    return text->find('-') != std::string::npos && text->find(' ') == std::string::npos ? " class=\"word\""
+                                                                                        : "";
 }
 
 std::string table_html(const Table& table) {

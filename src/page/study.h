@@ -50,7 +50,7 @@ std::string rounded_text(const Cell& cell, int digits);
 std::string study_json(const Study& study, const Provenance& provenance);
 std::string table_csv(const Table& table);
 std::string study_page(const Study& study, const Provenance& provenance);
-// The tables in columns, for a terminal.
+// The tables in columns, for a terminal: of a long one the last rows.
 std::string study_text(const Study& study);
 
 }  // namespace elmo

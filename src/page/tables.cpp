@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "base/csv_field.h"
 #include "base/text_util.h"
@@ -13,6 +14,8 @@ namespace elmo {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kPrintedRows = 40;  // of a table in a terminal: its end, where a run's last step is
 
 Json json_of(const Cell& cell) {
     if (const auto* text = std::get_if<std::string>(&cell)) return *text;
@@ -78,7 +81,8 @@ std::string study_text(const Study& study) {
     for (const Table& table : study.tables) {
         std::vector<std::vector<std::string>> cells(1);
         for (const Column& column : table.columns) cells[0].push_back(column.head);
-        for (const auto& row : table.rows) {
+        const std::size_t rows = table.rows.size(), hidden = rows > kPrintedRows ? rows - kPrintedRows : 0;
+        for (const auto& row : std::span(table.rows).subspan(hidden)) {
             cells.emplace_back();
             for (std::size_t c = 0; c < row.size(); ++c)
                 cells.back().push_back(rounded_text(row[c], table.columns[c].digits));
@@ -95,6 +99,8 @@ std::string study_text(const Study& study) {
             line.erase(line.find_last_not_of(' ') + 1);
             out += line + "\n";
         }
+        if (hidden > 0)
+            out += fmt::format("the last {} of {} rows; the .csv file has all\n", kPrintedRows, rows);
     }
     return out;
 }

@@ -217,8 +217,7 @@ Study paper_study(const Context& context, const StudyRequest& request) {
     if (plan_only == !setting(request, "data-root").empty())
         throw ConfigError(
             "study paper: expected either --data-root DIR, a folder with data sets to train on, or "
-            "--plan-only, "
-            "what follows from the plan of memory");
+            "--plan-only, what follows from the plan of memory");
     const PaperSelection selection = selection_of(request);
     const Planner planner(context, request.config);
     Study study;
@@ -226,18 +225,14 @@ Study paper_study(const Context& context, const StudyRequest& request) {
     study.title = "The ELMO paper's tables and figures";
     study.paragraphs = {
         "ELMO: Efficiency via Low-precision and Peak Memory Optimization in Large Output Spaces (ICML 2025), "
-        "its "
-        "figures beside ours. Ours are planned: the code that plans is the code that allocates. The paper's "
-        "come "
-        "from PyTorch's allocator.",
+        "its figures beside ours. Ours are planned: the code that plans is the code that allocates. The "
+        "paper's come from PyTorch's allocator.",
         "`recompute auto` computes activations again in the backward instead of keeping them. The paper does "
-        "not, so "
-        "its figures are compared with the plan that keeps them all.",
-        "renee keeps what Renee keeps of the head (FP32 weights and momentum, an FP16 copy, FP16 logits of "
-        "all "
-        "labels, gradients in FP16 and FP32); its encoder is BF16 here and FP16 with FP32 weights there. "
-        "fp32 is "
-        "fused and works in chunks here; the paper's float32 keeps the gradient of all weights."};
+        "not, so its figures are compared with the plan that keeps them all.",
+        "`renee` keeps what Renee keeps of the head (FP32 weights and momentum, an FP16 copy, FP16 logits of "
+        "all labels, gradients in FP16 and FP32). Its encoder is BF16 here and takes 8 bytes per parameter, "
+        "Renee's is FP16 with FP32 weights and takes 18. `fp32` is fused and works in chunks here, with an "
+        "FP32 encoder; the paper's float32 keeps the gradient of all weights."};
     if (!plan_only) study.tables = paper_runs(context, request, selection);
     if (selection.has("T1")) study.tables.push_back(sets_table(selection));
     if (selection.has("T2") || selection.has("T3") || selection.has("T8"))

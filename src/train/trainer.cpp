@@ -126,6 +126,7 @@ double Trainer::step_on(const Batch& batch, bool want_loss) {
     in.step = static_cast<std::uint64_t>(state_.step);
     in.head_lr = static_cast<float>(config_.head_lr * schedule_.factor(state_.step));
     in.head_weight_decay = static_cast<float>(config_.head_weight_decay);
+    in.new_head = state_.step == 1 && config_.init.empty();
     in.want_loss = want_loss;
     in.encoder = encoder_update(want_loss);
     if (probe_ != nullptr && probe_->wants(state_.step))

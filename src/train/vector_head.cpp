@@ -118,6 +118,7 @@ struct VectorHead::Impl {
     Engine engine;
     PositiveList positives;
     std::int64_t steps = 0;
+    bool is_new = true;  // the weights: neither loaded nor stepped
 };
 
 VectorHead::VectorHead(const Context& context, const Config& config, const VectorHeadShape& shape)
@@ -145,6 +146,7 @@ VectorHeadStep VectorHead::step(const VectorBatch& vectors, const BatchLabels& t
     in.step = static_cast<std::uint64_t>(impl.steps + 1);
     in.head_lr = static_cast<float>(lr);
     in.head_weight_decay = static_cast<float>(weight_decay);
+    in.new_head = impl.is_new;
     in.want_loss = want_loss;
     if (vectors.on_device && report != nullptr) in.report_to = {report, DType::kF32, 1, 2};
     const bool waits = want_loss && in.report_to.empty();
@@ -153,6 +155,7 @@ VectorHeadStep VectorHead::step(const VectorBatch& vectors, const BatchLabels& t
         throw NumericError(
             fmt::format("step {}: the gradient of the vectors has a NaN or Inf; lower lr", in.step));
     ++impl.steps;
+    impl.is_new = false;
     const View made = impl.engine.head_grad(vectors.rows);
     if (vectors.on_device) {
         impl.engine.backend().copy_out(gradient.data(), made);
@@ -229,6 +232,7 @@ void VectorHead::save_run(const std::string& folder, const std::vector<std::stri
 }
 
 void VectorHead::load(const std::string& folder) {
+    impl_->is_new = false;
     const std::filesystem::path path(folder);
     std::error_code error;
     if (!std::filesystem::exists(path / "manifest.json", error) &&

@@ -219,6 +219,29 @@ TEST_P(HeadFormats, StartsTheSameOnEveryBackend) {
     EXPECT_EQ(a.exponents(), b.exponents());
 }
 
+TEST_P(HeadFormats, NewRowsHaveRoomForTheirFirstUpdate) {
+    const bool has_exponents = GetParam().grid.row_scaled;
+    HeadModel model(GetParam(), kTestedDevice), reference(GetParam(), "reference"), small(GetParam()),
+        clipped(GetParam());
+    const auto first_step = [](HeadModel& of, float lr) {
+        return HeadInput{of.x_BD, {}, lr, 0, 11, 1, true, of.dx_BD};
+    };
+    small.head.make_room(first_step(small, 0.01f));
+    EXPECT_EQ(small.weights(), clipped.weights());
+    EXPECT_EQ(small.exponents(), clipped.exponents());
+    model.head.make_room(first_step(model, 40));
+    reference.head.make_room(first_step(reference, 40));
+    EXPECT_EQ(model.weights(), reference.weights());
+    EXPECT_EQ(model.exponents(), reference.exponents());
+    EXPECT_EQ(model.exponents() != clipped.exponents(), has_exponents);
+    if (!has_exponents) {
+        EXPECT_EQ(model.weights(), clipped.weights());
+        return;
+    }
+    EXPECT_EQ(model.head.step(first_step(model, 40)).saturations, 0);
+    EXPECT_GT(clipped.head.step(first_step(clipped, 40)).saturations, 0);
+}
+
 TEST_P(HeadFormats, MappedPiecesRankAsOne) {
     HeadModel model(GetParam(), kTestedDevice, 1000);
     if (!model.backend->host_memory()) GTEST_SKIP() << "files are not mapped into the memory of a GPU";

@@ -97,6 +97,19 @@ TEST(StudyFiles, JsonCsvAndPageHoldTheSameNumbers) {
     EXPECT_NE(page.find("Charts &lt;of&gt; &quot;every&quot; kind &amp; size"), std::string::npos);
 }
 
+TEST(StudyFiles, ATerminalGetsTheEndOfALongTable) {
+    Study study;
+    study.tables = {{"long", "Steps.", {{"step", "step"}}, {}}};
+    for (std::int64_t step = 1; step <= 100; ++step) study.tables[0].rows.push_back({step});
+    const std::string text = study_text(study);
+    EXPECT_EQ(text.find("\n60\n"), std::string::npos);
+    EXPECT_NE(text.find("\n61\n"), std::string::npos);
+    EXPECT_NE(text.find("\n100\nthe last 40 of 100 rows; the .csv file has all\n"), std::string::npos)
+        << text;
+    study.tables[0].rows.resize(40);
+    EXPECT_EQ(study_text(study).find("the last"), std::string::npos);
+}
+
 TEST(StudyFiles, ThePageIsWholeAndFetchesNothing) {
     const std::string page = study_page(gallery(), {"c", "d", "m", "v"});
     EXPECT_EQ(page.find("http"), std::string::npos);

@@ -76,6 +76,7 @@ TEST(VectorHead, IsTheHeadOfTraining) {
             in.step = static_cast<std::uint64_t>(number);
             in.head_lr = 0.1f;
             in.head_weight_decay = 0.01f;
+            in.new_head = number == 1;
             in.want_loss = true;
             train_step(engine, in);
             engine.backend().download(expected.data(), engine.head_grad(kBatch));
@@ -94,6 +95,19 @@ TEST(VectorHead, IsTheHeadOfTraining) {
                 EXPECT_EQ((ScoredLabel{ranked.scores[place], ranked.labels[place]}), wanted) << precision;
             }
     }
+}
+
+TEST(VectorHead, NewWeightsHaveRoomForTheFirstUpdate) {
+    const TempFolder temp;
+    const Step step(1);
+    std::vector<float> gradient(kBatch * kWidth);
+    VectorHead head(quiet(), head_config("e2m5"), {kLabels, kWidth, kBatch, 10});
+    VectorHead loaded(quiet(), head_config("e2m5"), {kLabels, kWidth, kBatch, 10});
+    head.save(temp / "start");
+    loaded.load(temp / "start");
+    EXPECT_EQ(head.step(step.vectors(), step.truth(), 4, 0, gradient).saturations, 0);
+    // Weights from a file stay as they are, and their update is clipped.
+    EXPECT_GT(loaded.step(step.vectors(), step.truth(), 4, 0, gradient).saturations, 0);
 }
 
 TEST(VectorHead, ContinuesFromItsFiles) {

@@ -2,12 +2,34 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "model/streams.h"
+#include "numerics/bf16.h"
 #include "numerics/packed_codes.h"
+#include "numerics/row_exponents.h"
 
 namespace elmo {
+namespace {
+
+// Text vectors.
+std::vector<float> host_floats(Backend& backend, View x_BD) {
+    std::vector<float> values(static_cast<std::size_t>(x_BD.size()));
+    if (x_BD.dtype == DType::kF32) {
+        backend.download(values.data(), x_BD);
+        return values;
+    }
+    assert(x_BD.dtype == DType::kBf16);
+    std::vector<Bf16> stored(values.size());
+    backend.download(stored.data(), x_BD);
+    std::ranges::transform(stored, values.begin(), [](Bf16 value) { return to_float(value); });
+    return values;
+}
+
+}  // namespace
 
 bool HeadFormat::same_numbers(const HeadFormat& other) const {
     const auto numbers = [](const HeadFormat& format) {
@@ -160,6 +182,25 @@ void Head::initialise(std::uint64_t seed) {
                           layout_.label(0),
                           format_.grid,
                           row_exponents()});
+}
+
+void Head::make_room(const HeadInput& in) {
+    if (!format_.grid.row_scaled) return;
+    // The scores of new weights are near 0, so every g is near one half in size, and no sum of g x over the
+    // texts is larger than half that of |x|. Kept weights of a dropout are scaled.
+    std::vector<double> sums(static_cast<std::size_t>(width_));
+    const std::vector<float> x = host_floats(backend_, in.x_BD);
+    for (std::size_t i = 0; i < x.size(); ++i) sums[i % sums.size()] += std::abs(x[i]);
+    const auto update = static_cast<float>(*std::ranges::max_element(sums) * static_cast<double>(in.lr) *
+                                           0.5 / (1 - static_cast<double>(extras_.weight_dropout)));
+    if (!(update > kFirstReach)) return;
+    const std::int64_t block = std::min<std::int64_t>(labels(), 1 << 14);
+    const std::vector<std::byte> zeros(static_cast<std::size_t>(block * format_.row_bytes(width_)));
+    const std::vector<std::byte> exponents(
+        static_cast<std::size_t>(block),
+        std::byte{encode_row_exponent(row_exponent_for(format_.grid, update))});
+    for (std::int64_t first = 0; first < labels(); first += block)
+        upload_rows(first, std::min(block, labels() - first), zeros.data(), exponents.data());
 }
 
 HeadStepResult Head::step(const HeadInput& in) {

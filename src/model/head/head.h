@@ -115,6 +115,11 @@ class Head {
     void allocate_step(Arena& arena);
     // N(0, 0.02) by addressed noise, stochastically rounded to the format.
     void initialise(std::uint64_t seed);
+    // Before the first step of such weights, which `in` is. Where rows have exponents and its update can be
+    // beyond kFirstReach, rows begin at zero, with an exponent that reaches it: clipped, the update would be
+    // another one, and on so coarse a grid initial weights would be mostly noise of their rounding. Blocks
+    // for x.
+    void make_room(const HeadInput& in);
 
     // One fused step over all labels: see HeadStep, or ReneeStep for the baseline.
     HeadStepResult step(const HeadInput& in);
