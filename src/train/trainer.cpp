@@ -107,15 +107,15 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     engine_.load(checkpoint.content());
     HeadCompensation& compensation = engine_.head().compensation();
     if (compensation.rows() > 0)
-        compensation.load(checkpoint.folder() / kHeadCompensationFile, state_.labels);
-    if (ReneeHead* renee = engine_.head().renee()) renee->load(checkpoint.folder() / kMomentumFile);
+        compensation.load(checkpoint.content().map(kHeadCompensationFile), state_.labels);
+    if (ReneeHead* renee = engine_.head().renee()) renee->load(checkpoint.content().map(kMomentumFile));
     share_label_weights(
-        [&] { return read_label_weights(checkpoint.folder() / kLabelWeightsFile, state_.labels); });
+        [&] { return read_label_weights(checkpoint.content().map(kLabelWeightsFile), state_.labels); });
     if (config_.freeze_encoder) return;
     if (!checkpoint.has_optimizer())
         throw DataError(
             fmt::format("{}: expected optimizer.safetensors, found none", checkpoint.folder().string()));
-    engine_.encoder().load_state(checkpoint.folder() / "optimizer.safetensors");
+    engine_.encoder().load_state(checkpoint.content().map("optimizer.safetensors"));
 }
 
 double Trainer::step_on(const Batch& batch, bool want_loss) {

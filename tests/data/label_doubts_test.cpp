@@ -153,6 +153,20 @@ TEST(LabelLists, AllWaysToWriteThem) {
         EXPECT_FALSE(parse_label_list(cell)) << cell;
 }
 
+// Each value of a long list is looked at once: all that follows, for each, would take hours.
+TEST(LabelLists, LongOnesWithoutCommas) {
+    std::string cell = "[";
+    for (int i = 0; i < 2'000'000; ++i) cell += "1 ";
+    const auto list = parse_label_list(cell + "]");
+    ASSERT_TRUE(list);
+    EXPECT_EQ(list->items.size(), 2'000'000u);
+    // Null is a word alone.
+    EXPECT_EQ(parse_label_list("[None , 'a',nan]")->nulls, 2);
+    EXPECT_EQ(parse_label_list("[None]")->nulls, 1);
+    EXPECT_EQ(parse_label_list("[None of these, Nonesuch]")->nulls, 0);
+    EXPECT_EQ(parse_label_list("[NA NA, b]")->items, (Strings{"NA NA", "b"}));
+}
+
 TEST(LabelLists, WithoutQuotes) {
     const std::pair<const char*, Strings> good[] = {
         {"[a, b]", {"a", "b"}},
