@@ -17,6 +17,7 @@
 #include "elmo/resolve.h"
 #include "formats/json_lines.h"
 #include "formats/json_text.h"
+#include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/links.h"
 #include "rank/answers/predictions_file.h"
@@ -33,6 +34,7 @@ namespace {
 void check_ready(const Config& config) {
     validate(config);
     if (config.data.empty()) throw ConfigError("data: expected a data set to score, found none");
+    if (!config.per_label.empty()) const AtomicFile can_be_made(config.per_label);
 }
 
 std::string filter_text(const Config& config, const Dataset& dataset, const std::vector<ScoredRows>& parts) {

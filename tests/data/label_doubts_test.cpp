@@ -75,6 +75,30 @@ TEST_F(LabelDoubts, ANullInListsIsNothingThatAFlagReads) {
             "'null' is a label of 2 rows: where it means that there is none, take it out of the lists"}));
 }
 
+TEST_F(LabelDoubts, ItemsOfListsAreNotCutAnyFurther) {
+    const auto of_json = [&](const Strings& values) {
+        std::string lines;
+        for (std::size_t i = 0; i < values.size(); ++i)
+            lines += "{\"text\": \"t" + std::to_string(i) + "\", \"labels\": " + values[i] + "}\n";
+        write("a.jsonl", lines);
+        Config options = config("a.jsonl");
+        options.test_share = 0;
+        return label_doubts(Dataset::open_labels(quiet(), options), find_layout(options));
+    };
+    // Names of Vim's marks: an accident in lists, which no flag reads otherwise.
+    EXPECT_EQ(of_json({"[\"a\", \"']\"]", "[\"b\", \"c\"]", "[\"d\"]"}), Strings());
+    const Strings inside = of_json({"[\"['a', 'b']\"]", "[\"['c']\"]"});
+    ASSERT_EQ(inside.size(), 1U);
+    EXPECT_TRUE(contains(inside[0], "write each label as an item of its row's list")) << inside[0];
+    const Strings joined = of_json({"[\"a;b\"]", "[\"b;c\"]"});
+    ASSERT_EQ(joined.size(), 1U);
+    EXPECT_TRUE(contains(joined[0], "write each label as an item of its row's list")) << joined[0];
+    // Strings are fields, in JSON too.
+    const Strings null = of_json({"\"a,b\"", "\"nan\"", "\"b\""});
+    ASSERT_EQ(null.size(), 1U);
+    EXPECT_TRUE(contains(null[0], "--allow-null-labels")) << null[0];
+}
+
 TEST_F(LabelDoubts, Dictionaries) {
     EXPECT_EQ(
         only({"{'a': 1, 'b': 1}", "{'b': 1}"}),

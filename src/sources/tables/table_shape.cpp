@@ -268,11 +268,11 @@ TableShape find_table_shape(const std::filesystem::path& file, const Layout& lay
         shape.labels = {1};
         return shape;
     }
+    const TableShape& likely =
+        *std::ranges::max_element(shapes, {}, [](const TableShape& shape) { return shape.names.size(); });
     std::vector<std::string> fields;
-    shapes.front().split(*first, fields, nullptr);  // says what is wrong with the line
-    refuse_header(layout, *first, *std::ranges::max_element(shapes, {}, [](const TableShape& shape) {
-                      return shape.names.size();
-                  }));
+    if (likely.names.empty()) likely.split(*first, fields, nullptr);  // says what is wrong with the line
+    refuse_header(layout, *first, likely);
 }
 
 }  // namespace elmo
