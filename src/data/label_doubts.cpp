@@ -86,13 +86,18 @@ bool is_one_label_a_row(const Dataset& data, const Tally& tally) {
            2 * tally.rare >= data.num_labels();
 }
 
+// Whether the columns of a table have no names, neither in a header nor given.
+bool is_without_names(const Layout& layout) {
+    return layout.format == DataFormat::kTsv && layout.table.columns.empty() &&
+           !find_table_shape(layout.train.text, layout).has_header;
+}
+
 // The first line of a TSV without a header, where it looks like one: two words, of which no other row has the
 // second as its labels, before texts of several words.
 std::optional<std::vector<std::string>> swallowed_header(const Layout& layout) {
     constexpr std::size_t kRows = 2000, kFewRows = 20;
-    if (layout.format != DataFormat::kTsv || !layout.table.columns.empty()) return std::nullopt;
+    if (!is_without_names(layout)) return std::nullopt;
     const TableShape shape = find_table_shape(layout.train.text, layout);
-    if (shape.has_header) return std::nullopt;
     const SampleRows rows = sample_rows(layout.train.text, shape, kRows);
     if (rows.size() < kFewRows || rows[0].size() != 2) return std::nullopt;
     const auto is_word = [](std::string_view field) {
@@ -179,11 +184,13 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
                                               : "give --label-separator " + separator));
     }
     if (one_a_row && doubts.empty())
-        doubts.push_back(
-            fmt::format("{} labels for {} rows, most rows with one label that no other row has: is "
-                        "--label-column the column "
-                        "of the labels, and --label-separator what stands between them?",
-                        labels, with_commas(data.train().rows())));
+        doubts.push_back(fmt::format(
+            "{} labels for {} rows, most rows with one label that no other row has: {}", labels,
+            with_commas(data.train().rows()),
+            is_without_names(layout)
+                ? "where the labels come before the text, give --columns labels,text"
+                : "is --label-column the column of the labels, and --label-separator what stands between "
+                  "them?"));
     for (const auto& [name, field] : nearly_flags(layout))
         doubts.push_back(fmt::format(
             "the column '{}' is no label, since it holds '{}' beside 0 and 1: where it is one, mend such "

@@ -16,12 +16,17 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-// The files of the data, nothing held out.
-Layout files_of(Config config) {
-    config.test_share = 0;
+// The files of training and test rows.
+Layout rows_of(Config config) {
     config.validation = "0";
     config.filter = "none";
     return find_layout(config);
+}
+
+// The same, nothing held out.
+Layout files_of(Config config) {
+    config.test_share = 0;
+    return rows_of(std::move(config));
 }
 
 fs::path name_of_data(const std::string& data) {
@@ -61,11 +66,9 @@ std::string advice(const ReadOptions& reading, const Dataset& dataset, SplitName
 
 // A copy of the run's training file without the test rows that it had beside it. The run's own data has none
 // if they were never there, or are gone: then rows to score are asked for.
-bool is_copy_without_test_rows(Config config, const Config& of_run) {
+bool is_copy_without_test_rows(const Config& config, const Config& of_run) {
     std::error_code error;
-    if (fs::equivalent(config.data, of_run.data, error)) return false;
-    config.filter = "none";
-    return find_layout(config).test.labels.empty();
+    return !fs::equivalent(config.data, of_run.data, error) && rows_of(config).test.labels.empty();
 }
 
 Config with_nothing_held_out(Config config) {

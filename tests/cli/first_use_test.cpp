@@ -344,6 +344,10 @@ TEST_F(FirstUse, SlipsLeadToWhatIsThere) {
          "(did you mean 'name'?)"},
         {{"train", data, "--text-column", "mesage", "--out", "x"}, "(did you mean 'message'?)"},
         {{"train", quoted, "--text-column", "mesage", "--out", "x"}, "(did you mean 'message'?)"},
+        {{"train", folder_.write("mac.csv", "text,labels\ra cat,b\ra dog,c\r"), "--out", "x"},
+         "a carriage return alone"},
+        {{"train", folder_.write("blank.csv", "\ntext,labels\na cat,b\n"), "--out", "x"},
+         "its first line is empty: remove it"},
         {{"predict", run(), "--k", "3", "--text", "a cat"}, "(did you mean '--top'?)"},
         {{"train", data, data, "--out", "x"}, "train_raw_texts.txt"},
         {{"train", folder_.write("pecos/X.trn.txt", "a\n"), "--out", "x"}, "name the folder"},
@@ -962,6 +966,9 @@ TEST_F(FirstUse, TrueLabelsThatAreLeftOutAreSaidAtEveryScore) {
         EXPECT_TRUE(contains(outcome.err, "of the test rows never seen in training, left out"))
             << outcome.err;
     }
+    // Of two runs on the same rows once.
+    const std::string said = run_elmo({"eval", run, run, data}).err;
+    EXPECT_EQ(said.find("left out"), said.rfind("left out")) << said;
     // Rows without these labels are nobody's doubt.
     const Outcome trained = run_elmo({"eval", run, "--split", "train"});
     EXPECT_FALSE(contains(trained.err, "left out")) << trained.err;
@@ -991,6 +998,17 @@ TEST_F(FirstUse, ASlipInLabelWeightsLeavesEverythingAsItWas) {
     expect_success(run_elmo(train));
     expect_failure(run_elmo(slip + Words{"--overwrite"}), 1, {"weights.tsv:1"});
     EXPECT_TRUE(fs::exists(run + "/best"));
+}
+
+TEST_F(FirstUse, ValidationRowsThatAreNotAskedForNeedNotBeThere) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 100)), run = folder_.text("run"),
+                      rows = folder_.write("valid.csv", csv_rows(100, 140));
+    expect_success(run_elmo({"train", data, "--out", run, "--validation", rows, "--quiet"}));
+    const Json own = scores({run});
+    EXPECT_EQ(scores({run, folder_.write("copy/other.csv", csv_rows(0, 100))})["P@1"], own["P@1"]);
+    fs::remove(rows);
+    EXPECT_EQ(scores({run})["P@1"], own["P@1"]);
+    expect_failure(run_elmo({"calibrate", run}), 2, {"valid.csv', which the run was trained with", "gone"});
 }
 
 TEST_F(FirstUse, ASlipInTheDataOfASearchLeavesTheFolderAsItWas) {

@@ -132,6 +132,16 @@ TEST_F(LabelDoubts, AsManyLabelsAsRows) {
     Strings fields;
     for (int i = 0; i < 40; ++i) fields.push_back("name " + std::to_string(i));
     EXPECT_TRUE(contains(only(fields), "40 labels for 40 rows, most rows with one label"));
+    // Columns that have no names cannot be named with --label-column.
+    std::string lines;
+    for (int i = 0; i < 40; ++i)
+        lines += "class " + std::to_string(i % 4) + "\ttext " + std::to_string(i) + "\n";
+    write("a.tsv", lines);
+    Config options = config("a.tsv");
+    options.test_share = 0;
+    const Strings found = label_doubts(Dataset::open_labels(quiet(), options), find_layout(options));
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_TRUE(contains(found[0], "where the labels come before the text, give --columns labels,text"));
 }
 
 TEST_F(LabelDoubts, WordsForNull) {
