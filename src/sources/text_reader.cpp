@@ -17,6 +17,7 @@
 #include "sources/tables/guess.h"
 #include "sources/tables/json_rows.h"
 #include "sources/tables/label_fields.h"
+#include "sources/tables/table_shape.h"
 
 namespace elmo {
 namespace {
@@ -27,28 +28,6 @@ bool is_json_name(std::string_view name) {
 
 bool is_table_name(std::string_view name) {
     return name.ends_with(".csv") || name.ends_with(".tsv");
-}
-
-// Whether a table has this column: by its first line, or by the names that were given for it.
-bool has_column(const std::string& path, const TableWriting& table, const std::string& column) {
-    const auto is_among = [&](const std::vector<std::string>& names) {
-        return std::find(names.begin(), names.end(), column) != names.end();
-    };
-    if (!table.columns.empty()) return is_among(table.columns);
-    RecordReader reader(path, Framing::kObjects);
-    const auto header = reader.next();
-    if (!header) return false;
-    for (const char delimiter :
-         table.delimiter != 0 ? std::string(1, table.delimiter) : std::string(",;\t|")) {
-        std::vector<std::string> names;
-        try {
-            split_csv(*header, names, delimiter);
-        } catch (const DataError&) {
-            continue;  // reading the table reports it
-        }
-        if (is_among(names)) return true;
-    }
-    return false;
 }
 
 // The texts of a table, without its header and other columns.
@@ -71,15 +50,18 @@ struct TableTexts {
         source = open_table(path, layout);
         parser = source->parser();
         records = source->open();
-        if (has_column(path, layout.table, reading.id_column)) {
+        const TableShape shape = find_table_shape(path, layout);
+        std::vector<std::string> names;
+        if (shape.has_header || !layout.table.columns.empty()) names = shape.names;
+        if (std::ranges::find(names, reading.id_column) != names.end()) {
             layout.text_columns = {reading.id_column};
             id_source = open_table(path, layout);
             id_parser = id_source->parser();
         } else if (!reading.id_column_open) {
             throw DataError(
-                fmt::format("{}: expected the column '{}', found a header without it; name the "
+                fmt::format("{}: expected the column '{}'{}, found a header without it; name the "
                             "column of ids with --id-column",
-                            path, quoted(reading.id_column)));
+                            path, quoted(reading.id_column), did_you_mean(reading.id_column, names)));
         }
     }
 };

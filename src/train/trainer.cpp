@@ -92,13 +92,7 @@ void Trainer::share_label_weights(const std::function<std::vector<float>()>& all
 
 void Trainer::restore(const Checkpoint& checkpoint) {
     const RunState& was = checkpoint.state();
-    if (was.data_hash != state_.data_hash || was.labels != state_.labels ||
-        was.names_hash != state_.names_hash)
-        throw DataError(fmt::format(
-            "resume: {} is not the data of the run in {}: expected {} rows, {} labels and hash {}, "
-            "found {}, {} and {}",
-            config_.data, folder_.path().string(), was.train_rows, was.labels, was.data_hash,
-            state_.train_rows, state_.labels, state_.data_hash));
+    data_.require_data_of(was, state_, folder_.path());
     if (was.total_steps != state_.total_steps)
         throw ConfigError(
             fmt::format("resume: the run has {} steps, found {}", was.total_steps, state_.total_steps));
