@@ -30,6 +30,41 @@ bool is_table_name(std::string_view name) {
     return name.ends_with(".csv") || name.ends_with(".tsv");
 }
 
+// The form of a file that is a table whatever its name: its header has the columns of the texts beside
+// others, or its rows have as many fields as there are names for columns, in all of the first rows.
+std::optional<DataFormat> table_lines(const std::string& path, const ReadOptions& reading) {
+    constexpr std::size_t kRows = 50;
+    Layout layout;
+    layout.table = table_writing(reading);
+    const std::vector<std::string>& given = layout.table.columns;
+    const std::vector<std::string> wanted = split_columns(reading.text_column);
+    // Most texts are none, and a quote in the first of them may be shut far away.
+    LineReader lines(path);
+    const auto first = lines.next_line();
+    const auto is_in_first = [&](const std::string& name) { return first->find(name) != first->npos; };
+    if (!first || (given.empty() && !std::ranges::all_of(wanted, is_in_first))) return std::nullopt;
+    for (const DataFormat format : {DataFormat::kTsv, DataFormat::kCsv}) {
+        layout.format = format;
+        for (const TableShape& shape : possible_shapes(path, layout)) {
+            if ((format == DataFormat::kTsv) != (shape.delimiter == '\t') || shape.names.size() < 2) continue;
+            const auto is_there = [&](const std::string& name) {
+                return std::ranges::count(shape.names, name) > 0;
+            };
+            // Names of a run may be for another file, and texts have commas.
+            const bool counts = !reading.columns_of_run || shape.delimiter == '\t' || shape.delimiter == '|';
+            const bool named = given.empty() ? std::ranges::all_of(wanted, is_there)
+                                             : counts && given.size() == shape.names.size();
+            if (!named) continue;
+            const SampleRows rows = sample_rows(path, shape, kRows);
+            const bool enough = !rows.empty() || (!given.empty() && !reading.columns_of_run);
+            if (enough &&
+                std::ranges::all_of(rows, [&](const auto& row) { return row.size() == shape.names.size(); }))
+                return format;
+        }
+    }
+    return std::nullopt;
+}
+
 // The texts of a table, without its header and other columns.
 struct TableTexts {
     std::unique_ptr<RowSource> source;
@@ -124,12 +159,15 @@ struct TextReader::Impl {
             format = DataFormat::kXmc;
         else if (is_file)
             format = labelled_lines(path);
+        const bool is_open = !format && is_file;
+        if (is_open) format = table_lines(path, reading);
         if (format == DataFormat::kCsv || format == DataFormat::kTsv) {
             if (!is_file)
                 throw DataError(fmt::format(
                     "{}: expected a file, found none; a table is read twice: save it and name the file",
                     path.empty() || path == "-" ? "standard input" : path));
             table.emplace(path, format == DataFormat::kCsv, reading);
+            if (is_open) table->detected.insert(table->detected.begin(), {"format", name_of(*format)});
             detected = detected_line(path, table->detected);
             return;
         }

@@ -1011,6 +1011,34 @@ TEST_F(FirstUse, ValidationRowsThatAreNotAskedForNeedNotBeThere) {
     expect_failure(run_elmo({"calibrate", run}), 2, {"valid.csv', which the run was trained with", "gone"});
 }
 
+TEST_F(FirstUse, ATableOfAnyNameIsAnsweredAsOne) {
+    const auto first = [&](const std::string& file, const Words& flags) {
+        const Outcome outcome =
+            run_elmo(Words{"predict", run(), file, "--top", "1", "--json", "--with-text"} + flags);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return Json::parse(outcome.out.substr(0, outcome.out.find('\n')))["text"];
+    };
+    const std::string headed = folder_.write("headed.txt", "id;text;labels\n1;a cat;b|c\n2;a dog;b\n"),
+                      named = folder_.write("named.data", "id\tmessage\n1\ta cat\n2\ta dog\n"),
+                      bare = folder_.write("bare.txt", "b,c|a cat\nb|a dog\n");
+    EXPECT_EQ(first(headed, {}), "a cat");
+    EXPECT_EQ(first(named, {"--text-column", "message"}), "a cat");
+    EXPECT_EQ(first(bare, {"--columns", "labels,text"}), "a cat");
+    EXPECT_EQ(first(headed, {"--input", "text"}), "id;text;labels");
+    // Lines with commas in them are no table.
+    EXPECT_EQ(first(folder_.write("lines.txt", "text, too\na cat\n"), {}), "text, too");
+    // A run keeps names for columns, but one comma in each line is no sign of two.
+    std::string bars;
+    for (int i = 0; i < 40; ++i) bars += fmt::format("{}|{}\n", kAnimals[i % 4], text_of(i));
+    const std::string data = folder_.write("bars.txt", bars), kept = folder_.text("kept");
+    expect_success(run_elmo({"train", data, "--columns", "labels,text", "--out", kept, "--quiet"}));
+    const auto texts = [&](const std::string& file) {
+        return run_elmo({"predict", kept, file, "--top", "1", "--quiet"}).out;
+    };
+    EXPECT_TRUE(texts(data).starts_with(text_of(0))) << texts(data);
+    EXPECT_TRUE(texts(folder_.write("commas.txt", "one, two\n")).starts_with("one, two"));
+}
+
 TEST_F(FirstUse, ASlipInTheDataOfASearchLeavesTheFolderAsItWas) {
     expect_failure(run_elmo({"tune", folder_.text("none.csv"), "--out", folder_.text("tuned")}), 1,
                    {"none.csv: no such file"});
