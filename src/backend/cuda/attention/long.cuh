@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_forward_mma(
     if (block.left <= 0) return;
 
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-    const int g = lane >> 2, q = lane & 3;
+    const int q = lane & 3;
     const std::int64_t stride = 3 * shape.width;
     const bf16* text = args.qkv + block.begin * stride + block.head * Size;
     const std::uint32_t own = shared_address(shared);
@@ -93,7 +93,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_forward_mma(
     const std::int64_t noise_row = (block.begin + row0 + (lane & 15)) * shape.heads + block.head;
     std::uint32_t query[Size / 16][4];
     float sum[Size / 8][4] = {};
-    float top[2] = {-INFINITY, -INFINITY};    // largest scores of rows g, g + 8
+    float top[2] = {-INFINITY, -INFINITY};    // largest scores of rows lane / 4 and eight below
     float shift[2] = {-INFINITY, -INFINITY};  // top * factor
     float total[2] = {0, 0};                  // of the weights this lane has seen
 

@@ -30,7 +30,7 @@ using hopper::Sums;
 using hopper::wait_products;
 
 constexpr int kTile = 64, kStages = 3;
-constexpr int kAlign = 1024;  // of operands of products
+[[maybe_unused]] constexpr int kAlign = 1024;  // of operands of products
 
 // Warpgroups of a block, and blocks of a multiprocessor: as many as their registers allow.
 constexpr int kForwardGroups = 2, kForwardBlocks = 2;
@@ -49,7 +49,7 @@ struct GroupLayout {
         kNumbers + 8 * (kStages * kTile > 64 * Groups ? kStages * kTile : 64 * Groups);
 };
 
-__device__ __forceinline__ std::uint32_t stage_offset(int tile, int bytes) {
+[[maybe_unused]] __device__ __forceinline__ std::uint32_t stage_offset(int tile, int bytes) {
     return static_cast<std::uint32_t>(tile % kStages * 2 * bytes);
 }
 
@@ -96,7 +96,8 @@ __device__ __forceinline__ void add_rows(Sums<Size>& sum, const std::uint32_t (&
 }
 
 // 16 columns of c, rounded to BF16, as an a operand.
-__device__ __forceinline__ void pack_columns(std::uint32_t (&a)[4], const Sums<64>& c, int k) {
+[[maybe_unused]] __device__ __forceinline__ void pack_columns(std::uint32_t (&a)[4], const Sums<64>& c,
+                                                              int k) {
 #pragma unroll
     for (int i = 0; i < 4; ++i) a[i] = pack2(c[8 * k + 2 * i], c[8 * k + 2 * i + 1]);
 }
@@ -130,7 +131,7 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
     if (block.left <= 0) return;
 
     const int warp = static_cast<int>(threadIdx.x) / 32, lane = static_cast<int>(threadIdx.x) % 32;
-    const int g = lane >> 2, q = lane & 3;
+    const int q = lane & 3;
     const int width = static_cast<int>(shape.width), stride = 3 * width;
     const bf16* text = args.qkv + block.begin * stride + block.head * Size;
     const std::uint32_t own = shared_address(shared);
@@ -145,7 +146,7 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
     const std::int64_t noise_row = (block.begin + row0 + (lane & 15)) * shape.heads + block.head;
     const std::uint32_t queries = own + warp / 4 * 64 * Rows::kRowBytes;
     Sums<Size> sum = {};
-    float top[2] = {-INFINITY, -INFINITY};    // largest scores of rows g, g + 8
+    float top[2] = {-INFINITY, -INFINITY};    // largest scores of rows lane / 4 and eight below
     float shift[2] = {-INFINITY, -INFINITY};  // top * factor
     float total[2] = {0, 0};                  // of the weights this lane has seen
 
@@ -205,12 +206,15 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
     store_sums<Size>(args.context + (block.begin + row0) * shape.width + block.head * Size, shape.width,
                      block.length - row0, sum, inverse[0], inverse[1], shared + warp * 16 * Rows::kRowBytes,
                      lane);
+#else
+    __trap();  // the host asks has_code() first
 #endif
 }
 
 // Where the votes of a block of 16 queries of a text and head begin: no two blocks share a place.
-__device__ __forceinline__ std::uint32_t* votes_of(const BackwardArgs& args, const BlockOfText& block,
-                                                   int query_block) {
+[[maybe_unused]] __device__ __forceinline__ std::uint32_t* votes_of(const BackwardArgs& args,
+                                                                    const BlockOfText& block,
+                                                                    int query_block) {
     const std::int64_t row = block.begin / 16 + block.text + query_block;
     return args.votes + (row * args.shape.heads + block.head) * args.key_blocks * 8;
 }
@@ -345,6 +349,8 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
     const float scale = shape.scale * shape.dropout.scale;
     store_sums<Size>(args.dqkv + (block.begin + row0) * stride + block.head * Size, stride,
                      block.length - row0, sum, scale, scale, shared + warp * 16 * Rows::kRowBytes, lane);
+#else
+    __trap();  // the host asks has_code() first
 #endif
 }
 
@@ -458,6 +464,8 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
     store_sums<Size>(to, stride, block.length - row0, dkey, scale, scale, rows, lane);
     store_sums<Size>(to + shape.width, stride, block.length - row0, dvalue, shape.dropout.scale,
                      shape.dropout.scale, rows + Layout::kOwn, lane);
+#else
+    __trap();  // the host asks has_code() first
 #endif
 }
 
