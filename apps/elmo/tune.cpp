@@ -84,7 +84,8 @@ Verb tune_verb() {
         'u',
         "Search for better numbers than the defaults, on validation rows",
         "DATA --out FOLDER [--budget 30m] [options]",
-        {{"DATA", "Folder or file of the data set (also --data)"}},
+        {{"DATA",
+          "Folder or file of the data set (also --data; with --resume the search's own when left out)"}},
         0,
         1,
         false,
@@ -92,7 +93,7 @@ Verb tune_verb() {
          {"trials", "16", "Candidates of the first round"}},
         {{"elmo tune data/wordnet --out tuned --budget 30m", "A search of half an hour"},
          {"elmo train data/wordnet --out runs/tuned --recipe tuned/recipe.toml", "Trains with what it found"},
-         {"elmo tune data/wordnet --out tuned --budget 1h --resume", "Goes on for another hour"}},
+         {"elmo tune --out tuned --budget 1h --resume", "Goes on for another hour"}},
         "Successive halving: candidates that differ from the defaults in encoder_lr, head_lr, "
         "dropout, epochs, batch_size or augment train for a quarter of their epochs, the better third "
         "for half, the best for all of them; the defaults are in every round. What is given on the "

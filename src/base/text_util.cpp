@@ -53,11 +53,15 @@ std::size_t edits(std::string_view from, std::string_view to) {
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
     std::string best;
     std::size_t least = std::max<std::size_t>(2, word.size() / 2);
-    for (const auto& candidate : candidates)
+    for (const auto& candidate : candidates) {
+        // So many letters are added or left out at least: the product of the lengths is not worth its time.
+        if (std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size()) >= least)
+            continue;
         if (const std::size_t distance = edits(word, candidate); distance < least) {
             least = distance;
             best = candidate;
         }
+    }
     return best;
 }
 
@@ -164,6 +168,16 @@ std::string quoted(std::string_view text, std::size_t limit) {
     return out;
 }
 
+namespace {
+
+// U+202A to U+202E and U+2066 to U+2069, in UTF-8: what follows is shown in another order than it has.
+bool turns_text_around(std::string_view character) {
+    return (character >= "\xe2\x80\xaa" && character <= "\xe2\x80\xae") ||
+           (character >= "\xe2\x81\xa6" && character <= "\xe2\x81\xa9");
+}
+
+}  // namespace
+
 std::string for_terminal(std::string_view text) {
     std::string out;
     out.reserve(text.size());
@@ -179,6 +193,11 @@ std::string for_terminal(std::string_view text) {
         if (c == 0xc2 && next >= 0x80 && next < 0xa0) {  // U+0080 to U+009F: control characters too
             out += fmt::format("\\x{:02x}", next);
             i += 2;
+        } else if (turns_text_around(piece)) {
+            out += fmt::format("\\u20{:02x}", static_cast<unsigned char>(piece[1]) == 0x80
+                                                  ? static_cast<unsigned char>(piece[2]) - 0x80
+                                                  : static_cast<unsigned char>(piece[2]) - 0x40);
+            i += 3;
         } else if ((c < 0x20 && c != '\n' && c != '\t') || c == 0x7f ||
                    find_invalid_utf8(piece) != std::string_view::npos) {
             out += fmt::format("\\x{:02x}", c);

@@ -59,7 +59,7 @@ void add_encoding(const ReadOptions& reading, CacheKey& key) {
 }
 
 CacheWriter::CacheWriter(const std::filesystem::path& folder, const CacheKey& key)
-    : file_(folder / key.file_name()), key_(key.text()) {}
+    : file_(folder / key.file_name(), AtomicFile::Links::kReplaced), key_(key.text()) {}
 
 void CacheWriter::begin_section(std::string name, std::int64_t element_bytes) {
     end_section();
@@ -123,17 +123,19 @@ bool CacheFile::read_footer(const std::string& key, std::string& why) {
         why = "the data or the options have changed";
         return false;
     }
+    std::int64_t next = 0;  // each is hashed: none of the same bytes as another
     for (const auto& s : footer.at("sections")) {
         for (const char* number : {"element_bytes", "offset", "count", "hash"})
             if (!s.at(number).is_number_integer()) return false;
         CacheSection section{s.at("name"), s.at("element_bytes"), s.at("offset"), s.at("count"),
                              s.at("hash")};
-        if (section.element_bytes < 1 || section.offset < 0 || section.offset > trailer.footer_offset ||
+        if (section.element_bytes < 1 || section.offset < next || section.offset > trailer.footer_offset ||
             section.offset % kAlignment != 0 || section.count < 0 ||
             section.count > (trailer.footer_offset - section.offset) / section.element_bytes)
             return false;
         if (hash64(bytes.subspan(section.offset, section.count * section.element_bytes)) != section.hash)
             return false;
+        next = section.offset + section.count * section.element_bytes;
         sections_.push_back(std::move(section));
     }
     return true;
@@ -146,7 +148,9 @@ std::optional<CacheFile> CacheFile::open(const std::filesystem::path& folder, co
     bool good = false;
     const std::filesystem::path path = folder / key.file_name();
     std::error_code ignored;
-    if (std::filesystem::exists(path, ignored)) {
+    // A data set from somebody else may bring a cache along: its links lead nowhere.
+    if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored)) &&
+        !std::filesystem::is_symlink(path, ignored)) {
         try {
             cache.file_ = MappedFile(path);
             good = cache.read_footer(key.text(), reason);

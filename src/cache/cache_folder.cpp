@@ -35,11 +35,14 @@ fs::path cache_folder(const std::string& configured, const fs::path& data) {
     }
     const std::vector<fs::path> places = cache_places(configured, data);
     const fs::path home = places.front().parent_path();
-    if (is_meant_to_be_written(home) && make_folder(places.front())) return places.front();
+    // A link there may have come with the data: nobody has named where it leads.
+    std::error_code error;
+    if (is_meant_to_be_written(home) && !fs::is_symlink(places.front(), error) && make_folder(places.front()))
+        return places.front();
     if (places.size() < 2 || !make_folder(places.back()))
         throw ConfigError(
             fmt::format("neither {} nor the user's cache folder can be written; name a folder with --cache",
-                        home.string()));
+                        places.front().string()));
     return places.back();
 }
 

@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "base/text_util.h"
 #include "cache/ragged_writer.h"
@@ -15,6 +16,7 @@
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/file_error.h"
+#include "io/links.h"
 #include "io/mmap_file.h"
 
 namespace elmo {
@@ -42,6 +44,7 @@ bool hash_part(const fs::path& path, std::int64_t count, std::int64_t element_by
 TokenParts::TokenParts(const Context& context, fs::path folder, std::vector<CacheKey> keys)
     : folder_(std::move(folder)), keys_(std::move(keys)) {
     name_ = name_of_pass(keys_);
+    refuse_links();
     lock_ = ::open((folder_ / (name_ + ".lock")).c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
     if (lock_ < 0) throw_file_error(folder_ / (name_ + ".lock"), "open");
     // Another import of the same data is running, or has just removed its lock: use separate files.
@@ -51,7 +54,11 @@ TokenParts::TokenParts(const Context& context, fs::path folder, std::vector<Cach
     const bool mine = ::flock(lock_, LOCK_EX | LOCK_NB) == 0 && ::fstat(lock_, &held) == 0 &&
                       ::stat((folder_ / (name_ + ".lock")).c_str(), &named) == 0 &&
                       held.st_ino == named.st_ino;
-    if (!mine) name_ += fmt::format(".{}.{}", ::getpid(), ++others);
+    if (!mine) {
+        ::close(std::exchange(lock_, -1));  // it is of no use here
+        name_ += fmt::format(".{}.{}", ::getpid(), ++others);
+        refuse_links();
+    }
     state_.files.resize(keys_.size());
     const bool resumed = read_journal();
     for (std::size_t f = 0; f < keys_.size(); ++f) {
@@ -78,11 +85,18 @@ fs::path TokenParts::part(std::size_t file, const char* what) const {
     return folder_ / fmt::format("{}.{}.{}", name_, file, what);
 }
 
+// What is opened to be written would lead to a file that somebody else chose.
+void TokenParts::refuse_links() const {
+    for (const char* ending : {".lock", ".json"}) refuse_link(folder_ / (name_ + ending));
+    for (std::size_t f = 0; f < keys_.size(); ++f)
+        for (const char* what : {"ids", "lengths"}) refuse_link(part(f, what));
+}
+
 // False, with an empty state, when there is none, or it or the parts are damaged.
 bool TokenParts::read_journal() {
     State found;
     try {
-        const auto file_json = own_json(read_file(folder_ / (name_ + ".json")));
+        const auto file_json = read_json(folder_ / (name_ + ".json"));
         const auto& json = file_json.at("journal");
         if (file_json.at("xxh64") != hash_text(hash64(json_string(json)))) return false;
         found.records = count_at(json, "records");

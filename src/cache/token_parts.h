@@ -59,6 +59,7 @@ class TokenParts {
     static void remove(const std::filesystem::path& folder, const std::string& name, std::size_t files);
     std::filesystem::path part(std::size_t file, const char* what) const;
     bool read_journal();
+    void refuse_links() const;
     void write_journal();
 
     std::filesystem::path folder_;

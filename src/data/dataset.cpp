@@ -199,9 +199,7 @@ void say(const Context& context, std::int64_t count, const std::string& file, st
 // Reports repaired input.
 void Dataset::Impl::warn_of_labels(const Context& context) const {
     for (const SplitName name : kAllSplits) {
-        const auto& file = name == SplitName::kTrain  ? labels.train.labels
-                           : name == SplitName::kTest ? labels.test.labels
-                                                      : labels.validation.labels;
+        const auto& file = labels.of(name).labels;
         const std::string source = layout.shown(layout.files(name).labels);
         if (!file) continue;
         const LabelStats& stats = file->value<LabelStats>("stats");
@@ -210,8 +208,6 @@ void Dataset::Impl::warn_of_labels(const Context& context) const {
         say(context, stats.stray_quotes, source, "row", "with quotes inside a field, taken as text");
         say(context, stats.null_labels, source, "row",
             "with null, a word for it or no key for labels: read as rows without labels");
-        say(context, stats.unknown_labels, source, "label",
-            fmt::format("of the {} rows never seen in training, left out", name_of(name)));
     }
 }
 
@@ -242,6 +238,8 @@ Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, c
     if (tokenizer != nullptr) impl.open_tokens(context, reading, *tokenizer, splits);
     impl.sources->require_unchanged();
     if (always || !impl.labels.reused) impl.warn_of_labels(context);
+    if (always || tokenizer == nullptr)
+        for (const SplitName name : kAllSplits) data.warn_of_unseen(context, name);
     if (always || !impl.tokens.reused) impl.warn_of_texts(context);
     if (summary != nullptr) {
         *summary = {};
@@ -250,6 +248,13 @@ Dataset Dataset::open_with(const Context& context, const ReadOptions& reading, c
             std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
     }
     return data;
+}
+
+void Dataset::warn_of_unseen(const Context& context, SplitName name) const {
+    if (const auto& file = impl_->labels.of(name).labels)
+        say(context, file->value<LabelStats>("stats").unknown_labels,
+            impl_->layout.shown(impl_->layout.files(name).labels), "label",
+            fmt::format("of the {} rows never seen in training, left out", name_of(name)));
 }
 
 Dataset Dataset::open_labels(const Context& context, const ReadOptions& reading, DataSummary* summary) {

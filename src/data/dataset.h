@@ -24,16 +24,20 @@ namespace elmo {
 
 class Dataset {
   public:
-    // Labels only: splits without tokens. Needs no texts in the XMC layout.
+    // Labels only: splits without tokens. Needs no texts in the XMC layout. Warns of labels that are left
+    // out.
     static Dataset open_labels(const Context& context, const ReadOptions& reading,
                                DataSummary* summary = nullptr);
-    // Repaired input and doubtful labels are warned of when they are imported, or always.
+    // Repaired input and doubtful labels are warned of when they are imported, or always, and then of labels
+    // that are left out, too.
     enum class Warn { kWhenImported, kAlways };
     // With the tokens of the named splits (those that the data set has).
     static Dataset open(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer,
                         DataSummary* summary = nullptr,
                         const std::vector<SplitName>& splits = {std::begin(kAllSplits), std::end(kAllSplits)},
                         Warn warn = Warn::kWhenImported);
+    // Says how many labels were left out of the rows of a split, as no training row has them.
+    void warn_of_unseen(const Context& context, SplitName name) const;
     ~Dataset();
     Dataset(Dataset&&) noexcept;
     Dataset& operator=(Dataset&&) noexcept;

@@ -16,7 +16,8 @@ DataSummary import_data(const Context& given_context, const Config& given) {
     const Context context = given_context.with_threads(config.threads);
     const auto tokenizer = open_tokenizer(context, config);
     DataSummary summary;
-    Dataset::open(context, config, *tokenizer, &summary);
+    Dataset::open(context, config, *tokenizer, &summary, {std::begin(kAllSplits), std::end(kAllSplits)},
+                  Dataset::Warn::kAlways);
     return summary;
 }
 

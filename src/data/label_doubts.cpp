@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "base/text_util.h"
+#include "sources/tables/guess.h"
 #include "sources/tables/label_fields.h"
 #include "sources/tables/label_lists.h"
 #include "sources/tables/table_shape.h"
@@ -85,13 +86,18 @@ bool is_one_label_a_row(const Dataset& data, const Tally& tally) {
            2 * tally.rare >= data.num_labels();
 }
 
+// Whether the columns of a table have no names, neither in a header nor given.
+bool is_without_names(const Layout& layout) {
+    return layout.format == DataFormat::kTsv && layout.table.columns.empty() &&
+           !find_table_shape(layout.train.text, layout).has_header;
+}
+
 // The first line of a TSV without a header, where it looks like one: two words, of which no other row has the
 // second as its labels, before texts of several words.
 std::optional<std::vector<std::string>> swallowed_header(const Layout& layout) {
     constexpr std::size_t kRows = 2000, kFewRows = 20;
-    if (layout.format != DataFormat::kTsv || !layout.table.columns.empty()) return std::nullopt;
+    if (!is_without_names(layout)) return std::nullopt;
     const TableShape shape = find_table_shape(layout.train.text, layout);
-    if (shape.has_header) return std::nullopt;
     const SampleRows rows = sample_rows(layout.train.text, shape, kRows);
     if (rows.size() < kFewRows || rows[0].size() != 2) return std::nullopt;
     const auto is_word = [](std::string_view field) {
@@ -152,35 +158,39 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     const Tally tally = tally_names(data);
     const std::string labels = with_commas(data.num_labels());
     const std::int64_t pieces = tally.ends_of_lists + tally.in_quotes;
-    if (tally.ends_of_dictionaries > 0)
+    // Separators and flags are for fields of text: in a list they are part of a name like others.
+    const bool in_lists = layout.cells.lists || !has_label_fields(layout);
+    const bool lists = tally.ends_of_lists > 0 && 2 * pieces >= data.num_labels();
+    if (tally.ends_of_dictionaries > 0 && (!in_lists || lists))
         doubts.push_back(fmt::format(
             "{} of {} labels look like pieces of a dictionary, such as '{}': write the labels of each "
             "row as a list like [\"a\", \"b\"]",
             with_commas(pieces), labels, quoted(tally.piece)));
-    else if (tally.ends_of_lists > 0)
-        doubts.push_back(
-            fmt::format("{} of {} labels look like pieces of a list, such as '{}': where label fields are "
-                        "lists like ['a', 'b'], "
-                        "read them with --label-separator list",
-                        with_commas(pieces), labels, quoted(tally.piece)));
-    const bool lists = tally.ends_of_lists > 0 && 2 * pieces >= data.num_labels();
+    else if (tally.ends_of_lists > 0 && (!in_lists || lists))
+        doubts.push_back(fmt::format("{} of {} labels look like pieces of a list, such as '{}': {}",
+                                     with_commas(pieces), labels, quoted(tally.piece),
+                                     in_lists ? "write each label as an item of its row's list"
+                                              : "where label fields are lists like ['a', 'b'], read them "
+                                                "with --label-separator list"));
     const bool one_a_row = is_one_label_a_row(data, tally);
     for (std::size_t i = 0; i < kSeparators.size() && !lists; ++i) {
         // Half of all names is no accident; less is, unless hardly two rows have the same label.
         if (data.num_labels() < 2 || (one_a_row ? 5 : 2) * tally.with[i] < data.num_labels()) continue;
         if (kSeparators[i] == '/' && !one_a_row) continue;
         const std::string separator = kSeparators[i] == '\t' ? "$'\\t'" : fmt::format("'{}'", kSeparators[i]);
-        doubts.push_back(
-            fmt::format("{} of {} labels hold {}: where it stands between labels, give "
-                        "--label-separator {}",
-                        with_commas(tally.with[i]), labels, separator, separator));
+        doubts.push_back(fmt::format("{} of {} labels hold {}: where it stands between labels, {}",
+                                     with_commas(tally.with[i]), labels, separator,
+                                     in_lists ? "write each label as an item of its row's list"
+                                              : "give --label-separator " + separator));
     }
     if (one_a_row && doubts.empty())
-        doubts.push_back(
-            fmt::format("{} labels for {} rows, most rows with one label that no other row has: is "
-                        "--label-column the column "
-                        "of the labels, and --label-separator what stands between them?",
-                        labels, with_commas(data.train().rows())));
+        doubts.push_back(fmt::format(
+            "{} labels for {} rows, most rows with one label that no other row has: {}", labels,
+            with_commas(data.train().rows()),
+            is_without_names(layout)
+                ? "where the labels come before the text, give --columns labels,text"
+                : "is --label-column the column of the labels, and --label-separator what stands between "
+                  "them?"));
     for (const auto& [name, field] : nearly_flags(layout))
         doubts.push_back(fmt::format(
             "the column '{}' is no label, since it holds '{}' beside 0 and 1: where it is one, mend such "
@@ -191,8 +201,6 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
             "the first row, '{0}' with the label '{1}', looks like a header: where it is one, give "
             "--text-column {0} --label-column {1}",
             quoted((*header)[0]), quoted((*header)[1])));
-    // The flag is for whole fields: in a list it is a name like others.
-    const bool in_lists = layout.cells.lists || layout.format == DataFormat::kJsonl;
     if (tally.null_rows > 0)
         doubts.push_back(fmt::format("'{}' is a label of {} row{}: where it means that there is none, {}",
                                      tally.null_word, with_commas(tally.null_rows),

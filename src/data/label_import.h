@@ -33,6 +33,7 @@ struct LabelCache {
     bool reused = true;  // nothing had to be imported
 
     OfSplit& of(SplitName split);
+    const OfSplit& of(SplitName split) const { return const_cast<LabelCache*>(this)->of(split); }
 };
 
 // Maps the label cache of the layout in `folder`, importing what is missing or out of date.

@@ -129,6 +129,8 @@ class Converter {
     void make_names() {
         const bool words = to_ == DataFormat::kRaw || to_ == DataFormat::kFastText;
         const std::string_view bad = words ? " \t\r\n" : "";
+        // A run of this data would not look for commas.
+        as_lists_ = layout_.cells.name() != ",";
         NameTable seen;
         for (std::int64_t label = 0; label < data_.num_labels(); ++label) {
             std::string name = data_.has_label_names()
@@ -152,8 +154,8 @@ class Converter {
         }
     }
 
-    // The labels of a row in a field of a table: between commas, or, where a name could be misread there, as
-    // a JSON list, which readers tell from the first rows.
+    // The labels of a row in a field of a table: between commas, or, where they could be misread there, as a
+    // JSON list, which readers tell from the first rows.
     std::string label_field(std::span<const std::uint32_t> labels) const {
         if (!as_lists_) return joined_names(labels, ",");
         nlohmann::json list = nlohmann::json::array();

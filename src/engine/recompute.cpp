@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "model/encoder/bert_encoder.h"
+
 namespace elmo {
 
 std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& options, const EncoderSpec& spec,
@@ -42,8 +44,11 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
         }
         const std::int64_t layer_bytes =
             std::max<std::int64_t>(workload.tokens * spec.intermediate * size_of(spec.dtype), 1);
-        const std::int64_t wide =
-            std::clamp<std::int64_t>(spec.layers - kKeptPreActivations / layer_bytes, 0, below_last);
+        const std::int64_t contexts = keeps_context(Recompute::kCheap, workload.longest)
+                                          ? spec.layers * workload.tokens * spec.width * size_of(spec.dtype)
+                                          : 0;
+        const std::int64_t kept = std::max<std::int64_t>(kKeptPreActivations - contexts, 0);
+        const std::int64_t wide = std::clamp<std::int64_t>(spec.layers - kept / layer_bytes, 0, below_last);
         return {mix(wide, Recompute::kWide, Recompute::kCheap)};
     }
     std::vector<std::vector<Recompute>> choices = {all(Recompute::kNone), all(Recompute::kCheap)};

@@ -18,8 +18,11 @@ namespace elmo {
 
 class AtomicFile {
   public:
+    // What becomes of a target that is a symbolic link: what it points to is written, or a file takes its
+    // place.
+    enum class Links { kFollowed, kReplaced };
     // DataError if the target's folder does not exist or is not writable.
-    explicit AtomicFile(const std::filesystem::path& target);
+    explicit AtomicFile(const std::filesystem::path& target, Links links = Links::kFollowed);
     ~AtomicFile();
     AtomicFile(AtomicFile&&) noexcept = default;
     AtomicFile& operator=(AtomicFile&&) = delete;

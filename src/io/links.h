@@ -15,7 +15,7 @@ inline void refuse_link(const std::filesystem::path& path) {
     std::error_code error;
     if (std::filesystem::is_symlink(std::filesystem::symlink_status(path, error)))
         throw DataError(
-            fmt::format("{}: expected a file or folder of the run, found a symbolic link, which could lead "
+            fmt::format("{}: expected a file or folder of elmo's, found a symbolic link, which could lead "
                         "anywhere; put what it points to in its place, or remove it",
                         path.string()));
 }

@@ -11,15 +11,21 @@ namespace {
 constexpr std::int64_t kTextsAtOnce = 2048;  // texts that one thread takes at once
 constexpr std::int64_t kBeam = 10;
 
+// As std::clamp; NaN, which weights that overflow give, is the least: an order has no place for it.
+template <class T>
+T clamped(T value, T least, T most) {
+    return value > least ? std::min(value, most) : least;
+}
+
 // The logarithm of a child's probability given its parent: the cube of the hinge, as PECOS has it, and a
 // small part that tells scores beyond the margin apart.
 float log_probability(float score) {
-    const float z = std::clamp(score, -10.0f, 20.0f), missing = std::max(1 - z, 0.0f);
+    const float z = clamped(score, -10.0f, 20.0f), missing = std::max(1 - z, 0.0f);
     return -missing * missing * missing - 0.02f * std::exp(-2 * z);
 }
 
 float logit(double probability) {
-    const double p = std::clamp(probability, 1e-30, 1 - 1e-9);
+    const double p = clamped(probability, 1e-30, 1 - 1e-9);
     return static_cast<float>(std::log(p) - std::log1p(-p));
 }
 

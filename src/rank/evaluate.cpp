@@ -17,6 +17,7 @@
 #include "elmo/resolve.h"
 #include "formats/json_lines.h"
 #include "formats/json_text.h"
+#include "io/atomic_file.h"
 #include "io/checksum.h"
 #include "io/links.h"
 #include "rank/answers/predictions_file.h"
@@ -33,6 +34,7 @@ namespace {
 void check_ready(const Config& config) {
     validate(config);
     if (config.data.empty()) throw ConfigError("data: expected a data set to score, found none");
+    if (!config.per_label.empty()) const AtomicFile can_be_made(config.per_label);
 }
 
 std::string filter_text(const Config& config, const Dataset& dataset, const std::vector<ScoredRows>& parts) {
@@ -127,7 +129,9 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     const auto counts = scored.label_counts();
     if (!scored.matched().empty() && !config.save_predictions.empty())
         throw ConfigError(
-            "save_predictions: the data's labels are not the run's, so stored numbers would mean others");
+            "save_predictions: the data's labels are not the run's, so stored numbers would mean others; "
+            "score "
+            "the run's own data, or write names with 'elmo predict --out'");
     Scorer scorer(config, parse_ks(config.k), num_labels, counts, state.train_rows,
                   Scorer::Detail::kIntervalsAndGroups);
     std::int64_t depth = scorer.largest_k();

@@ -16,12 +16,17 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-// The files of the data, nothing held out.
-Layout files_of(Config config) {
-    config.test_share = 0;
+// The files of training and test rows.
+Layout rows_of(Config config) {
     config.validation = "0";
     config.filter = "none";
     return find_layout(config);
+}
+
+// The same, nothing held out.
+Layout files_of(Config config) {
+    config.test_share = 0;
+    return rows_of(std::move(config));
 }
 
 fs::path name_of_data(const std::string& data) {
@@ -59,6 +64,13 @@ std::string advice(const ReadOptions& reading, const Dataset& dataset, SplitName
     return "train with --validation above 0, or give rows as --validation FILE";
 }
 
+// A copy of the run's training file without the test rows that it had beside it. The run's own data has none
+// if they were never there, or are gone: then rows to score are asked for.
+bool is_copy_without_test_rows(const Config& config, const Config& of_run) {
+    std::error_code error;
+    return !fs::equivalent(config.data, of_run.data, error) && rows_of(config).test.labels.empty();
+}
+
 Config with_nothing_held_out(Config config) {
     const char* reason = "all rows of other data are scored";
     choose_option(config, "test_share", &Config::test_share, 0.0, reason);
@@ -76,6 +88,8 @@ Config with_scored_split(Config config, const Config& of_run, bool known) {
         const auto choose = [&](const std::string& split, const char* reason) {
             choose_option(config, "split", &Config::split, split, reason);
         };
+        if (own && !known && is_copy_without_test_rows(config, of_run))
+            return with_all_rows(std::move(config), kNothingHeldOut);
         if (known)
             choose("test", "most of the data's rows trained the run: those that it held out");
         else if (own)

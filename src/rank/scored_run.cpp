@@ -103,6 +103,8 @@ ScoredRun::ScoredRun(const Context& context, const std::string& run, const Confi
                       cut_length(context, checkpoint_.config().max_length, spec_)))),
       dataset_(open_data(context, config_, *tokenizer_)) {
     choose_parts(given);
+    for (const SplitName name : splits_for(ReadOptions(config_).split))
+        dataset_.warn_of_unseen(context_, name);
     const RunState& state = checkpoint_.state();
     if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash) match(run);
 }
@@ -147,8 +149,7 @@ void ScoredRun::choose_parts(const Config& given) {
              is_share(trained_rows_, parts_, kOwnShare) &&
              dataset_.train().rows() != checkpoint_.state().train_rows &&
              find_layout(config_).splits_by_hash()) {
-        config_ =
-            with_all_rows(std::move(config_), "the run's training rows, without the test rows that it had");
+        config_ = with_all_rows(std::move(config_), kNothingHeldOut);
         dataset_ = open_data(warnings_only(context_), config_, *tokenizer_);
         parts_ = choose_rows(config_, dataset_);
         trained_rows_ = count_trained(texts, parts_);
@@ -162,13 +163,29 @@ void ScoredRun::choose_parts(const Config& given) {
                                              : ""));
 }
 
+// As where a file holds rows out itself: its counts are of the other rows, and labels that neither these nor
+// the run have are no true ones. They get the highest numbers.
+void ScoredRun::leave_out_unseen(LabelMatch& match, std::vector<std::int64_t>& counts) {
+    for (const std::int64_t row : parts_.front().rows)
+        for (const std::uint32_t label : parts_.front().split->labels.row(row)) --counts[label];
+    const std::int64_t labels = checkpoint_.state().labels;
+    std::int64_t next = labels;
+    const auto number = [&](bool seen) {
+        for (std::size_t label = 0; label < counts.size(); ++label)
+            if (match.number[label] >= labels && (counts[label] > 0) == seen) match.number[label] = next++;
+    };
+    number(true);
+    unknown_ = next - labels;
+    number(false);
+}
+
 void ScoredRun::match(const std::string& run) {
     const std::int64_t labels = dataset_.num_labels();
     const auto run_names = checkpoint_.label_names();
     std::vector<std::string_view> names;
     if (dataset_.has_label_names())
         for (std::int64_t label = 0; label < labels; ++label) names.push_back(dataset_.label_name(label));
-    const LabelMatch match = match_labels(names, run_names);
+    LabelMatch match = match_labels(names, run_names);
     const std::int64_t found = static_cast<std::int64_t>(names.size()) - match.unknown;
     if (2 * found < labels || run_names.empty())
         throw DataError(fmt::format(
@@ -185,17 +202,19 @@ void ScoredRun::match(const std::string& run) {
                          "the data",
                          with_commas(match.unknown), with_commas(labels), with_commas(match.missing),
                          with_commas(std::ssize(run_names)));
-    if (match.unknown > 0)
-        context_.warning(held_out_ ? fmt::format("{}: {} that the run has never seen, left out", config_.data,
-                                                 counted(match.unknown, "label"))
-                                   : fmt::format("{}: labels are matched {}", config_.data, matched_));
-    unknown_ = held_out_ ? 0 : match.unknown;
+    const auto counted_rows = dataset_.label_counts();
+    std::vector<std::int64_t> counts(counted_rows.begin(), counted_rows.end());
+    unknown_ = match.unknown;
+    if (held_out_) leave_out_unseen(match, counts);
+    if (const std::int64_t unseen = match.unknown - unknown_; unseen > 0)
+        context_.warning(fmt::format("{}: {} that the run has never seen, left out", config_.data,
+                                     counted(unseen, "label")));
+    if (unknown_ > 0) context_.warning(fmt::format("{}: labels are matched {}", config_.data, matched_));
     unknown_counts_.resize(static_cast<std::size_t>(unknown_));
     unknown_names_.resize(static_cast<std::size_t>(unknown_));
-    const auto counts = dataset_.label_counts();
     for (std::size_t label = 0; label < counts.size(); ++label)
         if (const std::int64_t number = match.number[label] - checkpoint_.state().labels;
-            number >= 0 && !held_out_) {
+            number >= 0 && number < unknown_) {
             unknown_counts_[static_cast<std::size_t>(number)] = counts[label];
             unknown_names_[static_cast<std::size_t>(number)] = names[label];
         }
@@ -204,7 +223,7 @@ void ScoredRun::match(const std::string& run) {
         as_run.split = *part.split;
         as_run.labels = renumber(part.split->labels, match);
         if (held_out_) {
-            as_run.offsets = leave_out(as_run.labels, part.split->labels.offsets, checkpoint_.state().labels);
+            as_run.offsets = leave_out(as_run.labels, part.split->labels.offsets, num_labels());
             as_run.split.labels.offsets = as_run.offsets;
         }
         as_run.filter = renumber(part.split->filter, match);

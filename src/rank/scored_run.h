@@ -86,6 +86,7 @@ class ScoredRun {
     std::vector<std::unique_ptr<Renumbered>> renumbered_;
 
     void match(const std::string& run);
+    void leave_out_unseen(LabelMatch& match, std::vector<std::int64_t>& counts);
     std::string scored_data() const;  // for messages: the data, or the file of its validation rows
     // The rows to score, by the run's own split where most of them trained it; reports texts that did.
     void choose_parts(const Config& given);

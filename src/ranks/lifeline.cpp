@@ -13,6 +13,7 @@
 #include "elmo/error.h"
 #include "elmo/messages.h"
 #include "ranks/collectives.h"
+#include "ranks/guests.h"
 #include "ranks/lifeline_messages.h"
 #include "ranks/sockets.h"
 
@@ -99,7 +100,6 @@ Lifeline::Lifeline(Ranks& ranks, const std::string& host) : ranks_(ranks) {
     broadcast(ranks, std::as_writable_bytes(std::span(&token, 1)));
     if (ranks.is_first()) {
         listen_for_others(listener, token);
-        ::close(listener);
     } else {
         std::vector<std::string> words;
         std::string rest = text_of(bytes);
@@ -116,24 +116,23 @@ Lifeline::Lifeline(Ranks& ranks, const std::string& host) : ranks_(ranks) {
 
 void Lifeline::listen_for_others(int listener, std::uint64_t token) {
     const double until = seconds_now() + kStartSeconds;
+    Guests guests(listener, sizeof(Greeting));
     while (static_cast<int>(peers_.size()) + 1 < ranks_.size()) {
-        pollfd ready{listener, POLLIN, 0};
         if (seconds_now() > until)
             throw Error(
                 fmt::format("ranks: {} of {} ranks reached the first one on {} within {} s; do "
                             "firewalls between the machines let TCP pass?",
                             peers_.size(), ranks_.size() - 1, hosts_.front(), kStartSeconds));
-        if (::poll(&ready, 1, 200) <= 0) continue;
-        const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-        Greeting greeting{};
-        if (socket < 0) continue;
-        if (!receive_bytes(socket, &greeting, sizeof greeting, seconds_now() + 5) ||
-            greeting.token != token || greeting.rank < 1 || greeting.rank >= ranks_.size()) {
-            ::close(socket);
-            continue;
-        }
-        const auto r = static_cast<std::size_t>(greeting.rank);
-        peers_.push_back({greeting.rank, socket, pids_[r], hosts_[r]});
+        guests.hear([&](int socket, std::string_view said) {
+            Greeting greeting{};
+            if (said.size() < sizeof greeting) return Guests::Verdict::kListen;
+            std::memcpy(&greeting, said.data(), sizeof greeting);
+            if (greeting.token != token || greeting.rank < 1 || greeting.rank >= ranks_.size())
+                return Guests::Verdict::kTurnAway;
+            const auto r = static_cast<std::size_t>(greeting.rank);
+            peers_.push_back({greeting.rank, socket, pids_[r], hosts_[r]});
+            return Guests::Verdict::kTake;
+        });
     }
 }
 

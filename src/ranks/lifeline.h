@@ -38,6 +38,7 @@ class Lifeline {
         double heard = 0;           // when, in seconds
         bool done = false;          // it ends in order
     };
+    // Closes the listener.
     void listen_for_others(int listener, std::uint64_t token);
     void reach_first(const std::vector<std::string>& addresses, int port, std::uint64_t token);
     void watch();

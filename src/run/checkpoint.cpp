@@ -226,8 +226,8 @@ EncoderSpec stored_encoder(const Checkpoint& checkpoint) {
     return spec;
 }
 
-std::vector<float> read_label_weights(const fs::path& path, std::int64_t labels) {
-    const SafeTensors file = SafeTensors::open(path);
+std::vector<float> read_label_weights(MappedFile mapped, std::int64_t labels) {
+    const SafeTensors file = SafeTensors::open(std::move(mapped));
     const TensorInfo& stored = file.at(kWeightsTensor);
     if (stored.dtype != "F32" || stored.shape != std::vector<std::int64_t>{labels})
         throw DataError(fmt::format("{}: expected F32 weights [{}], found {} {}", file.file(), labels,

@@ -79,7 +79,7 @@ inline constexpr const char* kLabelWeightsFile = "label_weights.safetensors";
 
 // How many times a positive of each label counts, as a continued run needs it. DataError if the file is not
 // there or holds something else.
-std::vector<float> read_label_weights(const std::filesystem::path& file, std::int64_t labels);
+std::vector<float> read_label_weights(MappedFile mapped, std::int64_t labels);
 
 // Writes the folder under a temporary name and swaps it in. If anything fails (DataError names file and
 // reason), the previous checkpoint stays. `to_continue`: with what only a continued run needs, the state of

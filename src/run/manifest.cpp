@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "base/text_util.h"
 #include "elmo/error.h"
@@ -57,7 +58,13 @@ std::vector<ManifestFile> read_manifest(const InputFolder& folder) {
             quoted(json_string(manifest.value("version", nlohmann::json()), -1, true)),
             quoted(json_string(manifest.value("elmo", nlohmann::json()), -1, true)), version()));
     std::vector<ManifestFile> files;
-    for (const auto& entry : manifest["files"]) files.push_back(parse_entry(folder.path(), entry));
+    std::set<std::string> names;
+    for (const auto& entry : manifest["files"]) {
+        files.push_back(parse_entry(folder.path(), entry));
+        if (!names.insert(files.back().name).second)
+            damaged(path,
+                    fmt::format("expected each file once, found '{}' twice", quoted(files.back().name)));
+    }
     return files;
 }
 

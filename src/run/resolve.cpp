@@ -83,6 +83,11 @@ Config with_init(Config config) {
         if (option.key == "steps" && !steps_of_run) continue;
         copy_option(config, from.config(), option.key);
     }
+    if (const std::string& file = config.label_weights; !file.empty() && !given(config, "label_weights"))
+        throw ConfigError(fmt::format(
+            "label_weights: the run in {} was trained with the weights in '{}', a file that only the run "
+            "names; a run may come from anybody: give --label-weights FILE, or --label-weights '' for none",
+            config.init, quoted(file)));
     if (config.data.empty()) copy_option(config, from.config(), "data");
     const std::string reason = fmt::format("the run that init names, {}", config.init);
     choose_option(config, "encoder", &Config::encoder, from.folder().string(), reason);

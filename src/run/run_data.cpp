@@ -6,6 +6,7 @@
 #include <cmath>
 #include <numeric>
 
+#include "base/said_once.h"
 #include "base/text_util.h"
 #include "config/encoder_folder.h"
 #include "config/resolve.h"
@@ -50,7 +51,18 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     tokenizer_ =
         checkpoint != nullptr ? stored_tokenizer(checkpoint->content()) : open_tokenizer(context, config_);
     make_spec(checkpoint);
-    open_dataset(context);
+    if (checkpoint != nullptr) data_of_run_ = checkpoint->config().data;
+    try {
+        open_dataset(context);
+    } catch (const Interrupted&) {
+        throw;
+    } catch (const Error& error) {
+        // How to read it otherwise is no help: the run's recipe stays.
+        if (!is_other_path()) throw;
+        const std::string_view what = error.what();
+        throw DataError(fmt::format("resume: {} cannot be read as the data of the run: {}; {}", config_.data,
+                                    what.substr(0, what.find("; ")), data_advice()));
+    }
     const Split& train = dataset_->train();
     if (!train.present || train.rows() == 0)
         throw DataError(fmt::format("{}: expected training rows, found none", config_.data));
@@ -83,8 +95,9 @@ void RunData::make_spec(const Checkpoint* checkpoint) {
                                   checkpoint != nullptr ? checkpoint->content() : InputFolder());
 }
 
-void RunData::open_dataset(const Context& context) {
+void RunData::open_dataset(const Context& given) {
     Config for_data = config_;
+    const Context context = with_said_once(given, "");  // it may be opened twice
     // A second training of the same data has the same doubts.
     Dataset::Warn warn = Dataset::Warn::kAlways;
     const auto open = [&](std::int64_t length) {
@@ -203,6 +216,28 @@ std::int64_t RunData::kept_vector_bytes() const {
     const bool exact = std::frexp(Dropout{spec_.pooled_dropout, {}}.scale(), &exponent) == 0.5f;
     if (!spec_.frozen || !exact || config_.keep_vectors == "no") return 0;
     return (dataset_->train().rows() + augmentation_.rows().rows()) * spec_.width * size_of(DType::kBf16);
+}
+
+bool RunData::is_other_path() const {
+    return !data_of_run_.empty() && config_.data != data_of_run_;
+}
+
+std::string RunData::data_advice() const {
+    if (!is_other_path()) return "it has changed: put it back as it was, or start a new run";
+    return fmt::format(
+        "leave DATA out, or name the place where {} is now; other data needs a new run{}", data_of_run_,
+        config_.encoder == kLinearEncoder ? "" : ", which may start from this one: --init RUN");
+}
+
+void RunData::require_data_of(const RunState& was, const RunState& state,
+                              const std::filesystem::path& folder) const {
+    if (was.data_hash == state.data_hash && was.labels == state.labels && was.names_hash == state.names_hash)
+        return;
+    throw DataError(fmt::format(
+        "resume: {} is not the data of the run in {}: expected {} rows, {} labels and hash {}, found {}, {} "
+        "and {}; {}",
+        config_.data, folder.string(), was.train_rows, was.labels, was.data_hash, state.train_rows,
+        state.labels, state.data_hash, data_advice()));
 }
 
 void RunData::describe(RunState& state) const {

@@ -62,6 +62,9 @@ class RunData {
     // Memory that keeps the text vectors of all training rows; 0 where they are not to be kept: the encoder
     // learns, or dropout of the kept vectors would round otherwise.
     std::int64_t kept_vector_bytes() const;
+    // DataError, with what to do, if `state`, described by this data, is of other rows or labels than `was`.
+    void require_data_of(const RunState& was, const RunState& state,
+                         const std::filesystem::path& folder) const;
     // Fills the facts by which a run recognises its data.
     void describe(RunState& state) const;
     LabelTable labels() const;
@@ -74,6 +77,10 @@ class RunData {
 
   private:
     void make_spec(const Checkpoint* checkpoint);
+    // Whether a continued run is given data at another place than it was trained on.
+    bool is_other_path() const;
+    // What to do where the data of a continued run is not what it was trained on.
+    std::string data_advice() const;
     // Opens train and validation rows, cut at max_length or at what is chosen for it.
     void open_dataset(const Context& context);
     // Every number that is still `auto`, now that the data is known.
@@ -81,6 +88,7 @@ class RunData {
     std::vector<std::int64_t> frequent_labels(std::int64_t count) const;
 
     Config config_;
+    std::string data_of_run_;  // of a continued one
     EncoderStart start_;
     EncoderSpec spec_;
     std::int64_t max_length_ = 0;

@@ -1,5 +1,6 @@
 #include "serve/api.h"
 
+#include <arpa/inet.h>
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 
@@ -47,8 +48,11 @@ bool same_secret(std::string_view a, std::string_view b) {
     return different == 0;
 }
 
+// A name such as 127.example.org is whose domain that is.
 bool is_this_machine(std::string_view host) {
-    return host == "localhost" || host.starts_with("127.") || host == "::1" || host == "[::1]";
+    in_addr address{};
+    return host == "localhost" || host == "::1" || host == "[::1]" ||
+           (host.starts_with("127.") && ::inet_pton(AF_INET, std::string(host).c_str(), &address) == 1);
 }
 
 // A host as a request names it, without its port.
@@ -147,15 +151,22 @@ void Api::admit(const Exchange& exchange) const {
     if (local_only_ && !host.empty() && !is_this_machine(host))
         throw HttpError(
             421, fmt::format("this server answers as localhost only, found the host '{}'", quoted(host)));
-    if (exchange.route->open || options_.tokens.empty()) return;
+    if (exchange.route->open) return;
+    if (local_only_ && exchange.request.site == "cross-site")
+        throw HttpError(403, "this server does not answer to pages of other sites");
+    if (!may_ask(exchange.request))
+        throw HttpError(401, "expected a token of this server as 'Authorization: Bearer TOKEN'");
+}
+
+bool Api::may_ask(const HttpRequest& head) const {
     constexpr std::string_view kBearer = "Bearer ";
-    std::string_view token = exchange.request.authorization;
-    bool known = false;
+    std::string_view token = head.authorization;
+    bool known = options_.tokens.empty();
     if (token.starts_with(kBearer)) {
         token.remove_prefix(kBearer.size());
         for (const std::string& secret : options_.tokens) known |= same_secret(secret, token);
     }
-    if (!known) throw HttpError(401, "expected a token of this server as 'Authorization: Bearer TOKEN'");
+    return known;
 }
 
 void Api::handle(HttpRequest request, SendReply send) {
@@ -171,6 +182,21 @@ void Api::handle(HttpRequest request, SendReply send) {
     } catch (...) {
         finish_with_error(exchange, std::current_exception());
     }
+}
+
+std::optional<HttpReply> Api::turn_away(const HttpRequest& head) {
+    std::optional<HttpReply> reply;
+    if (may_ask(head)) return reply;  // what else is wrong is said when all of it is there
+    const auto exchange = std::make_shared<Exchange>();
+    exchange->request = head;
+    exchange->send = [&](HttpReply made) { reply = std::move(made); };
+    try {
+        find_route(*exchange);
+        admit(*exchange);
+    } catch (...) {
+        finish_with_error(exchange, std::current_exception());
+    }
+    return reply;
 }
 
 HttpReply Api::refuse(int status, const std::string& reason, const std::string& peer) {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,6 +28,8 @@ class Api {
     // The server whose requests these are, for its threads and counts. Before the first request.
     void serve_through(HttpServer& http) { http_ = &http; }
     void handle(HttpRequest request, SendReply send);
+    // The answer to a client that shows no token where one is asked for, before the body is read.
+    std::optional<HttpReply> turn_away(const HttpRequest& head);
     // The answer to what could not be read.
     HttpReply refuse(int status, const std::string& reason, const std::string& peer);
 
@@ -39,6 +42,7 @@ class Api {
     static const std::vector<Route>& routes();
     void find_route(Exchange& exchange) const;
     void admit(const Exchange& exchange) const;
+    bool may_ask(const HttpRequest& head) const;
     void finish(const Asked& exchange, HttpReply reply) const;
     void finish_with_error(const Asked& exchange, std::exception_ptr error) const;
     ServedRun& run_named(const std::string& name, int status) const;

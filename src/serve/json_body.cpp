@@ -70,6 +70,7 @@ void read_body(std::string_view body, const Fields& fields) {
 void read_object(const JsonValue& value, const std::string& where, const Fields& fields) {
     if (value.type() != element_type::OBJECT) wrong_type(where, "an object", value);
     const std::string before = where.empty() ? "" : where + ".";
+    std::vector<bool> seen(fields.size());
     for (const simdjson::dom::key_value_pair& member : simdjson::dom::object(value)) {
         const std::string_view key = member.key;
         const auto field =
@@ -80,6 +81,10 @@ void read_object(const JsonValue& value, const std::string& where, const Fields&
             const std::string name = quoted(key);
             throw BadField(before + name, "no such field is known" + did_you_mean(name, known));
         }
+        const auto index = static_cast<std::size_t>(field - fields.begin());
+        if (seen[index])
+            throw BadField(before + std::string(key), "expected this field once, found it twice");
+        seen[index] = true;
         field->second(member.value, before + std::string(key));
     }
 }

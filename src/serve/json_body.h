@@ -32,7 +32,8 @@ using TakeField = std::function<void(const JsonValue& value, const std::string& 
 using Fields = std::vector<std::pair<std::string_view, TakeField>>;
 
 // Parses the body, which must be an object, and gives each of its fields to the function of that name.
-// BadField for malformed JSON (invalid UTF-8 and too much depth included) and for a field that is not listed.
+// BadField for malformed JSON (invalid UTF-8 and too much depth included) and for a field that is not listed,
+// or is there twice.
 void read_body(std::string_view body, const Fields& fields);
 // The same of an object inside it.
 void read_object(const JsonValue& value, const std::string& where, const Fields& fields);

@@ -1,5 +1,8 @@
 #include "serve/run_report.h"
 
+#include <fmt/format.h>
+
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -20,37 +23,63 @@ using Json = nlohmann::json;
 constexpr std::int64_t kMostBytes = 32 << 20;  // of a file; of a longer one its end is read
 constexpr std::size_t kMostPoints = 400;
 constexpr std::size_t kMostScores = 10;
+constexpr std::size_t kLongestPoint = 16 << 10, kLongestLine = 1 << 20;
 
-// The objects of a file of JSON lines. A file that is none, or a link, has none.
-std::vector<Json> lines_of(const fs::path& file) {
-    std::vector<Json> lines;
+// take(line) for each line of a file that may be an object. A file that is none, or a link, has none.
+template <class Take>
+void visit_lines(const fs::path& file, const Take& take) {
     std::error_code error;
-    if (fs::symlink_status(file, error).type() != fs::file_type::regular) return lines;
+    if (fs::symlink_status(file, error).type() != fs::file_type::regular) return;
     std::ifstream in(file, std::ios::binary);
     std::string text;
     if (const auto size = static_cast<std::int64_t>(fs::file_size(file, error)); size > kMostBytes) {
         in.seekg(size - kMostBytes);
         std::getline(in, text);  // cut in the middle
     }
-    while (std::getline(in, text)) {
-        try {
-            Json line = parse_json(text, "line");
-            if (line.is_object()) lines.push_back(std::move(line));
-        } catch (const DataError&) {
-            continue;  // a line that is being written, or not ours
-        }
-    }
-    return lines;
+    while (std::getline(in, text))
+        if (text.starts_with('{') && text.size() <= kLongestLine) take(text);
 }
 
-// Every n-th, so that few enough are left, and the last one.
-Json thinned(const std::vector<Json>& points) {
-    Json kept = Json::array();
-    const std::size_t every = points.size() / kMostPoints + 1;
-    for (std::size_t i = 0; i < points.size(); ++i)
-        if (i % every == 0 || i + 1 == points.size()) kept.push_back(points[i]);
-    return kept;
+// Null where it is no object: a line that is being written, or not ours.
+Json object_of(const std::string& line) {
+    try {
+        Json object = parse_json(line, "line");
+        return object.is_object() ? object : Json();
+    } catch (const DataError&) {
+        return {};
+    }
 }
+
+// Few enough of very many lines, as far from each other as can be, and the last one. They are parsed in the
+// end: that takes much longer than reading them.
+class ThinnedLines {
+  public:
+    void add(const std::string& line) {
+        if (line.size() > kLongestPoint) return;
+        last_ = line;
+        if (count_++ % every_ != 0) return;
+        lines_.push_back(line);
+        if (lines_.size() < 4 * kMostPoints) return;
+        for (std::size_t i = 1; 2 * i < lines_.size(); ++i) lines_[i] = std::move(lines_[2 * i]);
+        lines_.resize((lines_.size() + 1) / 2);
+        every_ *= 2;
+    }
+    Json points() const {
+        Json kept = Json::array();
+        const std::size_t step = lines_.size() / kMostPoints + 1;
+        for (std::size_t i = 0; i < lines_.size(); i += step)
+            if (Json point = object_of(lines_[i]); point.is_object()) kept.push_back(std::move(point));
+        const bool has_last =
+            !lines_.empty() && (lines_.size() - 1) % step == 0 && (count_ - 1) % every_ == 0;
+        if (Json point = object_of(last_); !has_last && point.is_object()) kept.push_back(std::move(point));
+        return kept;
+    }
+
+  private:
+    std::vector<std::string> lines_;
+    std::string last_;
+    std::size_t count_ = 0, every_ = 1;
+};
 
 Json part_of(const Json& line, std::initializer_list<const char*> keys) {
     Json part = Json::object();
@@ -115,23 +144,36 @@ Json label_scores(const fs::path& file, const std::string& checkpoint, std::int6
 
 std::string run_report(const ServedRun& served, const LoadedRun& loaded) {
     const fs::path folder = served.folder();
-    std::vector<Json> steps, validations;
-    Json start = Json::object(), end = Json::object();
-    for (const Json& line : lines_of(folder / "log.jsonl")) {
-        const std::string event =
-            line.value("event", Json()).is_string() ? line["event"].get<std::string>() : "";
-        if (event == "start" || event == "resume")
-            start = line;
-        else if (event == "step")
-            steps.push_back(part_of(line, {"step", "epoch", "loss"}));
-        else if (event == "validation")
-            validations.push_back(line);
-        else if (event == "end")
-            end = line;
-    }
-    std::vector<Json> scores = lines_of(folder / "scores.jsonl");
-    if (scores.size() > kMostScores)
-        scores.erase(scores.begin(), scores.end() - static_cast<std::ptrdiff_t>(kMostScores));
+    ThinnedLines step_lines, validations;
+    std::string start_line, end_line;
+    visit_lines(folder / "log.jsonl", [&](const std::string& line) {
+        const auto is = [&](const char* event) {  // as the log begins each of its lines
+            return line.starts_with(fmt::format("{{\"event\":\"{}\"", event));
+        };
+        if (is("step"))
+            step_lines.add(line);
+        else if (is("validation"))
+            validations.add(line);
+        else if (is("start") || is("resume"))
+            start_line = line;
+        else if (is("end"))
+            end_line = line;
+    });
+    const auto object_or_none = [](const std::string& line) {
+        Json object = object_of(line);
+        return object.is_object() ? object : Json::object();
+    };
+    const Json start = object_or_none(start_line), end = object_or_none(end_line);
+    Json steps = Json::array();
+    for (const Json& point : step_lines.points()) steps.push_back(part_of(point, {"step", "epoch", "loss"}));
+    std::deque<std::string> score_lines;
+    visit_lines(folder / "scores.jsonl", [&](const std::string& line) {
+        score_lines.push_back(line);
+        if (score_lines.size() > kMostScores) score_lines.pop_front();
+    });
+    Json scores = Json::array();
+    for (const std::string& line : score_lines)
+        if (Json score = object_of(line); score.is_object()) scores.push_back(std::move(score));
     const Json reasons = start.value("reasons", Json::object());
     Json report;
     report["model"] = served.name();
@@ -141,8 +183,8 @@ std::string run_report(const ServedRun& served, const LoadedRun& loaded) {
     report["training"] = part_of(start, {"total_steps", "train_rows", "validation_rows", "planned_bytes",
                                          "backend", "precision", "encoder", "choices"});
     report["end"] = end;
-    report["steps"] = thinned(steps);
-    report["validations"] = thinned(validations);
+    report["steps"] = steps;
+    report["validations"] = validations.points();
     report["scores"] = scores;
     report["recipe"] =
         recipe_of(loaded.predictor.checkpoint_folder(), reasons.is_object() ? reasons : Json::object());

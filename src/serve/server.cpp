@@ -83,6 +83,7 @@ struct Server::Impl {
                      HttpHandlers{[this](HttpRequest request, SendReply send) {
                                       api->handle(std::move(request), std::move(send));
                                   },
+                                  [this](const HttpRequest& head) { return api->turn_away(head); },
                                   [this](int status, const std::string& reason, const std::string& peer) {
                                       return api->refuse(status, reason, peer);
                                   }});

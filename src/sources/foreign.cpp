@@ -3,8 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
+#include <cstring>
 #include <fstream>
 
+#include "base/text_util.h"
 #include "config/views.h"
 #include "elmo/error.h"
 #include "formats/zip_file.h"
@@ -40,13 +43,22 @@ constexpr Kind kKinds[] = {
     {"7z\xbc\xaf\x27\x1c"sv, "a 7z archive", ""},
 };
 
+// The name as it may stand in a command that people copy into a shell, also inside of Python there; or else
+// `instead`, as the name could be a command itself.
+std::string name_in_command(const std::string& name, const char* instead) {
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c < 0 ||
+               std::strchr(" ./_-+=,:@%~#", c) != nullptr;
+    });
+    return plain ? name : instead;
+}
+
 std::string conversion(const fs::path& file, std::string_view read) {
     std::string expression(read);
-    const std::string name = file.string();
-    expression.replace(expression.find("FILE"), 4, name);
+    expression.replace(expression.find("FILE"), 4, name_in_command(file.string(), "FILE"));
     const std::string modules = read.starts_with("pyarrow") ? "pyarrow.ipc" : "pandas";
     return fmt::format("python3 -c \"import {}; {}.to_json('{}.jsonl', orient='records', lines=True)\"",
-                       modules, expression, file.stem().string());
+                       modules, expression, name_in_command(file.stem().string(), "FILE"));
 }
 
 [[noreturn]] void refuse(const fs::path& file, std::string_view name, const std::string& advice) {
@@ -79,7 +91,8 @@ void refuse_zip(const fs::path& file) {
         throw DataError(
             fmt::format("{}: expected a zip archive of one file, found {} ('{}', '{}'{}); unpack it and "
                         "name the file or its folder",
-                        file.string(), files.size(), files[0], files[1], files.size() > 2 ? ", ..." : ""));
+                        file.string(), files.size(), quoted(files[0]), quoted(files[1]),
+                        files.size() > 2 ? ", ..." : ""));
 }
 
 bool has_ending(const fs::path& folder, std::string_view ending) {
@@ -92,6 +105,7 @@ bool has_ending(const fs::path& folder, std::string_view ending) {
 void refuse_foreign_bytes(std::string_view first, const fs::path& file) {
     // What has no name has to be saved first.
     const bool named = file != kStandardInput;
+    const bool plain = named && name_in_command(file.string(), "") == file.string();
     const fs::path name = named ? file : fs::path("FILE");
     const std::string save = named ? "" : "save it as FILE and ";
     for (const Kind& kind : kKinds) {
@@ -110,7 +124,7 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file) {
         refuse(file.string() + ":1", "UTF-16",
                fmt::format("it looks like UTF-16: convert the file to UTF-8: iconv -f UTF-16 -t UTF-8 {} > "
                            "{}",
-                           named ? "'" + file.string() + "'" : "FILE", named ? "FILE" : "TEXT"));
+                           plain ? "'" + file.string() + "'" : "FILE", plain ? "FILE" : "TEXT"));
 }
 
 }  // namespace
@@ -140,7 +154,7 @@ void refuse_foreign_folder(const fs::path& folder) {
         std::error_code error;
         return fs::exists(folder / name, error);
     };
-    const std::string name = folder.string();
+    const std::string name = folder.string(), in_command = name_in_command(name, "FOLDER");
     if ((is_there("best/recipe.toml") && is_there("best/manifest.json")) ||
         (is_there("last/recipe.toml") && is_there("last/manifest.json")) ||
         (is_there("recipe.toml") && is_there("manifest.json")))
@@ -153,23 +167,23 @@ void refuse_foreign_folder(const fs::path& folder) {
             fmt::format("{0}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "
                         "convert it: python3 "
                         "-c \"import datasets; [d.to_json('data/' + s + '.jsonl') for s, d in "
-                        "datasets.load_from_disk('{0}').items()]\" and name the folder data",
-                        name));
+                        "datasets.load_from_disk('{1}').items()]\" and name the folder data",
+                        name, in_command));
     if (is_there("dataset_info.json") && is_there("state.json"))
         throw DataError(
             fmt::format("{0}: expected a data set that elmo reads, found one of Hugging Face (save_to_disk); "
                         "convert it: python3 "
-                        "-c \"import datasets; datasets.load_from_disk('{0}').to_json('data.jsonl')\"",
-                        name));
+                        "-c \"import datasets; datasets.load_from_disk('{1}').to_json('data.jsonl')\"",
+                        name, in_command));
     for (const char* kind : {"parquet", "arrow"})
         if (has_ending(folder, fmt::format(".{}", kind)))
             throw DataError(
                 fmt::format("{0}: expected a data set that elmo reads, found {1} files; convert them: "
                             "python3 -c \"import "
                             "datasets; [d.to_json('data/' + s + '.jsonl') for s, d in "
-                            "datasets.load_dataset('{0}').items()]\" and "
+                            "datasets.load_dataset('{2}').items()]\" and "
                             "name the folder data",
-                            name, std::string(kind) == "parquet" ? "Parquet" : "Arrow"));
+                            name, std::string(kind) == "parquet" ? "Parquet" : "Arrow", in_command));
 }
 
 void refuse_folder_of_texts(const fs::path& folder) {

@@ -412,11 +412,15 @@ Validation parse_validation(const ReadOptions& reading) {
         return validation;
     // Rows that are not asked for need not be there.
     const bool asked = reading.split != SplitChoice::kTest && reading.split != SplitChoice::kTrain;
-    if (reading.validation_of_run && !asked && !is_known_path(reading, text)) return {};
+    const bool there = is_file(text);
+    if (reading.validation_of_run && !asked && (!there || !is_known_path(reading, text))) return {};
     require_known_path(reading, text, reading.validation_of_run, "validation");
-    if (text.empty() || !fs::is_regular_file(text))
-        throw ConfigError(fmt::format("validation: expected a share from 0 to below 1, or a file, found '{}'",
-                                      quoted(text)));
+    if (!there)
+        throw ConfigError(fmt::format(
+            "validation: expected a share from 0 to below 1, or a file, found '{}'{}", quoted(text),
+            reading.validation_of_run
+                ? ", which the run was trained with and which is gone; name it with --validation FILE"
+                : ""));
     return {0, text};
 }
 

@@ -17,6 +17,7 @@
 #include "sources/tables/guess.h"
 #include "sources/tables/json_rows.h"
 #include "sources/tables/label_fields.h"
+#include "sources/tables/table_shape.h"
 
 namespace elmo {
 namespace {
@@ -29,26 +30,39 @@ bool is_table_name(std::string_view name) {
     return name.ends_with(".csv") || name.ends_with(".tsv");
 }
 
-// Whether a table has this column: by its first line, or by the names that were given for it.
-bool has_column(const std::string& path, const TableWriting& table, const std::string& column) {
-    const auto is_among = [&](const std::vector<std::string>& names) {
-        return std::find(names.begin(), names.end(), column) != names.end();
-    };
-    if (!table.columns.empty()) return is_among(table.columns);
-    RecordReader reader(path, Framing::kObjects);
-    const auto header = reader.next();
-    if (!header) return false;
-    for (const char delimiter :
-         table.delimiter != 0 ? std::string(1, table.delimiter) : std::string(",;\t|")) {
-        std::vector<std::string> names;
-        try {
-            split_csv(*header, names, delimiter);
-        } catch (const DataError&) {
-            continue;  // reading the table reports it
+// The form of a file that is a table whatever its name: its header has the columns of the texts beside
+// others, or its rows have as many fields as there are names for columns, in all of the first rows.
+std::optional<DataFormat> table_lines(const std::string& path, const ReadOptions& reading) {
+    constexpr std::size_t kRows = 50;
+    Layout layout;
+    layout.table = table_writing(reading);
+    const std::vector<std::string>& given = layout.table.columns;
+    const std::vector<std::string> wanted = split_columns(reading.text_column);
+    // Most texts are none, and a quote in the first of them may be shut far away.
+    LineReader lines(path);
+    const auto first = lines.next_line();
+    const auto is_in_first = [&](const std::string& name) { return first->find(name) != first->npos; };
+    if (!first || (given.empty() && !std::ranges::all_of(wanted, is_in_first))) return std::nullopt;
+    for (const DataFormat format : {DataFormat::kTsv, DataFormat::kCsv}) {
+        layout.format = format;
+        for (const TableShape& shape : possible_shapes(path, layout)) {
+            if ((format == DataFormat::kTsv) != (shape.delimiter == '\t') || shape.names.size() < 2) continue;
+            const auto is_there = [&](const std::string& name) {
+                return std::ranges::count(shape.names, name) > 0;
+            };
+            // Names of a run may be for another file, and texts have commas.
+            const bool counts = !reading.columns_of_run || shape.delimiter == '\t' || shape.delimiter == '|';
+            const bool named = given.empty() ? std::ranges::all_of(wanted, is_there)
+                                             : counts && given.size() == shape.names.size();
+            if (!named) continue;
+            const SampleRows rows = sample_rows(path, shape, kRows);
+            const bool enough = !rows.empty() || (!given.empty() && !reading.columns_of_run);
+            if (enough &&
+                std::ranges::all_of(rows, [&](const auto& row) { return row.size() == shape.names.size(); }))
+                return format;
         }
-        if (is_among(names)) return true;
     }
-    return false;
+    return std::nullopt;
 }
 
 // The texts of a table, without its header and other columns.
@@ -71,15 +85,18 @@ struct TableTexts {
         source = open_table(path, layout);
         parser = source->parser();
         records = source->open();
-        if (has_column(path, layout.table, reading.id_column)) {
+        const TableShape shape = find_table_shape(path, layout);
+        std::vector<std::string> names;
+        if (shape.has_header || !layout.table.columns.empty()) names = shape.names;
+        if (std::ranges::find(names, reading.id_column) != names.end()) {
             layout.text_columns = {reading.id_column};
             id_source = open_table(path, layout);
             id_parser = id_source->parser();
         } else if (!reading.id_column_open) {
             throw DataError(
-                fmt::format("{}: expected the column '{}', found a header without it; name the "
+                fmt::format("{}: expected the column '{}'{}, found a header without it; name the "
                             "column of ids with --id-column",
-                            path, quoted(reading.id_column)));
+                            path, quoted(reading.id_column), did_you_mean(reading.id_column, names)));
         }
     }
 };
@@ -142,12 +159,15 @@ struct TextReader::Impl {
             format = DataFormat::kXmc;
         else if (is_file)
             format = labelled_lines(path);
+        const bool is_open = !format && is_file;
+        if (is_open) format = table_lines(path, reading);
         if (format == DataFormat::kCsv || format == DataFormat::kTsv) {
             if (!is_file)
                 throw DataError(fmt::format(
                     "{}: expected a file, found none; a table is read twice: save it and name the file",
                     path.empty() || path == "-" ? "standard input" : path));
             table.emplace(path, format == DataFormat::kCsv, reading);
+            if (is_open) table->detected.insert(table->detected.begin(), {"format", name_of(*format)});
             detected = detected_line(path, table->detected);
             return;
         }

@@ -44,6 +44,7 @@ void require_page(const Config& config) {
     if (fs::exists(config.out, error) && !config.overwrite)
         throw ConfigError(
             fmt::format("out: {} exists already; give --overwrite or another file", config.out));
+    const AtomicFile can_be_made(config.out);
 }
 
 bool is_calibrated(const Context& context, const std::string& run, const Config& config) {

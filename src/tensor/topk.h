@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace elmo {
@@ -24,6 +25,8 @@ inline bool ranks_before(const ScoredLabel& a, const ScoredLabel& b) {
 class TopK {
   public:
     explicit TopK(std::int64_t k) : k_(k) {}
+    // With these, no more than k, the worst first.
+    TopK(std::int64_t k, std::vector<ScoredLabel> worst_first) : k_(k), heap_(std::move(worst_first)) {}
 
     std::int64_t k() const { return k_; }
     std::int64_t size() const { return static_cast<std::int64_t>(heap_.size()); }

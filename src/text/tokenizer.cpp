@@ -20,6 +20,10 @@
 namespace elmo {
 namespace {
 
+// At every place of a text the tokens are looked through that may begin there. Those of the usual encoders
+// have at most some hundred bytes.
+constexpr std::size_t kMostTokenBytes = 4096;
+
 // Ids by token, of the vocabulary and of the added tokens; DataError when they contradict each other.
 class TokenIds {
   public:
@@ -44,6 +48,9 @@ class TokenIds {
 
   private:
     void add(const std::string& token, std::int32_t id, const std::string& where) {
+        if (token.size() > kMostTokenBytes)
+            throw DataError(fmt::format("{}: the token '{}': expected tokens of at most {} bytes, found {}",
+                                        where, quoted(token), kMostTokenBytes, token.size()));
         if (id < 0 || id > kMaxTokenId)
             throw DataError(fmt::format("{}: the token '{}' has id {}; expected 0 to {}", where,
                                         quoted(token), id, kMaxTokenId));

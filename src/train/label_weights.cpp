@@ -9,6 +9,7 @@
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "io/line_reader.h"
+#include "rank/label_list.h"
 #include "rank/scoring.h"
 #include "run/choices.h"
 
@@ -52,9 +53,7 @@ void multiply_by_file(const std::string& file, const LabelTable& labels, std::ve
         std::size_t place = 0;
         if (begin != end) continue;
         if (!parse(label, place) || place >= weights.size())
-            reader.fail(fmt::format("expected {}a label number from 0 to {}, found '{}'",
-                                    labels.names.empty() ? "" : "the name of a label or ", weights.size() - 1,
-                                    quoted(label)));
+            reader.fail(no_such_label(label, labels.names, static_cast<std::int64_t>(weights.size())));
         multiply(place, label, weight);
     }
 }

@@ -56,6 +56,13 @@ class LinearRun {
         const Config& config = data_.config();
         if (folder_.checkpoint() != nullptr) return finished();
         announce();
+        // All that may be refused, before the folder is touched.
+        const Split& train = data_.dataset().train();
+        LinearTraining training = choose_training(train, find_layout(config).format == DataFormat::kSparse);
+        training.seed = config.seed;
+        training.label_weights = label_weights(config, labels_, state_.train_rows);
+        training.equal_texts_together = ReadOptions(config).equal_texts_together;
+        if (!config.neighbours.is_auto()) training.neighbours = static_cast<float>(config.neighbours);
         folder_.prepare();
         RunLog log(context_, folder_.path(), 0, 0);  // the trees have their own bar
         log.event("start", 0,
@@ -65,12 +72,6 @@ class LinearRun {
                    {"validation_rows", rows_.validation.size()},
                    {"encoder", config.encoder}});
         const auto start = std::chrono::steady_clock::now();
-        const Split& train = data_.dataset().train();
-        LinearTraining training = choose_training(train, find_layout(config).format == DataFormat::kSparse);
-        training.seed = config.seed;
-        training.label_weights = label_weights(config, labels_, state_.train_rows);
-        training.equal_texts_together = ReadOptions(config).equal_texts_together;
-        if (!config.neighbours.is_auto()) training.neighbours = static_cast<float>(config.neighbours);
         auto model =
             train_linear_model(context_, data_.tokenizer(), train, rows_.train, state_.labels, training);
         const double seconds =
@@ -114,10 +115,7 @@ class LinearRun {
 
     TrainResult finished() {
         const RunState& was = folder_.checkpoint()->state();
-        if (was.data_hash != state_.data_hash || was.labels != state_.labels ||
-            was.names_hash != state_.names_hash)
-            throw DataError(fmt::format("resume: {} is not the data of the run in {}", data_.config().data,
-                                        folder_.path().string()));
+        data_.require_data_of(was, state_, folder_.path());
         context_.info(fmt::format("{} is complete already and stays as it is", folder_.path().string()));
         return result_of(data_.config(), was, data_);
     }

@@ -69,7 +69,8 @@ std::string TakenOver::describe(const std::string& run) const {
     std::string text = fmt::format("starting from {}: {} of {} labels taken over, {} new", run,
                                    with_commas(taken), with_commas(labels), with_commas(labels - taken));
     if (left_behind > 0)
-        text += fmt::format("; {} labels of that run are not in the data", with_commas(left_behind));
+        text += fmt::format("; without {} of that run, which the data does not have",
+                            counted(left_behind, "label"));
     return text;
 }
 

@@ -92,13 +92,7 @@ void Trainer::share_label_weights(const std::function<std::vector<float>()>& all
 
 void Trainer::restore(const Checkpoint& checkpoint) {
     const RunState& was = checkpoint.state();
-    if (was.data_hash != state_.data_hash || was.labels != state_.labels ||
-        was.names_hash != state_.names_hash)
-        throw DataError(fmt::format(
-            "resume: {} is not the data of the run in {}: expected {} rows, {} labels and hash {}, "
-            "found {}, {} and {}",
-            config_.data, folder_.path().string(), was.train_rows, was.labels, was.data_hash,
-            state_.train_rows, state_.labels, state_.data_hash));
+    data_.require_data_of(was, state_, folder_.path());
     if (was.total_steps != state_.total_steps)
         throw ConfigError(
             fmt::format("resume: the run has {} steps, found {}", was.total_steps, state_.total_steps));
@@ -107,15 +101,15 @@ void Trainer::restore(const Checkpoint& checkpoint) {
     engine_.load(checkpoint.content());
     HeadCompensation& compensation = engine_.head().compensation();
     if (compensation.rows() > 0)
-        compensation.load(checkpoint.folder() / kHeadCompensationFile, state_.labels);
-    if (ReneeHead* renee = engine_.head().renee()) renee->load(checkpoint.folder() / kMomentumFile);
+        compensation.load(checkpoint.content().map(kHeadCompensationFile), state_.labels);
+    if (ReneeHead* renee = engine_.head().renee()) renee->load(checkpoint.content().map(kMomentumFile));
     share_label_weights(
-        [&] { return read_label_weights(checkpoint.folder() / kLabelWeightsFile, state_.labels); });
+        [&] { return read_label_weights(checkpoint.content().map(kLabelWeightsFile), state_.labels); });
     if (config_.freeze_encoder) return;
     if (!checkpoint.has_optimizer())
         throw DataError(
             fmt::format("{}: expected optimizer.safetensors, found none", checkpoint.folder().string()));
-    engine_.encoder().load_state(checkpoint.folder() / "optimizer.safetensors");
+    engine_.encoder().load_state(checkpoint.content().map("optimizer.safetensors"));
 }
 
 double Trainer::step_on(const Batch& batch, bool want_loss) {

@@ -10,6 +10,7 @@
 
 #include "base/said_once.h"
 #include "config/encoder_folder.h"
+#include "config/resolve.h"
 #include "elmo/error.h"
 #include "elmo/train.h"
 #include "formats/json_text.h"
@@ -35,6 +36,17 @@ struct Trial {
     std::size_t candidate = 0, round = 0;
     double epochs = 0, score = 0, seconds = 0;
 };
+
+nlohmann::json trial_json(const fs::path& file) {
+    const nlohmann::json json = read_json(file);
+    const auto has = [&](const char* key, auto is) { return json.contains(key) && is(json[key]); };
+    const auto number = [](const nlohmann::json& value) { return value.is_number(); };
+    const auto text = [](const nlohmann::json& value) { return value.is_string(); };
+    if (!json.is_object() || !has("score", number) || !has("seconds", number) || !has("recipe", text))
+        throw DataError(
+            fmt::format("{}: expected a trial of a search; remove the file to run it again", file.string()));
+    return json;
+}
 
 class Search {
   public:
@@ -85,7 +97,8 @@ class Search {
 
   private:
     static Config complete(const Context& context, Config config) {
-        if (!given(config, "validation")) config.validation = kValidationShare;
+        const bool open = config.validation == Config().validation && !given(config, "validation");
+        if (open) config.validation = kValidationShare;
         if (config.encoder == kLinearEncoder)
             throw ConfigError(
                 "encoder: tune searches what encoders trained in steps have, found linear; give bag or a "
@@ -141,13 +154,7 @@ class Search {
     }
 
     static Trial read_trial(const fs::path& file, const Config& config, Trial trial) {
-        const nlohmann::json json = read_json(file);
-        const auto has = [&](const char* key, auto is) { return json.contains(key) && is(json[key]); };
-        const auto number = [](const nlohmann::json& value) { return value.is_number(); };
-        const auto text = [](const nlohmann::json& value) { return value.is_string(); };
-        if (!json.is_object() || !has("score", number) || !has("seconds", number) || !has("recipe", text))
-            throw DataError(fmt::format("{}: expected a trial of a search; remove the file to run it again",
-                                        file.string()));
+        const nlohmann::json json = trial_json(file);
         if (!same_recipe(json["recipe"].get<std::string>(), config))
             throw ConfigError(
                 fmt::format("out: {} was made with other options; give those, another folder, or --overwrite "
@@ -212,33 +219,41 @@ std::string recipe_of(const Search& search, const Trial& best, const TuneResult&
     return text;
 }
 
+// With the data of the search that is continued and how it was read, where they are left out.
+Config with_reading_of_search(const Config& config) {
+    const fs::path first = fs::path(config.out) / "trials" / "0-0.json";
+    if (!config.resume || !fs::exists(first)) return config;
+    const std::string recipe = trial_json(first)["recipe"].get<std::string>();
+    return with_run_reading(config, parse_run_recipe(recipe, first.string()));
+}
+
 void check_folder(const Config& config) {
     if (config.data.empty()) throw ConfigError("data: expected a data set (folder or file), found none");
     if (config.out.empty())
         throw ConfigError("out: expected a folder for the search, found none; give --out FOLDER");
     if (fs::exists(config.out) && !fs::is_directory(config.out))
         throw ConfigError(fmt::format("out: expected a folder, found the file {}", config.out));
-    const fs::path trials = fs::path(config.out) / "trials", runs = fs::path(config.out) / "runs";
-    if (config.overwrite) {
-        fs::remove_all(trials);
-        fs::remove_all(runs);
-    } else if (fs::exists(trials) && !config.resume) {
+    if (fs::exists(fs::path(config.out) / "trials") && !config.overwrite && !config.resume)
         throw ConfigError(fmt::format(
             "out: {} holds a search already; give --overwrite, --resume or another folder", config.out));
-    }
-    fs::create_directories(config.out);
 }
 
 }  // namespace
 
-TuneResult tune(const Context& context, const TuneRequest& request) {
+TuneResult tune(const Context& context, const TuneRequest& asked) {
+    TuneRequest request = asked;
+    request.config = with_reading_of_search(asked.config);
     validate(request.config);
     if (request.trials < 1)
         throw ConfigError(fmt::format("trials: expected 1 or more, found {}", request.trials));
     check_folder(request.config);
     const fs::path out = request.config.out;
-    const FolderLock lock(out);
     Search search(with_said_once(context, request.config.data), request);
+    // Data that is refused leaves everything as it was.
+    fs::create_directories(out);
+    const FolderLock lock(out);
+    if (request.config.overwrite)
+        for (const char* made : {"trials", "runs"}) fs::remove_all(out / made);
     TuneResult result;
     result.interrupted = !search.run();
     result.select = search.defaults().select;

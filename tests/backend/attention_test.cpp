@@ -36,7 +36,15 @@ const Case kCases[] = {
     {{1, 2, 31, 32, 33, 64, 65, 127, 128}, 64, 1},
     {{128, 127, 65, 64, 33, 32, 31, 2, 1}, 64, 2},
     {{1, 2, 31, 32, 33, 64, 65, 127, 128, 129}, 64, 1},
-    {{129, 128, 127, 65, 64, 33, 32, 31, 2, 1}, 64, 2}};
+    {{129, 128, 127, 65, 64, 33, 32, 31, 2, 1}, 64, 2},
+    // ... which, on some, walk over tiles of 64 rows in blocks of 64 or 128.
+    {{192, 65, 128}, 64, 1},
+    {{129, 200}, 128, 1},
+    {{255}, 64, 2},
+    {{3, 256, 1}, 64, 1},
+    {{256, 257}, 64, 2}};
+// The same as BF16 only: they take the reference long.
+const Case kLongCases[] = {{{511, 130}, 64, 1}, {{512, 1, 66}, 64, 2}};
 
 Workload workload_of(const Case& c) {
     Workload workload;
@@ -142,8 +150,10 @@ template <class Body>
 void for_each_case(const Body& body) {
     Rng rng(23);
     std::size_t turn = 0;
-    for (const DType storage : {DType::kF32, DType::kBf16})
-        for (const Case& c : kCases)
+    for (const DType storage : {DType::kF32, DType::kBf16}) {
+        std::vector<Case> cases(std::begin(kCases), std::end(kCases));
+        if (storage == DType::kBf16) cases.insert(cases.end(), std::begin(kLongCases), std::end(kLongCases));
+        for (const Case& c : cases)
             // A GPU's kernels for BF16 are compiled for either.
             for (const float p :
                  storage == DType::kBf16 ? std::vector{0.0f, 0.25f} : in_turn({0.0f, 0.25f}, turn)) {
@@ -162,6 +172,7 @@ void for_each_case(const Body& body) {
                 body(storage, c, Dropout{p, {5, 6, 7}}, bias.get(), with_bias, rng);
                 if (testing::Test::HasFatalFailure()) return;
             }
+    }
 }
 
 View view_of(const Tensor* bias) {

@@ -1,4 +1,7 @@
 // Streaming top-k of the tested backend against the reference.
+#include <cmath>
+#include <limits>
+
 #include "base/parallel.h"
 #include "head_harness.h"
 
@@ -78,33 +81,102 @@ TEST(HeadTopK, ScoresAndRankingWithinBounds) {
                 }
 }
 
-// The order of the labels does not matter: scores that rise with the label, so that every label is the best
-// so far; scores that fall; and scores that are all the same. The numbers are whole: exact in BF16, their
-// sums in FP32.
-TEST(HeadTopK, RisingFallingAndEqualScores) {
-    const std::int64_t labels = few_shapes() ? 3200 : 32000, last = labels - 1;
+// Around the numbers of texts for which a GPU has separate kernels, and the widths from which on it keeps
+// fewer texts or fewer weights in shared memory.
+const HeadShape kRankedShapes[] = {{1, 136, 700},  {16, 136, 300}, {17, 136, 300}, {64, 136, 129},
+                                   {65, 100, 300}, {513, 40, 300}, {17, 1040, 65}, {65, 1032, 129},
+                                   {70, 784, 129}, {2, 1552, 65}};
+
+TEST(HeadTopK, WithinBoundsForAnyNumberOfTexts) {
+    Rng rng(68);
+    const auto truth = make_reference_backend();
     std::size_t turn = 0;
-    for (const DType storage : {DType::kF32, DType::kBf16})
-        for (const std::int64_t width : {2, 64}) {
-            Tensor x("x", DType::kBf16, 3, width), w("w", storage, labels, width);
-            x.fill([](auto b, auto d) { return d > 1 ? 0.0 : b == 0 ? 1.0 : b == 1 ? -1.0 : 0.0; });
-            w.fill([](auto l, auto d) {
-                return static_cast<double>(d == 0 ? l / 128 * 128 : d == 1 ? l % 128 : 1);
-            });
-            x.freeze(), w.freeze();
-            for (const std::int64_t k : in_turn({1, 5, 100}, turn)) {
-                Workload workload = head_workload({3, width, labels}, storage, 1);
-                workload.training = false;
-                workload.top_k = k;
-                Reserved tested(make_tested_backend("auto"), workload);
-                const auto best = tested->head_topk({x.view(), w.view(), k});
-                std::vector<std::int64_t> rising, falling;
-                for (std::int64_t i = 0; i < k; ++i) rising.push_back(last - i), falling.push_back(i);
-                EXPECT_EQ(labels_of(best[0]), rising);
-                EXPECT_EQ(labels_of(best[1]), falling);
-                EXPECT_EQ(labels_of(best[2]), falling);
+    for (const HeadShape& s : std::span(kRankedShapes).first(few_shapes() ? 6 : std::size(kRankedShapes)))
+        for (const DType storage : in_turn({DType::kBf16, DType::kE4M3, DType::kE3M4}, turn)) {
+            SCOPED_TRACE(std::string(name_of(storage)) + ", " + std::to_string(s.batch) + " x " +
+                         std::to_string(s.width) + " x " + std::to_string(s.labels));
+            check_ranking(s, 20, storage, "auto", *truth, rng);
+            if (testing::Test::HasFatalFailure()) return;
+        }
+}
+
+// A text has the same scores, to the last bit, alone and among others.
+TEST(HeadTopK, SameBitsInAnyBatch) {
+    Rng rng(69);
+    const std::int64_t most = under_sanitizer() ? 66 : 513, labels = 300, k = 20;
+    std::size_t turn = 0;
+    for (const DType storage : in_turn({DType::kF32, DType::kBf16, DType::kE4M3, DType::kE3M4}, turn))
+        for (const std::int64_t width : in_turn({100, 136, 768}, turn)) {
+            const auto x = make_input("x", DType::kBf16, most, width, rng);
+            const auto w = make_input("w", storage, labels, width, rng, 0.3);
+            Workload workload = head_workload({most, width, labels}, storage, 1);
+            workload.training = false;
+            workload.top_k = k;
+            Reserved tested(make_tested_backend("auto"), workload);
+            const auto rank = [&](std::int64_t first, std::int64_t last) {
+                return tested->head_topk({x->view().slice(first, last), w->view(), k});
+            };
+            const auto all = rank(0, most);
+            for (const std::int64_t texts : {1, 16, 17, 64, 65, 129}) {
+                if (texts >= most) continue;
+                SCOPED_TRACE(std::string(name_of(storage)) + ", width " + std::to_string(width) + ", " +
+                             std::to_string(texts) + " texts");
+                const auto part = rank(most - texts, most);
+                for (std::int64_t i = 0; i < texts; ++i)
+                    ASSERT_EQ(part[static_cast<std::size_t>(i)].sorted(),
+                              all[static_cast<std::size_t>(most - texts + i)].sorted());
             }
         }
+}
+
+TEST(HeadTopK, InfinitiesRankAndNanNeverEnters) {
+    const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
+    const double weights[] = {-1, -infinity, nan, 2, infinity, 0, -infinity};
+    const std::int64_t labels = std::size(weights);
+    for (const DType storage : {DType::kF32, DType::kBf16})
+        for (const std::int64_t texts : {1, 17, 70}) {
+            Tensor x("x", DType::kBf16, texts, 1), w("w", storage, labels, 1);
+            x.fill([](auto, auto) { return 1.0; });
+            w.fill([&](auto l, auto) { return weights[l]; });
+            Workload workload = head_workload({texts, 1, labels}, storage, 1);
+            workload.training = false;
+            workload.top_k = labels;
+            Reserved tested(make_tested_backend("auto"), workload);
+            const auto best = tested->head_topk({x.view(), w.view(), labels});
+            for (const TopK& one : best)
+                EXPECT_EQ(labels_of(one), (std::vector<std::int64_t>{4, 3, 5, 0, 1, 6}));
+        }
+}
+
+// The order of the labels does not matter: scores that rise with the label, so that every label is the best
+// so far; scores that fall; and scores that are all the same. The numbers are whole: exact in BF16, their
+// sums in FP32. On a GPU with k = 1024 so many labels find no room that it starts three times.
+TEST(HeadTopK, RisingFallingAndEqualScores) {
+    const std::int64_t labels = few_shapes() ? 3200 : 42240, last = labels - 1;
+    std::size_t turn = 0;
+    for (const DType storage : {DType::kF32, DType::kBf16})
+        for (const std::int64_t width : {2, 64})
+            for (const std::int64_t texts : in_turn({3, 18, 67}, turn)) {
+                Tensor x("x", DType::kBf16, texts, width), w("w", storage, labels, width);
+                x.fill([](auto b, auto d) {
+                    return d > 1 ? 0.0 : b % 3 == 0 ? 1.0 : b % 3 == 1 ? -1.0 : 0.0;
+                });
+                w.fill([](auto l, auto d) {
+                    return static_cast<double>(d == 0 ? l / 256 * 256 : d == 1 ? l % 256 : 1);
+                });
+                x.freeze(), w.freeze();
+                for (const std::int64_t k : in_turn({1, 5, 100, 1024}, turn)) {
+                    Workload workload = head_workload({texts, width, labels}, storage, 1);
+                    workload.training = false;
+                    workload.top_k = k;
+                    Reserved tested(make_tested_backend("auto"), workload);
+                    const auto best = tested->head_topk({x.view(), w.view(), k});
+                    std::vector<std::int64_t> rising, falling;
+                    for (std::int64_t i = 0; i < k; ++i) rising.push_back(last - i), falling.push_back(i);
+                    for (std::size_t b = 0; b < best.size(); ++b)
+                        EXPECT_EQ(labels_of(best[b]), b % 3 == 0 ? rising : falling);
+                }
+            }
 }
 
 TEST(HeadTopK, TiesByLowerLabelAcrossTiles) {

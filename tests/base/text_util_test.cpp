@@ -117,6 +117,9 @@ TEST(ForTerminal, NoControlCharacterIsLeft) {
               "Gr\u00fc\u00dfe \u4f60\u597d \U0001f600");
     EXPECT_EQ(for_terminal("ev\x1b[2J\x1b]0;X\x07il\r\x7f"), "ev\\x1b[2J\\x1b]0;X\\x07il\\x0d\\x7f");
     EXPECT_EQ(for_terminal("\u009b2J"), "\\x9b2J");  // CSI in one character
+    // What turns around the text after it; marks that only say how a letter runs are left.
+    EXPECT_EQ(for_terminal("a\u202eb\u2066c\u2069d\u202c"), "a\\u202eb\\u2066c\\u2069d\\u202c");
+    EXPECT_EQ(for_terminal("\u05d0\u200f!\u2027\u202f"), "\u05d0\u200f!\u2027\u202f");
     EXPECT_EQ(for_terminal("\x9b"
                            "2J \xc2"),
               "\\x9b2J \\xc2");  // and in one byte

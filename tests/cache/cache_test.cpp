@@ -207,6 +207,60 @@ TEST_F(Cache, ADeepFooterIsNotFollowed) {
     EXPECT_TRUE(contains(why, "nested")) << why;
 }
 
+// Each section is hashed: many that are the same bytes would take any time.
+TEST_F(Cache, SectionsOfTheSameBytesAreRefused) {
+    const CacheKey key("/data", "train.labels");
+    nlohmann::json footer{{"key", key.text()}, {"sections", nlohmann::json::array()}};
+    for (const char* name : {"a", "b"})
+        footer["sections"].push_back({{"name", name},
+                                      {"element_bytes", 1},
+                                      {"offset", 0},
+                                      {"count", 64},
+                                      {"hash", hash64(std::string(64, 'x'))}});
+    const std::string text = footer.dump();
+    const std::uint64_t numbers[] = {64, text.size(), hash64(text)};
+    const auto bytes = [&] {
+        return std::string(64, 'x') + text + "elmo.cac" +
+               std::string(reinterpret_cast<const char*>(numbers), sizeof numbers);
+    };
+    write(key.file_name(), bytes());
+    std::string why;
+    EXPECT_FALSE(CacheFile::open(folder_, key, &why));
+    EXPECT_TRUE(contains(why, "damaged")) << why;
+}
+
+// A data set from somebody else may bring a cache along, with links in it.
+TEST_F(Cache, LinksInItLeadNowhere) {
+    const auto tokenizer = testing_data::small_tokenizer();
+    const fs::path cache = folder_ / "set/.elmo-cache", outside = folder_ / "outside";
+    import(options(), *tokenizer);
+    std::vector<fs::path> names;
+    for (const auto& entry : fs::directory_iterator(cache))
+        if (entry.path().extension() != ".known") names.push_back(entry.path().filename());
+    ASSERT_GE(names.size(), 5u);
+    for (const fs::path& name : names) {
+        fs::remove(cache / name);
+        write("outside/" + name.string(), "precious");
+        fs::create_symlink("../../outside/" + name.string(), cache / name);
+    }
+    EXPECT_EQ(message([&] { import(options(), *tokenizer); }), "");
+    for (const fs::path& name : names) {
+        EXPECT_EQ(read(outside / name), "precious") << name;
+        EXPECT_EQ(fs::symlink_status(cache / name).type(), fs::file_type::regular) << name;  // made again
+    }
+}
+
+TEST_F(Cache, ALinkBesideTheDataIsNotTheCache) {
+    const auto tokenizer = testing_data::small_tokenizer();
+    fs::create_directories(folder_ / "outside");
+    fs::create_directory_symlink("../outside", folder_ / "set/.elmo-cache");
+    ::setenv("XDG_CACHE_HOME", (folder_ / "user").c_str(), 1);
+    import(options(), *tokenizer);
+    EXPECT_TRUE(fs::is_empty(folder_ / "outside"));
+    EXPECT_FALSE(fs::is_empty(folder_ / "user/elmo"));
+    ::unsetenv("XDG_CACHE_HOME");
+}
+
 TEST_F(Cache, BytesDoNotDependOnThreads) {
     const auto tokenizer = testing_data::small_tokenizer();
     std::string body;

@@ -63,6 +63,40 @@ TEST_F(TokenPartsTest, WhatTheJournalSaysIsKeptAndTheRestDoneAgain) {
     EXPECT_EQ(again.records(), 0);
 }
 
+// They are opened to be written: a link would lead to a file that somebody else chose.
+TEST_F(TokenPartsTest, LinksAreNotFollowed) {
+    namespace fs = std::filesystem;
+    std::vector<fs::path> names;
+    {
+        TokenParts parts(quiet(), folder_, keys());
+        for (const auto& entry : fs::directory_iterator(folder_)) names.push_back(entry.path());
+    }
+    ASSERT_EQ(names.size(), 5u);  // the lock, ids and lengths of two files
+    write("precious/file", "precious");
+    for (const fs::path& name : names) {
+        const std::string there = read(name);
+        fs::remove(name);
+        fs::create_symlink(folder_ / "precious/file", name);
+        const std::string said = message([&] { TokenParts(quiet(), folder_, keys()); });
+        EXPECT_TRUE(testing_data::contains(said, name.string())) << said;
+        EXPECT_EQ(read(folder_ / "precious/file"), "precious") << name;
+        fs::remove(name);
+    }
+    EXPECT_EQ(message([&] { TokenParts(quiet(), folder_, keys()); }), "");
+}
+
+// Writing a value to compare it is recursive: such a journal would overflow the stack.
+TEST_F(TokenPartsTest, ADeepJournalIsNotFollowed) {
+    std::string name;
+    { TokenParts parts(quiet(), folder_, keys()); }
+    for (const auto& entry : std::filesystem::directory_iterator(folder_))
+        if (entry.path().extension() == ".lock") name = entry.path().stem();
+    const std::string depth(300'000, '[');
+    write(name + ".json", R"({"xxh64":"0","journal":)" + depth + std::string(depth.size(), ']') + "}");
+    TokenParts parts(quiet(), folder_, keys());
+    EXPECT_EQ(parts.records(), 0);
+}
+
 TEST_F(TokenPartsTest, AreClearedWhereNobodyIsAtThem) {
     const TokenBlock rows = block(0, 3), none;
     const auto parts_there = [&] {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <nlohmann/json.hpp>
 #include <random>
 
 #include "program.h"
@@ -279,6 +280,15 @@ TEST_F(BadRun, VectorsThatCannotBe) {
                    {"I64"});
     expect_failure(run_elmo({"predict", run, "--vectors", folder_->text("nowhere")}), 1, {"nowhere"});
     expect_failure(run_elmo({"predict", run, "texts.txt", "--vectors", "v"}), 2, {"--vectors excludes FILE"});
+}
+
+// Every line of the manifest has a file read: many for one file would take any time.
+TEST_F(BadRun, AFileIsListedTwice) {
+    auto manifest = nlohmann::json::parse(slurp(folder_->path("run/best/manifest.json")));
+    manifest["files"].push_back(manifest["files"][0]);
+    const std::string run = with("manifest.json", manifest.dump());
+    expect_failure(run_elmo({"predict", run}, "the cat\n"), 1, {"manifest.json", "once", "twice"});
+    expect_damaged(run);
 }
 
 TEST_F(BadRun, MissingFoldersAndFiles) {

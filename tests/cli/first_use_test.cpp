@@ -337,11 +337,17 @@ TEST_F(FirstUse, SlipsLeadToWhatIsThere) {
     folder_.write("pecos/Y.trn.npz", "");
     const std::string data = folder_.write("rows.csv", "id;message;tags\n1;a cat;b|c\n2;a dog;b\n");
     const std::string tabs = folder_.write("rows.tsv", "name\ttags\na cat\tb\na dog\tc\n");
+    const std::string quoted = folder_.write("quoted.csv", "\"message\";\"tags\"\n\"a cat\";\"b|c\"\n");
     const std::pair<Words, const char*> slips[] = {
         {{"train", data, "--label-column", "tag", "--out", "x"}, "(did you mean 'tags'?)"},
         {{"train", tabs, "--text-column", "nam", "--label-column", "tags", "--out", "x"},
          "(did you mean 'name'?)"},
         {{"train", data, "--text-column", "mesage", "--out", "x"}, "(did you mean 'message'?)"},
+        {{"train", quoted, "--text-column", "mesage", "--out", "x"}, "(did you mean 'message'?)"},
+        {{"train", folder_.write("mac.csv", "text,labels\ra cat,b\ra dog,c\r"), "--out", "x"},
+         "a carriage return alone"},
+        {{"train", folder_.write("blank.csv", "\ntext,labels\na cat,b\n"), "--out", "x"},
+         "its first line is empty: remove it"},
         {{"predict", run(), "--k", "3", "--text", "a cat"}, "(did you mean '--top'?)"},
         {{"train", data, data, "--out", "x"}, "train_raw_texts.txt"},
         {{"train", folder_.write("pecos/X.trn.txt", "a\n"), "--out", "x"}, "name the folder"},
@@ -603,18 +609,21 @@ TEST_F(FirstUse, LabelsInAFixedPlaceAreSeveral) {
 }
 
 TEST_F(FirstUse, ATrainingFileWithoutItsTestFileIsNotHeldOut) {
-    const std::string train = folder_.write("set/train.csv", csv_rows(0, 100)), run = folder_.text("run");
+    std::string rows = "text,labels\n";  // each has a label that no other one has
+    for (int i = 0; i < 100; ++i) rows += fmt::format("{},{};own{}\n", text_of(i), kAnimals[i % 4], i);
+    const std::string train = folder_.write("set/train.csv", rows), run = folder_.text("run");
     folder_.write("set/test.csv", csv_rows(100, 120));
-    expect_success(run_elmo({"train", train, "--out", run, "--quiet"}));
+    expect_success(run_elmo({"train", train, "--out", run, "--label-separator", ";", "--quiet"}));
     EXPECT_EQ(scores({run})["protocol"]["samples"], 20);
-    const std::string copy = folder_.write("elsewhere/train.csv", csv_rows(0, 100));
+    const std::string copy = folder_.write("elsewhere/train.csv", rows);
     for (const bool gone : {false, true}) {
         if (gone) fs::remove_all(folder_.path("set"));
         const Outcome outcome = run_elmo({"eval", run, copy});
         expect_success(outcome);
         EXPECT_TRUE(contains(outcome.err, "of 100 scored texts trained this run")) << outcome.err;
-        EXPECT_TRUE(contains(outcome.out, "without the test rows that it had")) << outcome.out;
+        EXPECT_TRUE(contains(outcome.out, "nothing of them was held out")) << outcome.out;
         EXPECT_FALSE(contains(outcome.out, "own data")) << outcome.out;
+        EXPECT_FALSE(contains(outcome.err, "left out")) << outcome.err;  // of rows that are not held out
     }
 }
 
@@ -667,6 +676,17 @@ TEST_F(FirstUse, AConvertedFileIsReadWithItsOwnSeparator) {
                   scores({run})["protocol"]["samples"])
             << form;
     }
+    // Nothing in the fields shows that what stands beside the first name is another one.
+    rows = "text,labels\n";
+    for (int i = 0; i < 200; ++i) rows += fmt::format("{},any|name{}\n", text_of(i), i % 20);
+    const std::string bars = folder_.write("bars.csv", rows);
+    const Words separator = {"--label-separator", "|"};
+    expect_success(run_elmo(Words{"train", bars, "--out", folder_.text("bars"), "--quiet"} + separator));
+    expect_success(
+        run_elmo(Words{"data", "convert", bars, "--to", "csv", "--out", folder_.text("commas"), "--quiet"} +
+                 separator));
+    EXPECT_EQ(scores({folder_.text("bars"), folder_.text("commas")})["P@1"],
+              scores({folder_.text("bars")})["P@1"]);
 }
 
 TEST_F(FirstUse, AHeaderThatIsReadAsARowIsADoubt) {
@@ -921,6 +941,148 @@ TEST_F(FirstUse, ListsWithoutQuotesAndDictionaries) {
                                       folder_.text("run"), "--test-share", "0"});
     expect_success(doubted);
     EXPECT_TRUE(contains(doubted.err, "look like pieces of a dictionary")) << doubted.err;
+}
+
+TEST_F(FirstUse, TrueLabelsDoNotDependOnWhoChoseTheRows) {
+    // The run's data with rows and a label more: the rows that it held out, chosen by itself or asked for.
+    std::string grown = csv_rows(0, 200);
+    for (int i = 1000; i < 1100; ++i) grown += fmt::format("{},{};newt\n", text_of(i), kAnimals[i % 4]);
+    const std::string file = folder_.write("grown.csv", grown);
+    const Json chosen = scores({run(), file}), asked = scores({run(), file, "--split", "test"});
+    EXPECT_EQ(chosen["protocol"]["samples"], asked["protocol"]["samples"]);
+    for (const char* score : {"R@1", "nDCG@3", "PSP@5"}) EXPECT_EQ(chosen[score], asked[score]) << score;
+}
+
+TEST_F(FirstUse, TrueLabelsThatAreLeftOutAreSaidAtEveryScore) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 200; ++i) rows += fmt::format("{},{};name{}\n", text_of(i), kAnimals[i % 4], i);
+    const std::string data = folder_.write("rows.csv", rows), run = folder_.text("run");
+    expect_success(run_elmo({"train", data, "--out", run, "--quiet", "--label-separator", ";"}));
+    const std::string answers = folder_.text("answers.txt");
+    for (const Words& words : {Words{run}, Words{run, data, "--save-predictions", answers},
+                               Words{"--predictions", answers, data, "--label-separator", ";"}}) {
+        const Outcome outcome = run_elmo(Words{"eval"} + words);
+        expect_success(outcome);
+        EXPECT_TRUE(contains(outcome.err, "of the test rows never seen in training, left out"))
+            << outcome.err;
+    }
+    // Of two runs on the same rows once.
+    const std::string said = run_elmo({"eval", run, run, data}).err;
+    EXPECT_EQ(said.find("left out"), said.rfind("left out")) << said;
+    // Rows without these labels are nobody's doubt.
+    const Outcome trained = run_elmo({"eval", run, "--split", "train"});
+    EXPECT_FALSE(contains(trained.err, "left out")) << trained.err;
+}
+
+TEST_F(FirstUse, ARenamedTrainingFileWithoutItsTestRowsIsScored) {
+    std::string train = "40 8 4\n", test = "8 8 4\n";
+    for (int i = 0; i < 40; ++i)
+        train += fmt::format("{} {}:1 {}:0.{}\n", i % 4, i % 4, 4 + i % 4, 1 + i % 9);
+    for (int i = 0; i < 8; ++i) test += fmt::format("{} {}:1\n", i % 4, i % 4);
+    const std::string file = folder_.write("set/x_train.txt", train), run = folder_.text("run");
+    folder_.write("set/x_test.txt", test);
+    expect_success(run_elmo({"train", file, "--out", run, "--quiet"}));
+    EXPECT_EQ(scores({run})["protocol"]["samples"], 8);
+    const Outcome outcome = run_elmo({"eval", run, folder_.write("renamed.txt", train)});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, "of 40 scored texts trained this run")) << outcome.err;
+    EXPECT_TRUE(contains(outcome.out, "nothing of them was held out")) << outcome.out;
+}
+
+TEST_F(FirstUse, ASlipInLabelWeightsLeavesEverythingAsItWas) {
+    const std::string weights = folder_.write("weights.tsv", "dogg\t2\n"), run = folder_.text("run");
+    const Words train = {"train", data(), "--out", run, "--quiet"};
+    const Words slip = train + Words{"--label-weights", weights};
+    expect_failure(run_elmo(slip), 1, {"weights.tsv:1", "'dogg' (did you mean 'dog'?)"});
+    EXPECT_FALSE(fs::exists(run));
+    expect_success(run_elmo(train));
+    expect_failure(run_elmo(slip + Words{"--overwrite"}), 1, {"weights.tsv:1"});
+    EXPECT_TRUE(fs::exists(run + "/best"));
+}
+
+TEST_F(FirstUse, ValidationRowsThatAreNotAskedForNeedNotBeThere) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 100)), run = folder_.text("run"),
+                      rows = folder_.write("valid.csv", csv_rows(100, 140));
+    expect_success(run_elmo({"train", data, "--out", run, "--validation", rows, "--quiet"}));
+    const Json own = scores({run});
+    EXPECT_EQ(scores({run, folder_.write("copy/other.csv", csv_rows(0, 100))})["P@1"], own["P@1"]);
+    fs::remove(rows);
+    EXPECT_EQ(scores({run})["P@1"], own["P@1"]);
+    expect_failure(run_elmo({"calibrate", run}), 2, {"valid.csv', which the run was trained with", "gone"});
+}
+
+TEST_F(FirstUse, ATableOfAnyNameIsAnsweredAsOne) {
+    const auto first = [&](const std::string& file, const Words& flags) {
+        const Outcome outcome =
+            run_elmo(Words{"predict", run(), file, "--top", "1", "--json", "--with-text"} + flags);
+        EXPECT_EQ(outcome.status, 0) << outcome.err;
+        return Json::parse(outcome.out.substr(0, outcome.out.find('\n')))["text"];
+    };
+    const std::string headed = folder_.write("headed.txt", "id;text;labels\n1;a cat;b|c\n2;a dog;b\n"),
+                      named = folder_.write("named.data", "id\tmessage\n1\ta cat\n2\ta dog\n"),
+                      bare = folder_.write("bare.txt", "b,c|a cat\nb|a dog\n");
+    EXPECT_EQ(first(headed, {}), "a cat");
+    EXPECT_EQ(first(named, {"--text-column", "message"}), "a cat");
+    EXPECT_EQ(first(bare, {"--columns", "labels,text"}), "a cat");
+    EXPECT_EQ(first(headed, {"--input", "text"}), "id;text;labels");
+    // Lines with commas in them are no table.
+    EXPECT_EQ(first(folder_.write("lines.txt", "text, too\na cat\n"), {}), "text, too");
+    // A run keeps names for columns, but one comma in each line is no sign of two.
+    std::string bars;
+    for (int i = 0; i < 40; ++i) bars += fmt::format("{}|{}\n", kAnimals[i % 4], text_of(i));
+    const std::string data = folder_.write("bars.txt", bars), kept = folder_.text("kept");
+    expect_success(run_elmo({"train", data, "--columns", "labels,text", "--out", kept, "--quiet"}));
+    const auto texts = [&](const std::string& file) {
+        return run_elmo({"predict", kept, file, "--top", "1", "--quiet"}).out;
+    };
+    EXPECT_TRUE(texts(data).starts_with(text_of(0))) << texts(data);
+    EXPECT_TRUE(texts(folder_.write("commas.txt", "one, two\n")).starts_with("one, two"));
+}
+
+TEST_F(FirstUse, ASlipInTheDataOfASearchLeavesTheFolderAsItWas) {
+    expect_failure(run_elmo({"tune", folder_.text("none.csv"), "--out", folder_.text("tuned")}), 1,
+                   {"none.csv: no such file"});
+    EXPECT_FALSE(fs::exists(folder_.path("tuned")));
+    const std::string trial = folder_.write("tuned/trials/0-0.json", "{}");
+    expect_failure(
+        run_elmo({"tune", folder_.text("none.csv"), "--out", folder_.text("tuned"), "--overwrite"}), 1,
+        {"none.csv: no such file"});
+    EXPECT_TRUE(fs::exists(trial));
+}
+
+TEST_F(FirstUse, AFileThatCannotBeWrittenIsNamedBeforeTheWork) {
+    const std::string page = folder_.text("none/page.html"), table = folder_.text("none/labels.csv");
+    for (const auto& [words, file] :
+         {std::pair(Words{"report", run(), "--out", page}, page),
+          std::pair(Words{"eval", run(), "--threshold", "0.3", "--per-label", table}, table)}) {
+        const Outcome outcome = run_elmo(words);
+        EXPECT_EQ(outcome.status, 1);
+        EXPECT_EQ(outcome.err, "elmo: error: " + file + ": cannot create: No such file or directory\n");
+    }
+}
+
+TEST_F(FirstUse, ASlipInTheColumnOfIdsNamesTheOneThatIsThere) {
+    const std::string table = folder_.write("rows.csv", "ident;text\n7;a cat\n"),
+                      lines = folder_.write("rows.jsonl", "{\"ident\": 7, \"text\": \"a cat\"}\n");
+    for (const std::string& file : {table, lines})
+        expect_failure(run_elmo({"predict", run(), file, "--id-column", "idnt", "--quiet"}), 1,
+                       {"'idnt'", "(did you mean 'ident'?)"});
+}
+
+TEST_F(FirstUse, ResumingWithOtherDataSaysWhatToDo) {
+    const std::string run = folder_.text("run"), data = folder_.write("rows.csv", csv_rows(0, 60));
+    expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));
+    const std::string columns = folder_.write("columns.csv", "title;tags\na cat;cat\na dog;dog\n"),
+                      rows = folder_.write("other.csv", csv_rows(100, 160));
+    for (const std::string& other : {columns, rows}) {
+        const Outcome outcome = run_elmo({"train", other, "--out", run, "--resume", "--quiet"});
+        expect_failure(outcome, 1, {"resume: " + other, "leave DATA out"});
+        // The run has its columns: to name others is refused, too.
+        EXPECT_FALSE(contains(outcome.err, "--text-column")) << outcome.err;
+    }
+    folder_.write("rows.csv", csv_rows(0, 59));
+    expect_failure(run_elmo({"train", "--out", run, "--resume", "--quiet"}), 1,
+                   {"resume: " + data, "has changed"});
 }
 
 }  // namespace

@@ -155,6 +155,20 @@ TEST_F(ForeignRun, ItsFilesBesideTheDataAreNotRead) {
     EXPECT_NE(watch->touched(), "");
 }
 
+TEST_F(ForeignRun, ItsLabelWeightsAreNotRead) {
+    temp.write("outside/weights.txt", "0 2\n");
+    watch.emplace(temp.path("outside"));
+    const std::string weights = temp.text("outside/weights.txt");
+    poison({{"label_weights", weights}});
+    expect_no_verb_touches();
+    const Words start = Words{"train",          temp.text("data"), "--out", temp.text("made"), "--init",
+                              temp.text("run"), "--steps",         "2",     "--label-weights"};
+    expect_failure(run_elmo(Words(start.begin(), start.end() - 1)), 2,
+                   {"label_weights: ", weights, "only the run names", "--label-weights"});
+    expect_success(run_elmo(start + Words{""}));
+    EXPECT_EQ(watch->touched(), "");
+}
+
 TEST_F(ForeignRun, ItsOtherPathsAreNotRead) {
     poison({{"cache", temp.text("outside")},
             {"tokenizer", temp.text("outside")},

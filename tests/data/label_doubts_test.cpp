@@ -75,6 +75,30 @@ TEST_F(LabelDoubts, ANullInListsIsNothingThatAFlagReads) {
             "'null' is a label of 2 rows: where it means that there is none, take it out of the lists"}));
 }
 
+TEST_F(LabelDoubts, ItemsOfListsAreNotCutAnyFurther) {
+    const auto of_json = [&](const Strings& values) {
+        std::string lines;
+        for (std::size_t i = 0; i < values.size(); ++i)
+            lines += "{\"text\": \"t" + std::to_string(i) + "\", \"labels\": " + values[i] + "}\n";
+        write("a.jsonl", lines);
+        Config options = config("a.jsonl");
+        options.test_share = 0;
+        return label_doubts(Dataset::open_labels(quiet(), options), find_layout(options));
+    };
+    // Names of Vim's marks: an accident in lists, which no flag reads otherwise.
+    EXPECT_EQ(of_json({"[\"a\", \"']\"]", "[\"b\", \"c\"]", "[\"d\"]"}), Strings());
+    const Strings inside = of_json({"[\"['a', 'b']\"]", "[\"['c']\"]"});
+    ASSERT_EQ(inside.size(), 1U);
+    EXPECT_TRUE(contains(inside[0], "write each label as an item of its row's list")) << inside[0];
+    const Strings joined = of_json({"[\"a;b\"]", "[\"b;c\"]"});
+    ASSERT_EQ(joined.size(), 1U);
+    EXPECT_TRUE(contains(joined[0], "write each label as an item of its row's list")) << joined[0];
+    // Strings are fields, in JSON too.
+    const Strings null = of_json({"\"a,b\"", "\"nan\"", "\"b\""});
+    ASSERT_EQ(null.size(), 1U);
+    EXPECT_TRUE(contains(null[0], "--allow-null-labels")) << null[0];
+}
+
 TEST_F(LabelDoubts, Dictionaries) {
     EXPECT_EQ(
         only({"{'a': 1, 'b': 1}", "{'b': 1}"}),
@@ -108,6 +132,16 @@ TEST_F(LabelDoubts, AsManyLabelsAsRows) {
     Strings fields;
     for (int i = 0; i < 40; ++i) fields.push_back("name " + std::to_string(i));
     EXPECT_TRUE(contains(only(fields), "40 labels for 40 rows, most rows with one label"));
+    // Columns that have no names cannot be named with --label-column.
+    std::string lines;
+    for (int i = 0; i < 40; ++i)
+        lines += "class " + std::to_string(i % 4) + "\ttext " + std::to_string(i) + "\n";
+    write("a.tsv", lines);
+    Config options = config("a.tsv");
+    options.test_share = 0;
+    const Strings found = label_doubts(Dataset::open_labels(quiet(), options), find_layout(options));
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_TRUE(contains(found[0], "where the labels come before the text, give --columns labels,text"));
 }
 
 TEST_F(LabelDoubts, WordsForNull) {
@@ -151,6 +185,20 @@ TEST(LabelLists, AllWaysToWriteThem) {
           "{'a': 1}",  "{a: 1}",      "{a:1, b:0}", "[,]",         "['a',,]",  "['\\ud800']",
           "['\\u12']", "['a'] ['b']", "[a] [b]",    "['a' b]",     "{a},{b}",  "[say \"x\", b]"})
         EXPECT_FALSE(parse_label_list(cell)) << cell;
+}
+
+// Each value of a long list is looked at once: all that follows, for each, would take hours.
+TEST(LabelLists, LongOnesWithoutCommas) {
+    std::string cell = "[";
+    for (int i = 0; i < 2'000'000; ++i) cell += "1 ";
+    const auto list = parse_label_list(cell + "]");
+    ASSERT_TRUE(list);
+    EXPECT_EQ(list->items.size(), 2'000'000u);
+    // Null is a word alone.
+    EXPECT_EQ(parse_label_list("[None , 'a',nan]")->nulls, 2);
+    EXPECT_EQ(parse_label_list("[None]")->nulls, 1);
+    EXPECT_EQ(parse_label_list("[None of these, Nonesuch]")->nulls, 0);
+    EXPECT_EQ(parse_label_list("[NA NA, b]")->items, (Strings{"NA NA", "b"}));
 }
 
 TEST(LabelLists, WithoutQuotes) {

@@ -117,6 +117,12 @@ TEST(Packed, ZipOfSeveralFilesIsRefused) {
     EXPECT_EQ(data_error_of([&] { all_of(folder / "two.zip"); }),
               "two.zip: expected a zip archive of one file, found 'train.csv' and 'test.csv'; unpack it and "
               "name the file");
+    TestZip coloured;
+    coloured.add("a\x1b[2J\n", "a\n", true);
+    coloured.add("b", "b\n", true);
+    spill(folder / "coloured.zip", coloured.finish());
+    EXPECT_CONTAINS(data_error_of([&] { all_of(folder / "coloured.zip"); }),
+                    "found 'a\\x1b[2J\\x0a' and 'b'");
     TestZip none;
     none.add("folder/", "", false);
     spill(folder / "none.zip", none.finish());

@@ -125,7 +125,7 @@ TEST_P(EveryEncoder, ResumesExactlyFromSavedState) {
         spec.weights_folder = folder.path;
         Model other(make_device_backend(), spec, 3, 12);
         other.encoder->initialise(7);
-        other.encoder->load_state(folder.path / "optimizer.safetensors");
+        other.encoder->load_state(MappedFile(folder.path / "optimizer.safetensors"));
         for (Model* m : {&model, &other}) {
             train_step(*m, 3, accumulate > 1);
             train_step(*m, 4);
@@ -361,10 +361,10 @@ TEST(EncoderFiles, StateOfAnotherEncoderIsRefused) {
     Model bert(make_reference_backend(), spec_of("bert"), 3, 12),
         wide(make_reference_backend(), spec_of("bert", DType::kF32), 3, 12);
     bert.encoder->save_state(folder.path / "state");
-    expect_mentions(message_of([&] { wide.encoder->load_state(folder.path / "state"); }),
+    expect_mentions(message_of([&] { wide.encoder->load_state(MappedFile(folder.path / "state")); }),
                     {"state", "F32", "BF16"});
     Model roberta(make_reference_backend(), spec_of("roberta"), 3, 12);
-    expect_mentions(message_of([&] { roberta.encoder->load_state(folder.path / "state"); }),
+    expect_mentions(message_of([&] { roberta.encoder->load_state(MappedFile(folder.path / "state")); }),
                     {"state", "expected"});
 }
 

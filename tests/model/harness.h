@@ -103,11 +103,11 @@ struct Model {
 
     Model(std::unique_ptr<Backend> given, const EncoderSpec& spec, std::int64_t batch, std::int64_t tokens,
           bool training = true, std::int64_t labels = 11, DType head_dtype = DType::kF32,
-          const std::vector<Recompute>& recompute = {})
+          const std::vector<Recompute>& recompute = {}, std::int64_t longest = 0)
         : backend(std::move(given)), encoder(make_encoder(spec, *backend)) {
         workload.batch = batch;
         workload.tokens = tokens;
-        workload.longest = tokens;
+        workload.longest = longest > 0 ? longest : tokens;
         workload.labels = labels;
         workload.positives = batch * labels;
         workload.head_dtype = head_dtype;

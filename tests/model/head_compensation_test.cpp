@@ -54,7 +54,7 @@ TEST(HeadCompensation, RoundTripContinuesTheRun) {
     model.head.compensation().save(folder.path / "c.safetensors");
 
     other.head.load(folder.path);
-    other.head.compensation().load(folder.path / "c.safetensors");
+    other.head.compensation().load(MappedFile(folder.path / "c.safetensors"));
     other.steps = model.steps;
     EXPECT_EQ(other.values(), model.values());
     EXPECT_EQ(bytes_of(*other.backend, other.head.compensation().marks()),
@@ -105,7 +105,7 @@ TEST(HeadCompensation, RefusesWhatIsNotItsOwn) {
             writer.commit();
         }
         try {
-            model.head.compensation().load(file);
+            model.head.compensation().load(MappedFile(file));
         } catch (const DataError& error) {
             EXPECT_NE(std::string(error.what()).find("c.safetensors"), std::string::npos) << error.what();
             return true;
@@ -121,7 +121,7 @@ TEST(HeadCompensation, RefusesWhatIsNotItsOwn) {
     EXPECT_TRUE(refused({0, 4, 3, 20, 36}, kWidth));
     EXPECT_TRUE(refused(kChosen, kWidth, "F32"));
     fs::remove(file);
-    EXPECT_THROW(model.head.compensation().load(file), DataError);
+    EXPECT_THROW(model.head.compensation().load(MappedFile(file)), DataError);
     EXPECT_THROW(
         Head({LabelLayout::range(0, 9), 4, DType::kF32, HeadExtras{.compensated_rows = 1, .renee = {}}},
              *model.backend),

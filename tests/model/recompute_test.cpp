@@ -2,6 +2,7 @@
 // weights are the same, and the memory of a layer is what the mode promises.
 #include "elmo/error.h"
 #include "harness.h"
+#include "model/encoder/bert_encoder.h"
 
 namespace elmo {
 namespace {
@@ -124,6 +125,20 @@ TEST_P(EveryTransformer, RecomputationWithoutDropoutDoesNotChangeABit) {
     }
 }
 
+// Where texts may be longer than kCheapAttention, more is kept.
+TEST_P(EveryTransformer, RecomputationForLongTextsDoesNotChangeABit) {
+    for (const std::string device : {kTestedDevice, "reference"})
+        for (const Modes& modes : kModes) {
+            SCOPED_TRACE(device + " " + modes.name);
+            const EncoderSpec spec = four_layers(GetParam(), DType::kBf16);
+            Model plain(make_backend(device), spec, 3, 12);
+            Model other(make_backend(device), spec, 3, 12, true, 11, DType::kF32, modes.layers,
+                        kCheapAttention + 1);
+            expect_same_training(plain, other, 1);
+            if (HasFailure()) return;
+        }
+}
+
 std::int64_t bytes_under(const Model& model, const std::string& prefix) {
     std::int64_t bytes = 0;
     for (const Segment& segment : model.segments)
@@ -135,9 +150,10 @@ TEST(Recompute, ALayerKeepsWhatItsModeSays) {
     const std::int64_t T = 1024;  // a multiple of what the arena rounds to
     const EncoderSpec spec = four_layers("bert", DType::kBf16);
     const std::int64_t D = spec.width, I = spec.intermediate, H = spec.heads;
+    std::int64_t longest = kCheapAttention;
     const auto planned = [&](Recompute mode) {
         return std::make_unique<Model>(make_device_backend(), spec, 3, T, true, 11, DType::kF32,
-                                       std::vector<Recompute>(4, mode));
+                                       std::vector<Recompute>(4, mode), longest);
     };
     const auto none = planned(kNone), cheap = planned(kCheap), wide = planned(kWide), wider = planned(kWider),
                layers = planned(kLayer);
@@ -154,6 +170,17 @@ TEST(Recompute, ALayerKeepsWhatItsModeSays) {
     EXPECT_LT(wide->planned_bytes, cheap->planned_bytes);
     EXPECT_LT(wider->planned_bytes, wide->planned_bytes);
     EXPECT_LT(layers->planned_bytes, wider->planned_bytes);
+    // Of longer texts, the context too.
+    longest = kCheapAttention + 1;
+    const std::int64_t context = T * (2 * D + 4 * H);
+    for (const char* layer : {"encoder/layer.1/", "encoder/layer.3/"}) {
+        EXPECT_EQ(bytes_under(*planned(kNone), layer), bytes_under(*none, layer));
+        EXPECT_EQ(bytes_under(*planned(kCheap), layer), bytes_under(*cheap, layer) + context);
+    }
+    EXPECT_EQ(bytes_under(*planned(kWide), "encoder/layer.1/"),
+              bytes_under(*wide, "encoder/layer.1/") + context);
+    EXPECT_EQ(bytes_under(*planned(kWider), "encoder/layer.1/"), bytes_under(*wider, "encoder/layer.1/"));
+    EXPECT_EQ(bytes_under(*planned(kLayer), "encoder/layer.1/"), bytes_under(*layers, "encoder/layer.1/"));
 }
 
 // FP8 products take codes: a byte per element of their inputs and of the gelu's slope.
@@ -163,7 +190,7 @@ TEST(Recompute, WithFp8ProductsALayerKeepsCodes) {
     const auto planned = [&](bool fp8, Recompute mode) {
         spec.fp8 = fp8;
         return std::make_unique<Model>(make_device_backend(), spec, 3, T, true, 11, DType::kF32,
-                                       std::vector<Recompute>(4, mode));
+                                       std::vector<Recompute>(4, mode), kCheapAttention);
     };
     const std::int64_t D = spec.width, I = spec.intermediate, H = spec.heads;
     const auto none = planned(true, kNone);

@@ -12,9 +12,12 @@
 #include "formats/safetensors.h"
 #include "io/checksum.h"
 #include "io/folder_lock.h"
+#include "linear/model_file.h"
+#include "model/head/head.h"
 #include "quiet.h"
 #include "rank/label_list.h"
 #include "run/calibration_file.h"
+#include "run/manifest.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -271,6 +274,52 @@ TEST_F(Predict, ARunServesAsATokenizer) {
     of_run.tokenizer = config.out;
     of_checkpoint.tokenizer = config.out + "/best";
     EXPECT_EQ(TextEncoder(quiet(), of_run).encode(text), TextEncoder(quiet(), of_checkpoint).encode(text));
+}
+
+// A run from somebody else may hold any weights. NaN has no place in an order: sorting with it ends anywhere.
+TEST_F(Predict, WeightsThatOverflowGiveNumbers) {
+    const auto huge = [](std::size_t i) { return i % 3 == 0 ? -3e38f : 3e38f; };
+    Config other;
+    other.data = config.data;
+    other.cache = config.cache;
+    other.encoder = "linear";
+    other.device = "cpu";
+    other.threads = 1;
+    other.out = temp / "linear";
+    train(quiet(), other);
+    const std::filesystem::path folder = temp / "linear/best";
+    LinearModel model = load_linear_model(InputFolder(folder), 37);
+    for (std::size_t i = 0; i < model.trees.weights.size(); ++i) model.trees.weights[i] = to_bf16(huge(i));
+    for (std::size_t i = 0; i < model.neighbours.values.size(); ++i)
+        model.neighbours.values[i] = to_bf16(huge(i));
+    std::vector<std::uint64_t> hashes(model.vocabulary.hashes().begin(), model.vocabulary.hashes().end());
+    std::vector<float> weights(hashes.size());
+    for (std::size_t i = 0; i < weights.size(); ++i) weights[i] = i % 2 == 0 ? 3.4e38f : 1;
+    model.vocabulary = Vocabulary(std::move(hashes), std::move(weights));
+    save_linear_model(folder, model);
+    write_manifest(folder);
+    Config all = config, all_cpu;
+    all.top = all_cpu.top = 37;
+    all_cpu.device = "cpu";
+    const auto answers = Predictor(quiet(), other.out, all_cpu).predict({text + " " + text});
+    for (const Prediction& p : answers[0])
+        EXPECT_TRUE(std::isfinite(p.score) && std::isfinite(p.probability)) << p.name;
+
+    config.precision = "fp32";
+    train_run();
+    const std::filesystem::path best = std::filesystem::path(config.out) / "best";
+    const std::int64_t width = stored_head(InputFolder(best)).width;
+    std::vector<float> rows(static_cast<std::size_t>(37 * width));
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = huge(i * i / 7);
+    std::fill_n(rows.begin() + width, width, 1.0f);
+    write_head(best, DType::kF32, 37, width, [&](std::int64_t row) {
+        return std::as_bytes(std::span(rows).subspan(static_cast<std::size_t>(row * width)));
+    });
+    write_manifest(best);
+    Predictor predictor(quiet(), config.out, all);
+    for (const std::int64_t label : {0, 1, 36})
+        for (const NearLabel& near : predictor.nearest_labels(label, 37))
+            EXPECT_TRUE(std::isfinite(near.similarity)) << near.name;
 }
 
 TEST_F(Predict, LabelFilesThatAreWrongAreNamed) {

@@ -7,6 +7,7 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "quiet.h"
+#include "run/manifest.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -113,6 +114,33 @@ TEST_F(LinkedRun, OverwritingRemovesTheLinksAlone) {
     train(quiet().with_stop(stop), config);
     EXPECT_TRUE(outside() == before);
     EXPECT_FALSE(fs::is_symlink(temp / "run/best"));
+}
+
+// A checkpoint is the files of its manifest: a link beside them is none.
+TEST_F(LinkedRun, WhatTheManifestDoesNotListIsNotRead) {
+    write_text(temp / "weights.txt", "kind 1\t2\n");
+    struct Case {
+        const char *key, *value, *precision, *file;
+    };
+    for (const auto& [key, value, precision, file] :
+         {Case{"head_kahan", "20%", "fp8", "head_compensation.safetensors"},
+          Case{"precision", "renee", "renee", "momentum.safetensors"},
+          Case{"label_weights", "weights.txt", "bf16", "label_weights.safetensors"}}) {
+        SCOPED_TRACE(file);
+        Config other = config;
+        other.out = temp / key;
+        other.precision = precision;
+        set_option(other, key, std::string(key) == "label_weights" ? temp / value : value);
+        EXPECT_TRUE(train_no_step(other).interrupted);
+        const fs::path there = fs::path(other.out) / "last" / file,
+                       away = temp / ("outside/" + std::string(file));
+        fs::rename(there, away);
+        write_manifest(there.parent_path());
+        fs::create_symlink(away, there);
+        other.resume = true;
+        const std::string message = message_of<DataError>([&] { train(quiet().with_stop(stop), other); });
+        EXPECT_NE(message.find(there.string()), std::string::npos) << message;
+    }
 }
 
 // A folder that is not a checkpoint is not replaced by one: its files would be lost.

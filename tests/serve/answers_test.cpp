@@ -436,6 +436,36 @@ TEST_F(Answers, OtherPathsDescribeTheServer) {
     EXPECT_GT(run["memory"]["arena_bytes"], 0);
 }
 
+// What is shown of a log does not grow with it: neither by its lines nor by what stands in one.
+TEST_F(Answers, ALongLogIsThinned) {
+    TempFolder temp;
+    std::filesystem::copy(bag(), temp / "run", std::filesystem::copy_options::recursive);
+    std::string log = "{\"event\":\"start\",\"total_steps\":5000}\n";
+    for (int i = 1; i <= 5000; ++i)
+        log += fmt::format("{{\"event\":\"step\",\"step\":{},\"loss\":1.0}}\n", i);
+    const std::string much(1 << 17, '1');
+    for (int i = 0; i < 20; ++i)
+        log += fmt::format("{{\"event\":\"validation\",\"step\":1,\"P@1\":{}}}\n", much);
+    log += "{\"event\":\"validation\",\"step\":7,\"P@1\":50}\nnot ours\n{\"event\":\"end\",\"step\":5000}\n";
+    std::string scores;
+    for (int i = 0; i < 30; ++i) scores += fmt::format("{{\"score\":{}}}\n{{torn\n", i);
+    write_text(temp / "run/log.jsonl", log);
+    write_text(temp / "run/scores.jsonl", scores);
+    start({temp / "run"});
+    const Reply reply = client().get("/v1/run");
+    EXPECT_LT(reply.body.size(), much.size());
+    const Json run = reply.json();
+    EXPECT_LE(run["steps"].size(), 401u);
+    EXPECT_GT(run["steps"].size(), 200u);
+    EXPECT_EQ(run["steps"].front()["step"], 1);
+    EXPECT_EQ(run["steps"].back()["step"], 5000);
+    EXPECT_EQ(run["validations"].size(), 1u);
+    EXPECT_EQ(run["training"]["total_steps"], 5000);
+    EXPECT_EQ(run["end"]["step"], 5000);
+    EXPECT_EQ(run["scores"].back()["score"], 29);
+    EXPECT_EQ(run["scores"].size(), 5u);  // of the last ten lines
+}
+
 TEST_F(Answers, OneLineOfLogPerRequestWithoutTheText) {
     start();
     predict({{"text", text}});

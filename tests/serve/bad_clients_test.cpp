@@ -54,6 +54,10 @@ TEST_F(BadClients, EveryWrongFieldIsNamed) {
         {"/v1/predict", R"({"text":"a","without":["kind 99"]})", "without[0]", "found 'kind 99'"},
         {"/v1/predict", R"({"text":"a","labels":["1"],"without":[1]})", "labels", "found none"},
         {"/v1/predict", R"({"text":"a","model":7})", "model", "expected a text"},
+        {"/v1/predict", R"({"text":"a","text":"b"})", "text", "once, found it twice"},
+        {"/v1/predict", R"({"top":1,"text":"a","t\u006fp":2})", "top", "once, found it twice"},
+        {"/v2/models/bag/infer", R"({"inputs":[{"data":["a"],"data":["b"]}]})", "inputs[0].data",
+         "once, found it twice"},
         {"/v1/embed", R"({"text":"a","top":3})", "top", "no such field"},
         {"/v1/explain", R"({"texts":["a"]})", "texts", "no such field"},
         {"/v1/explain", R"({"top":1})", "text", "missing"},
@@ -249,9 +253,46 @@ TEST_F(BadClients, AnotherSitesNameIsNotThisMachines) {
         one.send(fmt::format("GET /v1/models HTTP/1.1\r\nHost: {}\r\n\r\n", host));
         EXPECT_EQ(one.receive().status, 200) << host;
     }
-    Client one = client();
-    one.send("GET /v1/models HTTP/1.1\r\nHost: example.org\r\n\r\n");
-    EXPECT_EQ(one.receive().status, 421);
+    // Names that others may give to this machine's address.
+    for (const char* host :
+         {"example.org", "127.example.org", "127.0.0.1.example.org:8080", "127.", "localhost.com"}) {
+        Client one = client();
+        one.send(fmt::format("GET /v1/models HTTP/1.1\r\nHost: {}\r\n\r\n", host));
+        EXPECT_EQ(one.receive().status, 421) << host;
+    }
+}
+
+// A browser says where a page comes from that sends a request.
+TEST_F(BadClients, PagesOfOtherSitesCauseNoWork) {
+    start();
+    const std::string body = R"({"text":"x"})";
+    const Reply other = client().post("/v1/predict", body, "Sec-Fetch-Site: cross-site\r\n");
+    EXPECT_EQ(other.status, 403) << other.body;
+    EXPECT_EQ(client().get("/v1/models", "Sec-Fetch-Site: cross-site\r\n").status, 403);
+    for (const char* site : {"same-origin", "same-site", "none"})
+        EXPECT_EQ(client().post("/v1/predict", body, fmt::format("Sec-Fetch-Site: {}\r\n", site)).status,
+                  200);
+    EXPECT_EQ(client().get("/", "Sec-Fetch-Site: cross-site\r\n").status, 200);  // somebody follows a link
+    options.tokens = {"one"};  // then a proxy may stand before it, for any site
+    start();
+    EXPECT_EQ(client()
+                  .post("/v1/predict", body, "Authorization: Bearer one\r\nSec-Fetch-Site: cross-site\r\n")
+                  .status,
+              200);
+}
+
+// Who shows no token is turned away before the body: room for bodies is for those who may ask.
+TEST_F(BadClients, WithoutATokenNoBodyIsWaitedFor) {
+    options.tokens = {"one"};
+    start();
+    std::vector<Client> strangers;
+    for (int i = 0; i < 100; ++i) {
+        strangers.push_back(client());
+        strangers.back().send("POST /v1/predict HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+    }
+    for (Client& stranger : strangers) EXPECT_EQ(stranger.receive().status, 401);
+    const Reply reply = client().post("/v1/predict", R"({"text":"x"})", "Authorization: Bearer one\r\n");
+    EXPECT_EQ(reply.status, 200) << reply.body;
 }
 
 TEST_F(BadClients, WrongOptionsAreNamed) {

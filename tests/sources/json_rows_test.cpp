@@ -64,6 +64,24 @@ TEST(JsonRows, ReadsLabels) {
     EXPECT_EQ(names(R"({"labels": 5})"), std::vector<std::string>{"5"});
 }
 
+TEST(JsonRows, ValuesInsideOfListsAreNamesEach) {
+    const std::string line =
+        R"({"refs": [{"name": "Berlin, Germany"}, {"name": "x"}], "one": {"name": "a,b"}})";
+    JsonRows rows;
+    std::vector<std::string> out;
+    ImportCounts counts;
+    rows.label_names({line, 3, "file"}, "refs.name", {.separator = ","}, out, counts);
+    EXPECT_EQ(out, (std::vector<std::string>{"Berlin, Germany", "x"}));
+    EXPECT_EQ(rows.string_at({line, 3, "file"}, "refs.name"), "");
+    rows.label_names({line, 3, "file"}, "one.name", {.separator = ","}, out, counts);
+    EXPECT_EQ(out, (std::vector<std::string>{"a", "b"}));
+    EXPECT_TRUE(contains(error([&] {
+                             rows.label_names({line, 3, "f"}, "refs.nam", {}, out, counts);
+                         }),
+                         "(did you mean 'refs.name'?)"));
+    EXPECT_TRUE(contains(error([&] { text(line, {"one"}); }), "--text-column one.KEY"));
+}
+
 TEST(JsonRows, NamesWhatIsWrong) {
     EXPECT_EQ(error([] { text(R"({"a": 1, "b": 2})", {"title"}); }),
               "file:3: expected the key 'title', found the keys 'a', 'b'; name the key of the texts with "

@@ -375,6 +375,26 @@ TEST_F(PeopleFiles, ParquetArrowAndHuggingFace) {
     EXPECT_TRUE(contains(error("hub"), "found Parquet files"));
 }
 
+// Whoever copies the advice into a shell runs it: a name that would be more than a name there is left out.
+TEST_F(PeopleFiles, AdviceRunsNothingThatAFileIsCalled) {
+    for (const std::string name :
+         {"x');import os;os.system('id.parquet", "$(id).parquet", "a`id`.parquet", "a\"b.parquet"}) {
+        write(name, "PAR1\x15\x04\x15 some bytes PAR1");
+        const std::string said = error(name), advice = said.substr(said.find("convert it"));
+        EXPECT_TRUE(contains(advice, "pandas.read_parquet('FILE').to_json('FILE.jsonl'")) << said;
+        EXPECT_FALSE(contains(advice, "id")) << said;
+    }
+    write("$(id).csv", "\xff\xfet\0e\0");
+    EXPECT_TRUE(contains(error("$(id).csv"), "iconv -f UTF-16 -t UTF-8 FILE > TEXT"));
+    write("$(id)/dataset_dict.json", "{}");
+    EXPECT_TRUE(contains(error("$(id)"), "load_from_disk('FOLDER')"));
+    TestZip zip;
+    zip.add("a\x1b[2J\n.csv", "x", true);
+    zip.add("b.csv", "y", true);
+    write("two.zip", zip.finish());
+    EXPECT_TRUE(contains(error("two.zip"), "found 2 ('a\\x1b[2J\\x0a.csv', 'b.csv')"));
+}
+
 TEST_F(PeopleFiles, NestedKeys) {
     write("a.jsonl",
           "{\"doc\": {\"body\": \"one\"}, \"tags\": [{\"name\": \"a\"}, {\"name\": \"b\"}]}\n"

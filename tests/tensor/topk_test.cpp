@@ -56,6 +56,17 @@ TEST(TopK, ZeroAndLargerThanAll) {
     EXPECT_EQ(many.size(), 0);
 }
 
+TEST(TopK, MadeOfARankingItGoesOn) {
+    TopK top(3, {{1, 9}, {2, 7}, {2, 4}});
+    EXPECT_EQ(top.sorted(), (Ranking{{2, 4}, {2, 7}, {1, 9}}));
+    top.offer(0, 1);
+    top.offer(2, 5);
+    EXPECT_EQ(top.sorted(), (Ranking{{2, 4}, {2, 5}, {2, 7}}));
+    TopK fewer(3, {{1, 9}});
+    fewer.offer(0, 1);
+    EXPECT_EQ(fewer.sorted(), (Ranking{{1, 9}, {0, 1}}));
+}
+
 TEST(TopK, AnyCutAnyOrderGivesTheSame) {
     std::mt19937 random(1);
     for (const int num_labels : {1, 5, 127, 128, 129, 1000, 5003})

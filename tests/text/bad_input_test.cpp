@@ -89,6 +89,38 @@ TEST(BadTokenizer, DeepNesting) {
     expect_refused(json, "nested");
 }
 
+// Forty steps that double a letter would make a terabyte of it.
+TEST(BadTokenizer, NormalizersThatGrow) {
+    Json json = wordpiece();
+    const auto with_doublings = [&](int count) {
+        Json steps = Json::array({json["normalizer"]});
+        for (int i = 0; i < count; ++i)
+            steps.push_back({{"type", "Replace"}, {"pattern", {{"String", "a"}}}, {"content", "aa"}});
+        Json grown = json;
+        grown["normalizer"] = {{"type", "Sequence"}, {"normalizers", steps}};
+        return parse(grown);
+    };
+    EXPECT_EQ(encode(*with_doublings(3), "a").size(), 10u);
+    EXPECT_THROW(encode(*with_doublings(40), "a"), DataError);
+}
+
+// A text that changes between ASCII and other letters all the time takes time by its length, not by the
+// square of it.
+TEST(BadTokenizer, ManyShortRuns) {
+    std::string text;
+    for (int i = 0; i < 3'000'000; ++i) text += "a\u00e9";
+    EXPECT_EQ(encode(*parse(wordpiece()), text), (Ids{1, 0, 2}));
+}
+
+// Every place of a text is compared with the tokens that may begin there: one of a megabyte would take days.
+TEST(BadTokenizer, TokensHaveALength) {
+    Json json = wordpiece();
+    json["model"]["vocab"][std::string(4096, 'a')] = 8;
+    EXPECT_NE(parse(json), nullptr);
+    json["model"]["vocab"][std::string(4097, 'a')] = 9;
+    expect_refused(json, "of at most 4096 bytes, found 4097");
+}
+
 TEST(BadTokenizer, MissingKeysAndWrongTypes) {
     for (const Json& good : {wordpiece(), bpe()}) {
         for (const char* key : {"model", "pre_tokenizer", "post_processor"}) {

@@ -111,6 +111,9 @@ TEST_F(Tune, GoesOnWhereItWasStopped) {
     EXPECT_EQ(rest.trials, unbroken.trials);
     EXPECT_EQ(rest.best, unbroken.best);
     EXPECT_EQ(rest.best_score, unbroken.best_score);
+    // The data need not be named again.
+    request.config.data.clear();
+    EXPECT_EQ(tune(quiet(), request).best_score, unbroken.best_score);
     request.config.seed = 9;
     EXPECT_THROW(tune(quiet(), request), ConfigError);  // another search than the one in the folder
 }

@@ -94,7 +94,9 @@ class CudaBackend : public Backend {
   private:
     // The device, started on first use.
     void start() {
-        if (context_.start()) head_.start();
+        if (!context_.start()) return;
+        head_.start();
+        attention_.start();
     }
     // A view that any op may use: rows of a head in the host's memory may be on their way.
     const View& settled(const View& view) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/text_util.h"
 #include "elmo/error.h"
 #include "io/packed/decoder.h"
 #include "io/packed/inflater.h"
@@ -82,7 +83,7 @@ class Zip : public Decoder {
             throw DataError(
                 fmt::format("{}: expected a zip archive of one file, found '{}' and '{}'; unpack "
                             "it and name the file",
-                            input_.name(), first_, member_.name));
+                            input_.name(), quoted(first_), quoted(member_.name)));
         if (member_.counts()) first_ = member_.name;
         input_.take(kHeaderBytes + name_bytes + extra_bytes);
         inflater_.reset();

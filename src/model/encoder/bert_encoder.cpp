@@ -268,7 +268,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const Dropout attention = attention_dropout(layer, true);
     // The op that computes the gradients also gives the context, between the gradient of the out-projection's
     // input and that of its weights.
-    const bool again = mode != Recompute::kNone;
+    const bool again = kept_[static_cast<std::size_t>(layer)].context_TD.empty();
     const Codes out_codes = kept_or({}, D);
     if (again)
         linear_backward(w.out, da, {}, {{}, {}, out_codes.room}, dinput, accumulate);

@@ -10,6 +10,13 @@
 
 namespace elmo {
 
+// Attention's work for a token grows with its text, what it gives does not: where texts may be longer than
+// this, kCheap and kWide keep the context.
+inline constexpr std::int64_t kCheapAttention = 128;
+inline bool keeps_context(Recompute mode, std::int64_t longest) {
+    return mode == Recompute::kNone || (mode < Recompute::kWider && longest > kCheapAttention);
+}
+
 class BertEncoder : public Encoder {
   public:
     BertEncoder(EncoderSpec spec, Backend& backend);

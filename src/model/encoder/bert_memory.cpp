@@ -64,8 +64,10 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
     LayerActivations a;
     if (codes && everything) a.input_codes = take_codes("input_codes", D);
     if (mode < Recompute::kWider) a.qkv_T3D = take("qkv", spec_.dtype, 3 * D);
-    if (everything) a.context_TD = take("context", spec_.dtype, D);
-    if (everything) a.lse_TH = take("lse", stats_dtype(), spec_.heads);
+    if (keeps_context(mode, workload.longest)) {
+        a.context_TD = take("context", spec_.dtype, D);
+        a.lse_TH = take("lse", stats_dtype(), spec_.heads);
+    }
     if (mode < Recompute::kLayer) {
         a.attention_sum_TD = take("attention_sum", spec_.dtype, D);
         a.attention_stats_T2 = take("attention_stats", stats_dtype(), 2);

@@ -12,6 +12,7 @@
 
 #include "backend/backend.h"
 #include "formats/safetensors_writer.h"
+#include "io/mmap_file.h"
 #include "model/encoder/encoder_spec.h"
 #include "ranks/collectives.h"
 #include "ranks/rank_share.h"
@@ -145,7 +146,7 @@ class Encoder {
     // The same file of a state that lies on all ranks: a collective, in which the first rank writes and the
     // others (file: null) send.
     void save_state_shared(const std::filesystem::path* file, Ranks& ranks) const;
-    void load_state(const std::filesystem::path& file);
+    void load_state(MappedFile file);
 
   protected:
     Encoder(EncoderSpec spec, Backend& backend)

@@ -126,8 +126,8 @@ void Encoder::save_state_shared(const std::filesystem::path* file, Ranks& ranks)
     if (writer) writer->commit();
 }
 
-void Encoder::load_state(const std::filesystem::path& file) {
-    const SafeTensors tensors = SafeTensors::open(file);
+void Encoder::load_state(MappedFile file) {
+    const SafeTensors tensors = SafeTensors::open(std::move(file));
     for (const Parameter& p : parameters_)
         for (const StatePart& part : state_parts(spec_))
             upload_rows_exact(backend_, part.of(p), p.own.first, p.w.rows, tensors.at(p.name + part.suffix),

@@ -80,9 +80,9 @@ void HeadCompensation::save_shared(const std::filesystem::path* file, Ranks& ran
     writer.commit();
 }
 
-void HeadCompensation::load(const std::filesystem::path& path, std::int64_t all_labels) {
+void HeadCompensation::load(MappedFile mapped, std::int64_t all_labels) {
     if (all_labels == 0) all_labels = labels_;
-    const SafeTensors file = SafeTensors::open(path);
+    const SafeTensors file = SafeTensors::open(std::move(mapped));
     const TensorInfo& stored = file.at(kLabels);
     const TensorInfo& values = file.at(kValues);
     const std::int64_t count = stored.num_elements();

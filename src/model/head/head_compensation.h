@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backend/backend.h"
+#include "io/mmap_file.h"
 #include "ranks/collectives.h"
 #include "tensor/label_layout.h"
 
@@ -38,7 +39,7 @@ class HeadCompensation {
     void save_shared(const std::filesystem::path* file, Ranks& ranks) const;
     // What the file has of the head's labels. DataError, naming the file, for another shape and for labels
     // that do not ascend or are beyond the run's, `all_labels` of them (0: the head's).
-    void load(const std::filesystem::path& file, std::int64_t all_labels = 0);
+    void load(MappedFile file, std::int64_t all_labels = 0);
 
   private:
     void choose(std::span<const std::int64_t> labels);

@@ -81,8 +81,8 @@ void ReneeHead::save(const std::filesystem::path& file) const {
     writer.commit();
 }
 
-void ReneeHead::load(const std::filesystem::path& path) {
-    const SafeTensors file = SafeTensors::open(path);
+void ReneeHead::load(MappedFile mapped) {
+    const SafeTensors file = SafeTensors::open(std::move(mapped));
     upload_exact(backend_, momentum_LD_, file.at(kTensor), file.file());
     scale_ = number_of<float>(file, "loss_scale");
     good_steps_ = number_of<std::int64_t>(file, "good_steps");

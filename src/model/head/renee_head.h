@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "backend/backend.h"
+#include "io/mmap_file.h"
 #include "model/head/head_input.h"
 
 namespace elmo {
@@ -42,7 +43,7 @@ class ReneeHead {
 
     // Momentum and the state of the scale, exactly. DataError names what does not fit.
     void save(const std::filesystem::path& file) const;
-    void load(const std::filesystem::path& file);
+    void load(MappedFile file);
 
   private:
     std::int64_t labels_, width_;

@@ -87,8 +87,9 @@ void require_same_call(const fs::path& file, const OrderedJson& wanted, const st
                             "(xxh64 {}); {}",
                             answers, text(was, "checkpoint"), text(was, key), text(now, "checkpoint"),
                             json_string(value), advice));
-        throw ConfigError(fmt::format("resume: {} with another {}: expected {}, found {}; {}", answers, key,
-                                      text(was, key), json_string(value), advice));
+        throw ConfigError(fmt::format("resume: {} with {}: expected {}, found {}; {}", answers,
+                                      key == "files" ? "other files" : "another " + key, text(was, key),
+                                      json_string(value), advice));
     }
 }
 

@@ -227,7 +227,8 @@ std::vector<std::pair<std::int64_t, double>> LabelRanker::nearest(std::int64_t l
         for (std::size_t i = 0; i < others.size(); ++i) {
             const auto row = std::span(rows).subspan(i * own.size(), own.size());
             const double norms = norm * std::sqrt(product(row, row));
-            result.emplace_back(others[i], norms > 0 ? product(own, row) / norms : 0);
+            const double cosine = product(own, row) / norms;  // any number, of weights that overflow
+            result.emplace_back(others[i], norms > 0 && std::isfinite(cosine) ? cosine : 0);
         }
     }
     keep_best(result, limit);

@@ -2,6 +2,7 @@
 // so the interval of a difference does not contain what both have in common.
 #include <fmt/format.h>
 
+#include "base/said_once.h"
 #include "config/resolve.h"
 #include "elmo/error.h"
 #include "elmo/resolve.h"
@@ -45,9 +46,10 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
 
 }  // namespace
 
-Comparison compare(const Context& context, const std::string& first, const std::string& second,
+Comparison compare(const Context& given_context, const std::string& first, const std::string& second,
                    const Config& given) {
     refuse_single_outputs(given);
+    const Context context = with_said_once(given_context, "");  // both read the same data
     const Config config = with_shared_rows(given, first, second);
     const DetailedEvaluation a = evaluate_in_detail(context, first, config),
                              b = evaluate_in_detail(context, second, config);

@@ -14,14 +14,13 @@
 #include <utility>
 
 #include "elmo/error.h"
-#include "ranks/sockets.h"
+#include "ranks/guests.h"
 
 namespace elmo {
 namespace {
 
 constexpr std::uint64_t kLargest = std::uint64_t{1} << 24;  // bytes that a rank may say at once
 constexpr double kAnswerSeconds = 5;                        // a stranger at the port says nothing
-constexpr std::size_t kMostGuests = 256;                    // who have connected and not said who they are
 constexpr char kHere = 1;
 
 // What both sides say first. A rank answers with one byte more: until then the first does not count on it, as
@@ -79,36 +78,6 @@ int listen_from(int port) {
     return -1;
 }
 
-// Somebody who has connected to the first rank: another rank, or a stranger.
-struct Guest {
-    int socket;
-    double until;
-    Greeting greeting{};
-    std::size_t received = 0;  // bytes: the greeting, then the answer to the first rank's
-    bool is_here = false;      // a rank of this run
-
-    void leave() {
-        if (socket >= 0) ::close(std::exchange(socket, -1));
-    }
-    void listen(const Greeting& mine) {
-        char here = 0;
-        const bool greets = received < sizeof greeting;
-        const ssize_t got = greets ? ::recv(socket, reinterpret_cast<char*>(&greeting) + received,
-                                            sizeof greeting - received, MSG_DONTWAIT)
-                                   : ::recv(socket, &here, 1, MSG_DONTWAIT);
-        if (got < 0 && (errno == EAGAIN || errno == EINTR)) return;
-        if (got <= 0) return leave();
-        received += static_cast<std::size_t>(got);
-        if (!greets) {
-            is_here = here == kHere;
-            if (!is_here) leave();
-        } else if (received == sizeof greeting &&
-                   (!belongs(greeting, mine) || !send_bytes(socket, &mine, sizeof mine))) {
-            leave();
-        }
-    }
-};
-
 std::string local_address(int socket) {
     sockaddr_in address{};
     socklen_t length = sizeof address;
@@ -142,33 +111,26 @@ void Meeting::receive_all() {
                                 place_.port, place_.port + kPorts - 1));
     sockets_.assign(static_cast<std::size_t>(place_.size), -1);
     const Greeting mine = greeting_of(place_);
-    std::vector<Guest> guests;  // side by side: a silent one holds up nobody
+    Guests guests(listener, sizeof mine + sizeof kHere);
     int missing = place_.size - 1;
-    while (missing > 0 && seconds_now() < until) {
-        std::vector<pollfd> ready = {{guests.size() < kMostGuests ? listener : -1, POLLIN, 0}};
-        for (const Guest& guest : guests) ready.push_back({guest.socket, POLLIN, 0});
-        ::poll(ready.data(), ready.size(), 100);
-        for (std::size_t i = 0; i < guests.size(); ++i) {
-            Guest& guest = guests[i];
-            if (ready[i + 1].revents != 0) guest.listen(mine);
-            if (guest.is_here) {
-                int& slot = sockets_[static_cast<std::size_t>(guest.greeting.rank)];
-                if (slot >= 0)
-                    ::close(slot);  // it came again
-                else
-                    --missing;
-                slot = std::exchange(guest.socket, -1);
-            } else if (seconds_now() > guest.until) {
-                guest.leave();
-            }
-        }
-        std::erase_if(guests, [](const Guest& guest) { return guest.socket < 0; });
-        if (ready.front().revents == 0) continue;
-        const int socket = ::accept4(listener, nullptr, nullptr, SOCK_CLOEXEC);
-        if (socket >= 0) guests.push_back({socket, seconds_now() + kAnswerSeconds});
-    }
-    for (Guest& guest : guests) guest.leave();
-    ::close(listener);
+    while (missing > 0 && seconds_now() < until)
+        guests.hear([&](int socket, std::string_view said) {
+            Greeting theirs;
+            if (said.size() < sizeof theirs) return Guests::Verdict::kListen;
+            std::memcpy(&theirs, said.data(), sizeof theirs);
+            if (said.size() == sizeof theirs)
+                return belongs(theirs, mine) && send_bytes(socket, &mine, sizeof mine)
+                           ? Guests::Verdict::kListen
+                           : Guests::Verdict::kTurnAway;
+            if (!belongs(theirs, mine) || said.back() != kHere) return Guests::Verdict::kTurnAway;
+            int& slot = sockets_[static_cast<std::size_t>(theirs.rank)];
+            if (slot >= 0)
+                ::close(slot);  // it came again
+            else
+                --missing;
+            slot = socket;
+            return Guests::Verdict::kTake;
+        });
     if (missing == 0) return;
     std::vector<int> ranks;
     for (int r = 1; r < place_.size && ranks.size() < 8; ++r)

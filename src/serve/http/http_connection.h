@@ -197,10 +197,13 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
 
     void read_body() {
         const auto& request = parser_->get();
+        keep_head(request);
         const auto length = parser_->content_length();
         const std::int64_t bytes = length              ? static_cast<std::int64_t>(*length)
                                    : request.chunked() ? host_->settings.body_bytes
                                                        : 0;
+        if (bytes > 0)
+            if (auto reply = host_->handlers.turn_away(request_)) return write(std::move(*reply), false);
         if (!host_->take_bytes(bytes)) {
             HttpReply reply = host_->handlers.refuse(
                 503, "the server holds as many bytes of requests as it may; try again", peer_);
@@ -216,6 +219,26 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
                                      }));
         }
         read_rest();
+    }
+
+    void keep_head(const http::request<http::string_body>& message) {
+        keep_alive_ = message.keep_alive();
+        version_ = message.version();
+        head_ = message.method() == http::verb::head;
+        request_ = {};
+        const auto text = [](boost::beast::string_view view) {
+            return std::string(view.data(), view.size());
+        };
+        request_.method = text(message.method_string());
+        const std::string target = text(message.target());
+        const std::size_t mark = target.find('?');
+        request_.path = target.substr(0, mark);
+        if (mark != std::string::npos) request_.query = target.substr(mark + 1);
+        request_.host = text(message[http::field::host]);
+        request_.authorization = text(message[http::field::authorization]);
+        request_.site = text(message["Sec-Fetch-Site"]);
+        request_.json_length = text(message["Inference-Header-Content-Length"]);
+        request_.peer = peer_;
     }
 
     void read_rest() {
@@ -248,25 +271,8 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     void answer() {
         phase_ = Phase::kAnswering;
         disarm();
-        http::request<http::string_body> message = parser_->release();
-        keep_alive_ = message.keep_alive();
-        version_ = message.version();
-        head_ = message.method() == http::verb::head;
-        HttpRequest request;
-        const auto text = [](boost::beast::string_view view) {
-            return std::string(view.data(), view.size());
-        };
-        request.method = text(message.method_string());
-        const std::string target = text(message.target());
-        const std::size_t mark = target.find('?');
-        request.path = target.substr(0, mark);
-        if (mark != std::string::npos) request.query = target.substr(mark + 1);
-        request.host = text(message[http::field::host]);
-        request.authorization = text(message[http::field::authorization]);
-        request.json_length = text(message["Inference-Header-Content-Length"]);
-        request.body = std::move(message.body());
-        request.peer = peer_;
-        host_->handlers.handle(std::move(request), [self = shared_from_this()](HttpReply reply) {
+        request_.body = std::move(parser_->release().body());
+        host_->handlers.handle(std::move(request_), [self = shared_from_this()](HttpReply reply) {
             asio::dispatch(self->socket_.get_executor(), [self, reply = std::move(reply)]() mutable {
                 self->write(std::move(reply), self->keep_alive_);
             });
@@ -330,6 +336,7 @@ class HttpConnection : public std::enable_shared_from_this<HttpConnection> {
     std::optional<http::response<http::empty_body>> continue_;
     std::optional<http::response<http::string_body>> response_;
     ConnectionHost::Place place_;
+    HttpRequest request_;  // that is being read: its header, then all of it
     std::string peer_;
     Phase phase_ = Phase::kReading;
     std::int64_t held_bytes_ = 0;

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace elmo {
@@ -18,6 +19,7 @@ struct HttpRequest {
     std::string method;
     std::string path, query;  // of the target: before and after the question mark, still encoded
     std::string host, authorization;
+    std::string site;         // where the page comes from that sends it, as a browser says (Sec-Fetch-Site)
     std::string json_length;  // KServe's header for a JSON text that binary data follows
     std::string body;
     std::string peer;  // address of the client
@@ -49,6 +51,8 @@ struct HttpSettings {
 struct HttpHandlers {
     // A complete request. May be called from several threads at once.
     std::function<void(HttpRequest, SendReply)> handle;
+    // The answer to a request by its header alone, before there is room for its body; nothing: it is read.
+    std::function<std::optional<HttpReply>(const HttpRequest&)> turn_away;
     // The answer to a request that could not be read: its status and the reason.
     std::function<HttpReply(int status, const std::string& reason, const std::string& peer)> refuse;
 };

@@ -228,7 +228,8 @@ void NpzMatrix::read(const SparseRules& rules, ImportCounts& counts, const Take&
             if (index < 0 || index >= header_.columns)
                 elmo::fail(where, fmt::format("an index below {} columns", header_.columns),
                            fmt::format("{}", index));
-            if (!std::isfinite(value)) elmo::fail(where, "finite values", fmt::format("{}", value));
+            if (!std::isfinite(static_cast<float>(value)))
+                elmo::fail(where, "finite values", fmt::format("{}", value));
             row.indices.push_back(static_cast<std::uint32_t>(index));
             row.values.push_back(static_cast<float>(value));
         }

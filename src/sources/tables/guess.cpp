@@ -351,6 +351,12 @@ LabelCells written_as(const std::string& separator, LabelCells cells) {
 
 }  // namespace
 
+bool has_label_fields(const Layout& layout) {
+    return layout.format != DataFormat::kJsonl ||
+           std::ranges::any_of(label_fields(layout, layout.train.labels),
+                               [](const std::string& field) { return !field.empty(); });
+}
+
 std::string usual_text_column(const std::vector<std::string>& names) {
     return only_plausible(names, kTextNames);
 }

@@ -16,6 +16,10 @@ namespace elmo {
 // that is left to the import.
 void settle_reading(const ReadOptions& reading, Layout& layout);
 
+// Whether the labels of a row stand in a field of text that separators cut, rather than as items of a JSON
+// list.
+bool has_label_fields(const Layout& layout);
+
 // The one of these names that columns of texts usually have; "" where none is, or several are.
 std::string usual_text_column(const std::vector<std::string>& names);
 

@@ -27,25 +27,39 @@ std::string keys_of(const dom::object& object) {
     return list.empty() ? "none" : list;
 }
 
+// All that may be asked for: keys, and with dots those inside of objects, or of the first one of a list.
+std::vector<std::string> paths_of(const dom::object& object) {
+    std::vector<std::string> paths;
+    for (const auto& field : object) {
+        paths.emplace_back(field.key);
+        dom::element value = field.value;
+        if (dom::array list; value.get(list) == simdjson::SUCCESS && list.size() > 0) value = list.at(0);
+        if (dom::object inner; value.get(inner) == simdjson::SUCCESS)
+            for (const std::string& path : paths_of(inner))
+                paths.push_back(fmt::format("{}.{}", field.key, path));
+    }
+    return paths;
+}
+
 // The value at a key, or where no key is called so, at the path that its dots make. A list on the way gives
-// the values inside its objects. Nothing is added where the path ends early.
-void find_values(const dom::object& object, std::string_view key, std::vector<dom::element>& out) {
+// the values inside its objects. Nothing is added where the path ends early. Returns whether a list was on
+// the way: then each value is an item, and no field of several.
+bool find_values(const dom::object& object, std::string_view key, std::vector<dom::element>& out) {
     dom::element value;
     if (object.at_key(key).get(value) == simdjson::SUCCESS) {
         out.push_back(value);
-        return;
+        return false;
     }
     const std::size_t dot = key.find('.');
-    if (dot == key.npos || object.at_key(key.substr(0, dot)).get(value) != simdjson::SUCCESS) return;
+    if (dot == key.npos || object.at_key(key.substr(0, dot)).get(value) != simdjson::SUCCESS) return false;
     const std::string_view rest = key.substr(dot + 1);
     dom::object inner;
     dom::array list;
-    if (value.get(inner) == simdjson::SUCCESS) {
-        find_values(inner, rest, out);
-    } else if (value.get(list) == simdjson::SUCCESS) {
-        for (const dom::element item : list)
-            if (item.get(inner) == simdjson::SUCCESS) find_values(inner, rest, out);
-    }
+    if (value.get(inner) == simdjson::SUCCESS) return find_values(inner, rest, out);
+    if (value.get(list) != simdjson::SUCCESS) return false;
+    for (const dom::element item : list)
+        if (item.get(inner) == simdjson::SUCCESS) find_values(inner, rest, out);
+    return true;
 }
 
 }  // namespace
@@ -79,7 +93,8 @@ struct JsonRows::Impl {
         std::vector<dom::element> found;
         find_values(object, key, found);
         if (found.empty())
-            fail(record, fmt::format("the key '{}'", key), "the keys " + keys_of(object), advice);
+            fail(record, fmt::format("the key '{}'{}", key, did_you_mean(key, paths_of(object))),
+                 "the keys " + keys_of(object), advice);
         if (found.size() > 1)
             fail(record, fmt::format("one value at '{}'", key), fmt::format("{} in a list", found.size()));
         return found[0];
@@ -112,7 +127,8 @@ void JsonRows::text(const Record& record, const std::vector<std::string>& keys, 
         }
         std::string_view piece;
         if (value.get(piece) != simdjson::SUCCESS)
-            fail(record, fmt::format("a string at '{}'", key), show(value));
+            fail(record, fmt::format("a string at '{}'", key), show(value),
+                 value.is_object() ? fmt::format("name a key inside with --text-column {}.KEY", key) : "");
         if (!out.empty() && !piece.empty()) out += ' ';
         out += piece;
     }
@@ -170,7 +186,7 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
     out.clear();
     const dom::object object = impl_->parse(record);
     std::vector<dom::element> found;
-    find_values(object, key, found);
+    const bool items = find_values(object, key, found);
     bool missing = found.empty();
     if (missing && !cells.allow_null) impl_->value(record, object, key, kMissingAdvice);
     const auto take = [&](const dom::element& item) {
@@ -196,7 +212,7 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
         std::string_view field;
         if (value.get(list) == simdjson::SUCCESS) {
             for (const dom::element item : list) take(item);
-        } else if (value.get(field) == simdjson::SUCCESS) {
+        } else if (!items && value.get(field) == simdjson::SUCCESS) {
             read_label_field(record, field, cells, out, counts);
         } else {
             take(value);
@@ -220,9 +236,10 @@ bool JsonRows::has(const Record& record, const std::string& key) {
 
 std::string JsonRows::string_at(const Record& record, const std::string& key) {
     std::vector<dom::element> found;
-    if (const auto object = impl_->try_parse(record)) find_values(*object, key, found);
+    const auto object = impl_->try_parse(record);
+    const bool items = object && find_values(*object, key, found);
     std::string_view text;
-    if (found.size() != 1 || found[0].get(text) != simdjson::SUCCESS) return {};
+    if (items || found.size() != 1 || found[0].get(text) != simdjson::SUCCESS) return {};
     return std::string(text);
 }
 

@@ -32,14 +32,14 @@ class JsonRows {
     void label_ids(const Record& record, const std::string& key, std::int64_t num_labels, bool merge,
                    std::vector<std::uint32_t>& out, ImportCounts& counts);
     // Label names at `key`: a list of strings or whole numbers, or one string as `cells` says. A path goes
-    // through lists of objects.
+    // through lists of objects, whose values are names each.
     void label_names(const Record& record, const std::string& key, const LabelCells& cells,
                      std::vector<std::string>& out, ImportCounts& counts);
     // The keys of the object; none where the record holds no object.
     std::vector<std::string> keys(const Record& record);
     // Whether the key, or the path, leads to a value, which may be null.
     bool has(const Record& record, const std::string& key);
-    // The string at `key`; "" where there is none.
+    // The string at `key`; "" where there is none, or it is an item of a list.
     std::string string_at(const Record& record, const std::string& key);
 
   private:

@@ -73,9 +73,14 @@ class ListParser {
 
     bool is_quoted() const { return rest_.front() == '"' || rest_.front() == '\''; }
 
+    // A word alone between commas. Only as far as such words go: many values may follow without a comma.
     bool null() {
-        const std::string_view word = trim(rest_.substr(0, rest_.find(',')));
+        constexpr std::size_t kLongest = 4;
+        const std::string_view head = rest_.substr(0, kLongest + 1),
+                               word = head.substr(0, head.find_first_of(", \t\r\n"));
         if (!is_null_word(word)) return false;
+        const std::size_t after = std::min(rest_.find_first_not_of(kSpace, word.size()), rest_.size());
+        if (after < rest_.size() && rest_[after] != ',') return false;
         rest_.remove_prefix(word.size());
         ++list_.nulls;
         return true;

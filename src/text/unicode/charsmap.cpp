@@ -97,9 +97,9 @@ void Charsmap::append_char(std::string_view character, std::string& out) const {
     out.append(rule(character).value_or(character));
 }
 
-void Charsmap::apply(std::string_view text, std::string& out) const {
+void Charsmap::apply(std::string_view text, std::size_t most, std::string& out) const {
     const auto ascii = [&](std::size_t i) { return static_cast<unsigned char>(text[i]) < 0x80; };
-    for (std::size_t i = 0; i < text.size();) {
+    for (std::size_t i = 0; i < text.size() && out.size() <= most;) {
         // Two ASCII characters are two clusters, except for a line's end.
         if (ascii(i) && (i + 1 == text.size() || (ascii(i + 1) && text[i] != '\r'))) {
             if (unchanged_[static_cast<unsigned char>(text[i])])
@@ -116,7 +116,7 @@ void Charsmap::apply(std::string_view text, std::string& out) const {
             i = end;
             continue;
         }
-        while (i < end) {
+        while (i < end && out.size() <= most) {
             const std::size_t begin = i;
             unicode::decode(text, i);
             append_char(text.substr(begin, i - begin), out);

@@ -19,8 +19,8 @@ class Charsmap {
     Charsmap(std::string base64, const std::string& where);
     const std::string& base64() const { return base64_; }
 
-    // Appends the mapped text; `text` is valid UTF-8.
-    void apply(std::string_view text, std::string& out) const;
+    // Appends the mapped text, and stops where `out` has more than `most` bytes; `text` is valid UTF-8.
+    void apply(std::string_view text, std::size_t most, std::string& out) const;
 
   private:
     std::optional<std::string_view> rule(std::string_view chunk) const;

@@ -1,8 +1,11 @@
 #include "text/unicode/normalizer.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <array>
 
+#include "elmo/error.h"
 #include "text/unicode/unicode.h"
 
 namespace elmo {
@@ -62,10 +65,13 @@ void bert(std::string_view text, const NormalizerStep& step, std::string& out) {
     const auto byte = [&](std::size_t i) { return static_cast<unsigned char>(text[i]); };
     std::size_t i = 0;
     while (i < text.size()) {
+        // Only as far as the run goes: all the rest, for each of many short runs, would take hours.
+        std::size_t ascii_end = i;
+        while (ascii_end < text.size() && byte(ascii_end) < 0x80) ++ascii_end;
         const std::size_t old_size = out.size();
-        out.resize(old_size + text.size() - i);
+        out.resize(old_size + ascii_end - i);
         char* to = out.data() + old_size;
-        while (i < text.size() && byte(i) < 0x80) {
+        while (i < ascii_end) {
             const char mapped = table[byte(i++)];
             *to = mapped;
             to += mapped != kDropped;
@@ -83,6 +89,14 @@ void lowercase_ascii(std::string_view text, std::string& out) {
         if (c >= 'A' && c <= 'Z') c = static_cast<char>(c + 32);
 }
 
+void require_within(const std::string& out, std::size_t most) {
+    if (out.size() > most)
+        throw DataError(
+            fmt::format("tokenizer: expected a normalizer that makes at most {} bytes of one, found more; "
+                        "use another tokenizer",
+                        Normalizer::kMostGrowth));
+}
+
 void strip(std::string_view text, const NormalizerStep& step, std::string& out) {
     // Ends of the first and last characters that are not white space.
     std::size_t begin = text.size(), end = 0;
@@ -97,8 +111,9 @@ void strip(std::string_view text, const NormalizerStep& step, std::string& out) 
     if (begin < end) out.append(text.substr(begin, end - begin));
 }
 
-void replace(std::string_view text, const NormalizerStep& step, std::string& out) {
+void replace(std::string_view text, const NormalizerStep& step, std::size_t most, std::string& out) {
     while (!text.empty()) {
+        require_within(out, most);
         const std::string_view pattern = step.pattern.empty() ? "  " : std::string_view(step.pattern);
         const std::size_t at = std::min(text.find(pattern), text.size());
         out.append(text.substr(0, at));
@@ -132,6 +147,8 @@ void general(std::string_view text, NormalizerStep::Kind kind, std::string& out)
 
 void Normalizer::apply(std::string_view text, std::string& out) const {
     thread_local std::string previous;
+    // Replacements of replacements could make anything of one letter.
+    const std::size_t most = kMostGrowth * text.size();
     out.clear();
     if (steps_.empty()) out.assign(text);
     for (std::size_t i = 0; i < steps_.size(); ++i) {
@@ -143,17 +160,18 @@ void Normalizer::apply(std::string_view text, std::string& out) const {
         if (steps_[i].kind == NormalizerStep::Kind::kBert)
             bert(text, steps_[i], out);
         else if (steps_[i].kind == NormalizerStep::Kind::kCharsmap)
-            steps_[i].charsmap->apply(text, out);
+            steps_[i].charsmap->apply(text, most, out);  // what is too long is refused below
         else if (steps_[i].kind == NormalizerStep::Kind::kStrip)
             strip(text, steps_[i], out);
         else if (steps_[i].kind == NormalizerStep::Kind::kReplace)
-            replace(text, steps_[i], out);
+            replace(text, steps_[i], most, out);
         else if (!unicode::is_ascii(text))
             general(text, steps_[i].kind, out);
         else if (steps_[i].kind == NormalizerStep::Kind::kLowercase)
             lowercase_ascii(text, out);
         else
             out.assign(text);
+        require_within(out, most);
     }
 }
 

@@ -14,7 +14,12 @@ class Normalizer {
     explicit Normalizer(std::vector<NormalizerStep> steps) : steps_(std::move(steps)) {}
     bool empty() const { return steps_.empty(); }
 
-    // Replaces `out` by the normalized text. `text` is valid UTF-8 and no part of `out`.
+    // Bytes that may become of one, all steps together. Unicode's own rules make 18 characters of one at
+    // most.
+    static constexpr std::size_t kMostGrowth = 256;
+
+    // Replaces `out` by the normalized text. `text` is valid UTF-8 and no part of `out`. DataError where it
+    // grows more than that.
     void apply(std::string_view text, std::string& out) const;
 
   private:

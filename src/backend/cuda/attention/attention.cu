@@ -1,12 +1,16 @@
 // Attention of the CUDA backend: which kernels serve a batch, and how many warps a block of them has.
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 #include "backend/cuda/attention/attention.h"
 #include "backend/cuda/attention/bias.cuh"
 #include "backend/cuda/attention/long.cuh"
 #include "backend/cuda/attention/short.h"
 #include "backend/cuda/attention/simple.cuh"
+#include "backend/cuda/attention/warpgroups.h"
+#include "backend/cuda/head/hopper/hopper.h"
+#include "elmo/error.h"
 
 namespace elmo::cuda {
 namespace {
@@ -33,15 +37,16 @@ int warps_for(const DeviceTexts& texts, int most) {
     return warps;
 }
 
+constexpr int kMostWarps = 8;
+
 template <int Size, int Warps, class Args>
-void launch(void (*kernel)(Args), const char* op, const Args& args, const DeviceTexts& texts, int own,
+void launch(void (*kernel)(Args), const char* op, Args args, const DeviceTexts& texts, int own,
             cudaStream_t stream) {
     const int stages = texts.longest > walked_rows(Warps) ? 2 : 1;
     const int bytes = own + tiles_bytes(Size, Warps, stages);
     if (bytes > 48 * 1024)
         check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes), op);
-    const dim3 grid(static_cast<unsigned>(texts.num_texts * args.shape.heads),
-                    static_cast<unsigned>((texts.longest + 16 * Warps - 1) / (16 * Warps)));
+    const unsigned grid = grid_of(args.shape, texts, 16 * Warps);
     kernel<<<grid, 32 * Warps, static_cast<std::size_t>(bytes), stream>>>(args);
     check_launch(op);
 }
@@ -179,15 +184,30 @@ void backward_bias(const SimpleArgs<T>& args, const View& slices, const View& db
 
 }  // namespace
 
+void AttentionOps::start() {
+    has_warpgroups_ = context_.properties().major == 9 && hopper::has_code(context_.stream());
+}
+
 void AttentionOps::reserve(Arena& arena, const Workload& w) {
-    if (w.training && w.heads > 0)
-        delta_TH_ = arena.allocate("scratch/attention_delta", DType::kF32,
-                                   std::max<std::int64_t>(w.tokens, 1), w.heads);
+    if (w.training && w.heads > 0) {
+        delta_TH_ =
+            arena.allocate("scratch/attention_delta", DType::kF32, std::max<std::int64_t>(w.tokens, 1),
+                           (w.longest > kShortText ? 2 : 1) * w.heads);
+        // On any card, so that a plan needs none. Texts may come as windows of the longest length.
+        if (w.longest > kShortText && !w.relative_bias && w.encoder_dtype == DType::kBf16)
+            votes_ = arena.allocate("scratch/attention_votes", DType::kI32, 1,
+                                    vote_words(w.tokens, w.batch + w.tokens / w.longest, w.heads, w.longest));
+    }
     if (!w.relative_bias) return;
     bias_table_ = arena.allocate("scratch/attention_bias", DType::kF32, w.heads, kBiasColumns);
     if (w.training)
         bias_slices_ = arena.allocate("scratch/attention_bias_slices", DType::kF32, kBiasSlices * w.heads,
                                       kRelativeBuckets);
+}
+
+// Warpgroups have 64 rows: too many for a batch of mostly shorter texts.
+bool AttentionOps::on_warpgroups(const DeviceTexts& batch) const {
+    return has_warpgroups_ && warps_for(batch, kMostWarps) == kMostWarps;
 }
 
 void AttentionOps::forward(const AttentionForward& op) {
@@ -204,8 +224,10 @@ void AttentionOps::forward(const AttentionForward& op) {
             run_biased(args, batch, context_.stream());
         else if (batch.longest <= kShortText)
             attention_forward_short(args, batch, {context_.starts_early(), context_.stream()});
+        else if (on_warpgroups(batch))
+            attention_forward_warpgroups(args, batch, {context_.starts_early(), context_.stream()});
         else
-            run<Forward, 8>(args, batch, context_.stream());
+            run<Forward, kMostWarps>(args, batch, context_.stream());
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
         forward_simple<bf16>(op, shape, batch, op.offsets.back(), context_.stream());
     } else {
@@ -243,8 +265,15 @@ void AttentionOps::backward(const AttentionBackward& op) {
             if (op.again) args.context_again = static_cast<bf16*>(op.context_TD.data);
             if (sums_inside) args.dqkv_sums = column_sums_.partials();
             attention_backward_short(args, batch, {context_.starts_early(), context_.stream()});
+        } else if (on_warpgroups(batch)) {
+            args.votes = static_cast<std::uint32_t*>(votes_.data);
+            args.key_blocks = static_cast<int>((batch.longest + 15) / 16);
+            if (vote_words(batch.num_tokens, batch.num_texts, op.num_heads, batch.longest) > votes_.size())
+                throw DeviceError("GPU: attention of " + std::to_string(batch.num_tokens) + " tokens in " +
+                                  std::to_string(batch.num_texts) + " texts was not planned for");
+            attention_backward_warpgroups(args, batch, {context_.starts_early(), context_.stream()});
         } else {
-            run<BackwardQueries, 8>(args, batch, context_.stream());
+            run<BackwardQueries, kMostWarps>(args, batch, context_.stream());
             run<BackwardKeys, 4>(args, batch, context_.stream());
         }
     } else if (op.qkv_T3D.dtype == DType::kBf16) {

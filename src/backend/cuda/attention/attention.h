@@ -11,18 +11,24 @@ class AttentionOps {
   public:
     AttentionOps(CudaContext& context, BatchTexts& texts, ColumnSums& column_sums)
         : context_(context), texts_(texts), column_sums_(column_sums) {}
+    // Once the device is there.
+    void start();
     void reserve(Arena& arena, const Workload& workload);
 
     void forward(const AttentionForward& op);
     void backward(const AttentionBackward& op);
 
   private:
+    bool on_warpgroups(const DeviceTexts& batch) const;
+
     CudaContext& context_;
     BatchTexts& texts_;
     ColumnSums& column_sums_;
-    View delta_TH_;     // f32
-    View bias_table_;   // f32 [H, kBiasColumns], where attention has a bias
-    View bias_slices_;  // f32 [kBiasSlices * H, kRelativeBuckets]
+    bool has_warpgroups_ = false;  // the card, and code for them
+    View delta_TH_;                // f32 [T, 2H]: room for two numbers
+    View votes_;                   // i32: see BackwardArgs, where texts are long
+    View bias_table_;              // f32 [H, kBiasColumns], where attention has a bias
+    View bias_slices_;             // f32 [kBiasSlices * H, kRelativeBuckets]
 };
 
 }  // namespace elmo::cuda

@@ -22,21 +22,6 @@ constexpr int walked_rows(int warps) {
     return warps < 4 ? 16 * warps : 64;
 }
 
-// What a block works on: `left` rows of a text from its row `first` on.
-struct BlockOfText {
-    int head, length, first, left;
-    std::int64_t begin;  // the text's first token
-
-    __device__ __forceinline__ BlockOfText(const AttentionShape& shape, int rows) {
-        head = static_cast<int>(blockIdx.x % static_cast<unsigned>(shape.heads));
-        const unsigned text = blockIdx.x / static_cast<unsigned>(shape.heads);
-        begin = shape.offsets[text];
-        length = static_cast<int>(shape.offsets[text + 1] - begin);
-        first = static_cast<int>(blockIdx.y) * rows;
-        left = length - first;
-    }
-};
-
 // Shared bytes of a block before its tiles, all of them multiples of 128: its own rows of one matrix or two,
 // and numbers that belong to rows. The kernels declare no other shared memory, because its size would shift
 // these offsets.
@@ -181,14 +166,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_forward_mma(
     if (!active) return;
 
     float inverse[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        total[r] = sum_of_quad(total[r]);
-        inverse[r] = shape.dropout.scale / total[r];
-        const int row = row0 + g + 8 * r;
-        if (args.lse != nullptr && q == 0 && row < block.length)
-            args.lse[(block.begin + row) * shape.heads + block.head] = (shift[r] + log2f(total[r])) * kLn2;
-    }
+    finish_rows(args, block, row0, shift, total, inverse, lane);
     store_rows<Size>(args.context + (block.begin + row0) * shape.width + block.head * Size, shape.width,
                      block.length - row0, sum, inverse[0], inverse[1], shared + warp * 16 * Rows::kRowBytes,
                      lane);

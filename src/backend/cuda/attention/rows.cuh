@@ -3,6 +3,7 @@
 #pragma once
 
 #include "backend/cuda/device/math.cuh"
+#include "backend/cuda/device/texts.h"
 #include "backend/cuda/ptx/warp.cuh"
 #include "backend/ops/attention.h"
 
@@ -17,6 +18,7 @@ struct AttentionShape {
     DropoutArgs dropout;
     PhiloxKeys noise;             // of dropout.key.seed
     const float* bias = nullptr;  // [H, kBiasColumns]: by distance, divided by the scale; null: none
+    int row_blocks = 1;           // of the longest text: see grid_of
 };
 
 // All keys that are farther than this from a query have one bias on each side.
@@ -50,6 +52,32 @@ struct BackwardArgs {
     // Only of short texts; either may be null.
     bf16* context_again = nullptr;  // written; context and lse are not read then
     float* dqkv_sums = nullptr;     // [B, 3D]: column sums of each text's dqkv
+    // Only of warpgroups (warpgroups.cuh).
+    std::uint32_t* votes = nullptr;  // [blocks of 16 queries, H, key_blocks, 8]: what dropout keeps
+    int key_blocks = 0;              // of 16 keys, of the longest text
+};
+
+// Blocks of `rows` rows of every head of every text. Those of one head follow one another, so that what they
+// all read is in the cache.
+inline unsigned grid_of(AttentionShape& shape, const DeviceTexts& texts, int rows) {
+    shape.row_blocks = static_cast<int>((texts.longest + rows - 1) / rows);
+    return static_cast<unsigned>(texts.num_texts * shape.heads * shape.row_blocks);
+}
+
+// What a block works on: `left` rows of a text from its row `first` on.
+struct BlockOfText {
+    int text, head, length, first, left;
+    std::int64_t begin;  // the text's first token
+
+    __device__ __forceinline__ BlockOfText(const AttentionShape& shape, int rows) {
+        const int which = static_cast<int>(blockIdx.x) / shape.row_blocks;
+        head = which % shape.heads;
+        text = which / shape.heads;
+        begin = shape.offsets[text];
+        length = static_cast<int>(shape.offsets[text + 1] - begin);
+        first = (static_cast<int>(blockIdx.x) - which * shape.row_blocks) * rows;
+        left = length - first;
+    }
 };
 
 inline constexpr float kLog2e = 1.44269504f, kLn2 = 0.693147181f;
@@ -92,6 +120,44 @@ struct SharedRows {
             const bool there = row < valid;
             copy16(to + at(row, piece), in_global(from + (there ? row : 0) * stride), there);
         }
+    }
+};
+
+// The piece of 16 bytes that a thread copies in each group of rows, and how many groups a matrix of Count
+// rows has. Threads of a row are neighbours.
+template <int Size, int Threads, int Count>
+struct ThreadPieces {
+    using Rows = SharedRows<Size>;
+    static constexpr int kStep = Threads / Rows::kPieces;  // rows of a group
+    static constexpr int kGroups = Count / kStep;
+    static_assert(kStep % 8 == 0 && Count % kStep == 0);  // the permutation is that of the first group
+    int row, piece;
+
+    __device__ __forceinline__ ThreadPieces()
+        : row(static_cast<int>(threadIdx.x) / Rows::kPieces),
+          piece(static_cast<int>(threadIdx.x) % Rows::kPieces) {}
+    __device__ __forceinline__ std::uint32_t shared_at(int group) const {
+        return Rows::at(row, piece) + static_cast<std::uint32_t>(group * kStep * Rows::kRowBytes);
+    }
+    // Where the thread reads in a group of a matrix of `valid` rows: in the last one instead of past it.
+    __device__ __forceinline__ int global_at(int group, int stride, int valid) const {
+        return min(row + group * kStep, valid - 1) * stride + piece * 8;
+    }
+    // Starts the copy of `valid` rows, and of zeros up to a multiple of 16. valid > 0.
+    __device__ __forceinline__ void copy(std::uint32_t to, const bf16* from, int stride, int valid) const {
+        const int padded = (valid + 15) & ~15;
+#pragma unroll
+        for (int i = 0; i < kGroups; ++i) {
+            const int at = row + i * kStep;
+            if (at < padded) copy16(to + shared_at(i), from + global_at(i, stride, valid), at < valid);
+        }
+    }
+    // ... and of zeros to all other rows.
+    __device__ __forceinline__ void copy_all(std::uint32_t to, const bf16* from, int stride,
+                                             int valid) const {
+#pragma unroll
+        for (int i = 0; i < kGroups; ++i)
+            copy16(to + shared_at(i), from + global_at(i, stride, valid), row + i * kStep < valid);
     }
 };
 
@@ -235,6 +301,77 @@ struct KeptOfKeys {
     }
 };
 
+// Bytes of a and b, by a selector of four digits; a digit from 8 on spreads the sign of byte (digit - 8).
+__device__ __forceinline__ std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b,
+                                                       std::uint32_t digits) {
+    std::uint32_t result;
+    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(digits));
+    return result;
+}
+
+// The dropout mask of a warp's 16 queries and up to 8 blocks of 16 keys, as its lanes need it for a operands.
+struct QueryMask {
+    std::uint32_t even = 0, odd = 0;  // keys 2q, 2q + 1: bit k of byte i is of a[i] of key block k
+
+    // Of key blocks from `first` on. `votes`, where given, receives the eight words of each of them.
+    __device__ __forceinline__ void draw(const AttentionShape& shape, std::int64_t noise_row, int first,
+                                         int blocks, int lane, uint4* votes = nullptr) {
+#pragma unroll 2
+        for (int k = 0; k < blocks; ++k) {
+            std::uint32_t v[8];
+            vote_kept(shape, noise_row, 2 * (first + k), lane, v);
+            if (votes != nullptr && lane == 0) {
+                votes[2 * k] = make_uint4(v[0], v[1], v[2], v[3]);
+                votes[2 * k + 1] = make_uint4(v[4], v[5], v[6], v[7]);
+            }
+            KeptOfQueries kept;
+            kept.take(v, lane);
+            even |= (kept.even & 0x01010101u) << k;
+            odd |= (kept.odd & 0x01010101u) << k;
+        }
+    }
+    __device__ __forceinline__ void apply(std::uint32_t (&a)[4], int k) const {
+        const std::uint32_t low = even << (7 - k), high = odd << (7 - k);  // the bits at the bytes' signs
+#pragma unroll
+        for (std::uint32_t i = 0; i < 4; ++i) a[i] &= permute_bytes(low, high, 0xcc88u + 0x1111u * i);
+    }
+    // Of key block k's c tiles [2][4].
+    __device__ __forceinline__ bool operator()(int k, int tile, int i) const {
+        return ((i & 1 ? odd : even) >> (16 * tile + 8 * (i >> 1) + k)) & 1;
+    }
+};
+
+// ... of a warp's 16 keys and up to 8 blocks of 16 queries.
+struct KeyMask {
+    std::uint32_t words[2] = {0, 0};  // query block t: KeptOfKeys's word of words[t / 4] >> (2 * (t % 4))
+
+    // noise_row: of query lane % 16 of block 0; row_step: from a block to the next.
+    __device__ __forceinline__ void draw(const AttentionShape& shape, std::int64_t noise_row,
+                                         std::int64_t row_step, int key_block, int blocks, int lane) {
+#pragma unroll 2
+        for (int t = 0; t < blocks; ++t) {
+            KeptOfKeys kept;
+            kept.draw(shape, noise_row + t * row_step, key_block, lane);
+            take(kept.word, t);
+        }
+    }
+    // From the votes that QueryMask::draw left of all query blocks, `step` words from one to the next;
+    // `votes` is of query block 0.
+    __device__ __forceinline__ void read(const std::uint32_t* votes, int step, int blocks, int lane) {
+        for (int t = 0; t < blocks; ++t) take(votes[t * step + (lane >> 2)] >> (2 * (lane & 3)), t);
+    }
+    __device__ __forceinline__ void take(std::uint32_t word, int t) {
+        const std::uint32_t bits = (word & 0x03030303u) << (2 * (t & 3));
+        if (t < 4)
+            words[0] |= bits;
+        else
+            words[1] |= bits;
+    }
+    __device__ __forceinline__ KeptOfKeys of(int t) const {
+        return {(t < 4 ? words[0] : words[1]) >> (2 * (t & 3))};
+    }
+};
+
 __device__ __forceinline__ float sum_of_quad(float x) {
     x += __shfl_xor_sync(kWarp, x, 1);
     return x + __shfl_xor_sync(kWarp, x, 2);
@@ -242,6 +379,22 @@ __device__ __forceinline__ float sum_of_quad(float x) {
 __device__ __forceinline__ float max_of_quad(float x) {
     x = fmaxf(x, __shfl_xor_sync(kWarp, x, 1));
     return fmaxf(x, __shfl_xor_sync(kWarp, x, 2));
+}
+
+// The end of a forward: the factors of the sums of a warp's rows g and g + 8, and their lse, where asked for.
+// `total` has the weights that this lane has seen.
+__device__ __forceinline__ void finish_rows(const ForwardArgs& args, const BlockOfText& block, int row0,
+                                            const float (&shift)[2], const float (&total)[2],
+                                            float (&inverse)[2], int lane) {
+    const AttentionShape& shape = args.shape;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+        const float sum = sum_of_quad(total[r]);
+        inverse[r] = shape.dropout.scale / sum;
+        const int row = row0 + (lane >> 2) + 8 * r;
+        if (args.lse != nullptr && (lane & 3) == 0 && row < block.length)
+            args.lse[(block.begin + row) * shape.heads + block.head] = (shift[r] + log2f(sum)) * kLn2;
+    }
 }
 
 }  // namespace elmo::cuda

@@ -60,104 +60,6 @@ struct ShortText {
     }
 };
 
-// The piece of 16 bytes that a thread copies in each group of rows, and how many groups a matrix has. Threads
-// of a row are neighbours.
-template <int Size, int Warps>
-struct ThreadPieces {
-    using Rows = SharedRows<Size>;
-    static constexpr int kStep = 32 * Warps / Rows::kPieces;  // rows of a group
-    static constexpr int kGroups = 16 * Warps / kStep;
-    static_assert(kStep % 8 == 0);  // the permutation is that of the first group
-    int row, piece;
-
-    __device__ __forceinline__ ThreadPieces()
-        : row(static_cast<int>(threadIdx.x) / Rows::kPieces),
-          piece(static_cast<int>(threadIdx.x) % Rows::kPieces) {}
-    __device__ __forceinline__ std::uint32_t shared_at(int group) const {
-        return Rows::at(row, piece) + static_cast<std::uint32_t>(group * kStep * Rows::kRowBytes);
-    }
-    // Where the thread reads in a group of a matrix of `valid` rows: in the last one instead of past it.
-    __device__ __forceinline__ int global_at(int group, int stride, int valid) const {
-        return min(row + group * kStep, valid - 1) * stride + piece * 8;
-    }
-    // Starts the copy of `valid` rows, and of zeros up to a multiple of 16. valid > 0.
-    __device__ __forceinline__ void copy(std::uint32_t to, const bf16* from, int stride, int valid) const {
-        const int padded = (valid + 15) & ~15;
-#pragma unroll
-        for (int i = 0; i < kGroups; ++i) {
-            const int at = row + i * kStep;
-            if (at < padded) copy16(to + shared_at(i), from + global_at(i, stride, valid), at < valid);
-        }
-    }
-};
-
-// Bytes of a and b, by a selector of four digits; a digit from 8 on spreads the sign of byte (digit - 8).
-__device__ __forceinline__ std::uint32_t permute_bytes(std::uint32_t a, std::uint32_t b,
-                                                       std::uint32_t digits) {
-    std::uint32_t result;
-    asm("prmt.b32 %0, %1, %2, %3;" : "=r"(result) : "r"(a), "r"(b), "r"(digits));
-    return result;
-}
-
-// The dropout mask of a warp's 16 queries and up to 8 blocks of 16 keys, as its lanes need it for a operands.
-struct QueryMask {
-    std::uint32_t even = 0, odd = 0;  // keys 2q, 2q + 1: bit k of byte i is of a[i] of key block k
-
-    // `votes`, where given, receives the eight words of each key block.
-    __device__ __forceinline__ void draw(const AttentionShape& shape, std::int64_t noise_row, int blocks,
-                                         int lane, uint4* votes = nullptr) {
-#pragma unroll 2
-        for (int k = 0; k < blocks; ++k) {
-            std::uint32_t v[8];
-            vote_kept(shape, noise_row, 2 * k, lane, v);
-            if (votes != nullptr && lane == 0) {
-                votes[2 * k] = make_uint4(v[0], v[1], v[2], v[3]);
-                votes[2 * k + 1] = make_uint4(v[4], v[5], v[6], v[7]);
-            }
-            KeptOfQueries kept;
-            kept.take(v, lane);
-            even |= (kept.even & 0x01010101u) << k;
-            odd |= (kept.odd & 0x01010101u) << k;
-        }
-    }
-    __device__ __forceinline__ void apply(std::uint32_t (&a)[4], int k) const {
-        const std::uint32_t low = even << (7 - k), high = odd << (7 - k);  // the bits at the bytes' signs
-#pragma unroll
-        for (std::uint32_t i = 0; i < 4; ++i) a[i] &= permute_bytes(low, high, 0xcc88u + 0x1111u * i);
-    }
-};
-
-// ... of a warp's 16 keys and up to 8 blocks of 16 queries.
-struct KeyMask {
-    std::uint32_t words[2] = {0, 0};  // query block t: KeptOfKeys's word of words[t / 4] >> (2 * (t % 4))
-
-    // noise_row: of query lane % 16 of block 0; row_step: from a block to the next.
-    __device__ __forceinline__ void draw(const AttentionShape& shape, std::int64_t noise_row,
-                                         std::int64_t row_step, int key_block, int blocks, int lane) {
-#pragma unroll 2
-        for (int t = 0; t < blocks; ++t) {
-            KeptOfKeys kept;
-            kept.draw(shape, noise_row + t * row_step, key_block, lane);
-            take(kept.word, t);
-        }
-    }
-    // From the votes that QueryMask::draw left of all query blocks, `step` words from one to the next;
-    // `votes` is of query block 0.
-    __device__ __forceinline__ void read(const std::uint32_t* votes, int step, int blocks, int lane) {
-        for (int t = 0; t < blocks; ++t) take(votes[t * step + (lane >> 2)] >> (2 * (lane & 3)), t);
-    }
-    __device__ __forceinline__ void take(std::uint32_t word, int t) {
-        const std::uint32_t bits = (word & 0x03030303u) << (2 * (t & 3));
-        if (t < 4)
-            words[0] |= bits;
-        else
-            words[1] |= bits;
-    }
-    __device__ __forceinline__ KeptOfKeys of(int t) const {
-        return {(t < 4 ? words[0] : words[1]) >> (2 * (t & 3))};
-    }
-};
-
 // The context of a warp's 16 queries from row0 on, before the factors of rows g and g + 8, and their lse.
 // Waits for queries and keys, then for values, after which `Later` more groups of copies may be under way.
 // Called by the whole block; warps past the text's end get nothing.
@@ -244,7 +146,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     const int width = static_cast<int>(shape.width), stride = 3 * width;
     const bf16* from = args.qkv + 3 * text.begin * shape.width + text.head * Size;
     const std::uint32_t start = shared_address(shared);
-    const ThreadPieces<Size, Warps> pieces;
+    const ThreadPieces<Size, 32 * Warps, 16 * Warps> pieces;
     pieces.copy(start + Layout::kQueries, from, stride, text.length);
     pieces.copy(start + Layout::kKeys, from + width, stride, text.length);
     commit_copies();
@@ -256,7 +158,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     const bool active = row0 < text.length;
     QueryMask mask;
     if (Drops && active)
-        mask.draw(shape, (text.begin + row0 + (lane & 15)) * shape.heads + text.head, blocks, lane);
+        mask.draw(shape, (text.begin + row0 + (lane & 15)) * shape.heads + text.head, 0, blocks, lane);
     float sum[Size / 8][4] = {}, inverse[2], lse[2];
     attend<Size, Warps, Drops, 0>(shape, text.length, start, mask, row0, lane, sum, inverse, lse);
     if (!active) return;
@@ -369,7 +271,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     using Rows = SharedRows<Size>;
     using DScores = SharedRows<short_rows(Warps)>;
     using Layout = ShortLayout<Size, Warps>;
-    using Pieces = ThreadPieces<Size, Warps>;
+    using Pieces = ThreadPieces<Size, 32 * Warps, 16 * Warps>;
     extern __shared__ __align__(1024) unsigned char shared[];
     const AttentionShape& shape = args.shape;
     const ShortText text(shape);
@@ -425,8 +327,8 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
         constexpr int kStep = 8 * Warps;  // words of a query block's votes
         auto* votes = reinterpret_cast<std::uint32_t*>(shared + Layout::kVotes);
         if (Drops && active)
-            of_queries.draw(shape, (text.begin + row0 + (lane & 15)) * shape.heads + text.head, blocks, lane,
-                            reinterpret_cast<uint4*>(votes + warp * kStep));
+            of_queries.draw(shape, (text.begin + row0 + (lane & 15)) * shape.heads + text.head, 0, blocks,
+                            lane, reinterpret_cast<uint4*>(votes + warp * kStep));
         float sum[Size / 8][4] = {}, inverse[2], row_lse[2];
         attend<Size, Warps, Drops, 1>(shape, text.length, start, of_queries, row0, lane, sum, inverse,
                                       row_lse);

@@ -144,26 +144,46 @@ __global__ void position_gradient_kernel(DeviceTexts texts, const T* rows, std::
     sum_entries<V>(entries, 0, texts.num_texts, false, rows, dtable, position_base + place, cols, accumulate);
 }
 
-// Block (text, column group): the mean, or the first token, with dropout. Rows come from x or, for a bag,
-// from the table at the tokens' ids.
+// Block (text, 32 V columns): the mean, or the first token, with dropout. Rows come from x or, for a bag,
+// from the table at the tokens' ids. They go to the warps in turn, several loading at a time, and the warps'
+// sums are added in order.
 template <int V, bool Bag, class T, class Out>
-__global__ void pool_kernel(DeviceTexts texts, const T* x, bool first_only, DropoutArgs dropout, Out* out,
-                            std::int64_t cols) {
-    const std::int64_t b = blockIdx.x,
-                       c = (static_cast<std::int64_t>(blockIdx.y) * blockDim.x + threadIdx.x) * V;
-    if (c >= cols) return;
+__global__ void __launch_bounds__(32 * kRowGroups)
+    pool_kernel(DeviceTexts texts, const T* x, bool first_only, DropoutArgs dropout, Out* out,
+                std::int64_t cols) {
+    constexpr int kInFlight = 8;
+    __shared__ float sums[kRowGroups][32 * V];
+    const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
+    const std::int64_t b = blockIdx.x, c = (static_cast<std::int64_t>(blockIdx.y) * 32 + lane) * V;
     const std::int64_t begin = texts.offsets[b], end = texts.offsets[b + 1];
     const std::int64_t stop = first_only && end > begin ? begin + 1 : end;
     float sum[V] = {};
-    for (std::int64_t t = begin; t < stop; ++t) {
-        float v[V];
-        load_some<V>(x + (Bag ? texts.tokens[t] : t) * cols + c, v);
+    if (c < cols)
+        for (std::int64_t t = begin + group; t < stop; t += kInFlight * kRowGroups) {
+            Packed<V, T> some[kInFlight];
 #pragma unroll
-        for (int j = 0; j < V; ++j) sum[j] += v[j];
+            for (int i = 0; i < kInFlight; ++i) {
+                const std::int64_t row = t + i * kRowGroups;
+                if (row < stop) some[i] = load_packed<V>(x + (Bag ? texts.tokens[row] : row) * cols + c);
+            }
+#pragma unroll
+            for (int i = 0; i < kInFlight; ++i) {
+                if (t + i * kRowGroups >= stop) break;
+                float v[V];
+                unpack(some[i], v);
+#pragma unroll
+                for (int j = 0; j < V; ++j) sum[j] += v[j];
+            }
+        }
+#pragma unroll
+    for (int j = 0; j < V; ++j) sums[group][lane * V + j] = sum[j];
+    __syncthreads();  // all groups' sums are in shared memory
+    if (group != 0 || c >= cols) return;
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+        for (int g = 1; g < kRowGroups; ++g) sum[j] += sums[g][lane * V + j];
+        if (stop > begin) sum[j] /= static_cast<float>(stop - begin);
     }
-    if (stop > begin)
-#pragma unroll
-        for (float& v : sum) v /= static_cast<float>(stop - begin);
     drop<V>(dropout, b, c, sum);
     store_some<V>(out + b * cols + c, sum);
 }
@@ -302,7 +322,7 @@ void EmbeddingOps::pool_forward(const PoolForward& op) {
             with_width(op.out_BD.cols, [&](auto width) {
                 const dim3 grid(static_cast<unsigned>(batch.num_texts),
                                 blocks_for(op.out_BD.cols, 32 * width()));
-                pool_kernel<width(), false><<<grid, 32, 0, context_.stream()>>>(
+                pool_kernel<width(), false><<<grid, 32 * kRowGroups, 0, context_.stream()>>>(
                     batch, static_cast<const T*>(x), op.pooling == Pooling::kCls, dropout_args(op.dropout),
                     out, op.out_BD.cols);
             });
@@ -334,7 +354,7 @@ void EmbeddingOps::bag_forward(const BagForward& op) {
         using T = std::remove_pointer_t<decltype(out)>;
         with_width(op.out_BD.cols, [&](auto width) {
             const dim3 grid(static_cast<unsigned>(batch.num_texts), blocks_for(op.out_BD.cols, 32 * width()));
-            pool_kernel<width(), true><<<grid, 32, 0, context_.stream()>>>(
+            pool_kernel<width(), true><<<grid, 32 * kRowGroups, 0, context_.stream()>>>(
                 batch, static_cast<const T*>(op.word_VD.data), false, DropoutArgs{}, out, op.out_BD.cols);
         });
     });

@@ -54,7 +54,7 @@ struct HeadArgs {
     std::uint8_t* row_flags = nullptr;      // [L]: 1 where a weight of the row saturated in this step
     // Ranking.
     std::uint64_t* candidates = nullptr;        // [B, capacity]
-    std::int32_t* counts = nullptr;             // [B]
+    std::int32_t* counts = nullptr;             // [B]; null: all of the chunk's labels are candidates
     const std::uint64_t* thresholds = nullptr;  // [B]
     std::int64_t capacity = 0;
 };

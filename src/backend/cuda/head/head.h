@@ -1,6 +1,7 @@
 // The head: its step, and the ranking of labels. Owns the scratch of both.
 #pragma once
 
+#include <memory>
 #include <vector>
 
 #include "backend/cuda/device/context.h"
@@ -31,8 +32,9 @@ class HeadOps {
 
   private:
     void reserve_ranking(Arena& arena, const Workload& workload);
-    // Whether Hopper's kernels do this step.
+    // Whether Hopper's kernels do this step, or this ranking.
     bool on_hopper(const HeadStep& op) const;
+    bool on_hopper(const HeadTopK& op) const;
     // The batch as the products take it, and their common arguments. `drop`: with weight dropout.
     HeadArgs stage(const View& x, const View& w, bool to_e4m3, bool for_update, bool on_hopper, bool drop);
     // The arguments of a step, and its positives on the device.
@@ -48,11 +50,13 @@ class HeadOps {
     void explain_slow_step(const HeadStep& op);
     // The rows of a.first_tile .. a.last_tile, which are packed, as BF16; a.w_LD becomes what leads to them.
     View expand_chunk(const View& w, const View& exponents, const WeightGrid& grid, HeadArgs& a);
+    // The same rows as Hopper's kernels take them, a.stride apart (packed.h).
+    View align_chunk(const View& w, const WeightGrid& grid, HeadArgs& a);
     // Tiles that may be expanded at once. DeviceError if that was not planned.
     std::int64_t expanded_tiles(std::int64_t width) const;
     // Offers the logits of a.first_tile .. a.last_tile to the candidates.
-    void rank_tiles(const HeadArgs& staged, const HeadTopK& op);
-    void rank_resident(HeadArgs a, const HeadTopK& op);
+    void rank_tiles(const HeadArgs& staged, const HeadTopK& op, bool on_hopper);
+    void rank_resident(HeadArgs a, const HeadTopK& op, bool on_hopper);
 
     CudaContext& context_;
     DevicePositives& positives_;
@@ -64,11 +68,13 @@ class HeadOps {
     View g_;                   // bf16 [labels of a chunk, Bp]
     View dx_slices_;           // f32 [slices, B, D]
     View tile_starts_;
-    View losses_;     // f64, one a tile
-    View report_;     // HeadReport
-    View row_flags_;  // u8 [1, L], where rows have exponents
-    View expanded_;   // bf16 [labels, D], where weights are packed or rows are to be aligned
-    View candidates_, counts_, thresholds_;  // of ranking
+    View losses_;      // f64, one a tile
+    View report_;      // HeadReport
+    View row_flags_;   // u8 [1, L], where rows have exponents
+    View expanded_;    // bf16 [labels, D], where weights are packed or rows are to be aligned
+    View candidates_;  // i64 [B, capacity], of ranking
+    View ranking_;     // i64, what else it keeps (topk.cu)
+    std::unique_ptr<MemoryBlock> answer_;  // of ranking, in pinned memory: faster to copy to
 };
 
 }  // namespace elmo::cuda

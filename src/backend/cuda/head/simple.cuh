@@ -80,7 +80,7 @@ __global__ void rank_kernel(HeadArgs a) {
     float acc[4][4] = {};
     logits<S>(a, label0, sample0, acc);
     for_each(label0, sample0, acc, [&](float z, std::int64_t label, std::int64_t sample) {
-        if (label < a.labels && sample < a.batch) offer(a, sample, label, z);
+        if (label < a.labels && sample < a.batch) offer(a, sample, label, z, a.thresholds[sample]);
     });
 }
 

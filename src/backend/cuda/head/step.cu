@@ -152,7 +152,7 @@ void with_storage(DType dtype, const WeightGrid& grid, const Body& body) {
 // Whether rows of W are expanded or aligned for the kernels; not known is whether the card has those that
 // need it.
 bool expands(const Workload& w) {
-    return w.head_packed || (w.training && w.head_dtype != DType::kF32 && !w.renee &&
+    return w.head_packed || ((w.training || w.top_k > 0) && w.head_dtype != DType::kF32 && !w.renee &&
                              aligned_row_bytes(w.head_dtype, w.width) != w.width * size_of(w.head_dtype));
 }
 
@@ -220,6 +220,10 @@ bool HeadOps::on_hopper(const HeadStep& op) const {
     return has_hopper_code_ && hopper::takes(op);
 }
 
+bool HeadOps::on_hopper(const HeadTopK& op) const {
+    return has_hopper_code_ && hopper::takes(op) && (takes_rows_as_stored(op) || !expanded_.empty());
+}
+
 void HeadOps::explain_slow_step(const HeadStep& op) {
     if (!has_hopper_code_ || explained_ || op.w_LD.dtype == DType::kF32) return;
     explained_ = true;
@@ -243,12 +247,12 @@ HeadArgs HeadOps::stage(const View& x, const View& w, bool to_e4m3, bool for_upd
     a.stride = a.width;
     a.w_LD = w.data;
     a.x_logit = x_logit_.data;
-    a.x_update = x_update_.data;
+    a.x_update = for_update ? x_update_.data : nullptr;
     const bool tiled = on_tiles(x, w), codes = size_of(w.dtype) == 1;
     const std::int64_t rows = tiled ? a.padded_batch : a.batch;
     if (a.padded_batch > x_logit_.rows) throw DeviceError("head: a batch larger than was planned for");
     if (on_hopper) {
-        hopper::stage(x, w.dtype, a, context_.stream());
+        hopper::stage(x, w.dtype, to_e4m3, a, context_.stream());
         return a;
     }
     with_type(x, [&](auto* in) {
@@ -256,7 +260,7 @@ HeadArgs HeadOps::stage(const View& x, const View& w, bool to_e4m3, bool for_upd
         const auto launch = [&](auto kernel) {
             kernel<<<blocks_for(rows * a.width, kThreads), kThreads, 0, context_.stream()>>>(
                 static_cast<const In*>(in), a.batch, rows, a.width, to_e4m3, tiled && codes && !drop,
-                for_update ? x_update_.data : nullptr, x_logit_.data);
+                const_cast<void*>(a.x_update), x_logit_.data);
         };
         tiled ? launch(stage_batch_kernel<In, true>) : launch(stage_batch_kernel<In, false>);
     });
@@ -276,6 +280,14 @@ View HeadOps::expand_chunk(const View& w, const View& exponents, const WeightGri
     expand_rows(w.slice(first, last), exponents.slice(first, last), grid, expanded, context_.stream());
     a.w_LD = leads_to(expanded, first);  // kernels find the row of a label by its number
     return expanded;
+}
+
+View HeadOps::align_chunk(const View& w, const WeightGrid& grid, HeadArgs& a) {
+    const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
+    const View aligned{expanded_.data, w.dtype, last - first, a.stride};
+    align_rows(w.slice(first, last), grid, aligned, context_.stream());
+    a.w_LD = leads_to(aligned, first);
+    return aligned;
 }
 
 HeadStep HeadOps::fetch_chunk(const HeadStep& op, HeadArgs& a) {
@@ -363,17 +375,13 @@ HeadArgs HeadOps::prepare(const HeadStep& op, const View& w, bool on_hopper) {
 
 void HeadOps::run_chunk_on_hopper(const HeadStep& op, HeadArgs& a) {
     const cudaStream_t stream = context_.stream();
-    const std::int64_t first = a.first_tile * kLabelTile, last = std::min(a.labels, a.last_tile * kLabelTile);
     const bool as_stored = takes_rows_as_stored(op);
-    const View stored = op.w_LD.slice(first, last);
-    const View aligned{expanded_.data, op.w_LD.dtype, last - first, a.stride};
-    if (!as_stored) {
-        align_rows(stored, op.grid, aligned, stream);
-        a.w_LD = leads_to(aligned, first);  // kernels find the row of a label by its number
-    }
+    const View aligned = as_stored ? View{} : align_chunk(op.w_LD, op.grid, a);
     hopper::run_chunk(a, op.w_LD.dtype, context_.properties().multiProcessorCount, !as_stored, stream);
     if (op.grid.row_scaled) move_exponents(a, op.w_LD.dtype, op.rescaling, stream);
-    if (!as_stored) store_rows(aligned, op.grid, stored, stream);
+    if (as_stored) return;
+    const std::int64_t first = a.first_tile * kLabelTile, last = first + aligned.rows;
+    store_rows(aligned, op.grid, op.w_LD.slice(first, last), stream);
 }
 
 void HeadOps::run_chunk(const HeadStep& op, const View& w, HeadArgs& a, bool on_hopper) {
@@ -446,33 +454,42 @@ HeadStepResult HeadOps::step(const HeadStep& op) {
     return result;
 }
 
-void HeadOps::rank_tiles(const HeadArgs& staged, const HeadTopK& op) {
-    if (!op.in_host) return rank_resident(staged, op);
+void HeadOps::rank_tiles(const HeadArgs& staged, const HeadTopK& op, bool on_hopper) {
+    if (!op.in_host) return rank_resident(staged, op, on_hopper);
     const std::int64_t room = stream_.rows() / kLabelTile;
     if (room == 0) throw DeviceError("head: weights in the host's memory were not planned for");
     HeadArgs a = staged;
     for (a.first_tile = staged.first_tile; a.first_tile < staged.last_tile; a.first_tile = a.last_tile) {
         a.last_tile = std::min(staged.last_tile, a.first_tile + room);
         const HeadTopK here = fetch_chunk(op, a);
-        rank_resident(a, here);
+        rank_resident(a, here, on_hopper);
         stream_.release();
     }
 }
 
-void HeadOps::rank_resident(HeadArgs a, const HeadTopK& op) {
+void HeadOps::rank_resident(HeadArgs a, const HeadTopK& op, bool on_hopper) {
     a.grid = op.grid;
     if (op.grid.row_scaled) a.row_exponents = op.row_exponents_L1.codes();
     const View w = weights_of(op);
+    const bool as_stored = on_hopper ? takes_rows_as_stored(op) : !is_packed(op);
     const auto rank = [&] {
+        if (on_hopper)
+            return hopper::rank(a, op.w_LD.dtype, context_.properties().multiProcessorCount,
+                                as_stored && !op.in_host, context_.stream());
         with_storage(w.dtype, [&](auto storage) {
             run_rank<decltype(storage)>(a, on_tiles(op.x_BD, w), context_.stream());
         });
     };
-    if (!is_packed(op)) return rank();
-    const std::int64_t room = expanded_tiles(a.width), last = a.last_tile;
+    if (as_stored) return rank();
+    const std::int64_t row_bytes = aligned_row_bytes(op.w_LD.dtype, a.width), last = a.last_tile;
+    if (on_hopper) a.stride = row_bytes / size_of(op.w_LD.dtype);
+    const std::int64_t room = expanded_tiles(on_hopper ? row_bytes / 2 : a.width);
     for (; a.first_tile < last; a.first_tile = a.last_tile) {
         a.last_tile = std::min(last, a.first_tile + room);
-        expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a);
+        if (on_hopper)
+            align_chunk(op.w_LD, op.grid, a);
+        else
+            expand_chunk(op.w_LD, op.row_exponents_L1, op.grid, a);
         rank();
     }
 }

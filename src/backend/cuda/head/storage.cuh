@@ -404,11 +404,22 @@ __device__ __forceinline__ std::uint64_t rank_key(float z, std::int64_t label) {
     const std::uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
     return static_cast<std::uint64_t>(ordered) << 32 | (0xffffffffu - static_cast<std::uint32_t>(label));
 }
-__device__ __forceinline__ void offer(const HeadArgs& a, std::int64_t sample, std::int64_t label, float z) {
-    if (z != z) return;
-    const std::uint64_t key = rank_key(z, label);
-    if (key <= a.thresholds[sample]) return;
-    const std::int32_t place = atomicAdd(a.counts + sample, 1);
+// What a score must reach at least so that its key is above the threshold.
+__device__ __forceinline__ float least_score(std::uint64_t threshold) {
+    constexpr std::uint32_t kLowest = 0x007fffffu;  // of minus infinity; below it are NaN
+    const std::uint32_t ordered = max(static_cast<std::uint32_t>(threshold >> 32), kLowest);
+    return __uint_as_float(ordered & 0x80000000u ? ordered & 0x7fffffffu : ~ordered);
+}
+// Makes the label a candidate if its key is above the threshold. Where nothing is known yet (no counts) every
+// label has its own place, and that of NaN holds 0.
+__device__ __forceinline__ void offer(const HeadArgs& a, std::int64_t sample, std::int64_t label, float z,
+                                      std::uint64_t threshold) {
+    const std::uint64_t key = z == z ? rank_key(z, label) : 0;
+    std::int64_t place = label;
+    if (a.counts != nullptr) {
+        if (key <= threshold) return;
+        place = atomicAdd(a.counts + sample, 1);
+    }
     if (place < a.capacity) a.candidates[sample * a.capacity + place] = key;
 }
 

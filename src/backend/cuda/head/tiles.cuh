@@ -275,7 +275,8 @@ __global__ void __launch_bounds__(kThreads, 2) rank_kernel(HeadArgs a) {
             for (int i = 0; i < 4; ++i) {
                 const std::int64_t label = tile * kTile + at.warp_row + 16 * mi + 8 * (i / 2) + at.g;
                 const std::int64_t sample = batch_tile * kTile + at.warp_column + 8 * ni + 2 * at.q + i % 2;
-                if (label < a.labels && sample < a.batch) offer(a, sample, label, acc[mi][ni][i]);
+                if (label < a.labels && sample < a.batch)
+                    offer(a, sample, label, acc[mi][ni][i], a.thresholds[sample]);
             }
 }
 

@@ -1,7 +1,8 @@
-// Ranking on the device, streaming: a logit above its text's threshold (the k-th best so far) is appended to
-// the text's candidates; between chunks a block per text sorts them, keeps k, and raises the threshold.
+// Ranking on the device, streaming: a logit above its text's threshold is appended to the text's candidates;
+// between chunks a block per text keeps the k best of them and raises the threshold to what the k-th has.
 // Chunks grow as thresholds settle. No [texts, labels] matrix exists.
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "backend/cuda/device/launch.cuh"
@@ -13,7 +14,7 @@ namespace elmo::cuda {
 namespace {
 
 constexpr std::int64_t kLargestK = 4096, kSmallestCapacity = 4096;
-constexpr int kSortThreads = 512;
+constexpr int kKeepThreads = 512, kKeepWarps = kKeepThreads / 32;
 
 std::int64_t power_of_two(std::int64_t n) {
     std::int64_t p = 1;
@@ -26,60 +27,103 @@ std::int64_t capacity_for(std::int64_t k) {
     return std::max(kSmallestCapacity, power_of_two(4 * k));
 }
 
-// Sorts a text's candidates, best first, and keeps k. `overflow` is set where some had found no room.
-__global__ void keep_best_kernel(std::uint64_t* candidates, std::int32_t* counts, std::uint64_t* thresholds,
-                                 std::int64_t capacity, std::int64_t k, std::int32_t* overflow) {
-    extern __shared__ std::uint64_t keys[];
-    std::uint64_t* mine = candidates + blockIdx.x * capacity;
-    const std::int32_t found = counts[blockIdx.x];
-    const int n = static_cast<int>(found < capacity ? found : capacity);
-    int size = 1;
-    while (size < n) size *= 2;
-    for (int i = threadIdx.x; i < size; i += blockDim.x) keys[i] = i < n ? mine[i] : 0;
-    __syncthreads();  // all keys are in shared memory, and all have read the count
+// By how much a chunk may exceed what was seen before it. While labels come in no particular order, `growth`
+// times as many add growth times a sum of k exponential numbers, rarely beyond k + 4 sqrt(k) + 12. Each
+// candidate makes its warp wait: with more texts than a few that costs more than more chunks do.
+std::int64_t growth_for(std::int64_t batch, std::int64_t k, std::int64_t capacity) {
+    constexpr std::int64_t kFew = 16, kOfFew = 32, kOfMany = 5;
+    const double each = static_cast<double>(k) + 4 * std::sqrt(static_cast<double>(k)) + 12;
+    return std::clamp<std::int64_t>(static_cast<std::int64_t>(static_cast<double>(capacity - k) / each), 1,
+                                    batch <= kFew ? kOfFew : kOfMany);
+}
+
+// Of the block's keys, how many are at least `least`. `sums` of two calls in a row differ.
+template <int Keys>
+__device__ __forceinline__ int count_from(const std::uint64_t (&keys)[Keys], std::uint64_t least, int* sums) {
+    int count = 0;
+    const auto score = static_cast<std::uint32_t>(least >> 32);
+    if (static_cast<std::uint32_t>(least) == 0) {  // one word decides
+#pragma unroll
+        for (const std::uint64_t key : keys) count += static_cast<std::uint32_t>(key >> 32) >= score;
+    } else {
+#pragma unroll
+        for (const std::uint64_t key : keys) count += key >= least;
+    }
+    count = __reduce_add_sync(0xffffffffu, count);
+    const int lane = threadIdx.x % 32;
+    if (lane == 0) sums[threadIdx.x / 32] = count;
+    __syncthreads();  // all warps' counts are in shared memory
+    return __reduce_add_sync(0xffffffffu, lane < kKeepWarps ? sums[lane] : 0);
+}
+
+struct Candidates {
+    std::uint64_t* keys;   // [B, capacity]; 0: none
+    std::int32_t* counts;  // found, also where some had no room
+    std::uint64_t* thresholds;
+    std::uint64_t* overflow;  // set where some had none
+    std::uint64_t* best;      // [B, k], best first, 0 where a text has fewer; null while chunks follow
+    std::int64_t capacity;
+    std::int32_t k, given;  // given: what every text has, instead of counts; 0: counts say it
+};
+
+// Keeps the k best of a text's candidates. Its threshold becomes a key that only they are above.
+template <int Keys>
+__global__ void __launch_bounds__(kKeepThreads) keep_best_kernel(Candidates c) {
+    after_previous();
+    __shared__ int sums[2][kKeepWarps], kept;
+    extern __shared__ std::uint64_t sorted[];
+    std::uint64_t* mine = c.keys + blockIdx.x * c.capacity;
+    const std::int32_t found = c.given > 0 ? c.given : c.counts[blockIdx.x];
+    const int filled = found < c.capacity ? found : static_cast<int>(c.capacity);
+    std::uint64_t keys[Keys];
+#pragma unroll
+    for (int i = 0; i < Keys; ++i) {
+        const int place = i * kKeepThreads + static_cast<int>(threadIdx.x);
+        keys[i] = place < filled ? mine[place] : 0;
+    }
+    if (threadIdx.x == 0) kept = 0;
+    const int n = count_from(keys, 1, sums[0]);
+    // What the k best are at least, from its highest bit on, until no other is. None is there twice.
+    std::uint64_t least = n < c.k ? 1 : 0;
+    for (int bit = 63; n >= c.k && bit >= 0; --bit) {
+        const std::uint64_t higher = least | std::uint64_t{1} << bit;
+        const int count = count_from(keys, higher, sums[bit % 2]);
+        if (count < c.k) continue;
+        least = higher;
+        if (count == c.k) break;
+    }
+    const int size = n < c.k ? n : c.k;
+    int padded = 1;
+    while (padded < size) padded *= 2;
+    if (c.best != nullptr)
+        for (int i = threadIdx.x; i < padded; i += kKeepThreads) sorted[i] = 0;
+    __syncthreads();  // all have read their keys and the count
+#pragma unroll
+    for (const std::uint64_t key : keys)
+        if (key >= least) (c.best == nullptr ? mine : sorted)[atomicAdd(&kept, 1)] = key;
+    if (threadIdx.x == 0) {
+        c.counts[blockIdx.x] = size;
+        c.thresholds[blockIdx.x] = least - 1;
+        if (found > c.capacity) *c.overflow = 1;
+    }
+    if (c.best == nullptr) return;
+    __syncthreads();  // those kept are in shared memory
     // Bitonic: sequences of `run` keys, alternately descending and ascending, are merged.
-    for (int run = 2; run <= size; run *= 2)
+    for (int run = 2; run <= padded; run *= 2)
         for (int distance = run / 2; distance > 0; distance /= 2) {
-            for (int i = threadIdx.x; i < size; i += blockDim.x) {
-                const int other = i ^ distance;
-                if (other <= i) continue;
-                const bool descending = (i & run) == 0;
-                if ((keys[i] < keys[other]) == descending) {
-                    const std::uint64_t swapped = keys[i];
-                    keys[i] = keys[other];
-                    keys[other] = swapped;
+            for (int i = threadIdx.x; i < padded / 2; i += kKeepThreads) {
+                const int one = 2 * i - (i & (distance - 1)), other = one + distance;
+                const bool descending = (one & run) == 0;
+                if ((sorted[one] < sorted[other]) == descending) {
+                    const std::uint64_t swapped = sorted[one];
+                    sorted[one] = sorted[other];
+                    sorted[other] = swapped;
                 }
             }
             __syncthreads();  // the pass is done
         }
-    const int kept = n < k ? n : static_cast<int>(k);
-    for (int i = threadIdx.x; i < kept; i += blockDim.x) mine[i] = keys[i];
-    if (threadIdx.x != 0) return;
-    if (found > capacity) *overflow = 1;
-    counts[blockIdx.x] = kept;
-    thresholds[blockIdx.x] = n >= k ? keys[k - 1] : 0;
-}
-
-// What is used of them: while chunks may grow by this factor, fewer candidates are sorted faster.
-std::int64_t used_capacity(std::int64_t k, std::int64_t planned) {
-    constexpr std::int64_t kGrowth = 25, kLeast = 1024;
-    return std::clamp(power_of_two((8 * kGrowth + 1) * k), std::min(kLeast, planned), planned);
-}
-
-// The label that has the threshold passes again.
-__global__ void lower_thresholds_kernel(std::uint64_t* thresholds, std::int64_t batch) {
-    const std::int64_t b = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x;
-    if (b < batch && thresholds[b] > 0) --thresholds[b];
-}
-
-// The best of all texts side by side, 0 where a text has fewer, and then whether some had found no room: one
-// piece for the host.
-__global__ void collect_kernel(const std::uint64_t* candidates, const std::int32_t* counts,
-                               std::int64_t capacity, std::int64_t k, const std::int32_t* overflow,
-                               std::uint64_t* best) {
-    for (std::int64_t i = threadIdx.x; i < k; i += blockDim.x)
-        best[blockIdx.x * k + i] = i < counts[blockIdx.x] ? candidates[blockIdx.x * capacity + i] : 0;
-    if (blockIdx.x == 0 && threadIdx.x == 0) best[gridDim.x * k] = static_cast<std::uint64_t>(*overflow);
+    for (int i = threadIdx.x; i < c.k; i += kKeepThreads)
+        c.best[static_cast<std::int64_t>(blockIdx.x) * c.k + i] = i < size ? sorted[i] : 0;
 }
 
 ScoredLabel scored(std::uint64_t key) {
@@ -88,83 +132,91 @@ ScoredLabel scored(std::uint64_t key) {
     return {std::bit_cast<float>(bits), std::int64_t{0xffffffffu - static_cast<std::uint32_t>(key)}};
 }
 
+// What a ranking keeps, in numbers of 8 bytes: thresholds, counts, whether some had no room, the best.
+struct RankingLayout {
+    std::int64_t counts, overflow, best, size;
+    RankingLayout(std::int64_t batch, std::int64_t k)
+        : counts(batch), overflow(counts + (batch + 1) / 2), best(overflow + 1), size(best + batch * k) {}
+};
+
 }  // namespace
 
 void HeadOps::reserve_ranking(Arena& arena, const Workload& w) {
-    const std::int64_t batch = std::max<std::int64_t>(w.batch, 1);
-    const std::int64_t capacity = capacity_for(std::min(w.top_k, kLargestK));
-    candidates_ = arena.allocate("scratch/topk_candidates", DType::kI64, batch, capacity);
-    counts_ = arena.allocate("scratch/topk_counts", DType::kI32, 1, batch);
-    // And behind them what collect_kernel writes.
-    thresholds_ = arena.allocate("scratch/topk_thresholds", DType::kI64, 1,
-                                 batch * (1 + std::min(w.top_k, kLargestK)) + 1);
+    const std::int64_t batch = std::max<std::int64_t>(w.batch, 1), k = std::min(w.top_k, kLargestK);
+    candidates_ = arena.allocate("scratch/topk_candidates", DType::kI64, batch, capacity_for(k));
+    ranking_ = arena.allocate("scratch/topk_best", DType::kI64, 1, RankingLayout(batch, k).size);
 }
 
 std::vector<TopK> HeadOps::topk(const HeadTopK& op) {
     const std::int64_t batch = op.x_BD.rows, labels = op.w_LD.rows, k = std::min(op.k, labels);
     std::vector<TopK> best(static_cast<std::size_t>(batch), TopK(op.k));
     if (batch == 0 || k <= 0) return best;
-    const std::int64_t capacity = used_capacity(k, candidates_.cols);
-    if (k > kLargestK || 4 * k > candidates_.cols || batch * (1 + k) + 1 > thresholds_.cols)
+    const RankingLayout layout(batch, k);
+    const std::int64_t capacity = candidates_.cols;
+    if (k > kLargestK || 4 * k > capacity || batch > candidates_.rows || layout.size > ranking_.cols)
         throw ConfigError(
             "the best labels of a text: a GPU ranks at most 4096 at once (and what was planned); ask for "
             "fewer, or use --device cpu");
     if (labels > std::int64_t{std::numeric_limits<std::uint32_t>::max()})
         throw ConfigError("a GPU ranks at most 2^32 labels");
-    HeadArgs a = stage(op.x_BD, weights_of(op), casts_to_e4m3(op), false, false, false);
+    const bool on_hopper = this->on_hopper(op);
+    const View w = on_hopper ? View{op.w_LD.data, op.w_LD.dtype, labels, op.x_BD.cols} : weights_of(op);
+    HeadArgs a = stage(op.x_BD, w, casts_to_e4m3(op), false, on_hopper, false);
+    auto* const state = static_cast<std::uint64_t*>(ranking_.data);
     a.candidates = static_cast<std::uint64_t*>(candidates_.data);
-    a.counts = counts_.as<std::int32_t>();
-    a.thresholds = static_cast<const std::uint64_t*>(thresholds_.data);
+    a.counts = reinterpret_cast<std::int32_t*>(state + layout.counts);
+    a.thresholds = state;
     a.capacity = capacity;
-    const std::int64_t tiles = tiles_of(labels);
+    Candidates c{a.candidates,
+                 a.counts,
+                 state,
+                 state + layout.overflow,
+                 nullptr,
+                 capacity,
+                 static_cast<std::int32_t>(k),
+                 0};
+    const std::int64_t tiles = tiles_of(labels), growth = growth_for(batch, k, capacity);
     // What always fits: all of it may pass beside the k kept.
     const std::int64_t safe = (capacity - k) / kLabelTile;
-    // While labels come in no particular order, a chunk of `growth` times what was seen adds about growth *
-    // k.
-    const std::int64_t growth = std::clamp<std::int64_t>((capacity - k) / (8 * k), 1, 32);
-    std::int32_t* overflow = context_.flags();
-    std::uint64_t* collected = static_cast<std::uint64_t*>(thresholds_.data) + batch;
-    std::vector<std::uint64_t> keys(static_cast<std::size_t>(batch * k + 1));
-    const auto shared = static_cast<std::size_t>(capacity) * sizeof(std::uint64_t);
-    check(cudaFuncSetAttribute(keep_best_kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
-                               static_cast<int>(shared)),
-          "top-k");
+    const View answer{state + layout.overflow, DType::kI64, 1, 1 + batch * k};
+    if (answer_ == nullptr || answer_->bytes() < answer.bytes())
+        answer_ = context_.allocate_in_host(answer.bytes());
+    const auto* const keys = static_cast<const std::uint64_t*>(answer_->data());
     // Where labels come in an order, some find no room. Those that did leave a threshold that few labels pass
     // the next time; if they are still too many, chunks are so small that all fit.
     for (int attempt = 0;; ++attempt) {
-        context_.clear(overflow, 4, "top-k");
-        context_.fill_zero(counts_);
-        if (attempt == 0) {
-            context_.fill_zero({thresholds_.data, DType::kI64, 1, batch});
-        } else {
-            lower_thresholds_kernel<<<static_cast<unsigned>((batch + 255) / 256), 256, 0,
-                                      context_.stream()>>>(static_cast<std::uint64_t*>(thresholds_.data),
-                                                           batch);
-            check_launch("top-k");
+        const std::int64_t cleared = attempt == 0 ? 0 : layout.counts;
+        context_.clear(state + cleared, (layout.best - cleared) * 8, "top-k");
+        for (a.first_tile = 0; a.first_tile < tiles; a.first_tile = a.last_tile) {
+            const std::int64_t step = attempt == 1 ? tiles
+                                      : attempt >= 2 || a.first_tile == 0
+                                          ? safe
+                                          : std::max(safe, a.first_tile * growth);
+            a.last_tile = std::min({tiles, a.first_tile + step, a.first_tile + (std::int64_t{1} << 15)});
+            const bool from_nothing = attempt == 0 && a.first_tile == 0;
+            a.counts = from_nothing ? nullptr : c.counts;
+            c.given =
+                from_nothing ? static_cast<std::int32_t>(std::min(labels, a.last_tile * kLabelTile)) : 0;
+            rank_tiles(a, op, on_hopper);
+            c.best = a.last_tile == tiles ? state + layout.best : nullptr;
+            launch_early(context_.starts_early(),
+                         capacity <= 8 * kKeepThreads ? keep_best_kernel<8> : keep_best_kernel<32>,
+                         static_cast<unsigned>(batch), kKeepThreads,
+                         static_cast<std::size_t>(power_of_two(k)) * sizeof(std::uint64_t), context_.stream(),
+                         "top-k", c);
         }
-        for (std::int64_t first = 0; first < tiles;) {
-            const std::int64_t step = attempt == 1                 ? tiles
-                                      : attempt >= 2 || first == 0 ? safe
-                                                                   : std::max(safe, first * growth);
-            a.first_tile = first;
-            a.last_tile = std::min({tiles, first + step, first + (std::int64_t{1} << 15)});
-            rank_tiles(a, op);
-            keep_best_kernel<<<static_cast<unsigned>(batch), kSortThreads, shared, context_.stream()>>>(
-                a.candidates, a.counts, static_cast<std::uint64_t*>(thresholds_.data), capacity, k, overflow);
-            check_launch("top-k");
-            first = a.last_tile;
-        }
-        collect_kernel<<<static_cast<unsigned>(batch), 128, 0, context_.stream()>>>(
-            a.candidates, a.counts, capacity, k, overflow, collected);
-        check_launch("top-k");
-        context_.download(keys.data(), {collected, DType::kI64, 1, batch * k + 1});
-        if (keys.back() == 0) break;
+        context_.download(answer_->data(), answer);
+        if (keys[0] == 0) break;
     }
-    for (std::int64_t b = 0; b < batch; ++b)
-        for (std::int64_t i = 0; i < k && keys[static_cast<std::size_t>(b * k + i)] != 0; ++i) {
-            const ScoredLabel label = scored(keys[static_cast<std::size_t>(b * k + i)]);
-            best[static_cast<std::size_t>(b)].offer(label.score, label.label);
-        }
+    for (std::int64_t b = 0; b < batch; ++b) {
+        const std::uint64_t* const mine = keys + 1 + b * k;
+        std::int64_t size = k;
+        while (size > 0 && mine[size - 1] == 0) --size;
+        std::vector<ScoredLabel> worst_first;
+        worst_first.reserve(static_cast<std::size_t>(size));
+        while (size > 0) worst_first.push_back(scored(mine[--size]));
+        best[static_cast<std::size_t>(b)] = TopK(op.k, std::move(worst_first));
+    }
     return best;
 }
 

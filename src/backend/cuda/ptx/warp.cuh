@@ -43,6 +43,12 @@ __device__ __forceinline__ void copy16(std::uint32_t to, const void* from, bool 
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(valid ? 16 : 0)
                  : "memory");
 }
+// The same for what lies in one row with more that is copied soon: L2 fetches whole lines of 128 bytes.
+__device__ __forceinline__ void copy16_of_line(std::uint32_t to, const void* from, bool valid) {
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(valid ? 16 : 0)
+                 : "memory");
+}
 __device__ __forceinline__ void copy4(std::uint32_t to, const void* from, bool valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0)
                  : "memory");

@@ -107,6 +107,17 @@ __device__ __forceinline__ void multiply(Sums<192>& d, std::uint64_t a, std::uin
 #endif
 }
 // A from registers: the fragments of mma.m16n8k16 of the warp's 16 rows. B by rows.
+__device__ __forceinline__ void multiply(Sums<16>& d, const std::uint32_t (&a)[4], std::uint64_t b,
+                                         bool add) {
+#ifdef ELMO_HOPPER
+    asm volatile(
+        "{\n.reg .pred add;\nsetp.ne.b32 add, %13, 0;\n"
+        "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
+        "{%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %12, add, 1, 1, 0;\n}\n"
+        : ELMO_SUMS8(d, 0)
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(static_cast<int>(add)));
+#endif
+}
 __device__ __forceinline__ void multiply(Sums<64>& d, const std::uint32_t (&a)[4], std::uint64_t b,
                                          bool add) {
 #ifdef ELMO_HOPPER

@@ -1,87 +1,11 @@
-// Logits and g of the head on Hopper (hopper.cuh): X in shared memory, W through registers.
+// g of the head on Hopper (hopper.cuh), from its logits.
 #pragma once
 
-#include "backend/cuda/head/hopper/hopper.cuh"
+#include "backend/cuda/head/hopper/logits.cuh"
 
 namespace elmo::cuda::hopper {
 
-constexpr int kPiecesAhead = 2;  // units of W under way
-constexpr int kUnitBytes = kLogitGroups * kGroupThreads * 32;
-// Texts of a batch tile whose x fits in shared memory.
-constexpr int logit_texts(std::int64_t padded_width) {
-    return padded_width <= kWidest / 2 ? kBatchTile : kBatchTile / 2;
-}
-constexpr int logit_shared(std::int64_t padded_width) {
-    return static_cast<int>(padded_width) * 2 * logit_texts(padded_width) + kPiecesAhead * kUnitBytes +
-           kAlign + 16;
-}
-
-// Products of 16 columns that 64 bytes of a row make.
-template <class S>
-constexpr int kSteps = 4 / static_cast<int>(sizeof(typename S::Raw));
-
-// One thread's part of W, 64 bytes of a row after another, tile after tile; zeros beyond the row's end. Every
-// thread copies what it will use itself, so waiting for its own copies is enough.
-template <class S>
-struct WeightStream {
-    const char* from;
-    std::int64_t row_bytes, tile_bytes;
-    std::int64_t label, labels, tile_labels;
-    std::uint32_t ring;
-    int unit = 0, units, whole_units;  // of a row; those of which this thread has its 16 bytes
-
-    __device__ WeightStream(const HeadArgs& a, const Thread& at, std::int64_t tile, std::int64_t tile_step,
-                            std::uint32_t ring_base)
-        : row_bytes(a.stride * static_cast<std::int64_t>(sizeof(typename S::Raw))),
-          label(tile * kRows + at.warp * 16 + at.g),
-          labels(min(a.labels, a.last_tile * kLabelTile)),
-          tile_labels(tile_step * kRows),
-          ring(ring_base + threadIdx.x * 32),
-          units(static_cast<int>(a.padded_width * static_cast<std::int64_t>(sizeof(typename S::Raw)) / 64)),
-          whole_units(static_cast<int>((row_bytes - at.q * 16 + 63) / 64)) {
-        tile_bytes = tile_step * kRows * row_bytes - units * 64;
-        from = static_cast<const char*>(a.w_LD) + label * row_bytes + at.q * 16;
-    }
-    // Starts to copy the next unit, of rows g and g + 8, to `slot`.
-    __device__ __forceinline__ void fetch(int slot) {
-        const std::uint32_t to = ring + slot * kUnitBytes;
-        copy16(to, from, label < labels && unit < whole_units);
-        copy16(to + 16, from + 8 * row_bytes, label + 8 < labels && unit < whole_units);
-        commit_copies();
-        const bool wraps = ++unit == units;  // without a branch: products are running
-        unit = wraps ? 0 : unit;
-        from += wraps ? 64 + tile_bytes : 64;
-        label += wraps ? tile_labels : 0;
-    }
-    // The unit that was fetched first.
-    __device__ __forceinline__ void load(int slot, uint4 (&raw)[2]) const {
-        wait_copies<kPiecesAhead - 1>();
-#pragma unroll
-        for (int h = 0; h < 2; ++h) raw[h] = load_shared(ring + slot * kUnitBytes + 16 * h);
-    }
-};
-
-// In a separate register: products still read it when its source is loaded again.
-__device__ __forceinline__ std::uint32_t copied(std::uint32_t pair) {
-    const __nv_bfloat162 one = __float2bfloat162_rn(1.0f);
-    const __nv_bfloat162 same = __hmul2(reinterpret_cast<const __nv_bfloat162&>(pair), one);
-    return reinterpret_cast<const std::uint32_t&>(same);
-}
-
-template <class S>
-__device__ __forceinline__ void decode_factors(const uint4 (&raw)[2], std::uint32_t (&f)[kSteps<S>][4]) {
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-        if constexpr (sizeof(typename S::Raw) == 1) {
-            const std::uint32_t words[4] = {raw[h].x, raw[h].y, raw[h].z, raw[h].w};
-#pragma unroll
-            for (int s = 0; s < 4; ++s) decode_alternate<typename S::Format>(words[s], f[s][h], f[s][h + 2]);
-        } else {
-            f[0][h] = copied(raw[h].x), f[0][h + 2] = copied(raw[h].y);
-            f[1][h] = copied(raw[h].z), f[1][h + 2] = copied(raw[h].w);
-        }
-    }
-}
+constexpr int kGradientAhead = 2;  // units of W under way
 
 // Writes the thread's part of a tile of g as BF16, of so many texts. `gradient(i)`: of its sum i. Neighbours
 // exchange, so that each has four texts of one of two pieces of 16 bytes.
@@ -101,63 +25,29 @@ __device__ __forceinline__ void store_gradients(char* out, const Thread& at, con
         }
 }
 
-// g of the chunk's labels, and parts of the loss. A block keeps the texts of its batch tile in shared memory,
-// 128 or, of wide x, 64; each warpgroup takes tiles of 64 labels independently. Grid: (blocks, batch tiles).
+// g of the chunk's labels, and parts of the loss, of 128 texts or, of wide x, 64. Grid: (blocks, batch
+// tiles).
 template <class S, bool WantLoss, int Texts>
 __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
     extern __shared__ unsigned char shared[];
     const Thread at;
-    constexpr int kTexts = Texts * 128;  // bytes of their 64 columns
-    const int blocks = static_cast<int>(a.padded_width / kBlock);
-    const std::uint32_t x = aligned_base(shared), ring = x + blocks * kTexts,
-                        arrived = ring + kPiecesAhead * kUnitBytes;
     const std::int64_t batch_tile = blockIdx.y;
-    const std::int64_t tile_step = static_cast<std::int64_t>(gridDim.x) * kLogitGroups;
     const std::int64_t first = a.first_tile * 2, last = a.last_tile * 2;
-    std::int64_t tile = first + static_cast<std::int64_t>(blockIdx.x) * kLogitGroups + at.group;
     let_next_begin();
-    WeightStream<S> stream(a, at, tile, tile_step, ring);
-    for (int i = 0; i < kPiecesAhead; ++i) stream.fetch(i);
-    if (threadIdx.x == 0) {
-        init_barrier(arrived, 1);
-        publish_barriers();
-        arrive_expecting(arrived, blocks * kTexts);
-        const std::int64_t tile_texts = batch_tile * Texts;
-        const char* from = static_cast<const char*>(a.x_logit) +
-                           tile_texts / kBatchTile * blocks * kTextBlockBytes + tile_texts % kBatchTile * 128;
-        for (int i = 0; i < blocks; ++i)
-            copy_bulk(x + i * kTexts, from + i * kTextBlockBytes, kTexts, arrived);
-    }
-    __syncthreads();  // the barrier is there
-    wait_barrier(arrived, 0);
+    Logits<S, kLogitGroups, Texts, kGradientAhead> logits(a, at, shared);
+    logits.bring_texts(a, batch_tile * Texts);
     const std::int64_t text_blocks = a.padded_batch / kBlock;
     const int valid_texts = static_cast<int>(min(a.batch - batch_tile * Texts, std::int64_t{Texts}));
     char* const to = reinterpret_cast<char*>(a.g_CB) + batch_tile * (Texts / kBlock) * kGradientBytes +
                      (at.warp * 16 + at.g) * 128 + at.q / 2 * 8;
     bool waited = false;
-    for (; tile < last; tile += tile_step) {
+    while (logits.tile < last) {
+        const std::int64_t tile = logits.tile;
         const std::int32_t first_positive = a.tile_starts[tile / 2],
                            last_positive = a.tile_starts[tile / 2 + 1];
         Sums<Texts> z;
-        for (int u = 0; u < stream.units; u += kPiecesAhead) {
-#pragma unroll
-            for (int i = 0; i < kPiecesAhead; ++i) {
-                uint4 raw[2];
-                std::uint32_t factors[kSteps<S>][4];
-                stream.load(i, raw);
-                wait_products<1>();  // the factors of the products before the last are free
-                decode_factors<S>(raw, factors);
-                stream.fetch(i);
-                begin_products();
-                const int step = (u + i) * kSteps<S>;
-                const std::uint64_t texts = operand(x + step / 4 * kTexts + step % 4 * 32);
-#pragma unroll
-                for (int s = 0; s < kSteps<S>; ++s)
-                    multiply(z, factors[s], texts + moved(32 * s), step + s > 0);
-                commit_products();
-            }
-        }
+        logits.multiply_tile(z);
         const std::int64_t label = tile * kRows + at.warp * 16 + at.g;  // of h = 0
         const std::uint8_t exponent[2] = {stored_exponent<S>(a, label), stored_exponent<S>(a, label + 8)};
         // Which of the thread's sums belong to positives.

@@ -19,19 +19,29 @@ __global__ void has_code_kernel(int* found) {
 #endif
 }
 
+// Of HeadStep or HeadTopK: whether these kernels read its weights and texts.
+template <class Op>
+bool reads(const Op& op) {
+    const DType storage = op.w_LD.dtype;
+    const bool known = storage == DType::kU8
+                           ? op.grid == kE2M5Grid || op.grid == kE2M3Grid || op.grid == kE2M1Grid
+                           : storage == DType::kBf16 || storage == DType::kE4M3 || storage == DType::kE3M4;
+    return known && op.x_BD.dtype == DType::kBf16 && fits(op.x_BD.cols);
+}
+
 }  // namespace
 
 bool takes(const HeadStep& op) {
     const DType storage = op.w_LD.dtype;
-    const bool known = storage == DType::kU8
-                           ? op.grid == kE2M5Grid || op.grid == kE2M3Grid || op.grid == kE2M1Grid
-                           : !op.grid.used() && (storage == DType::kBf16 || storage == DType::kE4M3 ||
-                                                 storage == DType::kE3M4);
     const NoiseKind usual = storage == DType::kU8 ? NoiseKind::kSharedSteps : NoiseKind::kIndependent;
     const bool rounds = op.compensates()
                             ? storage != DType::kBf16 && op.noise == usual && op.x_BD.cols % 8 == 0
                             : op.noise == NoiseKind::kIndependent || moves_by_step(op.noise);
-    return known && rounds && !op.drops_weights() && op.x_BD.dtype == DType::kBf16 && fits(op.x_BD.cols);
+    return reads(op) && (storage == DType::kU8 || !op.grid.used()) && rounds && !op.drops_weights();
+}
+
+bool takes(const HeadTopK& op) {
+    return reads(op);
 }
 
 std::int64_t loss_parts(std::int64_t padded_width) {
@@ -49,9 +59,9 @@ bool has_code(cudaStream_t stream) {
     return *found != 0;
 }
 
-void stage(const View& x, DType storage, HeadArgs& a, cudaStream_t stream) {
+void stage(const View& x, DType storage, bool to_e4m3, const HeadArgs& a, cudaStream_t stream) {
     stage_kernel<<<blocks_for(a.padded_batch * a.padded_width, kThreads), kThreads, 0, stream>>>(
-        static_cast<const bf16*>(x.data), a, storage == DType::kE4M3, size_of(storage) == 1,
+        static_cast<const bf16*>(x.data), a, to_e4m3, size_of(storage) == 1,
         static_cast<bf16*>(const_cast<void*>(a.x_update)), static_cast<bf16*>(const_cast<void*>(a.x_logit)));
     check_launch("head, staging");
 }
@@ -77,6 +87,21 @@ void run_chunk(const HeadArgs& args, DType storage, int multiprocessors, bool af
             return run_e2m5(a, multiprocessors, early, stream);
         default:
             throw DeviceError("head: Hopper's products take bf16, e4m3, e3m4, e2m5, e2m3 and e2m1 weights");
+    }
+}
+
+void rank(const HeadArgs& a, DType storage, int multiprocessors, bool early, cudaStream_t stream) {
+    switch (storage) {
+        case DType::kBf16:
+            return rank_bf16(a, multiprocessors, early, stream);
+        case DType::kE4M3:
+            return rank_e4m3(a, multiprocessors, early, stream);
+        case DType::kE3M4:
+            return rank_e3m4(a, multiprocessors, early, stream);
+        case DType::kU8:  // shorter codes were aligned as those of E2M5
+            return rank_e2m5(a, multiprocessors, early, stream);
+        default:
+            throw DeviceError("head: Hopper's kernels rank bf16, e4m3, e3m4, e2m5, e2m3 and e2m1 weights");
     }
 }
 

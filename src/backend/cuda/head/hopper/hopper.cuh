@@ -1,7 +1,7 @@
 // The head's three products on Hopper's warpgroup instructions, for widths up to 1536 and any batch, W in
 // BF16 or 8 bits, also with an exponent per row; rows of W begin at multiples of 16 bytes. The same sums and
 // roundings as tiles.cuh, in tiles of 64 labels. Here: what the kernels share, and how they are fed; the
-// kernels are in gradient.cuh, input.cuh, update.cuh and joined.cuh.
+// kernels are in gradient.cuh, input.cuh, update.cuh and joined.cuh, that of ranking in rank.cuh.
 //
 // Scratch is kept in the blocks that the instructions read (ptx/warpgroup.cuh), so copies are plain. x has
 // zeros in the columns between its width and the padded width, and kernels take zeros for those of W:
@@ -67,6 +67,7 @@ __global__ void stage_kernel(const In* x, HeadArgs a, bool through_e4m3, bool co
     const int row = static_cast<int>(b % kBatchTile);
     logit[((b / kBatchTile) * (a.padded_width / kBlock) + block) * (kTextBlockBytes / 2) +
           block_offset(row, place / 8) / 2 + place % 8] = __float2bfloat16_rn(z);
+    if (update == nullptr) return;
     const std::int64_t column = block * kBlock + place / 32 * 32 + update_column(place % 32);
     update[(block * a.padded_batch + b) * kBlock + (((place / 8) ^ (row & 7)) * 8) + place % 8] =
         __float2bfloat16_rn(value(column));

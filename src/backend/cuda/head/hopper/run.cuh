@@ -1,5 +1,5 @@
-// A chunk of the head's step on Hopper (hopper.cuh): its kernels, launched. Each storage is compiled in its
-// own file.
+// A chunk of the head's step or of its ranking on Hopper (hopper.cuh): the kernels, launched. Each storage is
+// compiled in its own file.
 #pragma once
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "backend/cuda/head/hopper/gradient.cuh"
 #include "backend/cuda/head/hopper/input.cuh"
 #include "backend/cuda/head/hopper/joined.cuh"
+#include "backend/cuda/head/hopper/rank.cuh"
 #include "backend/cuda/head/hopper/run.h"
 #include "backend/cuda/head/hopper/update.cuh"
 
@@ -61,7 +62,8 @@ void run_gradient(const HeadArgs& a, int multiprocessors, bool early, cudaStream
     const dim3 grid(static_cast<unsigned>(blocks_with_work(a, multiprocessors / batches, kLogitGroups)),
                     static_cast<unsigned>(batches));
     launch(a.losses != nullptr ? gradient_kernel<S, true, Texts> : gradient_kernel<S, false, Texts>, grid,
-           kLogitGroups, logit_shared(a.padded_width), stream, a, "head, logits", early);
+           kLogitGroups, logit_shared<kLogitGroups, Texts, kGradientAhead>(a.padded_width), stream, a,
+           "head, logits", early);
 }
 
 template <class S, bool Decays, Noise Kind, Texts How, bool Compensates>
@@ -114,6 +116,30 @@ void run(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream
             return run_update < S, kRowCodes<S> ? Noise::kCommon : Noise::kOwn,
                    true > (a, multiprocessors, stream);
     with_noise(a.noise, [&](auto kind) { run_update<S, kind.value>(a, multiprocessors, stream); });
+}
+
+template <class R, int Texts, int Ahead>
+void run_rank(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
+    const std::int64_t batches = (a.batch + Texts - 1) / Texts;
+    launch(rank_kernel<R, Texts, Ahead>,
+           dim3(static_cast<unsigned>(blocks_with_work(a, multiprocessors / batches, kRankGroups)),
+                static_cast<unsigned>(batches)),
+           kRankGroups, rank_shared<Texts, Ahead>(a.padded_width), stream, a, "head, ranking", early);
+}
+// Few texts wait for W, many for products: those have more of W under way, these more texts for each of its
+// bytes.
+template <class R>
+void run_rank(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
+    constexpr int kFew = 16, kSome = kBatchTile / 2;
+    constexpr std::int64_t kWidestWithFour = 1280;  // four units of W beside x of kSome texts
+    if (a.batch <= kFew)
+        run_rank<R, kFew, 4>(a, multiprocessors, early, stream);
+    else if (a.batch > kSome && logit_texts(a.padded_width) == kBatchTile)
+        run_rank<R, kBatchTile, 2>(a, multiprocessors, early, stream);
+    else if (a.padded_width <= kWidestWithFour)
+        run_rank<R, kSome, 4>(a, multiprocessors, early, stream);
+    else
+        run_rank<R, kSome, 2>(a, multiprocessors, early, stream);
 }
 
 }  // namespace

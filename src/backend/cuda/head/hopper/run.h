@@ -15,4 +15,9 @@ void run_e2m5(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t s
 void run_e2m3(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
 void run_e2m1(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
 
+void rank_bf16(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
+void rank_e4m3(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
+void rank_e3m4(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
+void rank_e2m5(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream);
+
 }  // namespace elmo::cuda::hopper

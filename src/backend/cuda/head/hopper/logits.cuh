@@ -1,0 +1,153 @@
+// Logits of the head on Hopper (hopper.cuh): X in shared memory, W through registers. What becomes of them is
+// in gradient.cuh and rank.cuh.
+#pragma once
+
+#include "backend/cuda/head/hopper/hopper.cuh"
+
+namespace elmo::cuda::hopper {
+
+// A unit of W of every thread.
+template <int Groups>
+constexpr int kUnitBytes = Groups* kGroupThreads * 32;
+// Texts of a batch tile whose x fits in shared memory beside two units of W.
+constexpr int logit_texts(std::int64_t padded_width) {
+    return padded_width <= kWidest / 2 ? kBatchTile : kBatchTile / 2;
+}
+// `Ahead`: units of W under way.
+template <int Groups, int Texts, int Ahead>
+constexpr int logit_shared(std::int64_t padded_width) {
+    return static_cast<int>(padded_width) * 2 * Texts + Ahead * kUnitBytes<Groups> + kAlign + 16;
+}
+
+// Products of 16 columns that 64 bytes of a row make.
+template <class S>
+constexpr int kSteps = 4 / static_cast<int>(sizeof(typename S::Raw));
+
+// One thread's part of W, 64 bytes of a row after another, tile after tile; zeros beyond the row's end. Every
+// thread copies what it will use itself, so waiting for its own copies is enough.
+template <class S, int Groups, int Ahead>
+struct WeightStream {
+    const char* from;
+    std::int64_t row_bytes, tile_bytes;
+    std::int64_t label, labels, tile_labels;
+    std::uint32_t ring;
+    int slot = 0;                      // where the unit lies that was fetched first
+    int unit = 0, units, whole_units;  // of a row; those of which this thread has its 16 bytes
+
+    __device__ WeightStream(const HeadArgs& a, const Thread& at, std::int64_t tile, std::int64_t tile_step,
+                            std::uint32_t ring_base)
+        : row_bytes(a.stride * static_cast<std::int64_t>(sizeof(typename S::Raw))),
+          label(tile * kRows + at.warp * 16 + at.g),
+          labels(min(a.labels, a.last_tile * kLabelTile)),
+          tile_labels(tile_step * kRows),
+          ring(ring_base + threadIdx.x * 16),
+          units(static_cast<int>(a.padded_width * static_cast<std::int64_t>(sizeof(typename S::Raw)) / 64)),
+          whole_units(static_cast<int>((row_bytes - at.q * 16 + 63) / 64)) {
+        tile_bytes = tile_step * kRows * row_bytes - units * 64;
+        from = static_cast<const char*>(a.w_LD) + label * row_bytes + at.q * 16;
+        for (int i = 0; i < Ahead; ++i) fetch();
+    }
+    // Neighbours lie side by side, row g of all threads before row g + 8: no bank serves two of a warp.
+    __device__ __forceinline__ std::uint32_t place(int h) const {
+        return ring + slot * kUnitBytes<Groups> + h * (kUnitBytes<Groups> / 2);
+    }
+    // Starts to copy the next unit, of rows g and g + 8, to where the one lies that was fetched first.
+    __device__ __forceinline__ void fetch() {
+        copy16_of_line(place(0), from, label < labels && unit < whole_units);
+        copy16_of_line(place(1), from + 8 * row_bytes, label + 8 < labels && unit < whole_units);
+        commit_copies();
+        const bool wraps = ++unit == units;  // without a branch: products are running
+        unit = wraps ? 0 : unit;
+        from += wraps ? 64 + tile_bytes : 64;
+        label += wraps ? tile_labels : 0;
+        slot = slot + 1 == Ahead ? 0 : slot + 1;
+    }
+    // The unit that was fetched first.
+    __device__ __forceinline__ void load(uint4 (&raw)[2]) const {
+        wait_copies<Ahead - 1>();
+#pragma unroll
+        for (int h = 0; h < 2; ++h) raw[h] = load_shared(place(h));
+    }
+};
+
+// In a separate register: products still read it when its source is loaded again.
+__device__ __forceinline__ std::uint32_t copied(std::uint32_t pair) {
+    const __nv_bfloat162 one = __float2bfloat162_rn(1.0f);
+    const __nv_bfloat162 same = __hmul2(reinterpret_cast<const __nv_bfloat162&>(pair), one);
+    return reinterpret_cast<const std::uint32_t&>(same);
+}
+
+template <class S>
+__device__ __forceinline__ void decode_factors(const uint4 (&raw)[2], std::uint32_t (&f)[kSteps<S>][4]) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        if constexpr (sizeof(typename S::Raw) == 1) {
+            const std::uint32_t words[4] = {raw[h].x, raw[h].y, raw[h].z, raw[h].w};
+#pragma unroll
+            for (int s = 0; s < 4; ++s) decode_alternate<typename S::Format>(words[s], f[s][h], f[s][h + 2]);
+        } else {
+            f[0][h] = copied(raw[h].x), f[0][h + 2] = copied(raw[h].y);
+            f[1][h] = copied(raw[h].z), f[1][h + 2] = copied(raw[h].w);
+        }
+    }
+}
+
+// A block keeps x of its texts in shared memory; each warpgroup takes tiles of 64 labels independently.
+template <class S, int Groups, int Texts, int Ahead>
+struct Logits {
+    static constexpr int kTexts = Texts * 128;  // bytes of their 64 columns
+    int blocks;                                 // of 64 columns
+    std::uint32_t x;
+    std::uint32_t rest;            // shared memory behind x and the units of W, but for a barrier
+    std::int64_t tile, tile_step;  // the next tile of the warpgroup
+    WeightStream<S, Groups, Ahead> stream;
+
+    // Starts to bring W.
+    __device__ __forceinline__ Logits(const HeadArgs& a, const Thread& at, const unsigned char* shared)
+        : blocks(static_cast<int>(a.padded_width / kBlock)),
+          x(aligned_base(shared)),
+          rest(x + blocks * kTexts + Ahead * kUnitBytes<Groups> + 16),
+          tile(a.first_tile * 2 + static_cast<std::int64_t>(blockIdx.x) * Groups + at.group),
+          tile_step(static_cast<std::int64_t>(gridDim.x) * Groups),
+          stream(a, at, tile, tile_step, x + blocks * kTexts) {}
+    // Brings x. By all threads.
+    __device__ __forceinline__ void bring_texts(const HeadArgs& a, std::int64_t first_text) const {
+        const std::uint32_t arrived = rest - 16;
+        if (threadIdx.x == 0) {
+            init_barrier(arrived, 1);
+            publish_barriers();
+            arrive_expecting(arrived, blocks * kTexts);
+            const char* from = static_cast<const char*>(a.x_logit) +
+                               first_text / kBatchTile * blocks * kTextBlockBytes +
+                               first_text % kBatchTile * 128;
+            for (int i = 0; i < blocks; ++i)
+                copy_bulk(x + i * kTexts, from + i * kTextBlockBytes, kTexts, arrived);
+        }
+        __syncthreads();  // the barrier is there
+        wait_barrier(arrived, 0);
+    }
+    // Starts the last products of the tile's logits; goes on to the next tile.
+    __device__ __forceinline__ void multiply_tile(Sums<Texts>& z) {
+        for (int u = 0; u < stream.units; u += 2) {
+#pragma unroll
+            for (int i = 0; i < 2; ++i) {
+                uint4 raw[2];
+                std::uint32_t factors[kSteps<S>][4];
+                stream.load(raw);
+                wait_products<1>();  // the factors of the products before the last are free
+                decode_factors<S>(raw, factors);
+                stream.fetch();
+                begin_products();
+                const int step = (u + i) * kSteps<S>;
+                const std::uint64_t texts = operand(x + step / 4 * kTexts + step % 4 * 32);
+#pragma unroll
+                for (int s = 0; s < kSteps<S>; ++s)
+                    multiply(z, factors[s], texts + moved(32 * s), step + s > 0);
+                commit_products();
+            }
+        }
+        tile += tile_step;
+    }
+};
+
+}  // namespace elmo::cuda::hopper
