@@ -136,7 +136,7 @@ TEST_F(RunExtras, WeightsOfLabelsStayThoseOfTheRun) {
     config.label_weights = temp / "weights.tsv";
     write_text(config.label_weights, "3\t7\n");
     const std::string whole = train_to("whole");
-    EXPECT_EQ(read_label_weights(whole + "/last/" + kLabelWeightsFile, 37).size(), 37u);
+    EXPECT_EQ(read_label_weights(MappedFile(whole + "/last/" + kLabelWeightsFile), 37).size(), 37u);
     EXPECT_FALSE(std::filesystem::exists(whole + "/best/" + kLabelWeightsFile));
     config.out = temp / "continued";
     EXPECT_TRUE(train_no_step(config).interrupted);
@@ -163,8 +163,8 @@ TEST_F(RunExtras, GroupsOfLabelsTakeTheirWeights) {
 TEST_F(RunExtras, WeightsOfOtherLabelsAreRefused) {
     config.objective = "psp";
     const std::string file = train_to("run") + "/last/" + kLabelWeightsFile;
-    EXPECT_THROW(read_label_weights(file, 36), DataError);
-    EXPECT_THROW(read_label_weights(temp / "none", 37), DataError);
+    EXPECT_THROW(read_label_weights(MappedFile(file), 36), DataError);
+    EXPECT_THROW(read_label_weights(MappedFile(temp / "none"), 37), DataError);
 }
 
 TEST_F(RunExtras, AFrozenEncodersRunSavesItToo) {
