@@ -94,8 +94,8 @@ Lifeline::Lifeline(Ranks& ranks, const std::string& host) : ranks_(ranks) {
         where = std::to_string(ntohs(any.sin_port));
         for (const std::string& address : own_addresses()) where += " " + address;
     }
-    std::vector<std::byte> bytes(where.size());
-    std::memcpy(bytes.data(), where.data(), where.size());
+    const auto own = std::as_bytes(std::span(where));
+    std::vector<std::byte> bytes(own.begin(), own.end());
     broadcast(ranks, bytes);
     broadcast(ranks, std::as_writable_bytes(std::span(&token, 1)));
     if (ranks.is_first()) {

@@ -43,16 +43,6 @@ constexpr Kind kKinds[] = {
     {"7z\xbc\xaf\x27\x1c"sv, "a 7z archive", ""},
 };
 
-// The name as it may stand in a command that people copy into a shell, also inside of Python there; or else
-// `instead`, as the name could be a command itself.
-std::string name_in_command(const std::string& name, const char* instead) {
-    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
-        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c < 0 ||
-               std::strchr(" ./_-+=,:@%~#", c) != nullptr;
-    });
-    return plain ? name : instead;
-}
-
 std::string conversion(const fs::path& file, std::string_view read) {
     std::string expression(read);
     expression.replace(expression.find("FILE"), 4, name_in_command(file.string(), "FILE"));
@@ -128,6 +118,14 @@ void refuse_foreign_bytes(std::string_view first, const fs::path& file) {
 }
 
 }  // namespace
+
+std::string name_in_command(const std::string& name, const char* instead) {
+    const bool plain = std::all_of(name.begin(), name.end(), [](char c) {
+        return std::isalnum(static_cast<unsigned char>(c)) != 0 || c < 0 ||
+               std::strchr(" ./_-+=,:@%~#", c) != nullptr;
+    });
+    return plain ? name : instead;
+}
 
 void refuse_foreign_line(std::string_view line, const fs::path& file) {
     refuse_foreign_bytes(line, file);

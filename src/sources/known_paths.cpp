@@ -14,6 +14,7 @@
 #include "elmo/error.h"
 #include "io/checksum.h"
 #include "io/file_error.h"
+#include "sources/foreign.h"
 #include "sources/layout.h"
 
 namespace elmo {
@@ -119,12 +120,13 @@ void require_known_path(const ReadOptions& reading, const std::string& path, boo
             fmt::format("{}: no such file or folder, but the run was trained on it; name the data, "
                         "or give its rows again if they came from memory",
                         path));
+    // Where a blank stands, the rest would be more flags.
+    const std::string shown = path.find(' ') == path.npos ? name_in_command(path, "PATH") : "PATH";
     throw ConfigError(fmt::format(
         "{0}: expected a path that you name or that was read as data here before, found '{1}', which only "
         "the "
         "run names; a run may come from anybody: if it is the right one, {2}",
-        key, quoted(path),
-        key == "data" ? "name it as DATA" : fmt::format("give --set {}={}", key, quoted(path))));
+        key, quoted(path), key == "data" ? "name it as DATA" : fmt::format("give --set {}={}", key, shown)));
 }
 
 }  // namespace elmo
