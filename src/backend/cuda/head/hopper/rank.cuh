@@ -7,22 +7,20 @@
 
 namespace elmo::cuda::hopper {
 
-constexpr int kRankGroups = 4;
-
-template <int Texts, int Ahead>
+template <int Groups, int Texts, int Ahead>
 constexpr int rank_shared(std::int64_t padded_width) {
-    return logit_shared<kRankGroups, Texts, Ahead>(padded_width) + Texts * 12;  // a threshold, and its score
+    return logit_shared<Groups, Texts, Ahead>(padded_width) + Texts * 12;  // a threshold, and its score
 }
 
 // Offers the logits of the chunk's labels. Grid: (blocks, tiles of so many texts).
-template <class S, int Texts, int Ahead>
-__global__ void __launch_bounds__(kRankGroups* kGroupThreads, 1) rank_kernel(HeadArgs a) {
+template <class S, int Groups, int Texts, int Ahead>
+__global__ void __launch_bounds__(Groups* kGroupThreads, 1) rank_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
     extern __shared__ unsigned char shared[];
     const Thread at;
     const std::int64_t first_text = static_cast<std::int64_t>(blockIdx.y) * Texts;
     let_next_begin();
-    Logits<S, kRankGroups, Texts, Ahead> logits(a, at, shared);
+    Logits<S, Groups, Texts, Ahead> logits(a, at, shared);
     auto* const thresholds =
         reinterpret_cast<std::uint64_t*>(shared + (logits.rest - shared_address(shared)));
     auto* const least = reinterpret_cast<float*>(thresholds + Texts);

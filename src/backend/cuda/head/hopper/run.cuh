@@ -118,13 +118,13 @@ void run(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream
     with_noise(a.noise, [&](auto kind) { run_update<S, kind.value>(a, multiprocessors, stream); });
 }
 
-template <class R, int Texts, int Ahead>
+template <class R, int Groups, int Texts, int Ahead>
 void run_rank(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
     const std::int64_t batches = (a.batch + Texts - 1) / Texts;
-    launch(rank_kernel<R, Texts, Ahead>,
-           dim3(static_cast<unsigned>(blocks_with_work(a, multiprocessors / batches, kRankGroups)),
+    launch(rank_kernel<R, Groups, Texts, Ahead>,
+           dim3(static_cast<unsigned>(blocks_with_work(a, multiprocessors / batches, Groups)),
                 static_cast<unsigned>(batches)),
-           kRankGroups, rank_shared<Texts, Ahead>(a.padded_width), stream, a, "head, ranking", early);
+           Groups, rank_shared<Groups, Texts, Ahead>(a.padded_width), stream, a, "head, ranking", early);
 }
 // Few texts wait for W, many for products: those have more of W under way, these more texts for each of its
 // bytes.
@@ -133,13 +133,13 @@ void run_rank(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t s
     constexpr int kFew = 16, kSome = kBatchTile / 2;
     constexpr std::int64_t kWidestWithFour = 1280;  // four units of W beside x of kSome texts
     if (a.batch <= kFew)
-        run_rank<R, kFew, 4>(a, multiprocessors, early, stream);
+        run_rank<R, 3, kFew, 8>(a, multiprocessors, early, stream);
     else if (a.batch > kSome && logit_texts(a.padded_width) == kBatchTile)
-        run_rank<R, kBatchTile, 2>(a, multiprocessors, early, stream);
+        run_rank<R, 4, kBatchTile, 2>(a, multiprocessors, early, stream);
     else if (a.padded_width <= kWidestWithFour)
-        run_rank<R, kSome, 4>(a, multiprocessors, early, stream);
+        run_rank<R, 4, kSome, 4>(a, multiprocessors, early, stream);
     else
-        run_rank<R, kSome, 2>(a, multiprocessors, early, stream);
+        run_rank<R, 4, kSome, 2>(a, multiprocessors, early, stream);
 }
 
 }  // namespace
