@@ -134,7 +134,7 @@ TEST_F(RunExtras, WeightsOfLabelsStayThoseOfTheRun) {
     config.label_weights = temp / "weights.tsv";
     write_text(config.label_weights, "3\t7\n");
     const std::string whole = train_to("whole");
-    EXPECT_EQ(read_label_weights(whole + "/last/" + kLabelWeightsFile, 37).size(), 37u);
+    EXPECT_EQ(read_label_weights(MappedFile(whole + "/last/" + kLabelWeightsFile), 37).size(), 37u);
     EXPECT_FALSE(std::filesystem::exists(whole + "/best/" + kLabelWeightsFile));
     config.out = temp / "continued";
     EXPECT_TRUE(train_no_step(config).interrupted);
