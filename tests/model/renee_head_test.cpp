@@ -89,7 +89,7 @@ TEST(ReneeHead, MomentumAndScaleAreSavedAndLoadedExactly) {
     for (std::uint64_t i = 1; i <= 20; ++i) whole.step(i);
     ASSERT_GT(whole.head.skipped_steps(), 0);
     whole.head.save(folder.path() / "momentum.safetensors");
-    resumed.head.load(folder.path() / "momentum.safetensors");
+    resumed.head.load(MappedFile(folder.path() / "momentum.safetensors"));
     set_values(*resumed.backend, resumed.w, whole.weights());
     EXPECT_EQ(resumed.head.scale(), whole.head.scale());
     EXPECT_EQ(resumed.head.skipped_steps(), whole.head.skipped_steps());
@@ -112,12 +112,12 @@ TEST(ReneeHead, AFileThatDoesNotFitIsRefused) {
         writer.commit();
     };
     Small small;
-    EXPECT_THROW(small.head.load(file), DataError);  // none there
+    EXPECT_THROW(small.head.load(MappedFile(file)), DataError);  // none there
     write(3, good);
-    small.head.load(file);
+    small.head.load(MappedFile(file));
     EXPECT_EQ(small.head.scale(), 64);
     write(4, good);
-    EXPECT_THROW(small.head.load(file), DataError);
+    EXPECT_THROW(small.head.load(MappedFile(file)), DataError);
     for (const auto& [key, value] : {std::pair("loss_scale", "0"),
                                      {"loss_scale", "nan"},
                                      {"loss_scale", "64x"},
@@ -125,7 +125,7 @@ TEST(ReneeHead, AFileThatDoesNotFitIsRefused) {
         auto bad = good;
         bad[key] = value;
         write(3, bad);
-        EXPECT_THROW(small.head.load(file), DataError) << key << " " << value;
+        EXPECT_THROW(small.head.load(MappedFile(file)), DataError) << key << " " << value;
     }
 }
 

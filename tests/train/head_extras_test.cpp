@@ -161,8 +161,8 @@ TEST_F(RunExtras, GroupsOfLabelsTakeTheirWeights) {
 TEST_F(RunExtras, WeightsOfOtherLabelsAreRefused) {
     config.objective = "psp";
     const std::string file = train_to("run") + "/last/" + kLabelWeightsFile;
-    EXPECT_THROW(read_label_weights(file, 36), DataError);
-    EXPECT_THROW(read_label_weights(temp / "none", 37), DataError);
+    EXPECT_THROW(read_label_weights(MappedFile(file), 36), DataError);
+    EXPECT_THROW(read_label_weights(MappedFile(temp / "none"), 37), DataError);
 }
 
 TEST_F(RunExtras, AFrozenEncodersRunSavesItToo) {
