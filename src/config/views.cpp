@@ -28,6 +28,12 @@ bool is_left_open(const Config& config, OptionKey key) {
     return !given(config, key) && get_option(config, key) == get_option(Config(), key);
 }
 
+// A recipe may have been made for other data.
+bool is_of_call(const Config& config, OptionKey key) {
+    const auto found = config.sources.find(std::string_view(key));
+    return given(config, key) && (found == config.sources.end() || found->second.origin != Origin::kRecipe);
+}
+
 bool is_of_run(const Config& config, OptionKey key) {
     const auto found = config.sources.find(std::string_view(key));
     return found != config.sources.end() && found->second.origin == Origin::kRun &&
@@ -71,6 +77,8 @@ ReadOptions::ReadOptions(const Config& config)
       text_column_of_run(is_of_run(config, "text_column")),
       label_column_of_run(is_of_run(config, "label_column")),
       label_separator_of_run(is_of_run(config, "label_separator")),
+      text_column_given(is_of_call(config, "text_column")),
+      label_column_given(is_of_call(config, "label_column")),
       needs_header(given(config, "text_column") || given(config, "label_column")),
       columns_of_run(is_of_run(config, "columns")),
       test_share(config.test_share),

@@ -326,6 +326,22 @@ bool is_table(DataFormat format) {
     return format == DataFormat::kTsv || format == DataFormat::kCsv;
 }
 
+// ConfigError for columns that the call names and that the format cannot have.
+void refuse_columns(const ReadOptions& reading, const Layout& layout) {
+    const auto refuse = [&](const char* key, const char* what) {
+        throw ConfigError(
+            fmt::format("{}: {} was found to be of the format {}, which has no {}; leave {} out, or "
+                        "give --format if it is another",
+                        key, layout.data_name, name_of(layout.format), what, flag_of(key)));
+    };
+    const bool json = layout.format == DataFormat::kJsonl || layout.format == DataFormat::kJsonFolder;
+    if (is_table(layout.format)) return;
+    if (!reading.columns.empty() && !reading.columns_of_run)
+        refuse("columns", json ? "columns, but keys" : "columns");
+    if (!json && reading.text_column_given) refuse("text_column", "columns");
+    if (!json && reading.label_column_given) refuse("label_column", "columns");
+}
+
 LabelCells label_cells(const ReadOptions& reading) {
     LabelCells cells;
     cells.lists = reading.label_separator == "list";
@@ -379,6 +395,7 @@ Layout find_layout(const ReadOptions& reading) {
     if (!is_folder && !is_one_file(layout.format))
         throw DataError(fmt::format("{}: expected a folder, found a file", reading.data));
 
+    refuse_columns(reading, layout);
     layout.text_columns = split_columns(reading.text_column);
     layout.label_column = reading.label_column;
     layout.cells = label_cells(reading);

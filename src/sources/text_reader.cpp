@@ -128,6 +128,7 @@ struct TextReader::Impl {
     std::string detected;
     std::string id_key;
     bool needs_id;
+    std::string columns_flag;  // by which the call names columns; "" where it does not
     std::vector<TextId> ids;
     TextId id;
     Encoding encoding;
@@ -140,6 +141,11 @@ struct TextReader::Impl {
           keys_open(reading.text_column_open || reading.text_column_of_run),
           id_key(reading.id_column),
           needs_id(!reading.id_column_open),
+          columns_flag(reading.input == InputForm::kText                     ? ""
+                       : reading.text_column_given                           ? "--text-column"
+                       : needs_id                                            ? "--id-column"
+                       : !reading.columns.empty() && !reading.columns_of_run ? "--columns"
+                                                                             : ""),
           encoding(encoding_of(reading)) {
         const std::string name = plain_name(path);
         refuses_foreign = reading.input == InputForm::kAuto;
@@ -216,6 +222,10 @@ struct TextReader::Impl {
                 parser = open_fasttext({})->parser();
             }
         }
+        if (form != Form::kJson && !columns_flag.empty())
+            fail(record, fmt::format("a table or JSON lines, as {} asks for", columns_flag),
+                 fmt::format("'{}'", quoted(record.bytes)),
+                 fmt::format("leave {} out, or say with --format what the file is", columns_flag));
         if (form == Form::kRows) {
             parser->text(record, text);
             return text;

@@ -1039,6 +1039,22 @@ TEST_F(FirstUse, ATableOfAnyNameIsAnsweredAsOne) {
     EXPECT_TRUE(texts(folder_.write("commas.txt", "one, two\n")).starts_with("one, two"));
 }
 
+TEST_F(FirstUse, ColumnsOfWhatHasNoneAreNotIgnored) {
+    const std::string lines = folder_.write("lines.txt", "a cat\na dog\n"),
+                      words = folder_.write("words.txt", "__label__cat a cat\n__label__dog a dog\n"),
+                      json = folder_.write("rows.jsonl", "{\"Text\": \"a cat\", \"tags\": [\"cat\"]}\n");
+    for (const char* flag : {"--text-column", "--id-column"})
+        expect_failure(run_elmo({"predict", run(), lines, flag, "title", "--quiet"}), 1,
+                       {"lines.txt:1: expected a table or JSON lines", std::string("leave ") + flag});
+    expect_failure(run_elmo({"predict", run(), words, "--columns", "a,b", "--quiet"}), 1,
+                   {"leave --columns"});
+    for (const char* flag : {"--text-column", "--label-column"})
+        expect_failure(run_elmo({"data", "inspect", words, flag, "title"}), 2,
+                       {"of the format fasttext, which has no columns", std::string("leave ") + flag});
+    expect_failure(run_elmo({"data", "inspect", json, "--columns", "Text,tags"}), 2,
+                   {"of the format jsonl, which has no columns, but keys"});
+}
+
 TEST_F(FirstUse, ASlipInTheDataOfASearchLeavesTheFolderAsItWas) {
     expect_failure(run_elmo({"tune", folder_.text("none.csv"), "--out", folder_.text("tuned")}), 1,
                    {"none.csv: no such file"});

@@ -286,8 +286,9 @@ void settle_columns(const ReadOptions& reading, Layout& layout) {
     Columns of_any = columns;
     of_any.text_open = columns.text_open || reading.text_column_of_run;
     of_any.labels_open = columns.labels_open || reading.label_column_of_run;
-    if ((!of_any.text_open && !of_any.labels_open) || !layout.table.columns.empty()) return;
-    if (layout.format == DataFormat::kJsonl)
+    const bool json = layout.format == DataFormat::kJsonl;
+    if ((!of_any.text_open && !of_any.labels_open) || (!json && !layout.table.columns.empty())) return;
+    if (json)
         settle_json_columns(layout, columns = of_any);
     else if (!settle_table_columns(layout, columns) && settle_table_columns(layout, of_any))
         columns = of_any;
