@@ -270,10 +270,11 @@ def tool_omikuji(folder, out, work):
     import omikuji
     x, y, xt, train, labels = matrices(folder)
     source = work / "omikuji.svm"
+    worded = [i for i in range(x.shape[0]) if x.indptr[i] < x.indptr[i + 1]]  # it refuses rows without features
     with open(source, "w") as f:
-        f.write(f"{x.shape[0]} {x.shape[1]} {labels}\n")
-        for i, row in enumerate(train):
-            a, b = x.indptr[i], x.indptr[i + 1]
+        f.write(f"{len(worded)} {x.shape[1]} {labels}\n")
+        for i in worded:
+            row, a, b = train[i], x.indptr[i], x.indptr[i + 1]
             f.write(",".join(map(str, row)) + " " + " ".join(f"{c}:{v:.6g}" for c, v in zip(x.indices[a:b], x.data[a:b])) + "\n")
     model = omikuji.Model.train_on_data(str(source), n_threads=THREADS)
     rows = []

@@ -5,7 +5,13 @@
         makes five data sets: Debian changelogs (an entry -> package and author, as numbers), manual pages (a
         description -> the pages of SEE ALSO), FOLDOC (a computing term's definition without its links -> fields and
         linked terms; package dict-foldoc), PyPI projects (a description -> classifiers; asks pypi.org), other PyPI
-        projects (name and summary -> keywords); with --train-rows the training rows beyond are test rows
+        projects (name and summary -> keywords); with --train-rows the training rows beyond are test rows.
+        With --unpacked FOLDER, where `dpkg -x` has put edict, linux-source-6.1 (its Kconfig files under FOLDER/k),
+        unicode-cldr-core and doc-rfc-* (non-free), six more: kanji (what a Japanese word means -> the characters it is
+        written with), kconfig (a kernel option's question and help -> the options it needs or selects), rfc (title and
+        first words of an RFC -> the RFCs it cites and its working group), rfc-long (the same, whole texts, fewer rows), emoji (names
+        of emoji in ten languages -> search words in that language), messages (messages of installed programs in all
+        their languages -> language and program, as numbers)
     bench/defaults_search.py run SETS --elmo build/bin/elmo --encoder all-MiniLM-L6-v2 [--only NAME,...] [--runs 20]
             [--jobs 8] [--seconds 230]
         trains with nothing but data and encoder, then with numbers drawn at random, several runs side by side, until
@@ -19,6 +25,7 @@ defaults, which is the fair one to compare with. Draws are a function of the run
 
 import argparse
 import concurrent.futures as futures
+import gettext
 import glob
 import gzip
 import hashlib
@@ -30,6 +37,7 @@ import re
 import shutil
 import ssl
 import subprocess
+import threading
 import time
 import urllib.request
 from pathlib import Path
@@ -128,6 +136,69 @@ def keyword_rows(infos):
             yield f"{info['name']}: {info['summary'][:300]}", [w for w in words if 1 < len(w) < 40]
 
 
+def kanji_rows(root):
+    lines = open(f"{root}/usr/share/edict/edict", encoding="euc-jp", errors="replace").read().split("\n")[1:]
+    for line in lines:
+        word, _, rest = line.partition(" ")
+        gloss = re.sub(r"\([^)]*\)|Ent[LX]\w+", " ", rest.partition("/")[2].replace("/", ", "))
+        yield " ".join(re.sub(r"[\s,]*,[\s,]*", ", ", gloss).strip(" ,").split())[:120], re.findall("[\u4e00-\u9fff]", word)
+
+
+def kconfig_rows(root):
+    for file in sorted(glob.glob(f"{root}/k/**/Kconfig*", recursive=True)):
+        for block in re.split(r"^(?:menu)?config ", open(file, errors="replace").read(), flags=re.M)[1:]:
+            asked = re.search(r'^\s+(?:bool|tristate|prompt) "([^"]*)"', block, re.M)
+            told = re.search(r"^\s+(?:---)?help(?:---)?\n((?:[ \t].*\n|\n)*)", block, re.M)
+            needs = " ".join(re.findall(r"^\s+(?:depends on|select|imply) (.*)", block[: told.start() if told else None], re.M))
+            if asked and told:
+                yield f"{asked[1]}: {' '.join(told[1].split())}"[:900], re.findall(r"\b[A-Z][A-Z0-9_]+\b", needs)
+
+
+def rfc_rows(root, most):
+    """The RFCs that a text cites are taken out of it; titles stand for them."""
+    about = {}
+    for file in sorted(glob.glob(f"{root}/usr/share/doc/RFC/*/rfc*.json")):
+        entry = json.load(open(file))
+        about[int(entry["doc_id"][3:])] = (Path(file), " ".join(entry["title"].split()), entry["source"].strip())
+    for number, (file, title, group) in sorted(about.items()):
+        try:
+            text = gzip.open(file.with_suffix(".txt.gz"), "rt", encoding="utf-8", errors="replace").read()
+        except OSError:
+            continue
+        cited = {int(n) for n in re.findall(r"RFC[ -]?(\d{1,4})", text)} & set(about) - {number}
+        text = re.sub(r"\S*RFC[ -]?\d+\S*|^.*\[Page \d+\]$|[.]{4,}", " ", text, flags=re.M)
+        start = re.search(r"^\s*(?:Abstract|1\.?\s+Introduction)", text, re.M)
+        text = " ".join(text[start.start() if start else 800 :].split())
+        yield f"{title}. {text}"[:most], [about[n][1] for n in cited] + (["group " + group] if group else [])
+
+
+def emoji_rows(root):
+    for language in "de fr es ru it pl tr fi el ja".split():
+        file = open(f"{root}/usr/share/unicode/cldr/common/annotations/{language}.xml", encoding="utf-8").read()
+        name = dict(re.findall(r'<annotation cp="([^"]*)" type="tts">([^<]*)<', file))
+        for sign, words in re.findall(r'<annotation cp="([^"]*)">([^<]*)<', file):
+            yield name.get(sign, ""), [f"{language} {w.strip()}" for w in words.split("|") if w.strip() != name.get(sign)]
+
+
+def message_rows(most):
+    rows, numbers = [], {}
+    number = lambda kind, name: f"{kind}{numbers.setdefault((kind, name), len(numbers))}"
+    for file in sorted(glob.glob("/usr/share/locale/*/LC_MESSAGES/*.mo")):
+        with open(file, "rb") as mo:
+            try:
+                catalogue = gettext.GNUTranslations(mo)._catalog
+            except (OSError, UnicodeDecodeError, IndexError):
+                continue
+        labels = [number("l", file.split("/")[4]), number("p", Path(file).stem)]
+        rows += [(text, labels) for text in set(catalogue.values()) if isinstance(text, str) and 10 < len(text) < 300]
+    return some(rows, most)
+
+
+def some(rows, most):
+    """So many of the rows, in an order that says nothing about them."""
+    return sorted(rows, key=lambda row: hashlib.md5(row[0].encode()).hexdigest())[:most]
+
+
 def fewer_rows(folder, most):
     """Training rows beyond so many become test rows: a run takes less time, and its score has less noise. Labels that no
     training row is left for go."""
@@ -157,6 +228,15 @@ def make(args):
         "pypi": lambda: classifier_rows(pypi_infos(0, args.projects)),
         "keywords": lambda: keyword_rows(pypi_infos(args.projects, 4 * args.projects)),
     }
+    if args.unpacked:
+        kinds |= {
+            "kanji": lambda: some(kanji_rows(args.unpacked), 40_000),
+            "kconfig": lambda: kconfig_rows(args.unpacked),
+            "rfc": lambda: rfc_rows(args.unpacked, 1500),
+            "rfc-long": lambda: some(rfc_rows(args.unpacked, 20_000), 4_000),
+            "emoji": lambda: emoji_rows(args.unpacked),
+            "messages": lambda: message_rows(40_000),
+        }
     for name, rows in kinds.items():
         if (sets / name).exists() or (args.only and name not in args.only.split(",")):
             continue
@@ -184,6 +264,31 @@ def drawn(number, rows, has_names):
     return flags
 
 
+def keep_highest(run, ended):
+    """Keeps the checkpoint with the highest validation score while a run trains: `best/` goes on to later ones. Its files
+    are never changed, only replaced, so that links to them are enough."""
+    seen, kept = None, Path(f"{run}-highest")
+    while True:
+        last_look = ended.is_set()
+        try:
+            here = os.stat(run / "best").st_ino
+            if here != seen:
+                shutil.rmtree(f"{kept}-new", ignore_errors=True)
+                shutil.copytree(run / "best", f"{kept}-new/best", copy_function=os.link)
+                state = json.load(open(f"{kept}-new/best/state.json"))
+                if os.stat(run / "best").st_ino != here:
+                    continue
+                seen = here
+                if state["best_score"] >= state["top_score"]:
+                    shutil.rmtree(kept, ignore_errors=True)
+                    os.rename(f"{kept}-new", kept)
+        except (OSError, shutil.Error):  # there is none yet, or it was replaced meanwhile
+            pass
+        if last_look:
+            return
+        time.sleep(0.01)
+
+
 def train_and_score(args, folder, number, flags):
     run = Path(args.scratch) / f"{folder.name}-{number}"
     shutil.rmtree(run, ignore_errors=True)
@@ -191,8 +296,13 @@ def train_and_score(args, folder, number, flags):
     began = time.time()
     limit = lambda: max(1, args.until - time.time())
     result = {"set": folder.name, "run": number, "flags": flags}
+    is_draw = isinstance(number, int)
+    ended = threading.Event()
+    watch = threading.Thread(target=keep_highest, args=(run, ended))
     try:
         log = open(f"{run}.log", "w")
+        if not is_draw:
+            watch.start()
         subprocess.run([args.elmo, "train", str(folder), "--out", str(run), "--encoder", args.encoder, "--cache", f"{run}-cache",
                         f"--threads={max(1, (os.cpu_count() or 1) // args.jobs)}", *given], stdout=log, stderr=log, timeout=limit(), check=True)
         lines = [json.loads(line) for line in open(run / "log.jsonl")]
@@ -200,16 +310,24 @@ def train_and_score(args, folder, number, flags):
         result["best_step"] = [e for e in lines if "best_step" in e][-1]["best_step"]
         # (step, score) of each validation: whether more or fewer epochs would do shows in them
         result["validations"] = [(e["step"], round(e["P@1"], 2)) for e in lines if e.get("event") == "validation"]
-        # of the defaults also the last checkpoint: what the choice of the best gains
-        for name, checkpoint in (("test", "best"), ("last", "last"))[:1 if isinstance(number, int) else 2]:
-            scores = subprocess.run([args.elmo, "eval", str(run), str(folder), "--checkpoint", checkpoint, "--bootstrap=0", "--json"],
+        result["train_seconds"] = round(time.time() - began, 1)
+        # of the defaults also the last checkpoint and the one with the highest score: what the choice of the best gains
+        wanted = [("test", run, "best")]
+        if not is_draw:
+            ended.set()
+            watch.join()
+            wanted += [("last", run, "last"), ("highest", f"{run}-highest", "best")]
+            result["highest_step"] = json.load(open(f"{run}-highest/best/state.json"))["step"]
+        for name, where, checkpoint in wanted:
+            scores = subprocess.run([args.elmo, "eval", str(where), str(folder), "--checkpoint", checkpoint, "--bootstrap=0", "--json"],
                                     stdout=subprocess.PIPE, stderr=log, timeout=limit(), check=True)
             result[name] = json.loads(scores.stdout)
         result["seconds"] = round(time.time() - began, 1)
     except (subprocess.TimeoutExpired, subprocess.CalledProcessError) as error:
         result["failed"] = str(error)[-200:] + ": " + open(f"{run}.log").read()[-300:]
-    shutil.rmtree(run, ignore_errors=True)
-    shutil.rmtree(f"{run}-cache", ignore_errors=True)
+    ended.set()
+    for made in ("", "-cache", "-highest", "-highest-new"):
+        shutil.rmtree(f"{run}{made}", ignore_errors=True)
     return result
 
 
@@ -225,8 +343,9 @@ def run(args):
         has_names = sum(bool(re.search("[a-z]{3}", line.lower())) for line in open(folder / "Y.txt")) > 0
         tenth = {"validation": 0.1}
         tasks.append((0, folder, "defaults", {}))
-        tasks.append((1, folder, "defaults, a tenth validates", tenth))
-        if has_names:  # what the rule for label texts gives
+        if not args.few:
+            tasks.append((1, folder, "defaults, a tenth validates", tenth))
+        if has_names and not args.few:  # what the rule for label texts gives
             tasks += [(1, folder, f"defaults, augment {a}", {"augment": a, **tenth}) for a in ("none", "labels")]
         tasks += [(2 + n, folder, n, {**drawn(n, rows, has_names), **tenth}) for n in range(args.runs)]
     tasks = [t[1:] for t in sorted(tasks, key=lambda t: t[0]) if (t[1].name, t[2]) not in done]
@@ -261,7 +380,8 @@ def table(args):
         print(f"{name}: {len(search)} runs of the search")
         for run in mine:
             if not isinstance(run, int):
-                print(f"  {run}: {p_at(mine[run])}, validation {mine[run]['validation']}, last checkpoint {p_at({'test': mine[run]['last']})}")
+                others = ", ".join(f"{k} {p_at({'test': mine[run][k]})}" for k in ("last", "highest") if k in mine[run])
+                print(f"  {run}: {p_at(mine[run])}, validation {mine[run]['validation']}, {others}")
         for what, key in (("best by validation", lambda r: r["validation"]), ("best by test, for comparison", lambda r: p_at(r)[0])):
             best = max(search, key=key, default=None)
             if best is None:
@@ -275,14 +395,16 @@ def main():
     parser.add_argument("sets")
     parser.add_argument("--manuals", nargs="*", default=["/usr/share/man"], help="folders of manual pages")
     parser.add_argument("--foldoc", default="/usr/share/dictd", help="folder of foldoc.dict.dz")
+    parser.add_argument("--unpacked", help="folder of unpacked Debian packages, for six sets more")
     parser.add_argument("--projects", type=int, default=8_000, help="of PyPI: how many to ask for, and three times as many for keywords")
     parser.add_argument("--train-rows", type=int, default=0, help="at most so many training rows, the others test")
     parser.add_argument("--elmo", default="build/bin/elmo")
     parser.add_argument("--encoder")
     parser.add_argument("--only", default="")
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--few", action="store_true", help="only the defaults and the search, no variants of the defaults")
     parser.add_argument("--jobs", type=int, default=8)
-    parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--seconds", type=float, default=1e6)
     parser.add_argument("--scratch", default="/dev/shm/defaults_search")
     args = parser.parse_args()
     {"make": make, "run": run, "table": table}[args.what](args)

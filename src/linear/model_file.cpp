@@ -17,6 +17,7 @@ namespace {
 
 constexpr const char* kFormat = "elmo-linear-1";
 constexpr const char* kFormatWithTexts = "elmo-linear-2";  // with neighbours, which version 1 does not know
+constexpr std::size_t kPiece = std::size_t{8} << 20;       // bytes that are read at once
 constexpr const char* kMeaning =
     "trees of labels, one after another. roots: first node of each. A node n has children "
     "children[child_begin[n]:child_begin[n+1]] (labels where leaf[n] is 1, else nodes) with a bias each, and "
@@ -78,7 +79,12 @@ class Reader {
         require(tensor.dtype == dtype_of<T>() && tensor.shape.size() == 1,
                 fmt::format("tensor '{}' as a list of {}", name, dtype_of<T>()));
         values.resize(static_cast<std::size_t>(tensor.num_elements()));
-        if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+        // What is copied leaves this process's memory at once: else the model would be there twice.
+        const std::span<std::byte> out = std::as_writable_bytes(std::span(values));
+        for (std::size_t at = 0; at < out.size(); at += kPiece) {
+            std::memcpy(out.data() + at, tensor.data.data() + at, std::min(kPiece, out.size() - at));
+            file_.mapping().advise(MappedFile::Access::kDone);
+        }
     }
     template <class Number = std::int64_t>
     Number number(const char* name) const {

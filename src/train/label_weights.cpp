@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <charconv>
+#include <cmath>
 #include <string_view>
 #include <unordered_map>
 
@@ -58,6 +59,18 @@ void multiply_by_file(const std::string& file, const LabelTable& labels, std::ve
     }
 }
 
+// In proportion to 1 / the root of a label's rows, and once on average over all positives.
+void multiply_by_root(const LabelTable& labels, std::vector<float>& weights) {
+    double rows = 0, roots = 0;
+    for (const std::int64_t count : labels.counts) {
+        rows += static_cast<double>(count);
+        roots += std::sqrt(static_cast<double>(count));
+    }
+    for (std::size_t l = 0; l < weights.size(); ++l)
+        if (const auto count = static_cast<double>(labels.counts[l]); count > 0)
+            weights[l] *= static_cast<float>(rows / (roots * std::sqrt(count)));
+}
+
 }  // namespace
 
 std::vector<float> label_weights(const Config& config, const LabelTable& labels, std::int64_t train_rows) {
@@ -70,7 +83,10 @@ std::vector<float> label_weights(const Config& config, const LabelTable& labels,
             propensities_of(propensity_rule(config), labels.counts, train_rows);
         for (std::size_t l = 0; l < weights.size(); ++l) weights[l] = static_cast<float>(2 * inverse[l] - 1);
     }
-    if (!config.label_weights.empty()) multiply_by_file(config.label_weights, labels, weights);
+    if (config.label_weights == "root")
+        multiply_by_root(labels, weights);
+    else if (!config.label_weights.empty())
+        multiply_by_file(config.label_weights, labels, weights);
     return weights;
 }
 

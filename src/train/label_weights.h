@@ -1,5 +1,5 @@
-// How many times a positive of each label counts in the loss: by propensity (--objective psp) and by the file
-// of --label-weights.
+// How many times a positive of each label counts in the loss: by propensity (--objective psp), and by the
+// root of its rows or the file of --label-weights.
 #pragma once
 
 #include <cstdint>

@@ -3,12 +3,14 @@
 
 #include <gtest/gtest.h>
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmath>
 #include <filesystem>
 #include <functional>
 
+#include "base/process_memory.h"
 #include "elmo/error.h"
 
 namespace elmo {
@@ -63,6 +65,30 @@ class LinearFile : public ::testing::Test {
     }
     fs::path folder;
 };
+
+// A child of this process begins with its own peak.
+TEST_F(LinearFile, IsReadWithoutASecondCopyInMemory) {
+    LinearModel model = small_model();
+    model.trees.columns.resize(1);
+    model.trees.column_begin = {0, 1, 1, 1};
+    model.trees.weights.assign(std::size_t{24} << 20, to_bf16(1));
+    model.trees.weight_child.assign(model.trees.weights.size(), 0);
+    model.trees.weight_begin = {0, static_cast<std::int64_t>(model.trees.weights.size())};
+    save_linear_model(folder, model);
+    model = {};
+    const auto file = static_cast<std::int64_t>(fs::file_size(folder / kLinearFile));
+    const pid_t child = ::fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+        const std::int64_t before = peak_resident_bytes();
+        const LinearModel read = load_linear_model(InputFolder(folder), 4);
+        const std::int64_t taken = peak_resident_bytes() - before;
+        ::_exit(2 * taken > file && 2 * taken < 3 * file ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+}
 
 TEST_F(LinearFile, IsReadBackAsItWas) {
     const LinearModel model = small_model();

@@ -224,6 +224,18 @@ TEST_F(Linear, PositivesOfALabelCountAsOftenAsItsWeightSays) {
     EXPECT_LT(scores[1], scores[2]);
 }
 
+TEST_F(Linear, PositivesCountByTheRootOfTheirLabelsRowsAndOnceOnAverage) {
+    Config c = config();
+    c.label_weights = "root";
+    const LabelTable labels{{1, 100, 0, 25}, {}};
+    const std::vector<float> weights = label_weights(c, labels, 1000);
+    ASSERT_EQ(weights.size(), 4u);
+    EXPECT_FLOAT_EQ(weights[1], weights[0] / 10);
+    EXPECT_FLOAT_EQ(weights[2], 1);
+    EXPECT_FLOAT_EQ(weights[3], weights[0] / 5);
+    EXPECT_FLOAT_EQ(weights[0] + 100 * weights[1] + 25 * weights[3], 126);
+}
+
 TEST_F(Linear, WeightsFollowFromPropensitiesAndFile) {
     Config c = config();
     const std::vector<std::string> names = {"a", "b", "7"};
