@@ -20,7 +20,7 @@ AtomicFile::AtomicFile(const std::filesystem::path& target, Links links)
                         std::filesystem::is_directory(there) ? "a folder" : "a pipe or a device"));
     // Said of the target: what cannot be created is a temporary beside it.
     const auto folder = target_.has_parent_path() ? target_.parent_path() : std::filesystem::path(".");
-    if (::access(folder.c_str(), W_OK | X_OK) != 0) throw_file_error(target_, "create");
+    if (::access((folder / ".").c_str(), W_OK | X_OK) != 0) throw_file_error(target_, "create");
     remove_abandoned(target_);
     do {
         file_ = OutputFile(temporary_name(target_, "tmp"), OutputFile::Open::kExclusive);
