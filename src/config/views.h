@@ -59,7 +59,7 @@ struct ReadOptions {
     // What the run's data has; other files may have another.
     bool text_column_of_run, label_column_of_run, label_separator_of_run;
     bool text_column_given, label_column_given;  // by the call
-    bool needs_header;                           // one of them
+    bool needs_header;                           // by the call or a recipe, one of them
     bool columns_of_run;                         // the names, which say nothing about a file with a header
     double test_share;
     bool equal_texts_together;  // in training or held out; blanks around them do not count

@@ -130,8 +130,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
     if (!scored.matched().empty() && !config.save_predictions.empty())
         throw ConfigError(
             "save_predictions: the data's labels are not the run's, so stored numbers would mean others; "
-            "score "
-            "the run's own data, or write names with 'elmo predict --out'");
+            "score the run's own data, or write names with 'elmo predict --out'");
     Scorer scorer(config, parse_ks(config.k), num_labels, counts, state.train_rows,
                   Scorer::Detail::kIntervalsAndGroups);
     std::int64_t depth = scorer.largest_k();
