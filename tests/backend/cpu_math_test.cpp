@@ -3,7 +3,7 @@
 
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::cpu_math_test {
 namespace {
 
 // The bounds that math.h states, which tolerances here are made of.
@@ -36,4 +36,4 @@ TEST(CpuMath, StatedBoundsHold) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::cpu_math_test

@@ -8,7 +8,7 @@
 #include "backend/cpu/loops/noise.h"
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::cpu_rounding_test {
 namespace {
 
 TEST(CpuNoise, RowsEqualTheScalarDefinition) {
@@ -144,4 +144,4 @@ TEST(CpuConvert, ThroughE4M3IsNearestEven) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::cpu_rounding_test

@@ -2,7 +2,7 @@
 #include "base/parallel.h"
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::embedding_test {
 namespace {
 
 struct Case {
@@ -185,4 +185,4 @@ TEST(Embedding, RunsAndThreadsDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::embedding_test

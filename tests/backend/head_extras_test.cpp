@@ -3,7 +3,7 @@
 #include "base/parallel.h"
 #include "head_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::head_extras_test {
 namespace {
 
 constexpr DType kSmallStorages[] = {DType::kBf16, DType::kE4M3, DType::kE3M4};
@@ -355,4 +355,4 @@ TEST(HeadExtras, CompensatedSaturationsAreCountedAndForgotten) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::head_extras_test

@@ -7,7 +7,7 @@
 #include "head_harness.h"
 #include "numerics/row_exponents.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::head_grid_test {
 namespace {
 
 struct GridCase {
@@ -649,4 +649,4 @@ TEST(HeadGrid, StartsOnTheGrid) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::head_grid_test

@@ -5,7 +5,7 @@
 #include "head_harness.h"
 #include "numerics/packed_codes.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::head_packed_test {
 namespace {
 
 constexpr WeightGrid kGrids[] = {kE2M3Grid, kE2M1Grid};
@@ -261,4 +261,4 @@ TEST(HeadPacked, PartsOfTheLabelsEqualTheWhole) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::head_packed_test

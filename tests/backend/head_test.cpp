@@ -3,7 +3,7 @@
 #include "base/parallel.h"
 #include "head_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::head_test {
 namespace {
 
 std::string describe(const HeadShape& s, DType storage, const std::string& kind) {
@@ -450,4 +450,4 @@ TEST(HeadStep, LossIsOptionalAndDxIsSet) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::head_test

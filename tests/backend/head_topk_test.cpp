@@ -5,7 +5,7 @@
 #include "base/parallel.h"
 #include "head_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::head_topk_test {
 namespace {
 
 std::vector<std::int64_t> labels_of(const TopK& best) {
@@ -198,4 +198,4 @@ TEST(HeadTopK, TiesByLowerLabelAcrossTiles) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::head_topk_test

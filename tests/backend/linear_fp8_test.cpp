@@ -5,7 +5,7 @@
 
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::linear_fp8_test {
 namespace {
 
 struct Shape {
@@ -472,4 +472,4 @@ TEST(LinearFp8, WhatIsNotFiniteStaysSo) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::linear_fp8_test

@@ -2,7 +2,7 @@
 #include "base/parallel.h"
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::linear_test {
 namespace {
 
 struct Shape {
@@ -229,4 +229,4 @@ TEST(Linear, RunsAndThreadsDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::linear_test

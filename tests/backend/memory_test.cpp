@@ -4,7 +4,7 @@
 #include "numerics/normal.h"
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::memory_test {
 namespace {
 
 TEST(Memory, CastAndFiniteness) {
@@ -94,4 +94,4 @@ TEST(FillNormal, MomentsInEveryFormat) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::memory_test

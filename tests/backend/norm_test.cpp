@@ -2,7 +2,7 @@
 #include "base/parallel.h"
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::norm_test {
 namespace {
 
 constexpr double u = kF32Roundoff;
@@ -399,4 +399,4 @@ TEST(Norm, RunsAndThreadsDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::norm_test

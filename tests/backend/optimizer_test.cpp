@@ -4,7 +4,7 @@
 #include "base/parallel.h"
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::optimizer_test {
 namespace {
 
 constexpr double u = kF32Roundoff;
@@ -329,4 +329,4 @@ TEST(AdamW, RunsAndThreadsDoNotMatter) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::optimizer_test

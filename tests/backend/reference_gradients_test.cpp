@@ -3,7 +3,7 @@
 // times a third derivative of order one, its rounding error 2^-53 / h: with h = 1e-5 both stay below 1e-9.
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::reference_gradients_test {
 namespace {
 
 constexpr double kStep = 1e-5;
@@ -219,4 +219,4 @@ TEST_F(ReferenceGradients, Head) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::reference_gradients_test

@@ -1,7 +1,7 @@
 // The reference head against a computation by hand, and the rules that a formula does not show.
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::reference_head_test {
 namespace {
 
 struct Step {
@@ -107,4 +107,4 @@ TEST(ReferenceHead, TopKTiesByLowerLabel) {
 }
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::reference_head_test

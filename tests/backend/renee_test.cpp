@@ -3,7 +3,7 @@
 #include "base/parallel.h"
 #include "op_harness.h"
 
-namespace elmo::testing_ops {
+namespace elmo::testing_ops::renee_test {
 namespace {
 
 constexpr double kHalf = 0x1p-11, kTiny = 0x1p-25;  // of FP16: unit roundoff, half the least spacing
@@ -250,4 +250,4 @@ INSTANTIATE_TEST_SUITE_P(Backends, Renee, ::testing::Values("reference", kTested
                          [](const auto& backend) { return std::string(backend.param); });
 
 }  // namespace
-}  // namespace elmo::testing_ops
+}  // namespace elmo::testing_ops::renee_test

@@ -15,11 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-std::string slurp(const fs::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
 // Import and training must refuse the data in the same way.
 void expect_refused(const TempFolder& folder, const std::string& data, const std::vector<std::string>& parts,
                     const Words& flags = {}) {

@@ -10,10 +10,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool contains(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-}
-
 TEST(Data, InspectCountsAndPlans) {
     const TempFolder folder;
     write_small_data(folder, "data");

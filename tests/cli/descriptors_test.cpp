@@ -13,11 +13,6 @@
 namespace elmo {
 namespace {
 
-std::string slurp(const std::filesystem::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
 // What the program writes to a terminal, standard output and error together.
 std::string on_terminal(const Words& words) {
     Words all = Words{ELMO_BINARY} + words;

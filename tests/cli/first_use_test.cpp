@@ -15,10 +15,6 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-bool contains(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-}
-
 const char* const kAnimals[] = {"cat", "dog", "horse", "sparrow"};
 
 // Different texts that hold the word of their label.

@@ -12,11 +12,6 @@
 namespace elmo {
 namespace {
 
-std::string slurp(const std::filesystem::path& path) {
-    std::ifstream in(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
-}
-
 void redirect(const std::filesystem::path& path, int flags, int target) {
     const int fd = open(path.c_str(), flags, 0600);
     if (fd < 0 || dup2(fd, target) < 0) _exit(99);
@@ -115,6 +110,15 @@ void expect_failure(const Outcome& outcome, int status, const std::vector<std::s
 
 void expect_success(const Outcome& outcome) {
     EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+
+bool contains(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+}
+
+std::string slurp(const std::filesystem::path& path) {
+    std::ifstream in(path, std::ios::binary);
+    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
 }  // namespace elmo

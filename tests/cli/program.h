@@ -52,4 +52,7 @@ Words operator+(Words a, const Words& b);
 void expect_failure(const Outcome& outcome, int status, const std::vector<std::string>& parts);
 void expect_success(const Outcome& outcome);
 
+bool contains(const std::string& text, const std::string& part);
+std::string slurp(const std::filesystem::path& path);
+
 }  // namespace elmo

@@ -13,10 +13,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-bool contains(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-}
-
 Words quick() {
     return {"--epochs",     "1",  "--vocab-size", "100", "--width", "16",
             "--batch-size", "16", "--validation", "0"};

@@ -16,10 +16,6 @@ const std::vector<std::pair<std::string, char>> kVerbs = {
     {"bench", 'b'},     {"data", 'd'},   {"tokenize", 'k'}, {"inspect", 'i'},
     {"calibrate", 'c'}, {"labels", 'l'}, {"refine", 'r'},   {"cache", '-'}};
 
-bool contains(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-}
-
 TEST(Help, OverviewNamesEveryVerb) {
     const Outcome outcome = run_elmo({"--help"});
     expect_success(outcome);

@@ -34,10 +34,6 @@ class Workflow : public testing::Test {
 TempFolder* Workflow::folder_ = nullptr;
 Outcome Workflow::trained_;
 
-bool contains(const std::string& text, const std::string& part) {
-    return text.find(part) != std::string::npos;
-}
-
 std::vector<Json> json_lines(const std::string& text) {
     std::vector<Json> lines;
     std::istringstream in(text);

@@ -9,7 +9,7 @@
 
 #include "elmo/error.h"
 
-namespace elmo {
+namespace elmo::resolve_test {
 namespace {
 
 // The recipe of a run with these options, read as a run's.
@@ -157,4 +157,4 @@ TEST(StoredRun, ResultsAreKeptAndTheRestMayDiffer) {
 }
 
 }  // namespace
-}  // namespace elmo
+}  // namespace elmo::resolve_test

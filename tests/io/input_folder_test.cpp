@@ -6,7 +6,7 @@
 #include "io/atomic_folder.h"
 #include "temp_folder.h"
 
-namespace elmo {
+namespace elmo::input_folder_test {
 namespace {
 
 namespace fs = std::filesystem;
@@ -96,4 +96,4 @@ TEST(InputFolder, LinksAndPipesAreRefused) {
 }
 
 }  // namespace
-}  // namespace elmo
+}  // namespace elmo::input_folder_test

@@ -9,7 +9,7 @@
 
 #include "numerics/philox.h"
 
-namespace elmo {
+namespace elmo::node_rows_test {
 namespace {
 
 constexpr std::int32_t kWords = 30, kParts = 4;  // a word is several columns: itself and its letters
@@ -123,4 +123,4 @@ TEST(NodeRows, ColumnsOfTheSameRowsWithOtherCountsStayApart) {
 }
 
 }  // namespace
-}  // namespace elmo
+}  // namespace elmo::node_rows_test

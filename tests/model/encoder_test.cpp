@@ -1,5 +1,4 @@
 // What holds for every encoder: memory, files, updates, and refusal of what does not fit.
-#include <functional>
 
 #include "backend/reference/reference_backend.h"
 #include "base/parallel.h"
@@ -14,19 +13,6 @@ namespace {
 using namespace test;
 
 const Texts kTexts = pack({{3, 5, 5, 12}, {7}, {7, 1, 2, 8, 22, 6, 4}});
-
-std::string message_of(const std::function<void()>& body) {
-    try {
-        body();
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "nothing was thrown";
-}
-
-void expect_mentions(const std::string& message, const std::vector<std::string>& parts) {
-    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
-}
 
 // One training step: forward, a made-up gradient, backward, update.
 void train_step(Model& model, std::int64_t t, bool accumulate = false, bool update = true) {

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -208,5 +209,18 @@ struct TemporaryFolder {
     }
     ~TemporaryFolder() { fs::remove_all(path); }
 };
+
+inline std::string message_of(const std::function<void()>& body) {
+    try {
+        body();
+    } catch (const Error& error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+inline void expect_mentions(const std::string& message, const std::vector<std::string>& parts) {
+    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
+}
 
 }  // namespace elmo::test

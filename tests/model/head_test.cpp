@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <functional>
 #include <map>
 
 #include "base/text_util.h"
@@ -12,7 +11,7 @@
 #include "formats/safetensors_writer.h"
 #include "harness.h"
 
-namespace elmo {
+namespace elmo::head_test {
 namespace {
 
 using namespace test;
@@ -64,19 +63,6 @@ std::vector<std::vector<ScoredLabel>> ranking(const std::vector<TopK>& best) {
     std::vector<std::vector<ScoredLabel>> rows;
     for (const TopK& top : best) rows.push_back(top.sorted());
     return rows;
-}
-
-std::string message_of(const std::function<void()>& body) {
-    try {
-        body();
-    } catch (const Error& error) {
-        return error.what();
-    }
-    return "nothing was thrown";
-}
-
-void expect_mentions(const std::string& message, const std::vector<std::string>& parts) {
-    for (const std::string& part : parts) EXPECT_NE(message.find(part), std::string::npos) << message;
 }
 
 class HeadFormats : public testing::TestWithParam<HeadFormat> {};
@@ -423,4 +409,4 @@ TEST(Head, LoadingAHeadOfAnotherShapeIsRefused) {
 }
 
 }  // namespace
-}  // namespace elmo
+}  // namespace elmo::head_test

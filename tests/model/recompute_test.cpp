@@ -4,7 +4,7 @@
 #include "harness.h"
 #include "model/encoder/bert_encoder.h"
 
-namespace elmo {
+namespace elmo::recompute_test {
 namespace {
 
 using namespace test;
@@ -209,4 +209,4 @@ TEST(Recompute, OneModeALayer) {
 }
 
 }  // namespace
-}  // namespace elmo
+}  // namespace elmo::recompute_test

@@ -6,7 +6,7 @@
 #include "data/test_folder.h"
 #include "elmo/error.h"
 
-namespace elmo {
+namespace elmo::json_rows_test {
 namespace {
 
 using testing_data::contains;
@@ -114,4 +114,4 @@ TEST(JsonRows, DeepNestingIsRefusedNotFollowed) {
 }
 
 }  // namespace
-}  // namespace elmo
+}  // namespace elmo::json_rows_test

@@ -10,7 +10,7 @@
 #include "study/engines.h"
 #include "train/tiny_data.h"
 
-namespace elmo {
+namespace elmo::bits_test {
 namespace {
 
 using namespace test;
@@ -29,7 +29,7 @@ class BitsStudy : public ::testing::Test {
     nlohmann::json run() { return nlohmann::json::parse(run_study(quiet(), request).content); }
     std::string cell(const std::string& name) { return (temp / "study/cells/") + name + ".json"; }
 
-    TempFolder temp;
+    test::TempFolder temp;
     StudyRequest request;
 };
 
@@ -116,4 +116,4 @@ TEST_F(BitsStudy, OtherOptionsAndDamageAreRefused) {
 }
 
 }  // namespace
-}  // namespace elmo
+}  // namespace elmo::bits_test

@@ -19,13 +19,13 @@
 #include "tested_device.h"
 #include "train/tiny_data.h"
 
-namespace elmo {
+namespace elmo::paper_test {
 namespace {
 
 using namespace test;
 
 nlohmann::json made(const std::map<std::string, std::string>& settings) {
-    const TempFolder folder;
+    const test::TempFolder folder;
     StudyRequest request;
     request.name = "paper";
     request.config.out = folder / "study";
@@ -84,7 +84,7 @@ class PaperRuns : public ::testing::Test {
     }
     nlohmann::json run() { return nlohmann::json::parse(run_study(quiet(), request).content); }
 
-    TempFolder temp;
+    test::TempFolder temp;
     StudyRequest request;
 };
 
@@ -202,4 +202,4 @@ TEST(PaperStudy, ItsFiguresAreThePapers) {
 }
 
 }  // namespace
-}  // namespace elmo
+}  // namespace elmo::paper_test

@@ -14,7 +14,7 @@
 #include "elmo/train.h"
 #include "train/tiny_data.h"
 
-namespace elmo {
+namespace elmo::report_test {
 namespace {
 
 using namespace test;
@@ -35,7 +35,7 @@ class ReportPage : public ::testing::Test {
     }
     std::string run() const { return temp / "run"; }
 
-    TempFolder temp;
+    test::TempFolder temp;
     Config config;
 };
 
@@ -94,4 +94,4 @@ TEST_F(ReportPage, ABrowserShowsItNarrowAndWideLightAndDark) {
 }
 
 }  // namespace
-}  // namespace elmo
+}  // namespace elmo::report_test

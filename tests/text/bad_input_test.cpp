@@ -9,15 +9,13 @@
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "quiet.h"
-#include "text/tokenizer.h"
+#include "text/harness.h"
 
 namespace elmo {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-using Ids = std::vector<std::int32_t>;
-
 Json wordpiece() {
     return Json::parse(R"({
         "added_tokens": [{"id": 1, "content": "[CLS]", "special": true}, {"id": 2, "content": "[SEP]", "special": true}],
@@ -37,16 +35,6 @@ Json bpe() {
         "post_processor": {"type": "RobertaProcessing", "cls": ["<s>", 0], "sep": ["</s>", 1]},
         "model": {"type": "BPE", "vocab": {"<s>": 0, "</s>": 1, "a": 2, "b": 3, "ab": 4, "aa": 5},
                   "merges": ["a b", ["a", "a"]]}})");
-}
-
-Ids encode(const Tokenizer& tokenizer, std::string_view text, std::int64_t max_length = 0) {
-    Ids ids;
-    tokenizer.encode(text, max_length, ids);
-    return ids;
-}
-
-std::unique_ptr<Tokenizer> parse(const Json& json) {
-    return parse_tokenizer_json(json.dump(), "t.json");
 }
 
 // The message of the DataError that `text` gives.

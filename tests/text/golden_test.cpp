@@ -8,26 +8,13 @@
 
 #include "base/text_util.h"
 #include "quiet.h"
-#include "text/tokenizer.h"
+#include "text/harness.h"
 
 namespace elmo {
 namespace {
 
-const std::string kGolden = std::string(ELMO_SOURCE_DIR) + "/tests/text/golden/";
-
 nlohmann::json read_json(const std::string& name) {
     return nlohmann::json::parse(read_file(kGolden + name));
-}
-
-std::unique_ptr<Tokenizer> learn(const std::vector<std::string>& texts, const LearnOptions& options) {
-    std::size_t next = 0;
-    return learn_tokenizer(
-        [&](std::string_view& text) {
-            if (next == texts.size()) return false;
-            text = texts[next++];
-            return true;
-        },
-        options);
 }
 
 struct Learnt {

@@ -4,23 +4,10 @@
 #include <set>
 
 #include "elmo/error.h"
-#include "text/tokenizer.h"
+#include "text/harness.h"
 
 namespace elmo {
 namespace {
-
-using Ids = std::vector<std::int32_t>;
-
-std::unique_ptr<Tokenizer> learn(const std::vector<std::string>& texts, const LearnOptions& options) {
-    std::size_t next = 0;
-    return learn_tokenizer(
-        [&](std::string_view& text) {
-            if (next == texts.size()) return false;
-            text = texts[next++];
-            return true;
-        },
-        options);
-}
 
 std::vector<std::string> invented_texts() {
     std::vector<std::string> texts;

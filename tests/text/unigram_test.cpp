@@ -7,27 +7,17 @@
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "quiet.h"
-#include "text/tokenizer.h"
+#include "text/harness.h"
 
 namespace elmo {
 namespace {
 
 using Json = nlohmann::json;
-using Ids = std::vector<std::int32_t>;
-
-const std::string kGolden = std::string(ELMO_SOURCE_DIR) + "/tests/text/golden/";
-
 std::vector<std::string> golden_texts() {
     std::vector<std::string> texts;
     for (const char* name : {"texts.json", "languages.json"})
         for (const auto& text : Json::parse(read_file(kGolden + name))) texts.push_back(text);
     return texts;
-}
-
-Ids encode(const Tokenizer& tokenizer, std::string_view text, std::int64_t max_length = 0) {
-    Ids ids;
-    tokenizer.encode(text, max_length, ids);
-    return ids;
 }
 
 TEST(Unigram, IdsEqualTheHuggingFaceLibrary) {
@@ -69,10 +59,6 @@ Json small() {
         "model": {"type": "Unigram", "unk_id": 2, "byte_fallback": false,
                   "vocab": [["<s>", 0], ["</s>", 0], ["<unk>", 0], ["▁", -1], ["a", -2], ["b", -2], ["c", -2],
                             ["ab", -3], ["abc", -5.5], ["bc", -3], ["<0x78>", -9]]}})");
-}
-
-std::unique_ptr<Tokenizer> parse(const Json& json) {
-    return parse_tokenizer_json(json.dump(), "t.json");
 }
 
 TEST(Unigram, TheBestPathWins) {
