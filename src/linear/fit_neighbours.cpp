@@ -126,8 +126,8 @@ HeldOut hold_out(const TokensOf& tokens, std::int64_t rows, bool equal_texts_tog
     return held;
 }
 
-// The weights of the vocabulary, 0 for features that only held-out texts have: a new text's unknown features do
-// not count in its length either. With them the trees know less of a held-out text than of a new one, and
+// The weights of the vocabulary, 0 for features that only held-out texts have: a new text's unknown features
+// do not count in its length either. With them the trees know less of a held-out text than of a new one, and
 // neighbours seem to help.
 std::vector<float> weights_without(std::span<const std::uint8_t> held_out, const SparseRows& rows,
                                    std::span<const float> weights) {

@@ -194,8 +194,8 @@ TEST_F(Linear, NeighboursAreFittedOnTextsThatTheIndexDoesNotHold) {
     EXPECT_TRUE(has_neighbours(c));
 }
 
-// One word tells the label, the first labels have most texts, and every text has words of its own, which share
-// no letters with others.
+// One word tells the label, the first labels have most texts, and every text has words of its own, which
+// share no letters with others.
 void write_own_words_data(const TempFolder& temp, int rows) {
     constexpr int kLabels = 12, kOwnWords = 30;
     const auto word = [](std::uint32_t i) {
