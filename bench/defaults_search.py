@@ -16,6 +16,8 @@
             [--jobs 8] [--seconds 230]
         trains with nothing but data and encoder, then with numbers drawn at random, several runs side by side, until
         the time is over; appends each score to SETS/search.jsonl and does not repeat what is there
+    bench/defaults_search.py again SETS --elmo build/bin/elmo --encoder all-MiniLM-L6-v2
+        trains the best of the search by validation once more, with as many training rows as the defaults have
     bench/defaults_search.py table SETS
         chooses the best of the search by validation and prints its test scores beside those of the defaults
 
