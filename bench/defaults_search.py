@@ -16,6 +16,8 @@
             [--jobs 8] [--seconds 230]
         trains with nothing but data and encoder, then with numbers drawn at random, several runs side by side, until
         the time is over; appends each score to SETS/search.jsonl and does not repeat what is there
+    bench/defaults_search.py again SETS --elmo build/bin/elmo --encoder all-MiniLM-L6-v2
+        trains the best of the search by validation once more, with as many training rows as the defaults have
     bench/defaults_search.py table SETS
         chooses the best of the search by validation and prints its test scores beside those of the defaults
 
@@ -362,6 +364,23 @@ def run(args):
             print(result["set"], result["run"], result.get("failed", ""), result.get("validation", ""), p_at(result), result.get("seconds", ""), flush=True)
 
 
+def again(args):
+    """The best draw by validation once more, with as many training rows as the defaults have."""
+    args.until = time.time() + args.seconds
+    results = [json.loads(line) for line in open(Path(args.sets) / "search.jsonl")]
+    for name in sorted({r["set"] for r in results}):
+        search = [r for r in results if r["set"] == name and isinstance(r["run"], int)]
+        if not search or (args.only and name not in args.only.split(",")):
+            continue
+        best = max(search, key=lambda r: r["validation"])
+        flags = {k: v for k, v in best["flags"].items() if k != "validation"}
+        result = train_and_score(args, Path(args.sets) / name, f"draw {best['run']} as the defaults validate", flags)
+        if "failed" not in result:
+            with open(Path(args.sets) / "search.jsonl", "a") as out:
+                out.write(json.dumps(result) + "\n")
+        print(name, result["run"], result.get("failed", ""), p_at(result), flush=True)
+
+
 # --- the table -------------------------------------------------------------------------------------------------------
 
 
@@ -391,7 +410,7 @@ def table(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["make", "run", "table"])
+    parser.add_argument("what", choices=["make", "run", "again", "table"])
     parser.add_argument("sets")
     parser.add_argument("--manuals", nargs="*", default=["/usr/share/man"], help="folders of manual pages")
     parser.add_argument("--foldoc", default="/usr/share/dictd", help="folder of foldoc.dict.dz")
@@ -407,7 +426,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=1e6)
     parser.add_argument("--scratch", default="/dev/shm/defaults_search")
     args = parser.parse_args()
-    {"make": make, "run": run, "table": table}[args.what](args)
+    {"make": make, "run": run, "again": again, "table": table}[args.what](args)
 
 
 if __name__ == "__main__":

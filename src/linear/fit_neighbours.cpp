@@ -126,6 +126,20 @@ HeldOut hold_out(const TokensOf& tokens, std::int64_t rows, bool equal_texts_tog
     return held;
 }
 
+// The weights of the vocabulary, 0 for features that only held-out texts have: a new text's unknown features
+// do not count in its length either. With them the trees know less of a held-out text than of a new one, and
+// neighbours seem to help.
+std::vector<float> weights_without(std::span<const std::uint8_t> held_out, const SparseRows& rows,
+                                   std::span<const float> weights) {
+    std::vector<float> kept(weights.size());
+    for (std::int64_t row = 0; row < rows.rows(); ++row) {
+        if (held_out[static_cast<std::size_t>(row)] != 0) continue;
+        for (const std::int32_t column : rows.columns_of(row))
+            kept[static_cast<std::size_t>(column)] = weights[static_cast<std::size_t>(column)];
+    }
+    return kept;
+}
+
 }  // namespace
 
 VoteOptions fit_neighbours(const Context& context, const Tokenizer& tokenizer, const TokensOf& tokens,
@@ -143,12 +157,15 @@ VoteOptions fit_neighbours(const Context& context, const Tokenizer& tokenizer, c
                      model.vocabulary.weights(), one_tree, "fitting neighbours", part.trees))
         return {};
     const Neighbours index = index_rows(rows, labels, model.vocabulary.size(), {}, held_out.marks);
+    std::vector<float> weights = weights_without(held_out.marks, rows, model.vocabulary.weights());
     part.vocabulary = std::move(model.vocabulary);
+    part.vocabulary.swap_weights(weights);
     LinearRanker ranker(std::move(part), tokenizer);
     const auto count = static_cast<std::int64_t>(held.size());
     const auto ranked = ranker.rank(
         context, [&](std::int64_t i) { return tokens(held[static_cast<std::size_t>(i)]); }, count, kRanked);
     model.vocabulary = ranker.take_model().vocabulary;
+    model.vocabulary.swap_weights(weights);
     std::vector<Gains> gains(held.size());
     std::vector<std::vector<float>> likeness(static_cast<std::size_t>(context.num_threads()));
     context.threads().parallel_for(count, [&](std::int64_t i) {

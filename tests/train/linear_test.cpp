@@ -194,6 +194,41 @@ TEST_F(Linear, NeighboursAreFittedOnTextsThatTheIndexDoesNotHold) {
     EXPECT_TRUE(has_neighbours(c));
 }
 
+// One word tells the label, the first labels have most texts, and every text has words of its own, which
+// share no letters with others.
+void write_own_words_data(const TempFolder& temp, int rows) {
+    constexpr int kLabels = 12, kOwnWords = 30;
+    const auto word = [](std::uint32_t i) {
+        std::string letters;
+        for (int at = 0; at < 28; at += 4)
+            letters += static_cast<char>('a' + (static_cast<std::uint64_t>(i) * 2654435761u >> at & 15));
+        return letters;
+    };
+    std::uint32_t next = 1000;
+    for (const char* name : {"trn", "tst"}) {
+        std::string texts, labels = fmt::format("{} {}\n", rows, kLabels);
+        for (int i = 0; i < rows; ++i) {
+            const double u = i * 7919 % 1009 / 1009.0;
+            const int label = static_cast<int>(kLabels * u * u * u);
+            texts += word(static_cast<std::uint32_t>(label + 1));
+            for (int j = 0; j < kOwnWords; ++j) texts += " " + word(++next * 7919);
+            texts += "\n";
+            labels += fmt::format("{}:1\n", label);
+        }
+        write_text(temp / fmt::format("data/{}_X.txt", name), texts);
+        write_text(temp / fmt::format("data/{}_X_Y.txt", name), labels);
+    }
+    std::filesystem::remove(temp / "data/Y.txt");
+}
+
+TEST_F(Linear, NeighboursAreNotFittedOnFeaturesThatNewTextsDoNotHave) {
+    write_own_words_data(temp, 1500);
+    Config c = config();
+    train(quiet(), c);
+    EXPECT_FALSE(has_neighbours(c)) << "the classifiers know the one word that tells";
+    EXPECT_GT(evaluate(quiet(), c.out, c).get("P@1"), 99);
+}
+
 TEST_F(Linear, NeighboursAreTakenWhereHeldOutRowsGainByThem) {
     write_table_data(temp, 1500, 16, true);
     Config c = config();

@@ -22,6 +22,8 @@ class Vocabulary {
     std::int64_t size() const { return static_cast<std::int64_t>(hashes_.size()); }
     std::span<const std::uint64_t> hashes() const { return hashes_; }
     std::span<const float> weights() const { return weights_; }
+    // Gives other weights, as many, and takes those in use.
+    void swap_weights(std::vector<float>& weights) { weights_.swap(weights); }
     // -1 when it is not known.
     std::int64_t find(std::uint64_t hash) const;
 
