@@ -24,12 +24,14 @@ std::unique_ptr<MemoryBlock> CudaBackend::allocate_in_host(std::int64_t bytes) {
 }
 
 void CudaBackend::upload(View to, const void* from) {
+    column_sums_.finish();
     if (!context_.is_in_host(to)) return context_.upload(to, from);
     wait();
     std::memcpy(to.data, from, static_cast<std::size_t>(to.bytes()));
 }
 
 void CudaBackend::download(void* to, View from) {
+    column_sums_.finish();
     if (!context_.is_in_host(from)) return context_.download(to, from);
     wait();
     std::memcpy(to, from.data, static_cast<std::size_t>(from.bytes()));
@@ -56,15 +58,18 @@ void CudaBackend::reserve_head(Arena& arena, const Workload& workload) {
 
 void CudaBackend::fill_normal(const FillNormal& op) {
     if (settled(op.w).empty()) return;
+    column_sums_.finish();
     if (op.width() != op.w.cols) return head_.fill_packed(op);
     cuda::fill_normal(op, context_.stream());
 }
 
 void CudaBackend::cast(View to, View from) {
+    column_sums_.finish();
     cuda::cast(to, from, context_.stream());
 }
 
 bool CudaBackend::has_non_finite(View view) {
+    column_sums_.finish();
     return cuda::has_non_finite(context_, settled(view));
 }
 

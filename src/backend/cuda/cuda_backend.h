@@ -1,6 +1,7 @@
 // The CUDA backend: one device, one stream, ops enqueued in order. This is a table: each family of ops is an
 // object that owns its scratch, over what they share. Views point to device memory and begin at multiples of
-// 16 bytes, as the arena gives them.
+// 16 bytes, as the arena gives them. Ops of the backward pass put off column sums into gradients; everything
+// else that may meet a gradient finishes those first.
 #pragma once
 
 #include "backend/cuda/attention/attention.h"
@@ -41,18 +42,35 @@ class CudaBackend : public Backend {
 
     void upload(View to, const void* from) override;
     void download(void* to, View from) override;
-    void fill_zero(View view) override { context_.fill_zero(settled(view)); }
+    void fill_zero(View view) override {
+        column_sums_.finish();
+        context_.fill_zero(settled(view));
+    }
     void wait() override {
+        column_sums_.finish();
         head_.settle();
         context_.wait();
     }
-    void wait_for(void* stream) override { context_.wait_for(static_cast<cudaStream_t>(stream)); }
-    void make_wait(void* stream) override { context_.make_wait(static_cast<cudaStream_t>(stream)); }
-    void copy_out(void* to, View from) override { context_.copy_out(to, from); }
+    void wait_for(void* stream) override {
+        column_sums_.finish();
+        context_.wait_for(static_cast<cudaStream_t>(stream));
+    }
+    void make_wait(void* stream) override {
+        column_sums_.finish();
+        context_.make_wait(static_cast<cudaStream_t>(stream));
+    }
+    void copy_out(void* to, View from) override {
+        column_sums_.finish();
+        context_.copy_out(to, from);
+    }
     void begin_batch(std::span<const std::int32_t> tokens, Offsets offsets) override {
+        column_sums_.finish();
         texts_.begin(tokens, offsets);
     }
-    void mark(int mark) override { context_.mark(mark); }
+    void mark(int mark) override {
+        column_sums_.finish();
+        context_.mark(mark);
+    }
     double elapsed_ms(int from, int to) override { return context_.elapsed_ms(from, to); }
     Ceilings measure_ceilings(DType storage, std::int64_t room_bytes) override;
     bool can_exchange() override { return exchange_.is_available(); }
@@ -61,9 +79,11 @@ class CudaBackend : public Backend {
         exchange_.join(ids, rank, size);
     }
     void exchange(std::span<const SentView> send, std::span<const ReceivedView> receive) override {
+        column_sums_.finish();
         exchange_.exchange(send, receive);
     }
     void start_exchange(std::span<const SentView> send, std::span<const ReceivedView> receive) override {
+        column_sums_.finish();
         exchange_.start(send, receive);
     }
     void finish_exchange() override { exchange_.finish(); }
@@ -77,7 +97,10 @@ class CudaBackend : public Backend {
     void residual_norm_forward(const ResidualNormForward& op) override { norm_.forward(op); }
     void residual_norm_backward(const ResidualNormBackward& op) override { norm_.backward(op); }
     void dropout(const DropoutApply& op) override { norm_.dropout(op); }
-    void add(const AddInPlace& op) override { norm_.add(op); }
+    void add(const AddInPlace& op) override {
+        column_sums_.finish();
+        norm_.add(op);
+    }
     void attention_forward(const AttentionForward& op) override { attention_.forward(op); }
     void attention_backward(const AttentionBackward& op) override { attention_.backward(op); }
     void embed_forward(const EmbedForward& op) override { embedding_.embed_forward(op); }
@@ -86,9 +109,15 @@ class CudaBackend : public Backend {
     void pool_backward(const PoolBackward& op) override { embedding_.pool_backward(op); }
     void bag_forward(const BagForward& op) override { embedding_.bag_forward(op); }
     void bag_backward(const BagBackward& op) override { embedding_.bag_backward(op); }
-    void adamw(std::span<const AdamWUpdate> ops) override { optimizer_.adamw(ops); }
-    HeadStepResult head_step(const HeadStep& op) override { return head_.step(op); }
-    ReneeStepResult renee_step(const ReneeStep& op) override { return renee_.step(op); }
+    void adamw(std::span<const AdamWUpdate> ops) override { optimizer_.adamw(ops, column_sums_.finish()); }
+    HeadStepResult head_step(const HeadStep& op) override {
+        column_sums_.finish();
+        return head_.step(op);
+    }
+    ReneeStepResult renee_step(const ReneeStep& op) override {
+        column_sums_.finish();
+        return renee_.step(op);
+    }
     std::vector<TopK> head_topk(const HeadTopK& op) override { return head_.topk(op); }
 
   private:

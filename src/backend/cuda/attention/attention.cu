@@ -247,6 +247,7 @@ void AttentionOps::backward(const AttentionBackward& op) {
     // One kernel, which can compute the context again and sums the columns.
     const bool is_short = on_mma && op.bias_RH.empty() && batch.longest <= kShortText;
     const bool sums_inside = is_short && with_sums && column_sums_.takes(batch.num_texts, 3 * width);
+    float* const sums = sums_inside ? column_sums_.partials(batch.num_texts * 3 * width) : nullptr;
     if (op.again && !is_short) forward(op.forward());
     AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
     shape.bias = spread(op.bias_RH, shape, bias_table_, context_.stream());
@@ -259,11 +260,11 @@ void AttentionOps::backward(const AttentionBackward& op) {
                           op.lse_TH.as<float>(),
                           delta,
                           static_cast<bf16*>(op.dqkv_T3D.data)};
+        args.dqkv_sums = sums;
         if (shape.bias != nullptr) {
             run_biased(args, batch, context_.stream());
         } else if (is_short) {
             if (op.again) args.context_again = static_cast<bf16*>(op.context_TD.data);
-            if (sums_inside) args.dqkv_sums = column_sums_.partials();
             attention_backward_short(args, batch, {context_.starts_early(), context_.stream()});
         } else if (on_warpgroups(batch)) {
             args.votes = static_cast<std::uint32_t*>(votes_.data);
@@ -282,7 +283,7 @@ void AttentionOps::backward(const AttentionBackward& op) {
         backward_simple<float>(op, shape, batch, delta, context_.stream());
     }
     if (sums_inside)
-        column_sums_.add_partials(batch.num_texts, {op.qkv_dbias_1N}, op.accumulate);
+        column_sums_.add_partials(sums, batch.num_texts, {op.qkv_dbias_1N}, op.accumulate);
     else if (with_sums)
         column_sums_.add_rows(op.dqkv_T3D, op.qkv_dbias_1N, op.accumulate);
     if (shape.bias == nullptr) return;

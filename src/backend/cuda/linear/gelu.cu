@@ -94,7 +94,7 @@ void LinearOps::gelu_backward(const GeluBackward& op) {
     }
     const std::int64_t rows = op.dy_TN.rows, cols = op.dy_TN.cols,
                        num_partials = ColumnSums::num_partials(rows);
-    float* partials = with_bias ? column_sums_.partials() : nullptr;
+    float* const partials = with_bias ? column_sums_.partials(num_partials * cols) : nullptr;
     with_type(op.dy_TN, [&](auto* dy) {
         using T = std::remove_pointer_t<decltype(dy)>;
         with_width(cols, [&](auto width) {
@@ -112,7 +112,7 @@ void LinearOps::gelu_backward(const GeluBackward& op) {
                 run(op.slope_TN.codes());
         });
     });
-    if (with_bias) column_sums_.add_partials(num_partials, {op.dbias_1N}, op.accumulate);
+    if (with_bias) column_sums_.add_partials(partials, num_partials, {op.dbias_1N}, op.accumulate);
 }
 
 }  // namespace elmo::cuda

@@ -350,7 +350,8 @@ void NormOps::forward(const ResidualNormForward& op) {
 void NormOps::backward(const ResidualNormBackward& op) {
     const std::int64_t rows = op.dy_TD.rows, cols = op.dy_TD.cols;
     const bool by_columns = cols % 8 == 0 && cols <= 1024, with_bias = !op.dbias_1D.empty();
-    float* partials = column_sums_.partials();
+    float* const partials =
+        column_sums_.partials(std::min(rows, kColumnPartials) * (with_bias && by_columns ? 3 : 2) * cols);
     std::int64_t blocks = 0;
     if (rows > 0)
         with_type(op.dy_TD, [&](auto* dy) {
@@ -395,8 +396,9 @@ void NormOps::backward(const ResidualNormBackward& op) {
                 launch_by_columns(std::integral_constant<int, 4>{});
         });
     if (with_bias && by_columns)
-        return column_sums_.add_partials(blocks, {op.dgamma_1D, op.dbeta_1D, op.dbias_1D}, op.accumulate);
-    column_sums_.add_partials(blocks, {op.dgamma_1D, op.dbeta_1D}, op.accumulate);
+        return column_sums_.add_partials(partials, blocks, {op.dgamma_1D, op.dbeta_1D, op.dbias_1D},
+                                         op.accumulate);
+    column_sums_.add_partials(partials, blocks, {op.dgamma_1D, op.dbeta_1D}, op.accumulate);
     if (with_bias)
         column_sums_.add_rows(op.da_TD.empty() ? op.dsum_TD : op.da_TD, op.dbias_1D, op.accumulate);
 }

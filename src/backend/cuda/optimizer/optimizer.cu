@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "backend/cuda/device/early.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/head/rows.h"
 #include "backend/cuda/optimizer/optimizer.h"
@@ -49,11 +50,12 @@ template <int V, class T, class G>
 __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntry& t, std::int64_t i) {
     float w[V], g[V], m[V], v[V], c[V] = {};
     load_some<V>(static_cast<const T*>(t.w) + i, w);
-    load_some<V>(static_cast<const G*>(t.grad) + i, g);
     load_some<V>(static_cast<const T*>(t.m) + i, m);
     load_some<V>(static_cast<const T*>(t.v) + i, v);
     constexpr bool kKahan = std::is_same_v<T, bf16>;
     if (kKahan && t.c != nullptr) load_some<V>(static_cast<const T*>(t.c) + i, c);
+    wait_for_previous();
+    load_some<V>(static_cast<const G*>(t.grad) + i, g);
 #pragma unroll
     for (int j = 0; j < V; ++j) update_element<T, G>(a, t, g[j], w[j], m[j], v[j], c[j]);
     store_some<V>(static_cast<T*>(t.w) + i, w);
@@ -87,6 +89,7 @@ __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntr
 
 template <class T, class G>
 __global__ void adamw_kernel(const TensorEntry* entries, int num_entries, AdamWArgs args) {
+    let_next_begin();
     // The last entry whose first block is not after this one: each warp looks at 32 of them at a time, since
     // nothing else can begin before it is known.
     const int lane = threadIdx.x % 32;
@@ -158,7 +161,7 @@ void OptimizerOps::reserve(Arena& arena, const Workload& w) {
     table_ = arena.allocate("scratch/optimizer_table", DType::kU8, 1, kTableBytes);
 }
 
-void OptimizerOps::adamw(std::span<const AdamWUpdate> ops) {
+void OptimizerOps::adamw(std::span<const AdamWUpdate> ops, bool early) {
     if (ops.empty()) return;
     const AdamWUpdate& first = ops.front();
     std::vector<TensorEntry> entries;
@@ -186,11 +189,11 @@ void OptimizerOps::adamw(std::span<const AdamWUpdate> ops) {
         using T = std::remove_pointer_t<decltype(w)>;
         with_type(first.grad, [&](auto* g) {
             using G = std::remove_pointer_t<decltype(g)>;
-            adamw_kernel<T, G><<<static_cast<unsigned>(blocks), kThreads, 0, context_.stream()>>>(
-                table, static_cast<int>(entries.size()), args);
+            launch_early(early && context_.starts_early(), adamw_kernel<T, G>, static_cast<unsigned>(blocks),
+                         kThreads, 0, context_.stream(), "AdamW", table, static_cast<int>(entries.size()),
+                         args);
         });
     });
-    check_launch("AdamW");
 }
 
 const void* OptimizerOps::on_device(const void* table, std::int64_t bytes) {

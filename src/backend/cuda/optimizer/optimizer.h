@@ -12,7 +12,8 @@ class OptimizerOps {
     explicit OptimizerOps(CudaContext& context) : context_(context) {}
     void reserve(Arena& arena, const Workload& workload);
 
-    void adamw(std::span<const AdamWUpdate> ops);
+    // `early`: the kernel just before writes nothing but gradients, and began after all others had ended.
+    void adamw(std::span<const AdamWUpdate> ops, bool early);
 
   private:
     // A small table on the device; those that were sent before are found again.
