@@ -3,11 +3,14 @@
 //
 // A warpgroup serves 64 rows of one head of one text, 16 per warp, and walks over the other side of the score
 // matrix in tiles of 64 rows. In the forward and for dQ its rows are queries and the tiles are keys; for dK
-// and dV it is the other way round. Three tiles have room: while one is multiplied the next is on its way,
-// and the product that ends a tile goes on while the next one begins. Every result is summed by one warp in
-// one order: no atomics, the same bits each time.
+// and dV it is the other way round. Three tiles have room: while one is multiplied the next two are on their
+// way. Every result is summed by one warp in one order: no atomics, the same bits each time.
 //
 // Rows from a text's end to a multiple of 64 are zeros in shared memory.
+//
+// The compiler lets products run on only if it sees that nothing else writes their sums: loops over tiles
+// have no way around them, since a text has at least one, and sums are pinned after each wait. If it does not
+// see it, it says so (C7515 of ptxas) and waits after each product.
 //
 // Roundings, u = 2^-24 (FP32), w = 2^-9 (BF16): every product of two BF16 numbers is exact, every sum FP32
 // (the tensor cores may truncate when they add: up to 2u per term instead of u). The comment above each
@@ -53,7 +56,7 @@ struct GroupLayout {
     return static_cast<std::uint32_t>(tile % kStages * 2 * bytes);
 }
 
-// Starts the copy of a tile of a text's keys and values to its stage.
+// Starts the copy of a tile of a text's keys and values to its stage; past the end, of nothing.
 template <int Size, int Threads>
 __device__ __forceinline__ void copy_keys(std::uint32_t tiles, const bf16* text, int width, int length,
                                           int tile) {
@@ -61,8 +64,10 @@ __device__ __forceinline__ void copy_keys(std::uint32_t tiles, const bf16* text,
     const ThreadPieces<Size, Threads, kTile> pieces;
     const std::uint32_t to = tiles + stage_offset(tile, kTileBytes);
     const bf16* from = text + tile * kTile * 3 * width + width;
-    pieces.copy_all(to, from, 3 * width, length - tile * kTile);
-    pieces.copy_all(to + kTileBytes, from + width, 3 * width, length - tile * kTile);
+    if (tile * kTile < length) {
+        pieces.copy_all(to, from, 3 * width, length - tile * kTile);
+        pieces.copy_all(to + kTileBytes, from + width, 3 * width, length - tile * kTile);
+    }
     commit_copies();
 }
 
@@ -78,9 +83,10 @@ __device__ __forceinline__ void pin(float (&sums)[N]) {
 template <int Size>
 __device__ __forceinline__ void multiply_rows(Sums<64>& c, std::uint32_t a, std::uint32_t b) {
     const std::uint64_t from = block_operand<Size>(a), with = block_operand<Size>(b);
+    hopper::multiply_first(c, from, with);
 #pragma unroll
-    for (int k = 0; k < Size / 16; ++k)
-        hopper::multiply<0, 0>(c, from + moved(32 * k), with + moved(32 * k), k > 0);
+    for (int k = 1; k < Size / 16; ++k)
+        hopper::multiply<0, 0>(c, from + moved(32 * k), with + moved(32 * k), true);
     commit_products();
 }
 
@@ -140,6 +146,7 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
     };
     ThreadPieces<Size, kThreads, kOwnRows>().copy_all(own, text + block.first * stride, stride, block.left);
     copy_tile(0);
+    copy_tile(1);
 
     const int row0 = block.first + 16 * warp;  // of the text
     const float factor = shape.scale * kLog2e;
@@ -151,11 +158,13 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
     float total[2] = {0, 0};                  // of the weights this lane has seen
 
     const int num_tiles = (block.length + kTile - 1) / kTile;
-    for (int tile = 0; tile < num_tiles; ++tile) {
-        wait_copies<0>();
+    int tile = 0;
+    do {
+        wait_copies<1>();
+        wait_products<0>();
         publish_shared();
-        __syncthreads();  // the tile is there, and the one before the last is used up
-        if (tile + 1 < num_tiles) copy_tile(tile + 1);
+        __syncthreads();  // the tile is there, and the one before is used up
+        copy_tile(tile + 2);
         const std::uint32_t keys = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
         Sums<64> score;
         begin_products();
@@ -197,7 +206,7 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
             if (Drops) mask.apply(weights[k], k);
         }
         add_rows<Size>(sum, weights, keys + Layout::kTileBytes);
-    }
+    } while (++tile < num_tiles);
     wait_products<0>();
     pin(sum);
     __syncthreads();  // the block's own rows are used up
@@ -252,6 +261,7 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
     pieces.copy_all(own, text + block.first * stride, stride, block.left);
     pieces.copy_all(own + Layout::kOwn, args.dcontext + context_at + block.first * width, width, block.left);
     copy_tile(0);
+    copy_tile(1);
 
     const int row0 = block.first + 16 * warp;  // of the text
     const float factor = shape.scale * kLog2e;
@@ -270,7 +280,7 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
                 *reinterpret_cast<const uint4*>(args.context + context_at + row * shape.width + piece * 8);
     }
     float shift[2] = {0, 0}, delta[2] = {0, 0};  // -lse * log2 e, -delta' of rows g, g + 8
-    wait_copies<0>();
+    wait_copies<1>();
     __syncthreads();  // the block's own rows are there
     {
         float2* numbers = reinterpret_cast<float2*>(shared + Layout::kNumbers) + 16 * warp;
@@ -304,11 +314,13 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
     Sums<Size> sum = {};
 
     const int num_tiles = (block.length + kTile - 1) / kTile;
-    for (int tile = 0; tile < num_tiles; ++tile) {
-        wait_copies<0>();
+    int tile = 0;
+    do {
+        wait_copies<1>();
+        wait_products<0>();
         publish_shared();
-        __syncthreads();  // the tile is there, and the one before the last is used up
-        if (tile + 1 < num_tiles) copy_tile(tile + 1);
+        __syncthreads();  // the tile is there, and the one before is used up
+        copy_tile(tile + 2);
         const std::uint32_t keys = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
         Sums<64> score, dweight;
         begin_products();
@@ -342,7 +354,7 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
             pack_columns(dscores[k], score, k);
         }
         add_rows<Size>(sum, dscores, keys);
-    }
+    } while (++tile < num_tiles);
     wait_products<0>();
     pin(sum);
     __syncthreads();  // the block's own rows are used up
@@ -381,19 +393,22 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
     const ThreadPieces<Size, kThreads, kTile> pieces;
     const auto copy_tile = [&](int tile) {
         const int first = tile * kTile, valid = block.length - first;
-        const std::uint32_t to = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
-        pieces.copy_all(to, text + first * stride, stride, valid);
-        pieces.copy_all(to + Layout::kTileBytes, text_dcontext + first * width, width, valid);
-        static_assert(kThreads == 2 * kTile);
-        const int row = static_cast<int>(threadIdx.x) / 2, which = static_cast<int>(threadIdx.x) % 2;
-        copy4(own + Layout::kNumbers + ((tile % kStages * 2 + which) * kTile + row) * 4,
-              text_numbers + 2 * (first + min(row, valid - 1)) * shape.heads + which, row < valid);
+        if (valid > 0) {
+            const std::uint32_t to = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
+            pieces.copy_all(to, text + first * stride, stride, valid);
+            pieces.copy_all(to + Layout::kTileBytes, text_dcontext + first * width, width, valid);
+            static_assert(kThreads == 2 * kTile);
+            const int row = static_cast<int>(threadIdx.x) / 2, which = static_cast<int>(threadIdx.x) % 2;
+            copy4(own + Layout::kNumbers + ((tile % kStages * 2 + which) * kTile + row) * 4,
+                  text_numbers + 2 * (first + min(row, valid - 1)) * shape.heads + which, row < valid);
+        }
         commit_copies();
     };
     const bf16* own_keys = text + block.first * stride + width;
     pieces.copy_all(own, own_keys, stride, block.left);
     pieces.copy_all(own + Layout::kOwn, own_keys + width, stride, block.left);
     copy_tile(0);
+    copy_tile(1);
 
     const int row0 = block.first + 16 * warp;  // of the text
     const float factor = shape.scale * kLog2e;
@@ -404,19 +419,20 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
         Drops ? votes_of(args, block, 0) + min(row0 / 16, last_block) * 8 + (lane >> 2) : nullptr;
 
     const int num_tiles = (block.length + kTile - 1) / kTile;
-    for (int tile = 0; tile < num_tiles; ++tile) {
+    int tile = 0;
+    do {
         std::uint32_t words[kTile / 16];
         if (Drops) {
 #pragma unroll
             for (int t = 0; t < kTile / 16; ++t)
                 words[t] = votes[min(tile * (kTile / 16) + t, last_block) * vote_step];
         }
-        wait_copies<0>();
+        wait_copies<1>();
+        wait_products<0>();
         publish_shared();
-        __syncthreads();  // the tile is there, and the one before the last is used up
-        if (tile + 1 < num_tiles) copy_tile(tile + 1);
+        __syncthreads();  // the tile is there, and the one before is used up
+        copy_tile(tile + 2);
         const std::uint32_t queries = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
-        wait_products<0>();  // their operands' registers are wanted
         Sums<64> weight, dscore;
         begin_products();
         multiply_rows<Size>(weight, own, queries);
@@ -453,7 +469,7 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
         }
         add_rows<Size>(dvalue, kept, queries + Layout::kTileBytes);
         add_rows<Size>(dkey, dscores, queries);
-    }
+    } while (++tile < num_tiles);
     wait_products<0>();
     pin(dkey);
     pin(dvalue);
