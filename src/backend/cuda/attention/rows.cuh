@@ -248,6 +248,42 @@ __device__ __forceinline__ void store_rows(bf16* to, std::int64_t stride, int va
     }
 }
 
+// The context of a warp's 16 rows from row0 of a text on, pieces of rows by lane; zeros past the text's end.
+template <int Size>
+struct ContextPieces {
+    using Rows = SharedRows<Size>;
+    uint4 pieces[Size / 16];
+
+    __device__ __forceinline__ ContextPieces(const BackwardArgs& args, const BlockOfText& block, int row0,
+                                             int lane) {
+        const bf16* text = args.context + block.begin * args.shape.width + block.head * Size;
+#pragma unroll
+        for (int i = 0; i < Size / 16; ++i) {
+            const int row = row0 + (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
+            pieces[i] = make_uint4(0, 0, 0, 0);
+            if (row < block.length)
+                pieces[i] = *reinterpret_cast<const uint4*>(text + row * args.shape.width + piece * 8);
+        }
+    }
+    // Calls give(row, sum(dcontext * context)) of each row, by one lane. `dcontext`: the warp's shared rows.
+    template <class Give>
+    __device__ __forceinline__ void multiply(const unsigned char* dcontext, int lane,
+                                             const Give& give) const {
+#pragma unroll
+        for (int i = 0; i < Size / 16; ++i) {
+            const int row = (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
+            float x[8], y[8], dot = 0;
+            unpack8(pieces[i], x);
+            unpack8(*reinterpret_cast<const uint4*>(dcontext + Rows::at(row, piece)), y);
+#pragma unroll
+            for (int e = 0; e < 8; ++e) dot = __fmaf_rn(x[e], y[e], dot);
+#pragma unroll
+            for (int lanes = 1; lanes < Rows::kPieces; lanes *= 2) dot += __shfl_xor_sync(kWarp, dot, lanes);
+            if (piece == 0) give(row, dot);
+        }
+    }
+};
+
 // Which of 16 queries x 16 keys a dropout keeps. Each lane computes one Philox block, of query lane % 16 and
 // of keys 0-7 (lanes below 16) or 8-15, and the warp votes: bit l of votes[i] is key i of lane l's block.
 // `noise_row` is that of the lane's query, key_block the first of the two blocks.

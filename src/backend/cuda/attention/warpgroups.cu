@@ -269,40 +269,19 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
     uint4* const votes =
         Drops ? reinterpret_cast<uint4*>(votes_of(args, block, block.first / 16 + warp)) : nullptr;
 
-    // While the copies run: the context, a piece of a row per lane.
-    uint4 context[Size / 16];
-#pragma unroll
-    for (int i = 0; i < Size / 16; ++i) {
-        const int row = row0 + (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
-        context[i] = make_uint4(0, 0, 0, 0);
-        if (row < block.length)
-            context[i] =
-                *reinterpret_cast<const uint4*>(args.context + context_at + row * shape.width + piece * 8);
-    }
-    float shift[2] = {0, 0}, delta[2] = {0, 0};  // -lse * log2 e, -delta' of rows g, g + 8
+    const ContextPieces<Size> context(args, block, row0, lane);  // while the copies run
+    float shift[2] = {0, 0}, delta[2] = {0, 0};                  // -lse * log2 e, -delta' of rows g, g + 8
     wait_copies<1>();
     __syncthreads();  // the block's own rows are there
     {
         float2* numbers = reinterpret_cast<float2*>(shared + Layout::kNumbers) + 16 * warp;
         const float unscale = -1.0f / shape.dropout.scale;
-#pragma unroll
-        for (int i = 0; i < Size / 16; ++i) {
-            const int row = (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
-            float x[8], y[8], dot = 0;
-            unpack8(context[i], x);
-            unpack8(*reinterpret_cast<const uint4*>(shared + Layout::kOwn + warp * 16 * Rows::kRowBytes +
-                                                    Rows::at(row, piece)),
-                    y);
-#pragma unroll
-            for (int e = 0; e < 8; ++e) dot = __fmaf_rn(x[e], y[e], dot);
-#pragma unroll
-            for (int lanes = 1; lanes < Rows::kPieces; lanes *= 2) dot += __shfl_xor_sync(kWarp, dot, lanes);
-            if (piece == 0 && row0 + row < block.length) {
-                const std::int64_t at = (block.begin + row0 + row) * shape.heads + block.head;
-                numbers[row] = make_float2(-args.lse[at] * kLog2e, dot * unscale);
-                reinterpret_cast<float2*>(args.delta)[at] = numbers[row];
-            }
-        }
+        context.multiply(shared + Layout::kOwn + warp * 16 * Rows::kRowBytes, lane, [&](int row, float dot) {
+            if (row0 + row >= block.length) return;
+            const std::int64_t at = (block.begin + row0 + row) * shape.heads + block.head;
+            numbers[row] = make_float2(-args.lse[at] * kLog2e, dot * unscale);
+            reinterpret_cast<float2*>(args.delta)[at] = numbers[row];
+        });
         __syncwarp();
 #pragma unroll
         for (int r = 0; r < 2; ++r)
