@@ -117,6 +117,21 @@ __device__ __forceinline__ void store_sums(bf16* to, std::int64_t stride, int va
     store_rows<Size>(to, stride, valid, c, upper, lower, rows, lane);
 }
 
+// Where the words of a block of 16 queries of a text and head begin: no two blocks share a place.
+[[maybe_unused]] __device__ __forceinline__ std::uint32_t* words_of(const KeptBits& kept, int heads,
+                                                                    const BlockOfText& block,
+                                                                    int query_block) {
+    const std::int64_t row = block.begin / 16 + block.text + query_block;
+    return kept.words + (row * heads + block.head) * kept.key_tiles * 32;
+}
+
+// Where among the words of a tile that of a lane is: lanes of queries 2q and 2q + 1 beside each other.
+[[maybe_unused]] __device__ __forceinline__ int place_of(int lane) {
+    return (lane & 24) | (lane & 3) << 1 | (lane >> 2 & 1);
+}
+
+// Leaves what dropout keeps for the backward, where asked for.
+//
 // Roundings: scores and weights stay FP32. With c = fl(scale * log2 e), a weight is 2^fma(score, c, -m),
 // where m is the largest score seen so far times c; a later, larger one multiplies the sums by 2^(m - m'),
 // which is one exponential and one product more on the terms before it. The sum of the weights is of FP32
@@ -152,6 +167,9 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
     const float factor = shape.scale * kLog2e;
     const std::int64_t noise_row = (block.begin + row0 + (lane & 15)) * shape.heads + block.head;
     const std::uint32_t queries = own + warp / 4 * 64 * Rows::kRowBytes;
+    std::uint32_t* const kept = Drops && args.kept.words != nullptr && row0 < block.length
+                                    ? words_of(args.kept, shape.heads, block, row0 / 16) + place_of(lane)
+                                    : nullptr;
     Sums<Size> sum = {};
     float top[2] = {-INFINITY, -INFINITY};    // largest scores of rows lane / 4 and eight below
     float shift[2] = {-INFINITY, -INFINITY};  // top * factor
@@ -171,7 +189,10 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
         multiply_rows<Size>(score, queries, keys);
         const int left = block.length - tile * kTile;
         QueryMask mask;
-        if (Drops) mask.draw(shape, noise_row, tile * (kTile / 16), kTile / 16, lane);
+        if (Drops) {
+            mask.draw(shape, noise_row, tile * (kTile / 16), kTile / 16, lane);
+            if (kept != nullptr) kept[32 * tile] = mask.word();
+        }
         wait_products<0>();
         pin(score);
         pin(sum);
@@ -220,15 +241,7 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
 #endif
 }
 
-// Where the votes of a block of 16 queries of a text and head begin: no two blocks share a place.
-[[maybe_unused]] __device__ __forceinline__ std::uint32_t* votes_of(const BackwardArgs& args,
-                                                                    const BlockOfText& block,
-                                                                    int query_block) {
-    const std::int64_t row = block.begin / 16 + block.text + query_block;
-    return args.votes + (row * args.shape.heads + block.head) * args.key_blocks * 8;
-}
-
-// Leaves what dK and dV need of each query: votes, -lse * log2 e and -delta'.
+// Leaves what dK and dV need of each query: -lse * log2 e and -delta'.
 //
 // Roundings: delta = sum(dcontext * context), from the context as stored (w relative in each of its elements,
 // beside the error it was computed with). Scores, weights 2^fma(score, c, -fl(lse * log2 e)) with
@@ -265,9 +278,10 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
 
     const int row0 = block.first + 16 * warp;  // of the text
     const float factor = shape.scale * kLog2e;
-    const std::int64_t noise_row = (block.begin + row0 + (lane & 15)) * shape.heads + block.head;
-    uint4* const votes =
-        Drops ? reinterpret_cast<uint4*>(votes_of(args, block, block.first / 16 + warp)) : nullptr;
+    // Past the text's end any words do.
+    const std::uint32_t* const words =
+        Drops ? words_of(args.kept, shape.heads, block, min(row0, block.length - 1) / 16) + place_of(lane)
+              : nullptr;
 
     const ContextPieces<Size> context(args, block, row0, lane);  // while the copies run
     float shift[2] = {0, 0}, delta[2] = {0, 0};                  // -lse * log2 e, -delta' of rows g, g + 8
@@ -300,16 +314,13 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
         publish_shared();
         __syncthreads();  // the tile is there, and the one before is used up
         copy_tile(tile + 2);
+        const std::uint32_t word = Drops ? words[32 * tile] : 0;
         const std::uint32_t keys = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
         Sums<64> score, dweight;
         begin_products();
         multiply_rows<Size>(score, own, keys);
         multiply_rows<Size>(dweight, own + Layout::kOwn, keys + Layout::kTileBytes);
         const int left = block.length - tile * kTile;
-        QueryMask mask;
-        if (Drops)
-            mask.draw(shape, noise_row, tile * (kTile / 16), min(kTile / 16, (left + 15) / 16), lane,
-                      row0 < block.length ? votes + tile * (kTile / 16) * 2 : nullptr);
         wait_products<1>();
         pin(score);
 #pragma unroll
@@ -327,7 +338,7 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 const float p = score[8 * k + i];
-                const float kept = !Drops || mask(k, i >> 2, i & 3) ? p : 0.0f;
+                const float kept = !Drops || QueryMask::keeps(word, k, i >> 2, i & 3) ? p : 0.0f;
                 score[8 * k + i] = __fmaf_rn(kept, dweight[8 * k + i], p * delta[i >> 1 & 1]);
             }
             pack_columns(dscores[k], score, k);
@@ -392,35 +403,38 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
     const int row0 = block.first + 16 * warp;  // of the text
     const float factor = shape.scale * kLog2e;
     Sums<Size> dkey = {}, dvalue = {};
-    // A lane's words of the votes; past the text's end any do.
-    const int last_block = (block.length - 1) / 16, vote_step = shape.heads * args.key_blocks * 8;
-    const std::uint32_t* votes =
-        Drops ? votes_of(args, block, 0) + min(row0 / 16, last_block) * 8 + (lane >> 2) : nullptr;
+    // The words of the lanes with queries 2q and 2q + 1 of this warp's keys; past the text's end any do.
+    const int last_block = (block.length - 1) / 16, query_step = shape.heads * args.kept.key_tiles * 16;
+    const int key_bit = warp % 4 + (lane & 4);  // g is odd: the second half of a byte
+    const uint2* const words =
+        Drops ? reinterpret_cast<const uint2*>(words_of(args.kept, shape.heads, block, 0)) +
+                    block.first / kTile * 16 + 4 * q + (lane >> 3)
+              : nullptr;
 
     const int num_tiles = (block.length + kTile - 1) / kTile;
     int tile = 0;
     do {
-        std::uint32_t words[kTile / 16];
+        uint2 pairs[kTile / 16];
         if (Drops) {
 #pragma unroll
             for (int t = 0; t < kTile / 16; ++t)
-                words[t] = votes[min(tile * (kTile / 16) + t, last_block) * vote_step];
+                pairs[t] = words[min(tile * (kTile / 16) + t, last_block) * query_step];
         }
         wait_copies<1>();
         wait_products<0>();
         publish_shared();
         __syncthreads();  // the tile is there, and the one before is used up
         copy_tile(tile + 2);
+        KeyMask mask;
+        if (Drops) {
+#pragma unroll
+            for (int t = 0; t < kTile / 16; ++t) mask.take(pairs[t].x >> key_bit, pairs[t].y >> key_bit, t);
+        }
         const std::uint32_t queries = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
         Sums<64> weight, dscore;
         begin_products();
         multiply_rows<Size>(weight, own, queries);
         multiply_rows<Size>(dscore, own + Layout::kOwn, queries + Layout::kTileBytes);
-        KeyMask mask;
-        if (Drops) {
-#pragma unroll
-            for (int t = 0; t < kTile / 16; ++t) mask.take(words[t] >> (2 * q), t);
-        }
         // Of columns 2q, 2q + 1 of a c tile: shifts, and kTile numbers on deltas.
         const float* numbers =
             reinterpret_cast<const float*>(shared + Layout::kNumbers) + tile % kStages * 2 * kTile + 2 * q;
