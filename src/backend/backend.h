@@ -79,6 +79,8 @@ class Backend {
     virtual std::int64_t taken_bytes() const = 0;
     // Default number of label chunks of a head step.
     virtual std::int64_t preferred_chunks(const Workload&) const { return 1; }
+    // Room for what attention's forward leaves of a layer's dropout for the backward; 0: it leaves nothing.
+    virtual std::int64_t attention_mask_bytes(const Workload&) const { return 0; }
     // Plans or takes the scratch of all ops, except what reserve_head takes. Called once on the dry arena and
     // once on the real one.
     virtual void reserve(Arena& arena, const Workload& workload) = 0;

@@ -180,6 +180,13 @@ View view_of(const Tensor* bias) {
     return bias == nullptr ? View{} : bias->view();
 }
 
+// Room for what the forward leaves of a dropout.
+std::unique_ptr<Tensor> make_mask(const Case& c, const Tensor* bias, Reserved& tested) {
+    Workload workload = workload_of(c);
+    workload.relative_bias = bias != nullptr;
+    return std::make_unique<Tensor>("mask", DType::kU8, 1, tested->attention_mask_bytes(workload));
+}
+
 TEST(Attention, Forward) {
     const auto truth = make_reference_backend();
     for_each_case([&](DType storage, const Case& c, const Dropout& dropout, const Tensor* bias,
@@ -190,8 +197,9 @@ TEST(Attention, Forward) {
         Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads);
         Tensor econtext("exact context", DType::kF64, tokens, c.width),
             else_("exact lse", DType::kF64, tokens, c.heads);
-        tested->attention_forward(
-            {qkv->view(), offsets, c.heads, dropout, context.view(), lse.view(), view_of(bias)});
+        const auto mask = make_mask(c, bias, tested);
+        tested->attention_forward({qkv->view(), offsets, c.heads, dropout, context.view(), lse.view(),
+                                   view_of(bias), mask->view()});
         truth->attention_forward(
             {qkv->view(), offsets, c.heads, dropout, econtext.view(), else_.view(), view_of(bias)});
         Tensor error("error", DType::kF64, tokens, c.width),
@@ -211,13 +219,13 @@ TEST(Attention, Forward) {
         });
         expect_close(lse, else_, [&](auto t, auto h) { return lse_error(t, h); });
         expect_close(context, econtext, [&](auto t, auto d) { return error(t, d); });
-        Tensor alone("context without lse", storage, tokens, c.width);
+        Tensor alone("context without lse and mask", storage, tokens, c.width);
         tested->attention_forward({qkv->view(), offsets, c.heads, dropout, alone.view(), {}, view_of(bias)});
         expect_same_bits(alone, context);
     });
 }
 
-// The backward of one batch, with the forward's results from the reference.
+// The backward of one batch, with the forward's results from the reference, except for the mask.
 void expect_backward(DType storage, const Case& c, const Dropout& dropout, Reserved& tested,
                      const Tensor& qkv, const Tensor& dcontext, const Tensor* bias = nullptr) {
     const auto truth = make_reference_backend();
@@ -228,6 +236,11 @@ void expect_backward(DType storage, const Case& c, const Dropout& dropout, Reser
         {qkv.view(), offsets, c.heads, dropout, context.view(), lse.view(), view_of(bias)});
     context.freeze();
     lse.freeze();
+    const auto mask = make_mask(c, bias, tested);
+    Tensor unused("context of the mask", storage, tokens, c.width);
+    tested->attention_forward(
+        {qkv.view(), offsets, c.heads, dropout, unused.view(), {}, view_of(bias), mask->view()});
+    mask->freeze();
     Tensor dqkv("dqkv", storage, tokens, 3 * c.width), exact("exact", DType::kF64, tokens, 3 * c.width);
     // What is there stays: the bias's gradient is added.
     Tensor dbias("dbias", DType::kF32, kRelativeBuckets, c.heads),
@@ -236,9 +249,20 @@ void expect_backward(DType storage, const Case& c, const Dropout& dropout, Reser
     for (Tensor* tensor : {&dbias, &exact_dbias})
         tensor->fill([](auto r, auto) { return r == 1 ? 2.0 : 0.0; });
     dbias_error.fill([](auto, auto) { return 0; });
-    tested->attention_backward({dcontext.view(), qkv.view(), context.view(), lse.view(), offsets, c.heads,
-                                dropout, dqkv.view(), view_of(bias),
-                                bias == nullptr ? View{} : dbias.view()});
+    tested->attention_backward({dcontext.view(),
+                                qkv.view(),
+                                context.view(),
+                                lse.view(),
+                                offsets,
+                                c.heads,
+                                dropout,
+                                dqkv.view(),
+                                view_of(bias),
+                                bias == nullptr ? View{} : dbias.view(),
+                                false,
+                                {},
+                                false,
+                                mask->view()});
     truth->attention_backward({dcontext.view(), qkv.view(), context.view(), lse.view(), offsets, c.heads,
                                dropout, exact.view(), view_of(bias),
                                bias == nullptr ? View{} : exact_dbias.view()});
@@ -322,19 +346,21 @@ void expect_again(DType storage, const Case& c, const Dropout& dropout, Reserved
     const auto qkv = make_input("qkv", storage, tokens, 3 * c.width, rng, 1.5);
     const auto dcontext = make_input("dcontext", storage, tokens, c.width, rng);
     Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads);
+    const auto kept = make_mask(c, bias, tested);
     tested->attention_forward(
-        {qkv->view(), offsets, c.heads, dropout, context.view(), lse.view(), view_of(bias)});
-    const auto backward = [&](const Tensor& with, const Tensor& log_sums, const Tensor& dqkv, bool again,
-                              View qkv_dbias, bool accumulate) {
+        {qkv->view(), offsets, c.heads, dropout, context.view(), lse.view(), view_of(bias), kept->view()});
+    const auto backward = [&](const Tensor& with, const Tensor& log_sums, const Tensor& mask,
+                              const Tensor& dqkv, bool again, View qkv_dbias, bool accumulate) {
         Tensor dbias("dbias", DType::kF32, kRelativeBuckets, c.heads);
         dbias.fill([](auto, auto) { return 0.0; });
         tested->attention_backward({dcontext->view(), qkv->view(), with.view(), log_sums.view(), offsets,
                                     c.heads, dropout, dqkv.view(), view_of(bias),
-                                    bias == nullptr ? View{} : dbias.view(), again, qkv_dbias, accumulate});
+                                    bias == nullptr ? View{} : dbias.view(), again, qkv_dbias, accumulate,
+                                    mask.view()});
         return dbias.bytes();
     };
     Tensor plain("dqkv", storage, tokens, 3 * c.width);
-    const auto plain_dbias = backward(context, lse, plain, false, {}, false);
+    const auto plain_dbias = backward(context, lse, *kept, plain, false, {}, false);
     for (const bool again : {false, true})
         for (const DType gradients : {storage, DType::kF32})
             for (const bool accumulate : {false, true}) {
@@ -342,10 +368,12 @@ void expect_again(DType storage, const Case& c, const Dropout& dropout, Reserved
                     room("room of lse", DType::kF32, tokens, c.heads),
                     dqkv("dqkv with sums", storage, tokens, 3 * c.width),
                     sums("sums of dqkv", gradients, 1, 3 * c.width);
+                const auto room_of_mask = make_mask(c, bias, tested);
                 const auto start = make_input("sums before", gradients, 1, 3 * c.width, rng);
                 if (accumulate) sums.copy(*start);
-                const auto dbias = again ? backward(second, room, dqkv, true, sums.view(), accumulate)
-                                         : backward(context, lse, dqkv, false, sums.view(), accumulate);
+                const auto dbias =
+                    again ? backward(second, room, *room_of_mask, dqkv, true, sums.view(), accumulate)
+                          : backward(context, lse, *kept, dqkv, false, sums.view(), accumulate);
                 if (again) expect_same_bits(second, context);
                 expect_same_bits(dqkv, plain);
                 EXPECT_EQ(dbias, plain_dbias);

@@ -32,6 +32,9 @@ class UploadingBackend : public Backend {
     std::int64_t preferred_chunks(const Workload& workload) const override {
         return device_->preferred_chunks(workload);
     }
+    std::int64_t attention_mask_bytes(const Workload& workload) const override {
+        return device_->attention_mask_bytes(workload);
+    }
     void reserve(Arena& arena, const Workload& workload) override { device_->reserve(arena, workload); }
     void reserve_head(Arena& arena, const Workload& workload) override {
         device_->reserve_head(arena, workload);

@@ -37,6 +37,9 @@ class CudaBackend : public Backend {
     std::int64_t preferred_chunks(const Workload& workload) const override {
         return head_.preferred_chunks(workload);
     }
+    std::int64_t attention_mask_bytes(const Workload& workload) const override {
+        return AttentionOps::mask_bytes(workload);
+    }
     void reserve(Arena& arena, const Workload& workload) override;
     void reserve_head(Arena& arena, const Workload& workload) override;
 

@@ -18,7 +18,8 @@ constexpr std::int64_t relative_bucket(std::int64_t key_minus_query) {
 
 // qkv holds q, k, v side by side: columns [0, D), [D, 2D), [2D, 3D), each head a contiguous part of them.
 // Dropout of the attention weights: noise row = token * H + head, column = key position in the text.
-// lse gets log(sum(exp(score))) of each token and head, for the backward.
+// For the backward, lse gets log(sum(exp(score))) of each token and head, and `mask` what dropout keeps, in a
+// form of the backend's own, if that wants it (Backend::attention_mask_bytes).
 struct AttentionForward {
     View qkv_T3D;
     Offsets offsets;
@@ -27,15 +28,16 @@ struct AttentionForward {
     View context_TD;
     View lse_TH;     // f32; may be empty when no backward follows
     View bias_RH{};  // a row per relative_bucket; may be empty
+    View mask{};     // u8; may be empty when no backward follows, or without dropout
 };
 template <OpIs<AttentionForward> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.qkv_T3D, op.context_TD, op.lse_TH, op.bias_RH);
+    visit(op.qkv_T3D, op.context_TD, op.lse_TH, op.bias_RH, op.mask);
 }
 
-// With `again` the context is not read but written, with the bits that the forward gives; lse is then room
-// that may be used. dqkv has the same bits either way. qkv_dbias, where given, receives the column sums of
-// dqkv as stored, added to what is there when `accumulate` is set.
+// With `again` the context is not read but written, with the bits that the forward gives; lse and mask are
+// then room that may be used. dqkv has the same bits either way. qkv_dbias, where given, receives the column
+// sums of dqkv as stored, added to what is there when `accumulate` is set.
 struct AttentionBackward {
     View dcontext_TD, qkv_T3D, context_TD, lse_TH;
     Offsets offsets;
@@ -47,16 +49,17 @@ struct AttentionBackward {
     bool again = false;
     View qkv_dbias_1N{};  // N = 3D
     bool accumulate = false;
+    View mask{};
 
     // What computes the context again.
     AttentionForward forward() const {
-        return {qkv_T3D, offsets, num_heads, dropout, context_TD, lse_TH, bias_RH};
+        return {qkv_T3D, offsets, num_heads, dropout, context_TD, lse_TH, bias_RH, mask};
     }
 };
 template <OpIs<AttentionBackward> Op>
 void visit_views(Op& op, const auto& visit) {
     visit(op.dcontext_TD, op.qkv_T3D, op.context_TD, op.lse_TH, op.dqkv_T3D, op.bias_RH, op.dbias_RH,
-          op.qkv_dbias_1N);
+          op.qkv_dbias_1N, op.mask);
 }
 
 }  // namespace elmo

@@ -110,7 +110,7 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     const View gelu = rows(a.gelu_TI), room = forward_room_;
     linear(w.qkv, x_TD, qkv, {a.input_codes, {}, room});
     backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context,
-                                rows(a.lse_TH), relative_bias()});
+                                rows(a.lse_TH), relative_bias(), a.attention_mask});
     linear(w.out, context, attention_sum, {{}, {}, room});
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
          rows(a.attention_stats_T2));
@@ -276,7 +276,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         linear_backward(w.out, da, context, out_codes, dinput, accumulate);
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv,
                                  relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
-                                 accumulate});
+                                 accumulate, a.attention_mask});
     if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate);
     const View more_dx = reshaped(a.qkv_T3D, T, D);  // qkv is used up
     linear_backward(w.qkv, dqkv,

@@ -34,7 +34,7 @@ class BertEncoder : public Encoder {
     // What one layer computes. T tokens, D width, H heads, I intermediate. As what is kept, views are without
     // columns where nothing is kept.
     struct LayerActivations {
-        View qkv_T3D, context_TD, lse_TH;
+        View qkv_T3D, context_TD, lse_TH, attention_mask;
         View attention_sum_TD, attention_stats_T2, attended_TD;  // attended = y above
         View pre_TI, gelu_TI;
         View output_sum_TD, output_stats_T2, output_TD;

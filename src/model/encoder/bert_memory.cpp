@@ -67,6 +67,9 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
     if (keeps_context(mode, workload.longest)) {
         a.context_TD = take("context", spec_.dtype, D);
         a.lse_TH = take("lse", stats_dtype(), spec_.heads);
+        const std::int64_t bytes = backend_.attention_mask_bytes(workload);
+        if (bytes > 0 && attention_dropout(0, true).threshold() > 0)
+            a.attention_mask = arena.allocate(name + "/attention_mask", DType::kU8, 1, bytes);
     }
     if (mode < Recompute::kLayer) {
         a.attention_sum_TD = take("attention_sum", spec_.dtype, D);
@@ -176,6 +179,7 @@ void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& worklo
         if (!is_planned(a.attended_TD)) a.attended_TD = a.output_sum_TD;
         if (!is_planned(a.context_TD)) a.context_TD = a.output_sum_TD;
         if (!is_planned(a.lse_TH)) a.lse_TH = lse;
+        if (!is_planned(a.attention_mask)) a.attention_mask = last.attention_mask;
         backward_.layers.push_back(a);
     }
 }

@@ -157,6 +157,14 @@ void backward_simple(const AttentionBackward& op, const AttentionShape& shape, c
     launch_simple(attention_dkv_simple<T>, "attention backward, keys", args, stream);
 }
 
+// A mask as kernels of warpgroups take it.
+KeptBits kept_in(const View& mask, const DeviceTexts& texts, std::int64_t heads) {
+    if (4 * kept_words(texts.num_tokens, texts.num_texts, heads, texts.longest) > mask.size())
+        throw DeviceError("GPU: attention of " + std::to_string(texts.num_tokens) + " tokens in " +
+                          std::to_string(texts.num_texts) + " texts was not planned for");
+    return {static_cast<std::uint32_t*>(mask.data), static_cast<int>((texts.longest + 63) / 64)};
+}
+
 // The bias as kernels read it.
 const float* spread(const View& bias_RH, const AttentionShape& shape, const View& table,
                     cudaStream_t stream) {
@@ -193,16 +201,18 @@ void AttentionOps::reserve(Arena& arena, const Workload& w) {
         delta_TH_ =
             arena.allocate("scratch/attention_delta", DType::kF32, std::max<std::int64_t>(w.tokens, 1),
                            (w.longest > kShortText ? 2 : 1) * w.heads);
-        // On any card, so that a plan needs none. Texts may come as windows of the longest length.
-        if (w.longest > kShortText && !w.relative_bias && w.encoder_dtype == DType::kBf16)
-            votes_ = arena.allocate("scratch/attention_votes", DType::kI32, 1,
-                                    vote_words(w.tokens, w.batch + w.tokens / w.longest, w.heads, w.longest));
     }
     if (!w.relative_bias) return;
     bias_table_ = arena.allocate("scratch/attention_bias", DType::kF32, w.heads, kBiasColumns);
     if (w.training)
         bias_slices_ = arena.allocate("scratch/attention_bias_slices", DType::kF32, kBiasSlices * w.heads,
                                       kRelativeBuckets);
+}
+
+// On any card, so that a plan needs none. Texts may come as windows of the longest length.
+std::int64_t AttentionOps::mask_bytes(const Workload& w) {
+    if (w.longest <= kShortText || w.relative_bias || w.encoder_dtype != DType::kBf16) return 0;
+    return 4 * kept_words(w.tokens, w.batch + w.tokens / w.longest, w.heads, w.longest);
 }
 
 // Warpgroups have 64 rows: too many for a batch of mostly shorter texts.
@@ -217,16 +227,18 @@ void AttentionOps::forward(const AttentionForward& op) {
     AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
     shape.bias = spread(op.bias_RH, shape, bias_table_, context_.stream());
     if (on_tensor_cores(op.qkv_T3D.dtype, width, op.num_heads)) {
-        const ForwardArgs args{shape, static_cast<const bf16*>(op.qkv_T3D.data),
-                               static_cast<bf16*>(op.context_TD.data),
-                               op.lse_TH.empty() ? nullptr : op.lse_TH.as<float>()};
+        ForwardArgs args{shape, static_cast<const bf16*>(op.qkv_T3D.data),
+                         static_cast<bf16*>(op.context_TD.data),
+                         op.lse_TH.empty() ? nullptr : op.lse_TH.as<float>()};
         if (shape.bias != nullptr)
             run_biased(args, batch, context_.stream());
         else if (batch.longest <= kShortText)
             attention_forward_short(args, batch, {context_.starts_early(), context_.stream()});
-        else if (on_warpgroups(batch))
+        else if (on_warpgroups(batch)) {
+            if (!op.mask.empty() && shape.dropout.threshold > 0)
+                args.kept = kept_in(op.mask, batch, op.num_heads);
             attention_forward_warpgroups(args, batch, {context_.starts_early(), context_.stream()});
-        else
+        } else
             run<Forward, kMostWarps>(args, batch, context_.stream());
     } else if (op.qkv_T3D.dtype == DType::kBf16) {
         forward_simple<bf16>(op, shape, batch, op.offsets.back(), context_.stream());
@@ -267,11 +279,7 @@ void AttentionOps::backward(const AttentionBackward& op) {
             if (op.again) args.context_again = static_cast<bf16*>(op.context_TD.data);
             attention_backward_short(args, batch, {context_.starts_early(), context_.stream()});
         } else if (on_warpgroups(batch)) {
-            args.votes = static_cast<std::uint32_t*>(votes_.data);
-            args.key_blocks = static_cast<int>((batch.longest + 15) / 16);
-            if (vote_words(batch.num_tokens, batch.num_texts, op.num_heads, batch.longest) > votes_.size())
-                throw DeviceError("GPU: attention of " + std::to_string(batch.num_tokens) + " tokens in " +
-                                  std::to_string(batch.num_texts) + " texts was not planned for");
+            if (shape.dropout.threshold > 0) args.kept = kept_in(op.mask, batch, op.num_heads);
             attention_backward_warpgroups(args, batch, {context_.starts_early(), context_.stream()});
         } else {
             run<BackwardQueries, kMostWarps>(args, batch, context_.stream());

@@ -14,6 +14,7 @@ class AttentionOps {
     // Once the device is there.
     void start();
     void reserve(Arena& arena, const Workload& workload);
+    static std::int64_t mask_bytes(const Workload& workload);
 
     void forward(const AttentionForward& op);
     void backward(const AttentionBackward& op);
@@ -26,7 +27,6 @@ class AttentionOps {
     ColumnSums& column_sums_;
     bool has_warpgroups_ = false;  // the card, and code for them
     View delta_TH_;                // f32 [T, 2H]: room for two numbers
-    View votes_;                   // i32: see BackwardArgs, where texts are long
     View bias_table_;              // f32 [H, kBiasColumns], where attention has a bias
     View bias_slices_;             // f32 [kBiasSlices * H, kRelativeBuckets]
 };

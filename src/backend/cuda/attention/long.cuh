@@ -39,6 +39,19 @@ constexpr int tiles_bytes(int size, int warps, int stages) {
     return stages * 2 * 2 * size * walked_rows(warps);
 }
 
+// Starts the copy of a tile of a text's keys and values to its stage.
+template <int Size, int Tile, int Threads>
+__device__ __forceinline__ void copy_keys(std::uint32_t tiles, const bf16* text, std::int64_t width,
+                                          int length, int tile) {
+    using Rows = SharedRows<Size>;
+    constexpr int kTileBytes = Tile * Rows::kRowBytes;
+    const std::uint32_t to = tiles + static_cast<std::uint32_t>((tile & 1) * 2 * kTileBytes);
+    const bf16* from = text + tile * Tile * 3 * width + width;
+    Rows::template copy<Tile, Threads>(to, from, 3 * width, length - tile * Tile);
+    Rows::template copy<Tile, Threads>(to + kTileBytes, from + width, 3 * width, length - tile * Tile);
+    commit_copies();
+}
+
 // Adds the bias to a lane's scores. Rows and columns of the tile begin at these places of the text.
 template <bool RowsAreKeys>
 __device__ __forceinline__ void add_bias(float (&score)[2][4], const AttentionShape& shape, int head, int row,
@@ -77,12 +90,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_forward_mma(
     const std::uint32_t own = shared_address(shared);
     const std::uint32_t tiles = own + own_bytes(Size, Warps);  // per stage: keys, values
     const auto copy_tile = [&](int tile) {
-        const std::uint32_t to = tiles + static_cast<std::uint32_t>((tile & 1) * 2 * kTileBytes);
-        const bf16* from = text + tile * kTile * stride + shape.width;
-        const int valid = block.length - tile * kTile;
-        Rows::template copy<kTile, kThreads>(to, from, stride, valid);
-        Rows::template copy<kTile, kThreads>(to + kTileBytes, from + shape.width, stride, valid);
-        commit_copies();
+        copy_keys<Size, kTile, kThreads>(tiles, text, shape.width, block.length, tile);
     };
     Rows::template copy<kOwn, kThreads>(own, text + block.first * stride, stride, block.left);
     copy_tile(0);
@@ -194,12 +202,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
     const std::uint32_t own = shared_address(shared);                      // queries, then dcontext
     const std::uint32_t tiles = own + 2 * kOwnBytes + delta_bytes(Warps);  // per stage: keys, values
     const auto copy_tile = [&](int tile) {
-        const std::uint32_t to = tiles + static_cast<std::uint32_t>((tile & 1) * 2 * kTileBytes);
-        const bf16* from = text + tile * kTile * stride + shape.width;
-        const int valid = block.length - tile * kTile;
-        Rows::template copy<kTile, kThreads>(to, from, stride, valid);
-        Rows::template copy<kTile, kThreads>(to + kTileBytes, from + shape.width, stride, valid);
-        commit_copies();
+        copy_keys<Size, kTile, kThreads>(tiles, text, shape.width, block.length, tile);
     };
     const std::int64_t context_at = block.begin * shape.width + block.head * Size;  // of the text's first row
     Rows::template copy<kOwn, kThreads>(own, text + block.first * stride, stride, block.left);
@@ -213,23 +216,13 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
     const float factor = shape.scale * kLog2e;
     const std::int64_t noise_row = (block.begin + row0 + (lane & 15)) * shape.heads + block.head;
 
-    // While the copies run: the context, a piece of a row per lane, and lse.
-    uint4 context[Size / 16];
+    // While the copies run: the context, and lse.
+    const ContextPieces<Size> context(args, block, row0, lane);
     float shift[2] = {0, 0}, delta[2] = {0, 0};  // of rows g, g + 8
-    if (active) {
 #pragma unroll
-        for (int i = 0; i < Size / 16; ++i) {
-            const int row = row0 + (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
-            context[i] = make_uint4(0, 0, 0, 0);
-            if (row < block.length)
-                context[i] = *reinterpret_cast<const uint4*>(args.context + context_at + row * shape.width +
-                                                             piece * 8);
-        }
-#pragma unroll
-        for (int r = 0; r < 2; ++r)
-            if (row0 + g + 8 * r < block.length)
-                shift[r] = args.lse[(block.begin + row0 + g + 8 * r) * shape.heads + block.head] * kLog2e;
-    }
+    for (int r = 0; r < 2; ++r)
+        if (row0 + g + 8 * r < block.length)
+            shift[r] = args.lse[(block.begin + row0 + g + 8 * r) * shape.heads + block.head] * kLog2e;
 
     std::uint32_t query[Size / 16][4], dcontext[Size / 16][4];
     float sum[Size / 8][4] = {};
@@ -238,24 +231,11 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps) attention_dq_mma(const
     if (active) {
         load_rows<Size>(query, own + warp * 16 * Rows::kRowBytes, lane);
         load_rows<Size>(dcontext, own + kOwnBytes + warp * 16 * Rows::kRowBytes, lane);
-#pragma unroll
-        for (int i = 0; i < Size / 16; ++i) {
-            const int row = (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
-            float x[8], y[8], dot = 0;
-            unpack8(context[i], x);
-            unpack8(*reinterpret_cast<const uint4*>(shared + kOwnBytes + warp * 16 * Rows::kRowBytes +
-                                                    Rows::at(row, piece)),
-                    y);
-#pragma unroll
-            for (int e = 0; e < 8; ++e) dot = __fmaf_rn(x[e], y[e], dot);
-#pragma unroll
-            for (int lanes = 1; lanes < Rows::kPieces; lanes *= 2) dot += __shfl_xor_sync(kWarp, dot, lanes);
-            if (piece == 0) {
-                own_delta[16 * warp + row] = dot;
-                if (row0 + row < block.length)
-                    args.delta[(block.begin + row0 + row) * shape.heads + block.head] = dot;
-            }
-        }
+        context.multiply(shared + kOwnBytes + warp * 16 * Rows::kRowBytes, lane, [&](int row, float dot) {
+            own_delta[16 * warp + row] = dot;
+            if (row0 + row < block.length)
+                args.delta[(block.begin + row0 + row) * shape.heads + block.head] = dot;
+        });
         __syncwarp();
         delta[0] = own_delta[16 * warp + g];
         delta[1] = own_delta[16 * warp + g + 8];

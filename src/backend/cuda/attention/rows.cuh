@@ -37,11 +37,18 @@ __device__ __forceinline__ float bias_of(const AttentionShape& shape, int head,
     return shape.bias[head * kBiasColumns + kBiasReach + near];
 }
 
+// What dropout keeps, from the forward for the backward: only of warpgroups (warpgroups.h).
+struct KeptBits {
+    std::uint32_t* words = nullptr;  // [blocks of 16 queries, H, key_tiles, 32]: QueryMask::word
+    int key_tiles = 0;               // of 64 keys, of the longest text
+};
+
 struct ForwardArgs {
     AttentionShape shape;
     const bf16* qkv;
     bf16* context;
-    float* lse;  // may be null
+    float* lse;       // may be null
+    KeptBits kept{};  // without words: not wanted
 };
 struct BackwardArgs {
     AttentionShape shape;
@@ -52,9 +59,7 @@ struct BackwardArgs {
     // Only of short texts; either may be null.
     bf16* context_again = nullptr;  // written; context and lse are not read then
     float* dqkv_sums = nullptr;     // [B, 3D]: column sums of each text's dqkv
-    // Only of warpgroups (warpgroups.cuh).
-    std::uint32_t* votes = nullptr;  // [blocks of 16 queries, H, key_blocks, 8]: what dropout keeps
-    int key_blocks = 0;              // of 16 keys, of the longest text
+    KeptBits kept{};
 };
 
 // Blocks of `rows` rows of every head of every text. Those of one head follow one another, so that what they
@@ -248,6 +253,42 @@ __device__ __forceinline__ void store_rows(bf16* to, std::int64_t stride, int va
     }
 }
 
+// The context of a warp's 16 rows from row0 of a text on, pieces of rows by lane; zeros past the text's end.
+template <int Size>
+struct ContextPieces {
+    using Rows = SharedRows<Size>;
+    uint4 pieces[Size / 16];
+
+    __device__ __forceinline__ ContextPieces(const BackwardArgs& args, const BlockOfText& block, int row0,
+                                             int lane) {
+        const bf16* text = args.context + block.begin * args.shape.width + block.head * Size;
+#pragma unroll
+        for (int i = 0; i < Size / 16; ++i) {
+            const int row = row0 + (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
+            pieces[i] = make_uint4(0, 0, 0, 0);
+            if (row < block.length)
+                pieces[i] = *reinterpret_cast<const uint4*>(text + row * args.shape.width + piece * 8);
+        }
+    }
+    // Calls give(row, sum(dcontext * context)) of each row, by one lane. `dcontext`: the warp's shared rows.
+    template <class Give>
+    __device__ __forceinline__ void multiply(const unsigned char* dcontext, int lane,
+                                             const Give& give) const {
+#pragma unroll
+        for (int i = 0; i < Size / 16; ++i) {
+            const int row = (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
+            float x[8], y[8], dot = 0;
+            unpack8(pieces[i], x);
+            unpack8(*reinterpret_cast<const uint4*>(dcontext + Rows::at(row, piece)), y);
+#pragma unroll
+            for (int e = 0; e < 8; ++e) dot = __fmaf_rn(x[e], y[e], dot);
+#pragma unroll
+            for (int lanes = 1; lanes < Rows::kPieces; lanes *= 2) dot += __shfl_xor_sync(kWarp, dot, lanes);
+            if (piece == 0) give(row, dot);
+        }
+    }
+};
+
 // Which of 16 queries x 16 keys a dropout keeps. Each lane computes one Philox block, of query lane % 16 and
 // of keys 0-7 (lanes below 16) or 8-15, and the warp votes: bit l of votes[i] is key i of lane l's block.
 // `noise_row` is that of the lane's query, key_block the first of the two blocks.
@@ -335,9 +376,13 @@ struct QueryMask {
 #pragma unroll
         for (std::uint32_t i = 0; i < 4; ++i) a[i] &= permute_bytes(low, high, 0xcc88u + 0x1111u * i);
     }
+    // Of 4 blocks, in one word.
+    __device__ __forceinline__ std::uint32_t word() const {
+        return even | odd << 4;
+    }
     // Of key block k's c tiles [2][4].
-    __device__ __forceinline__ bool operator()(int k, int tile, int i) const {
-        return ((i & 1 ? odd : even) >> (16 * tile + 8 * (i >> 1) + k)) & 1;
+    static __device__ __forceinline__ bool keeps(std::uint32_t word, int k, int tile, int i) {
+        return (word >> (16 * tile + 8 * (i >> 1) + 4 * (i & 1) + k)) & 1;
     }
 };
 
@@ -354,6 +399,11 @@ struct KeyMask {
             kept.draw(shape, noise_row + t * row_step, key_block, lane);
             take(kept.word, t);
         }
+    }
+    // From QueryMask::word of query block t: `upper` of the lane with queries 2q and 2q + 8 and keys g and
+    // g + 8, `lower` of that with queries 2q + 1 and 2q + 9, moved so that the lane's key is at bit 0.
+    __device__ __forceinline__ void take(std::uint32_t upper, std::uint32_t lower, int t) {
+        take((upper & 0x01010101u) | (lower & 0x01010101u) << 1, t);
     }
     // From the votes that QueryMask::draw left of all query blocks, `step` words from one to the next;
     // `votes` is of query block 0.

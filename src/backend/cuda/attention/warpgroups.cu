@@ -3,11 +3,14 @@
 //
 // A warpgroup serves 64 rows of one head of one text, 16 per warp, and walks over the other side of the score
 // matrix in tiles of 64 rows. In the forward and for dQ its rows are queries and the tiles are keys; for dK
-// and dV it is the other way round. Three tiles have room: while one is multiplied the next is on its way,
-// and the product that ends a tile goes on while the next one begins. Every result is summed by one warp in
-// one order: no atomics, the same bits each time.
+// and dV it is the other way round. Three tiles have room: while one is multiplied the next two are on their
+// way. Every result is summed by one warp in one order: no atomics, the same bits each time.
 //
 // Rows from a text's end to a multiple of 64 are zeros in shared memory.
+//
+// The compiler lets products run on only if it sees that nothing else writes their sums: loops over tiles
+// have no way around them, since a text has at least one, and sums are pinned after each wait. If it does not
+// see it, it says so (C7515 of ptxas) and waits after each product.
 //
 // Roundings, u = 2^-24 (FP32), w = 2^-9 (BF16): every product of two BF16 numbers is exact, every sum FP32
 // (the tensor cores may truncate when they add: up to 2u per term instead of u). The comment above each
@@ -53,7 +56,7 @@ struct GroupLayout {
     return static_cast<std::uint32_t>(tile % kStages * 2 * bytes);
 }
 
-// Starts the copy of a tile of a text's keys and values to its stage.
+// Starts the copy of a tile of a text's keys and values to its stage; past the end, of nothing.
 template <int Size, int Threads>
 __device__ __forceinline__ void copy_keys(std::uint32_t tiles, const bf16* text, int width, int length,
                                           int tile) {
@@ -61,8 +64,10 @@ __device__ __forceinline__ void copy_keys(std::uint32_t tiles, const bf16* text,
     const ThreadPieces<Size, Threads, kTile> pieces;
     const std::uint32_t to = tiles + stage_offset(tile, kTileBytes);
     const bf16* from = text + tile * kTile * 3 * width + width;
-    pieces.copy_all(to, from, 3 * width, length - tile * kTile);
-    pieces.copy_all(to + kTileBytes, from + width, 3 * width, length - tile * kTile);
+    if (tile * kTile < length) {
+        pieces.copy_all(to, from, 3 * width, length - tile * kTile);
+        pieces.copy_all(to + kTileBytes, from + width, 3 * width, length - tile * kTile);
+    }
     commit_copies();
 }
 
@@ -78,9 +83,10 @@ __device__ __forceinline__ void pin(float (&sums)[N]) {
 template <int Size>
 __device__ __forceinline__ void multiply_rows(Sums<64>& c, std::uint32_t a, std::uint32_t b) {
     const std::uint64_t from = block_operand<Size>(a), with = block_operand<Size>(b);
+    hopper::multiply_first(c, from, with);
 #pragma unroll
-    for (int k = 0; k < Size / 16; ++k)
-        hopper::multiply<0, 0>(c, from + moved(32 * k), with + moved(32 * k), k > 0);
+    for (int k = 1; k < Size / 16; ++k)
+        hopper::multiply<0, 0>(c, from + moved(32 * k), with + moved(32 * k), true);
     commit_products();
 }
 
@@ -111,6 +117,21 @@ __device__ __forceinline__ void store_sums(bf16* to, std::int64_t stride, int va
     store_rows<Size>(to, stride, valid, c, upper, lower, rows, lane);
 }
 
+// Where the words of a block of 16 queries of a text and head begin: no two blocks share a place.
+[[maybe_unused]] __device__ __forceinline__ std::uint32_t* words_of(const KeptBits& kept, int heads,
+                                                                    const BlockOfText& block,
+                                                                    int query_block) {
+    const std::int64_t row = block.begin / 16 + block.text + query_block;
+    return kept.words + (row * heads + block.head) * kept.key_tiles * 32;
+}
+
+// Where among the words of a tile that of a lane is: lanes of queries 2q and 2q + 1 beside each other.
+[[maybe_unused]] __device__ __forceinline__ int place_of(int lane) {
+    return (lane & 24) | (lane & 3) << 1 | (lane >> 2 & 1);
+}
+
+// Leaves what dropout keeps for the backward, where asked for.
+//
 // Roundings: scores and weights stay FP32. With c = fl(scale * log2 e), a weight is 2^fma(score, c, -m),
 // where m is the largest score seen so far times c; a later, larger one multiplies the sums by 2^(m - m'),
 // which is one exponential and one product more on the terms before it. The sum of the weights is of FP32
@@ -140,29 +161,38 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
     };
     ThreadPieces<Size, kThreads, kOwnRows>().copy_all(own, text + block.first * stride, stride, block.left);
     copy_tile(0);
+    copy_tile(1);
 
     const int row0 = block.first + 16 * warp;  // of the text
     const float factor = shape.scale * kLog2e;
     const std::int64_t noise_row = (block.begin + row0 + (lane & 15)) * shape.heads + block.head;
     const std::uint32_t queries = own + warp / 4 * 64 * Rows::kRowBytes;
+    std::uint32_t* const kept = Drops && args.kept.words != nullptr && row0 < block.length
+                                    ? words_of(args.kept, shape.heads, block, row0 / 16) + place_of(lane)
+                                    : nullptr;
     Sums<Size> sum = {};
     float top[2] = {-INFINITY, -INFINITY};    // largest scores of rows lane / 4 and eight below
     float shift[2] = {-INFINITY, -INFINITY};  // top * factor
     float total[2] = {0, 0};                  // of the weights this lane has seen
 
     const int num_tiles = (block.length + kTile - 1) / kTile;
-    for (int tile = 0; tile < num_tiles; ++tile) {
-        wait_copies<0>();
+    int tile = 0;
+    do {
+        wait_copies<1>();
+        wait_products<0>();
         publish_shared();
-        __syncthreads();  // the tile is there, and the one before the last is used up
-        if (tile + 1 < num_tiles) copy_tile(tile + 1);
+        __syncthreads();  // the tile is there, and the one before is used up
+        copy_tile(tile + 2);
         const std::uint32_t keys = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
         Sums<64> score;
         begin_products();
         multiply_rows<Size>(score, queries, keys);
         const int left = block.length - tile * kTile;
         QueryMask mask;
-        if (Drops) mask.draw(shape, noise_row, tile * (kTile / 16), kTile / 16, lane);
+        if (Drops) {
+            mask.draw(shape, noise_row, tile * (kTile / 16), kTile / 16, lane);
+            if (kept != nullptr) kept[32 * tile] = mask.word();
+        }
         wait_products<0>();
         pin(score);
         pin(sum);
@@ -197,7 +227,7 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
             if (Drops) mask.apply(weights[k], k);
         }
         add_rows<Size>(sum, weights, keys + Layout::kTileBytes);
-    }
+    } while (++tile < num_tiles);
     wait_products<0>();
     pin(sum);
     __syncthreads();  // the block's own rows are used up
@@ -211,15 +241,7 @@ __global__ void __launch_bounds__(128 * kForwardGroups, kForwardBlocks)
 #endif
 }
 
-// Where the votes of a block of 16 queries of a text and head begin: no two blocks share a place.
-[[maybe_unused]] __device__ __forceinline__ std::uint32_t* votes_of(const BackwardArgs& args,
-                                                                    const BlockOfText& block,
-                                                                    int query_block) {
-    const std::int64_t row = block.begin / 16 + block.text + query_block;
-    return args.votes + (row * args.shape.heads + block.head) * args.key_blocks * 8;
-}
-
-// Leaves what dK and dV need of each query: votes, -lse * log2 e and -delta'.
+// Leaves what dK and dV need of each query: -lse * log2 e and -delta'.
 //
 // Roundings: delta = sum(dcontext * context), from the context as stored (w relative in each of its elements,
 // beside the error it was computed with). Scores, weights 2^fma(score, c, -fl(lse * log2 e)) with
@@ -252,47 +274,28 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
     pieces.copy_all(own, text + block.first * stride, stride, block.left);
     pieces.copy_all(own + Layout::kOwn, args.dcontext + context_at + block.first * width, width, block.left);
     copy_tile(0);
+    copy_tile(1);
 
     const int row0 = block.first + 16 * warp;  // of the text
     const float factor = shape.scale * kLog2e;
-    const std::int64_t noise_row = (block.begin + row0 + (lane & 15)) * shape.heads + block.head;
-    uint4* const votes =
-        Drops ? reinterpret_cast<uint4*>(votes_of(args, block, block.first / 16 + warp)) : nullptr;
+    // Past the text's end any words do.
+    const std::uint32_t* const words =
+        Drops ? words_of(args.kept, shape.heads, block, min(row0, block.length - 1) / 16) + place_of(lane)
+              : nullptr;
 
-    // While the copies run: the context, a piece of a row per lane.
-    uint4 context[Size / 16];
-#pragma unroll
-    for (int i = 0; i < Size / 16; ++i) {
-        const int row = row0 + (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
-        context[i] = make_uint4(0, 0, 0, 0);
-        if (row < block.length)
-            context[i] =
-                *reinterpret_cast<const uint4*>(args.context + context_at + row * shape.width + piece * 8);
-    }
-    float shift[2] = {0, 0}, delta[2] = {0, 0};  // -lse * log2 e, -delta' of rows g, g + 8
-    wait_copies<0>();
+    const ContextPieces<Size> context(args, block, row0, lane);  // while the copies run
+    float shift[2] = {0, 0}, delta[2] = {0, 0};                  // -lse * log2 e, -delta' of rows g, g + 8
+    wait_copies<1>();
     __syncthreads();  // the block's own rows are there
     {
         float2* numbers = reinterpret_cast<float2*>(shared + Layout::kNumbers) + 16 * warp;
         const float unscale = -1.0f / shape.dropout.scale;
-#pragma unroll
-        for (int i = 0; i < Size / 16; ++i) {
-            const int row = (32 * i + lane) / Rows::kPieces, piece = (32 * i + lane) % Rows::kPieces;
-            float x[8], y[8], dot = 0;
-            unpack8(context[i], x);
-            unpack8(*reinterpret_cast<const uint4*>(shared + Layout::kOwn + warp * 16 * Rows::kRowBytes +
-                                                    Rows::at(row, piece)),
-                    y);
-#pragma unroll
-            for (int e = 0; e < 8; ++e) dot = __fmaf_rn(x[e], y[e], dot);
-#pragma unroll
-            for (int lanes = 1; lanes < Rows::kPieces; lanes *= 2) dot += __shfl_xor_sync(kWarp, dot, lanes);
-            if (piece == 0 && row0 + row < block.length) {
-                const std::int64_t at = (block.begin + row0 + row) * shape.heads + block.head;
-                numbers[row] = make_float2(-args.lse[at] * kLog2e, dot * unscale);
-                reinterpret_cast<float2*>(args.delta)[at] = numbers[row];
-            }
-        }
+        context.multiply(shared + Layout::kOwn + warp * 16 * Rows::kRowBytes, lane, [&](int row, float dot) {
+            if (row0 + row >= block.length) return;
+            const std::int64_t at = (block.begin + row0 + row) * shape.heads + block.head;
+            numbers[row] = make_float2(-args.lse[at] * kLog2e, dot * unscale);
+            reinterpret_cast<float2*>(args.delta)[at] = numbers[row];
+        });
         __syncwarp();
 #pragma unroll
         for (int r = 0; r < 2; ++r)
@@ -304,21 +307,20 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
     Sums<Size> sum = {};
 
     const int num_tiles = (block.length + kTile - 1) / kTile;
-    for (int tile = 0; tile < num_tiles; ++tile) {
-        wait_copies<0>();
+    int tile = 0;
+    do {
+        wait_copies<1>();
+        wait_products<0>();
         publish_shared();
-        __syncthreads();  // the tile is there, and the one before the last is used up
-        if (tile + 1 < num_tiles) copy_tile(tile + 1);
+        __syncthreads();  // the tile is there, and the one before is used up
+        copy_tile(tile + 2);
+        const std::uint32_t word = Drops ? words[32 * tile] : 0;
         const std::uint32_t keys = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
         Sums<64> score, dweight;
         begin_products();
         multiply_rows<Size>(score, own, keys);
         multiply_rows<Size>(dweight, own + Layout::kOwn, keys + Layout::kTileBytes);
         const int left = block.length - tile * kTile;
-        QueryMask mask;
-        if (Drops)
-            mask.draw(shape, noise_row, tile * (kTile / 16), min(kTile / 16, (left + 15) / 16), lane,
-                      row0 < block.length ? votes + tile * (kTile / 16) * 2 : nullptr);
         wait_products<1>();
         pin(score);
 #pragma unroll
@@ -336,13 +338,13 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
 #pragma unroll
             for (int i = 0; i < 8; ++i) {
                 const float p = score[8 * k + i];
-                const float kept = !Drops || mask(k, i >> 2, i & 3) ? p : 0.0f;
+                const float kept = !Drops || QueryMask::keeps(word, k, i >> 2, i & 3) ? p : 0.0f;
                 score[8 * k + i] = __fmaf_rn(kept, dweight[8 * k + i], p * delta[i >> 1 & 1]);
             }
             pack_columns(dscores[k], score, k);
         }
         add_rows<Size>(sum, dscores, keys);
-    }
+    } while (++tile < num_tiles);
     wait_products<0>();
     pin(sum);
     __syncthreads();  // the block's own rows are used up
@@ -381,51 +383,58 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
     const ThreadPieces<Size, kThreads, kTile> pieces;
     const auto copy_tile = [&](int tile) {
         const int first = tile * kTile, valid = block.length - first;
-        const std::uint32_t to = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
-        pieces.copy_all(to, text + first * stride, stride, valid);
-        pieces.copy_all(to + Layout::kTileBytes, text_dcontext + first * width, width, valid);
-        static_assert(kThreads == 2 * kTile);
-        const int row = static_cast<int>(threadIdx.x) / 2, which = static_cast<int>(threadIdx.x) % 2;
-        copy4(own + Layout::kNumbers + ((tile % kStages * 2 + which) * kTile + row) * 4,
-              text_numbers + 2 * (first + min(row, valid - 1)) * shape.heads + which, row < valid);
+        if (valid > 0) {
+            const std::uint32_t to = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
+            pieces.copy_all(to, text + first * stride, stride, valid);
+            pieces.copy_all(to + Layout::kTileBytes, text_dcontext + first * width, width, valid);
+            static_assert(kThreads == 2 * kTile);
+            const int row = static_cast<int>(threadIdx.x) / 2, which = static_cast<int>(threadIdx.x) % 2;
+            copy4(own + Layout::kNumbers + ((tile % kStages * 2 + which) * kTile + row) * 4,
+                  text_numbers + 2 * (first + min(row, valid - 1)) * shape.heads + which, row < valid);
+        }
         commit_copies();
     };
     const bf16* own_keys = text + block.first * stride + width;
     pieces.copy_all(own, own_keys, stride, block.left);
     pieces.copy_all(own + Layout::kOwn, own_keys + width, stride, block.left);
     copy_tile(0);
+    copy_tile(1);
 
     const int row0 = block.first + 16 * warp;  // of the text
     const float factor = shape.scale * kLog2e;
     Sums<Size> dkey = {}, dvalue = {};
-    // A lane's words of the votes; past the text's end any do.
-    const int last_block = (block.length - 1) / 16, vote_step = shape.heads * args.key_blocks * 8;
-    const std::uint32_t* votes =
-        Drops ? votes_of(args, block, 0) + min(row0 / 16, last_block) * 8 + (lane >> 2) : nullptr;
+    // The words of the lanes with queries 2q and 2q + 1 of this warp's keys; past the text's end any do.
+    const int last_block = (block.length - 1) / 16, query_step = shape.heads * args.kept.key_tiles * 16;
+    const int key_bit = warp % 4 + (lane & 4);  // g is odd: the second half of a byte
+    const uint2* const words =
+        Drops ? reinterpret_cast<const uint2*>(words_of(args.kept, shape.heads, block, 0)) +
+                    block.first / kTile * 16 + 4 * q + (lane >> 3)
+              : nullptr;
 
     const int num_tiles = (block.length + kTile - 1) / kTile;
-    for (int tile = 0; tile < num_tiles; ++tile) {
-        std::uint32_t words[kTile / 16];
+    int tile = 0;
+    do {
+        uint2 pairs[kTile / 16];
         if (Drops) {
 #pragma unroll
             for (int t = 0; t < kTile / 16; ++t)
-                words[t] = votes[min(tile * (kTile / 16) + t, last_block) * vote_step];
+                pairs[t] = words[min(tile * (kTile / 16) + t, last_block) * query_step];
         }
-        wait_copies<0>();
+        wait_copies<1>();
+        wait_products<0>();
         publish_shared();
-        __syncthreads();  // the tile is there, and the one before the last is used up
-        if (tile + 1 < num_tiles) copy_tile(tile + 1);
+        __syncthreads();  // the tile is there, and the one before is used up
+        copy_tile(tile + 2);
+        KeyMask mask;
+        if (Drops) {
+#pragma unroll
+            for (int t = 0; t < kTile / 16; ++t) mask.take(pairs[t].x >> key_bit, pairs[t].y >> key_bit, t);
+        }
         const std::uint32_t queries = own + Layout::kTiles + stage_offset(tile, Layout::kTileBytes);
-        wait_products<0>();  // their operands' registers are wanted
         Sums<64> weight, dscore;
         begin_products();
         multiply_rows<Size>(weight, own, queries);
         multiply_rows<Size>(dscore, own + Layout::kOwn, queries + Layout::kTileBytes);
-        KeyMask mask;
-        if (Drops) {
-#pragma unroll
-            for (int t = 0; t < kTile / 16; ++t) mask.take(words[t] >> (2 * q), t);
-        }
         // Of columns 2q, 2q + 1 of a c tile: shifts, and kTile numbers on deltas.
         const float* numbers =
             reinterpret_cast<const float*>(shared + Layout::kNumbers) + tile % kStages * 2 * kTile + 2 * q;
@@ -453,7 +462,7 @@ __global__ void __launch_bounds__(128 * kBackwardGroups, kBackwardBlocks)
         }
         add_rows<Size>(dvalue, kept, queries + Layout::kTileBytes);
         add_rows<Size>(dkey, dscores, queries);
-    }
+    } while (++tile < num_tiles);
     wait_products<0>();
     pin(dkey);
     pin(dvalue);

@@ -7,15 +7,15 @@
 
 namespace elmo::cuda {
 
-// Words of BackwardArgs::votes for these texts.
-constexpr std::int64_t vote_words(std::int64_t tokens, std::int64_t texts, std::int64_t heads,
+// Words of KeptBits for these texts.
+constexpr std::int64_t kept_words(std::int64_t tokens, std::int64_t texts, std::int64_t heads,
                                   std::int64_t longest) {
-    return (tokens / 16 + texts) * heads * ((longest + 15) / 16) * 8;
+    return (tokens / 16 + texts) * heads * ((longest + 63) / 64) * 32;
 }
 
 // BF16 storage, heads of 32 or 64, no bias, texts of any length.
 void attention_forward_warpgroups(const ForwardArgs& args, const DeviceTexts& texts, const Launch& how);
-// args.delta has two numbers for each token and head; votes are there if there is dropout.
+// args.delta has two numbers for each token and head; `kept` is that of the forward if there is dropout.
 void attention_backward_warpgroups(const BackwardArgs& args, const DeviceTexts& texts, const Launch& how);
 
 }  // namespace elmo::cuda
