@@ -185,6 +185,15 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     return add_values(rows, texts, table[label_column], test=test, fields=True, allow_null=allow_null)
 
 
+def column_names_of(table: Any) -> set[str]:
+    """Of whatever add_table reads; none of anything else, which add_table refuses."""
+    for names in ("column_names", "columns"):  # Hugging Face and pyarrow; polars and pandas
+        if getattr(table, names, None) is not None:
+            return set(getattr(table, names))
+    schema = getattr(table, "schema", None)  # a RecordBatchReader
+    return set(schema.names if schema is not None else table.keys() if hasattr(table, "keys") else ())
+
+
 def joined(first: Iterator[Any], others: list[Any]) -> Iterator[Any]:
     """Columns joined by a space; None and NaN are empty in all but the first."""
     for text, *more in zip(first, *others):
