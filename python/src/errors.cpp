@@ -26,7 +26,7 @@ PyObject* make(nb::module_& module, const char* name, const char* doc, PyObject*
     return made;
 }
 
-// The files that hold rows from memory for the time of a call say nothing to anybody; their lines are the rows.
+// Files that hold rows from memory for the time of a call say nothing to anybody; their lines are the rows.
 std::string with_named_rows(const std::string& message) {
     static const std::regex file(R"([^\s']*elmo-rows-\w{6}(?:/(\w+)\.jsonl(?::(\d+))?)?)");
     std::string result;

@@ -144,6 +144,9 @@ TEST(Reading, CachesAreListedAndCleared) {
     const Json removed = Json::parse(run_elmo({"cache", "clear", data, "--json"}).out);
     EXPECT_EQ(removed, list);
     EXPECT_EQ(Json::parse(run_elmo({"cache", "list", data, "--json"}).out)["files"], 0);
+    folder.write(".elmo-cache/0123456789abcdef.train.labels", "");
+    const Outcome one = run_elmo({"cache", "list", data});
+    EXPECT_TRUE(contains(one.out, " 1 file ") && !contains(one.out, "1 files")) << one.out;
     EXPECT_TRUE(std::filesystem::exists(folder.path(".elmo-cache/mine.txt"))) << "only its own files";
     EXPECT_TRUE(std::filesystem::exists(data));
     expect_failure(run_elmo({"cache", "wipe"}), 2, {"expected list or clear, found 'wipe'"});
