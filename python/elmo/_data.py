@@ -5,7 +5,7 @@ import os
 from typing import Any, Mapping
 
 from elmo._core import Config, ConfigError, DataError, Rows, resolve_for_run
-from elmo._inputs import PARQUET, add_table, add_values, column_names_of, is_path, module_of, parquet_reader
+from elmo._inputs import PARQUET, add_table, add_values, column_names_of, is_path, module_of, open_parquet, parquet_reader
 
 
 def is_parquet(data: Any) -> bool:
@@ -59,14 +59,17 @@ def test_of(data: Any) -> Any:
 
 
 def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str, Any]) -> None:
-    """What is not given as an option is read from the columns that the run was trained on, if the table has them."""
-    if is_parquet(data):
-        data = parquet_reader(os.fspath(data), [])
-    there = column_names_of(splits_of(data)[0])
+    """What is not given as an option is read from the columns that the run was trained on, unless the table lacks them
+    and has the usual ones."""
+    if is_path(data) and not is_parquet(data):
+        return  # the library reads it, and knows the run
+    table = open_parquet(os.fspath(data)) if is_parquet(data) else splits_of(data)[0]
+    there = column_names_of(table)
     of_run = resolve_for_run(os.fspath(run), config)
     for key in ("text_column", "label_column"):
         columns = of_run.get(key)
-        if options.get(key) is None and set(columns.split("+") if key == "text_column" else [columns]) <= there:
+        has_them = set(columns.split("+") if key == "text_column" else [columns]) <= there
+        if options.get(key) is None and (has_them or config.get(key) not in there):
             config.set(key, columns)
 
 

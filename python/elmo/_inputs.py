@@ -201,13 +201,17 @@ def joined(first: Iterator[Any], others: list[Any]) -> Iterator[Any]:
         yield " ".join(piece for piece in pieces if piece) if isinstance(text, str) else text
 
 
-def parquet_reader(path: str, columns: list[str]):
+def open_parquet(path: str):
     try:
         import pyarrow.dataset
     except ImportError:
         raise DataError(f"{path}: Parquet is read with pyarrow, which is not installed: pip install pyarrow") from None
     if not os.path.exists(path):
         raise DataError(f"{path}: no such file or folder")
-    data = pyarrow.dataset.dataset(path, format="parquet")
+    return pyarrow.dataset.dataset(path, format="parquet")
+
+
+def parquet_reader(path: str, columns: list[str]):
+    data = open_parquet(path)
     there = [column for column in columns if column in data.schema.names]
     return data.scanner(columns=there).to_reader() if len(there) == len(columns) else data.scanner().to_reader()

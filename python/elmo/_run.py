@@ -115,7 +115,7 @@ class Run:
                   **options: Unpack[CalibrateOptions]) -> Result:
         """Fits probabilities on the validation rows of the run's data; predictions then use them."""
         config = make_config("c", options)
-        if data is not None and (not is_path(data) or is_parquet(data)):
+        if data is not None:
             set_columns_of_run(config, self, data, options)
         kept = set_data(config, data, None, None) if data is not None else self._kept
         self._opened = None

@@ -94,7 +94,15 @@ def test_a_run_remembers_the_columns_of_its_table(tmp_path):
     # A table without them is read as it always was, and an option wins.
     assert run.evaluate({"text": new[0], "labels": new[1]}, bootstrap=0)["P@5"] == wanted
     assert run.evaluate(table | {"text": new[0]}, text_column="text", bootstrap=0)["P@5"] == wanted
-    # Columns of several texts, of a Parquet file too, and the program.
+    with pytest.raises(elmo.DataError, match="expected a column 'tags', found 'title'"):
+        run.evaluate({"title": new[0]})
+    file = tmp_path / "new.parquet"
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pytest.importorskip("pyarrow").table(table), file)
+    assert run.evaluate(file, bootstrap=0)["P@5"] == wanted
+    more = elmo.train({"title": new[0], "tags": new[1]}, init=run, epochs=1)
+    assert set(more.label_names) == set(run.label_names)
+    # Columns of several texts, and the program.
     run = elmo.train({"a": texts, "b": [None] * 120, "c": labels}, text_column="a+b", label_column="c",
                      validation={"a": new[0], "b": [""] * 50, "c": new[1]}, out=tmp_path / "joined", **SMALL)
     file = tmp_path / "new.jsonl"

@@ -132,6 +132,14 @@ TEST(Reading, PredictTakesOtherDelimitersAndRefusesForeignFiles) {
                    {"new.parquet", "found Parquet", "python3 -c"});
 }
 
+TEST(Reading, APlanTakesTheFlagsThatItsErrorsAdvise) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";") + "one more,a;a\n");
+    expect_failure(run_elmo({"plan", data, "--quiet"}), 1, {"rows.csv", "--allow-repeated-labels"});
+    expect_success(run_elmo({"plan", data, "--quiet", "--allow-repeated-labels", "--allow-null-labels",
+                             "--allow-stray-quotes", "--allow-invalid-utf8"}));
+}
+
 TEST(Reading, CachesAreListedAndCleared) {
     const TempFolder folder;
     const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";"));
