@@ -20,9 +20,9 @@ void run_cache(Invocation& call) {
     if (call.json) return write_json(list);
     std::vector<std::vector<std::string>> rows;
     for (const CacheUse& use : list.caches)
-        rows.push_back({use.folder, with_commas(use.files) + " files", human_bytes(use.bytes)});
+        rows.push_back({use.folder, counted(use.files, "file"), human_bytes(use.bytes)});
     rows.push_back(
-        {action == "list" ? "all" : "removed", with_commas(list.files) + " files", human_bytes(list.bytes)});
+        {action == "list" ? "all" : "removed", counted(list.files, "file"), human_bytes(list.bytes)});
     write_stdout(aligned(rows));
 }
 

@@ -63,8 +63,8 @@ struct Row {
 };
 
 // A data set from memory. Every verb reads its data more than once, so rows go to a folder as they come:
-// train.jsonl and test.jsonl, a JSON object per line with the keys "text" and "labels". Memory does not grow
-// with them. Without test rows, a share of the training rows is held out as for any file (test_share).
+// train.jsonl and test.jsonl, an object per line with the keys "text" and "labels", or those of name_columns.
+// Memory does not grow. Without test rows, a share of the rows is held out as for any file (test_share).
 class ELMO_API RowFolder {
   public:
     // A temporary folder, removed with this object.
@@ -75,6 +75,9 @@ class ELMO_API RowFolder {
     RowFolder(RowFolder&&) noexcept;
     RowFolder& operator=(RowFolder&&) noexcept;
 
+    // The columns of the table that the rows are from, which a run remembers; before the first row. Of
+    // several text columns ("title+body") the first one's key holds the joined text.
+    void name_columns(const std::string& text_column, const std::string& label_column);
     // DataError for a text or a name that is not UTF-8, and when the disk is full.
     void add(const Row& row);
     void add_test(const Row& row);

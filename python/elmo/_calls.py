@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from elmo import _core
 from elmo._config import document, make_config
-from elmo._data import set_data
+from elmo._data import set_columns_of_run, set_data
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
 from elmo._run import Run, evaluate_run, export_run, index_run, report_run
@@ -43,6 +43,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     config = make_config("t", options, recipe)
     listener = Listener(progress, on_log, on_validation)
     kept: list[Any] = []
+    if options.get("init") and data is not None:
+        set_columns_of_run(config, options["init"], data, options)
     if not (options.get("resume") and data is None and texts is None):  # a continued run knows its data
         kept = set_data(config, data, texts, labels, test, validation, label_names)
     temporary = None

@@ -4,8 +4,8 @@ from __future__ import annotations
 import os
 from typing import Any, Mapping
 
-from elmo._core import Config, ConfigError, DataError, Rows
-from elmo._inputs import PARQUET, add_table, add_values, is_path, module_of, parquet_reader
+from elmo._core import Config, ConfigError, DataError, Rows, resolve_for_run
+from elmo._inputs import PARQUET, add_table, add_values, column_names_of, is_path, module_of, open_parquet, parquet_reader
 
 
 def is_parquet(data: Any) -> bool:
@@ -14,6 +14,13 @@ def is_parquet(data: Any) -> bool:
 
 def allows_null(config: Config) -> bool:
     return config.get("allow_null_labels") == "true"
+
+
+def new_rows(config: Config) -> Rows:
+    """Rows that a run remembers by the columns of the table that they are from."""
+    rows = Rows()
+    rows.name_columns(config.get("text_column"), config.get("label_column"))
+    return rows
 
 
 def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> None:
@@ -41,6 +48,31 @@ def splits_of(data: Any) -> tuple[Any, Any]:
     return data, None
 
 
+def test_of(data: Any) -> Any:
+    """The rows that a run is judged by; those of a Hugging Face DatasetDict are its test split."""
+    if module_of(data) == "datasets" and isinstance(data, Mapping):
+        if "test" not in data:
+            raise DataError(f"data: expected a split 'test', found {', '.join(data)}; give one of them: "
+                            f"data[{next(iter(data), 'test')!r}]")
+        return data["test"]
+    return data
+
+
+def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str, Any]) -> None:
+    """What is not given as an option is read from the columns that the run was trained on, unless the table lacks them
+    and has the usual ones."""
+    if is_path(data) and not is_parquet(data):
+        return  # the library reads it, and knows the run
+    table = open_parquet(os.fspath(data)) if is_parquet(data) else splits_of(data)[0]
+    there = column_names_of(table)
+    of_run = resolve_for_run(os.fspath(run), config)
+    for key in ("text_column", "label_column"):
+        columns = of_run.get(key)
+        has_them = set(columns.split("+") if key == "text_column" else [columns]) <= there
+        if options.get(key) is None and (has_them or config.get(key) not in there):
+            config.set(key, columns)
+
+
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
              label_names: Any = None) -> list[Rows]:
     """Sets the data set of the configuration; returns what has to live as long as it is used."""
@@ -49,7 +81,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
                           + ("neither" if data is None else "both"))
     kept = []
     if validation is not None and not is_path(validation) and not isinstance(validation, (int, float)):
-        kept.append(Rows())
+        kept.append(new_rows(config))
         scratch = Config()
         add_any(kept[-1], validation, config, False, "validation")
         kept[-1].finish(scratch)
@@ -61,7 +93,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
             raise ConfigError("test: expected with rows from memory only; a data set on disk has its own test rows")
         config.set("data", os.fspath(data))
         return kept
-    rows = Rows()
+    rows = new_rows(config)
     if data is not None:
         data, own_test = splits_of(data)
         test = own_test if test is None else test

@@ -185,6 +185,15 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     return add_values(rows, texts, table[label_column], test=test, fields=True, allow_null=allow_null)
 
 
+def column_names_of(table: Any) -> set[str]:
+    """Of whatever add_table reads; none of anything else, which add_table refuses."""
+    for names in ("column_names", "columns"):  # Hugging Face and pyarrow; polars and pandas
+        if getattr(table, names, None) is not None:
+            return set(getattr(table, names))
+    schema = getattr(table, "schema", None)  # a RecordBatchReader
+    return set(schema.names if schema is not None else table.keys() if hasattr(table, "keys") else ())
+
+
 def joined(first: Iterator[Any], others: list[Any]) -> Iterator[Any]:
     """Columns joined by a space; None and NaN are empty in all but the first."""
     for text, *more in zip(first, *others):
@@ -192,13 +201,17 @@ def joined(first: Iterator[Any], others: list[Any]) -> Iterator[Any]:
         yield " ".join(piece for piece in pieces if piece) if isinstance(text, str) else text
 
 
-def parquet_reader(path: str, columns: list[str]):
+def open_parquet(path: str):
     try:
         import pyarrow.dataset
     except ImportError:
         raise DataError(f"{path}: Parquet is read with pyarrow, which is not installed: pip install pyarrow") from None
     if not os.path.exists(path):
         raise DataError(f"{path}: no such file or folder")
-    data = pyarrow.dataset.dataset(path, format="parquet")
+    return pyarrow.dataset.dataset(path, format="parquet")
+
+
+def parquet_reader(path: str, columns: list[str]):
+    data = open_parquet(path)
     there = [column for column in columns if column in data.schema.names]
     return data.scanner(columns=there).to_reader() if len(there) == len(columns) else data.scanner().to_reader()

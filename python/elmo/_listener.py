@@ -3,10 +3,10 @@ callbacks."""
 from __future__ import annotations
 
 import logging
-import re
 import sys
 from typing import Any, Callable, Iterable
 
+from elmo._core import with_named_rows
 from elmo._result import Result, from_json
 
 LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING)  # elmo::Severity
@@ -39,10 +39,6 @@ def callbacks_of(value: Callback | Iterable[Callback] | None, name: str) -> list
     return found
 
 
-# The folder that holds rows from memory for the time of a call, and its files.
-ROWS = re.compile(r"[^\s']*elmo-rows-\w{6}(/\w+\.jsonl)?")
-
-
 class Listener:
     """The object that the C++ side calls, on the thread of the call."""
 
@@ -54,7 +50,7 @@ class Listener:
         self.logger = logging.getLogger("elmo")
 
     def message(self, severity: int, text: str) -> None:
-        self.logger.log(LEVELS[severity], ROWS.sub("rows from memory", text))
+        self.logger.log(LEVELS[severity], with_named_rows(text))
 
     def progress(self, title: str, unit: str, note: str, done: int, total: int, first: int, state: int) -> None:
         if self.bar_class is None:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config
-from elmo._data import is_parquet, set_data
+from elmo._data import is_parquet, set_columns_of_run, set_data, test_of
 from elmo._inputs import is_path
-from elmo._listener import ROWS, Listener
+from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, open_run
 from elmo._result import Result, from_json
 
@@ -115,6 +115,8 @@ class Run:
                   **options: Unpack[CalibrateOptions]) -> Result:
         """Fits probabilities on the validation rows of the run's data; predictions then use them."""
         config = make_config("c", options)
+        if data is not None:
+            set_columns_of_run(config, self, data, options)
         kept = set_data(config, data, None, None) if data is not None else self._kept
         self._opened = None
         listener = Listener(progress)
@@ -146,7 +148,7 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
     return evaluate_run(run, data, texts, labels, label_names, progress, options, _core.report, page)
 
 
-def set_scored_data(config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
+def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
                     options: Any) -> list[Any]:
     """Sets the rows that a run is judged by; returns those from memory, which have to live as long as they are used."""
     if texts is None and (data is None or (is_path(data) and not is_parquet(data))):
@@ -155,6 +157,9 @@ def set_scored_data(config: _core.Config, data: Any, texts: Any, labels: Any, la
         return []
     if options.get("split") is not None:
         raise _core.ConfigError("split: rows from memory have no splits: all of them are scored")
+    if data is not None:
+        data = test_of(data)
+        set_columns_of_run(config, run, data, options)
     kept = set_data(config, data, texts, labels, label_names=label_names)
     # A data set of the given rows only, all of them scored. Its name and split would mean nothing in the run.
     config.set("split", "train")
@@ -169,7 +174,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     config = make_config("e", options)
     for key, value in page.items():
         config.set(key, value)
-    kept = set_scored_data(config, data, texts, labels, label_names, options)
+    kept = set_scored_data(run, config, data, texts, labels, label_names, options)
     listener = Listener(progress)
     try:
         result = from_json(call(listener, os.fspath(run), config))
@@ -178,7 +183,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     if kept:
         protocol = result["protocol"]
         protocol.update(data="rows from memory", split="all rows given",
-                        propensity_source=ROWS.sub("rows from memory", protocol["propensity_source"]))
+                        propensity_source=_core.with_named_rows(protocol["propensity_source"]))
         if protocol.get("trained_samples", 0) > 0.05 * protocol["samples"]:
             listener.logger.warning("%d of %d scored texts trained this run; their scores say little about new texts: "
                                     "evaluate() without rows scores those that it held out",
@@ -191,7 +196,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
 def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, recall: float, progress: bool | None,
               options: Any) -> Result:
     config = make_config("n", options)
-    kept = set_scored_data(config, data, texts, labels, label_names, options)
+    kept = set_scored_data(run, config, data, texts, labels, label_names, options)
     listener = Listener(progress)
     try:
         return from_json(_core.index(listener, os.fspath(run), config, float(recall)))

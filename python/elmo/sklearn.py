@@ -84,7 +84,7 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         if is_matrix(y) and y.shape[1] != 1:
             return "sparse" if issparse(y) else "dense", list(label_rows(y)), np.arange(y.shape[1])
         entries = list(iterate(y, "y", "an entry per text"))
-        names = [names_of(entry, f"y[{i}]") for i, entry in enumerate(entries)]
+        names = [list(dict.fromkeys(names_of(entry, f"y[{i}]"))) for i, entry in enumerate(entries)]  # a set, each
         if all(isinstance(entry, (str, int)) for entry in entries):
             return "one", names, np.unique(np.array(entries))
         return "lists", names, np.array(sorted({name for row in names for name in row}), dtype=object)

@@ -98,6 +98,7 @@ void bind_calls(nb::module_& module) {
                "What a run folder or a data set holds; JSON.");
     module.def("plan", &plan_call, nb::arg("listener").none(), config,
                "The memory of a training run, as JSON and as a table.");
+    module.def("resolve_for_run", &resolve_for_run, run, config, "The options with those of the run.");
     module.def("resolve", &resolve_call, config, "The complete configuration that training would use.");
 }
 

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <new>
+#include <regex>
 
 #include "elmo/error.h"
 #include "parts.h"
@@ -25,24 +26,43 @@ PyObject* make(nb::module_& module, const char* name, const char* doc, PyObject*
     return made;
 }
 
+// Files that hold rows from memory for the time of a call say nothing to anybody; their lines are the rows.
+std::string with_named_rows(const std::string& message) {
+    static const std::regex file(R"([^\s']*elmo-rows-\w{6}(?:/(\w+)\.jsonl(?::(\d+))?)?)");
+    std::string result;
+    auto rest = message.cbegin();
+    for (std::sregex_iterator match(message.begin(), message.end(), file), end; match != end; ++match) {
+        result.append(rest, (*match)[0].first);
+        if ((*match)[1] == "test") result += "test ";
+        result += "rows from memory";
+        if ((*match)[2].matched) result += "[" + std::to_string(std::stoll((*match)[2]) - 1) + "]";
+        rest = (*match)[0].second;
+    }
+    return result.append(rest, message.cend());
+}
+
+void raise(PyObject* kind, const std::string& message) {
+    PyErr_SetString(kind, with_named_rows(message).c_str());
+}
+
 void translate(const std::exception_ptr& thrown, void*) {
     try {
         std::rethrow_exception(thrown);
     } catch (const ConfigError& error) {
-        PyErr_SetString(g_config, error.what());
+        raise(g_config, error.what());
     } catch (const DataError& error) {
-        PyErr_SetString(g_data, error.what());
+        raise(g_data, error.what());
     } catch (const OutOfMemory& error) {
-        PyErr_SetString(g_memory, error.what());
+        raise(g_memory, error.what());
     } catch (const DeviceError& error) {
-        PyErr_SetString(g_device, error.what());
+        raise(g_device, error.what());
     } catch (const NumericError& error) {
-        PyErr_SetString(g_numeric, error.what());
+        raise(g_numeric, error.what());
     } catch (const Error& error) {
-        PyErr_SetString(g_error, error.what());
+        raise(g_error, error.what());
     } catch (const std::filesystem::filesystem_error& error) {
         const std::string where = error.path1().empty() ? std::string() : error.path1().string() + ": ";
-        PyErr_SetString(g_data, (where + error.code().message()).c_str());
+        raise(g_data, where + error.code().message());
     } catch (const std::bad_alloc&) {
         PyErr_SetString(g_memory, "out of memory; elmo.plan() shows what a run needs");
     }
@@ -64,6 +84,8 @@ void bind_errors(nb::module_& module) {
     g_numeric = make(module, "NumericError", "Training met a number that is not finite.", g_error,
                      PyExc_ArithmeticError);
     nb::register_exception_translator(translate);
+    module.def("with_named_rows", &with_named_rows, nb::arg("message"),
+               "The message without the temporary files that hold rows from memory.");
 }
 
 std::vector<std::string> strings_of(nb::list list, const std::string& what, std::int64_t first) {

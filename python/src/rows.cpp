@@ -53,6 +53,10 @@ class Rows {
             });
     }
 
+    void name_columns(const std::string& text_column, const std::string& label_column) {
+        folder_.name_columns(text_column, label_column);
+    }
+
     void finish(Config& config) { folder_.finish(config); }
 
   private:
@@ -71,6 +75,8 @@ void bind_rows(nb::module_& module) {
              "Labels are a list per text, with None for a null, or a str: a field as a file has it.")
         .def("add_arrow", &Rows::add_arrow, nb::arg("stream"), nb::arg("text_columns"),
              nb::arg("label_column"), nb::arg("allow_null"), nb::arg("first"), nb::arg("test"))
+        .def("name_columns", &Rows::name_columns, nb::arg("text_column"), nb::arg("label_column"),
+             "The names that a run remembers; before the first row.")
         .def("finish", &Rows::finish, nb::arg("config"));
 }
 

@@ -166,3 +166,12 @@ def test_rows_that_trained_the_run_are_noticed(caplog):
     with caplog.at_level("WARNING", logger="elmo"):
         run.evaluate(texts=["a red house"], labels=[["red"]])
     assert "trained this run" not in caplog.text
+
+
+def test_errors_name_rows_from_memory_by_their_index(caplog):
+    with pytest.raises(elmo.DataError) as caught:
+        elmo.train(texts=["one", "two"], labels=[["a"], ["b", "b"]], **SMALL)
+    assert str(caught.value).startswith("rows from memory[1]: expected every label once, found 'b' twice")
+    with pytest.raises(elmo.DataError) as caught:
+        elmo.train(texts=["one"], labels=[["a"]], test=(["two"], [["line\nend"]]), **SMALL)
+    assert str(caught.value).startswith("test rows from memory[0]: expected labels without a line end")

@@ -83,6 +83,43 @@ def test_scores_are_the_programs(tmp_path, texts, labels):
     assert not (tmp_path / "run" / "scores.jsonl").exists()
 
 
+def test_a_run_remembers_the_columns_of_its_table(tmp_path):
+    texts, labels = rows(120)
+    table = {"title": texts, "tags": labels, "text": ["nothing"] * 120, "labels": [["none"]] * 120}
+    run = elmo.train(table, text_column="title", label_column="tags", out=tmp_path / "run", **SMALL)
+    new = rows(50, seed=9)
+    table = {"title": new[0], "tags": new[1], "text": ["nothing"] * 50, "labels": [["none"]] * 50}
+    wanted = run.evaluate(texts=new[0], labels=new[1], bootstrap=0)["P@5"]
+    assert elmo.Run(tmp_path / "run").evaluate(table, bootstrap=0)["P@5"] == wanted > 30
+    # A table without them is read as it always was, and an option wins.
+    assert run.evaluate({"text": new[0], "labels": new[1]}, bootstrap=0)["P@5"] == wanted
+    assert run.evaluate(table | {"text": new[0]}, text_column="text", bootstrap=0)["P@5"] == wanted
+    with pytest.raises(elmo.DataError, match="expected a column 'tags', found 'title'"):
+        run.evaluate({"title": new[0]})
+    file = tmp_path / "new.parquet"
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pytest.importorskip("pyarrow").table(table), file)
+    assert run.evaluate(file, bootstrap=0)["P@5"] == wanted
+    more = elmo.train({"title": new[0], "tags": new[1]}, init=run, epochs=1)
+    assert set(more.label_names) == set(run.label_names)
+    # Columns of several texts, and the program.
+    run = elmo.train({"a": texts, "b": [None] * 120, "c": labels}, text_column="a+b", label_column="c",
+                     validation={"a": new[0], "b": [""] * 50, "c": new[1]}, out=tmp_path / "joined", **SMALL)
+    file = tmp_path / "new.jsonl"
+    file.write_text("".join(json.dumps({"a": text, "c": row}) + "\n" for text, row in zip(*new)))
+    printed = elmo_program("eval", tmp_path / "joined", file, "--bootstrap", 0, "--json", "--save-scores", "none")
+    assert json.loads(printed.stdout)["P@5"] == run.evaluate(texts=new[0], labels=new[1], bootstrap=0)["P@5"]
+
+
+def test_a_dataset_dict_is_scored_by_its_test_split(run):
+    datasets = pytest.importorskip("datasets")
+    known, new = (datasets.Dataset.from_dict(dict(zip(("text", "labels"), rows(count, seed=count)))) for count in (60, 40))
+    scores = run.evaluate(datasets.DatasetDict(train=known, test=new), bootstrap=0)
+    assert scores.protocol.samples == 40 and scores["P@5"] == run.evaluate(new, bootstrap=0)["P@5"]
+    with pytest.raises(elmo.DataError, match=r"expected a split 'test', found train; give one of them: data\['train'\]"):
+        run.evaluate(datasets.DatasetDict(train=known))
+
+
 def test_scores_of_rows_in_memory(run):
     texts, labels = rows(50, seed=9)
     scores = run.evaluate(texts=texts, labels=labels, bootstrap=0)

@@ -71,6 +71,15 @@ def test_clone_and_parameters():
         ElmoClassifier(**SMALL | dict(width=-1)).fit(CASES, ["a", "b"])
 
 
+def test_labels_of_a_text_are_a_set(texts, labels):
+    """A list that has a label twice, as MultiLabelBinarizer takes it, is learnt and scored."""
+    model = ElmoClassifier(**SMALL)
+    once = model.fit(texts, labels).predict(texts)
+    twice = [[*row, row[0]] for row in labels]
+    assert model.fit(texts, twice).predict(texts) == once
+    assert model.score(texts, twice) == model.score(texts, labels)
+
+
 def test_pickle(texts, labels):
     model = ElmoClassifier(**SMALL).fit(texts, labels)
     again = pickle.loads(pickle.dumps(model))

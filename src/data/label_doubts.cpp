@@ -86,6 +86,29 @@ bool is_one_label_a_row(const Dataset& data, const Tally& tally) {
            2 * tally.rare >= data.num_labels();
 }
 
+// Where nearly all rows have one label, a label that no row has alone, if nearly every row of several labels
+// has such a one: then names may hold what cuts them ('Korea, Republic of').
+std::optional<std::string_view> piece_of_name(const Dataset& data) {
+    constexpr std::int64_t kFewRows = 20;
+    const Split& rows = data.train();
+    std::vector<bool> alone(static_cast<std::size_t>(data.num_labels()));
+    std::int64_t several = 0, with_piece = 0;
+    for (std::int64_t i = 0; i < rows.rows(); ++i) {
+        several += rows.labels.length(i) > 1;
+        if (rows.labels.length(i) == 1) alone[rows.labels.row(i)[0]] = true;
+    }
+    if (several == 0 || rows.rows() < kFewRows || 5 * several > rows.rows()) return std::nullopt;
+    std::optional<std::string_view> piece;
+    for (std::int64_t i = 0; i < rows.rows(); ++i) {
+        const auto labels = rows.labels.row(i);
+        const auto found = std::ranges::find_if(labels, [&](std::uint32_t label) { return !alone[label]; });
+        if (labels.size() < 2 || found == labels.end()) continue;
+        ++with_piece;
+        if (!piece) piece = data.label_name(*found);
+    }
+    return 10 * with_piece >= 9 * several ? piece : std::nullopt;
+}
+
 // Whether the columns of a table have no names, neither in a header nor given.
 bool is_without_names(const Layout& layout) {
     return layout.format == DataFormat::kTsv && layout.table.columns.empty() &&
@@ -191,6 +214,12 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
                 ? "where the labels come before the text, give --columns labels,text"
                 : "is --label-column the column of the labels, and --label-separator what stands between "
                   "them?"));
+    if (!in_lists && !layout.cells.separator.empty() && doubts.empty())
+        if (const auto piece = piece_of_name(data))
+            doubts.push_back(fmt::format(
+                "few rows have several labels, and in these stand labels that no row has alone, such as "
+                "'{}': where '{}' is part of a name, give --label-separator none",
+                quoted(*piece), layout.cells.separator));
     for (const auto& [name, field] : nearly_flags(layout))
         doubts.push_back(fmt::format(
             "the column '{}' is no label, since it holds '{}' beside 0 and 1: where it is one, mend such "

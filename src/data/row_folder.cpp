@@ -35,6 +35,12 @@ nlohmann::json labels_of(const Row& row) {
     return labels;
 }
 
+struct Columns {
+    std::string text = "text", labels = "labels";
+
+    std::string text_key() const { return text.substr(0, text.find('+')); }
+};
+
 // One of the two files, made when its first row comes.
 struct Part {
     const char* name;
@@ -47,13 +53,14 @@ struct Part {
                                         name, what, quoted(text)));
     }
 
-    void add(const fs::path& folder, const Row& row) {
+    void add(const fs::path& folder, const Columns& columns, const Row& row) {
         check(row.text, "text");
         for (const std::string& label : row.labels) check(label, "label");
         if (row.label_field) check(*row.label_field, "label field");
         if (!file.is_open()) file = OutputFile(folder / name, OutputFile::Open::kExclusive);
-        file.write(fmt::format("{{\"text\": {}, \"labels\": {}}}\n", json_string(nlohmann::json(row.text)),
-                               json_string(labels_of(row))));
+        file.write(fmt::format("{{{}: {}, {}: {}}}\n", json_string(nlohmann::json(columns.text_key())),
+                               json_string(nlohmann::json(row.text)),
+                               json_string(nlohmann::json(columns.labels)), json_string(labels_of(row))));
         ++rows;
     }
 };
@@ -68,6 +75,7 @@ struct RowFolder::Impl {
 
     fs::path folder;
     bool temporary = false;
+    Columns columns;
     Part train{"train.jsonl", {}}, test{"test.jsonl", {}};
 };
 
@@ -82,11 +90,14 @@ RowFolder::~RowFolder() = default;
 RowFolder::RowFolder(RowFolder&&) noexcept = default;
 RowFolder& RowFolder::operator=(RowFolder&&) noexcept = default;
 
+void RowFolder::name_columns(const std::string& text_column, const std::string& label_column) {
+    impl_->columns = {text_column, label_column};
+}
 void RowFolder::add(const Row& row) {
-    impl_->train.add(impl_->folder, row);
+    impl_->train.add(impl_->folder, impl_->columns, row);
 }
 void RowFolder::add_test(const Row& row) {
-    impl_->test.add(impl_->folder, row);
+    impl_->test.add(impl_->folder, impl_->columns, row);
 }
 
 void RowFolder::finish(Config& config) {
@@ -95,8 +106,8 @@ void RowFolder::finish(Config& config) {
     config.data = impl_->folder.string();
     // Given, not assigned: a run that the rows are scored or trained on with may have other columns.
     set_option(config, "format", "jsonl");
-    set_option(config, "text_column", "text");
-    set_option(config, "label_column", "labels");
+    set_option(config, "text_column", impl_->columns.text);
+    set_option(config, "label_column", impl_->columns.labels);
 }
 
 }  // namespace elmo

@@ -13,7 +13,7 @@ constexpr std::int64_t kProgram = std::int64_t{24} << 20;
 
 }  // namespace
 
-MemoryReport plan_linear(const RunData& data) {
+MemoryReport plan_linear(const Context& context, const RunData& data) {
     const Split& train = data.dataset().train();
     const LinearTraining training =
         choose_training(train, find_layout(data.config()).format == DataFormat::kSparse);
@@ -34,10 +34,12 @@ MemoryReport plan_linear(const RunData& data) {
     add("linear/node (estimate)", 8 * entries);
     add("linear/labels (estimate)", 4 * positives + 8 * 256 * std::min(labels, positives));
     add("linear/weights (estimate)", (labels > training.leaf ? training.trees : 1) * 8 * entries);
-    std::vector<std::size_t> all = {0, 1, 2, 3};
+    // Sixteen numbers of each row and column; of the columns a quarter of the tokens is one to the solver.
+    add("linear/solvers (estimate)", context.num_threads() * 64 * (train.rows() + tokens / 4));
+    std::vector<std::size_t> all = {0, 1, 2, 3, 4};
     if (data.config().neighbours.value_or(1) > 0) {  // a row and two bytes of value per entry, and the labels
         add("linear/neighbours (estimate)", 6 * entries + 4 * positives);
-        all.push_back(4);
+        all.push_back(5);
     }
     report.phases.push_back({"training (estimate)", report.arena_bytes, all});
     report.mapped_bytes = data.dataset().mapped_bytes();

@@ -6,6 +6,6 @@
 
 namespace elmo {
 
-MemoryReport plan_linear(const RunData& data);
+MemoryReport plan_linear(const Context& context, const RunData& data);
 
 }  // namespace elmo

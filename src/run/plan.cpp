@@ -93,7 +93,7 @@ Planned planned_run(const Context& context, const Config& given) {
         if (data.config().encoder == kLinearEncoder) {
             Planned run;
             run.config = data.config();
-            run.linear = plan_linear(data);
+            run.linear = plan_linear(context, data);
             return run;
         }
         Planned first = planned_rank(context, data);

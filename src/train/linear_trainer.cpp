@@ -25,7 +25,8 @@ void describe_steps(RunState& state) {
     state.total_steps = state.steps_per_epoch = 1;
 }
 
-TrainResult result_of(const Config& config, const RunState& state, const RunData& data) {
+TrainResult result_of(const Context& context, const Config& config, const RunState& state,
+                      const RunData& data) {
     TrainResult result;
     result.run = config.out;
     result.steps = state.step;
@@ -33,7 +34,7 @@ TrainResult result_of(const Config& config, const RunState& state, const RunData
     result.select = state.best_step > 0 ? config.select : "last";
     result.best_score = std::max(state.best_score, 0.0);
     result.best_step = state.best_step > 0 ? state.best_step : state.step;
-    result.planned = plan_linear(data);
+    result.planned = plan_linear(context, data);
     result.measured_peak_bytes = peak_resident_bytes();
     return result;
 }
@@ -84,7 +85,7 @@ class LinearRun {
         if (!rows_.validation.empty()) validate(ranker, log);
         save(ranker.model(), folder_.best(), log);
         save(ranker.model(), folder_.last(), log);
-        TrainResult result = result_of(config, state_, data_);
+        TrainResult result = result_of(context_, config, state_, data_);
         result.train_seconds = seconds;
         result.texts_per_second = static_cast<double>(rows_.train.size()) / std::max(seconds, 1e-9);
         log.event("end", 1,
@@ -117,13 +118,13 @@ class LinearRun {
         const RunState& was = folder_.checkpoint()->state();
         data_.require_data_of(was, state_, folder_.path());
         context_.info(fmt::format("{} is complete already and stays as it is", folder_.path().string()));
-        return result_of(data_.config(), was, data_);
+        return result_of(context_, data_.config(), was, data_);
     }
 
     TrainResult interrupted(RunLog& log) {
         log.event("end", 0, {{"interrupted", true}});
         context_.info("stopped before the model was complete: nothing of it is kept");
-        TrainResult result = result_of(data_.config(), state_, data_);
+        TrainResult result = result_of(context_, data_.config(), state_, data_);
         result.interrupted = true;
         return result;
     }

@@ -128,6 +128,14 @@ TEST(Reading, PredictTakesOtherDelimitersAndRefusesForeignFiles) {
                    {"new.parquet", "found Parquet", "python3 -c"});
 }
 
+TEST(Reading, APlanTakesTheFlagsThatItsErrorsAdvise) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";") + "one more,a;a\n");
+    expect_failure(run_elmo({"plan", data, "--quiet"}), 1, {"rows.csv", "--allow-repeated-labels"});
+    expect_success(run_elmo({"plan", data, "--quiet", "--allow-repeated-labels", "--allow-null-labels",
+                             "--allow-stray-quotes", "--allow-invalid-utf8"}));
+}
+
 TEST(Reading, CachesAreListedAndCleared) {
     const TempFolder folder;
     const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";"));
@@ -140,6 +148,9 @@ TEST(Reading, CachesAreListedAndCleared) {
     const Json removed = Json::parse(run_elmo({"cache", "clear", data, "--json"}).out);
     EXPECT_EQ(removed, list);
     EXPECT_EQ(Json::parse(run_elmo({"cache", "list", data, "--json"}).out)["files"], 0);
+    folder.write(".elmo-cache/0123456789abcdef.train.labels", "");
+    const Outcome one = run_elmo({"cache", "list", data});
+    EXPECT_TRUE(contains(one.out, " 1 file ") && !contains(one.out, "1 files")) << one.out;
     EXPECT_TRUE(std::filesystem::exists(folder.path(".elmo-cache/mine.txt"))) << "only its own files";
     EXPECT_TRUE(std::filesystem::exists(data));
     expect_failure(run_elmo({"cache", "wipe"}), 2, {"expected list or clear, found 'wipe'"});

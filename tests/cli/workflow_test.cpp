@@ -220,8 +220,11 @@ TEST_F(Workflow, PredictCarriesIdsAndTextsThrough) {
     EXPECT_FALSE(rows[0].contains("text"));
     expect_failure(run_elmo({"predict", run(), table, "--id-column", "number"}), 1, {"number", "ids.csv"});
     expect_failure(run_elmo({"predict", run(), json, "--id-column", "key"}), 1, {"key", "ids.jsonl:1"});
-    // A file named .csv is one.
+    // A file named .csv is one. A slip leaves nothing beside it.
     const std::string out = folder_->text("answers.csv");
+    expect_failure(run_elmo({"predict", run(), table, "--id-column", "number", "--out", out}), 1, {"number"});
+    for (const char* file : {"", ".partial", ".partial.json", ".partial.texts"})
+        EXPECT_FALSE(std::filesystem::exists(out + file)) << file;
     expect_success(
         run_elmo({"predict", run(), table, "--id-column", "key", "--with-text", "--top", "2", "--out", out}));
     std::ifstream file(out);

@@ -43,6 +43,19 @@ TEST_F(LabelDoubts, GoodLabelsAreNotSuspected) {
     EXPECT_EQ(doubts(names), Strings());
 }
 
+TEST_F(LabelDoubts, NamesThatHoldACommaAreNotCutSilently) {
+    Strings names;
+    for (int i = 0; i < 60; ++i) names.push_back(std::vector<std::string>{"France", "Peru", "Korea"}[i % 3]);
+    names.insert(names.end(), {"Korea, Republic of", "Moldova, Republic of", "Korea, Republic of"});
+    EXPECT_EQ(only(names),
+              "few rows have several labels, and in these stand labels that no row has alone, such as "
+              "'Republic of': where ',' is part of a name, give --label-separator none");
+    // Labels that stand alone elsewhere, or rows that often have several, are usual.
+    names.insert(names.end(), {"France, Peru", "Korea, France"});
+    EXPECT_EQ(doubts(names), Strings());
+    EXPECT_EQ(doubts(Strings(30, "Korea, Republic of")), Strings());
+}
+
 TEST_F(LabelDoubts, PiecesOfLists) {
     EXPECT_EQ(only({"['a', 'b']", "['b']"}),
               "3 of 3 labels look like pieces of a list, such as ''b']': where label fields are lists like "

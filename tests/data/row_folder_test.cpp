@@ -45,6 +45,22 @@ TEST_F(RowFolders, RowsFromMemoryAreADataSet) {
     EXPECT_FALSE(std::filesystem::exists(folder));
 }
 
+TEST_F(RowFolders, ColumnsOfTheTableAreRemembered) {
+    for (const char* text_column : {"title+body", "meta.title"}) {
+        RowFolder rows;
+        rows.name_columns(text_column, "tags");
+        for (int i = 0; i < 20; ++i) rows.add(row_of(i));
+        rows.add_test(row_of(1));
+        Config config;
+        rows.finish(config);
+        EXPECT_EQ(config.text_column, text_column);
+        EXPECT_EQ(config.label_column, "tags");
+        const DataSummary summary = import_data(quiet(), config);
+        EXPECT_EQ(summary.train_rows, 20);
+        EXPECT_EQ(summary.labels, 8);
+    }
+}
+
 TEST_F(RowFolders, AGivenFolderStaysAndIsNotWrittenTwice) {
     const std::string folder = (folder_ / "rows").string();
     RowFolder(folder).add(row_of(1));

@@ -119,6 +119,21 @@ TEST(Plan, CountsEveryTreeOfALinearModel) {
     EXPECT_NEAR(weights(150) / weights(100), 5, 1e-3);
 }
 
+// Each thread solves on its own: a plan without that was below what two threads took.
+TEST(Plan, CountsTheSolversOfALinearModelByThreads) {
+    TempFolder temp;
+    write_tiny_data(temp / "data", {.train_rows = 600, .test_rows = 40, .labels = 20});
+    Config config;
+    config.encoder = "linear";
+    config.data = temp / "data";
+    config.cache = temp / "cache";
+    const auto total = [&](int threads) {
+        return plan_memory(quiet().with_threads(threads), config).total_bytes();
+    };
+    EXPECT_GE(total(2) - total(1), 600 * 64);
+    EXPECT_EQ(total(3) - total(1), 2 * (total(2) - total(1)));
+}
+
 TEST(Plan, CountsTheWeightsOfTheHeadOnceInTheirFormat) {
     Config config;
     config.labels = 1000;

@@ -75,6 +75,12 @@ TEST(JsonRows, ValuesInsideOfListsAreNamesEach) {
     EXPECT_EQ(rows.string_at({line, 3, "file"}, "refs.name"), "");
     rows.label_names({line, 3, "file"}, "one.name", {.separator = ","}, out, counts);
     EXPECT_EQ(out, (std::vector<std::string>{"a", "b"}));
+    // No objects, no labels; objects without the key are a slip.
+    rows.label_names({R"({"refs": []})", 3, "file"}, "refs.name", {.separator = ","}, out, counts);
+    EXPECT_EQ(out, std::vector<std::string>());
+    EXPECT_EQ(counts.null_labels, 0);
+    EXPECT_THROW(rows.label_names({R"({"refs": [{"x": 1}]})", 3, "file"}, "refs.name", {}, out, counts),
+                 DataError);
     EXPECT_TRUE(contains(error([&] {
                              rows.label_names({line, 3, "f"}, "refs.nam", {}, out, counts);
                          }),

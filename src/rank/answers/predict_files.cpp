@@ -142,6 +142,13 @@ struct Target {
           call(config.out + ".partial.json"),
           texts(config.out + ".partial.texts"),
           made(out.parent_path() / ("." + out.filename().string() + ".call")) {}
+    Target(const Target&) = delete;
+    // A call that failed at its first text (a slip in its options) leaves nothing.
+    ~Target() {
+        std::error_code error;
+        if (lock && fs::is_empty(partial, error) && !error)
+            for (const fs::path& file : {partial, call, texts}) fs::remove(file, error);
+    }
 
     // The number of existing lines; 0 for a fresh start.
     std::int64_t open(const Config& config, const OrderedJson& wanted) {
@@ -176,7 +183,6 @@ struct Target {
         if (error) throw_file_error(partial, "begin again", error.value());
         write_file_atomically(call, json_string(wanted, 2) + "\n");
         fs::remove(texts, error);
-        fs::remove(made, error);
         answered.emplace(texts);
         answered->keep(0);
         return 0;
@@ -184,6 +190,7 @@ struct Target {
 
     void finish() const {
         std::error_code error;
+        fs::remove(made, error);  // never beside answers of another call
         if (is_csv(out)) {
             write_csv_answers(partial, out);
             fs::remove(partial, error);

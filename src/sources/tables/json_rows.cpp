@@ -41,25 +41,28 @@ std::vector<std::string> paths_of(const dom::object& object) {
     return paths;
 }
 
+// What is on the way to values: with a list, each of them is an item, and no field of several.
+enum class Way { kObjects, kList, kEmptyList };
+
 // The value at a key, or where no key is called so, at the path that its dots make. A list on the way gives
-// the values inside its objects. Nothing is added where the path ends early. Returns whether a list was on
-// the way: then each value is an item, and no field of several.
-bool find_values(const dom::object& object, std::string_view key, std::vector<dom::element>& out) {
+// the values inside its objects. Nothing is added where the path ends early.
+Way find_values(const dom::object& object, std::string_view key, std::vector<dom::element>& out) {
     dom::element value;
     if (object.at_key(key).get(value) == simdjson::SUCCESS) {
         out.push_back(value);
-        return false;
+        return Way::kObjects;
     }
     const std::size_t dot = key.find('.');
-    if (dot == key.npos || object.at_key(key.substr(0, dot)).get(value) != simdjson::SUCCESS) return false;
+    if (dot == key.npos || object.at_key(key.substr(0, dot)).get(value) != simdjson::SUCCESS)
+        return Way::kObjects;
     const std::string_view rest = key.substr(dot + 1);
     dom::object inner;
     dom::array list;
     if (value.get(inner) == simdjson::SUCCESS) return find_values(inner, rest, out);
-    if (value.get(list) != simdjson::SUCCESS) return false;
+    if (value.get(list) != simdjson::SUCCESS) return Way::kObjects;
     for (const dom::element item : list)
         if (item.get(inner) == simdjson::SUCCESS) find_values(inner, rest, out);
-    return true;
+    return list.size() == 0 ? Way::kEmptyList : Way::kList;
 }
 
 }  // namespace
@@ -186,8 +189,8 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
     out.clear();
     const dom::object object = impl_->parse(record);
     std::vector<dom::element> found;
-    const bool items = find_values(object, key, found);
-    bool missing = found.empty();
+    const Way way = find_values(object, key, found);
+    bool missing = found.empty() && way != Way::kEmptyList;  // which is a row without labels, like any other
     if (missing && !cells.allow_null) impl_->value(record, object, key, kMissingAdvice);
     const auto take = [&](const dom::element& item) {
         std::string_view name;
@@ -212,7 +215,7 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
         std::string_view field;
         if (value.get(list) == simdjson::SUCCESS) {
             for (const dom::element item : list) take(item);
-        } else if (!items && value.get(field) == simdjson::SUCCESS) {
+        } else if (way == Way::kObjects && value.get(field) == simdjson::SUCCESS) {
             read_label_field(record, field, cells, out, counts);
         } else {
             take(value);
@@ -237,7 +240,7 @@ bool JsonRows::has(const Record& record, const std::string& key) {
 std::string JsonRows::string_at(const Record& record, const std::string& key) {
     std::vector<dom::element> found;
     const auto object = impl_->try_parse(record);
-    const bool items = object && find_values(*object, key, found);
+    const bool items = object && find_values(*object, key, found) != Way::kObjects;
     std::string_view text;
     if (items || found.size() != 1 || found[0].get(text) != simdjson::SUCCESS) return {};
     return std::string(text);
