@@ -63,7 +63,7 @@ test:
 	@tools/install_deps.sh test
 	@$(configure) -DELMO_TESTS=ON >/dev/null
 	@cmake --build build -j $(JOBS)
-	@ctest --test-dir build --output-on-failure -j $(JOBS)
+	@ctest --test-dir build --output-on-failure -j $$((2 * $(JOBS)))  # many of them wait
 
 gpu-test:
 	@tools/install_deps.sh test
