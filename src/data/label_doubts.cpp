@@ -76,13 +76,15 @@ Tally tally_names(const Dataset& data) {
     return tally;
 }
 
-// Most rows have one label that hardly another row has.
+// Most rows that have labels have one that hardly another row has.
 bool is_one_label_a_row(const Dataset& data, const Tally& tally) {
     const Split& rows = data.train();
-    if (!rows.present || rows.rows() < 20) return false;
-    std::int64_t single = 0;
-    for (std::int64_t i = 0; i < rows.rows(); ++i) single += rows.labels.length(i) == 1;
-    return 10 * single >= 9 * rows.rows() && 5 * data.num_labels() >= rows.rows() &&
+    std::int64_t single = 0, labelled = 0;
+    for (std::int64_t i = 0; i < rows.rows(); ++i) {
+        single += rows.labels.length(i) == 1;
+        labelled += rows.labels.length(i) > 0;
+    }
+    return labelled >= 20 && 10 * single >= 9 * labelled && 5 * data.num_labels() >= labelled &&
            2 * tally.rare >= data.num_labels();
 }
 

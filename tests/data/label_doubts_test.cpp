@@ -139,6 +139,9 @@ TEST_F(LabelDoubts, SeparatorsThatWereNotCutAt) {
     Strings fields;
     for (int i = 0; i < 40; ++i) fields.push_back("k" + std::to_string(i) + (i % 3 == 0 ? "/x" : ""));
     EXPECT_TRUE(contains(only(fields), "--label-separator '/'"));
+    // Rows without labels hide nothing.
+    fields.insert(fields.end(), 10, "");
+    EXPECT_TRUE(contains(only(fields), "--label-separator '/'"));
 }
 
 TEST_F(LabelDoubts, AsManyLabelsAsRows) {
