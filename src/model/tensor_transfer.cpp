@@ -30,7 +30,8 @@ TensorInfo piece_of(const TensorInfo& tensor, std::int64_t first, std::int64_t c
 
 View elements(const View& view, std::int64_t first, std::int64_t count) {
     assert(0 <= first && first + count <= view.size());
-    return {static_cast<char*>(view.data) + first * size_of(view.dtype), view.dtype, 1, count};
+    auto* const data = static_cast<char*>(view.data);  // null while memory is only planned
+    return {data == nullptr ? nullptr : data + first * size_of(view.dtype), view.dtype, 1, count};
 }
 
 void upload_constant(Backend& backend, View to, float value) {
