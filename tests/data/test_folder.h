@@ -16,7 +16,7 @@
 #include "data/dataset.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
-#include "text/tokenizer.h"
+#include "text/harness.h"
 
 namespace elmo::testing_data {
 
@@ -82,16 +82,7 @@ inline std::vector<std::uint32_t> row(const LabelMatrix& matrix, std::int64_t i)
 // A small vocabulary learnt from a few lines; enough letters to spell anything in lower case.
 inline std::unique_ptr<Tokenizer> small_tokenizer(std::int64_t vocab_size = 200) {
     const std::vector<std::string> texts(3, "the quick brown fox jumps over the lazy dog 0123456789 . , : ;");
-    std::size_t at = 0;
-    LearnOptions options;
-    options.vocab_size = vocab_size;
-    return learn_tokenizer(
-        [&](std::string_view& text) {
-            if (at == texts.size()) return false;
-            text = texts[at++];
-            return true;
-        },
-        options);
+    return learn(texts, {.vocab_size = vocab_size});
 }
 
 // A real data set beside the source tree, or where ELMO_SHARED points; "" when absent.

@@ -7,7 +7,7 @@
 
 #include "linear/features/vocabulary.h"
 #include "quiet.h"
-#include "text/tokenizer.h"
+#include "text/harness.h"
 
 namespace elmo {
 namespace {
@@ -15,14 +15,7 @@ namespace {
 std::unique_ptr<Tokenizer> learnt(std::int64_t vocab_size) {
     const std::vector<std::string> texts = {"the quick brown fox", "jumps over the lazy dog!",
                                             "a c compiler"};
-    std::size_t next = 0;
-    return learn_tokenizer(
-        [&](std::string_view& text) {
-            if (next == texts.size()) return false;
-            text = texts[next++];
-            return true;
-        },
-        {.vocab_size = vocab_size, .min_count = 1});
+    return learn(texts, {.vocab_size = vocab_size, .min_count = 1});
 }
 
 std::vector<std::uint64_t> features_of(const Tokenizer& tokenizer, const std::string& text,
