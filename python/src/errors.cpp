@@ -28,7 +28,9 @@ PyObject* make(nb::module_& module, const char* name, const char* doc, PyObject*
 
 // Files that hold rows from memory for the time of a call say nothing to anybody; their lines are the rows.
 std::string with_named_rows(const std::string& message) {
-    static const std::regex file(R"([^\s']*elmo-rows-\w{6}(?:/(\w+)\.jsonl(?::(\d+))?)?)");
+    if (message.find("elmo-rows-") == message.npos)
+        return message;  // nearly all; std::regex is not for long ones
+    static const std::regex file(R"([^\s']*elmo-rows-\w{6}(?:/(\w+)\.jsonl(?::(\d{1,15}))?)?)");
     std::string result;
     auto rest = message.cbegin();
     for (std::sregex_iterator match(message.begin(), message.end(), file), end; match != end; ++match) {
