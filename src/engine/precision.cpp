@@ -16,6 +16,10 @@ std::string choose_head_kahan(const HeadOptions& options) {
 std::vector<std::string> explain_precision(const HeadOptions& head, const EncoderOptions& encoder,
                                            const Backend& backend) {
     std::vector<std::string> lines;
+    if (encoder.precision == EncoderPrecision::kFp16 && !encoder.frozen)
+        lines.emplace_back(
+            "the encoder's products are rounded to FP16 and stored in FP32: numbers are those of mixed "
+            "precision with FP32 weights, memory of activations is that of --encoder-precision fp32");
     if (backend.has_fp8_products()) return lines;
     if (!backend.host_memory() &&
         (head.precision == "fp8" || head.precision == "e3m4" || head.precision == "e2m5"))

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backend/cuda/attention/long.cuh"
+#include "backend/cuda/device/as_fp16.cuh"
 
 namespace elmo::cuda {
 
@@ -77,12 +78,26 @@ __device__ __forceinline__ void weighted_rows(T* to, const T* from, std::int64_t
     }
 }
 
-// The score of a query and a key of one head, before it is scaled.
+// The scaled score of a query and a key of one head.
 template <class T>
 __device__ __forceinline__ float score_of(const AttentionShape& shape, const T* query, const T* key,
                                           std::int64_t size, int head, std::int64_t key_minus_query) {
     const float score = dot_of(query, key, size);
-    return shape.bias == nullptr ? score : score + bias_of(shape, head, key_minus_query);
+    const float bias = shape.bias == nullptr ? 0.0f : bias_of(shape, head, key_minus_query);
+    if constexpr (std::is_same_v<T, FloatAsFp16>)
+        return as_operand<T>(score * shape.scale) + bias * shape.scale;
+    else
+        return (shape.bias == nullptr ? score : score + bias) * shape.scale;
+}
+
+// The gradients of scores are scaled after they are multiplied, and with FP16 products before.
+template <class T>
+__device__ __forceinline__ float late_scale(const AttentionShape& shape) {
+    return std::is_same_v<T, FloatAsFp16> ? 1.0f : shape.scale;
+}
+template <class T>
+__device__ __forceinline__ float early_scale(const AttentionShape& shape) {
+    return std::is_same_v<T, FloatAsFp16> ? shape.scale : 1.0f;
 }
 
 template <class T>
@@ -107,7 +122,7 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_forward_simple(co
     const T* query = args.qkv + at.token * stride + first;
     const T* keys = args.qkv + shape.width + first;
     const auto score = [&](std::int64_t key) {
-        return score_of(shape, query, keys + key * stride, args.size, at.head, key - at.token) * shape.scale;
+        return score_of(shape, query, keys + key * stride, args.size, at.head, key - at.token);
     };
     float top = -INFINITY;
     for (std::int64_t key = at.begin + lane; key < at.end; key += 32) top = fmaxf(top, score(key));
@@ -118,8 +133,8 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_forward_simple(co
     if (args.lse_out != nullptr && lane == 0) args.lse_out[noise_row] = top + logf(total);
     weighted_rows(args.out + at.token * shape.width + first, args.qkv + 2 * shape.width + first, stride,
                   args.size, at.begin, at.end, lane, 1.0f, [&](std::int64_t key) {
-                      return expf(score(key) - top) / total *
-                             kept_factor(shape.dropout, noise_row, key - at.begin);
+                      return as_operand<T>(expf(score(key) - top) / total *
+                                           kept_factor(shape.dropout, noise_row, key - at.begin));
                   });
 }
 
@@ -138,12 +153,10 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_dq_simple(const S
     const T* dcontext = args.dcontext + at.token * shape.width + first;
     const float lse = args.lse[noise_row];
     const auto weight = [&](std::int64_t key) {
-        return expf(score_of(shape, query, keys + key * stride, args.size, at.head, key - at.token) *
-                        shape.scale -
-                    lse);
+        return expf(score_of(shape, query, keys + key * stride, args.size, at.head, key - at.token) - lse);
     };
     const auto dweight = [&](std::int64_t key) {
-        return dot_of(dcontext, values + key * stride, args.size) *
+        return as_operand<T>(dot_of(dcontext, values + key * stride, args.size)) *
                kept_factor(shape.dropout, noise_row, key - at.begin);
     };
     float delta = 0;
@@ -151,7 +164,9 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_dq_simple(const S
     delta = sum_of_warp(delta);
     if (lane == 0) args.delta[noise_row] = delta;
     weighted_rows(args.out + at.token * stride + first, keys, stride, args.size, at.begin, at.end, lane,
-                  shape.scale, [&](std::int64_t key) { return weight(key) * (dweight(key) - delta); });
+                  late_scale<T>(shape), [&](std::int64_t key) {
+                      return as_operand<T>(weight(key) * (dweight(key) - delta) * early_scale<T>(shape));
+                  });
 }
 
 // The warp's token is a key.
@@ -168,21 +183,22 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_dkv_simple(const 
     const T* dcontexts = args.dcontext + first;
     const auto noise_row = [&](std::int64_t query) { return query * shape.heads + at.head; };
     const auto weight = [&](std::int64_t query) {
-        return expf(score_of(shape, queries + query * stride, key, args.size, at.head, at.token - query) *
-                        shape.scale -
+        return expf(score_of(shape, queries + query * stride, key, args.size, at.head, at.token - query) -
                     args.lse[noise_row(query)]);
     };
     const auto kept = [&](std::int64_t query) {
         return kept_factor(shape.dropout, noise_row(query), at.token - at.begin);
     };
     T* to = args.out + at.token * stride + shape.width + first;
-    weighted_rows(
-        to, queries, stride, args.size, at.begin, at.end, lane, shape.scale, [&](std::int64_t query) {
-            const float dweight = dot_of(dcontexts + query * shape.width, value, args.size) * kept(query);
-            return weight(query) * (dweight - args.delta[noise_row(query)]);
-        });
+    weighted_rows(to, queries, stride, args.size, at.begin, at.end, lane, late_scale<T>(shape),
+                  [&](std::int64_t query) {
+                      const float dot = dot_of(dcontexts + query * shape.width, value, args.size);
+                      const float dweight = as_operand<T>(dot) * kept(query);
+                      return as_operand<T>(weight(query) * (dweight - args.delta[noise_row(query)]) *
+                                           early_scale<T>(shape));
+                  });
     weighted_rows(to + shape.width, dcontexts, shape.width, args.size, at.begin, at.end, lane, 1.0f,
-                  [&](std::int64_t query) { return weight(query) * kept(query); });
+                  [&](std::int64_t query) { return as_operand<T>(weight(query) * kept(query)); });
 }
 
 }  // namespace elmo::cuda
