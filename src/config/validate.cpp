@@ -110,14 +110,8 @@ void check_head_kahan(const Config& c) {
                fmt::format("'{}'", quoted(c.head_kahan)));
 }
 
-// The baseline's step has no other modes. FP16 gradients of an encoder need its loss scale.
+// The baseline's step has no other modes.
 void check_renee(const Config& c) {
-    if (c.encoder_precision == "fp16" && c.precision != "renee")
-        refuse(
-            "encoder_precision",
-            fmt::format("bf16, fp8 or fp32 with precision {}; fp16 needs the loss scale of precision renee",
-                        c.precision),
-            "fp16");
     if (c.precision != "renee") return;
     if (c.weight_dropout > 0)
         refuse("weight_dropout", "0 with precision renee, whose step has none",

@@ -47,6 +47,7 @@ HeadSpec trained_head(const HeadOptions& options, std::int64_t labels, std::int6
 
 EngineParts training_parts(const HeadOptions& options, const EncoderSpec& encoder, std::int64_t labels,
                            const RankShare& share) {
+    require_loss_scale(options, encoder.fp16);
     EngineParts parts{encoder, trained_head(options, labels, encoder.width)};
     if (!share.is_alone()) {
         const ShareRange own = share.own_labels(labels);

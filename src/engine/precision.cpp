@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "base/text_util.h"
+#include "elmo/error.h"
 #include "model/head/head.h"
 
 namespace elmo {
@@ -11,6 +12,14 @@ std::string choose_head_kahan(const HeadOptions& options) {
     if (options.kahan != "auto") return options.kahan;
     const bool usual_noise = options.noise == HeadNoise::kAuto || options.noise == HeadNoise::kSharedSteps;
     return options.precision == "e2m5" && usual_noise ? kAutoHeadKahan : "0";
+}
+
+void require_loss_scale(const HeadOptions& head, bool fp16_encoder) {
+    if (fp16_encoder && head.precision != "renee")
+        throw ConfigError(
+            fmt::format("encoder_precision: expected bf16, fp8 or fp32 with precision {}, found fp16, whose "
+                        "gradients need the loss scale of precision renee",
+                        head.precision));
 }
 
 std::vector<std::string> explain_precision(const HeadOptions& head, const EncoderOptions& encoder,

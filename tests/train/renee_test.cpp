@@ -206,7 +206,9 @@ TEST_F(ReneeRun, AnFp16EncoderPlansTrainsAndIsRefusedWithOtherHeads) {
     config.precision = "bf16";
     config.out = temp / "refused";
     const std::string message = message_of<ConfigError>([&] { train(quiet().with_stop(stop), config); });
-    EXPECT_NE(message.find("fp16 needs the loss scale of precision renee"), std::string::npos) << message;
+    EXPECT_NE(message.find("found fp16, whose gradients need the loss scale"), std::string::npos) << message;
+    EXPECT_FALSE(std::filesystem::exists(temp / "refused"));
+    EXPECT_THROW(plan_memory(quiet(), config), ConfigError);
 }
 
 TEST_F(ReneeRun, Fp32EndToEndPlansAndTrains) {
