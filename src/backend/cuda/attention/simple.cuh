@@ -35,12 +35,41 @@ struct WarpOfToken {
     }
 };
 
+// Products are added in order. Rows of heads begin at multiples of their size.
 template <class T>
 __device__ __forceinline__ float dot_of(const T* a, const T* b, std::int64_t size) {
     float sum = 0;
+    if (sizeof(T) == 4 && size % 4 == 0) {
+        for (std::int64_t i = 0; i < size; i += 4) {
+            const float4 x = *reinterpret_cast<const float4*>(a + i),
+                         y = *reinterpret_cast<const float4*>(b + i);
+            sum += x.x * y.x;
+            sum += x.y * y.y;
+            sum += x.z * y.z;
+            sum += x.w * y.w;
+        }
+        return sum;
+    }
     for (std::int64_t i = 0; i < size; ++i) sum += load_float(a, i) * load_float(b, i);
     return sum;
 }
+
+// A function of a row that is asked for the same rows again: up to 32 rows, of which each lane has one, are
+// computed once.
+template <class Of>
+struct Remembered {
+    const Of& of;
+    std::int64_t begin, end;
+    float mine;
+    __device__ __forceinline__ Remembered(const Of& function, std::int64_t first, std::int64_t last, int lane)
+        : of(function), begin(first), end(last), mine(0) {
+        if (last - first <= 32 && first + lane < last) mine = function(first + lane);
+    }
+    // Of a row of this lane.
+    __device__ __forceinline__ float operator()(std::int64_t row) const {
+        return end - begin <= 32 ? mine : of(row);
+    }
+};
 
 __device__ __forceinline__ float sum_of_warp(float x) {
     for (int lanes = 16; lanes > 0; lanes /= 2) x += __shfl_xor_sync(kWarp, x, lanes);
@@ -121,9 +150,10 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_forward_simple(co
     const std::int64_t noise_row = at.token * shape.heads + at.head;
     const T* query = args.qkv + at.token * stride + first;
     const T* keys = args.qkv + shape.width + first;
-    const auto score = [&](std::int64_t key) {
+    const auto score_again = [&](std::int64_t key) {
         return score_of(shape, query, keys + key * stride, args.size, at.head, key - at.token);
     };
+    const Remembered score(score_again, at.begin, at.end, lane);
     float top = -INFINITY;
     for (std::int64_t key = at.begin + lane; key < at.end; key += 32) top = fmaxf(top, score(key));
     for (int lanes = 16; lanes > 0; lanes /= 2) top = fmaxf(top, __shfl_xor_sync(kWarp, top, lanes));
@@ -152,13 +182,15 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_dq_simple(const S
     const T* values = keys + shape.width;
     const T* dcontext = args.dcontext + at.token * shape.width + first;
     const float lse = args.lse[noise_row];
-    const auto weight = [&](std::int64_t key) {
+    const auto weight_again = [&](std::int64_t key) {
         return expf(score_of(shape, query, keys + key * stride, args.size, at.head, key - at.token) - lse);
     };
-    const auto dweight = [&](std::int64_t key) {
+    const auto dweight_again = [&](std::int64_t key) {
         return as_operand<T>(dot_of(dcontext, values + key * stride, args.size)) *
                kept_factor(shape.dropout, noise_row, key - at.begin);
     };
+    const Remembered weight(weight_again, at.begin, at.end, lane);
+    const Remembered dweight(dweight_again, at.begin, at.end, lane);
     float delta = 0;
     for (std::int64_t key = at.begin + lane; key < at.end; key += 32) delta += weight(key) * dweight(key);
     delta = sum_of_warp(delta);
@@ -182,10 +214,11 @@ __global__ void __launch_bounds__(32 * kSimpleWarps) attention_dkv_simple(const 
     const T* value = key + shape.width;
     const T* dcontexts = args.dcontext + first;
     const auto noise_row = [&](std::int64_t query) { return query * shape.heads + at.head; };
-    const auto weight = [&](std::int64_t query) {
+    const auto weight_again = [&](std::int64_t query) {
         return expf(score_of(shape, queries + query * stride, key, args.size, at.head, at.token - query) -
                     args.lse[noise_row(query)]);
     };
+    const Remembered weight(weight_again, at.begin, at.end, lane);
     const auto kept = [&](std::int64_t query) {
         return kept_factor(shape.dropout, noise_row(query), at.token - at.begin);
     };
