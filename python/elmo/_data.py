@@ -32,7 +32,8 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> Non
         raise DataError(f"{what}: expected a pair of texts and labels, a table, a Parquet or an Arrow file, found the path "
                         f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
     data = reader_of(data, [*text_column.split("+"), label_column])
-    add_table(rows, data, text_column, label_column, allows_null(config), test)
+    if add_table(rows, data, text_column, label_column, allows_null(config), test) == 0 and not test:
+        raise DataError(f"{what}: expected at least one row, found none")
 
 
 def has_splits(data: Any) -> bool:

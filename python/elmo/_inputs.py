@@ -4,6 +4,7 @@ Each form is recognised by what it can do, not by its type, so no library is imp
 one elmo.DataError that says where and what."""
 from __future__ import annotations
 
+import difflib
 import importlib
 import itertools
 import json
@@ -61,6 +62,10 @@ def texts_of(texts: Any) -> Iterator[str]:
     return iterate(texts, "texts", "a sequence of str")
 
 
+def is_null(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
+
+
 def name_of(label: Any, where: str, allow_null: bool = False) -> str | None:
     """None for a null that is allowed."""
     if isinstance(label, str):
@@ -69,7 +74,7 @@ def name_of(label: Any, where: str, allow_null: bool = False) -> str | None:
         return label
     if isinstance(label, numbers.Integral) and not isinstance(label, (bool, np.bool_)):
         return str(int(label))
-    missing = label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and label != label)
+    missing = is_null(label)
     if missing and allow_null:
         return None
     raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}"
@@ -159,6 +164,8 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
             raise DataError(f"labels: expected an entry per text, found {count + len(names)} for more texts")
         rows.add(chunk, names, count, test)
         count += len(chunk)
+    if count == 0 and not test:
+        raise DataError("texts: expected at least one text, found none")
     if next(label_iterator, None) is not None:
         raise DataError(f"labels: expected an entry per text, found more than the {count} texts")
     return count
@@ -179,11 +186,13 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     for column in (*columns, label_column):
         if column not in table.keys():
             known = ", ".join(f"'{key}'" for key in table.keys())
-            raise DataError(f"expected a column '{column}', found {known or 'none'}; "
+            near = difflib.get_close_matches(column, [str(key) for key in table.keys()], 1)
+            raise DataError(f"expected a column '{column}'{f' (did you mean {near[0]!r}?)' if near else ''}, "
+                            f"found {known or 'none'}; "
                             "name it with text_column or label_column")
     texts = iterate(table[columns[0]], f"column '{columns[0]}'", "texts")
     if len(columns) > 1:
-        texts = joined(texts, [table[column] for column in columns[1:]])
+        texts = joined(texts, {column: table[column] for column in columns[1:]})
     return add_values(rows, texts, table[label_column], test=test, fields=True, allow_null=allow_null)
 
 
@@ -196,9 +205,12 @@ def column_names_of(table: Any) -> set[str]:
     return set(schema.names if schema is not None else table.keys() if hasattr(table, "keys") else ())
 
 
-def joined(first: Iterator[Any], others: list[Any]) -> Iterator[Any]:
+def joined(first: Iterator[Any], others: dict[str, Any]) -> Iterator[Any]:
     """Columns joined by a space; None and NaN are empty in all but the first."""
-    for text, *more in zip(first, *others):
+    for row, (text, *more) in enumerate(zip(first, *others.values())):
+        for column, piece in zip(others, more):
+            if not isinstance(piece, str) and not is_null(piece):
+                raise DataError(f"column '{column}'[{row}]: expected a str, None or NaN, found {describe(piece)}")
         pieces = [text, *(piece for piece in more if isinstance(piece, str))]
         yield " ".join(piece for piece in pieces if piece) if isinstance(text, str) else text
 

@@ -51,7 +51,9 @@ class Run:
         return f"<elmo.Run {self.path}>"
 
     def save(self, folder: str | os.PathLike[str]) -> Run:
-        """Copies the run, and returns the copy."""
+        """Copies the run to a folder that is not there yet, and returns the copy."""
+        if os.path.lexists(folder):
+            raise _core.DataError(f"{os.fspath(folder)}: expected a folder that is not there yet, found one; name another")
         shutil.copytree(self.path, folder)
         return Run(folder)
 

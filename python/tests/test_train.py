@@ -232,6 +232,8 @@ def test_temporary_runs_go_and_saved_ones_stay(tmp_path, texts, labels):
     run = elmo.train(texts=texts, labels=labels, **SHORT)
     path = run.path
     kept = run.save(tmp_path / "kept")
+    with pytest.raises(elmo.DataError, match="expected a folder that is not there yet"):
+        run.save(tmp_path / "kept")
     answers = run.predict(texts[:3]).names
     del run
     assert not os.path.exists(path)
