@@ -58,7 +58,7 @@ std::string table(const BenchResult& result) {
             {"peak memory, measured", measured_memory(result.measured_peak_bytes, result.memory)});
     if (result.skipped_steps > 0)
         facts.push_back(
-            {"steps skipped", fmt::format("{} of the encoder: dx beyond FP16", result.skipped_steps)});
+            {"steps skipped", fmt::format("{} of the encoder: gradients beyond FP16", result.skipped_steps)});
     return out + aligned(facts);
 }
 

@@ -32,7 +32,7 @@ std::string table(const TrainResult& result, const Config& config) {
     if (result.saturations > 0) facts.push_back({"saturated weights", with_commas(result.saturations)});
     if (result.skipped_steps > 0)
         facts.push_back(
-            {"skipped steps", with_commas(result.skipped_steps) + " of the encoder (dx beyond FP16)"});
+            {"skipped steps", with_commas(result.skipped_steps) + " of the encoder (gradients beyond FP16)"});
     if (result.interrupted)
         facts.push_back({"stopped early", in_steps ? "continue with --resume"
                                                    : "nothing is kept: train again with --overwrite"});

@@ -33,6 +33,7 @@ struct Workload {
     std::int64_t widest = 0;          // largest N or K of a linear layer (0: no linear layers)
     std::int64_t largest_weight = 0;  // elements of the largest linear weight
     bool fp8_products = false;        // of linear layers
+    bool fp16_products = false;       // of linear layers and attention
     std::int64_t heads = 0;           // 0: no attention
     bool relative_bias = false;       // attention has a bias
     std::int64_t vocab = 0;
@@ -149,6 +150,8 @@ class Backend {
     virtual std::vector<TopK> head_topk(const HeadTopK& op) = 0;
     // dst = src with another dtype.
     virtual void cast(View dst, View src) = 0;
+    // Every element of an F32 view becomes what FP16 holds of it, as ops with `fp16` round.
+    virtual void round_fp16(View view) = 0;
     // Whether any element is NaN or infinite.
     virtual bool has_non_finite(View view) = 0;
 };

@@ -14,7 +14,7 @@ namespace elmo {
 struct Config;
 
 // In the order of the names in options.def.
-enum class EncoderPrecision { kBf16, kFp8, kFp32 };
+enum class EncoderPrecision { kBf16, kFp8, kFp16, kFp32 };
 enum class PoolingChoice { kMean, kCls };
 enum class HeadRounding { kStochastic, kNearest };
 enum class HeadNoise { kAuto, kIndependent, kPaired, kShared, kSteps, kSharedSteps };

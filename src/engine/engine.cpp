@@ -47,6 +47,7 @@ HeadSpec trained_head(const HeadOptions& options, std::int64_t labels, std::int6
 
 EngineParts training_parts(const HeadOptions& options, const EncoderSpec& encoder, std::int64_t labels,
                            const RankShare& share) {
+    require_loss_scale(options, encoder.fp16);
     EngineParts parts{encoder, trained_head(options, labels, encoder.width)};
     if (!share.is_alone()) {
         const ShareRange own = share.own_labels(labels);
@@ -199,8 +200,11 @@ void Engine::lay_out(Arena& arena, Arena& host) {
     if (encoder_) {
         encoder_->allocate_activations(arena, encoder_work);
         if (shape_.training)
-            embed_grad_BD_ = arena.allocate("step/grad_embed_bf16", DType::kBf16,
-                                            std::max(shape_.batch, shape_.rank_texts), workload_.width);
+            embed_grad_BD_ =
+                encoder_->spec().fp16
+                    ? arena.allocate("step/grad_embed_scaled", DType::kF32, shape_.batch, workload_.width)
+                    : arena.allocate("step/grad_embed_bf16", DType::kBf16,
+                                     std::max(shape_.batch, shape_.rank_texts), workload_.width);
         if (shared_) shared_->allocate_vectors(arena);
         const Arena::Scope forward_phase(arena);
         encoder_->allocate_forward(arena, encoder_work);

@@ -104,7 +104,7 @@ class Engine {
     // Without an encoder: what the head is given (bf16), to be filled.
     View text_vectors(std::int64_t batch) const { return text_vectors_BD_.first(batch); }
     // Gradient of the text vectors as the head gives it (f32, empty where none is wanted) and as the encoder
-    // takes it (bf16).
+    // takes it (bf16; f32 where its products are FP16).
     View head_grad(std::int64_t batch) const {
         return shape_.input_gradient ? head_grad_BD_.first(batch) : View{};
     }

@@ -19,6 +19,10 @@ inline constexpr const char* kAuto8Bit = "e2m5";
 inline constexpr const char* kAutoHeadKahan = "0.45%";
 std::string choose_head_kahan(const HeadOptions& options);
 
+// ConfigError where an encoder learns with FP16 products and there is no loss scale, which the baseline's
+// head manages.
+void require_loss_scale(const HeadOptions& head, bool fp16_encoder);
+
 // What the device does instead of instructions that it lacks, one line each.
 std::vector<std::string> explain_precision(const HeadOptions& head, const EncoderOptions& encoder,
                                            const Backend& backend);

@@ -46,12 +46,7 @@ EncoderSpec shape_encoder(const NamedShape& shape, const EncoderOptions& options
     spec.hidden_dropout = spec.attention_dropout =
         static_cast<float>(options.inner_dropout < 0 ? 0.1 : options.inner_dropout);
     spec.pooled_dropout = static_cast<float>(options.dropout);
-    spec.dtype = options.precision == EncoderPrecision::kFp32 ? DType::kF32 : DType::kBf16;
-    spec.fp8 = options.precision == EncoderPrecision::kFp8;
-    spec.compensated = options.compensated;
-    spec.frozen = options.frozen;
-    spec.accumulate = options.accumulate;
-    spec.consume_gradients = options.accumulate == 1;
+    set_training(options, spec);
     return spec;
 }
 

@@ -22,6 +22,7 @@ bool learn(Encoder& encoder, SharedStep* shared, const TextBatch& texts, View dx
         return how.updates;
     }
     encoder.backward(texts, dx_BD, how.adds);
+    if (encoder.spec().fp16 && !encoder.finish_fp16_gradients()) return false;
     if (how.check) std::ranges::for_each(encoder.parameters(), how.check);
     if (how.updates) encoder.update(how.adamw);
     return how.updates;
@@ -33,6 +34,9 @@ StepResult train_step(Engine& engine, const StepInput& in) {
     Encoder* const encoder = engine.staged_encoder();
     Head* const head = engine.staged_head();
     const bool encoder_learns = encoder != nullptr && !encoder->spec().frozen;
+    // FP16 products: the encoder's gradients have the loss scale too, and may overflow.
+    ReneeHead* const renee = head != nullptr ? head->renee() : nullptr;
+    const bool keeps_scale = encoder_learns && encoder->spec().fp16 && renee != nullptr;
     StepResult result;
 
     SharedStep* const shared = engine.shared();
@@ -50,6 +54,7 @@ StepResult train_step(Engine& engine, const StepInput& in) {
     if (head != nullptr) {
         HeadInput input{x_BD,    in.positives, in.head_lr, in.head_weight_decay, in.seed,
                         in.step, in.want_loss, View{},     in.report_to};
+        input.keeps_scale = keeps_scale;
         if (shared == nullptr) input.dx_BD = engine.head_grad(x_BD.rows);
         if (in.new_head) head->make_room(input);
         result.head = shared != nullptr ? shared->step_head(*head, input) : head->step(input);
@@ -64,7 +69,10 @@ StepResult train_step(Engine& engine, const StepInput& in) {
         engine.backend().cast(dx_BD, engine.head_grad(x_BD.rows));
     if (in.after_head) in.after_head(result.head);
 
-    if (goes_back) result.updated = learn(*encoder, shared, in.texts, dx_BD, in.encoder);
+    EncoderUpdate update = in.encoder;
+    if (keeps_scale) update.adamw.grad_scale /= renee->scale();
+    if (goes_back) result.updated = learn(*encoder, shared, in.texts, dx_BD, update);
+    if (keeps_scale) renee->end_step(!result.updated, in.step);
     return result;
 }
 

@@ -63,5 +63,9 @@ inline Fp16 to_fp16(float x) {
     }
     return {static_cast<std::uint16_t>(sign | bits)};
 }
+// What FP16 holds of x.
+inline float round_fp16(float x) {
+    return to_float(to_fp16(x));
+}
 
 }  // namespace elmo

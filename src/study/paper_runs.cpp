@@ -115,6 +115,7 @@ Config paper_config(const StudyRequest& request, const std::string& shape, const
     config.precision = fp8 ? "fp8" : mode;
     if (fp8) config.encoder_precision = "fp8";  // as the paper's FP8 rows
     if (mode == "fp32") config.encoder_precision = "fp32";
+    if (mode == "renee") config.encoder_precision = "fp16";  // as Renee's
     if (mode == "fp8+kahan20") config.head_kahan = "20%";
     if (mode == "fp8" || mode == "bf16") config.head_kahan = "0";
     // Momentum makes the step of a constant gradient 1 / (1 - momentum) times as large.

@@ -230,8 +230,11 @@ Study paper_study(const Context& context, const StudyRequest& request) {
         "`recompute auto` computes activations again in the backward instead of keeping them. The paper does "
         "not, so its figures are compared with the plan that keeps them all.",
         "`renee` keeps what Renee keeps of the head (FP32 weights and momentum, an FP16 copy, FP16 logits of "
-        "all labels, gradients in FP16 and FP32). Its encoder is BF16 here and takes 8 bytes per parameter, "
-        "Renee's is FP16 with FP32 weights and takes 18. `fp32` is fused and works in chunks here, with an "
+        "all labels, gradients in FP16 and FP32). Plans have a BF16 encoder, 8 bytes per parameter; Renee's "
+        "is "
+        "FP16 with FP32 weights and takes 18. Runs of `renee` have `--encoder-precision fp16`: its numbers "
+        "are "
+        "FP16's, its activations take what FP32 takes. `fp32` is fused and works in chunks here, with an "
         "FP32 encoder; the paper's float32 keeps the gradient of all weights."};
     if (!plan_only) study.tables = paper_runs(context, request, selection);
     if (selection.has("T1")) study.tables.push_back(sets_table(selection));

@@ -11,6 +11,7 @@
 #include "data/kept_input.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "engine/precision.h"
 #include "ranks/collectives.h"
 #include "run/early_checks.h"
 #include "run/resolve.h"
@@ -94,6 +95,7 @@ TrainResult train(const Context& given_context, const Config& given) {
             config.encoder == kLinearEncoder ? "encoder linear" : "precision renee", ranks.size(),
             config.encoder == kLinearEncoder ? "--encoder bag or a folder" : "another precision"));
     if (config.encoder == kLinearEncoder) return train_linear(context, *folder, config);
+    require_loss_scale(config, config.encoder_precision == "fp16" && !config.freeze_encoder);
     return run_lowering(context, *folder, config);
 }
 

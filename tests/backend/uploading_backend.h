@@ -62,6 +62,9 @@ class UploadingBackend : public Backend {
     void cast(View dst, View src) override {
         with_copies({&dst, &src}, [&] { device_->cast(dst, src); });
     }
+    void round_fp16(View view) override {
+        with_copies({&view}, [&] { device_->round_fp16(view); });
+    }
     bool has_non_finite(View view) override {
         bool found = false;
         with_copies({&view}, [&] { found = device_->has_non_finite(view); });

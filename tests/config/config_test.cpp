@@ -237,7 +237,7 @@ TEST(Validate, RefusesValuesOutOfRange) {
         {"max_length", {"2", "100000"}},
         {"tokenizer_kind", {"unigram"}},
         {"width", {"0"}},
-        {"encoder_precision", {"fp16"}},
+        {"encoder_precision", {"fp4"}},
         {"pooling", {"max"}},
         {"dropout", {"1", "-0.1"}},
         {"encoder_dropout", {"-0.5", "1"}},

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cmath>
 #include <condition_variable>
+#include <cstring>
 #include <mutex>
 
 #include "elmo/config.h"
@@ -98,6 +100,70 @@ TEST(Engine, StagesWhatIsAskedForAndNoMore) {
     }
     EXPECT_EQ(encoder.encoder_bytes(), both.encoder_bytes());
     EXPECT_EQ(head.head_bytes(), both.head_bytes());
+}
+
+// Gradients that overflow inside an encoder with FP16 products, of a dx that FP16 holds.
+TEST(TrainStep, AnOverflowInTheEncoderSkipsItsStepAndNotTheHeads) {
+    Config config = small_config();
+    config.precision = "renee";
+    config.encoder_precision = "fp16";
+    const SmallBatch batch;
+    int overflows = 0, fitting = 0;
+    for (int power = 0; power < 24; ++power) {
+        config.loss_scale = std::ldexp(1.0, power);
+        Staged staged(config, true, true);
+        for (const Parameter& p : staged.engine.encoder().parameters())  // the last gain, by which dx grows
+            if (p.name == "output_norm.weight") {
+                const std::vector<float> gain(static_cast<std::size_t>(p.w.size()), 256.0f);
+                staged.engine.backend().upload(p.w, gain.data());
+            }
+        const std::string encoder = staged.encoder_bytes(), head = staged.head_bytes();
+        const StepResult done = train_step(staged.engine, batch.step(1));
+        const ReneeHead& renee = *staged.engine.head().renee();
+        SCOPED_TRACE(power);
+        EXPECT_NE(staged.head_bytes(), head);
+        EXPECT_EQ(done.updated, staged.encoder_bytes() != encoder);
+        EXPECT_EQ(renee.scale(), static_cast<float>(config.loss_scale) / (done.updated ? 1 : 2));
+        EXPECT_EQ(renee.skipped_steps(), done.updated ? 0 : 1);
+        EXPECT_FALSE(done.head.skipped && done.updated);
+        overflows += !done.head.skipped && !done.updated;
+        fitting += done.updated;
+    }
+    EXPECT_GT(overflows, 3);
+    EXPECT_GT(fitting, 3);
+}
+
+// The scale is taken out again: other powers of two give nearly the same step, of which FP16 rounds other
+// bits.
+TEST(TrainStep, TheLossScaleIsNotPartOfTheEncodersStep) {
+    Config config = small_config();
+    config.precision = "renee";
+    std::vector<std::string> weights;
+    for (const auto& [encoder, power] : {std::pair("fp16", 4), {"fp16", 8}, {"fp32", 4}}) {
+        config.encoder_precision = encoder;
+        config.loss_scale = std::ldexp(1.0, power);
+        Staged staged(config, true, true);
+        const SmallBatch batch;
+        for (std::uint64_t number = 1; number <= 3; ++number) {
+            StepInput in = batch.step(number);
+            in.head_lr = 0.01f;
+            EXPECT_TRUE(train_step(staged.engine, in).updated);
+        }
+        weights.push_back(staged.encoder_bytes());
+    }
+    const auto distance = [&](std::size_t a, std::size_t b) {
+        const auto count = weights[a].size() / sizeof(float);
+        std::vector<float> x(count), y(count);
+        std::memcpy(x.data(), weights[a].data(), weights[a].size());
+        std::memcpy(y.data(), weights[b].data(), weights[b].size());
+        double sum = 0;
+        for (std::size_t i = 0; i < count; ++i) sum += std::abs(static_cast<double>(x[i]) - y[i]);
+        return sum / static_cast<double>(count);
+    };
+    // Three steps of Adam move a weight by up to 3 lr = 0.03.
+    EXPECT_LT(distance(0, 1), 1e-3);
+    EXPECT_LT(distance(0, 2), 1e-3);
+    EXPECT_NE(weights[0], weights[2]);
 }
 
 // Forward, head, backward, update, in this order: the head is about to begin when x is there, and the encoder

@@ -185,6 +185,57 @@ TEST_P(EveryEncoder, MultipliesInFp8InTrainingAlone) {
     }
 }
 
+TEST_P(EveryEncoder, MultipliesInFp16InTrainingAlone) {
+    EncoderSpec plain_spec = spec_of(GetParam(), DType::kF32);
+    plain_spec.hidden_dropout = plain_spec.attention_dropout = plain_spec.pooled_dropout = 0;
+    EncoderSpec fp16_spec = plain_spec;
+    fp16_spec.fp16 = true;
+    Model plain(make_device_backend(), plain_spec, 3, 12), fp16(make_device_backend(), fp16_spec, 3, 12);
+    for (Model* model : {&plain, &fp16}) model->encoder->initialise(4);
+    const std::int64_t rows = kTexts.batch().size();
+    const auto go_back = [&](Model& model, double size) {
+        std::vector<double> values(static_cast<std::size_t>(rows * plain_spec.width));
+        for (std::size_t i = 0; i < values.size(); ++i) values[i] = size * std::cos(static_cast<double>(i));
+        model.set(model.dx_BD.first(rows), values);
+        const View x = model.encoder->forward(kTexts.batch(), true, 1, 1);
+        EXPECT_EQ(x.dtype, &model == &fp16 ? DType::kF32 : DType::kBf16);
+        const std::vector<double> vectors = model.values(x);
+        model.encoder->backward(kTexts.batch(), model.dx_BD.first(rows), false);
+        return vectors;
+    };
+    const std::vector<double> x = go_back(plain, 1), x16 = go_back(fp16, 1);
+    for (std::size_t i = 0; i < x.size(); ++i) EXPECT_NEAR(x16[i], x[i], 0.02 * (1 + std::abs(x[i])));
+    EXPECT_EQ(plain.bytes(plain.encoder->forward(kTexts.batch(), false, 1, 1)),
+              fp16.bytes(fp16.encoder->forward(kTexts.batch(), false, 1, 1)));
+
+    EXPECT_TRUE(fp16.encoder->finish_fp16_gradients());
+    for (std::size_t i = 0; i < plain.encoder->parameters().size(); ++i) {
+        const Parameter &a = plain.encoder->parameters()[i], &b = fp16.encoder->parameters()[i];
+        const bool norm =
+            a.name.find("Norm") != std::string::npos || a.name.find("norm") != std::string::npos;
+        EXPECT_EQ(b.of_linear, !norm && a.name.find("embeddings") == std::string::npos &&
+                                   a.name.find("relative") == std::string::npos)
+            << a.name;
+        const std::vector<double> expected = plain.values(a.grad), found = fp16.values(b.grad);
+        double along = 0, length = 0;
+        for (std::size_t j = 0; j < found.size(); ++j) {
+            along += found[j] * expected[j];
+            length += expected[j] * expected[j];
+            if (!b.of_linear) continue;
+            EXPECT_EQ(found[j], round_fp16(static_cast<float>(found[j]))) << a.name;
+        }
+        if (!b.of_linear || a.w.rows == 1) continue;
+        EXPECT_NE(plain.bytes(a.grad), fp16.bytes(b.grad)) << a.name;
+        EXPECT_GT(along, 0.9 * length) << a.name;
+        EXPECT_LT(along, 1.1 * length) << a.name;
+    }
+    // A gradient that is finite itself makes others that FP16 cannot hold.
+    go_back(fp16, 0x1p40);
+    EXPECT_FALSE(fp16.encoder->finish_fp16_gradients());
+    go_back(fp16, 1);
+    EXPECT_TRUE(fp16.encoder->finish_fp16_gradients());
+}
+
 TEST_P(EveryEncoder, AFrozenEncoderKeepsNothingButDropsOutItsResult) {
     EncoderSpec spec = spec_of(GetParam());
     spec.hidden_dropout = spec.attention_dropout = 0.5f;

@@ -102,17 +102,19 @@ TEST_P(EveryTransformer, RecomputationDoesNotChangeABit) {
                 }
 }
 
-TEST_P(EveryTransformer, RecomputationWithFp8ProductsDoesNotChangeABit) {
+TEST_P(EveryTransformer, RecomputationWithFp8AndFp16ProductsDoesNotChangeABit) {
     for (const std::string device : {kTestedDevice, "reference"})
-        for (const Modes& modes : kModes) {
-            SCOPED_TRACE(device + " " + modes.name);
-            EncoderSpec spec = four_layers(GetParam(), DType::kBf16);
-            spec.fp8 = true;
-            Model plain(make_backend(device), spec, 3, 12);
-            Model other(make_backend(device), spec, 3, 12, true, 11, DType::kF32, modes.layers);
-            expect_same_training(plain, other, 1);
-            if (HasFailure()) return;
-        }
+        for (const bool fp8 : {true, false})
+            for (const Modes& modes : kModes) {
+                SCOPED_TRACE(device + (fp8 ? " fp8 " : " fp16 ") + modes.name);
+                EncoderSpec spec = four_layers(GetParam(), fp8 ? DType::kBf16 : DType::kF32);
+                spec.fp8 = fp8;
+                spec.fp16 = !fp8;
+                Model plain(make_backend(device), spec, 3, 12);
+                Model other(make_backend(device), spec, 3, 12, true, 11, DType::kF32, modes.layers);
+                expect_same_training(plain, other, 1);
+                if (HasFailure()) return;
+            }
 }
 
 TEST_P(EveryTransformer, RecomputationWithoutDropoutDoesNotChangeABit) {

@@ -150,7 +150,11 @@ TEST_F(ReneeRun, LearnsAndReportsItsSkippedSteps) {
               config.steps - result.skipped_steps);  // of the encoder, whose steps are skipped
 }
 
-TEST_F(ReneeRun, KilledRunContinuedIsTheSameBitForBit) {
+class ReneeEncoder : public ReneeRun, public ::testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Precisions, ReneeEncoder, ::testing::Values("bf16", "fp16"));
+
+TEST_P(ReneeEncoder, KilledRunContinuedIsTheSameBitForBit) {
+    config.encoder_precision = GetParam();
     config.loss_scale = 0x1p30;
     config.steps = 240;
     config.save_every = 20;
@@ -178,6 +182,33 @@ TEST_F(ReneeRun, ChunksAndAccumulationAreRefused) {
     config.chunks = 0;
     config.accumulate = 2;
     EXPECT_THROW(train(quiet().with_stop(stop), config), ConfigError);
+}
+
+TEST_F(ReneeRun, AnFp16EncoderPlansTrainsAndIsRefusedWithOtherHeads) {
+    config.encoder_precision = "fp16";
+    config.loss_scale = 0x1p30;
+    const MemoryReport plan = plan_memory(quiet(), config);
+    const TrainResult result = train(quiet().with_stop(stop), config);
+    EXPECT_EQ(result.planned.arena_bytes, plan.arena_bytes);
+    EXPECT_GT(result.skipped_steps, 0);
+    EXPECT_EQ(Checkpoint(config.out, "last").state().updates, config.steps - result.skipped_steps);
+    Config other = config;
+    other.out.clear();
+    EXPECT_GT(evaluate(quiet(), config.out, other).get("P@1"), 20);
+    // What Renee's encoder keeps of a parameter: weights, gradients and two moments in FP32.
+    std::int64_t weights = 0, kept = 0;
+    for (const Segment& segment : plan.segments) {
+        if (segment.name.starts_with("encoder/weights/")) weights += segment.bytes;
+        for (const char* kind : {"weights/", "gradients/", "first_moments/", "second_moments/"})
+            if (segment.name.starts_with("encoder/" + std::string(kind))) kept += segment.bytes;
+    }
+    EXPECT_EQ(kept, 4 * weights);
+    config.precision = "bf16";
+    config.out = temp / "refused";
+    const std::string message = message_of<ConfigError>([&] { train(quiet().with_stop(stop), config); });
+    EXPECT_NE(message.find("found fp16, whose gradients need the loss scale"), std::string::npos) << message;
+    EXPECT_FALSE(std::filesystem::exists(temp / "refused"));
+    EXPECT_THROW(plan_memory(quiet(), config), ConfigError);
 }
 
 TEST_F(ReneeRun, Fp32EndToEndPlansAndTrains) {

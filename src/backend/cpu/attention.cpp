@@ -79,6 +79,16 @@ ELMO_CLONES void add_all(float* __restrict x, const float* __restrict more, std:
     for (std::int64_t i = 0; i < count; ++i) x[i] += more[i];
 }
 
+// Scores [n, n] of one head from its queries and transposed keys. Queries become scaled; with FP16 products
+// the scores are, and rounded.
+void scores(bool fp16, float* q, const float* kt, float scale, float* p, std::int64_t n, std::int64_t size) {
+    if (!fp16) scale_all(q, scale, n * size);
+    multiply(q, kt, p, n, n, size);
+    if (!fp16) return;
+    scale_all(p, scale, n * n);
+    round_to_fp16(p, n * n);
+}
+
 // Scores [n, n] of one head get their bias. `by_distance` has room for 2 n numbers.
 void add_bias(const View& bias_RH, std::int64_t head, std::int64_t n, float* by_distance, float* scores) {
     for (std::int64_t i = 0; i < 2 * n - 1; ++i)
@@ -127,9 +137,8 @@ void CpuBackend::attention_forward(const AttentionForward& op) {
         gather(op.qkv_T3D, begin, n, head * size, size, q);
         gather(op.qkv_T3D, begin, n, width + head * size, size, k);
         gather(op.qkv_T3D, begin, n, 2 * width + head * size, size, v);
-        scale_all(q, scale, n * size);
         transpose_head(k, kt, n, size);
-        multiply(q, kt, p, n, n, size);
+        scores(op.fp16, q, kt, scale, p, n, size);
         if (!op.bias_RH.empty()) add_bias(op.bias_RH, head, n, cut.take<float>(2 * n), p);
         for (std::int64_t i = 0; i < n; ++i) {
             float* row = p + i * n;
@@ -142,7 +151,9 @@ void CpuBackend::attention_forward(const AttentionForward& op) {
                 op.lse_TH.as<float>()[(begin + i) * heads + head] = largest + std::log(sum);
             apply_dropout(op.dropout, (begin + i) * heads + head, row, noise, n);
         }
+        if (op.fp16) round_to_fp16(p, n * n);
         multiply(p, v, out, n, size, n);
+        if (op.fp16) round_to_fp16(out, n * size);
         scatter(out, begin, n, head * size, size, op.context_TD);
     });
 }
@@ -180,9 +191,8 @@ void CpuBackend::attention_gradients(const AttentionBackward& op) {
         gather(op.qkv_T3D, begin, n, 2 * width + head * size, size, v);
         gather(op.dcontext_TD, begin, n, head * size, size, dout);
         // The attention weights again, from the scores and their log sums.
-        scale_all(q, scale, n * size);
         transpose_head(k, t, n, size);
-        multiply(q, t, p, n, n, size);
+        scores(op.fp16, q, t, scale, p, n, size);
         if (biased) add_bias(op.bias_RH, head, n, by_distance, p);
         for (std::int64_t i = 0; i < n; ++i)
             exp_row(p + i * n, op.lse_TH.as<float>()[(begin + i) * heads + head], n);
@@ -190,12 +200,15 @@ void CpuBackend::attention_gradients(const AttentionBackward& op) {
         for (std::int64_t i = 0; i < n; ++i)
             apply_dropout(op.dropout, (begin + i) * heads + head, dropped + i * n, noise, n);
         // dv = dropped^T dout
+        if (op.fp16) round_to_fp16(dropped, n * n);
         transpose_head(dropped, pt, n, n);
         multiply(pt, dout, t, n, size, n);
+        if (op.fp16) round_to_fp16(t, n * size);
         scatter(t, begin, n, 2 * width + head * size, size, op.dqkv_T3D);
         // dp = dropout(dout v^T); dscore = p (dp - sum(p dp))
         transpose_head(v, t, n, size);
         multiply(dout, t, dp, n, n, size);
+        if (op.fp16) round_to_fp16(dp, n * n);
         for (std::int64_t i = 0; i < n; ++i) {
             apply_dropout(op.dropout, (begin + i) * heads + head, dp + i * n, noise, n);
             float delta = 0;
@@ -203,12 +216,20 @@ void CpuBackend::attention_gradients(const AttentionBackward& op) {
             softmax_backward_row(p + i * n, dp + i * n, delta, 1.0f, n);
         }
         if (dbias != nullptr) add_bias_gradient(dp, n, by_distance, dbias);
-        // q was scaled: dq = (dscore k) * scale, dk = dscore^T (q * scale)
+        // q was scaled: dq = (dscore k) * scale, dk = dscore^T (q * scale). With FP16 products dscore is.
+        if (op.fp16) {
+            scale_all(dp, scale, n * n);
+            round_to_fp16(dp, n * n);
+        }
         multiply(dp, k, t, n, size, n);
-        scale_all(t, scale, n * size);
+        if (op.fp16)
+            round_to_fp16(t, n * size);
+        else
+            scale_all(t, scale, n * size);
         scatter(t, begin, n, head * size, size, op.dqkv_T3D);
         transpose_head(dp, pt, n, n);
         multiply(pt, q, t, n, size, n);
+        if (op.fp16) round_to_fp16(t, n * size);
         scatter(t, begin, n, width + head * size, size, op.dqkv_T3D);
     };
     if (op.dbias_RH.empty()) {

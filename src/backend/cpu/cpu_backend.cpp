@@ -79,6 +79,12 @@ void CpuBackend::cast(View to, View from) {
     });
 }
 
+void CpuBackend::round_fp16(View view) {
+    parallel_ranges(view.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+        round_to_fp16(view.as<float>() + begin, end - begin);
+    });
+}
+
 bool CpuBackend::has_non_finite(View view) {
     std::atomic<bool> found{false};
     parallel_ranges(view.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {

@@ -46,6 +46,7 @@ class CpuBackend : public HostBackend {
     void download(void* to, View from) override;
     void fill_zero(View view) override;
     void cast(View to, View from) override;
+    void round_fp16(View view) override;
     bool has_non_finite(View view) override;
 
     void fill_normal(const FillNormal& op) override;

@@ -68,6 +68,11 @@ void CudaBackend::cast(View to, View from) {
     cuda::cast(to, from, context_.stream());
 }
 
+void CudaBackend::round_fp16(View view) {
+    column_sums_.finish();
+    cuda::round_fp16(view, view, context_.stream());
+}
+
 bool CudaBackend::has_non_finite(View view) {
     column_sums_.finish();
     return cuda::has_non_finite(context_, settled(view));

@@ -91,6 +91,7 @@ class CudaBackend : public Backend {
     }
     void finish_exchange() override { exchange_.finish(); }
     void cast(View to, View from) override;
+    void round_fp16(View view) override;
     bool has_non_finite(View view) override;
 
     void fill_normal(const FillNormal& op) override;

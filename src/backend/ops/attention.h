@@ -20,6 +20,11 @@ constexpr std::int64_t relative_bucket(std::int64_t key_minus_query) {
 // Dropout of the attention weights: noise row = token * H + head, column = key position in the text.
 // For the backward, lse gets log(sum(exp(score))) of each token and head, and `mask` what dropout keeps, in a
 // form of the backend's own, if that wants it (Backend::attention_mask_bytes).
+//
+// FP16 products, where fp16 is set: views are F32, and q, k, v and dcontext hold FP16 numbers. With h() for
+// rounding to FP16 and sums in FP32, scores are h(q k^T / sqrt(D / H)) + bias, and the context is
+// h(h(dropout(p)) v). In the backward dp = dropout(h(dcontext v^T)), ds = p (dp - sum(p dp)) in FP32,
+// t = h(ds / sqrt(D / H)), dq = h(t k), dk = h(t^T q), dv = h(h(dropout(p))^T dcontext).
 struct AttentionForward {
     View qkv_T3D;
     Offsets offsets;
@@ -29,6 +34,7 @@ struct AttentionForward {
     View lse_TH;     // f32; may be empty when no backward follows
     View bias_RH{};  // a row per relative_bucket; may be empty
     View mask{};     // u8; may be empty when no backward follows, or without dropout
+    bool fp16 = false;
 };
 template <OpIs<AttentionForward> Op>
 void visit_views(Op& op, const auto& visit) {
@@ -50,10 +56,11 @@ struct AttentionBackward {
     View qkv_dbias_1N{};  // N = 3D
     bool accumulate = false;
     View mask{};
+    bool fp16 = false;
 
     // What computes the context again.
     AttentionForward forward() const {
-        return {qkv_T3D, offsets, num_heads, dropout, context_TD, lse_TH, bias_RH, mask};
+        return {qkv_T3D, offsets, num_heads, dropout, context_TD, lse_TH, bias_RH, mask, fp16};
     }
 };
 template <OpIs<AttentionBackward> Op>

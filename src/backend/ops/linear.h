@@ -43,6 +43,11 @@ constexpr float slope_of(std::uint8_t code) {
 // bytes in the forward and in_sixteens(T) * 2 N in the backward. A GPU needs it. Where slope is given, x is
 // what a GELU sees: products take gelu(x), rounded to BF16, in its place, and slope receives
 // slope_code(gelu'(x)); x may be overwritten.
+//
+// FP16 products, where fp16 is set: views are F32, and with h() for rounding to FP16 (numerics/bf16.h: beyond
+// 65504 infinite) and sums in FP32,
+//   pre = h(h(x) h(w)^T + h(bias)),  y = h(gelu(pre)),  dx = h(h(dy) h(w)),  dw = h(dy)^T h(x)
+// and GeluBackward gives h(dy gelu'(pre)) and h(gelu(pre)). dw and dbias are left as summed: see round_fp16.
 struct LinearForward {
     View x_TK, w_NK, bias_1N;  // bias may be empty
     View y_TN;
@@ -52,6 +57,7 @@ struct LinearForward {
     View x_codes{};   // u8; may be empty
     View slope_TK{};  // u8; may be empty
     View room{};      // u8
+    bool fp16 = false;
 };
 template <OpIs<LinearForward> Op>
 void visit_views(Op& op, const auto& visit) {
@@ -72,6 +78,7 @@ struct LinearBackward {
     View x_codes{};   // u8
     View slope_TK{};  // u8
     View room{};      // u8
+    bool fp16 = false;
 };
 template <OpIs<LinearBackward> Op>
 void visit_views(Op& op, const auto& visit) {
@@ -89,6 +96,7 @@ struct GeluBackward {
     View dbias_1N{};
     bool accumulate = false;
     View slope_TN{};  // u8
+    bool fp16 = false;
 };
 template <OpIs<GeluBackward> Op>
 void visit_views(Op& op, const auto& visit) {

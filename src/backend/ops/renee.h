@@ -17,7 +17,7 @@ inline std::int64_t renee_columns(std::int64_t batch) {
 //   d16 = h(scale * sum_l g16 w16_l)                            the input's gradient, summed over all labels
 //   dw16 = h(sum_b g16_b x16_b),  dw32 = dw16
 //   momentum = beta * momentum + dw32 + weight_decay * w;  w = w - lr * momentum      (in FP32)
-//   dx = d16 / scale
+//   dx = d16 / scale, or d16 itself where keeps_scale is set
 // Only the input's gradient is scaled. Where d16 is not finite anywhere, dx keeps what it has and the encoder
 // must not use it; the head's weights have taken their step all the same.
 // Sums have one order, for any number of threads.
@@ -34,6 +34,7 @@ struct ReneeStep {
     float scale = 1;
     View dx_BD;  // f32
     bool want_loss = false;
+    bool keeps_scale = false;
 };
 template <OpIs<ReneeStep> Op>
 void visit_views(Op& op, const auto& visit) {

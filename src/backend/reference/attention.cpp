@@ -22,6 +22,7 @@ struct Head {
     const Matrix& qkv;
     std::int64_t width, size, first;  // D, D / H, first column within q
     View bias_RH;
+    bool fp16;
 
     double q(std::int64_t t, std::int64_t i) const { return qkv(t, first + i); }
     double k(std::int64_t t, std::int64_t i) const { return qkv(t, width + first + i); }
@@ -34,7 +35,7 @@ struct Head {
             double score = 0;
             for (std::int64_t i = 0; i < size; ++i) score += q(t, i) * k(key, i);
             const double bias = bias_RH.empty() ? 0 : load(bias_RH, relative_bucket(key - t), first / size);
-            result.weights.push_back(score * scale() + bias);
+            result.weights.push_back(fp16_or(fp16, score * scale()) + bias);
         }
         const double top = *std::max_element(result.weights.begin(), result.weights.end());
         double sum = 0;
@@ -47,13 +48,14 @@ struct Head {
 
 // body(head index, head, token, begin, end of its text) for every head and token.
 template <class Body>
-void for_each_query(const Matrix& qkv, Offsets offsets, std::int64_t num_heads, const View& bias_RH,
-                    const Body& body) {
+void for_each_query(const Matrix& qkv, const AttentionForward& op, const Body& body) {
+    const Offsets offsets = op.offsets;
+    const std::int64_t num_heads = op.num_heads;
     const std::int64_t width = qkv.cols / 3, size = width / num_heads;
     for (std::size_t b = 0; b + 1 < offsets.size(); ++b)
         for (std::int64_t h = 0; h < num_heads; ++h)
             for (std::int64_t t = offsets[b]; t < offsets[b + 1]; ++t)
-                body(h, Head{qkv, width, size, h * size, bias_RH}, t, std::int64_t{offsets[b]},
+                body(h, Head{qkv, width, size, h * size, op.bias_RH, op.fp16}, t, std::int64_t{offsets[b]},
                      std::int64_t{offsets[b + 1]});
 }
 
@@ -62,16 +64,17 @@ void for_each_query(const Matrix& qkv, Offsets offsets, std::int64_t num_heads, 
 void ReferenceBackend::attention_forward(const AttentionForward& op) {
     const Matrix qkv(op.qkv_T3D);
     for_each_query(
-        qkv, op.offsets, op.num_heads, op.bias_RH,
-        [&](std::int64_t h, const Head& head, std::int64_t t, std::int64_t begin, std::int64_t end) {
+        qkv, op, [&](std::int64_t h, const Head& head, std::int64_t t, std::int64_t begin, std::int64_t end) {
             const Softmax p = head.softmax(t, begin, end);
             if (!op.lse_TH.empty()) store(op.lse_TH, t, h, p.lse);
             for (std::int64_t i = 0; i < head.size; ++i) {
                 double sum = 0;
                 for (std::int64_t key = begin; key < end; ++key)
-                    sum += p.weights[key - begin] *
-                           dropout_factor(op.dropout, t * op.num_heads + h, key - begin) * head.v(key, i);
-                store(op.context_TD, t, head.first + i, sum);
+                    sum +=
+                        fp16_or(op.fp16, p.weights[key - begin] *
+                                             dropout_factor(op.dropout, t * op.num_heads + h, key - begin)) *
+                        head.v(key, i);
+                store(op.context_TD, t, head.first + i, fp16_or(op.fp16, sum));
             }
         });
 }
@@ -82,25 +85,26 @@ void ReferenceBackend::attention_backward(const AttentionBackward& op) {
     Matrix dqkv(qkv.rows, qkv.cols);
     Matrix dbias = op.dbias_RH.empty() ? Matrix(0, 0) : Matrix(op.dbias_RH);
     for_each_query(
-        qkv, op.offsets, op.num_heads, op.bias_RH,
+        qkv, op.forward(),
         [&](std::int64_t h, const Head& head, std::int64_t t, std::int64_t begin, std::int64_t end) {
             const Softmax p = head.softmax(t, begin, end);
             std::vector<double> dweights;
             double mean = 0;  // of the gradient under the softmax weights
             for (std::int64_t key = begin; key < end; ++key) {
                 const double factor = dropout_factor(op.dropout, t * op.num_heads + h, key - begin);
+                const double dropped = fp16_or(op.fp16, p.weights[key - begin] * factor);
                 double dweight = 0;
                 for (std::int64_t i = 0; i < head.size; ++i) {
                     const double dout = dcontext(t, head.first + i);
                     dweight += dout * head.v(key, i);
-                    dqkv(key, 2 * head.width + head.first + i) += p.weights[key - begin] * factor * dout;
+                    dqkv(key, 2 * head.width + head.first + i) += dropped * dout;
                 }
-                dweights.push_back(dweight * factor);
+                dweights.push_back(fp16_or(op.fp16, dweight) * factor);
                 mean += p.weights[key - begin] * dweights.back();
             }
             for (std::int64_t key = begin; key < end; ++key) {
                 const double dbiased = p.weights[key - begin] * (dweights[key - begin] - mean);
-                const double dscore = dbiased * head.scale();
+                const double dscore = fp16_or(op.fp16, dbiased * head.scale());
                 if (!op.dbias_RH.empty()) dbias(relative_bucket(key - t), h) += dbiased;
                 for (std::int64_t i = 0; i < head.size; ++i) {
                     dqkv(t, head.first + i) += dscore * head.k(key, i);
@@ -108,6 +112,7 @@ void ReferenceBackend::attention_backward(const AttentionBackward& op) {
                 }
             }
         });
+    if (op.fp16) round_to_fp16(dqkv);
     dqkv.store_to(op.dqkv_T3D);
     if (!op.dbias_RH.empty()) dbias.store_to(op.dbias_RH);
     if (!op.qkv_dbias_1N.empty()) column_sums(op.dqkv_T3D, op.qkv_dbias_1N, op.accumulate);

@@ -72,16 +72,21 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
         round_to_grid(kE4M3, largest[0], x, op.x_codes);
         round_to_grid(kE4M3, largest[1], w);
     }
+    if (op.fp16) {
+        round_to_fp16(x);
+        round_to_fp16(w);
+    }
     for (std::int64_t t = 0; t < x.rows; ++t)
         for (std::int64_t n = 0; n < w.rows; ++n) {
-            double sum = op.bias_1N.empty() ? 0.0 : load(op.bias_1N, 0, n);
+            double sum = op.bias_1N.empty() ? 0.0 : fp16_or(op.fp16, load(op.bias_1N, 0, n));
             for (std::int64_t k = 0; k < x.cols; ++k) sum += x(t, k) * w(n, k);
+            sum = fp16_or(op.fp16, sum);
             store(op.y_TN, t, n, sum);
             if (op.activation != Activation::kGelu) continue;
             const View& rounded = op.pre_TN.empty() ? op.y_TN : op.pre_TN;
             store(rounded, t, n, sum);
             const double pre = load(rounded, t, n);
-            store(op.y_TN, t, n, pre * phi(pre));
+            store(op.y_TN, t, n, fp16_or(op.fp16, pre * phi(pre)));
         }
 }
 
@@ -100,12 +105,17 @@ void ReferenceBackend::linear_backward(const LinearBackward& op) {
         else if (!op.x_codes.empty())
             x = from_codes(largest[0], op.x_codes, dy.rows, w.cols);
     }
+    if (op.fp16) {
+        round_to_fp16(dy);
+        round_to_fp16(w);
+        round_to_fp16(x);
+    }
     if (!op.dx_TK.empty())
         for (std::int64_t t = 0; t < dy.rows; ++t)
             for (std::int64_t k = 0; k < w.cols; ++k) {
                 double sum = 0;
                 for (std::int64_t n = 0; n < w.rows; ++n) sum += dy(t, n) * w(n, k);
-                store(op.dx_TK, t, k, sum);
+                store(op.dx_TK, t, k, fp16_or(op.fp16, sum));
             }
     if (op.dw_NK.empty()) return;
     Matrix dw = gradient_start(op.dw_NK, op.accumulate);
@@ -126,8 +136,9 @@ void ReferenceBackend::gelu_backward(const GeluBackward& op) {
                 continue;
             }
             const double x = load(op.pre_TN, t, n);
-            store(op.dy_TN, t, n, load(op.dy_TN, t, n) * (phi(x) + x * density(x)));
-            if (!op.gelu_TN.empty()) store(op.gelu_TN, t, n, x * phi(x));
+            const double dy = load(op.dy_TN, t, n) * (phi(x) + x * density(x));
+            store(op.dy_TN, t, n, fp16_or(op.fp16, dy));
+            if (!op.gelu_TN.empty()) store(op.gelu_TN, t, n, fp16_or(op.fp16, x * phi(x)));
         }
     if (!op.dbias_1N.empty()) column_sums(op.dy_TN, op.dbias_1N, op.accumulate);
 }

@@ -29,6 +29,12 @@ void ReferenceBackend::cast(View dst, View src) {
         for (std::int64_t c = 0; c < src.cols; ++c) store(dst, r, c, load(src, r, c));
 }
 
+void ReferenceBackend::round_fp16(View view) {
+    Matrix rounded(view);
+    round_to_fp16(rounded);
+    rounded.store_to(view);
+}
+
 bool ReferenceBackend::has_non_finite(View view) {
     for (std::int64_t r = 0; r < view.rows; ++r)
         for (std::int64_t c = 0; c < view.cols; ++c)

@@ -22,6 +22,7 @@ class ReferenceBackend : public HostBackend {
     void download(void* to, View from) override;
     void fill_zero(View view) override;
     void cast(View dst, View src) override;
+    void round_fp16(View view) override;
     bool has_non_finite(View view) override;
 
     void linear_forward(const LinearForward& op) override;

@@ -54,7 +54,7 @@ ReneeStepResult ReferenceBackend::renee_step(const ReneeStep& op) {
         w[i] -= op.lr * momentum[i];
     }
     for (double& value : dx.values) {
-        value = to_float(half(op.scale * value)) / op.scale;
+        value = to_float(half(op.scale * value)) / (op.keeps_scale ? 1 : op.scale);
         result.skipped |= !std::isfinite(value);
     }
     if (!result.skipped) dx.store_to(op.dx_BD);

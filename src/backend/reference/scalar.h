@@ -108,6 +108,14 @@ inline double rounded(DType dtype, double x) {
     return load(cell, 0, 0);
 }
 
+// What FP16 holds of x, where it is wanted.
+inline double fp16_or(bool wanted, double x) {
+    return wanted ? static_cast<double>(round_fp16(static_cast<float>(x))) : x;
+}
+inline void round_to_fp16(Matrix& m) {
+    for (double& value : m.values) value = fp16_or(true, value);
+}
+
 // Where a gradient starts: what is there, or zero.
 inline Matrix gradient_start(const View& view, bool accumulate) {
     return accumulate ? Matrix(view) : Matrix(view.rows, view.cols);

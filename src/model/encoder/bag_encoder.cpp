@@ -20,6 +20,8 @@ BagEncoder::BagEncoder(EncoderSpec spec, Backend& backend) : Encoder(std::move(s
     up_bias_ = add_vector("up.bias", I, 0);
     down_ = add_matrix("down.weight", D, I, fan_in(I));
     down_bias_ = add_vector("down.bias", D, 0);
+    mark_linear(up_, up_bias_);
+    mark_linear(down_, down_bias_);
     output_gain_ = add_vector("output_norm.weight", D, kOutputNorm * fan_in(D));
     output_bias_ = add_vector("output_norm.bias", D, 0);
     end_group();
@@ -44,7 +46,7 @@ void BagEncoder::allocate_activations(Arena& arena, const Workload& workload) {
     sum_BD_ = arena.allocate("encoder/bag/sum", spec_.dtype, B, D);
     output_stats_B2_ = arena.allocate("encoder/bag/output_stats", stats_dtype(), B, 2);
     output_BD_ = arena.allocate("encoder/bag/output", spec_.dtype, B, D);
-    pooled_BD_ = arena.allocate("encoder/pooled", output_dtype(), B, D);
+    pooled_BD_ = allocate_pooled(arena, B);
     if (keeps_codes(workload)) {
         codes_ = arena.allocate("encoder/bag/codes", DType::kU8, in_sixteens(B), std::max(D, I));
         room_ = arena.allocate("encoder/bag/room", DType::kU8, in_sixteens(B), 2 * std::max(D, I));
@@ -70,7 +72,7 @@ View BagEncoder::run_forward(const TextBatch& batch, bool training) {
     const std::int64_t B = batch.size();
     const auto w = [&](std::size_t i) { return parameters_[i].w; };
     const View mean = mean_BD_.first(B), hidden = hidden_BD_.first(B), gelu = gelu_BI_.first(B);
-    const View sum = sum_BD_.first(B), output = output_BD_.first(B), pooled = pooled_BD_.first(B);
+    const View sum = sum_BD_.first(B), output = output_BD_.first(B), pooled = this->pooled(B);
     backend_.bag_forward({batch.tokens, batch.offsets, w(word_), mean});
     backend_.residual_norm_forward({mean,
                                     {},
@@ -90,9 +92,19 @@ View BagEncoder::run_forward(const TextBatch& batch, bool training) {
                              fp8_amax(up_),
                              {},
                              {},
-                             room_});
-    backend_.linear_forward(
-        {gelu, w(down_), w(down_bias_), sum, Activation::kNone, {}, fp8_amax(down_), {}, {}, room_});
+                             room_,
+                             fp16_step()});
+    backend_.linear_forward({gelu,
+                             w(down_),
+                             w(down_bias_),
+                             sum,
+                             Activation::kNone,
+                             {},
+                             fp8_amax(down_),
+                             {},
+                             {},
+                             room_,
+                             fp16_step()});
     backend_.residual_norm_forward({sum, hidden, branch_dropout(training), w(output_gain_), w(output_bias_),
                                     spec_.norm_epsilon, sum, output, output_stats_B2_.first(B)});
     backend_.pool_forward({output, rows(B), Pooling::kCls,
@@ -124,8 +136,9 @@ void BagEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool accu
                               fp8_amax(down_),
                               codes_,
                               {},
-                              room_});
-    backend_.gelu_backward({pre_BI_.first(B), dgelu, {}});
+                              room_,
+                              fp16_step()});
+    backend_.gelu_backward({pre_BI_.first(B), dgelu, {}, {}, false, {}, fp16_step()});
     backend_.linear_backward({dgelu,
                               hidden_BD_.first(B),
                               w(up_),
@@ -136,7 +149,8 @@ void BagEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool accu
                               fp8_amax(up_),
                               codes_,
                               {},
-                              room_});
+                              room_,
+                              fp16_step()});
     backend_.add({dx, dhidden});
     backend_.residual_norm_backward({dx,
                                      mean_BD_.first(B),

@@ -47,6 +47,7 @@ void BertEncoder::linear(const Pair& layer, View x_TK, View y_TN, const Codes& c
                          View pre_TN) {
     LinearForward op{x_TK, parameters_[layer.weight].w, parameters_[layer.bias].w, y_TN, activation, pre_TN};
     op.amax_13 = fp8_amax(layer.weight);
+    op.fp16 = fp16_step();
     if (!op.amax_13.empty()) {
         op.x_codes = codes.x;
         op.slope_TK = codes.slope;
@@ -75,7 +76,8 @@ void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, cons
                               fp8_amax(layer.weight),
                               codes.x,
                               codes.slope,
-                              codes.room});
+                              codes.room,
+                              fp16_step()});
 }
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
@@ -110,7 +112,7 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     const View gelu = rows(a.gelu_TI), room = forward_room_;
     linear(w.qkv, x_TD, qkv, {a.input_codes, {}, room});
     backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context,
-                                rows(a.lse_TH), relative_bias(), a.attention_mask});
+                                rows(a.lse_TH), relative_bias(), a.attention_mask, fp16_step()});
     linear(w.out, context, attention_sum, {{}, {}, room});
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
          rows(a.attention_stats_T2));
@@ -127,7 +129,7 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
 View BertEncoder::run_forward(const TextBatch& batch, bool training) {
     const std::int64_t T = batch.num_tokens();
     const Offsets texts = text_offsets();
-    const View pooled = pooled_BD_.first(static_cast<std::int64_t>(texts.size()) - 1);
+    const View pooled = this->pooled(static_cast<std::int64_t>(texts.size()) - 1);
     if (T == 0) {  // texts without tokens have zero vectors
         backend_.fill_zero(pooled);
         return pooled;
@@ -191,8 +193,15 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
     }
     if (mode == Recompute::kLayer) {
         const View context = both.slice(T, 2 * T);
-        backend_.attention_forward(
-            {qkv, batch.offsets, spec_.heads, attention_dropout(layer, true), context, {}, relative_bias()});
+        backend_.attention_forward({qkv,
+                                    batch.offsets,
+                                    spec_.heads,
+                                    attention_dropout(layer, true),
+                                    context,
+                                    {},
+                                    relative_bias(),
+                                    {},
+                                    fp16_step()});
         linear(w.out, context, attention_sum, codes);
         norm(w.attention_norm, attention_sum, x, attended_dropout(layer, true), attended, stats);
     } else {
@@ -221,13 +230,13 @@ void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View
     const View pre = a.pre_TI.first(T), gelu = a.gelu_TI.first(T);
     if (mode == Recompute::kNone) {
         linear_backward(w.down, dy_TD, gelu, {}, dgelu_TI, accumulate);
-        backend_.gelu_backward({pre, dgelu_TI, {}, up_dbias, accumulate});
+        backend_.gelu_backward({pre, dgelu_TI, {}, up_dbias, accumulate, {}, fp16_step()});
         return;
     }
     // The op that computes the derivative also gives the gelu, between the gradient of the input and that of
     // the weights.
     linear_backward(w.down, dy_TD, {}, {}, dgelu_TI, accumulate);
-    backend_.gelu_backward({pre, dgelu_TI, gelu, up_dbias, accumulate});
+    backend_.gelu_backward({pre, dgelu_TI, gelu, up_dbias, accumulate, {}, fp16_step()});
     linear_backward(w.down, dy_TD, gelu, {}, {}, accumulate);
 }
 
@@ -276,7 +285,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         linear_backward(w.out, da, context, out_codes, dinput, accumulate);
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv,
                                  relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
-                                 accumulate, a.attention_mask});
+                                 accumulate, a.attention_mask, fp16_step()});
     if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate);
     const View more_dx = reshaped(a.qkv_T3D, T, D);  // qkv is used up
     linear_backward(w.qkv, dqkv,

@@ -28,7 +28,7 @@ void BertEncoder::allocate_activations(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width;
     kept_.assign(static_cast<std::size_t>(spec_.layers), {});
     embedding_sum_TD_ = embedding_stats_T2_ = embedded_TD_ = stream_TD_ = relative_bias_grad_RH_ = {};
-    pooled_BD_ = arena.allocate("encoder/pooled", output_dtype(), workload.batch, D);
+    pooled_BD_ = allocate_pooled(arena, workload.batch);
     if (!keeps(workload)) return;
     embedding_stats_T2_ = arena.allocate("encoder/embeddings/stats", stats_dtype(), T, 2);
     if (spec_.has_relative_bias())

@@ -24,7 +24,9 @@ constexpr LayerNames kDistilBertNames = {"attention.q_lin",   "attention.k_lin",
 
 BertEncoder::Pair BertEncoder::add_linear(const std::string& name, std::int64_t rows, std::int64_t cols) {
     const std::size_t weight = add_matrix(name + ".weight", rows, cols, spec_.initializer_range);
-    return {weight, add_vector(name + ".bias", rows, 0)};
+    const std::size_t bias = add_vector(name + ".bias", rows, 0);
+    mark_linear(weight, bias);
+    return {weight, bias};
 }
 
 BertEncoder::Pair BertEncoder::add_norm(const std::string& name) {

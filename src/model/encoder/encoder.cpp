@@ -58,6 +58,7 @@ void Encoder::describe_workload(Workload& workload) const {
     if (spec_.window > 0) workload.longest = std::min(workload.longest, spec_.window);
     describe_layers(workload);
     workload.fp8_products = keeps_codes(workload);
+    workload.fp16_products = spec_.fp16 && keeps(workload);
 }
 
 void Encoder::set_recompute(std::vector<Recompute> layers) {
@@ -218,6 +219,7 @@ View Encoder::forward(const TextBatch& batch, bool training, std::uint64_t seed,
     seed_ = seed;
     step_ = step;
     fp8_step_ = training && !fp8_amax_P3_.empty();
+    fp16_step_ = training && spec_.fp16;
     find_windows(batch);
     text_offsets_ = batch.offsets;
     const TextBatch windows = windows_of(batch);
@@ -258,6 +260,15 @@ void Encoder::backward(const TextBatch& batch, View dpooled_BD, bool accumulate,
     run_backward(windows_of(batch), dpooled_BD, accumulate, [&](std::size_t index) {
         if (done) done(index);
     });
+}
+
+bool Encoder::finish_fp16_gradients() {
+    for (const Parameter& p : parameters_)
+        if (p.of_linear) backend_.round_fp16(p.grad);
+    // They follow one another in the arena, and what is between them is zero: one look at all.
+    const View &first = parameters_.front().grad, &last = parameters_.back().grad;
+    const auto elements = last.as<float>() + last.size() - first.as<float>();
+    return !backend_.has_non_finite({first.data, DType::kF32, 1, elements});
 }
 
 void Encoder::update(const AdamWSettings& settings) {

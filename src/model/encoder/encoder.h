@@ -33,7 +33,8 @@ struct Parameter {
     View total = {};
     // The rows that this rank updates: m, v, c and total have these, w and grad have all.
     ShareRange own = {};
-    bool decays = true;  // biases and LayerNorms do not
+    bool decays = true;      // biases and LayerNorms do not
+    bool of_linear = false;  // weight or bias of a linear layer: FP16 products give its gradient in FP16
     // Random start: N(0, sigma), or a constant if sigma is 0.
     float sigma = 0, constant = 0;
     // In files: these tensors, one after another, fill w (query, key and value are one parameter).
@@ -113,12 +114,15 @@ class Encoder {
     void initialise(std::uint64_t seed);
 
     // The pooled vectors [B, D] (dropped out when training), alive until the next forward: BF16, or F64 for
-    // an F64 encoder. `step` addresses the dropout noise. Announces the batch to the backend: its memory must
-    // stay until the backward, or until the next forward. DataError for a token outside the vocabulary or a
-    // text longer than the model's positions, unless it is windows (spec().window).
+    // an F64 encoder, or F32 in training with FP16 products. `step` addresses the dropout noise. Announces
+    // the batch to the backend: its memory must stay until the backward, or until the next forward. DataError
+    // for a token outside the vocabulary or a text longer than the model's positions, unless it is windows
+    // (spec().window).
     View forward(const TextBatch& batch, bool training, std::uint64_t seed, std::uint64_t step);
     // Where a forward leaves its vectors: a caller that has kept those of these texts may put them there.
-    View pooled(std::int64_t batch) const { return pooled_BD_.first(batch); }
+    View pooled(std::int64_t batch) const {
+        return {pooled_BD_.data, fp16_step_ ? DType::kF32 : output_dtype(), batch, spec_.width};
+    }
     // The dropout that a training forward applies to them.
     Dropout pooled_dropout(std::uint64_t seed, std::uint64_t step) const;
     // Gradients of all parameters from the gradient of the pooled vectors (any float type); added to what is
@@ -127,6 +131,9 @@ class Encoder {
     // parameters, once, as soon as nothing will read its weights or write its gradients: the last first.
     using GroupDone = std::function<void(std::size_t group)>;
     void backward(const TextBatch& batch, View dpooled_BD, bool accumulate, const GroupDone& done = {});
+    // FP16 products: the gradients of linear layers become what FP16 holds of them; whether all gradients are
+    // finite. Between backward and update.
+    bool finish_fp16_gradients();
     // AdamW on every parameter, or what the rank has of it; or on those of a group.
     void update(const AdamWSettings& settings);
     void update_group(std::size_t group, const AdamWSettings& settings);
@@ -159,6 +166,10 @@ class Encoder {
     std::size_t add_vector(std::string name, std::int64_t cols, float constant);
     // The parameters since the last call form a group: their gradients are complete at the same time.
     void end_group();
+    // A linear layer with these parameters.
+    void mark_linear(std::size_t weight, std::size_t bias) {
+        parameters_[weight].of_linear = parameters_[bias].of_linear = true;
+    }
 
     virtual void describe_layers(Workload& workload) const = 0;
     virtual void allocate_backward_buffers(Arena& arena, const Workload& workload) = 0;
@@ -182,6 +193,13 @@ class Encoder {
     View fp8_amax(std::size_t weight) const {
         const auto row = static_cast<std::int64_t>(weight);
         return fp8_step_ ? fp8_amax_P3_.slice(row, row + 1) : View{};
+    }
+    // Whether the running step's products are FP16. Forwards outside training are those of F32.
+    bool fp16_step() const { return fp16_step_; }
+    // Room for the pooled vectors.
+    View allocate_pooled(Arena& arena, std::int64_t batch) const {
+        return arena.allocate("encoder/pooled", spec_.fp16 ? DType::kF32 : output_dtype(), batch,
+                              spec_.width);
     }
     DType output_dtype() const { return spec_.dtype == DType::kF64 ? DType::kF64 : DType::kBf16; }
     // Of softmax and norm statistics.
@@ -214,7 +232,7 @@ class Encoder {
     std::vector<std::int64_t> group_elements_;   // and of its whole group
     std::vector<std::size_t> group_ends_;        // indices of parameters
     View fp8_amax_P3_;                           // a row per parameter; planned where products are FP8
-    bool fp8_step_ = false;                      // of the last forward
+    bool fp8_step_ = false, fp16_step_ = false;  // of the last forward
 
     Offsets text_offsets_;                      // of the last forward
     std::vector<std::int32_t> window_offsets_;  // of the last forward; empty where every text is one window

@@ -50,6 +50,18 @@ void set_window(const EncoderOptions& options, EncoderSpec& spec) {
 
 }  // namespace
 
+void set_training(const EncoderOptions& options, EncoderSpec& spec) {
+    const bool fp16 = options.precision == EncoderPrecision::kFp16;
+    spec.dtype = fp16 || options.precision == EncoderPrecision::kFp32 ? DType::kF32 : DType::kBf16;
+    spec.fp8 = options.precision == EncoderPrecision::kFp8;
+    spec.fp16 = fp16 && !options.frozen;
+    spec.compensated = options.compensated;
+    spec.accumulate = options.accumulate;
+    // FP16 products: whether any gradient overflowed decides about all.
+    spec.consume_gradients = options.accumulate == 1 && !spec.fp16;
+    spec.frozen = options.frozen;
+}
+
 EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab, const InputFolder& encoder) {
     EncoderSpec spec = options.encoder == "bag"
                            ? bag_spec(options, vocab)
@@ -59,12 +71,7 @@ EncoderSpec make_encoder_spec(const EncoderOptions& options, std::int64_t vocab,
     spec.pooled_dropout = static_cast<float>(options.dropout);
     if (options.inner_dropout >= 0)
         spec.hidden_dropout = spec.attention_dropout = static_cast<float>(options.inner_dropout);
-    spec.dtype = options.precision == EncoderPrecision::kFp32 ? DType::kF32 : DType::kBf16;
-    spec.fp8 = options.precision == EncoderPrecision::kFp8;
-    spec.compensated = options.compensated;
-    spec.accumulate = options.accumulate;
-    spec.consume_gradients = options.accumulate == 1;
-    spec.frozen = options.frozen;
+    set_training(options, spec);
     return spec;
 }
 

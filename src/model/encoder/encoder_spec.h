@@ -30,6 +30,9 @@ struct EncoderSpec {
     DType dtype = DType::kBf16;  // of weights and activations (F64 on the reference, for golden tests)
     // Products of the linear layers run in FP8 in training (backend/ops/linear.h); weights are BF16.
     bool fp8 = false;
+    // Products run in FP16 in training, as ops with `fp16` round (backend/ops/linear.h); weights are F32. The
+    // gradient that the backward takes has a scale, and so have the gradients of all parameters.
+    bool fp16 = false;
     bool compensated = true;      // BF16 weights have a compensation
     std::int64_t accumulate = 1;  // steps whose gradients are summed; more than one needs F32 gradients
     // Gradients share memory and are consumed as they appear, only by Encoder::backward_and_update.
@@ -45,6 +48,9 @@ struct EncoderSpec {
     // Most tokens a text may have; 0: any.
     std::int64_t longest_text() const { return positions - position_base; }
 };
+
+// What options say about weights and their training.
+void set_training(const EncoderOptions& options, EncoderSpec& spec);
 
 // The spec that options ask for: bag, or a Hugging Face folder. `vocab` is the tokenizer's; it must
 // fit in a Hugging Face encoder's table. A folder given as `encoder` replaces that of the options.

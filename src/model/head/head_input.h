@@ -16,6 +16,7 @@ struct HeadInput {
     bool want_loss = false;            // see HeadStepResult
     View dx_BD = {};                   // set; empty: not wanted
     View report_to = {};               // see HeadStep
+    bool keeps_scale = false;          // see ReneeHead::step
 };
 
 }  // namespace elmo

@@ -53,23 +53,26 @@ ReneeStepResult ReneeHead::step(View w_LD, const HeadInput& in) {
     g16_LP.cols = renee_columns(in.x_BD.rows);  // a smaller batch uses less of it
     const ReneeStepResult result =
         backend_.renee_step({in.x_BD, w_LD, momentum_LD_, w16_LD_, g16_LP, dw16_LD_, dw32_LD_, in.positives,
-                             in.lr, in.weight_decay, beta_, scale_, in.dx_BD, in.want_loss});
-    if (result.skipped) {
+                             in.lr, in.weight_decay, beta_, scale_, in.dx_BD, in.want_loss, in.keeps_scale});
+    if (!in.keeps_scale) end_step(result.skipped, in.step);
+    return result;
+}
+
+void ReneeHead::end_step(bool skipped, std::uint64_t step) {
+    if (skipped) {
         ++skipped_;
         good_steps_ = 0;
         scale_ /= 2;
         if (scale_ < kLeastScale)
             throw NumericError(
-                fmt::format("step {}: the gradient that the head gives the encoder is beyond FP16 at every "
-                            "loss scale down to "
-                            "2^-24; lower head_lr or "
+                fmt::format("step {}: the gradient that the head gives the encoder, or one that the encoder "
+                            "makes of it, is beyond FP16 at every loss scale down to 2^-24; lower head_lr or "
                             "encoder_lr, or use another precision",
-                            in.step));
+                            step));
     } else if (++good_steps_ >= kGrowthSteps) {
         good_steps_ = 0;
         scale_ *= 2;
     }
-    return result;
 }
 
 void ReneeHead::save(const std::filesystem::path& file) const {

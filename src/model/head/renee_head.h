@@ -1,8 +1,9 @@
 // What the baseline `renee` keeps beside the FP32 weights of a head, and its dynamic loss scale: momentum, an
 // FP16 copy, FP16 logits and gradients of all labels at once. See backend/ops/renee.h for the step.
 //
-// The scale multiplies only dx. It starts at 4096 or what is given, is halved when dx is beyond FP16 (the
-// encoder's step is then skipped, never the head's) and doubled after 2000 steps in a row without that.
+// The scale multiplies only dx. It starts at 4096 or what is given, is halved when dx, or a gradient that an
+// encoder with FP16 products makes of it, is beyond FP16 (the encoder's step is then skipped, never the
+// head's) and doubled after 2000 steps in a row without that.
 #pragma once
 
 #include <filesystem>
@@ -34,8 +35,11 @@ class ReneeHead {
     void allocate_step(Arena& arena);
 
     // One step on `w_LD`, the FP32 weights. If the encoder's is skipped, dx is not set and the scale falls.
-    // NumericError when no scale is small enough.
+    // Where in.keeps_scale is set, dx has the scale, and so will the encoder's gradients: then the caller
+    // ends the step when it knows whether those are finite.
     ReneeStepResult step(View w_LD, const HeadInput& in);
+    // The scale for the next step. NumericError when none is small enough.
+    void end_step(bool skipped, std::uint64_t step);
 
     float scale() const { return scale_; }
     std::int64_t skipped_steps() const { return skipped_; }

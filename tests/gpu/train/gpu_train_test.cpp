@@ -89,7 +89,8 @@ TEST_F(GpuTrain, TwoRunsWithOneSeedGiveTheSameBytes) {
                                                               {"fp8", "bf16"},
                                                               {"e3m4", "bf16"},
                                                               {"fp8", "fp8"},
-                                                              {"renee", "bf16"}}) {
+                                                              {"renee", "bf16"},
+                                                              {"renee", "fp16"}}) {
             SCOPED_TRACE(std::string(model.name) + ", " + precision + ", encoder " + encoder);
             for (const char* out : {"first", "second"}) {
                 Config config = config_of(model, out);

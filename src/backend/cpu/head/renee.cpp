@@ -71,14 +71,14 @@ class Label {
     float *w_, *z_, *dw_;
 };
 
-// The sum of slices [0, slices) as FP16 holds it times the scale; stored to the first. Returns whether all
-// are finite.
-bool sum_slices(float* slices, std::int64_t count, std::int64_t num_slices, float scale) {
+// The sum of slices [0, slices) as FP16 holds it times the scale, over `divisor`; stored to the first.
+// Returns whether all are finite.
+bool sum_slices(float* slices, std::int64_t count, std::int64_t num_slices, float scale, float divisor) {
     bool finite = true;
     for (std::int64_t i = 0; i < count; ++i) {
         float sum = slices[i];
         for (std::int64_t s = 1; s < num_slices; ++s) sum += slices[s * count + i];
-        slices[i] = to_float(to_fp16(scale * sum)) / scale;
+        slices[i] = to_float(to_fp16(scale * sum)) / divisor;
         finite &= std::isfinite(slices[i]);
     }
     return finite;
@@ -123,7 +123,7 @@ ReneeStepResult CpuBackend::renee_step(const ReneeStep& op) {
     update(context_.threads(), op);
     ReneeStepResult result;
     for (const double loss : losses) result.loss_sum += loss;
-    result.skipped = !sum_slices(slices, count, kSlices, op.scale);
+    result.skipped = !sum_slices(slices, count, kSlices, op.scale, op.keeps_scale ? 1.0f : op.scale);
     if (!result.skipped) store_floats(slices, op.dx_BD, 0, count);
     return result;
 }

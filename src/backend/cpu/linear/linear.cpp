@@ -4,8 +4,8 @@
 #include <cstring>
 
 #include "backend/cpu/cpu_backend.h"
-#include "backend/cpu/linear/fp8_grid.h"
 #include "backend/cpu/linear/gemm.h"
+#include "backend/cpu/linear/operand_grid.h"
 #include "backend/cpu/loops/convert.h"
 #include "backend/cpu/loops/math.h"
 #include "backend/cpu/scratch.h"
@@ -22,8 +22,8 @@ std::int64_t round_up(std::int64_t value, std::int64_t to) {
 // Rows [begin, end) of x, rounded to the grid, as operand type T (FP32 or BF16) in `to`, zero rows up to
 // `padded`.
 template <class T>
-void stage_rows(const View& x, std::int64_t begin, std::int64_t end, std::int64_t padded, const Fp8Grid& grid,
-                T* to) {
+void stage_rows(const View& x, std::int64_t begin, std::int64_t end, std::int64_t padded,
+                const OperandGrid& grid, T* to) {
     const std::int64_t count = (end - begin) * x.cols;
     if constexpr (std::is_same_v<T, float>)
         load_floats(x, begin * x.cols, to, count);
@@ -37,7 +37,7 @@ void stage_rows(const View& x, std::int64_t begin, std::int64_t end, std::int64_
 // The same from codes.
 template <class T>
 void stage_codes(const View& codes, std::int64_t cols, std::int64_t begin, std::int64_t end,
-                 std::int64_t padded, const Fp8Grid& grid, T* to) {
+                 std::int64_t padded, const OperandGrid& grid, T* to) {
     const std::int64_t count = (end - begin) * cols;
     grid.decode(codes.codes() + begin * cols, to, count);
     std::memset(static_cast<void*>(to + count), 0,
@@ -45,7 +45,7 @@ void stage_codes(const View& codes, std::int64_t cols, std::int64_t begin, std::
 }
 
 // A whole matrix, rounded to the grid, as FP32 in `to`, in parallel.
-void stage_matrix(ThreadPool& threads, const View& w, const Fp8Grid& grid, float* to) {
+void stage_matrix(ThreadPool& threads, const View& w, const OperandGrid& grid, float* to) {
     threads.parallel_ranges(w.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
         load_floats(w, begin, to + begin, end - begin);
         grid.round(to + begin, end - begin);
@@ -53,7 +53,7 @@ void stage_matrix(ThreadPool& threads, const View& w, const Fp8Grid& grid, float
 }
 
 // The weights as BF16 products take them: as they are, or a copy on the grid.
-const Bf16* stage_weights(ThreadPool& threads, const View& w, bool fp8, const Fp8Grid& grid,
+const Bf16* stage_weights(ThreadPool& threads, const View& w, bool fp8, const OperandGrid& grid,
                           ScratchCutter& scratch) {
     if (!fp8) return w.as<Bf16>();
     Bf16* staged = scratch.take<Bf16>(w.size());
@@ -130,19 +130,21 @@ void CpuBackend::linear_forward(const LinearForward& op) {
     const std::int64_t tokens = op.x_TK.rows, k = op.x_TK.cols, n = op.w_NK.rows;
     const bool bf16 = bf16_products(op.w_NK.dtype), fp8 = !op.amax_13.empty();
     if (!op.slope_TK.empty()) gelu_of_input(context_.threads(), op.x_TK, op.slope_TK);
-    Fp8Grid x_grid, w_grid;
+    OperandGrid x_grid, w_grid;
     if (fp8) {
         auto* amax = op.amax_13.as<float>();
         x_grid = {kE4M3, amax[0] = amax_of(context_.threads(), op.x_TK)};
         w_grid = {kE4M3, amax[1] = amax_of(context_.threads(), op.w_NK)};
     }
+    if (op.fp16) x_grid = w_grid = OperandGrid::fp16();
     ScratchCutter shared(shared_scratch_.data);
     float* bias = shared.take<float>(n);
     if (!op.bias_1N.empty()) load_floats(op.bias_1N, 0, bias, n);
+    if (op.fp16) round_to_fp16(bias, n);
     const float* w = nullptr;
     const Bf16* w_bf16 = bf16 ? stage_weights(context_.threads(), op.w_NK, fp8, w_grid, shared) : nullptr;
     if (!bf16) {
-        if (op.w_NK.dtype == DType::kF32) {
+        if (op.w_NK.dtype == DType::kF32 && !op.fp16) {
             w = op.w_NK.as<float>();
         } else {
             float* staged = shared.take<float>(n * k);
@@ -167,10 +169,12 @@ void CpuBackend::linear_forward(const LinearForward& op) {
         }
         if (!op.x_codes.empty()) x_grid.encode(op.x_TK, begin * k, rows * k, op.x_codes.codes() + begin * k);
         if (!op.bias_1N.empty()) add_bias(y, bias, rows, n);
+        if (op.fp16) round_to_fp16(y, rows * n);
         if (op.activation == Activation::kGelu) {
             if (!op.pre_TN.empty()) store_floats(y, op.pre_TN, begin * n, rows * n);
             if (op.y_TN.dtype == DType::kBf16) round_to_bf16(y, rows * n);
             gelu_rows(y, rows * n);
+            if (op.fp16) round_to_fp16(y, rows * n);
         }
         store_floats(y, op.y_TN, begin * n, rows * n);
     });
@@ -179,7 +183,7 @@ void CpuBackend::linear_forward(const LinearForward& op) {
 void CpuBackend::linear_backward(const LinearBackward& op) {
     const std::int64_t tokens = op.dy_TN.rows, k = op.w_NK.cols, n = op.dy_TN.cols;
     const bool bf16 = bf16_products(op.w_NK.dtype), fp8 = !op.amax_13.empty();
-    Fp8Grid dy_grid, x_grid, w_grid;
+    OperandGrid dy_grid, x_grid, w_grid;
     if (fp8) {
         auto* amax = op.amax_13.as<float>();
         x_grid = {kE4M3, amax[0]};
@@ -193,6 +197,7 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
                     x_grid.encode(op.x_TK, begin, end - begin, op.x_codes.codes() + begin);
                 });
     }
+    if (op.fp16) dy_grid = x_grid = w_grid = OperandGrid::fp16();
     const bool from_codes = fp8 && !op.x_codes.empty();
     const auto stage_x = [&](std::int64_t begin, std::int64_t end, auto* to) {
         if (from_codes)
@@ -206,7 +211,7 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
         const float* w = nullptr;
         const Bf16* w_bf16 = bf16 ? stage_weights(context_.threads(), op.w_NK, fp8, w_grid, shared) : nullptr;
         if (!bf16) {
-            if (op.w_NK.dtype == DType::kF32) {
+            if (op.w_NK.dtype == DType::kF32 && !op.fp16) {
                 w = op.w_NK.as<float>();
             } else {
                 float* staged = shared.take<float>(n * k);
@@ -229,6 +234,7 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
                 stage_rows(op.dy_TN, begin, end, padded, dy_grid, dy);
                 gemm(shape, dy, w, dx);
             }
+            if (op.fp16) round_to_fp16(dx, rows * k);
             store_floats(dx, op.dx_TK, begin * k, rows * k);
         });
     }
@@ -295,9 +301,11 @@ void CpuBackend::gelu_backward(const GeluBackward& op) {
             } else {
                 multiply_slopes(op.slope_TN.codes() + i, dy, count);
             }
+            if (op.fp16) round_to_fp16(dy, count);
             store_floats(dy, op.dy_TN, i, count);
             if (op.gelu_TN.empty()) continue;
             gelu_rows(pre, count);
+            if (op.fp16) round_to_fp16(pre, count);
             store_floats(pre, op.gelu_TN, i, count);
         }
     });

@@ -1,8 +1,11 @@
 #include "backend/cpu/loops/convert.h"
 
+#include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "base/clones.h"
 
@@ -16,6 +19,17 @@ ELMO_CLONES void round_to_bf16(float* x, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) {
         const auto u = std::bit_cast<std::uint32_t>(x[i]);
         x[i] = std::bit_cast<float>((u + 0x7fffu + ((u >> 16) & 1u)) & 0xffff0000u);
+    }
+}
+
+// Adding and taking away a number whose last bit is FP16's spacing rounds to a multiple of the spacing.
+ELMO_CLONES void round_to_fp16(float* x, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) {
+        const float size = std::abs(x[i]);
+        const std::uint32_t exponent = std::bit_cast<std::uint32_t>(std::max(size, 0x1p-14f)) & 0x7f800000u;
+        const auto shift = std::bit_cast<float>(exponent + (13u << 23));
+        const float nearest = (size + shift) - shift;
+        x[i] = std::copysign(size >= 65520.0f ? std::numeric_limits<float>::infinity() : nearest, x[i]);
     }
 }
 

@@ -12,6 +12,8 @@ namespace elmo::cpu {
 void bf16_to_float(const Bf16* from, float* to, std::int64_t count);
 void float_to_bf16(const float* from, Bf16* to, std::int64_t count);  // to nearest even
 void round_to_bf16(float* x, std::int64_t count);                     // in place, kept as FP32
+// numerics/bf16.h's round_fp16, in place.
+void round_to_fp16(float* x, std::int64_t count);
 // 8-bit codes of a format to FP32; exact.
 void decode(const MiniFloat& format, const std::uint8_t* from, float* to, std::int64_t count);
 // To BF16; exact for E4M3 and E3M4.

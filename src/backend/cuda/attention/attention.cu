@@ -240,10 +240,11 @@ void AttentionOps::forward(const AttentionForward& op) {
             attention_forward_warpgroups(args, batch, {context_.starts_early(), context_.stream()});
         } else
             run<Forward, kMostWarps>(args, batch, context_.stream());
-    } else if (op.qkv_T3D.dtype == DType::kBf16) {
-        forward_simple<bf16>(op, shape, batch, op.offsets.back(), context_.stream());
     } else {
-        forward_simple<float>(op, shape, batch, op.offsets.back(), context_.stream());
+        with_type(op.qkv_T3D, op.fp16, [&](auto* qkv) {
+            using T = std::remove_pointer_t<decltype(qkv)>;
+            forward_simple<T>(op, shape, batch, op.offsets.back(), context_.stream());
+        });
     }
 }
 
@@ -285,22 +286,22 @@ void AttentionOps::backward(const AttentionBackward& op) {
             run<BackwardQueries, kMostWarps>(args, batch, context_.stream());
             run<BackwardKeys, 4>(args, batch, context_.stream());
         }
-    } else if (op.qkv_T3D.dtype == DType::kBf16) {
-        backward_simple<bf16>(op, shape, batch, delta, context_.stream());
     } else {
-        backward_simple<float>(op, shape, batch, delta, context_.stream());
+        with_type(op.qkv_T3D, op.fp16, [&](auto* qkv) {
+            using T = std::remove_pointer_t<decltype(qkv)>;
+            backward_simple<T>(op, shape, batch, delta, context_.stream());
+        });
     }
     if (sums_inside)
         column_sums_.add_partials(sums, batch.num_texts, {op.qkv_dbias_1N}, op.accumulate);
     else if (with_sums)
         column_sums_.add_rows(op.dqkv_T3D, op.qkv_dbias_1N, op.accumulate);
     if (shape.bias == nullptr) return;
-    if (op.qkv_T3D.dtype == DType::kBf16)
-        backward_bias(backward_args<bf16>(op, shape, batch, delta), bias_slices_, op.dbias_RH,
+    with_type(op.qkv_T3D, op.fp16, [&](auto* qkv) {
+        using T = std::remove_pointer_t<decltype(qkv)>;
+        backward_bias(backward_args<T>(op, shape, batch, delta), bias_slices_, op.dbias_RH,
                       context_.stream());
-    else
-        backward_bias(backward_args<float>(op, shape, batch, delta), bias_slices_, op.dbias_RH,
-                      context_.stream());
+    });
 }
 
 }  // namespace elmo::cuda

@@ -39,10 +39,9 @@ __global__ void __launch_bounds__(32 * kBiasWarps) bias_gradient(const SimpleArg
             const float lse = args.lse[row], delta = args.delta[row];
             for (std::int64_t key = begin + lane; key < end; key += 32) {
                 const float score = score_of(shape, q, keys + key * stride, args.size, head, key - query);
-                const float dweight = dot_of(dcontext, values + key * stride, args.size) *
+                const float dweight = as_operand<T>(dot_of(dcontext, values + key * stride, args.size)) *
                                       kept_factor(shape.dropout, row, key - begin);
-                own[warp][relative_bucket(key - query)][lane] +=
-                    expf(score * shape.scale - lse) * (dweight - delta);
+                own[warp][relative_bucket(key - query)][lane] += expf(score - lse) * (dweight - delta);
             }
         }
     }

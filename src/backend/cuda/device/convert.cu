@@ -1,7 +1,7 @@
 // Elementwise ops of all families: casting, and the search for non-finite numbers.
 #include "backend/cuda/device/convert.h"
 
-#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/as_fp16.cuh"
 #include "backend/cuda/head/storage.cuh"
 
 namespace elmo::cuda {
@@ -29,6 +29,21 @@ __global__ void non_finite_kernel(const T* x, std::int64_t count, int* found) {
 }
 
 }  // namespace
+
+void round_fp16(const View& to, const View& from, cudaStream_t stream) {
+    if (to.empty()) return;
+    const std::int64_t count = from.size();
+    with_width(count, [&](auto width) {
+        const unsigned blocks = blocks_for(count, kThreads * width());
+        if (to.dtype == DType::kF16)
+            cast_kernel<width()>
+                <<<blocks, kThreads, 0, stream>>>(static_cast<fp16*>(to.data), from.as<float>(), count);
+        else
+            cast_kernel<width()><<<blocks, kThreads, 0, stream>>>(static_cast<FloatAsFp16*>(to.data),
+                                                                  from.as<float>(), count);
+    });
+    check_launch("rounding to FP16");
+}
 
 void cast(const View& to, const View& from, cudaStream_t stream) {
     if (to.empty()) return;

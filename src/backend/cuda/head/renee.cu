@@ -3,7 +3,7 @@
 // learn whether the encoder's step is left out.
 #include <algorithm>
 
-#include "backend/cuda/device/launch.cuh"
+#include "backend/cuda/device/as_fp16.cuh"
 #include "backend/cuda/head/renee.h"
 #include "backend/cuda/head/storage.cuh"
 #include "elmo/error.h"
@@ -116,11 +116,12 @@ __global__ void add_losses_kernel(const double* parts, Positives positives, Rene
     report->loss_sum = total;
 }
 
-// dx as FP16 holds it times the scale.
-__global__ void round_input_gradient_kernel(float* dx, std::int64_t count, float scale, ReneeReport* report) {
+// dx as FP16 holds it times the scale, over `divisor`.
+__global__ void round_input_gradient_kernel(float* dx, std::int64_t count, float scale, float divisor,
+                                            ReneeReport* report) {
     const std::int64_t i = first_element(1);
     if (i >= count) return;
-    dx[i] = __half2float(__float2half_rn(scale * dx[i])) / scale;
+    dx[i] = round_fp16(scale * dx[i]) / divisor;
     if (!isfinite(dx[i])) report->overflow = 1;
 }
 
@@ -236,7 +237,7 @@ ReneeStepResult ReneeOps::step(const ReneeStep& op) {
     });
     const std::int64_t inputs = batch * width;
     round_input_gradient_kernel<<<blocks_for(inputs, kThreads), kThreads, 0, context_.stream()>>>(
-        dx.as<float>(), inputs, op.scale, report);
+        dx.as<float>(), inputs, op.scale, op.keeps_scale ? 1.0f : op.scale, report);
     check_launch("renee, input gradient");
     with_width(weights, [&](auto v) {
         update_kernel<v()><<<blocks_for(weights, kThreads * v()), kThreads, 0, context_.stream()>>>(

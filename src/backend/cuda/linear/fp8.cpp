@@ -41,8 +41,7 @@ void set_operands(Product& product, const Fp8Operand& a, std::uint8_t* a_codes, 
 
 }  // namespace
 
-void LinearOps::reserve(Arena& arena, const Workload& w) {
-    if (!w.fp8_products) return;
+void LinearOps::reserve_fp8(Arena& arena, const Workload& w) {
     fp8_.weights = arena.allocate("scratch/fp8_weights", DType::kU8, 1, w.largest_weight);
     fp8_.small = arena.allocate("scratch/fp8_scales", DType::kU8, 1, sizeof(Small));
     if (fp8_.small.data != nullptr) context_.fill_zero(fp8_.small);

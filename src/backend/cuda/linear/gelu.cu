@@ -1,4 +1,5 @@
 // GELU, exact, and its backward with the bias gradient.
+#include "backend/cuda/device/as_fp16.cuh"
 #include "backend/cuda/device/column_sums.cuh"
 #include "backend/cuda/linear/gelu.cuh"
 #include "backend/cuda/linear/linear.h"
@@ -14,6 +15,19 @@ __global__ void gelu_kernel(const T* pre, T* y, std::int64_t count) {
         load_some<V>(pre + i, v);
 #pragma unroll
         for (float& x : v) x *= phi(x);
+        store_some<V>(y + i, v);
+    });
+}
+
+// y as FP16 holds it, with the bias as FP16 holds that.
+template <int V>
+__global__ void add_bias_kernel(FloatAsFp16* y, const float* bias, std::int64_t count, std::int64_t cols) {
+    for_each<V>(count, [&](std::int64_t i) {
+        float v[V], b[V] = {};
+        load_some<V>(y + i, v);
+        if (bias != nullptr) load_some<V>(bias + i % cols, b);
+#pragma unroll
+        for (int j = 0; j < V; ++j) v[j] += round_fp16(b[j]);
         store_some<V>(y + i, v);
     });
 }
@@ -75,8 +89,18 @@ __global__ void __launch_bounds__(256)
 
 }  // namespace
 
-void LinearOps::apply_gelu(const View& pre, const View& y) {
-    with_type(y, [&](auto* out) {
+void LinearOps::finish_fp16(const View& y, const View& bias) {
+    with_width(y.cols, [&](auto width) {
+        add_bias_kernel<width()>
+            <<<blocks_for(y.size(), kThreads * width()), kThreads, 0, context_.stream()>>>(
+                static_cast<FloatAsFp16*>(y.data), bias.empty() ? nullptr : bias.as<float>(), y.size(),
+                y.cols);
+    });
+    check_launch("result in FP16");
+}
+
+void LinearOps::apply_gelu(const View& pre, const View& y, bool fp16) {
+    with_type(y, fp16, [&](auto* out) {
         using T = std::remove_pointer_t<decltype(out)>;
         with_width(y.size(), [&](auto width) {
             launch_early(context_.starts_early(), gelu_kernel<width(), T>,
@@ -95,7 +119,7 @@ void LinearOps::gelu_backward(const GeluBackward& op) {
     const std::int64_t rows = op.dy_TN.rows, cols = op.dy_TN.cols,
                        num_partials = ColumnSums::num_partials(rows);
     float* const partials = with_bias ? column_sums_.partials(num_partials * cols) : nullptr;
-    with_type(op.dy_TN, [&](auto* dy) {
+    with_type(op.dy_TN, op.fp16, [&](auto* dy) {
         using T = std::remove_pointer_t<decltype(dy)>;
         with_width(cols, [&](auto width) {
             const dim3 grid(blocks_for(cols, 32 * width()), static_cast<unsigned>(num_partials));

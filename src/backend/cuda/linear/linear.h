@@ -1,4 +1,4 @@
-// Linear layers and GELU: products by cuBLASLt, also of FP8 numbers, with the scratch of those.
+// Linear layers and GELU: products by cuBLASLt, also of FP8 and FP16 numbers, with the scratch of those.
 #pragma once
 
 #include "backend/cuda/device/column_sums.h"
@@ -18,7 +18,12 @@ class LinearOps {
     void gelu_backward(const GeluBackward& op);
 
   private:
-    void apply_gelu(const View& pre, const View& y);  // exact; y may be pre
+    void apply_gelu(const View& pre, const View& y, bool fp16);  // exact; y may be pre
+    // y = h(y + h(bias)), in F32.
+    void finish_fp16(const View& y_TN, const View& bias_1N);
+    // A copy in FP16, in scratch.
+    View as_fp16(const View& x, const View& room);
+    void reserve_fp8(Arena& arena, const Workload& workload);
     // FP8 products (fp8.cpp): y without its activation; dx and dw.
     void forward_fp8(const LinearForward& op, const View& y_TN);
     void backward_fp8(const LinearBackward& op);
@@ -33,6 +38,9 @@ class LinearOps {
         View weights;  // u8: codes
         View small;    // u8: scales, and what casting needs
     } fp8_;
+    struct Fp16Scratch {
+        View x, dy, weights;  // f16: operands
+    } fp16_;
 };
 
 }  // namespace elmo::cuda

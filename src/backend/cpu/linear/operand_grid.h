@@ -1,5 +1,6 @@
 // The operands of FP8 products on a CPU: BF16 numbers rounded to the grid of an 8-bit format with a scale of
-// their own. The products themselves are those of BF16, which holds the rounded numbers exactly.
+// their own. The products themselves are those of BF16, which holds the rounded numbers exactly. Those of
+// FP16 products are FP32 numbers rounded to FP16, multiplied in FP32.
 #pragma once
 
 #include <cstdint>
@@ -14,13 +15,19 @@ namespace elmo::cpu {
 // The largest magnitude of a BF16 matrix, in parallel; not finite where an element is not.
 float amax_of(ThreadPool& threads, const View& matrix);
 
-class Fp8Grid {
+class OperandGrid {
   public:
-    Fp8Grid() = default;  // no grid: round() does nothing
+    OperandGrid() = default;  // no grid: round() does nothing
     // For numbers of magnitude up to `amax`, in E4M3 or E5M2.
-    Fp8Grid(const MiniFloat& format, float amax);
+    OperandGrid(const MiniFloat& format, float amax);
 
-    // In place, to nearest even; NaN and infinities become NaN.
+    static OperandGrid fp16() {
+        OperandGrid grid;
+        grid.kind_ = Kind::kFp16;
+        return grid;
+    }
+
+    // In place, to nearest even; NaN and infinities become NaN (FP16 has both).
     void round(float* x, std::int64_t count) const;
     void round(Bf16* x, std::int64_t count) const;
     // E4M3: the codes of what round would give, and the numbers of such codes.
@@ -29,7 +36,7 @@ class Fp8Grid {
     void decode(const std::uint8_t* codes, Bf16* x, std::int64_t count) const;
 
   private:
-    enum class Kind { kNone, kE4M3, kE5M2 } kind_ = Kind::kNone;
+    enum class Kind { kNone, kE4M3, kE5M2, kFp16 } kind_ = Kind::kNone;
     float up_ = 1, down_ = 1;  // the scale and its inverse, powers of two
 };
 

@@ -1,4 +1,4 @@
-#include "backend/cpu/linear/fp8_grid.h"
+#include "backend/cpu/linear/operand_grid.h"
 
 #include <algorithm>
 #include <array>
@@ -74,19 +74,20 @@ float amax_of(ThreadPool& threads, const View& matrix) {
     return to_float(Bf16{largest.load()});
 }
 
-Fp8Grid::Fp8Grid(const MiniFloat& format, float amax)
+OperandGrid::OperandGrid(const MiniFloat& format, float amax)
     : kind_(format.mantissa_bits == 3 ? Kind::kE4M3 : Kind::kE5M2) {
     const int power = scale_exponent(format, std::bit_cast<std::uint32_t>(amax));
     up_ = std::ldexp(1.0f, power);
     down_ = std::ldexp(1.0f, -power);
 }
 
-void Fp8Grid::round(float* x, std::int64_t count) const {
+void OperandGrid::round(float* x, std::int64_t count) const {
     if (kind_ == Kind::kE4M3) round_e4m3(x, count, up_, down_);
     if (kind_ == Kind::kE5M2) round_e5m2(x, count, up_, down_);
+    if (kind_ == Kind::kFp16) round_to_fp16(x, count);
 }
 
-void Fp8Grid::round(Bf16* x, std::int64_t count) const {
+void OperandGrid::round(Bf16* x, std::int64_t count) const {
     if (kind_ == Kind::kNone) return;
     by_pieces(count, [&](std::int64_t i, std::int64_t n, float* piece) {
         bf16_to_float(x + i, piece, n);
@@ -95,14 +96,14 @@ void Fp8Grid::round(Bf16* x, std::int64_t count) const {
     });
 }
 
-void Fp8Grid::encode(const View& x, std::int64_t begin, std::int64_t count, std::uint8_t* codes) const {
+void OperandGrid::encode(const View& x, std::int64_t begin, std::int64_t count, std::uint8_t* codes) const {
     by_pieces(count, [&](std::int64_t i, std::int64_t n, float* piece) {
         load_floats(x, begin + i, piece, n);
         encode_e4m3(piece, n, up_, codes + i);
     });
 }
 
-void Fp8Grid::decode(const std::uint8_t* codes, float* x, std::int64_t count) const {
+void OperandGrid::decode(const std::uint8_t* codes, float* x, std::int64_t count) const {
     static const std::array<float, 256> kNumbers = [] {
         std::array<float, 256> numbers{};
         for (std::uint32_t code = 0; code < 256; ++code) numbers[code] = kE4M3.decode(code);
@@ -111,7 +112,7 @@ void Fp8Grid::decode(const std::uint8_t* codes, float* x, std::int64_t count) co
     for (std::int64_t i = 0; i < count; ++i) x[i] = kNumbers[codes[i]] * down_;
 }
 
-void Fp8Grid::decode(const std::uint8_t* codes, Bf16* x, std::int64_t count) const {
+void OperandGrid::decode(const std::uint8_t* codes, Bf16* x, std::int64_t count) const {
     by_pieces(count, [&](std::int64_t i, std::int64_t n, float* piece) {
         decode(codes + i, piece, n);
         float_to_bf16(piece, x + i, n);
