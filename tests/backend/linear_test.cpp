@@ -82,6 +82,9 @@ TEST(Linear, ForwardWithGelu) {
         Tensor alone("y without pre", mode.storage, s.tokens, s.n);
         tested->linear_forward({x->view(), w->view(), bias->view(), alone.view(), Activation::kGelu, {}});
         expect_same_bits(alone, y);
+        Tensor pre_alone("pre without y", mode.storage, s.tokens, s.n);
+        tested->linear_forward({x->view(), w->view(), bias->view(), {}, Activation::kGelu, pre_alone.view()});
+        expect_same_bits(pre_alone, pre);
     });
 }
 
@@ -193,6 +196,26 @@ TEST(Linear, GeluBackwardGivesTheBiasGradient) {
                     expect_same_bits(in_place, plain);
                     expect_column_sums(dbias, in_place, accumulate ? start.get() : nullptr);
                 }
+    });
+}
+
+// With the product before it: what the two ops give. (Larger ones on a GPU: products_test.cpp.)
+TEST(Linear, GeluBackwardOfAProduct) {
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& tested, Rng& rng) {
+        const auto pre = make_input("pre", mode.storage, s.tokens, s.n, rng, 3);
+        const auto dz = make_input("dz", mode.storage, s.tokens, s.k, rng);
+        const auto w = make_input("w", mode.storage, s.k, s.n, rng);
+        Tensor dx("dx", mode.storage, s.tokens, s.n), gelu("gelu", mode.storage, s.tokens, s.n),
+            dbias("dbias", DType::kF32, 1, s.n);
+        tested->linear_backward({dz->view(), {}, w->view(), dx.view(), {}, {}});
+        tested->gelu_backward({pre->view(), dx.view(), gelu.view(), dbias.view()});
+        Tensor dy("dy", mode.storage, s.tokens, s.n), again("gelu again", mode.storage, s.tokens, s.n),
+            sums("sums", DType::kF32, 1, s.n);
+        tested->gelu_backward(
+            {pre->view(), dy.view(), again.view(), sums.view(), false, {}, dz->view(), w->view()});
+        expect_same_bits(dy, dx);
+        expect_same_bits(again, gelu);
+        expect_same_bits(sums, dbias);
     });
 }
 

@@ -28,7 +28,7 @@ constexpr float slope_of(std::uint8_t code) {
 
 // y = act(x w^T + bias). With kGelu `pre` receives x w^T + bias, rounded to its dtype, and y is computed
 // from the rounded value (rounded to y's dtype where pre is empty), so that it can be computed again from
-// pre. No aliasing.
+// pre. Either may be empty, and the other has the same bits. No aliasing.
 //
 // FP8 products, where amax is given: each operand of a product is rounded to an 8-bit grid before it, x and w
 // to E4M3 and dy to E5M2 (nearest even), after multiplication by 2^scale_exponent(format, largest magnitude
@@ -52,7 +52,7 @@ struct LinearForward {
     View x_TK, w_NK, bias_1N;  // bias may be empty
     View y_TN;
     Activation activation = Activation::kNone;
-    View pre_TN;      // only with kGelu; may be empty when no backward follows
+    View pre_TN;      // only with kGelu
     View amax_13{};   // f32
     View x_codes{};   // u8; may be empty
     View slope_TK{};  // u8; may be empty
@@ -86,10 +86,11 @@ void visit_views(Op& op, const auto& visit) {
           op.room);
 }
 
-// dy *= gelu'(pre), in place, or slope_of(slope) where that is given in place of pre. gelu, where given,
-// receives gelu(pre): what the forward had, computed again; it may be pre itself. dbias, where given,
-// receives the column sums of the new dy as stored, added to what is there when `accumulate` is set: the
-// gradient of the bias that pre contains.
+// dy *= gelu'(pre), in place, or slope_of(slope) where that is given in place of pre. Where dz is given, dy
+// is dz w first, rounded to its dtype: the gradient of the input of the layer after the GELU, whose weights
+// are w; what was in dy is not read. gelu, where given, receives gelu(pre): what the forward had, computed
+// again; it may be pre itself. dbias, where given, receives the column sums of the new dy as stored, added to
+// what is there when `accumulate` is set: the gradient of the bias that pre contains.
 struct GeluBackward {
     View pre_TN, dy_TN;
     View gelu_TN{};
@@ -97,10 +98,17 @@ struct GeluBackward {
     bool accumulate = false;
     View slope_TN{};  // u8
     bool fp16 = false;
+    View dz_TM{}, w_MN{};
 };
 template <OpIs<GeluBackward> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.pre_TN, op.dy_TN, op.gelu_TN, op.dbias_1N, op.slope_TN);
+    visit(op.pre_TN, op.dy_TN, op.gelu_TN, op.dbias_1N, op.slope_TN, op.dz_TM, op.w_MN);
+}
+// The product that gives dy, where dz is given.
+inline LinearBackward product_before(const GeluBackward& op) {
+    LinearBackward product{op.dz_TM, {}, op.w_MN, op.dy_TN, {}, {}};
+    product.fp16 = op.fp16;
+    return product;
 }
 
 }  // namespace elmo

@@ -81,10 +81,9 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
             double sum = op.bias_1N.empty() ? 0.0 : fp16_or(op.fp16, load(op.bias_1N, 0, n));
             for (std::int64_t k = 0; k < x.cols; ++k) sum += x(t, k) * w(n, k);
             sum = fp16_or(op.fp16, sum);
-            store(op.y_TN, t, n, sum);
-            if (op.activation != Activation::kGelu) continue;
             const View& rounded = op.pre_TN.empty() ? op.y_TN : op.pre_TN;
             store(rounded, t, n, sum);
+            if (op.activation != Activation::kGelu || op.y_TN.empty()) continue;
             const double pre = load(rounded, t, n);
             store(op.y_TN, t, n, fp16_or(op.fp16, pre * phi(pre)));
         }
@@ -128,6 +127,7 @@ void ReferenceBackend::linear_backward(const LinearBackward& op) {
 }
 
 void ReferenceBackend::gelu_backward(const GeluBackward& op) {
+    if (!op.dz_TM.empty()) linear_backward(product_before(op));
     for (std::int64_t t = 0; t < op.dy_TN.rows; ++t)
         for (std::int64_t n = 0; n < op.dy_TN.cols; ++n) {
             if (!op.slope_TN.empty()) {

@@ -207,9 +207,10 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
     } else {
         norm(w.attention_norm, attention_sum, {}, {}, attended, stats);
     }
-    // The backward of `down` makes codes of it.
-    const View wide = reshaped(backward_.wide, T, spec_.intermediate);
-    linear(w.up, attended, a.gelu_codes.empty() ? a.pre_TI.first(T) : wide, codes);
+    if (a.gelu_codes.empty())
+        linear(w.up, attended, {}, codes, Activation::kGelu, a.pre_TI.first(T));
+    else  // the backward of `down` makes codes of it
+        linear(w.up, attended, reshaped(backward_.wide, T, spec_.intermediate), codes);
 }
 
 void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View dy_TD, View dgelu_TI,
@@ -227,16 +228,18 @@ void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View
         backend_.gelu_backward({{}, dgelu_TI, {}, up_dbias, accumulate, slopes(a, T)});
         return;
     }
-    const View pre = a.pre_TI.first(T), gelu = a.gelu_TI.first(T);
-    if (mode == Recompute::kNone) {
-        linear_backward(w.down, dy_TD, gelu, {}, dgelu_TI, accumulate);
-        backend_.gelu_backward({pre, dgelu_TI, {}, up_dbias, accumulate, {}, fp16_step()});
-        return;
-    }
-    // The op that computes the derivative also gives the gelu, between the gradient of the input and that of
-    // the weights.
-    linear_backward(w.down, dy_TD, {}, {}, dgelu_TI, accumulate);
-    backend_.gelu_backward({pre, dgelu_TI, gelu, up_dbias, accumulate, {}, fp16_step()});
+    // The op that computes the derivative, and before it the gradient of the input of `down`, also gives the
+    // gelu where it was not kept: the gradient of the weights comes after it.
+    const View gelu = a.gelu_TI.first(T);
+    backend_.gelu_backward({a.pre_TI.first(T),
+                            dgelu_TI,
+                            mode == Recompute::kNone ? View{} : gelu,
+                            up_dbias,
+                            accumulate,
+                            {},
+                            fp16_step(),
+                            dy_TD,
+                            parameters_[w.down.weight].w});
     linear_backward(w.down, dy_TD, gelu, {}, {}, accumulate);
 }
 

@@ -172,6 +172,7 @@ void CpuBackend::linear_forward(const LinearForward& op) {
         if (op.fp16) round_to_fp16(y, rows * n);
         if (op.activation == Activation::kGelu) {
             if (!op.pre_TN.empty()) store_floats(y, op.pre_TN, begin * n, rows * n);
+            if (op.y_TN.empty()) return;
             if (op.y_TN.dtype == DType::kBf16) round_to_bf16(y, rows * n);
             gelu_rows(y, rows * n);
             if (op.fp16) round_to_fp16(y, rows * n);
@@ -289,6 +290,7 @@ void CpuBackend::column_sums(const View& dy, const View& dbias, bool accumulate)
 }
 
 void CpuBackend::gelu_backward(const GeluBackward& op) {
+    if (!op.dz_TM.empty()) linear_backward(product_before(op));
     parallel_ranges(op.dy_TN.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
         constexpr std::int64_t kPiece = 1024;
         float pre[kPiece], dy[kPiece];  // pre becomes gelu(pre)

@@ -2,6 +2,7 @@
 #include "backend/cuda/device/as_fp16.cuh"
 #include "backend/cuda/device/column_sums.cuh"
 #include "backend/cuda/linear/gelu.cuh"
+#include "backend/cuda/linear/gelu_product.h"
 #include "backend/cuda/linear/linear.h"
 
 namespace elmo::cuda {
@@ -116,9 +117,17 @@ void LinearOps::gelu_backward(const GeluBackward& op) {
         if (with_bias && !op.accumulate) context_.fill_zero(op.dbias_1N);
         return;
     }
-    const std::int64_t rows = op.dy_TN.rows, cols = op.dy_TN.cols,
-                       num_partials = ColumnSums::num_partials(rows);
+    const std::int64_t rows = op.dy_TN.rows, cols = op.dy_TN.cols;
+    const bool fused = !op.dz_TM.empty() && op.slope_TN.empty() && fuses(op.dz_TM, cols) &&
+                       (!with_bias || gelu_product_partials(rows) <= kColumnPartials);
+    if (!op.dz_TM.empty() && !fused) backward(product_before(op));
+    const std::int64_t num_partials = fused ? gelu_product_partials(rows) : ColumnSums::num_partials(rows);
     float* const partials = with_bias ? column_sums_.partials(num_partials * cols) : nullptr;
+    if (fused) {
+        gelu_product(op, partials, context_);
+        if (with_bias) column_sums_.add_partials(partials, num_partials, {op.dbias_1N}, op.accumulate);
+        return;
+    }
     with_type(op.dy_TN, op.fp16, [&](auto* dy) {
         using T = std::remove_pointer_t<decltype(dy)>;
         with_width(cols, [&](auto width) {
