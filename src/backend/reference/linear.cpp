@@ -78,9 +78,11 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
             for (std::int64_t k = 0; k < x.cols; ++k) sum += x(t, k) * w(n, k);
             store(op.y_TN, t, n, sum);
             if (op.activation != Activation::kGelu) continue;
-            const View& rounded = op.pre_TN.empty() ? op.y_TN : op.pre_TN;
+            const bool codes = op.pre_TN.dtype == DType::kU8;
+            const View& rounded = op.pre_TN.empty() || codes ? op.y_TN : op.pre_TN;
             store(rounded, t, n, sum);
             const double pre = load(rounded, t, n);
+            if (codes) op.pre_TN.codes()[t * op.pre_TN.cols + n] = pre_code(static_cast<float>(pre));
             store(op.y_TN, t, n, pre * phi(pre));
         }
 }
@@ -125,7 +127,9 @@ void ReferenceBackend::gelu_backward(const GeluBackward& op) {
                 store(op.dy_TN, t, n, load(op.dy_TN, t, n) * slope);
                 continue;
             }
-            const double x = load(op.pre_TN, t, n);
+            const bool codes = op.pre_TN.dtype == DType::kU8;
+            const double x =
+                codes ? pre_of(op.pre_TN.codes()[t * op.pre_TN.cols + n]) : load(op.pre_TN, t, n);
             store(op.dy_TN, t, n, load(op.dy_TN, t, n) * (phi(x) + x * density(x)));
             if (!op.gelu_TN.empty()) store(op.gelu_TN, t, n, x * phi(x));
         }

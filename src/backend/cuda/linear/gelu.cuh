@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cuda/device/launch.cuh"
+#include "backend/ops/linear.h"
 
 namespace elmo::cuda {
 
@@ -26,6 +27,29 @@ __device__ __forceinline__ float density(float x) {
 // Of GELU; `share` is phi(x).
 __device__ __forceinline__ float slope(float x, float share) {
     return fmaf(x, density(x), share);
+}
+
+// V neighbouring bytes, as one word.
+template <int V>
+struct alignas(V) Bytes {
+    std::uint8_t x[V];
+};
+// pre_code and pre_of (ops/linear.h) of V neighbours, as a product's epilogue may call them too. A count's
+// exponent and mantissa are put where FP32 has them, and the difference of the biases is multiplied in.
+template <int V>
+__device__ __forceinline__ Bytes<V> pre_codes(const float (&pre)[V]) {
+    Bytes<V> codes;
+#pragma unroll
+    for (int i = 0; i < V; ++i) codes.x[i] = pre_code(pre[i]);
+    return codes;
+}
+template <int V>
+__device__ __forceinline__ void pre_of_codes(const Bytes<V>& codes, float (&pre)[V]) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+        const int count = static_cast<int>(codes.x[i]) - kPreZero;
+        pre[i] = __int_as_float(abs(count) << 19) * (count < 0 ? -0x1p124f : 0x1p124f);
+    }
 }
 
 }  // namespace elmo::cuda

@@ -7,7 +7,8 @@ namespace elmo::cuda {
 void LinearOps::forward(const LinearForward& op) {
     if (op.x_TK.rows == 0) return;
     const bool gelu = op.activation == Activation::kGelu;
-    const View pre = gelu && !op.pre_TN.empty() ? op.pre_TN : op.y_TN;
+    const bool codes = op.pre_TN.dtype == DType::kU8;
+    const View pre = gelu && !op.pre_TN.empty() && !codes ? op.pre_TN : op.y_TN;
     if (!op.amax_13.empty()) {
         forward_fp8(op, pre);
     } else {
@@ -20,7 +21,7 @@ void LinearOps::forward(const LinearForward& op) {
         product.tokens = Product::Tokens::kM;
         products_.multiply(product, "linear forward");
     }
-    if (gelu) apply_gelu(pre, op.y_TN);
+    if (gelu) apply_gelu(pre, op.y_TN, codes ? op.pre_TN.codes() : nullptr);
 }
 
 void LinearOps::backward(const LinearBackward& op) {

@@ -18,7 +18,8 @@ class LinearOps {
     void gelu_backward(const GeluBackward& op);
 
   private:
-    void apply_gelu(const View& pre, const View& y);  // exact; y may be pre
+    // Exact; y may be pre. Codes of pre, where given.
+    void apply_gelu(const View& pre, const View& y, std::uint8_t* codes);
     // FP8 products (fp8.cpp): y without its activation; dx and dw.
     void forward_fp8(const LinearForward& op, const View& y_TN);
     void backward_fp8(const LinearBackward& op);
