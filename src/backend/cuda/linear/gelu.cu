@@ -53,9 +53,9 @@ __global__ void __launch_bounds__(256)
             float x[V], d[V];
             if constexpr (kSlopes)
 #pragma unroll
-                for (int j = 0; j < V; ++j) x[j] = slope_of(next_x.x[j]);
+                for (int j = 0; j < V; ++j) x[j] = slope_of(static_cast<std::uint8_t>(byte_of(next_x, j)));
             else if constexpr (kSeen == Seen::kPreCodes)
-                pre_of_codes(next_x, x);
+                pre_of_codes<V>(next_x, x);
             else
                 unpack(next_x, x);
             unpack(next_d, d);
