@@ -21,7 +21,8 @@ inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
 inline constexpr std::int64_t kKeptSums = std::int64_t{320} << 20;
 
 // The choices to try, one entry per layer each, from the least to compute again to the most. Only one if the
-// options name it, if there is no memory limit, or if nothing is kept for a backward.
+// options name it (compressed has choices of its own), if there is no memory limit, or if nothing is kept for
+// a backward.
 std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& options, const EncoderSpec& spec,
                                                       const Workload& workload, bool host_memory);
 
