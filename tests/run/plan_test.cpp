@@ -350,6 +350,20 @@ TEST_F(PlanRecompute, IsTheLeastThatFits) {
     EXPECT_THROW(plan_memory(quiet(), config), ConfigError);
 }
 
+// Where it is asked for, and nowhere else; within a limit it has choices of its own.
+TEST_F(PlanRecompute, CompressedIsTheLeastThatFits) {
+    const std::int64_t compressed = plan("compressed").total_bytes();
+    EXPECT_LT(compressed, plan("cheap").total_bytes());
+    EXPECT_EQ(plan("compressed", compressed).recompute, "compressed");
+    EXPECT_EQ(plan("compressed", compressed - 1).recompute,
+              "compressed wider for the first 1 of 6, compressed for the next 4, cheap for the others");
+    EXPECT_LT(plan("compressed", compressed - 1).total_bytes(), compressed);
+    EXPECT_EQ(plan("compressed", 1).recompute, "compressed layers");
+    EXPECT_GT(plan("compressed", 1).total_bytes(), plan("layers").total_bytes());
+    config.encoder_precision = "fp8";
+    EXPECT_EQ(plan("compressed", 1).recompute, "cheap");
+}
+
 // Without accumulation a layer's gradients are consumed as they appear, and those of the embeddings come when
 // the activations are dead; with it all are kept, in FP32.
 TEST_F(PlanRecompute, GradientsAreKeptOnlyToBeAccumulated) {

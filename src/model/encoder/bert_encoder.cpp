@@ -191,7 +191,7 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
         x = layer_input(batch, layer, dinput_TD, both.first(T));
         linear(w.qkv, x, qkv, codes);
     }
-    if (mode == Recompute::kLayer) {
+    if (mode >= Recompute::kLayer) {
         const View context = both.slice(T, 2 * T);
         backend_.attention_forward({qkv,
                                     batch.offsets,
@@ -207,6 +207,7 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
     } else {
         norm(w.attention_norm, attention_sum, {}, {}, attended, stats);
     }
+    if (!kept_[static_cast<std::size_t>(layer)].pre_TI.empty()) return;
     if (a.gelu_codes.empty())
         linear(w.up, attended, {}, codes, Activation::kGelu, a.pre_TI.first(T));
     else  // the backward of `down` makes codes of it
@@ -269,7 +270,8 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
                       output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate);
     down_backward(batch, layer, da, dgelu, dinput, accumulate);
-    if (mode == Recompute::kCheap) norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
+    if (mode == Recompute::kCheap || mode == Recompute::kCompressed)
+        norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
     linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
                     kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate);
 

@@ -39,8 +39,10 @@ bool LinearOps::fuses(const View& a, std::int64_t cols) const {
 void LinearOps::forward(const LinearForward& op) {
     if (op.x_TK.rows == 0) return;
     const bool gelu = op.activation == Activation::kGelu;
-    if (gelu && op.amax_13.empty() && fuses(op.x_TK, op.w_NK.rows)) return gelu_product(op, context_);
-    const View pre = gelu && !op.pre_TN.empty() ? op.pre_TN : op.y_TN;
+    const bool codes = op.pre_TN.dtype == DType::kU8;
+    if (gelu && !codes && op.amax_13.empty() && fuses(op.x_TK, op.w_NK.rows))
+        return gelu_product(op, context_);
+    const View pre = gelu && !op.pre_TN.empty() && !codes ? op.pre_TN : op.y_TN;
     if (!op.amax_13.empty()) {
         forward_fp8(op, pre);
     } else {
@@ -54,7 +56,8 @@ void LinearOps::forward(const LinearForward& op) {
         products_.multiply(product, "linear forward");
         if (op.fp16) finish_fp16(pre, op.bias_1N);
     }
-    if (gelu && !op.y_TN.empty()) apply_gelu(pre, op.y_TN, op.fp16);
+    if (gelu && !op.y_TN.empty())
+        apply_gelu(pre, op.y_TN, op.fp16, codes ? op.pre_TN.codes() : nullptr);
 }
 
 void LinearOps::backward(const LinearBackward& op) {

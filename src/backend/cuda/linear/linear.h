@@ -20,7 +20,8 @@ class LinearOps {
     void gelu_backward(const GeluBackward& op);
 
   private:
-    void apply_gelu(const View& pre, const View& y, bool fp16);  // exact; y may be pre
+    // Exact; y may be pre. Codes of pre, where given.
+    void apply_gelu(const View& pre, const View& y, bool fp16, std::uint8_t* codes);
     // y = h(y + h(bias)), in F32.
     void finish_fp16(const View& y_TN, const View& bias_1N);
     // A copy in FP16, in scratch.
