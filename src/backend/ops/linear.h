@@ -114,8 +114,8 @@ void visit_views(Op& op, const auto& visit) {
 }
 
 // dy *= gelu'(pre), in place, or slope_of(slope) where that is given in place of pre. A pre of bytes stands
-// for pre_of(pre). Where dz is given, dy is dz w first, rounded to its dtype: the gradient of the input of the
-// layer after the GELU, whose weights are w; what was in dy is not read. gelu, where given, receives
+// for pre_of(pre). Where dz is given, dy is dz w first, rounded to its dtype: the gradient of the input of
+// the layer after the GELU, whose weights are w; what was in dy is not read. gelu, where given, receives
 // gelu(pre): what the forward had, computed again (from codes, nearly); it may be pre itself, unless that is
 // bytes. dbias, where given, receives the column sums of the new dy as stored, added to what is there when
 // `accumulate` is set: the gradient of the bias that pre contains.

@@ -132,7 +132,7 @@ TEST(Products, WithGelu) {
         const auto start = make_input("dbias before", DType::kF32, 1, s.n, rng);
         dbias.copy(*start);
         const auto backward = [&](const View& from, const View& to, const View& again, const View& sums) {
-            tested->gelu_backward({from, to, again, sums, true, {}, all_dz->view(), down->view()});
+            tested->gelu_backward({from, to, again, sums, true, {}, false, all_dz->view(), down->view()});
         };
         backward(pre.view(), dy.view(), gelu.view(), dbias.view());
         backward(pre.view(), plain.view(), {}, {});

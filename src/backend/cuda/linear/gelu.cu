@@ -126,7 +126,8 @@ void LinearOps::gelu_backward(const GeluBackward& op) {
     }
     const std::int64_t rows = op.dy_TN.rows, cols = op.dy_TN.cols;
     const bool fused = !op.dz_TM.empty() && op.slope_TN.empty() && op.pre_TN.dtype != DType::kU8 &&
-                       fuses(op.dz_TM, cols) && (!with_bias || gelu_product_partials(rows) <= kColumnPartials);
+                       fuses(op.dz_TM, cols) &&
+                       (!with_bias || gelu_product_partials(rows) <= kColumnPartials);
     if (!op.dz_TM.empty() && !fused) backward(product_before(op));
     const std::int64_t num_partials = fused ? gelu_product_partials(rows) : ColumnSums::num_partials(rows);
     float* const partials = with_bias ? column_sums_.partials(num_partials * cols) : nullptr;

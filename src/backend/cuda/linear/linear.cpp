@@ -56,8 +56,7 @@ void LinearOps::forward(const LinearForward& op) {
         products_.multiply(product, "linear forward");
         if (op.fp16) finish_fp16(pre, op.bias_1N);
     }
-    if (gelu && !op.y_TN.empty())
-        apply_gelu(pre, op.y_TN, op.fp16, codes ? op.pre_TN.codes() : nullptr);
+    if (gelu && !op.y_TN.empty()) apply_gelu(pre, op.y_TN, op.fp16, codes ? op.pre_TN.codes() : nullptr);
 }
 
 void LinearOps::backward(const LinearBackward& op) {
