@@ -31,6 +31,7 @@ def commands():
         yield "step", shape, ["--precision", "renee"], "the baseline"
     yield "step", "amazon-3m", ["--precision", "fp8", "--recompute", "layers"], "recompute layers"
     yield "step", "amazon-3m", ["--precision", "fp8", "--recompute", "cheap"], "recompute cheap"
+    yield "step", "amazon-3m", ["--precision", "fp8", "--recompute", "compressed"], "recompute compressed"
     yield "encoder", "amazon-3m", ["--precision", "fp8"], ""
     yield "encoder", "amazon-3m", ["--precision", "fp8", "--encoder-precision", "fp8"], "encoder fp8"
     for shape in SHAPES:

@@ -24,7 +24,7 @@ std::string table(const TrainResult& result, const Config& config) {
         facts.push_back({"last loss", fmt::format("{:.3g} per text and label", result.last_loss_per_label)});
     if (result.best_step > 0 && result.select != "last")
         facts.push_back(
-            {fmt::format("best {} on validation", result.select),
+            {fmt::format("{} of best/ on validation", result.select),
              fmt::format("{:.2f}", result.best_score) +
                  (in_steps ? fmt::format(" (step {})", with_commas(result.best_step)) : std::string())});
     facts.push_back({"peak memory, planned", human_bytes(result.planned.total_bytes())});

@@ -25,8 +25,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
           on_validation: Callback | list[Callback] | None = None, **options: Unpack[TrainOptions]) -> Run:
     """Trains a classifier and returns its run.
 
-    data : a path that `elmo train` reads, a Parquet file, a DataFrame, an Arrow table, a Hugging Face data set or a
-        dict of columns (columns text_column and label_column); or, in its place,
+    data : a path that `elmo train` reads, a Parquet or an Arrow file, a folder of `save_to_disk`, a DataFrame, an Arrow
+        table, a Hugging Face data set or a dict of columns (columns text_column and label_column); or, in its place,
     texts, labels : sequences of as many entries. The labels of a text are a list of names or whole numbers, or one of
         them; or labels is a matrix of 0 and 1 with a column per label (SciPy, NumPy, DataFrame), whose columns
         label_names names.

@@ -5,11 +5,7 @@ import os
 from typing import Any, Mapping
 
 from elmo._core import Config, ConfigError, DataError, Rows, resolve_for_run
-from elmo._inputs import PARQUET, add_table, add_values, column_names_of, is_path, module_of, open_parquet, parquet_reader
-
-
-def is_parquet(data: Any) -> bool:
-    return is_path(data) and os.fspath(data).lower().endswith(PARQUET)
+from elmo._inputs import Splits, add_table, add_values, column_names_of, is_path, module_of, opened, reader_of
 
 
 def allows_null(config: Config) -> bool:
@@ -24,24 +20,29 @@ def new_rows(config: Config) -> Rows:
 
 
 def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> None:
-    """A pair of texts and labels, a table, or a Parquet file."""
+    """A pair of texts and labels, a table, or a file of one."""
     if isinstance(data, tuple):
         if len(data) != 2:
             raise DataError(f"{what}: expected a pair of texts and labels, found {len(data)} values")
         add_values(rows, *data, test=test, allow_null=allows_null(config))
         return
     text_column, label_column = config.get("text_column"), config.get("label_column")
-    if is_parquet(data):
-        data = parquet_reader(os.fspath(data), [*text_column.split("+"), label_column])
-    elif is_path(data):
-        raise DataError(f"{what}: expected a pair of texts and labels, a table or a Parquet file, found the path "
+    data = opened(data)
+    if is_path(data):
+        raise DataError(f"{what}: expected a pair of texts and labels, a table, a Parquet or an Arrow file, found the path "
                         f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
-    add_table(rows, data, text_column, label_column, allows_null(config), test)
+    data = reader_of(data, [*text_column.split("+"), label_column])
+    if add_table(rows, data, text_column, label_column, allows_null(config), test) == 0 and not test:
+        raise DataError(f"{what}: expected at least one row, found none")
+
+
+def has_splits(data: Any) -> bool:
+    return isinstance(data, Splits) or (module_of(data) == "datasets" and isinstance(data, Mapping))
 
 
 def splits_of(data: Any) -> tuple[Any, Any]:
     """Training and test rows; a Hugging Face DatasetDict has both."""
-    if module_of(data) == "datasets" and isinstance(data, Mapping):
+    if has_splits(data):
         if "train" not in data:
             raise DataError(f"data: expected a split 'train', found {', '.join(data)}")
         return data["train"], data.get("test")
@@ -50,7 +51,7 @@ def splits_of(data: Any) -> tuple[Any, Any]:
 
 def test_of(data: Any) -> Any:
     """The rows that a run is judged by; those of a Hugging Face DatasetDict are its test split."""
-    if module_of(data) == "datasets" and isinstance(data, Mapping):
+    if has_splits(data):
         if "test" not in data:
             raise DataError(f"data: expected a split 'test', found {', '.join(data)}; give one of them: "
                             f"data[{next(iter(data), 'test')!r}]")
@@ -61,10 +62,10 @@ def test_of(data: Any) -> Any:
 def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str, Any]) -> None:
     """What is not given as an option is read from the columns that the run was trained on, unless the table lacks them
     and has the usual ones."""
-    if is_path(data) and not is_parquet(data):
+    data = opened(data)
+    if is_path(data):
         return  # the library reads it, and knows the run
-    table = open_parquet(os.fspath(data)) if is_parquet(data) else splits_of(data)[0]
-    there = column_names_of(table)
+    there = column_names_of(splits_of(data)[0])
     of_run = resolve_for_run(os.fspath(run), config)
     for key in ("text_column", "label_column"):
         columns = of_run.get(key)
@@ -80,6 +81,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         raise ConfigError("expected either data (a path or a table), or texts and labels; found "
                           + ("neither" if data is None else "both"))
     kept = []
+    data, validation = opened(data), opened(validation)
     if validation is not None and not is_path(validation) and not isinstance(validation, (int, float)):
         kept.append(new_rows(config))
         scratch = Config()
@@ -88,7 +90,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         config.set("validation", os.path.join(scratch.get("data"), "train.jsonl"))
     elif validation is not None:
         config.set("validation", os.fspath(validation) if is_path(validation) else repr(validation))
-    if data is not None and is_path(data) and not is_parquet(data):
+    if data is not None and is_path(data):
         if test is not None:
             raise ConfigError("test: expected with rows from memory only; a data set on disk has its own test rows")
         config.set("data", os.fspath(data))

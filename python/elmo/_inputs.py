@@ -4,7 +4,10 @@ Each form is recognised by what it can do, not by its type, so no library is imp
 one elmo.DataError that says where and what."""
 from __future__ import annotations
 
+import difflib
+import importlib
 import itertools
+import json
 import numbers
 import os
 from typing import Any, Iterable, Iterator, Sequence
@@ -14,7 +17,7 @@ import numpy as np
 from elmo._core import DataError, Rows
 
 CHUNK = 1024  # rows that pass into C++ at a time
-PARQUET = (".parquet", ".pq")
+PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
 def describe(value: Any) -> str:
@@ -59,6 +62,10 @@ def texts_of(texts: Any) -> Iterator[str]:
     return iterate(texts, "texts", "a sequence of str")
 
 
+def is_null(value: Any) -> bool:
+    return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
+
+
 def name_of(label: Any, where: str, allow_null: bool = False) -> str | None:
     """None for a null that is allowed."""
     if isinstance(label, str):
@@ -67,7 +74,7 @@ def name_of(label: Any, where: str, allow_null: bool = False) -> str | None:
         return label
     if isinstance(label, numbers.Integral) and not isinstance(label, (bool, np.bool_)):
         return str(int(label))
-    missing = label is None or type(label).__name__ == "NAType" or (isinstance(label, float) and label != label)
+    missing = is_null(label)
     if missing and allow_null:
         return None
     raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}"
@@ -157,6 +164,8 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
             raise DataError(f"labels: expected an entry per text, found {count + len(names)} for more texts")
         rows.add(chunk, names, count, test)
         count += len(chunk)
+    if count == 0 and not test:
+        raise DataError("texts: expected at least one text, found none")
     if next(label_iterator, None) is not None:
         raise DataError(f"labels: expected an entry per text, found more than the {count} texts")
     return count
@@ -177,11 +186,13 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     for column in (*columns, label_column):
         if column not in table.keys():
             known = ", ".join(f"'{key}'" for key in table.keys())
-            raise DataError(f"expected a column '{column}', found {known or 'none'}; "
+            near = difflib.get_close_matches(column, [str(key) for key in table.keys()], 1)
+            raise DataError(f"expected a column '{column}'{f' (did you mean {near[0]!r}?)' if near else ''}, "
+                            f"found {known or 'none'}; "
                             "name it with text_column or label_column")
     texts = iterate(table[columns[0]], f"column '{columns[0]}'", "texts")
     if len(columns) > 1:
-        texts = joined(texts, [table[column] for column in columns[1:]])
+        texts = joined(texts, {column: table[column] for column in columns[1:]})
     return add_values(rows, texts, table[label_column], test=test, fields=True, allow_null=allow_null)
 
 
@@ -194,24 +205,96 @@ def column_names_of(table: Any) -> set[str]:
     return set(schema.names if schema is not None else table.keys() if hasattr(table, "keys") else ())
 
 
-def joined(first: Iterator[Any], others: list[Any]) -> Iterator[Any]:
+def joined(first: Iterator[Any], others: dict[str, Any]) -> Iterator[Any]:
     """Columns joined by a space; None and NaN are empty in all but the first."""
-    for text, *more in zip(first, *others):
+    for row, (text, *more) in enumerate(zip(first, *others.values())):
+        for column, piece in zip(others, more):
+            if not isinstance(piece, str) and not is_null(piece):
+                raise DataError(f"column '{column}'[{row}]: expected a str, None or NaN, found {describe(piece)}")
         pieces = [text, *(piece for piece in more if isinstance(piece, str))]
         yield " ".join(piece for piece in pieces if piece) if isinstance(text, str) else text
 
 
-def open_parquet(path: str):
+class Splits(dict):
+    """The splits of a folder that a Hugging Face DatasetDict was saved to, by name."""
+
+
+def opened(data: Any) -> Any:
+    """The table in a file or folder that only Python reads: Parquet, Arrow, or what `save_to_disk` of a Hugging Face
+    data set wrote. Anything else as it is."""
+    if not is_path(data):
+        return data
+    path = os.fspath(data)
+    if path.lower().endswith((*PARQUET, *ARROW)):
+        if not os.path.exists(path):
+            raise DataError(f"{path}: no such file or folder")
+        if path.lower().endswith(PARQUET):
+            return arrow("dataset", path).dataset(path, format="parquet")
+        return batches_of([path])
+    if os.path.isfile(os.path.join(path, "dataset_dict.json")):
+        return Splits({name: saved_table(os.path.join(path, name))
+                       for name in json_file(path, "dataset_dict.json").get("splits", [])})
+    if os.path.isfile(os.path.join(path, "state.json")) and os.path.isfile(os.path.join(path, "dataset_info.json")):
+        return saved_table(path)
+    return data
+
+
+def arrow(part: str, path: str) -> Any:
     try:
-        import pyarrow.dataset
+        return importlib.import_module("pyarrow." + part)
     except ImportError:
-        raise DataError(f"{path}: Parquet is read with pyarrow, which is not installed: pip install pyarrow") from None
-    if not os.path.exists(path):
-        raise DataError(f"{path}: no such file or folder")
-    return pyarrow.dataset.dataset(path, format="parquet")
+        raise DataError(f"{path}: it is read with pyarrow, which is not installed: pip install pyarrow") from None
 
 
-def parquet_reader(path: str, columns: list[str]):
-    data = open_parquet(path)
-    there = [column for column in columns if column in data.schema.names]
-    return data.scanner(columns=there).to_reader() if len(there) == len(columns) else data.scanner().to_reader()
+def json_file(folder: str, name: str) -> dict[str, Any]:
+    file = os.path.join(folder, name)
+    try:
+        with open(file, encoding="utf-8") as opened_file:
+            found = json.load(opened_file)
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"{file}: {error}") from None
+    if not isinstance(found, dict):
+        raise DataError(f"{file}: expected an object, found {describe(found)}")
+    return found
+
+
+def saved_table(folder: str) -> Any:
+    """The rows that `Dataset.save_to_disk` wrote; files of its folder only, whatever their names say."""
+    state = json_file(folder, "state.json")
+    try:
+        names = [os.path.basename(file["filename"]) for file in state["_data_files"]]
+    except (KeyError, TypeError):
+        raise DataError(f"{os.path.join(folder, 'state.json')}: expected the files of the rows in _data_files") from None
+    if not names or state.get("_indices_data_files") or state.get("_indices_files"):
+        raise DataError(f"{folder}: expected files with all of its rows; give datasets.load_from_disk({folder!r}) instead")
+    return batches_of([os.path.join(folder, name) for name in names])
+
+
+def batches_of(files: list[str]) -> Any:
+    """A reader of the rows of Arrow files, one after another; both of Arrow's formats, the file and the stream."""
+    ipc = arrow("ipc", files[0])
+    import pyarrow
+
+    def batches(file: str) -> tuple[Any, Iterator[Any]]:
+        try:
+            source = pyarrow.memory_map(file)
+            if source.read(6) == b"ARROW1":
+                reader = ipc.open_file(source)
+                return reader.schema, (reader.get_batch(i) for i in range(reader.num_record_batches))
+            source.seek(0)
+            reader = ipc.open_stream(source)
+            return reader.schema, iter(reader)
+        except (OSError, pyarrow.ArrowException) as error:
+            raise DataError(f"{file}: expected Arrow's file or stream format: {error}") from None
+
+    schema, first = batches(files[0])
+    others = itertools.chain.from_iterable(batches(file)[1] for file in files[1:])
+    return pyarrow.RecordBatchReader.from_batches(schema, itertools.chain(first, others))
+
+
+def reader_of(table: Any, columns: list[str]) -> Any:
+    """Of a pyarrow data set only the columns that are needed; where one is missing all, for the message."""
+    if not hasattr(table, "scanner"):
+        return table
+    has_all = set(columns) <= set(table.schema.names)
+    return table.scanner(columns=columns if has_all else None).to_reader()

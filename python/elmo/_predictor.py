@@ -64,13 +64,26 @@ class Answers(Sequence["list[Prediction]"]):
         flat = [known[label] for label in self.labels.tolist()]
         return [flat[self.offsets[i]:self.offsets[i + 1]] for i in range(len(self))]
 
-    def to_csr(self, values: str = "probabilities"):
-        """A SciPy matrix with a row per text and a column per label of the run; values: or "scores"."""
+    def to_csr(self, values: str = "probabilities", columns: Any = None):
+        """A SciPy matrix with a row per text and a column per label of the run, in the order of label_names.
+
+        values : or "scores"
+        columns : the labels of the columns instead, in their order: label_names of train, or range(n) where the run
+            was trained on a matrix of n columns without names. Answers of other labels are left out.
+        """
         from scipy.sparse import csr_matrix
         if values not in ("probabilities", "scores"):
             raise _core.ConfigError(f"values: expected 'probabilities' or 'scores', found {values!r}")
         matrix = csr_matrix((getattr(self, values), self.labels, self.offsets),
                             shape=(len(self), self._predictor.num_labels), copy=True)  # it is sorted in place
+        if columns is not None:
+            place = {name: column for column, name in enumerate(listed(columns, "columns"))}
+            names = map(self._name, range(self._predictor.num_labels))
+            pairs = [(label, place[name]) for label, name in enumerate(names) if name in place]
+            labels, places = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+            order = csr_matrix((np.ones(len(pairs), dtype=matrix.dtype), (labels, places)),
+                               shape=(matrix.shape[1], len(place)))
+            matrix = (matrix @ order).tocsr()
         matrix.sort_indices()
         return matrix
 

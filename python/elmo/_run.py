@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config
-from elmo._data import is_parquet, set_columns_of_run, set_data, test_of
-from elmo._inputs import is_path
+from elmo._data import set_columns_of_run, set_data, test_of
+from elmo._inputs import is_path, opened
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, open_run
 from elmo._result import Result, from_json
@@ -51,7 +51,9 @@ class Run:
         return f"<elmo.Run {self.path}>"
 
     def save(self, folder: str | os.PathLike[str]) -> Run:
-        """Copies the run, and returns the copy."""
+        """Copies the run to a folder that is not there yet, and returns the copy."""
+        if os.path.lexists(folder):
+            raise _core.DataError(f"{os.fspath(folder)}: expected a folder that is not there yet, found one; name another")
         shutil.copytree(self.path, folder)
         return Run(folder)
 
@@ -151,7 +153,8 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
 def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
                     options: Any) -> list[Any]:
     """Sets the rows that a run is judged by; returns those from memory, which have to live as long as they are used."""
-    if texts is None and (data is None or (is_path(data) and not is_parquet(data))):
+    data = opened(data)
+    if texts is None and (data is None or is_path(data)):
         if data is not None:
             config.set("data", os.fspath(data))
         return []

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 #include "elmo/error.h"
 #include "elmo/messages.h"
@@ -219,12 +220,14 @@ class TableReader {
 
     std::int64_t find(const std::string& name) const {
         std::string known;
+        std::vector<std::string> names;
         for (std::int64_t i = 0; i < schema_.n_children; ++i) {
             if (name == schema_.children[i]->name) return i;
+            names.emplace_back(schema_.children[i]->name);
             known += (i > 0 ? ", '" : "'") + quoted(std::string_view(schema_.children[i]->name)) + "'";
         }
-        throw DataError("expected a column '" + name + "', found " + (known.empty() ? "none" : known) +
-                        "; name it with text_column or label_column");
+        throw DataError("expected a column '" + name + "'" + did_you_mean(name, names) + ", found " +
+                        (known.empty() ? "none" : known) + "; name it with text_column or label_column");
     }
 
     static std::string type_of(const Column& column) {

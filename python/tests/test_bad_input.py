@@ -25,6 +25,7 @@ def raising(values):
     (["one", "\ud800", "three"], LABELS, "texts[1]: expected a str that UTF-8 can hold"),
     (np.array([["one", "two", "three"]] * 2), LABELS, "texts: expected a sequence of str in one dimension"),
     (np.array("one"), LABELS, "texts: expected a sequence, found a single value"),
+    ([], [], "texts: expected at least one text, found none"),
     (TEXTS, None, "labels: expected an entry per text, found None"),
     (TEXTS, LABELS[:2], "labels: expected an entry per text, found 2 for more texts"),
     (TEXTS, LABELS + [["c"]], "labels: expected an entry per text, found more than the 3 texts"),
@@ -70,9 +71,12 @@ def test_tables():
     pyarrow, pandas = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
     for data, message in (
             ({"text": TEXTS}, "expected a column 'labels', found 'text'"),
+            ({"txt": TEXTS, "labels": LABELS}, r"expected a column 'text' \(did you mean 'txt'\?\), found 'txt'"),
+            (pyarrow.table({"text": TEXTS, "labels": LABELS}).slice(0, 0), "data: expected at least one row, found none"),
             (pandas.DataFrame({"text": ["one", None], "labels": ["a", "b"]}), r"texts\[1\]: expected a str, found"),
             (pandas.DataFrame({"text": ["one", "two"], "labels": ["a", None]}), r"labels\[1\]: expected a label's name"),
             (pyarrow.table({"text": TEXTS}), "expected a column 'labels', found 'text'"),
+            (pyarrow.table({"txt": TEXTS, "labels": LABELS}), r"a column 'text' \(did you mean 'txt'\?\), found 'txt'"),
             (pyarrow.table({"text": ["one", None], "labels": [["a"], ["b"]]}),
              "row 1, column 'text': expected a text, found null"),
             (pyarrow.table({"text": ["one", "two"], "labels": [["a"], None]}),
@@ -87,6 +91,12 @@ def test_tables():
             ("nothing/here", "nothing/here"), ("nothing/here.parquet", "nothing/here.parquet")):
         with pytest.raises((elmo.DataError, FileNotFoundError), match=message):
             elmo.train(data, **SMALL)
+
+
+def test_joined_columns_that_are_no_texts():
+    table = {"title": TEXTS, "year": [None, float("nan"), 1984], "tags": LABELS}
+    with pytest.raises(elmo.DataError, match=r"column 'year'\[2\]: expected a str, None or NaN, found 1984 \(int\)"):
+        elmo.train(table, text_column="title+year", label_column="tags", **SMALL)
 
 
 def test_options():

@@ -40,6 +40,26 @@ def test_answers_as_arrays(run, texts):
     assert (strict.probabilities >= 0.5).all() and 0 < len(strict.labels) < 9 * len(texts)
 
 
+def test_answers_have_the_columns_of_the_matrix_that_trained(run, texts, labels):
+    """Labels are numbered by name, '10' before '2': a matrix without names has another order."""
+    from scipy.sparse import csr_matrix
+    names = run.label_names
+    answers = run.predict(texts, top=4)
+    turned = names[::-1] + ["a label that the run does not have"]
+    matrix = answers.to_csr(columns=turned)
+    assert matrix.shape == (len(texts), len(turned))
+    assert (matrix[:, :-1] != answers.to_csr()[:, ::-1]).nnz == 0 and matrix[:, -1].nnz == 0
+    assert answers.to_csr(columns=names[:2]).shape == (len(texts), 2)
+    with pytest.raises(elmo.DataError, match="columns: expected labels, found none"):
+        answers.to_csr(columns=[])
+    # Twelve columns, so that their numbers are not in the order of their bytes.
+    words = [f"word{chr(97 + i)}" for i in range(12)]
+    truth = csr_matrix(np.eye(12, dtype=np.int8)[np.arange(240) % 12])
+    own = elmo.train(texts=[words[i % 12] for i in range(240)], labels=truth, encoder="linear", threads=1)
+    predicted = own.predict(words, top=1).to_csr(columns=range(12))
+    assert elmo.metrics.precision(predicted, np.eye(12, dtype=np.int8), k=1).tolist() == [1.0]
+
+
 def test_any_number_of_texts(run):
     assert len(run.predict([])) == 0 and run.embed([]).shape == (0, 16)
     many = rows(3000, seed=3)[0]

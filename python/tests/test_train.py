@@ -66,18 +66,72 @@ def test_every_form_of_values_is_the_same_data(texts, labels):
         assert files_of(elmo.train(**data, **SHORT)) == wanted, what
 
 
+def write_stream(file, table):
+    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow.ipc
+    with pyarrow.ipc.new_stream(str(file), table.schema) as out:
+        out.write_table(table, max_chunksize=40)
+
+
+def save_to_disk(folder, table):
+    """As Hugging Face's library does it, in two files."""
+    folder.mkdir(parents=True)
+    names = ["data-00000-of-00002.arrow", "data-00001-of-00002.arrow"]
+    write_stream(folder / names[0], table.slice(0, 90))
+    write_stream(folder / names[1], table.slice(90))
+    (folder / "dataset_info.json").write_text("{}")
+    (folder / "state.json").write_text(json.dumps({"_data_files": [{"filename": name} for name in names]}))
+
+
+def test_splits_that_were_saved(tmp_path, texts, labels, expected):
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table({"text": texts, "labels": labels})
+    save_to_disk(tmp_path / "both" / "train", table)
+    save_to_disk(tmp_path / "both" / "test", table.slice(0, 20))
+    (tmp_path / "both" / "dataset_dict.json").write_text(json.dumps({"splits": ["train", "test"]}))
+    run = elmo.train(tmp_path / "both", **SHORT)
+    assert run.evaluate()["protocol"]["samples"] == 20
+    assert run.evaluate(tmp_path / "both")["protocol"]["samples"] == 20
+
+
+def test_saved_folders_that_are_wrong(tmp_path):
+    def refused(state, *words):
+        (tmp_path / "state.json").write_text(state)
+        (tmp_path / "dataset_info.json").write_text("{}")
+        with pytest.raises(elmo.DataError) as error:
+            elmo.train(tmp_path, **SHORT)
+        assert all(word in str(error.value) for word in words), error.value
+
+    pytest.importorskip("pyarrow")
+    refused("{", "state.json")
+    refused("[" * 100000, "state.json")
+    refused("[]", "state.json", "expected an object")
+    refused("{}", "_data_files")
+    refused('{"_data_files": []}', "load_from_disk")
+    refused('{"_data_files": [{"filename": "a.arrow"}], "_indices_data_files": [1]}', "load_from_disk")
+    (tmp_path.parent / "outside.arrow").write_bytes(b"secret")
+    refused('{"_data_files": [{"filename": "../outside.arrow"}]}', str(tmp_path / "outside.arrow"))
+    (tmp_path / "a.arrow").write_bytes(b"ARROW1 and no more")
+    refused('{"_data_files": [{"filename": "a.arrow"}]}', "a.arrow", "expected Arrow's file or stream format")
+
+
 def test_every_table_is_the_same_data(tmp_path, texts, labels, expected):
     pandas, pyarrow = map(pytest.importorskip, ("pandas", "pyarrow"))
+    import pyarrow.feather
     import pyarrow.parquet
     columns = {"headline": texts, "tags": labels}
     table = pyarrow.table(columns)
     large = pyarrow.schema([("headline", pyarrow.large_string()), ("tags", pyarrow.large_list(pyarrow.string()))])
     pyarrow.parquet.write_table(table, tmp_path / "data.parquet", row_group_size=64)
+    pyarrow.feather.write_feather(table, tmp_path / "data.feather")
+    write_stream(tmp_path / "data.arrow", table)
+    save_to_disk(tmp_path / "saved", table)
     frame = pandas.DataFrame(columns)
     tables = {"dict": columns, "pandas": frame, "pyarrow": table, "large": table.cast(large),
               "slices": pyarrow.concat_tables([table.slice(0, 33), table.slice(33)]),
               "views": table.set_column(0, "headline", table["headline"].cast(pyarrow.string_view())), "reader": table.to_reader(max_chunksize=50),
-              "parquet": tmp_path / "data.parquet",
+              "parquet": tmp_path / "data.parquet", "arrow": tmp_path / "data.arrow", "feather": str(tmp_path / "data.feather"),
+              "saved": tmp_path / "saved",
               "joined": frame.assign(tags=[",".join(row) for row in labels]),
               "dictionary": table.set_column(0, "headline", table["headline"].dictionary_encode())}
     with contextlib.suppress(ImportError):
@@ -178,6 +232,8 @@ def test_temporary_runs_go_and_saved_ones_stay(tmp_path, texts, labels):
     run = elmo.train(texts=texts, labels=labels, **SHORT)
     path = run.path
     kept = run.save(tmp_path / "kept")
+    with pytest.raises(elmo.DataError, match="expected a folder that is not there yet"):
+        run.save(tmp_path / "kept")
     answers = run.predict(texts[:3]).names
     del run
     assert not os.path.exists(path)

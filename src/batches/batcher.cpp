@@ -3,8 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <limits>
 #include <numeric>
+#include <queue>
 
 #include "base/parallel.h"
 #include "batches/batch_shards.h"
@@ -129,7 +131,49 @@ void take_larger(BatchLimits& all, const BatchLimits& other) {
         all.*limit = std::max(all.*limit, other.*limit);
 }
 
+// The sum of the `most` largest numbers that it is given.
+class LargestSum {
+  public:
+    explicit LargestSum(std::int64_t most) : most_(static_cast<std::size_t>(most)) {}
+
+    void add(std::int64_t number) {
+        if (kept_.size() == most_ && number <= kept_.top()) return;
+        kept_.push(number);
+        sum_ += number;
+        if (kept_.size() <= most_) return;
+        sum_ -= kept_.top();
+        kept_.pop();
+    }
+    std::int64_t sum() const { return sum_; }
+
+  private:
+    std::size_t most_;
+    std::int64_t sum_ = 0;
+    std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> kept_;
+};
+
 }  // namespace
+
+BatchLimits BatchPlan::limits_of_any_batch(const Context& context, const RankShare& share) const {
+    const std::int64_t texts = std::min(batch_size_, num_rows());
+    LargestSum tokens(texts), positives(texts);
+    BatchLimits most;
+    for (std::int64_t i = 0; i < num_rows(); ++i) {
+        if (i % 65536 == 0) context.leave_if_stopped();
+        std::int64_t row = rows_[i];
+        const Split& split = split_of(row);
+        const std::int64_t length = split.tokens.rows() > 0 ? split.tokens.length(row) : 0;
+        tokens.add(length);
+        positives.add(split.labels.length(row));
+        most.longest_row = std::max(most.longest_row, length);
+    }
+    most.tokens = tokens.sum();
+    most.positives = positives.sum();
+    // A shard ends within half of a text of its part.
+    most.shard_tokens = std::min(most.tokens, most.tokens / share.shards + most.longest_row);
+    most.shard_texts = most.rank_texts = texts;
+    return most;
+}
 
 BatchLimits BatchPlan::limits(const Context& context, std::int64_t first_step, std::int64_t last_step,
                               const RankShare& share) const {
@@ -137,8 +181,9 @@ BatchLimits BatchPlan::limits(const Context& context, std::int64_t first_step, s
     if (!shuffle_) {
         last_step = std::min(last_step, first_step + steps_per_epoch());
     }
-    constexpr std::int64_t kGrain = 256;
     const std::int64_t count = std::max<std::int64_t>(0, last_step - first_step);
+    if (shuffle_ && count > kMostWalkedRows / batch_size_) return limits_of_any_batch(context, share);
+    constexpr std::int64_t kGrain = 256;
     std::vector<BatchLimits> found((count + kGrain - 1) / kGrain);
     context.threads().parallel_ranges(count, kGrain, [&](std::int64_t begin, std::int64_t end) {
         if (context.stop_requested()) return;

@@ -67,11 +67,15 @@ class BatchPlan {
 
     // Fills `batch` for a step; its vectors keep their memory from call to call.
     void fill(std::int64_t step, Batch& batch) const;
-    // Exact for steps [first, last), by walking the lengths of their rows; `share` cuts them.
+    // Exact for steps [first, last), by walking the lengths of their rows; `share` cuts them. Shuffled steps
+    // with more rows than kMostWalkedRows would take too long: their limits are those of any batch.
+    static constexpr std::int64_t kMostWalkedRows = std::int64_t{1} << 28;
     BatchLimits limits(const Context& context, std::int64_t first_step, std::int64_t last_step,
                        const RankShare& share = {}) const;
 
   private:
+    // What no order of the rows exceeds: a batch of the longest rows, one of those with the most labels.
+    BatchLimits limits_of_any_batch(const Context& context, const RankShare& share) const;
     template <class Visit>
     void visit_rows(std::int64_t step, const Visit& visit) const;
 

@@ -149,7 +149,10 @@ Config with_stored_run(const Config& stored, const Config& config) {
             copy_option(result, config, option.key);  // now somebody names it
             continue;
         }
-        if (option.role != OptionRole::kHarmless && option.role != OptionRole::kOutput)
+        const bool harmless = option.role == OptionRole::kHarmless || option.role == OptionRole::kOutput;
+        // Of what the backward may keep, one changes digits.
+        const bool digits = option.key == "recompute" && (was == "compressed" || value == "compressed");
+        if (!harmless || digits)
             throw ConfigError(fmt::format(
                 "resume: the run has {} = {}, found {}; a continued run keeps its recipe: leave "
                 "{} out, or {}",

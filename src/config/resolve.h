@@ -42,7 +42,8 @@ Config parse_run_recipe(const std::string& text, const std::string& name);
 Config with_run_reading(Config config, const Config& of_run);
 
 // The configuration of a continued run: the stored one, and what was given of role kHarmless and kOutput.
-// ConfigError when an option that changes results was given with another value than the run has. `auto` means
+// ConfigError when an option that changes results was given with another value than the run has, or when one
+// of the two computes with recompute = compressed. `auto` means
 // the run's own value if the run stores it.
 Config with_stored_run(const Config& stored, const Config& given);
 

@@ -25,7 +25,7 @@ enum class SplitChoice { kAuto, kTest, kValidation, kTrain, kAll };
 enum class QuoteChoice { kAuto, kDouble, kNone };
 enum class InputForm { kAuto, kText, kJsonl };
 enum class DeviceChoice { kAuto, kCpu, kCuda, kReference };
-enum class RecomputeChoice { kAuto, kNone, kCheap, kWide, kWider, kLayers };
+enum class RecomputeChoice { kAuto, kNone, kCheap, kCompressed, kWide, kWider, kLayers };
 enum class ExchangeChoice { kAuto, kNccl, kHost };
 enum class HeadMemory { kDevice, kHost };
 

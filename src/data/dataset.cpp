@@ -110,7 +110,10 @@ void Dataset::Impl::open_labels(const Context& context, const ReadOptions& readi
                                     layout.format == DataFormat::kCsv || layout.format == DataFormat::kTsv
                                         ? " after the header"
                                         : ""));
-    if (num_labels == 0) throw DataError(fmt::format("{}: expected at least one label, found none", first));
+    if (num_labels == 0)
+        throw DataError(fmt::format(
+            "{}: expected at least one label, found none{}", first,
+            layout.format >= DataFormat::kTsv ? "; is --label-column the column of the labels?" : ""));
     if (train_is_empty())
         throw DataError(fmt::format("{}: expected training rows, found none", layout.train.labels.string()));
     if (labels.names) {

@@ -111,17 +111,11 @@ std::optional<std::string_view> piece_of_name(const Dataset& data) {
     return 10 * with_piece >= 9 * several ? piece : std::nullopt;
 }
 
-// Whether the columns of a table have no names, neither in a header nor given.
-bool is_without_names(const Layout& layout) {
-    return layout.format == DataFormat::kTsv && layout.table.columns.empty() &&
-           !find_table_shape(layout.train.text, layout).has_header;
-}
-
 // The first line of a TSV without a header, where it looks like one: two words, of which no other row has the
 // second as its labels, before texts of several words.
 std::optional<std::vector<std::string>> swallowed_header(const Layout& layout) {
     constexpr std::size_t kRows = 2000, kFewRows = 20;
-    if (!is_without_names(layout)) return std::nullopt;
+    if (has_named_columns(layout)) return std::nullopt;
     const TableShape shape = find_table_shape(layout.train.text, layout);
     const SampleRows rows = sample_rows(layout.train.text, shape, kRows);
     if (rows.size() < kFewRows || rows[0].size() != 2) return std::nullopt;
@@ -198,7 +192,8 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
                                               : "where label fields are lists like ['a', 'b'], read them "
                                                 "with --label-separator list"));
     const bool one_a_row = is_one_label_a_row(data, tally);
-    for (std::size_t i = 0; i < kSeparators.size() && !lists; ++i) {
+    const bool none_given = layout.cells.given && layout.cells.name() == "none";
+    for (std::size_t i = 0; i < kSeparators.size() && !lists && !none_given; ++i) {
         // Half of all names is no accident; less is, unless hardly two rows have the same label.
         if (data.num_labels() < 2 || (one_a_row ? 5 : 2) * tally.with[i] < data.num_labels()) continue;
         if (kSeparators[i] == '/' && !one_a_row) continue;
@@ -210,18 +205,21 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     }
     if (one_a_row && doubts.empty())
         doubts.push_back(fmt::format(
-            "{} labels for {} rows, most rows with one label that no other row has: {}", labels,
-            with_commas(data.train().rows()),
-            is_without_names(layout)
-                ? "where the labels come before the text, give --columns labels,text"
-                : "is --label-column the column of the labels, and --label-separator what stands between "
-                  "them?"));
-    if (!in_lists && !layout.cells.separator.empty() && doubts.empty())
+            "{} labels for {} rows, {} of them labels of one row: {}", labels,
+            with_commas(data.train().rows()), with_commas(tally.rare),
+            !has_named_columns(layout) ? "where the labels come before the text, give --columns labels,text"
+            : layout.cells.given       ? "is --label-column the column of the labels?"
+                                 : "is --label-column the column of the labels, and --label-separator what "
+                                   "stands between them?"));
+    if (!in_lists && !layout.cells.separator.empty() && !layout.cells.given && doubts.empty())
         if (const auto piece = piece_of_name(data))
             doubts.push_back(fmt::format(
                 "few rows have several labels, and in these stand labels that no row has alone, such as "
                 "'{}': where '{}' is part of a name, give --label-separator none",
                 quoted(*piece), layout.cells.separator));
+    for (const std::string& key : missing_text_keys(layout))
+        doubts.push_back(
+            fmt::format("no text of the first rows has the key {}: is --text-column right?", key));
     for (const auto& [name, field] : nearly_flags(layout))
         doubts.push_back(fmt::format(
             "the column '{}' is no label, since it holds '{}' beside 0 and 1: where it is one, mend such "

@@ -26,6 +26,15 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
     if (options.recompute == RecomputeChoice::kWide) return {all(Recompute::kWide)};
     if (options.recompute == RecomputeChoice::kWider) return {all(Recompute::kWider)};
     if (options.recompute == RecomputeChoice::kLayers) return {all(Recompute::kLayer)};
+    if (options.recompute == RecomputeChoice::kCompressed) {
+        if (spec.fp8) return {all(Recompute::kCheap)};
+        std::vector<std::vector<Recompute>> choices = {all(Recompute::kCompressed)};
+        for (std::int64_t n = 1; n <= below_last && options.max_bytes > 0; ++n)
+            choices.push_back(mix(n, Recompute::kCompressedWider, Recompute::kCompressed));
+        for (std::int64_t n = 1; n <= below_last && options.max_bytes > 0; ++n)
+            choices.push_back(mix(n, Recompute::kCompressedLayer, Recompute::kCompressedWider));
+        return choices;
+    }
     if (options.max_bytes == 0) {
         if (host_memory) return {all(Recompute::kNone)};
         // What a layer keeps at most: qkv, context, two sums, two outputs; both sides of the gelu. Of the
@@ -65,7 +74,9 @@ std::string describe_recompute(const std::vector<Recompute>& layers) {
     const auto count = [&](Recompute mode) { return std::count(layers.begin(), layers.end(), mode); };
     const auto below_last = static_cast<std::ptrdiff_t>(layers.size()) - 1;
     constexpr std::pair<Recompute, const char*> kNames[] = {
-        {Recompute::kLayer, "layers"}, {Recompute::kWider, "wider"}, {Recompute::kWide, "wide"}};
+        {Recompute::kLayer, "layers"}, {Recompute::kCompressedLayer, "compressed layers"},
+        {Recompute::kWider, "wider"},  {Recompute::kCompressedWider, "compressed wider"},
+        {Recompute::kWide, "wide"},    {Recompute::kCompressed, "compressed"}};
     std::string text;
     for (const auto& [mode, name] : kNames) {
         const auto number = count(mode);

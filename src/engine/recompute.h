@@ -21,13 +21,14 @@ inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
 inline constexpr std::int64_t kKeptSums = std::int64_t{320} << 20;
 
 // The choices to try, one entry per layer each, from the least to compute again to the most. Only one if the
-// options name it, if there is no memory limit, or if nothing is kept for a backward.
+// options name it (compressed has choices of its own), if there is no memory limit, or if nothing is kept for
+// a backward.
 std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& options, const EncoderSpec& spec,
                                                       const Workload& workload, bool host_memory);
 
-// "none", "cheap", "wide", "wider", "layers", "wide for the first 8 of 12, cheap for the others", or "layers
-// for the first 3 of 12, wider for the next 8, cheap for the others". The last layer counts for none but none
-// and cheap.
+// "none", "cheap", "compressed", "compressed wider", "wide", "wider", "layers", "wide for the first 8 of 12,
+// cheap for the others", or "layers for the first 3 of 12, wider for the next 8, cheap for the others". The
+// last layer counts for none but none and cheap.
 std::string describe_recompute(const std::vector<Recompute>& layers);
 
 }  // namespace elmo

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/nearest_file.h"
 #include "base/text_util.h"
 #include "config/encoder_folder.h"
 #include "config/resolve.h"
@@ -106,7 +107,7 @@ fs::path find_checkpoint(const fs::path& run, const std::string& which) {
     std::error_code error;
     if (!fs::is_directory(run, error))
         throw DataError(fmt::format("{}: expected the folder of a run, found {}", run.string(),
-                                    fs::exists(run, error) ? "a file" : "nothing"));
+                                    fs::exists(run, error) ? "a file" : "nothing" + did_you_mean_file(run)));
     if (fs::exists(run / "manifest.json", error)) return run;
     const fs::path folder = run / which;
     refuse_link(folder);

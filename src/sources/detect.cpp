@@ -70,7 +70,7 @@ bool is_sparse_row(std::string_view line) {
 
 std::optional<DataFormat> labelled_lines(const std::filesystem::path& file) {
     LineReader reader(file);
-    int rows = 0, sparse = 0, labelled = 0;
+    int rows = 0, sparse = 0, labelled = 0, marked = 0;
     bool header = false;
     while (rows < kLines) {
         const auto line = reader.next_line();
@@ -81,13 +81,16 @@ std::optional<DataFormat> labelled_lines(const std::filesystem::path& file) {
             continue;
         }
         ++rows;
-        if (!is_sparse_row(*line)) return std::nullopt;
+        marked += line->starts_with("__label__");
+        if (!is_sparse_row(*line)) continue;
         ++sparse;
         const std::string_view first = line->substr(0, line->find_first_of(" \t"));
         labelled += !first.empty() && first.find(':') == first.npos;
     }
+    // The first row may be one without labels.
+    if (rows > 0 && 2 * marked >= rows) return DataFormat::kFastText;
     // Times of day look like features: a header or labels make it certain.
-    if (sparse > 0 && (header || labelled > 0)) return DataFormat::kSparse;
+    if (rows > 0 && sparse == rows && (header || labelled > 0)) return DataFormat::kSparse;
     return std::nullopt;
 }
 

@@ -9,6 +9,7 @@
 #include <charconv>
 #include <vector>
 
+#include "base/nearest_file.h"
 #include "base/text_util.h"
 #include "elmo/error.h"
 #include "io/byte_source.h"
@@ -19,6 +20,7 @@
 #include "sources/tables/guess.h"
 #include "sources/tables/json_rows.h"
 #include "sources/tables/label_fields.h"
+#include "sources/tables/table_shape.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -100,6 +102,23 @@ fs::path training_file(const fs::path& folder) {
     return found.empty() ? fs::path() : found[0];
 }
 
+// DataError that names the tables and JSON lines of a folder none of which is called a training file.
+void refuse_other_files(const fs::path& folder) {
+    std::vector<std::string> names;
+    for (const auto& entry : fs::directory_iterator(folder)) {
+        const fs::path ending = fs::path(plain_name(entry.path())).extension();
+        if (is_file(entry.path()) && (ending == ".csv" || ending == ".tsv" || ending == ".jsonl"))
+            names.push_back(entry.path().filename().string());
+    }
+    if (names.empty()) return;
+    std::sort(names.begin(), names.end());
+    constexpr std::size_t kShown = 3;
+    const std::size_t shown = std::min(names.size(), kShown);
+    throw DataError(fmt::format("{}: expected a file named like train.csv, found {}{}; name the one to read",
+                                folder.string(), fmt::join(names.begin(), names.begin() + shown, ", "),
+                                names.size() > shown ? ", ..." : ""));
+}
+
 DataFormat format_of_folder(const fs::path& folder) {
     struct Kind {
         DataFormat format;
@@ -122,6 +141,7 @@ DataFormat format_of_folder(const fs::path& folder) {
     if (found.size() == 1) return found[0]->format;
     refuse_foreign_folder(folder);
     if (const fs::path train = training_file(folder); !train.empty()) return detect_format(train);
+    refuse_other_files(folder);
     refuse_folder_of_texts(folder);
     throw DataError(
         fmt::format("{}: expected trn_X.txt and trn_X_Y.txt (XMC repository), X.trn.txt and Y.trn.npz "
@@ -240,7 +260,9 @@ std::string Layout::describe() const {
         case DataFormat::kFastText:
             return "plain file, fastText" + test_file;
         case DataFormat::kTsv:
-            return "plain file, tab-separated" + test_file;
+            if (!has_named_columns(*this)) return "plain file, tab-separated" + test_file;
+            return fmt::format("plain file, tab-separated (text: {}){}", fmt::join(text_columns, " + "),
+                               test_file);
         case DataFormat::kCsv:
             return fmt::format("plain file, CSV (text: {}){}", fmt::join(text_columns, " + "), test_file);
         case DataFormat::kJsonl:
@@ -350,6 +372,7 @@ LabelCells label_cells(const ReadOptions& reading) {
     else if (reading.label_separator != "auto")
         cells.separator = reading.label_separator;
     cells.allow_null = reading.allow_null_labels;
+    cells.given = !reading.label_separator_open && !reading.label_separator_of_run;
     return cells;
 }
 
@@ -379,7 +402,9 @@ Layout find_layout(const ReadOptions& reading) {
             "data: expected a folder or a file, found '-'; train, data import and data inspect read "
             "standard input");
     require_known_path(reading, reading.data, reading.data_of_run, "data");
-    if (!fs::exists(layout.data)) throw DataError(fmt::format("{}: no such file or folder", reading.data));
+    if (!fs::exists(layout.data))
+        throw DataError(
+            fmt::format("{}: no such file or folder{}", reading.data, did_you_mean_file(layout.data)));
     const bool is_folder = fs::is_directory(layout.data);
     if (!is_folder && !is_file(layout.data))
         throw DataError(fmt::format(

@@ -32,6 +32,7 @@ struct LabelCells {
     std::string separator = ",";  // "" cuts nowhere
     bool lists = false;           // every field is a list: see label_lists.h
     bool allow_null = false;      // a word for null, or no label key at all, is a row without labels
+    bool given = false;           // by the call: what separates labels is no doubt
 
     // As --label-separator takes it.
     std::string name() const { return lists ? "list" : separator.empty() ? "none" : separator; }

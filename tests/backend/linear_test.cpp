@@ -82,6 +82,9 @@ TEST(Linear, ForwardWithGelu) {
         Tensor alone("y without pre", mode.storage, s.tokens, s.n);
         tested->linear_forward({x->view(), w->view(), bias->view(), alone.view(), Activation::kGelu, {}});
         expect_same_bits(alone, y);
+        Tensor pre_alone("pre without y", mode.storage, s.tokens, s.n);
+        tested->linear_forward({x->view(), w->view(), bias->view(), {}, Activation::kGelu, pre_alone.view()});
+        expect_same_bits(pre_alone, pre);
     });
 }
 
@@ -171,6 +174,94 @@ TEST(Linear, GeluBackward) {
     });
 }
 
+// Codes of what a GELU sees: the magnitudes of E3M4 times 16 with two exponents more above.
+TEST(PreCodes, AreTheNearest) {
+    constexpr MiniFloat kFormat{4, 4, 3, 159};
+    for (std::uint32_t code = 0; code < 256; ++code) {
+        const auto byte = static_cast<std::uint8_t>(code);
+        const int count = static_cast<int>(code) - kPreZero;
+        const float size = kFormat.decode(static_cast<std::uint32_t>(std::abs(count)));
+        EXPECT_EQ(pre_of(byte), count < 0 ? -size : size);
+        EXPECT_EQ(pre_code(pre_of(byte)), byte);
+        if (std::abs(count) < 128) {
+            EXPECT_EQ(size, 16 * kE3M4.decode(static_cast<std::uint32_t>(std::abs(count))));
+        }
+    }
+    EXPECT_EQ(pre_of(0), kLeastPre);
+    EXPECT_EQ(pre_of(255), kLargestPre);
+    const auto expected = [&](float x) {
+        if (std::isnan(x) || x < kLeastPre) return 0;
+        const auto count = static_cast<int>(round_nearest(kFormat, std::abs(x)) & 0xffu);
+        return x < 0 ? kPreZero - count : kPreZero + count;
+    };
+    // Every BF16 number, and FP32 numbers around the middles.
+    for (std::uint32_t bits = 0; bits < 1u << 16; ++bits) {
+        const float x = to_float(Bf16{static_cast<std::uint16_t>(bits)});
+        ASSERT_EQ(pre_code(x), expected(x)) << x;
+    }
+    for (int code = 0; code < 255; ++code) {
+        const float a = pre_of(static_cast<std::uint8_t>(code)),
+                    b = pre_of(static_cast<std::uint8_t>(code + 1));
+        const float middle = (a + b) / 2;
+        for (const float x : {middle, std::nextafter(middle, a), std::nextafter(middle, b)})
+            ASSERT_EQ(pre_code(x), expected(x)) << x;
+    }
+}
+
+// y is what it is with pre kept, and the codes are those of that pre.
+TEST(Linear, ForwardWithGeluGivesCodes) {
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& tested, Rng& rng) {
+        const auto x = make_input("x", mode.storage, s.tokens, s.k, rng, 2);
+        const auto w = make_input("w", mode.storage, s.n, s.k, rng, 0.5);
+        const auto bias = make_input("bias", mode.storage, 1, s.n, rng);
+        const auto truth = make_reference_backend();
+        for (Backend* backend : {&*tested, truth.get()}) {
+            Tensor y("y", mode.storage, s.tokens, s.n), pre("pre", mode.storage, s.tokens, s.n);
+            Tensor same("y with codes", mode.storage, s.tokens, s.n),
+                codes("codes", DType::kU8, s.tokens, s.n);
+            backend->linear_forward(
+                {x->view(), w->view(), bias->view(), y.view(), Activation::kGelu, pre.view()});
+            backend->linear_forward(
+                {x->view(), w->view(), bias->view(), same.view(), Activation::kGelu, codes.view()});
+            expect_same_bits(same, y);
+            const auto found = codes.bytes();
+            for (std::int64_t r = 0; r < s.tokens; ++r)
+                for (std::int64_t c = 0; c < s.n; ++c)
+                    ASSERT_EQ(found[static_cast<std::size_t>(r * s.n + c)],
+                              pre_code(static_cast<float>(pre(r, c))))
+                        << pre(r, c);
+        }
+    });
+}
+
+// Of codes, all is as of the numbers that they stand for.
+TEST(Linear, GeluBackwardOfCodes) {
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& tested, Rng& rng) {
+        const auto dy = make_input("dy", mode.storage, s.tokens, s.n, rng);
+        Tensor codes("codes", DType::kU8, s.tokens, s.n), pre("pre", mode.storage, s.tokens, s.n);
+        const auto code_at = [&](auto r, auto c) {
+            return static_cast<std::uint8_t>((r * s.n + c) * 37 % 256);
+        };
+        for (std::int64_t r = 0; r < s.tokens; ++r)
+            for (std::int64_t c = 0; c < s.n; ++c) codes.view().codes()[r * s.n + c] = code_at(r, c);
+        pre.fill([&](auto r, auto c) { return pre_of(code_at(r, c)); });
+        const auto truth = make_reference_backend();
+        for (Backend* backend : {&*tested, truth.get()}) {
+            Tensor a("dy", mode.storage, s.tokens, s.n), b("dy of codes", mode.storage, s.tokens, s.n);
+            Tensor gelu_a("gelu", mode.storage, s.tokens, s.n),
+                gelu_b("gelu of codes", mode.storage, s.tokens, s.n);
+            Tensor dbias_a("dbias", DType::kF32, 1, s.n), dbias_b("dbias of codes", DType::kF32, 1, s.n);
+            a.copy(*dy);
+            b.copy(*dy);
+            backend->gelu_backward({pre.view(), a.view(), gelu_a.view(), dbias_a.view()});
+            backend->gelu_backward({codes.view(), b.view(), gelu_b.view(), dbias_b.view()});
+            expect_same_bits(b, a);
+            expect_same_bits(gelu_b, gelu_a);
+            expect_same_bits(dbias_b, dbias_a);
+        }
+    });
+}
+
 // The bias gradient that comes with it: sums of what was stored, added to what was there; the rest is as
 // without it.
 TEST(Linear, GeluBackwardGivesTheBiasGradient) {
@@ -193,6 +284,26 @@ TEST(Linear, GeluBackwardGivesTheBiasGradient) {
                     expect_same_bits(in_place, plain);
                     expect_column_sums(dbias, in_place, accumulate ? start.get() : nullptr);
                 }
+    });
+}
+
+// With the product before it: what the two ops give. (Larger ones on a GPU: products_test.cpp.)
+TEST(Linear, GeluBackwardOfAProduct) {
+    for_each_case([&](const Mode& mode, const Shape& s, Reserved& tested, Rng& rng) {
+        const auto pre = make_input("pre", mode.storage, s.tokens, s.n, rng, 3);
+        const auto dz = make_input("dz", mode.storage, s.tokens, s.k, rng);
+        const auto w = make_input("w", mode.storage, s.k, s.n, rng);
+        Tensor dx("dx", mode.storage, s.tokens, s.n), gelu("gelu", mode.storage, s.tokens, s.n),
+            dbias("dbias", DType::kF32, 1, s.n);
+        tested->linear_backward({dz->view(), {}, w->view(), dx.view(), {}, {}});
+        tested->gelu_backward({pre->view(), dx.view(), gelu.view(), dbias.view()});
+        Tensor dy("dy", mode.storage, s.tokens, s.n), again("gelu again", mode.storage, s.tokens, s.n),
+            sums("sums", DType::kF32, 1, s.n);
+        tested->gelu_backward(
+            {pre->view(), dy.view(), again.view(), sums.view(), false, {}, false, dz->view(), w->view()});
+        expect_same_bits(dy, dx);
+        expect_same_bits(again, gelu);
+        expect_same_bits(sums, dbias);
     });
 }
 

@@ -1,6 +1,8 @@
 // Strings for people: sizes, suggestions, quoting of hostile input, UTF-8 validity.
 #include "base/text_util.h"
 
+#include "base/nearest_file.h"
+
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,6 +12,21 @@
 
 namespace elmo {
 namespace {
+
+TEST(DidYouMeanFile, NearestNameOfTheFolder) {
+    const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "did_you_mean_file";
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder / "runs");
+    for (const char* name : {"tickets.csv", "tickets.jsonl", "b.csv", "2024.csv"})
+        std::ofstream(folder / name);
+    EXPECT_EQ(did_you_mean_file(folder / "tikcets.csv"), " (did you mean 'tickets.csv'?)");
+    EXPECT_EQ(did_you_mean_file(folder / "tickets.json"), " (did you mean 'tickets.csv'?)");
+    EXPECT_EQ(did_you_mean_file(folder / "ticket.jsonl"), " (did you mean 'tickets.jsonl'?)");
+    EXPECT_EQ(did_you_mean_file(folder / "rusn"), " (did you mean 'runs'?)");
+    for (const char* other : {"a.csv", "orders.csv", "", "no/such/folder/tickets.csv"})
+        EXPECT_EQ(did_you_mean_file(folder / other), "") << other;
+    std::filesystem::remove_all(folder);
+}
 
 TEST(ParseBytes, NumbersAndUnits) {
     EXPECT_EQ(parse_bytes("0"), 0);

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <numeric>
 #include <set>
 
@@ -111,6 +112,38 @@ TEST(Batcher, LimitsAreThoseOfTheBatches) {
         EXPECT_EQ(found.positives, expected.positives);
         EXPECT_EQ(found.longest_row, expected.longest_row);
         EXPECT_EQ(plan.limits(quiet(), 5, 5).tokens, 0);
+    }
+}
+
+// As long as no step is walked: this many would take days.
+TEST(Batcher, LimitsOfEndlessRunsHoldForEveryBatch) {
+    const Rows data(531);
+    const BatchPlan plan(data.split, all_rows(531), 7, 3);
+    constexpr std::int64_t kEndless = std::int64_t{1} << 50;
+    std::vector<std::int64_t> tokens, labels;
+    for (std::int64_t row = 0; row < 531; ++row) {
+        tokens.push_back(data.split.tokens.length(row));
+        labels.push_back(data.split.labels.length(row));
+    }
+    const auto seven_largest = [](std::vector<std::int64_t> all) {
+        std::ranges::sort(all, std::greater<>());
+        return std::accumulate(all.begin(), all.begin() + 7, std::int64_t{0});
+    };
+    const BatchLimits any = plan.limits(quiet(), 0, kEndless);
+    EXPECT_EQ(any.tokens, seven_largest(tokens));
+    EXPECT_EQ(any.positives, seven_largest(labels));
+    EXPECT_EQ(any.longest_row, std::ranges::max(tokens));
+    for (const std::int64_t shards : {1, 2, 3, 8}) {
+        RankShare share;
+        share.shards = shards;
+        const BatchLimits most = plan.limits(quiet(), 0, kEndless, share);
+        const BatchLimits exact = plan.limits(quiet(), 0, 3000, share);
+        EXPECT_GE(most.tokens, exact.tokens);
+        EXPECT_GE(most.positives, exact.positives);
+        EXPECT_GE(most.shard_tokens, exact.shard_tokens);
+        EXPECT_GE(most.shard_texts, exact.shard_texts);
+        EXPECT_GE(most.rank_texts, exact.rank_texts);
+        EXPECT_LE(most.shard_tokens, any.tokens / shards + any.longest_row);
     }
 }
 

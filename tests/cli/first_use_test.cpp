@@ -633,6 +633,44 @@ TEST_F(FirstUse, DataThatWasReplacedByItsNameStaysKnown) {
     expect_failure(run_elmo({"eval", run}), 1, {"rows.csv: no such file or folder"});
 }
 
+TEST_F(FirstUse, SlipsInNamesOfFiles) {
+    const std::string runs = fs::path(run()).parent_path().string();
+    expect_failure(run_elmo({"eval", run(), runs + "/rosw.csv"}), 1, {"(did you mean 'rows.csv'?)"});
+    expect_failure(run_elmo({"predict", run(), runs + "/row.csv"}), 1, {"(did you mean 'rows.csv'?)"});
+    expect_failure(run_elmo({"eval", runs + "/rnu", data()}), 1, {"found nothing (did you mean 'run'?)"});
+    // A folder is not taken for one of texts because of what lies deeper in it.
+    folder_.write("a.csv", csv_rows(0, 9));
+    for (const char* name : {"x/1.txt", "x/2.txt", "y/3.txt"}) folder_.write(name, "a text");
+    expect_failure(run_elmo({"train", folder_.text(""), "--out", folder_.text("run")}), 1,
+                   {"expected a file named like train.csv, found a.csv; name the one to read"});
+}
+
+TEST_F(FirstUse, TheSecondRunReadsTheDataBeforeTheFirstIsScored) {
+    const auto trained = [&](const std::string& column) {  // on texts in a column that is called so
+        const std::string rows = csv_rows(0, 60);
+        const std::string data = folder_.write(column + ".csv", column + rows.substr(rows.find(',')));
+        const std::string out = folder_.text("run_" + column);
+        expect_success(run_elmo({"train", data, "--text-column", column, "--out", out, "--quiet"}));
+        return out;
+    };
+    const Outcome outcome = run_elmo({"eval", trained("alpha"), trained("omega"), folder_.text("alpha.csv")});
+    expect_failure(outcome, 1, {"expected a header with the columns 'omega' and 'labels'"});
+    EXPECT_FALSE(contains(outcome.err, "scoring")) << outcome.err;
+}
+
+TEST_F(FirstUse, ATabSeparatedFileSaysItsColumnsOfText) {
+    const std::string named = folder_.write("named.tsv", "title\ttags\na cat here\tcat\na dog\tdog\n");
+    const std::string plain = folder_.write("plain.tsv", "a cat here\tcat\na dog\tdog\n");
+    const auto format = [](const Words& words) {
+        return Json::parse(
+            run_elmo(Words{"data", "inspect"} + words + Words{"--json", "--quiet"}).out)["format"];
+    };
+    EXPECT_EQ(format({named, "--text-column", "title", "--label-column", "tags"}),
+              "plain file, tab-separated (text: title)");
+    EXPECT_EQ(format({plain}), "plain file, tab-separated");
+    EXPECT_EQ(format({plain, "--columns", "text,labels"}), "plain file, tab-separated (text: text)");
+}
+
 TEST_F(FirstUse, BlanksAroundATextDoNotDivideEqualTexts) {
     std::string rows = "text,labels\n";
     for (int i = 0; i < 200; ++i)

@@ -42,7 +42,7 @@ std::vector<Json> json_lines(const std::string& text) {
 }
 
 TEST_F(Workflow, TrainSaysHowItWentOnStandardOutputAlone) {
-    for (const char* part : {"steps", "training time", "texts/s", "best P@1 on validation",
+    for (const char* part : {"steps", "training time", "texts/s", "P@1 of best/ on validation",
                              "peak memory, planned", "peak memory, measured"})
         EXPECT_TRUE(contains(trained_.out, part)) << part << "\n" << trained_.out;
     EXPECT_EQ(trained_.err, "");  // --quiet

@@ -156,5 +156,22 @@ TEST(StoredRun, ResultsAreKeptAndTheRestMayDiffer) {
         "or train on in a new run that starts from this one, with --init RUN --out NEW");
 }
 
+// What the backward computes again may change, but not between exact and rounded pre-activations.
+TEST(StoredRun, CompressedStays) {
+    const auto continued = [](const char* was, const char* found) {
+        Config asked;
+        set_option(asked, "recompute", found);
+        return with_stored_run(run_with({{"recompute", was}}), asked).recompute;
+    };
+    EXPECT_EQ(with_stored_run(run_with({{"recompute", "compressed"}}), Config()).recompute, "compressed");
+    EXPECT_EQ(continued("compressed", "compressed"), "compressed");
+    EXPECT_EQ(continued("auto", "wide"), "wide");
+    EXPECT_EQ(message_of([&] { continued("auto", "compressed"); }),
+              "resume: the run has recompute = auto, found compressed; a continued run keeps its recipe: "
+              "leave --recompute out, or start a new run");
+    EXPECT_NE(message_of([&] { continued("compressed", "auto"); }), "");
+    EXPECT_NE(message_of([&] { continued("compressed", "cheap"); }), "");
+}
+
 }  // namespace
 }  // namespace elmo::resolve_test

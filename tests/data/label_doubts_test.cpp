@@ -14,8 +14,8 @@ using Strings = std::vector<std::string>;
 
 class LabelDoubts : public testing_data::TestFolder {
   protected:
-    // A file whose label fields these are, read with commas between labels.
-    Strings doubts(const Strings& fields) {
+    // A file whose label fields these are, read with what separates labels, as if that was not given.
+    Strings doubts(const Strings& fields, const std::string& separator = ",", bool given = false) {
         std::string csv = "text,labels\n";
         for (std::size_t i = 0; i < fields.size(); ++i) {
             std::string field;
@@ -25,8 +25,11 @@ class LabelDoubts : public testing_data::TestFolder {
         write("a.csv", csv);
         Config options = config("a.csv");
         options.test_share = 0;
-        set_option(options, "label_separator", ",");
-        return label_doubts(Dataset::open_labels(quiet(), options), find_layout(options));
+        set_option(options, "label_separator", separator);
+        Layout layout = find_layout(options);
+        EXPECT_TRUE(layout.cells.given);
+        layout.cells.given = given;
+        return label_doubts(Dataset::open_labels(quiet(), options), layout);
     }
     std::string only(const Strings& fields) {
         const Strings found = doubts(fields);
@@ -147,7 +150,13 @@ TEST_F(LabelDoubts, SeparatorsThatWereNotCutAt) {
 TEST_F(LabelDoubts, AsManyLabelsAsRows) {
     Strings fields;
     for (int i = 0; i < 40; ++i) fields.push_back("name " + std::to_string(i));
-    EXPECT_TRUE(contains(only(fields), "40 labels for 40 rows, most rows with one label"));
+    EXPECT_TRUE(
+        contains(only(fields),
+                 "40 labels for 40 rows, 40 of them labels of one row: is --label-column the column of "
+                 "the labels, and --label-separator what stands between them?"));
+    // It counts the labels: most of these rows have one that others have too.
+    fields.insert(fields.end(), 60, "a class");
+    EXPECT_TRUE(contains(only(fields), "41 labels for 100 rows, 40 of them labels of one row"));
     // Columns that have no names cannot be named with --label-column.
     std::string lines;
     for (int i = 0; i < 40; ++i)
@@ -158,6 +167,36 @@ TEST_F(LabelDoubts, AsManyLabelsAsRows) {
     const Strings found = label_doubts(Dataset::open_labels(quiet(), options), find_layout(options));
     ASSERT_EQ(found.size(), 1U);
     EXPECT_TRUE(contains(found[0], "where the labels come before the text, give --columns labels,text"));
+}
+
+TEST_F(LabelDoubts, WhatTheCallSaysIsNoDoubt) {
+    Strings names(60, "Peru");
+    names.insert(names.end(), {"Korea, Republic of", "Moldova, Republic of", "Korea, Republic of"});
+    EXPECT_EQ(doubts(names).size(), 1U);
+    EXPECT_EQ(doubts(names, ",", true), Strings());
+    Strings paths;
+    for (int i = 0; i < 40; ++i) paths.push_back("k" + std::to_string(i) + "/x");
+    EXPECT_TRUE(contains(only(paths), "--label-separator '/'"));
+    const Strings asked = doubts(paths, "none", true);
+    ASSERT_EQ(asked.size(), 1U);
+    EXPECT_TRUE(contains(asked[0], "of one row: is --label-column the column of the labels?"));
+}
+
+// Texts join keys that a row may lack, so a slip in one would pass: all texts would be shorter.
+TEST_F(LabelDoubts, KeysOfTextsThatNoRowHas) {
+    write("a.jsonl", R"({"t": "one", "meta": {"title": "first"}, "labels": ["x"]}
+{"t": "two", "sub": null, "labels": ["y"]}
+)");
+    Config options = config("a.jsonl");
+    options.test_share = 0;
+    const auto found = [&](const char* columns) {
+        set_option(options, "text_column", columns);
+        return label_doubts(Dataset::open_labels(quiet(), options), find_layout(options));
+    };
+    EXPECT_EQ(found("t+meta.title+sub"), Strings());
+    EXPECT_EQ(found("t+meta.titel"),
+              Strings{"no text of the first rows has the key 'meta.titel' (did you mean 'meta.title'?): is "
+                      "--text-column right?"});
 }
 
 TEST_F(LabelDoubts, WordsForNull) {

@@ -36,6 +36,15 @@ TEST(Choices, FewRowsTakeMoreEpochs) {
     EXPECT_EQ(with_data_numbers(given, EncoderStart::kPretrained, facts_of(100)).epochs, 3.0);
 }
 
+TEST(Choices, RatesFollowTheEncoder) {
+    const auto head_lr = [](EncoderStart start) -> double {
+        return with_data_numbers(Config(), start, facts_of(1000)).head_lr;
+    };
+    EXPECT_EQ(head_lr(EncoderStart::kPretrained), 0.04);
+    EXPECT_EQ(head_lr(EncoderStart::kScratch), 0.05);
+    EXPECT_EQ(head_lr(EncoderStart::kBag), 0.05);
+}
+
 TEST(Choices, LabelTextsWhereTheyAreTextsOfTheirOwn) {
     const auto augment = [](double words, double rows) {
         DataFacts facts = facts_of(1000);

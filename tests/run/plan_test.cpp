@@ -4,7 +4,10 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <random>
 
 #include "base/text_util.h"
 #include "elmo/elmo.h"
@@ -97,26 +100,35 @@ TEST(Plan, LongStepsAreInSeconds) {
     EXPECT_NE(report.describe().find("about 20 ms per step, 6,387 texts/s"), std::string::npos);
 }
 
-// Five where texts are few, one where labels are: what is held when the last one is trained.
-TEST(Plan, CountsEveryTreeOfALinearModel) {
+// A label's classifier has the features of its rows, in every tree: texts with many labels need many weights.
+TEST(Plan, HasRoomForTheWeightsOfALinearModel) {
     TempFolder temp;
-    const auto weights = [&](int labels) {
-        const std::string data = temp / fmt::format("data{}", labels);
-        write_tiny_data(data, {.train_rows = 600, .test_rows = 40, .labels = labels});
+    for (const int labels_of_text : {1, 40}) {
+        const std::string data = temp / fmt::format("rows{}.jsonl", labels_of_text);
+        {
+            std::ofstream out(data);
+            std::minstd_rand draw(5);
+            for (int row = 0; row < 900; ++row) {
+                out << "{\"text\": \"";
+                for (int i = 0; i < 6; ++i) out << "w" << draw() % 500 << " ";
+                out << "\", \"labels\": [";
+                for (int i = 0; i < labels_of_text; ++i)
+                    out << (i > 0 ? ", " : "") << "\"l" << 5 * i + static_cast<int>(draw() % 5) << "\"";
+                out << "]}\n";
+            }
+        }
         Config config;
         config.encoder = "linear";
         config.data = data;
-        config.cache = temp / fmt::format("cache{}", labels);
-        std::int64_t features = 0;
-        const MemoryReport plan = plan_memory(quiet(), config);
-        for (const auto& segment : plan.segments)
-            if (segment.name == "linear/features (estimate)") features = segment.bytes;
-        for (const auto& segment : plan.segments)
-            if (segment.name == "linear/weights (estimate)")
-                return static_cast<double>(segment.bytes) / static_cast<double>(features);
-        return 0.0;
-    };
-    EXPECT_NEAR(weights(150) / weights(100), 5, 1e-3);
+        config.cache = temp / fmt::format("cache{}", labels_of_text);
+        config.out = temp / fmt::format("run{}", labels_of_text);
+        set_option(config, "neighbours", "0");  // the model's file is then its weights and its features
+        const MemoryReport plan = train(quiet(), config).planned;
+        const auto weights = std::ranges::find(plan.segments, "linear/weights (estimate)", &Segment::name);
+        ASSERT_NE(weights, plan.segments.end());
+        const std::filesystem::path model = std::filesystem::path(config.out) / "best/linear.safetensors";
+        EXPECT_GE(weights->bytes, static_cast<std::int64_t>(file_size(model))) << labels_of_text;
+    }
 }
 
 // Each thread solves on its own: a plan without that was below what two threads took.
@@ -336,6 +348,20 @@ TEST_F(PlanRecompute, IsTheLeastThatFits) {
     EXPECT_EQ(plan("cheap", layers).recompute, "cheap");
     config.recompute = "some";
     EXPECT_THROW(plan_memory(quiet(), config), ConfigError);
+}
+
+// Where it is asked for, and nowhere else; within a limit it has choices of its own.
+TEST_F(PlanRecompute, CompressedIsTheLeastThatFits) {
+    const std::int64_t compressed = plan("compressed").total_bytes();
+    EXPECT_LT(compressed, plan("cheap").total_bytes());
+    EXPECT_EQ(plan("compressed", compressed).recompute, "compressed");
+    EXPECT_EQ(plan("compressed", compressed - 1).recompute,
+              "compressed wider for the first 1 of 6, compressed for the next 4, cheap for the others");
+    EXPECT_LT(plan("compressed", compressed - 1).total_bytes(), compressed);
+    EXPECT_EQ(plan("compressed", 1).recompute, "compressed layers");
+    EXPECT_GT(plan("compressed", 1).total_bytes(), plan("layers").total_bytes());
+    config.encoder_precision = "fp8";
+    EXPECT_EQ(plan("compressed", 1).recompute, "cheap");
 }
 
 // Without accumulation a layer's gradients are consumed as they appear, and those of the embeddings come when

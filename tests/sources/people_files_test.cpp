@@ -325,6 +325,12 @@ TEST_F(PeopleFiles, NoHeader) {
                          "a.csv:1: expected 2 fields, as --columns names"));
     EXPECT_TRUE(
         contains(error("a.csv", {{"columns", "id,body,labels"}}), "columns: expected 'text' and 'labels'"));
+    EXPECT_TRUE(contains(error("a.csv", {{"columns", "id,text,lables"}}),
+                         "among the names (did you mean 'lables'?), found"));
+    // As in a header: which of two is meant cannot be known.
+    EXPECT_TRUE(contains(error("a.csv", {{"columns", "text,text,labels"}}),
+                         "columns: expected each name once, found 'text' in columns 1 and 2"));
+    EXPECT_EQ(rows("a.csv", {{"columns", "id,text,labels"}}), kRows);
     write("b.csv", "one;a,b\ntwo;b,c\nthree;c\n");
     EXPECT_EQ(rows("b.csv", {{"columns", "text,labels"}}), kRows);
     write("c.tsv", "one\ta,b\ntwo\tb,c\nthree\tc\n");

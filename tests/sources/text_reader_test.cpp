@@ -53,6 +53,18 @@ TEST_F(TextReaderTest, LinesStandAsTheyAreEmptyOnesToo) {
     EXPECT_EQ(all(file("empty.txt", "")), Texts{});
 }
 
+// fastText's labels are left out; the first row of a file may have none.
+TEST_F(TextReaderTest, LabelsBeforeTexts) {
+    EXPECT_EQ(all(file("a.txt", "__label__x one\ntwo\n")), (Texts{"one", "two"}));
+    EXPECT_EQ(all(file("b.txt", "one\n__label__x two\n__label__y __label__x three\n")),
+              (Texts{"one", "two", "three"}));
+    EXPECT_EQ(all(file("c.txt", "one\ntwo\n__label__ is how a label begins\n")),
+              (Texts{"one", "two", "__label__ is how a label begins"}));
+    EXPECT_EQ(all(file("d.txt", "3 1:0.5\n1:2 7:1\n")), (Texts{"1:0.5", "1:2 7:1"}));
+    EXPECT_EQ(all(file("e.txt", "3 1:0.5\n1:2 7:1\nbus at 9:30\n")),
+              (Texts{"3 1:0.5", "1:2 7:1", "bus at 9:30"}));
+}
+
 TEST_F(TextReaderTest, TablesByTheirColumn) {
     const std::string csv = "id,text,labels\n1,\"one, \"\"two\"\"\nthree\",x\n2,,y\n3,four,\n";
     const Texts texts = {"one, \"two\"\nthree", "", "four"};

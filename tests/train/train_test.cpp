@@ -8,6 +8,7 @@
 #include "elmo/elmo.h"
 #include "elmo/messages.h"
 #include "quiet.h"
+#include "train/killed_run.h"
 #include "train/tiny_data.h"
 
 namespace elmo {
@@ -190,6 +191,34 @@ TEST_F(Train, RecomputationDoesNotChangeABit) {
             EXPECT_TRUE(found == expected) << recompute;
         }
     }
+}
+
+// Pre-activations kept in 8 bits change the gradients, and a continued run has them too.
+TEST_F(Train, KilledRunWithCompressedActivationsEndsWithTheSameBytes) {
+    write_tiny_bert(temp / "bert", 3);
+    Config config = tiny_config(temp);
+    config.encoder = temp / "bert";
+    config.encoder_lr = 1e-3;
+    config.steps = 120;
+    config.save_every = 10;
+    const auto trained = [&](const char* name, const char* recompute) {
+        config.recompute = recompute;
+        config.out = temp / name;
+        EXPECT_EQ(run(config).planned.recompute, recompute);
+        return files_of(config.out + "/last");
+    };
+    const auto exact = trained("exact", "cheap"), whole = trained("whole", "compressed");
+    const auto head_of = [](const auto& files) {
+        return std::find_if(files.begin(), files.end(),
+                            [](const auto& file) { return file.first.starts_with("head"); })
+            ->second;
+    };
+    EXPECT_NE(head_of(whole), head_of(exact));
+    config.out = temp / "killed";
+    EXPECT_TRUE(train_and_kill_twice(config, temp / "recipe.toml"));
+    config.resume = true;
+    run(config);
+    expect_same_files(temp / "whole/last", temp / "killed/last");
 }
 
 TEST_F(Train, RowsWithoutLabelsTrainAsNegatives) {

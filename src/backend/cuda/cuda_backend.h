@@ -130,6 +130,7 @@ class CudaBackend : public Backend {
         if (!context_.start()) return;
         head_.start();
         attention_.start();
+        linear_.start();
     }
     // A view that any op may use: rows of a head in the host's memory may be on their way.
     const View& settled(const View& view) {

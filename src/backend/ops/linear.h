@@ -1,6 +1,7 @@
 // Linear layers.
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <limits>
 
@@ -26,9 +27,35 @@ constexpr float slope_of(std::uint8_t code) {
                              : static_cast<float>(static_cast<int>(code) - 32) * 0x1p-7f;
 }
 
+// What a GELU sees as a byte: the nearest of the magnitudes of E3M4 (numerics/minifloat.h) times 16, even in
+// ties: up to 1/4 in steps of 1/64, then sixteen to a power of two. They are counted from 0, which is code
+// kPreZero, down to -8, below which GELU is zero to 1e-14, and up to 124. What is beyond becomes that, NaN
+// -8.
+inline constexpr int kPreZero = 96;
+inline constexpr float kLeastPre = -8.0f, kLargestPre = 124.0f;
+constexpr std::uint8_t pre_code(float pre) {
+    const float low = pre > kLeastPre ? pre : kLeastPre;
+    const float held = low < kLargestPre ? low : kLargestPre;
+    const float size = held < 0.0f ? -held : held;
+    // Of a number whose last bit is the step, the bits count steps.
+    const std::uint32_t exponent = std::bit_cast<std::uint32_t>(size < 0.25f ? 0.25f : size) & 0x7f800000u;
+    const std::uint32_t none = exponent + (19u << 23);
+    const std::uint32_t steps = std::bit_cast<std::uint32_t>(size + std::bit_cast<float>(none)) - none;
+    const auto count = static_cast<int>(steps + (exponent >> 19)) - (125 << 4);
+    return static_cast<std::uint8_t>(held < 0.0f ? kPreZero - count : kPreZero + count);
+}
+constexpr float pre_of(std::uint8_t code) {
+    const int signed_count = static_cast<int>(code) - kPreZero;
+    const auto count = static_cast<std::uint32_t>(signed_count < 0 ? -signed_count : signed_count);
+    const float small = std::bit_cast<float>(count << 19 | 125u << 23) - 0.25f;
+    const float size = count < 16 ? small : std::bit_cast<float>((count << 19) + (124u << 23));
+    return signed_count < 0 ? -size : size;
+}
+
 // y = act(x w^T + bias). With kGelu `pre` receives x w^T + bias, rounded to its dtype, and y is computed
 // from the rounded value (rounded to y's dtype where pre is empty), so that it can be computed again from
-// pre. No aliasing.
+// pre. Either may be empty, and the other has the same bits. A pre of bytes receives pre_code of x w^T + bias
+// rounded to y's dtype, from which y is computed. No aliasing.
 //
 // FP8 products, where amax is given: each operand of a product is rounded to an 8-bit grid before it, x and w
 // to E4M3 and dy to E5M2 (nearest even), after multiplication by 2^scale_exponent(format, largest magnitude
@@ -52,7 +79,7 @@ struct LinearForward {
     View x_TK, w_NK, bias_1N;  // bias may be empty
     View y_TN;
     Activation activation = Activation::kNone;
-    View pre_TN;      // only with kGelu; may be empty when no backward follows
+    View pre_TN;      // only with kGelu; u8: codes
     View amax_13{};   // f32
     View x_codes{};   // u8; may be empty
     View slope_TK{};  // u8; may be empty
@@ -86,10 +113,12 @@ void visit_views(Op& op, const auto& visit) {
           op.room);
 }
 
-// dy *= gelu'(pre), in place, or slope_of(slope) where that is given in place of pre. gelu, where given,
-// receives gelu(pre): what the forward had, computed again; it may be pre itself. dbias, where given,
-// receives the column sums of the new dy as stored, added to what is there when `accumulate` is set: the
-// gradient of the bias that pre contains.
+// dy *= gelu'(pre), in place, or slope_of(slope) where that is given in place of pre. A pre of bytes stands
+// for pre_of(pre). Where dz is given, dy is dz w first, rounded to its dtype: the gradient of the input of
+// the layer after the GELU, whose weights are w; what was in dy is not read. gelu, where given, receives
+// gelu(pre): what the forward had, computed again (from codes, nearly); it may be pre itself, unless that is
+// bytes. dbias, where given, receives the column sums of the new dy as stored, added to what is there when
+// `accumulate` is set: the gradient of the bias that pre contains.
 struct GeluBackward {
     View pre_TN, dy_TN;
     View gelu_TN{};
@@ -97,10 +126,17 @@ struct GeluBackward {
     bool accumulate = false;
     View slope_TN{};  // u8
     bool fp16 = false;
+    View dz_TM{}, w_MN{};
 };
 template <OpIs<GeluBackward> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.pre_TN, op.dy_TN, op.gelu_TN, op.dbias_1N, op.slope_TN);
+    visit(op.pre_TN, op.dy_TN, op.gelu_TN, op.dbias_1N, op.slope_TN, op.dz_TM, op.w_MN);
+}
+// The product that gives dy, where dz is given.
+inline LinearBackward product_before(const GeluBackward& op) {
+    LinearBackward product{op.dz_TM, {}, op.w_MN, op.dy_TN, {}, {}};
+    product.fp16 = op.fp16;
+    return product;
 }
 
 }  // namespace elmo

@@ -81,11 +81,12 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
             double sum = op.bias_1N.empty() ? 0.0 : fp16_or(op.fp16, load(op.bias_1N, 0, n));
             for (std::int64_t k = 0; k < x.cols; ++k) sum += x(t, k) * w(n, k);
             sum = fp16_or(op.fp16, sum);
-            store(op.y_TN, t, n, sum);
-            if (op.activation != Activation::kGelu) continue;
-            const View& rounded = op.pre_TN.empty() ? op.y_TN : op.pre_TN;
+            const bool codes = op.pre_TN.dtype == DType::kU8;
+            const View& rounded = op.pre_TN.empty() || codes ? op.y_TN : op.pre_TN;
             store(rounded, t, n, sum);
+            if (op.activation != Activation::kGelu || op.y_TN.empty()) continue;
             const double pre = load(rounded, t, n);
+            if (codes) op.pre_TN.codes()[t * op.pre_TN.cols + n] = pre_code(static_cast<float>(pre));
             store(op.y_TN, t, n, fp16_or(op.fp16, pre * phi(pre)));
         }
 }
@@ -128,6 +129,7 @@ void ReferenceBackend::linear_backward(const LinearBackward& op) {
 }
 
 void ReferenceBackend::gelu_backward(const GeluBackward& op) {
+    if (!op.dz_TM.empty()) linear_backward(product_before(op));
     for (std::int64_t t = 0; t < op.dy_TN.rows; ++t)
         for (std::int64_t n = 0; n < op.dy_TN.cols; ++n) {
             if (!op.slope_TN.empty()) {
@@ -135,7 +137,9 @@ void ReferenceBackend::gelu_backward(const GeluBackward& op) {
                 store(op.dy_TN, t, n, load(op.dy_TN, t, n) * slope);
                 continue;
             }
-            const double x = load(op.pre_TN, t, n);
+            const bool codes = op.pre_TN.dtype == DType::kU8;
+            const double x =
+                codes ? pre_of(op.pre_TN.codes()[t * op.pre_TN.cols + n]) : load(op.pre_TN, t, n);
             const double dy = load(op.dy_TN, t, n) * (phi(x) + x * density(x));
             store(op.dy_TN, t, n, fp16_or(op.fp16, dy));
             if (!op.gelu_TN.empty()) store(op.gelu_TN, t, n, fp16_or(op.fp16, x * phi(x)));

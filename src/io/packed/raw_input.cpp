@@ -8,12 +8,15 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/nearest_file.h"
 #include "io/file_error.h"
 
 namespace elmo {
 
 RawInput::RawInput(const std::filesystem::path& path, std::string name) : name_(std::move(name)) {
     fd_ = path == "-" ? ::dup(STDIN_FILENO) : ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd_ < 0 && errno == ENOENT)
+        throw DataError(name_ + ": cannot open: " + std::strerror(errno) + did_you_mean_file(path));
     if (fd_ < 0) throw_file_error(name_, "open");
     try {
         struct stat info {};

@@ -13,7 +13,6 @@
 namespace elmo {
 namespace {
 
-constexpr float kSmallWeight = 0.1f;    // weights below, times the cost, are left out
 constexpr float kCertain = 10;          // bias of a child that all rows of its node have, or none
 constexpr std::int64_t kFewNodes = 16;  // of a level: then threads share the children of a node
 

@@ -14,6 +14,8 @@
 
 namespace elmo {
 
+inline constexpr float kSmallWeight = 0.1f;  // weights below, times the cost, are left out
+
 struct LinearTraining {
     FeatureOptions features;
     std::int64_t trees = 3;   // their probabilities are averaged

@@ -191,7 +191,7 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
         x = layer_input(batch, layer, dinput_TD, both.first(T));
         linear(w.qkv, x, qkv, codes);
     }
-    if (mode == Recompute::kLayer) {
+    if (mode >= Recompute::kLayer) {
         const View context = both.slice(T, 2 * T);
         backend_.attention_forward({qkv,
                                     batch.offsets,
@@ -207,9 +207,11 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
     } else {
         norm(w.attention_norm, attention_sum, {}, {}, attended, stats);
     }
-    // The backward of `down` makes codes of it.
-    const View wide = reshaped(backward_.wide, T, spec_.intermediate);
-    linear(w.up, attended, a.gelu_codes.empty() ? a.pre_TI.first(T) : wide, codes);
+    if (!kept_[static_cast<std::size_t>(layer)].pre_TI.empty()) return;
+    if (a.gelu_codes.empty())
+        linear(w.up, attended, {}, codes, Activation::kGelu, a.pre_TI.first(T));
+    else  // the backward of `down` makes codes of it
+        linear(w.up, attended, reshaped(backward_.wide, T, spec_.intermediate), codes);
 }
 
 void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View dy_TD, View dgelu_TI,
@@ -227,16 +229,18 @@ void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View
         backend_.gelu_backward({{}, dgelu_TI, {}, up_dbias, accumulate, slopes(a, T)});
         return;
     }
-    const View pre = a.pre_TI.first(T), gelu = a.gelu_TI.first(T);
-    if (mode == Recompute::kNone) {
-        linear_backward(w.down, dy_TD, gelu, {}, dgelu_TI, accumulate);
-        backend_.gelu_backward({pre, dgelu_TI, {}, up_dbias, accumulate, {}, fp16_step()});
-        return;
-    }
-    // The op that computes the derivative also gives the gelu, between the gradient of the input and that of
-    // the weights.
-    linear_backward(w.down, dy_TD, {}, {}, dgelu_TI, accumulate);
-    backend_.gelu_backward({pre, dgelu_TI, gelu, up_dbias, accumulate, {}, fp16_step()});
+    // The op that computes the derivative, and before it the gradient of the input of `down`, also gives the
+    // gelu where it was not kept: the gradient of the weights comes after it.
+    const View gelu = a.gelu_TI.first(T);
+    backend_.gelu_backward({a.pre_TI.first(T),
+                            dgelu_TI,
+                            mode == Recompute::kNone ? View{} : gelu,
+                            up_dbias,
+                            accumulate,
+                            {},
+                            fp16_step(),
+                            dy_TD,
+                            parameters_[w.down.weight].w});
     linear_backward(w.down, dy_TD, gelu, {}, {}, accumulate);
 }
 
@@ -266,7 +270,8 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
                       output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate);
     down_backward(batch, layer, da, dgelu, dinput, accumulate);
-    if (mode == Recompute::kCheap) norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
+    if (mode == Recompute::kCheap || mode == Recompute::kCompressed)
+        norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
     linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
                     kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate);
 

@@ -80,7 +80,10 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
         if (mode < Recompute::kWide) a.gelu_codes = take_codes("gelu_codes", 2 * I);
     } else {
         if (everything) a.attended_TD = take("attended", spec_.dtype, D);
-        if (mode < Recompute::kWide) a.pre_TI = take("pre_gelu", spec_.dtype, I);
+        if (is_compressed(mode))
+            a.pre_TI = take("pre_gelu_codes", DType::kU8, I);
+        else if (mode < Recompute::kWide)
+            a.pre_TI = take("pre_gelu", spec_.dtype, I);
         if (everything) a.gelu_TI = take("gelu", spec_.dtype, I);
     }
     a.output_sum_TD = take("output_sum", spec_.dtype, D);
@@ -145,9 +148,10 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
 // output_sum was, the gelu where pre was; then `attended` where output_sum was; then dinput where the gelu
 // was; the other branch's gradient where attention_sum was, `context` where output_sum was; at last the
 // layer's input where attention_sum was, and its gradient, to be added to the stream, where qkv was. A layer
-// below the last finds the last one's places free for what it computes again. With FP8 products the
-// pre-activations are where the gelu's gradient will be until they are codes; the codes of the first branch's
-// gradient go where dinput will be, those of later gradients where the gelu's codes and slopes were.
+// below the last finds the last one's places free for what it computes again, and for the gelu of codes. With
+// FP8 products the pre-activations are where the gelu's gradient will be until they are codes; the codes of
+// the first branch's gradient go where dinput will be, those of later gradients where the gelu's codes and
+// slopes were.
 void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
     const LayerActivations& last = kept_.back();
@@ -175,7 +179,8 @@ void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& worklo
         }
         if (!is_planned(a.gelu_codes)) a.gelu_codes = last.gelu_codes;
         if (!is_planned(a.pre_TI)) a.pre_TI = last.pre_TI;
-        if (recompute_[i] != Recompute::kNone) a.gelu_TI = a.pre_TI;
+        if (recompute_[i] != Recompute::kNone)
+            a.gelu_TI = is_compressed(recompute_[i]) ? last.pre_TI : a.pre_TI;
         if (!is_planned(a.attended_TD)) a.attended_TD = a.output_sum_TD;
         if (!is_planned(a.context_TD)) a.context_TD = a.output_sum_TD;
         if (!is_planned(a.lse_TH)) a.lse_TH = lse;

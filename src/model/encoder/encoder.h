@@ -47,8 +47,23 @@ struct Parameter {
 // What the backward of a transformer layer computes again instead of storing, each with what is before it:
 // nothing; everything without a product with weights; the pre-activations (one product); queries, keys and
 // values (two); the attention's output (three), so that only what the last norm sees is kept. Gradients have
-// the same bits.
-enum class Recompute { kNone, kCheap, kWide, kWider, kLayer };
+// the same bits. Compressed, a layer keeps pre-activations as codes (ops/linear.h), so that one product fewer
+// is computed again than in the mode before it. The backward is then that of numbers close to the forward's,
+// with the same bits for all three. With FP8 products, which have codes of their own, it is the mode before.
+enum class Recompute {
+    kNone,
+    kCheap,
+    kCompressed,
+    kWide,
+    kWider,
+    kCompressedWider,
+    kLayer,
+    kCompressedLayer
+};
+inline bool is_compressed(Recompute mode) {
+    return mode == Recompute::kCompressed || mode == Recompute::kCompressedWider ||
+           mode == Recompute::kCompressedLayer;
+}
 
 struct TextBatch {
     std::span<const std::int32_t> tokens;

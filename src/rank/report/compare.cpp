@@ -8,7 +8,9 @@
 #include "elmo/resolve.h"
 #include "rank/evaluate.h"
 #include "rank/scored_rows.h"
+#include "rank/scored_run.h"
 #include "rank/scoring.h"
+#include "ranks/collectives.h"
 #include "run/checkpoint.h"
 #include "sources/known_paths.h"
 
@@ -44,6 +46,24 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
     return config;
 }
 
+[[noreturn]] void refuse_other_rows(const Config& config, std::int64_t first, std::int64_t second) {
+    throw DataError(fmt::format(
+        "{}: expected the same rows and labels for both runs, found {} texts and {}, or other labels; "
+        "give --split, --text-column, --label-column and the like, so that both read alike",
+        config.data, first, second));
+}
+
+// Reads the data as both runs do, before one of them is ranked: the other may not be able to.
+void require_readable(const Context& context, const std::string& first, const std::string& second,
+                      const Config& config) {
+    if (!ranks_of(context).is_first()) return;
+    const auto rows = [&](const std::string& run) {
+        return ScoredRun(context, run, resolve_for_run(run, config)).num_rows();
+    };
+    const std::int64_t of_first = rows(first), of_second = rows(second);
+    if (of_first != of_second) refuse_other_rows(config, of_first, of_second);
+}
+
 }  // namespace
 
 Comparison compare(const Context& given_context, const std::string& first, const std::string& second,
@@ -51,13 +71,11 @@ Comparison compare(const Context& given_context, const std::string& first, const
     refuse_single_outputs(given);
     const Context context = with_said_once(given_context, "");  // both read the same data
     const Config config = with_shared_rows(given, first, second);
+    require_readable(context, first, second, config);
     const DetailedEvaluation a = evaluate_in_detail(context, first, config),
                              b = evaluate_in_detail(context, second, config);
     if (a.rows_hash != b.rows_hash)
-        throw DataError(fmt::format(
-            "{}: expected the same rows and labels for both runs, found {} texts and {}, or other labels; "
-            "give --split, --text-column, --label-column and the like, so that both read alike",
-            config.data, a.evaluation.num_samples, b.evaluation.num_samples));
+        refuse_other_rows(config, a.evaluation.num_samples, b.evaluation.num_samples);
     keep_scores(context, first, config, a.evaluation);
     keep_scores(context, second, config, b.evaluation);
     Comparison result{a.evaluation, b.evaluation, {}};

@@ -358,6 +358,21 @@ bool has_label_fields(const Layout& layout) {
                                [](const std::string& field) { return !field.empty(); });
 }
 
+std::vector<std::string> missing_text_keys(const Layout& layout) {
+    std::vector<std::string> missing, paths;
+    if (layout.format != DataFormat::kJsonl) return missing;
+    missing.assign(layout.text_columns.begin() + 1, layout.text_columns.end());
+    if (missing.empty()) return missing;
+    JsonRows json;
+    visit_json(layout.train.text, [&](const Record& record) {
+        if (paths.empty()) paths = json.paths(record);
+        std::erase_if(missing, [&](const std::string& key) { return json.has(record, key); });
+        return !missing.empty();
+    });
+    for (std::string& key : missing) key = fmt::format("'{}'{}", quoted(key), did_you_mean(key, paths));
+    return missing;
+}
+
 std::string usual_text_column(const std::vector<std::string>& names) {
     return only_plausible(names, kTextNames);
 }

@@ -20,6 +20,10 @@ void settle_reading(const ReadOptions& reading, Layout& layout);
 // list.
 bool has_label_fields(const Layout& layout);
 
+// Of JSON lines, whose texts may lack every key but the first: those that no text of the first rows has, each
+// with what may be meant, "'meta.titel' (did you mean 'meta.title'?)".
+std::vector<std::string> missing_text_keys(const Layout& layout);
+
 // The one of these names that columns of texts usually have; "" where none is, or several are.
 std::string usual_text_column(const std::vector<std::string>& names);
 

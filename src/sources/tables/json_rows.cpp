@@ -231,6 +231,11 @@ std::vector<std::string> JsonRows::keys(const Record& record) {
     return names;
 }
 
+std::vector<std::string> JsonRows::paths(const Record& record) {
+    const auto object = impl_->try_parse(record);
+    return object ? paths_of(*object) : std::vector<std::string>();
+}
+
 bool JsonRows::has(const Record& record, const std::string& key) {
     std::vector<dom::element> found;
     if (const auto object = impl_->try_parse(record)) find_values(*object, key, found);

@@ -37,6 +37,8 @@ class JsonRows {
                      std::vector<std::string>& out, ImportCounts& counts);
     // The keys of the object; none where the record holds no object.
     std::vector<std::string> keys(const Record& record);
+    // These, and with dots the keys inside of objects, or of the first one of a list.
+    std::vector<std::string> paths(const Record& record);
     // Whether the key, or the path, leads to a value, which may be null.
     bool has(const Record& record, const std::string& key);
     // The string at `key`; "" where there is none, or it is an item of a list.

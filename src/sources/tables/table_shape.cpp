@@ -58,7 +58,8 @@ bool find_columns(const std::filesystem::path& file, const Layout& layout, Table
     return !shape.labels.empty();
 }
 
-void refuse_repeated_columns(const Record& header, const TableShape& shape) {
+// "'text' in columns 1 and 3" where a column that is read has the name of a later one; else "".
+std::string repeated_column(const TableShape& shape) {
     std::unordered_map<std::string_view, std::size_t> first_of;
     const auto is_read = [&](std::size_t at) {
         return std::binary_search(shape.labels.begin(), shape.labels.end(), at) ||
@@ -67,9 +68,21 @@ void refuse_repeated_columns(const Record& header, const TableShape& shape) {
     for (std::size_t i = 0; i < shape.names.size(); ++i)
         if (const std::size_t first = first_of.try_emplace(shape.names[i], i).first->second;
             first < i && is_read(first))
-            fail(header, "each column once",
-                 fmt::format("'{}' in columns {} and {}", quoted(shape.names[i]), first + 1, i + 1),
-                 "rename one of them");
+            return fmt::format("'{}' in columns {} and {}", quoted(shape.names[i]), first + 1, i + 1);
+    return {};
+}
+
+void refuse_repeated_columns(const Record& header, const TableShape& shape) {
+    if (const std::string repeated = repeated_column(shape); !repeated.empty())
+        fail(header, "each column once", repeated, "rename one of them");
+}
+
+// What is most likely meant by those columns that are not among the names; "" where nothing is.
+std::string meant_columns(const std::vector<std::string>& wanted, const std::vector<std::string>& names) {
+    std::string meant;
+    for (const std::string& name : wanted)
+        if (std::find(names.begin(), names.end(), name) == names.end()) meant += did_you_mean(name, names);
+    return meant;
 }
 
 std::string list_of(const std::vector<std::string>& names) {
@@ -105,17 +118,13 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
             "write 1 where a row has the label that a column is named by, and 0 or nothing where it has not");
     std::vector<std::string> wanted = layout.text_columns;
     if (!layout.label_column.empty()) wanted.push_back(layout.label_column);
-    std::string meant;  // where a column is there with another spelling
-    for (const std::string& name : wanted)
-        if (std::find(shape.names.begin(), shape.names.end(), name) == shape.names.end())
-            meant += did_you_mean(name, shape.names);
     fail(first,
          fmt::format("{}a header with the column{} {}",
                      layout.format == DataFormat::kCsv || layout.table.needs_header
                          ? ""
                          : "'text<TAB>label,label' or ",
                      wanted.size() == 1 ? "" : "s", list_of(wanted)) +
-             meant,
+             meant_columns(wanted, shape.names),
          fmt::format("'{}'", quoted(first.bytes)), header_advice(layout, first.bytes, shape));
 }
 
@@ -148,13 +157,18 @@ TableShape shape_without_header(const std::filesystem::path& file, const Layout&
         fail(first, fmt::format("{} fields, as --columns names", names.size()),
              fmt::format("{} in '{}'", shapes.front().names.size(), quoted(first.bytes)),
              "name every column of the file, in order");
-    if (find_columns(file, layout, *found)) return *found;
+    if (find_columns(file, layout, *found)) {
+        if (const std::string repeated = repeated_column(*found); !repeated.empty())
+            throw ConfigError(
+                fmt::format("columns: expected each name once, found {}; rename one of them", repeated));
+        return *found;
+    }
     std::vector<std::string> wanted = layout.text_columns;
     if (!layout.label_column.empty()) wanted.push_back(layout.label_column);
     throw ConfigError(
-        fmt::format("columns: expected {} among the names, found {}; name the columns with "
+        fmt::format("columns: expected {} among the names{}, found {}; name the columns with "
                     "--text-column and --label-column",
-                    list_of(wanted), list_of(names)));
+                    list_of(wanted), meant_columns(wanted, names), list_of(names)));
 }
 
 }  // namespace
@@ -237,6 +251,11 @@ std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const
         shapes.push_back(std::move(candidate));
     }
     return shapes;
+}
+
+bool has_named_columns(const Layout& layout) {
+    return layout.format != DataFormat::kTsv || !layout.table.columns.empty() ||
+           find_table_shape(layout.train.text, layout).has_header;
 }
 
 bool has_header(const std::filesystem::path& file, const Layout& layout) {

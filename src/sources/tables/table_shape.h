@@ -39,6 +39,9 @@ SampleRows sample_rows(const std::filesystem::path& file, const TableShape& shap
 // Whether the first record has the columns that are looked for.
 bool has_header(const std::filesystem::path& file, const Layout& layout);
 
+// Whether the columns of the training file have names, in a header or given: a TSV may have none.
+bool has_named_columns(const Layout& layout);
+
 // Shapes without columns for each delimiter that the layout leaves open, the format's own first.
 std::vector<TableShape> possible_shapes(const std::filesystem::path& file, const Layout& layout);
 

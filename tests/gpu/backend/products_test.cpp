@@ -1,11 +1,27 @@
 // Products of an encoder's sizes, for which a GPU chooses among cuBLASLt's algorithms by the shape. Texts
 // repeat, so that a few rows say what all should be.
+#include <numbers>
+
 #include "backend/op_harness.h"
 
 namespace elmo::testing_ops {
 namespace {
 
 constexpr std::int64_t kPeriod = 32;
+
+struct Shape {
+    std::int64_t tokens, k, n;
+};
+std::string describe(const Shape& s) {
+    return std::to_string(s.tokens) + " x " + std::to_string(s.k) + " x " + std::to_string(s.n);
+}
+Workload workload_of(const Shape& s) {
+    Workload workload;
+    workload.tokens = workload.longest = s.tokens;
+    workload.widest = std::max(s.k, s.n);
+    workload.largest_weight = s.k * s.n;
+    return workload;
+}
 
 std::int64_t row_bytes(const Tensor& t) {
     return t.view().bytes() / t.rows();
@@ -34,18 +50,11 @@ void expect_repeated(const Tensor& all, const Tensor& exact, const auto& bound) 
 }
 
 TEST(Products, OfAnEncodersSizes) {
-    struct Shape {
-        std::int64_t tokens, k, n;
-    };
     const auto truth = make_reference_backend();
     Rng rng(91);
     for (const Shape& s : {Shape{16384, 768, 3072}, Shape{16384, 3072, 768}, Shape{16384, 768, 768}}) {
-        SCOPED_TRACE(std::to_string(s.tokens) + " x " + std::to_string(s.k) + " x " + std::to_string(s.n));
-        Workload workload;
-        workload.tokens = workload.longest = s.tokens;
-        workload.widest = std::max(s.k, s.n);
-        workload.largest_weight = s.k * s.n;
-        Reserved tested(make_tested_backend("cuda"), workload);
+        SCOPED_TRACE(describe(s));
+        Reserved tested(make_tested_backend("cuda"), workload_of(s));
         const auto x = make_input("x", DType::kBf16, kPeriod, s.k, rng),
                    w = make_input("w", DType::kBf16, s.n, s.k, rng, 0.1),
                    bias = make_input("bias", DType::kBf16, 1, s.n, rng),
@@ -73,6 +82,87 @@ TEST(Products, OfAnEncodersSizes) {
         for (Tensor* sum : {&exact_dw, &size_dw})
             sum->fill([&, of = sum](auto r, auto c) { return times * (*of)(r, c); });
         expect_close(dw, exact_dw, [&](auto r, auto c) { return sum_error(s.tokens) * size_dw(r, c); });
+    }
+}
+
+// Products with GELU or its derivative, which Hopper has a kernel for, of rows and columns that are whole
+// tiles or not. The last two it does not take: rows that are no whole pieces of 16 bytes, and few rows.
+TEST(Products, WithGelu) {
+    const auto truth = make_reference_backend();
+    Rng rng(97);
+    for (const Shape& s : {Shape{2336, 384, 1536}, Shape{4096, 768, 3072}, Shape{2080, 1024, 4096},
+                           Shape{2336, 200, 1288}, Shape{2080, 380, 190}, Shape{160, 384, 1536}}) {
+        SCOPED_TRACE(describe(s));
+        Reserved tested(make_tested_backend("cuda"), workload_of(s));
+        const auto x = make_input("x", DType::kBf16, kPeriod, s.k, rng),
+                   up = make_input("up", DType::kBf16, s.n, s.k, rng, 0.1),
+                   bias = make_input("bias", DType::kBf16, 1, s.n, rng),
+                   dz = make_input("dz", DType::kBf16, kPeriod, s.k, rng),
+                   down = make_input("down", DType::kBf16, s.k, s.n, rng);
+        const auto ax = absolute(*x), aup = absolute(*up), ab = absolute(*bias), adz = absolute(*dz),
+                   adown = absolute(*down);
+        const auto all_x = repeated(*x, s.tokens), all_dz = repeated(*dz, s.tokens);
+
+        Tensor pre("pre", DType::kBf16, s.tokens, s.n), y("y", DType::kBf16, s.tokens, s.n),
+            pre_alone("pre alone", DType::kBf16, s.tokens, s.n),
+            y_alone("y alone", DType::kBf16, s.tokens, s.n);
+        const auto forward = [&](const View& to, const View& pre_to) {
+            tested->linear_forward({all_x->view(), up->view(), bias->view(), to, Activation::kGelu, pre_to});
+        };
+        forward(y.view(), pre.view());
+        forward(y_alone.view(), {});
+        forward({}, pre_alone.view());
+        expect_same_bits(y_alone, y);
+        expect_same_bits(pre_alone, pre);
+        Tensor exact_pre("exact pre", DType::kF64, kPeriod, s.n), size_pre("size", DType::kF64, kPeriod, s.n),
+            exact_y("exact y", DType::kF64, kPeriod, s.n);
+        truth->linear_forward({x->view(), up->view(), bias->view(), exact_pre.view(), Activation::kNone, {}});
+        truth->linear_forward({ax->view(), aup->view(), ab->view(), size_pre.view(), Activation::kNone, {}});
+        expect_repeated(pre, exact_pre, [&](auto r, auto c) { return sum_error(s.k + 1) * size_pre(r, c); });
+        // From pre as stored.
+        exact_y.fill(
+            [&](auto r, auto c) { return pre(r, c) * 0.5 * std::erfc(-pre(r, c) / std::sqrt(2.0)); });
+        expect_repeated(y, exact_y, [&](auto r, auto c) {
+            return 0.5 * std::abs(pre(r, c)) * (kErfError + 4 * kF32Roundoff);
+        });
+
+        Tensor dy("dy", DType::kBf16, s.tokens, s.n), gelu("gelu again", DType::kBf16, s.tokens, s.n),
+            plain("dy alone", DType::kBf16, s.tokens, s.n),
+            over("gelu over pre", DType::kBf16, s.tokens, s.n), dbias("dbias", DType::kF32, 1, s.n);
+        const auto start = make_input("dbias before", DType::kF32, 1, s.n, rng);
+        dbias.copy(*start);
+        const auto backward = [&](const View& from, const View& to, const View& again, const View& sums) {
+            tested->gelu_backward({from, to, again, sums, true, {}, false, all_dz->view(), down->view()});
+        };
+        backward(pre.view(), dy.view(), gelu.view(), dbias.view());
+        backward(pre.view(), plain.view(), {}, {});
+        expect_same_bits(plain, dy);
+        over.copy(pre);
+        backward(over.view(), plain.view(), over.view(), {});
+        expect_same_bits(over, gelu);
+        expect_same_bits(gelu, y);
+        expect_same_bits(plain, dy);
+        Tensor exact_dx("exact dx", DType::kF64, kPeriod, s.n), size_dx("size dx", DType::kF64, kPeriod, s.n),
+            exact_dy("exact dy", DType::kF64, kPeriod, s.n);
+        truth->linear_backward({dz->view(), {}, down->view(), exact_dx.view(), {}, {}});
+        truth->linear_backward({adz->view(), {}, adown->view(), size_dx.view(), {}, {}});
+        const auto density = [](double at) {
+            return std::exp(-0.5 * at * at) / std::sqrt(2 * std::numbers::pi);
+        };
+        const auto slope = [&](double at) {
+            return 0.5 * std::erfc(-at / std::sqrt(2.0)) + at * density(at);
+        };
+        exact_dy.fill([&](auto r, auto c) { return exact_dx(r, c) * slope(pre(r, c)); });
+        // dx with the error of its sum is stored; the slope has errors of erf and of the density.
+        expect_repeated(dy, exact_dy, [&](auto r, auto c) {
+            const double sum = sum_error(s.k) * size_dx(r, c), at = pre(r, c);
+            const double stored = sum + storing_error(DType::kBf16, std::abs(exact_dx(r, c)) + sum);
+            const double of_slope = 0.5 * kErfError + 4 * kF32Roundoff +
+                                    std::abs(at) * density(at) * (kExpError + (4 + at * at) * kF32Roundoff);
+            return stored * std::abs(slope(at)) + (std::abs(exact_dx(r, c)) + stored) * of_slope +
+                   kF32Roundoff * std::abs(exact_dy(r, c));
+        });
+        expect_column_sums(dbias, dy, start.get());
     }
 }
 

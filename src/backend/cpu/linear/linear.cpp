@@ -81,6 +81,14 @@ ELMO_CLONES void multiply_slopes(const std::uint8_t* slope, float* dy, std::int6
     for (std::int64_t i = 0; i < count; ++i) dy[i] *= slope_of(slope[i]);
 }
 
+// What a GELU sees as codes, and of codes.
+ELMO_CLONES void encode_pre(const float* pre, std::uint8_t* codes, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) codes[i] = pre_code(pre[i]);
+}
+ELMO_CLONES void decode_pre(const std::uint8_t* codes, float* pre, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) pre[i] = pre_of(codes[i]);
+}
+
 ELMO_CLONES void gelu_backward_rows(const float* pre, float* dy, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) dy[i] *= gelu_derivative(pre[i]);
 }
@@ -171,8 +179,11 @@ void CpuBackend::linear_forward(const LinearForward& op) {
         if (!op.bias_1N.empty()) add_bias(y, bias, rows, n);
         if (op.fp16) round_to_fp16(y, rows * n);
         if (op.activation == Activation::kGelu) {
-            if (!op.pre_TN.empty()) store_floats(y, op.pre_TN, begin * n, rows * n);
+            const bool codes = op.pre_TN.dtype == DType::kU8;
+            if (!op.pre_TN.empty() && !codes) store_floats(y, op.pre_TN, begin * n, rows * n);
+            if (op.y_TN.empty()) return;
             if (op.y_TN.dtype == DType::kBf16) round_to_bf16(y, rows * n);
+            if (!op.pre_TN.empty() && codes) encode_pre(y, op.pre_TN.codes() + begin * n, rows * n);
             gelu_rows(y, rows * n);
             if (op.fp16) round_to_fp16(y, rows * n);
         }
@@ -289,6 +300,7 @@ void CpuBackend::column_sums(const View& dy, const View& dbias, bool accumulate)
 }
 
 void CpuBackend::gelu_backward(const GeluBackward& op) {
+    if (!op.dz_TM.empty()) linear_backward(product_before(op));
     parallel_ranges(op.dy_TN.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
         constexpr std::int64_t kPiece = 1024;
         float pre[kPiece], dy[kPiece];  // pre becomes gelu(pre)
@@ -296,7 +308,10 @@ void CpuBackend::gelu_backward(const GeluBackward& op) {
             const std::int64_t count = std::min(kPiece, end - i);
             load_floats(op.dy_TN, i, dy, count);
             if (op.slope_TN.empty()) {
-                load_floats(op.pre_TN, i, pre, count);
+                if (op.pre_TN.dtype == DType::kU8)
+                    decode_pre(op.pre_TN.codes() + i, pre, count);
+                else
+                    load_floats(op.pre_TN, i, pre, count);
                 gelu_backward_rows(pre, dy, count);
             } else {
                 multiply_slopes(op.slope_TN.codes() + i, dy, count);

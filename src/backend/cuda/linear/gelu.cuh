@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/cuda/device/launch.cuh"
+#include "backend/ops/linear.h"
 
 namespace elmo::cuda {
 
@@ -26,6 +27,38 @@ __device__ __forceinline__ float density(float x) {
 // Of GELU; `share` is phi(x).
 __device__ __forceinline__ float slope(float x, float share) {
     return fmaf(x, density(x), share);
+}
+
+// V (1 or 8) neighbouring bytes as they are stored: loaded early, taken apart where they are wanted.
+template <int V>
+using Bytes = std::conditional_t<V == 8, uint2, std::uint8_t>;
+__device__ __forceinline__ std::uint32_t byte_of(const uint2& bytes, int i) {
+    return (i < 4 ? bytes.x : bytes.y) >> i % 4 * 8 & 0xffu;
+}
+__device__ __forceinline__ std::uint32_t byte_of(std::uint8_t byte, int) {
+    return byte;
+}
+
+// pre_code and pre_of (ops/linear.h) of V neighbours, as a product's epilogue may call them too. A count's
+// exponent and mantissa are put where FP32 has them, and the difference of the biases is multiplied in.
+template <int V>
+__device__ __forceinline__ Bytes<V> pre_codes(const float (&pre)[V]) {
+    if constexpr (V == 8) {
+        std::uint32_t words[2] = {};
+#pragma unroll
+        for (int i = 0; i < 8; ++i) words[i / 4] |= std::uint32_t{pre_code(pre[i])} << i % 4 * 8;
+        return make_uint2(words[0], words[1]);
+    } else {
+        return pre_code(pre[0]);
+    }
+}
+template <int V>
+__device__ __forceinline__ void pre_of_codes(const Bytes<V>& codes, float (&pre)[V]) {
+#pragma unroll
+    for (int i = 0; i < V; ++i) {
+        const int count = static_cast<int>(byte_of(codes, i)) - kPreZero;
+        pre[i] = __int_as_float((count & static_cast<int>(0x80000000u)) | abs(count) << 19) * 0x1p124f;
+    }
 }
 
 }  // namespace elmo::cuda

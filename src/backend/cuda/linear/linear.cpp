@@ -1,11 +1,13 @@
 // Linear layers: cuBLASLt with the bias in the epilogue. cuBLASLt's own GELU is the tanh approximation; ours
-// is exact, so it is a separate kernel (gelu.cu). The bias gradient here is a separate pass over dy; most
-// biases get theirs from the kernels that make dy instead.
+// is exact, so it is a separate kernel (gelu.cu), or part of a product of our own (gelu_product.cu). The bias
+// gradient here is a separate pass over dy; most biases get theirs from the kernels that make dy instead.
 #include "backend/cuda/linear/linear.h"
 
 #include <algorithm>
 
 #include "backend/cuda/device/convert.h"
+#include "backend/cuda/head/hopper/hopper.h"
+#include "backend/cuda/linear/gelu_product.h"
 #include "elmo/error.h"
 
 namespace elmo::cuda {
@@ -26,10 +28,21 @@ View LinearOps::as_fp16(const View& x, const View& room) {
     return copy;
 }
 
+void LinearOps::start() {
+    has_gelu_products_ = context_.properties().major == 9 && hopper::has_code(context_.stream());
+}
+
+bool LinearOps::fuses(const View& a, std::int64_t cols) const {
+    return has_gelu_products_ && takes_gelu_product(a, cols);
+}
+
 void LinearOps::forward(const LinearForward& op) {
     if (op.x_TK.rows == 0) return;
     const bool gelu = op.activation == Activation::kGelu;
-    const View pre = gelu && !op.pre_TN.empty() ? op.pre_TN : op.y_TN;
+    const bool codes = op.pre_TN.dtype == DType::kU8;
+    if (gelu && !codes && op.amax_13.empty() && fuses(op.x_TK, op.w_NK.rows))
+        return gelu_product(op, context_);
+    const View pre = gelu && !op.pre_TN.empty() && !codes ? op.pre_TN : op.y_TN;
     if (!op.amax_13.empty()) {
         forward_fp8(op, pre);
     } else {
@@ -43,7 +56,7 @@ void LinearOps::forward(const LinearForward& op) {
         products_.multiply(product, "linear forward");
         if (op.fp16) finish_fp16(pre, op.bias_1N);
     }
-    if (gelu) apply_gelu(pre, op.y_TN, op.fp16);
+    if (gelu && !op.y_TN.empty()) apply_gelu(pre, op.y_TN, op.fp16, codes ? op.pre_TN.codes() : nullptr);
 }
 
 void LinearOps::backward(const LinearBackward& op) {
