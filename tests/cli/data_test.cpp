@@ -57,6 +57,20 @@ TEST(Data, InspectShowsRowsThatHaveLabels) {
         "to train  "));
 }
 
+// Its errors advise them.
+TEST(Inspect, TakesTheFlagsThatDataNeeds) {
+    const TempFolder folder;
+    const std::string file = folder.write("odd.csv", "id;title;tags\n1;the cat;a,a\n2;the dog;b\n");
+    const std::vector<std::string> call = {
+        "inspect", file, "--text-column", "title", "--label-column", "tags", "--test-share", "0", "--quiet"};
+    expect_failure(run_elmo(call), 1, {"odd.csv:2", "--allow-repeated-labels"});
+    std::vector<std::string> allowed = call;
+    allowed.push_back("--allow-repeated-labels");
+    const Outcome outcome = run_elmo(allowed);
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.out, "train rows")) << outcome.out;
+}
+
 TEST(Data, FromACsvToAScore) {
     const TempFolder folder;
     write_small_data(folder, "data");
