@@ -31,6 +31,12 @@ TEST(Data, InspectCountsAndPlans) {
             .out)["splits"]["train"]["labels_per_row"];
     EXPECT_EQ(spread["median"], 1) << spread;
     EXPECT_EQ(spread["p90"], 3) << spread;
+    // Blanks around a text do not count, as where rows are held out.
+    const std::string blanks = folder.write("blanks.csv", "text,labels\nthe cat,x\n the cat ,y\na dog,x\n");
+    EXPECT_EQ(Json::parse(run_elmo({"data", "inspect", blanks, "--test-share", "0", "--vocab-size", "100",
+                                    "--json", "--quiet"})
+                              .out)["splits"]["train"]["repeated_texts"],
+              1);
     const Outcome table =
         run_elmo({"data", "inspect", folder.text("data"), "--vocab-size", "100", "--quiet"});
     expect_success(table);
