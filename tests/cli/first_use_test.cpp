@@ -204,6 +204,23 @@ TEST_F(FirstUse, PredictCutsNoFeaturesThatTrainingHad) {
     EXPECT_NE(lines[0], lines[1]);
 }
 
+// The error advises the flag.
+TEST_F(FirstUse, EvalOfValidationRowsThatMoved) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 40; ++i)
+        rows += (i % 2 ? "the red apple " : "a green pear ") + std::to_string(i) + (i % 2 ? ",a\n" : ",b\n");
+    const std::string data = folder_.write("fruit.csv", rows), valid = folder_.write("valid.csv", rows);
+    const std::string moved = folder_.text("fruit_run");
+    expect_success(run_elmo({"train", data, "--validation", valid, "--out", moved, "--quiet"}));
+    std::filesystem::rename(valid, folder_.path("other.csv"));
+    std::vector<std::string> call = {"eval", moved, "--split", "validation", "--quiet"};
+    expect_failure(run_elmo(call), 2, {"which is gone", "--validation FILE"});
+    call.insert(call.end(), {"--validation", folder_.text("other.csv")});
+    const Outcome outcome = run_elmo(call);
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.out, "validation: 40 texts")) << outcome.out;
+}
+
 // They have no texts to show, only rows.
 TEST_F(FirstUse, WorstAnswersOfFeatures) {
     std::string rows;
