@@ -29,24 +29,25 @@ void run_cache(Invocation& call) {
 }  // namespace
 
 Verb cache_verb() {
-    return {"cache",
-            '-',
-            "List the caches that imports left, or remove them",
-            "list|clear [PLACE...] [options]",
-            {{"list|clear", "What to do"},
-             {"PLACE",
-              "Data sets or cache folders; when left out, the current folder's cache and all in the user's "
-              "cache"}},
-            1,
-            1 << 20,
-            false,
-            {},
-            {{"elmo cache list", "Every cache in the user's cache folder, and the one here"},
-             {"elmo cache clear tickets.csv", "Removes what imports of files in this folder left"}},
-            "A cache holds what was read from a data set, so that the next run starts at once; it is made "
-            "again when it "
-            "is not there. Nothing but cache files is removed.",
-            run_cache};
+    return {
+        "cache",
+        '-',
+        "List the caches that imports left, or remove them",
+        "list|clear [PLACE...] [options]",
+        {{"list|clear", "What to do"},
+         {"PLACE",
+          "Data sets or cache folders; when left out, the current folder's cache and all in the user's "
+          "cache"}},
+        1,
+        1 << 20,
+        false,
+        {},
+        {{"elmo cache list", "Every cache in the user's cache folder, and the one here"},
+         {"elmo cache clear tickets.csv", "Removes what imports of files in this folder left"}},
+        "A cache holds what was read from a data set, so that the next run starts at once; it is made "
+        "again when it is not there. Data from standard input is kept in the user's cache, and clear removes "
+        "it, too: pipe it in again. Nothing but cache files is removed.",
+        run_cache};
 }
 
 }  // namespace elmo::cli

@@ -45,7 +45,7 @@ Verb tokenize_verb() {
         {{"elmo tokenize --tokenizer models/all-MiniLM-L6-v2 texts.txt",
           "Ids with the special tokens, separated by spaces"},
          {"elmo tokenize --tokenizer models/all-MiniLM-L6-v2 --json < texts.txt", "One JSON array per line"}},
-        "Texts are truncated at --max-length as in training.",
+        "Texts are cut at --max-length tokens, 128 unless it is given; training may take longer texts.",
         run_tokenize};
 }
 

@@ -135,6 +135,7 @@ void validate(const Config& c) {
         refuse("delimiter", "auto, tab or one character", fmt::format("'{}'", quoted(c.delimiter)));
     share("test_share", c.test_share);
     check_validation(c.validation);
+    choice(c, "equal_texts");
     choice(c, "augment");
     within("augment_threshold", c.augment_threshold, 0, 1);
     if (!c.max_length.is_auto()) in_range("max_length", c.max_length, 3, 1 << 16);

@@ -8,6 +8,7 @@
 #include "io/checksum.h"
 #include "sources/records/block_pipeline.h"
 #include "sources/row_source.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 
@@ -39,7 +40,8 @@ TextScan scan_texts(const Context& context, const ReadOptions& reading, const La
                     scan.like_latin1 += looks_like_latin1(raw.bytes);
                 }
                 scan.empty += text.find_first_not_of(" \t\r\n") == text.npos;
-                scan.hashes.push_back(hash64(text));
+                scan.hashes.push_back(
+                    hash64(layout.test_share.trimmed ? trim(text) : std::string_view(text)));
                 scan.tokens.push_back(static_cast<std::int32_t>(tokenizer.encode(text, 0, ids)));
             }
         },

@@ -31,6 +31,12 @@ TEST(Data, InspectCountsAndPlans) {
             .out)["splits"]["train"]["labels_per_row"];
     EXPECT_EQ(spread["median"], 1) << spread;
     EXPECT_EQ(spread["p90"], 3) << spread;
+    // Blanks around a text do not count, as where rows are held out.
+    const std::string blanks = folder.write("blanks.csv", "text,labels\nthe cat,x\n the cat ,y\na dog,x\n");
+    EXPECT_EQ(Json::parse(run_elmo({"data", "inspect", blanks, "--test-share", "0", "--vocab-size", "100",
+                                    "--json", "--quiet"})
+                              .out)["splits"]["train"]["repeated_texts"],
+              1);
     const Outcome table =
         run_elmo({"data", "inspect", folder.text("data"), "--vocab-size", "100", "--quiet"});
     expect_success(table);
@@ -55,6 +61,20 @@ TEST(Data, InspectShowsRowsThatHaveLabels) {
         run_elmo({"data", "inspect", none, "--encoder", "bag", "--test-share", "0", "--vocab-size", "100"})
             .out,
         "to train  "));
+}
+
+// Its errors advise them.
+TEST(Inspect, TakesTheFlagsThatDataNeeds) {
+    const TempFolder folder;
+    const std::string file = folder.write("odd.csv", "id;title;tags\n1;the cat;a,a\n2;the dog;b\n");
+    const std::vector<std::string> call = {
+        "inspect", file, "--text-column", "title", "--label-column", "tags", "--test-share", "0", "--quiet"};
+    expect_failure(run_elmo(call), 1, {"odd.csv:2", "--allow-repeated-labels"});
+    std::vector<std::string> allowed = call;
+    allowed.push_back("--allow-repeated-labels");
+    const Outcome outcome = run_elmo(allowed);
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.out, "train rows")) << outcome.out;
 }
 
 TEST(Data, FromACsvToAScore) {

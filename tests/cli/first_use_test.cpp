@@ -204,6 +204,40 @@ TEST_F(FirstUse, PredictCutsNoFeaturesThatTrainingHad) {
     EXPECT_NE(lines[0], lines[1]);
 }
 
+// The error advises the flag.
+TEST_F(FirstUse, EvalOfValidationRowsThatMoved) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 40; ++i)
+        rows += (i % 2 ? "the red apple " : "a green pear ") + std::to_string(i) + (i % 2 ? ",a\n" : ",b\n");
+    const std::string data = folder_.write("fruit.csv", rows), valid = folder_.write("valid.csv", rows);
+    const std::string moved = folder_.text("fruit_run");
+    expect_success(run_elmo({"train", data, "--validation", valid, "--out", moved, "--quiet"}));
+    std::filesystem::rename(valid, folder_.path("other.csv"));
+    std::vector<std::string> call = {"eval", moved, "--split", "validation", "--quiet"};
+    expect_failure(run_elmo(call), 2, {"which is gone", "--validation FILE"});
+    call.insert(call.end(), {"--validation", folder_.text("other.csv")});
+    const Outcome outcome = run_elmo(call);
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.out, "validation: 40 texts")) << outcome.out;
+}
+
+// They have no texts to show, only rows.
+TEST_F(FirstUse, WorstAnswersOfFeatures) {
+    std::string rows;
+    for (int i = 0; i < 80; ++i)
+        rows += std::to_string(i % 4) + " " + std::to_string(i % 2) + ":1 " + std::to_string(4 + i % 3) +
+                ":0.5\n";
+    const std::string data = folder_.write("x_train.txt", rows);
+    folder_.write("x_test.txt", rows);
+    const std::string features = folder_.text("features");
+    expect_success(run_elmo({"train", data, "--out", features, "--quiet"}));
+    const Outcome shown =
+        run_elmo({"eval", features, data, "--threshold", "0.9", "--errors", "2", "--json", "--quiet"});
+    expect_success(shown);
+    EXPECT_TRUE(contains(shown.out, "\"wrong_texts\"")) << shown.out;
+    expect_success(run_elmo({"report", features, data, "--out", folder_.text("page.html"), "--quiet"}));
+}
+
 TEST_F(FirstUse, PredictSaysWhenTextsAreOfAnotherKindThanTheRuns) {
     std::string rows;
     for (int i = 0; i < 80; ++i)

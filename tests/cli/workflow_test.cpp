@@ -114,6 +114,11 @@ TEST_F(Workflow, RefineStartsFromTheRunsRecipe) {
     EXPECT_GE(Json::parse(run_elmo({"eval", refined, "--json"}).out)["P@1"].get<double>(), 90);
     const Json inspected = Json::parse(run_elmo({"inspect", refined, "--json"}).out);
     EXPECT_EQ(inspected["precision"], "fp32");
+    // Other data may be read otherwise: nothing is continued.
+    const std::string twice = folder_->write("twice.csv", "text,labels\nthe cat,\"a,a\"\n");
+    const Outcome unread = run_elmo({"refine", small, twice, "--out", folder_->text("other")});
+    expect_failure(unread, 1, {"twice.csv:2", "--allow-repeated-labels"});
+    EXPECT_FALSE(contains(unread.err, "resume")) << unread.err;
     expect_failure(run_elmo({"refine", small, "--out", refined}), 2, {"not empty"});
     expect_failure(run_elmo({"refine", small}), 2, {"--out"});
     expect_failure(run_elmo({"refine", small, "--out", refined, "--seed", "3"}), 2, {"--seed"});

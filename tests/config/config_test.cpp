@@ -290,6 +290,15 @@ TEST(Validate, RefusesValuesOutOfRange) {
         }
 }
 
+TEST(Validate, RefusesOtherNamesThanThoseOfAChoice) {
+    for (const OptionInfo& option : options()) {
+        if (option.choices.empty()) continue;
+        Config config;
+        set_option(config, option.key, "nothing");
+        EXPECT_THROW(validate(config), ConfigError) << option.key;
+    }
+}
+
 TEST(Validate, RefusesNan) {
     for (Auto<double> Config::*field :
          {&Config::epochs, &Config::head_lr, &Config::dropout, &Config::encoder_lr}) {

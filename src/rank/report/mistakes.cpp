@@ -102,7 +102,8 @@ std::vector<F1Band> f1_bands(const ThresholdMetrics& metrics) {
 std::vector<std::string> read_texts(const ReadOptions& reading, SplitName split,
                                     const std::vector<std::int64_t>& rows) {
     const Layout layout = find_layout(reading);
-    if (layout.files(split).text.empty()) return std::vector<std::string>(rows.size());  // only labels
+    if (layout.files(split).text.empty() || layout.format == DataFormat::kSparse)
+        return std::vector<std::string>(rows.size());  // only labels, or features
     const auto source = open_texts(layout, split);
     const auto reader = source->open();
     const auto parser = source->parser();
