@@ -132,7 +132,8 @@ TEST(Fp16, LinearLayersHaveTheNumbersOfTheReference) {
                   dbias("dbias", DType::kF32, 1, s.n) {}
         } found(s), expected(s);
         for (const auto& [backend, to] : {std::pair(&tested, &found), {truth.get(), &expected}}) {
-            const auto forward = [&](Activation activation, const Tensor& y, View pre) {
+            // (clang 14 captures no structured binding by reference.)
+            const auto forward = [&, backend = backend](Activation activation, const Tensor& y, View pre) {
                 backend->linear_forward(
                     {x->view(), w->view(), bias->view(), y.view(), activation, pre, {}, {}, {}, {}, true});
             };
