@@ -203,6 +203,13 @@ def test_fields_of_tables_are_read_as_in_files(texts, labels):
         assert run.label_names == sorted({name for names in labels for name in names} | {"all"})
 
 
+def test_joined_columns_are_not_doubted(texts, labels, caplog):
+    table = {"title": texts, "body": texts, "labels": [",".join(names) for names in labels]}
+    with caplog.at_level("WARNING", "elmo"):
+        elmo.train(table, text_column="title+body")
+    assert "text-column" not in caplog.text
+
+
 def test_nulls_are_no_labels_where_that_is_allowed(texts, labels, caplog):
     some = [None if i % 4 == 0 else [*names, None] if i % 4 == 1 else names for i, names in enumerate(labels)]
     with pytest.raises(elmo.DataError, match="allow_null_labels=True"):

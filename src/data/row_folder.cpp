@@ -10,6 +10,7 @@
 #include "formats/json_text.h"
 #include "io/file_error.h"
 #include "io/output_file.h"
+#include "sources/tables/label_fields.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -38,7 +39,17 @@ nlohmann::json labels_of(const Row& row) {
 struct Columns {
     std::string text = "text", labels = "labels";
 
-    std::string text_key() const { return text.substr(0, text.find('+')); }
+    // A text is whole under the first name. The first row has the others too: a name that no row has is
+    // doubted.
+    std::string with_text(const std::string& row_text, bool is_first) const {
+        const std::vector<std::string> keys = split_columns(text);
+        std::string fields = fmt::format("{}: {}", json_string(nlohmann::json(keys.front())),
+                                         json_string(nlohmann::json(row_text)));
+        for (std::size_t i = 1; is_first && i < keys.size(); ++i)
+            if (keys[i] != keys.front())
+                fields += fmt::format(", {}: \"\"", json_string(nlohmann::json(keys[i])));
+        return fields;
+    }
 };
 
 // One of the two files, made when its first row comes.
@@ -58,8 +69,7 @@ struct Part {
         for (const std::string& label : row.labels) check(label, "label");
         if (row.label_field) check(*row.label_field, "label field");
         if (!file.is_open()) file = OutputFile(folder / name, OutputFile::Open::kExclusive);
-        file.write(fmt::format("{{{}: {}, {}: {}}}\n", json_string(nlohmann::json(columns.text_key())),
-                               json_string(nlohmann::json(row.text)),
+        file.write(fmt::format("{{{}, {}: {}}}\n", columns.with_text(row.text, rows == 0),
                                json_string(nlohmann::json(columns.labels)), json_string(labels_of(row))));
         ++rows;
     }

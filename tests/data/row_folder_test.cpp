@@ -7,6 +7,8 @@
 #include "elmo/dataset.h"
 #include "elmo/error.h"
 #include "quiet.h"
+#include "sources/layout.h"
+#include "sources/tables/guess.h"
 
 namespace elmo {
 namespace {
@@ -58,6 +60,8 @@ TEST_F(RowFolders, ColumnsOfTheTableAreRemembered) {
         const DataSummary summary = import_data(quiet(), config);
         EXPECT_EQ(summary.train_rows, 20);
         EXPECT_EQ(summary.labels, 8);
+        // Columns whose texts were joined are not doubted.
+        EXPECT_EQ(missing_text_keys(find_layout(ReadOptions(config))), std::vector<std::string>());
     }
 }
 
