@@ -232,8 +232,7 @@ def opened(data: Any) -> Any:
             return arrow("dataset", path).dataset(path, format="parquet")
         return batches_of([path])
     if os.path.isfile(os.path.join(path, "dataset_dict.json")):
-        return Splits({name: saved_table(os.path.join(path, name))
-                       for name in json_file(path, "dataset_dict.json").get("splits", [])})
+        return Splits({name: saved_table(os.path.join(path, name)) for name in split_names(path)})
     if os.path.isfile(os.path.join(path, "state.json")) and os.path.isfile(os.path.join(path, "dataset_info.json")):
         return saved_table(path)
     return data
@@ -256,6 +255,16 @@ def json_file(folder: str, name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise DataError(f"{file}: expected an object, found {describe(found)}")
     return found
+
+
+def split_names(folder: str) -> list[str]:
+    """Of a saved DatasetDict: folders inside of it, nothing elsewhere."""
+    names = json_file(folder, "dataset_dict.json").get("splits")
+    if not isinstance(names, list) or not all(isinstance(name, str) and name not in ("", ".", "..")
+                                              and name == os.path.basename(name) for name in names):
+        raise DataError(f"{os.path.join(folder, 'dataset_dict.json')}: expected the names of folders in splits, "
+                        f"found {describe(names)}")
+    return names
 
 
 def saved_table(folder: str) -> Any:

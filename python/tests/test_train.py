@@ -115,6 +115,16 @@ def test_saved_folders_that_are_wrong(tmp_path):
     refused('{"_data_files": [{"filename": "a.arrow"}]}', "a.arrow", "expected Arrow's file or stream format")
 
 
+def test_splits_are_inside_of_their_folder(tmp_path):
+    table = pytest.importorskip("pyarrow").table({"text": ["a b"], "labels": [["x"]]})
+    save_to_disk(tmp_path / "elsewhere", table)
+    (tmp_path / "both").mkdir()
+    for splits in (["../elsewhere"], [str(tmp_path / "elsewhere")], [".."], [3], "train", None):
+        (tmp_path / "both" / "dataset_dict.json").write_text(json.dumps({"splits": splits}))
+        with pytest.raises(elmo.DataError, match="expected the names of folders in splits"):
+            elmo.train(tmp_path / "both", **SHORT)
+
+
 def test_every_table_is_the_same_data(tmp_path, texts, labels, expected):
     pandas, pyarrow = map(pytest.importorskip, ("pandas", "pyarrow"))
     import pyarrow.feather
