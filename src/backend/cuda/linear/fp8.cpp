@@ -44,7 +44,7 @@ void set_operands(Product& product, const Fp8Operand& a, std::uint8_t* a_codes, 
 void LinearOps::reserve_fp8(Arena& arena, const Workload& w) {
     fp8_.weights = arena.allocate("scratch/fp8_weights", DType::kU8, 1, w.largest_weight);
     fp8_.small = arena.allocate("scratch/fp8_scales", DType::kU8, 1, sizeof(Small));
-    if (fp8_.small.data != nullptr) context_.fill_zero(fp8_.small);
+    if (fp8_.small.data != nullptr) prepare_cast_fp8(&small_of(fp8_.small)->cast, context_.stream());
 }
 
 void LinearOps::check_fp8_room(const View& w_NK, const View& room, std::int64_t bytes) const {
@@ -79,7 +79,7 @@ void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
     w.amax = op.amax_13.as<float>() + 1;
     w.scale = &small->w_scale;
     w.codes = fp8_.weights.codes();
-    cast_fp8(operands, &small->cast, context_.stream());
+    cast_fp8(operands, &small->cast, context_);
 
     Product product;
     product.c = y;
@@ -118,7 +118,7 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     std::vector<Fp8Operand> operands = {dy};
     if (dx) operands.push_back(w);
     if (dw) operands.push_back(x);
-    cast_fp8(operands, &small->cast, context_.stream());
+    cast_fp8(operands, &small->cast, context_);
 
     if (dx) {
         Product product;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/device/check.h"
+#include "backend/cuda/device/early.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/linear/fp8_cast.h"
 #include "backend/cuda/linear/gelu.cuh"
@@ -12,17 +13,17 @@
 namespace elmo::cuda {
 namespace {
 
-// The largest magnitude of what a thread has seen. The bits of |x| order as the numbers do, with infinity and
-// NaN above all others.
+// The largest magnitude of what a thread has seen, of even and of odd columns. The bits of |x| order as the
+// numbers do, with infinity and NaN above all others.
 struct Largest {
-    std::uint32_t high = 0, low = 0;
-    __device__ __forceinline__ void see(std::uint32_t pair) {
-        high = max(high, pair & 0x7fff0000u);
-        low = max(low, (pair << 16) & 0x7fff0000u);
+    std::uint32_t pair = 0;
+    __device__ __forceinline__ void see(std::uint32_t other) {
+        pair = __vmaxu2(pair, other & 0x7fff7fffu);
     }
     __device__ __forceinline__ void see(const uint4& eight) {
         see(eight.x), see(eight.y), see(eight.z), see(eight.w);
     }
+    __device__ __forceinline__ std::uint32_t bits() const { return max(pair & 0xffff0000u, pair << 16); }
 };
 
 // From all threads of all `blocks` blocks that share the state to the last block to arrive: there deliver(the
@@ -31,7 +32,7 @@ template <class Deliver>
 __device__ __forceinline__ void gather(const Largest& seen, AmaxState& state, unsigned blocks,
                                        const Deliver& deliver) {
     __shared__ std::uint32_t of_warp[kThreads / 32];
-    std::uint32_t largest = __reduce_max_sync(0xffffffffu, max(seen.high, seen.low));
+    std::uint32_t largest = __reduce_max_sync(0xffffffffu, seen.bits());
     if (threadIdx.x % 32 == 0) of_warp[threadIdx.x / 32] = largest;
     __syncthreads();  // every warp's largest is there
     if (threadIdx.x != 0) return;
@@ -59,13 +60,27 @@ __device__ __forceinline__ Scale scale_of(float amax) {
             __uint_as_float(static_cast<std::uint32_t>(127 - power) << 23), bits < 0x7f800000u};
 }
 
-// Four numbers as a word of codes, the first lowest.
+// Four BF16 numbers as a word of codes, the first lowest. The product by a power of two is exact, or below
+// all codes.
 template <bool kE5>
-__device__ __forceinline__ std::uint32_t code4(float a, float b, float c, float d) {
+__device__ __forceinline__ std::uint32_t code4(std::uint32_t ab, std::uint32_t cd, const Scale& scale) {
     constexpr __nv_fp8_interpretation_t kKind = kE5 ? __NV_E5M2 : __NV_E4M3;
-    const std::uint32_t low = __nv_cvt_float2_to_fp8x2(make_float2(a, b), __NV_SATFINITE, kKind);
-    const std::uint32_t high = __nv_cvt_float2_to_fp8x2(make_float2(c, d), __NV_SATFINITE, kKind);
-    return low | high << 16;
+    const auto code2 = [&](std::uint32_t pair) -> std::uint32_t {
+        const std::uint32_t both = __float_as_uint(scale.up) >> 16;
+        const std::uint32_t up2 = both | both << 16;
+        const __nv_bfloat162 scaled = __hmul2(reinterpret_cast<const __nv_bfloat162&>(pair),
+                                              reinterpret_cast<const __nv_bfloat162&>(up2));
+        const std::uint32_t x = reinterpret_cast<const std::uint32_t&>(scaled);
+        return __nv_cvt_float2_to_fp8x2(
+            make_float2(__uint_as_float(x << 16), __uint_as_float(x & 0xffff0000u)), __NV_SATFINITE, kKind);
+    };
+    return __byte_perm(code2(ab), code2(cd), 0x5410);
+}
+// An infinity becomes NaN, as codes have it.
+__device__ __forceinline__ std::uint32_t nan_if_infinite(std::uint32_t pair) {
+    const auto& x = reinterpret_cast<const __nv_bfloat162&>(pair);
+    const __nv_bfloat162 sum = __hadd2(x, __hsub2(x, x));
+    return reinterpret_cast<const std::uint32_t&>(sum);
 }
 
 // Words of four rows, four columns each, become words of four columns, four rows each.
@@ -77,6 +92,8 @@ __device__ __forceinline__ void transpose4(std::uint32_t (&w)[4]) {
     w[2] = __byte_perm(b, d, 0x5410);
     w[3] = __byte_perm(b, d, 0x7632);
 }
+
+constexpr unsigned kBlocksAtOnce = 4;  // of a multiprocessor
 
 struct CastJob {
     const bf16* x = nullptr;
@@ -92,96 +109,173 @@ struct CastJobs {
     CastJob job[kMostFp8Operands];
 };
 
+// ---- GELU by a table ----
+
+// A BF16 number has few bits: what GELU and its slope need of one is in a table, for magnitudes from 2^-9 to
+// 16 of both signs. Smaller ones share an entry (there BF16 has GELU(x) = x / 2, slope 1/2), and so do larger
+// ones (x or 0). An entry is phi as a float whose last eight bits are the slope's code, but for one bit: as 0
+// for a slope of 0, so that phi stays 0. It is made so that x * entry rounds to the BF16 number that
+// x * phi(x) rounds to (subnormal results may differ in their last bit). Slopes of what is not finite are not
+// in it.
+constexpr std::uint32_t kSmaller = ((127 - 9) << 7) - 1, kLarger = (127 + 4) << 7;  // bits of magnitudes
+constexpr std::uint32_t kSlopeBit = slope_code(0.0f);
+static_assert(kLarger - kSmaller < kGeluEntries / 2);
+
+__global__ void __launch_bounds__(kThreads) gelu_table_kernel(std::uint32_t* entries) {
+    constexpr std::uint32_t kHalf = kGeluEntries / 2;
+    const std::uint32_t i = blockIdx.x * kThreads + threadIdx.x, size = min(kSmaller + i % kHalf, kLarger);
+    const float x = __uint_as_float((i / kHalf << 15 | size) << 16), share = phi(x);
+    const std::uint32_t code = std::uint32_t{slope_code(slope(x, share))} ^ kSlopeBit;
+    const auto rounded = [&](float by) { return __bfloat16_as_ushort(__float2bfloat16_rn(x * by)); };
+    std::uint32_t entry = (__float_as_uint(share) & ~0xffu) | code;
+    if (rounded(__uint_as_float(entry)) != rounded(share)) entry += 0x100;
+    if (rounded(__uint_as_float(entry)) != rounded(share)) entry -= 0x200;
+    entries[i] = entry;
+}
+
+// Bytes of four words' lowest bytes, the first lowest.
+__device__ __forceinline__ std::uint32_t low_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t c,
+                                                   std::uint32_t d) {
+    return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
+}
+
+// Eight numbers become what GELU makes of them, in BF16; their slopes as codes.
+__device__ __forceinline__ uint2 apply_gelu(uint4& raw, const std::uint32_t (&table)[kGeluEntries]) {
+    std::uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w}, entry[8];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+        const std::uint32_t size = words[i] & 0x7fff7fffu;
+        const std::uint32_t held = __vminu2(__vmaxu2(size, kSmaller * 0x10001u), kLarger * 0x10001u);
+        // Of both numbers at once: the places of their entries, in bytes.
+        static_assert(kGeluEntries / 2 * sizeof(entry[0]) == 0x8000 >> 2);
+        const std::uint32_t places = (held - kSmaller * 0x10001u) * 4 | (words[i] >> 2 & 0x20002000u);
+        const auto at = [&](std::uint32_t place) {
+            return *reinterpret_cast<const std::uint32_t*>(reinterpret_cast<const char*>(table) + place);
+        };
+        entry[2 * i] = at(places & 0xffffu);
+        entry[2 * i + 1] = at(places >> 16);
+        words[i] = pack2(__uint_as_float(words[i] << 16) * __uint_as_float(entry[2 * i]),
+                         __uint_as_float(words[i] & 0xffff0000u) * __uint_as_float(entry[2 * i + 1]));
+    }
+    raw = make_uint4(words[0], words[1], words[2], words[3]);
+    constexpr std::uint32_t kBits = kSlopeBit * 0x01010101u;
+    return make_uint2(low_bytes(entry[0], entry[1], entry[2], entry[3]) ^ kBits,
+                      low_bytes(entry[4], entry[5], entry[6], entry[7]) ^ kBits);
+}
+
+// ---- Tiles ----
+
 // A tile is 128 rows by 64 columns; a thread has four rows of eight columns.
 constexpr int kTileRows = 128, kTileCols = 64;
 constexpr int kTileStride = kTileRows / 4 + 1;  // words of a column in shared memory
 
-// Eight numbers become what GELU makes of them, in BF16; their slopes as codes.
-__device__ __forceinline__ uint2 apply_gelu(uint4& raw) {
-    float v[8];
-    unpack8(raw, v);
-    std::uint32_t slopes[2] = {};
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const float share = phi(v[i]);
-        slopes[i / 4] |= std::uint32_t{slope_code(slope(v[i], share))} << i % 4 * 8;
-        v[i] *= share;
-    }
-    raw = make_uint4(pack2(v[0], v[1]), pack2(v[2], v[3]), pack2(v[4], v[5]), pack2(v[6], v[7]));
-    return make_uint2(slopes[0], slopes[1]);
-}
+// What the blocks of a kernel share.
+template <bool kGelu>
+struct CastShared {
+    std::uint32_t columns[kTileCols * kTileStride];
+};
+template <>
+struct CastShared<true> {
+    std::uint32_t columns[kTileCols * kTileStride];
+    alignas(16) std::uint32_t gelu[kGeluEntries];
+};
 
-template <bool kE5, bool kGelu>
-__device__ __forceinline__ void cast_tile(const CastJob& job, unsigned tile, const Scale& scale,
-                                          std::uint32_t (&columns)[kTileCols * kTileStride], Largest& seen) {
-    const std::int64_t row0 = static_cast<std::int64_t>(tile / job.tiles_across) * kTileRows;
-    const std::int64_t column0 = static_cast<std::int64_t>(tile % job.tiles_across) * kTileCols;
-    const int quad = static_cast<int>(threadIdx.x) / 8, eighth = static_cast<int>(threadIdx.x) % 8;
-    const std::int64_t row = row0 + 4 * quad, column = column0 + 8 * eighth;
-    const bool inside = column < job.cols;
+// A thread's part of a tile: where it is, and what is there.
+struct Part {
+    int row0, column0;    // of the tile
+    int rows;             // of the part that the matrix has
+    std::int64_t offset;  // of its first element
     uint4 raw[4];
+
+    __device__ __forceinline__ Part(const CastJob& job, unsigned tile) {
+        row0 = static_cast<int>(tile / job.tiles_across) * kTileRows;
+        column0 = static_cast<int>(tile % job.tiles_across) * kTileCols;
+        const int row = row0 + 4 * static_cast<int>(threadIdx.x / 8);
+        const int column = column0 + 8 * static_cast<int>(threadIdx.x % 8);
+        rows = column < job.cols ? min(static_cast<int>(job.rows) - row, 4) : 0;
+        offset = row * job.cols + column;
 #pragma unroll
-    for (int r = 0; r < 4; ++r)
-        raw[r] = inside && row + r < job.rows
-                     ? *reinterpret_cast<const uint4*>(job.x + (row + r) * job.cols + column)
-                     : make_uint4(0, 0, 0, 0);
-    std::uint32_t left[4], right[4];  // of each row: columns 0 to 3, 4 to 7
+        for (int r = 0; r < 4; ++r)
+            raw[r] = r < rows ? *reinterpret_cast<const uint4*>(job.x + offset + r * job.cols)
+                              : make_uint4(0, 0, 0, 0);
+    }
+};
+
+template <bool kE5, bool kGelu, class Shared>
+__device__ __forceinline__ void cast_part(const CastJob& job, Part& part, const Scale& scale, Shared& shared,
+                                          Largest& seen) {
+    const auto at = [&](int r) { return part.offset + r * job.cols; };
+    Largest here;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
         if constexpr (kGelu) {
-            const uint2 slopes = apply_gelu(raw[r]);
-            if (inside && row + r < job.rows)
-                *reinterpret_cast<uint2*>(job.slope + (row + r) * job.cols + column) = slopes;
+            const uint2 slopes = apply_gelu(part.raw[r], shared.gelu);
+            if (r < part.rows) *reinterpret_cast<uint2*>(job.slope + at(r)) = slopes;
         }
-        seen.see(raw[r]);
-        float v[8];
-        unpack8(raw[r], v);
+        here.see(part.raw[r]);
+    }
+    seen.see(here.pair);
+    if constexpr (kGelu)
+        if (here.bits() >= 0x7f800000u)
+#pragma unroll 1
+            for (int i = 0; i < 8 * part.rows; ++i) {  // rare
+                const std::int64_t place = at(i / 8) + i % 8;
+                if (!isfinite(load_float(job.x, place))) job.slope[place] = kSlopeNan;
+            }
+    if (!scale.finite)
 #pragma unroll
-        for (float& x : v) {
-            if (!scale.finite) x += x - x;  // an infinity becomes NaN, as codes have it
-            x *= scale.up;
-        }
-        left[r] = code4<kE5>(v[0], v[1], v[2], v[3]);
-        right[r] = code4<kE5>(v[4], v[5], v[6], v[7]);
-        if (job.codes != nullptr && inside && row + r < job.rows)
-            *reinterpret_cast<uint2*>(job.codes + (row + r) * job.cols + column) =
-                make_uint2(left[r], right[r]);
+        for (uint4& eight : part.raw)
+            for (std::uint32_t* pair : {&eight.x, &eight.y, &eight.z, &eight.w}) *pair = nan_if_infinite(*pair);
+    std::uint32_t left[4], right[4];  // of each row: columns 0 to 3, 4 to 7
+#pragma unroll
+    for (int r = 0; r < 4; ++r) {
+        left[r] = code4<kE5>(part.raw[r].x, part.raw[r].y, scale);
+        right[r] = code4<kE5>(part.raw[r].z, part.raw[r].w, scale);
+        if (job.codes != nullptr && r < part.rows)
+            *reinterpret_cast<uint2*>(job.codes + at(r)) = make_uint2(left[r], right[r]);
     }
     if (job.transposed == nullptr) return;
     transpose4(left);
     transpose4(right);
+    const int quad = static_cast<int>(threadIdx.x) / 8, eighth = static_cast<int>(threadIdx.x) % 8;
     __syncthreads();  // the tile before has been read
 #pragma unroll
     for (int c = 0; c < 4; ++c) {
-        columns[(8 * eighth + c) * kTileStride + quad] = left[c];
-        columns[(8 * eighth + 4 + c) * kTileStride + quad] = right[c];
+        shared.columns[(8 * eighth + c) * kTileStride + quad] = left[c];
+        shared.columns[(8 * eighth + 4 + c) * kTileStride + quad] = right[c];
     }
     __syncthreads();  // the columns are whole
     // Sixteen rows of a column at a time.
-    const std::int64_t rows_left = job.padded_rows - row0;
+    const int rows_left = static_cast<int>(job.padded_rows) - part.row0;
 #pragma unroll
     for (int i = 0; i < 2; ++i) {
-        const int c = quad + 32 * i, part = eighth;
-        if (column0 + c >= job.cols || 16 * part >= rows_left) continue;
-        const std::uint32_t* words = columns + c * kTileStride + 4 * part;
-        *reinterpret_cast<uint4*>(job.transposed + (column0 + c) * job.padded_rows + row0 + 16 * part) =
-            make_uint4(words[0], words[1], words[2], words[3]);
+        const int c = quad + 32 * i;
+        if (part.column0 + c >= job.cols || 16 * eighth >= rows_left) continue;
+        const std::uint32_t* words = shared.columns + c * kTileStride + 4 * eighth;
+        *reinterpret_cast<uint4*>(job.transposed + (part.column0 + c) * job.padded_rows + part.row0 +
+                                  16 * eighth) = make_uint4(words[0], words[1], words[2], words[3]);
     }
 }
 
 // The blocks of a job divide its tiles, from the last to the first: what was written last is still in the L2
-// cache. The first launch finds the largest magnitude while it casts with that of the guess; the second
-// (`again`) casts if the guess had another scale, or if some numbers are not finite.
-template <bool kE5, bool kGelu = false>
-__device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, bool again,
-                                         std::uint32_t (&columns)[kTileCols * kTileStride]) {
+// cache. A tile loads while the one before it is cast. The first launch finds the largest magnitude while it
+// casts with that of the guess; the second (`again`) casts if the guess had another scale, or if some numbers
+// are not finite.
+template <bool kE5, bool kGelu, class Shared>
+__device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, bool again, Shared& shared) {
     const float amax = *job.amax;
     const Scale scale = scale_of<kE5>(amax);
     if (again && scale.finite && scale.up == scale_of<kE5>(*job.guess).up) return;
     if (block == 0 && threadIdx.x == 0) *job.scale = scale.down;
     Largest seen;
-    for (unsigned i = block; i < job.tiles; i += job.blocks)
-        cast_tile<kE5, kGelu>(job, job.tiles - 1 - i, scale, columns, seen);
+    if (block < job.tiles) {
+        Part next(job, job.tiles - 1 - block);
+        for (unsigned i = block; i < job.tiles; i += job.blocks) {
+            Part part = next;
+            if (i + job.blocks < job.tiles) next = Part(job, job.tiles - 1 - (i + job.blocks));
+            cast_part<kE5, kGelu>(job, part, scale, shared, seen);
+        }
+    }
     if (again || job.guess == nullptr) return;
     gather(seen, *job.state, job.blocks, [&](float largest) {
         *job.guess = amax;
@@ -191,19 +285,29 @@ __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, boo
 
 // kGelu: some of the jobs have slopes.
 template <bool kGelu>
-__global__ void __launch_bounds__(kThreads, kGelu ? 4 : 5)
-    cast_kernel(const __grid_constant__ CastJobs jobs, bool again) {
-    __shared__ std::uint32_t columns[kTileCols * kTileStride];
+__global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
+    cast_kernel(const __grid_constant__ CastJobs jobs, bool again, const std::uint32_t* gelu_table) {
+    __shared__ CastShared<kGelu> shared;
+    let_next_begin();
     unsigned block = blockIdx.x;
     int j = 0;
     while (block >= jobs.job[j].blocks) block -= jobs.job[j++].blocks;
     const CastJob& job = jobs.job[j];
-    if constexpr (kGelu)
-        if (job.slope != nullptr) return cast_job<false, true>(job, block, again, columns);
+    if constexpr (kGelu) {
+        if (job.slope != nullptr) {
+            // The table is older than the kernel before.
+            for (unsigned i = threadIdx.x; i < kGeluEntries / 4; i += kThreads)
+                reinterpret_cast<uint4*>(shared.gelu)[i] = reinterpret_cast<const uint4*>(gelu_table)[i];
+            wait_for_previous();
+            __syncthreads();  // the table is whole
+            return cast_job<false, true>(job, block, again, shared);
+        }
+    }
+    wait_for_previous();
     if (job.e5m2)
-        cast_job<true>(job, block, again, columns);
+        cast_job<true, false>(job, block, again, shared);
     else
-        cast_job<false>(job, block, again, columns);
+        cast_job<false, false>(job, block, again, shared);
 }
 
 // ---- Any number of columns ----
@@ -228,22 +332,41 @@ __global__ void __launch_bounds__(kThreads) code_kernel(const CastJob job) {
     if (blockIdx.x == 0 && threadIdx.x == 0) *job.scale = scale.down;
     for_each<1>(job.padded_rows * job.cols, [&](std::int64_t i) {
         const std::int64_t row = i / job.cols;
-        float x = row < job.rows ? __bfloat162float(number(job, i)) : 0.0f;
-        x += x - x;  // an infinity becomes NaN
-        const auto code = static_cast<std::uint8_t>(code4<kE5>(x * scale.up, 0, 0, 0));
+        const std::uint32_t x = row < job.rows ? __bfloat16_as_ushort(number(job, i)) : 0;
+        const auto code = static_cast<std::uint8_t>(code4<kE5>(nan_if_infinite(x), 0, scale));
         if (job.codes != nullptr && row < job.rows) job.codes[i] = code;
         if (job.transposed != nullptr) job.transposed[i % job.cols * job.padded_rows + row] = code;
     });
 }
 
-// For kernels whose blocks have much or (usually) nothing to do: about four per multiprocessor.
-constexpr unsigned kFewBlocks = 528;
+// Four blocks per multiprocessor, on a card that has 132 of them.
+constexpr unsigned kBlocks = 132 * kBlocksAtOnce;
+
+// Blocks for the jobs that have any, by their tiles: about as many as `most`.
+unsigned share_blocks(std::span<CastJob> jobs, unsigned most) {
+    std::uint64_t tiles = 0;
+    for (const CastJob& job : jobs) tiles += job.blocks > 0 ? job.tiles : 0;
+    unsigned blocks = 0;
+    for (CastJob& job : jobs) {
+        if (job.blocks == 0) continue;
+        const auto share = static_cast<unsigned>(most * std::uint64_t{job.tiles} / tiles);
+        blocks += job.blocks = std::clamp(share, 1u, job.tiles);
+    }
+    return blocks;
+}
 
 }  // namespace
 
-void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cudaStream_t stream) {
+void prepare_cast_fp8(Fp8CastScratch* scratch, cudaStream_t stream) {
+    check(cudaMemsetAsync(scratch, 0, sizeof(Fp8CastScratch), stream), "preparing casts to FP8");
+    gelu_table_kernel<<<kGeluEntries / kThreads, kThreads, 0, stream>>>(scratch->gelu);
+    check_launch("preparing casts to FP8");
+}
+
+void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, const CudaContext& context) {
+    const cudaStream_t stream = context.stream();
     CastJobs jobs;
-    unsigned blocks = 0;
+    const std::span<CastJob> used(jobs.job, operands.size());
     bool all_known = true, in_sixteens_of_columns = true, with_gelu = false;
     for (std::size_t i = 0; i < operands.size(); ++i) {
         const Fp8Operand& operand = operands[i];
@@ -262,32 +385,30 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cud
         job.e5m2 = operand.e5m2;
         job.tiles_across = blocks_for(job.cols, kTileCols);
         job.tiles = job.tiles_across * blocks_for(job.rows, kTileRows);
-        job.blocks = blocks_for(job.tiles, 2);
-        blocks += job.blocks;
+        job.blocks = 1;
         all_known = all_known && operand.amax_known;
         in_sixteens_of_columns = in_sixteens_of_columns && job.cols % 16 == 0;
         with_gelu = with_gelu || job.slope != nullptr;
     }
     if (!in_sixteens_of_columns) {
-        for (std::size_t i = 0; i < operands.size(); ++i) {
-            const CastJob& job = jobs.job[i];
+        for (const CastJob& job : used) {
             const std::int64_t count = job.padded_rows * job.cols;
             if (job.guess != nullptr)
-                amax_kernel<<<blocks_up_to(kFewBlocks, count, kThreads * 8), kThreads, 0, stream>>>(job);
+                amax_kernel<<<blocks_up_to(kBlocks, count, kThreads * 8), kThreads, 0, stream>>>(job);
             const auto code = job.e5m2 ? code_kernel<true> : code_kernel<false>;
             code<<<blocks_for(count, kThreads), kThreads, 0, stream>>>(job);
         }
         return check_launch("casting to FP8");
     }
-    const auto kernel = with_gelu ? cast_kernel<true> : cast_kernel<false>;
-    kernel<<<blocks, kThreads, 0, stream>>>(jobs, false);
-    check_launch("casting to FP8");
+    const auto launch = [&](unsigned blocks, bool again) {
+        launch_early(context.starts_early(), with_gelu ? cast_kernel<true> : cast_kernel<false>, blocks,
+                     kThreads, 0, stream, "casting to FP8", jobs, again, scratch->gelu);
+    };
+    launch(share_blocks(used, kBlocks), false);
     if (all_known) return;
-    blocks = 0;
-    for (std::size_t i = 0; i < operands.size(); ++i)
-        blocks += jobs.job[i].blocks = operands[i].amax_known ? 0 : std::min(jobs.job[i].blocks, kFewBlocks);
-    kernel<<<blocks, kThreads, 0, stream>>>(jobs, true);
-    check_launch("casting to FP8");
+    // Usually without anything to do, so fewer.
+    for (CastJob& job : used) job.blocks = job.guess != nullptr;
+    launch(share_blocks(used, kBlocks / 2), true);
 }
 
 }  // namespace elmo::cuda

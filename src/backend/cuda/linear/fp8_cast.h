@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include "backend/cuda/device/context.h"
 #include "tensor/view.h"
 
 namespace elmo::cuda {
@@ -32,13 +33,17 @@ struct Fp8Operand {
 };
 
 // What cast_fp8 needs beside its operands, on the device.
+inline constexpr std::uint32_t kGeluEntries = 4096;
 struct Fp8CastScratch {
     AmaxState states[kMostFp8Operands];
     float guesses[kMostFp8Operands] = {};
+    alignas(16) std::uint32_t gelu[kGeluEntries] = {};  // GELU by its input (fp8_cast.cu)
 };
+// Makes that, once.
+void prepare_cast_fp8(Fp8CastScratch* scratch, cudaStream_t stream);
 
 // Codes, and *amax where it is not known. A matrix is read once, with the scale of the guess, and again where
 // that was not the right one. Columns in sixteens are the fast way, with pointers at multiples of 16 bytes.
-void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, cudaStream_t stream);
+void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, const CudaContext& context);
 
 }  // namespace elmo::cuda
