@@ -356,6 +356,111 @@ TEST(LinearFp8, TakesTheGeluOfItsInput) {
     });
 }
 
+// A gradient that is multiplied by slopes on its way to the products gives what it gives when that is done
+// first. The slopes may be where room for codes is.
+TEST(LinearFp8, MultipliesItsGradientBySlopes) {
+    for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
+        const Inputs in(s, rng);
+        Tensor slope("slope", DType::kU8, s.tokens, s.n);
+        std::uniform_int_distribution<int> pick(slope_code(-0.13f), slope_code(1.13f));
+        for (std::int64_t i = 0; i < s.tokens * s.n; ++i)
+            slope.view().codes()[i] = static_cast<std::uint8_t>(pick(rng));
+        const bool bad = s.tokens == 129;
+        if (bad) slope.view().codes()[s.n * 20 + s.n - 1] = kSlopeNan;
+        slope.freeze();
+        Tensor product("product", DType::kBf16, s.tokens, s.n);
+        product.copy(*in.dy);
+        tested.gelu_backward({{}, product.view(), {}, {}, false, slope.view()});
+        product.freeze();
+        Layer expected(DType::kBf16, s), found(DType::kBf16, s);
+        expected.run(tested, *in.x, *in.w, *in.bias, product);
+        Tensor exact("exact", DType::kF64, 1, s.n), size("size", DType::kF64, 1, s.n);
+        for (std::int64_t c = 0; c < s.n; ++c) {
+            double sum = 0, sizes = 0;
+            for (std::int64_t r = 0; r < s.tokens; ++r) sum += product(r, c), sizes += std::abs(product(r, c));
+            exact.set(0, c, sum);
+            size.set(0, c, sizes);
+        }
+
+        // Once with the guess of nothing, then with the right one; the room begins with dead bytes.
+        const std::int64_t padded = in_sixteens(s.tokens) + 16;
+        Tensor room("room", DType::kU8, 2 * padded, s.n);
+        const View inside{room.view().codes() + padded * s.n, DType::kU8, s.tokens, s.n};
+        tested.linear_forward({in.x->view(), in.w->view(), in.bias->view(), found.y.view(), Activation::kNone,
+                               {}, found.amax.view(), found.codes.view(), {}, found.room.view()});
+        for (const bool in_room : {false, true, true}) {
+            SCOPED_TRACE(in_room);
+            Tensor dy("dy", DType::kBf16, s.tokens, s.n);
+            dy.copy(*in.dy);
+            std::copy_n(slope.view().codes(), s.tokens * s.n, inside.codes());
+            tested.linear_backward({dy.view(),
+                                    {},
+                                    in.w->view(),
+                                    found.dx.view(),
+                                    found.dw.view(),
+                                    found.dbias.view(),
+                                    false,
+                                    found.amax.view(),
+                                    found.codes.view(),
+                                    {},
+                                    in_room ? room.view() : found.room.view(),
+                                    false,
+                                    in_room ? inside : slope.view()});
+            expect_same_bits(found.dx, expected.dx);
+            expect_same_bits(found.dw, expected.dw);
+            if (s.tokens > 0) expect_same_bits(found.amax, expected.amax);
+            if (bad)
+                EXPECT_TRUE(std::isnan(found.dbias(0, s.n - 1)));
+            else
+                expect_close(found.dbias, exact,
+                             [&](auto, auto c) { return sum_error(s.tokens + 1) * size(0, c); });
+        }
+    });
+}
+
+// Numbers of every size, of both signs: a backend may have a table of what GELU makes of them.
+TEST(LinearFp8, GeluOfEverySize) {
+    const Shape s{16, 16, 16};
+    Rng rng(5);
+    for (const Mode& mode : fp8_modes()) {
+        Reserved tested(make_tested_backend(mode.products), workload_of(s));
+        for (int power = -12; power <= 6; ++power) {
+            SCOPED_TRACE(power);
+            Tensor x("x", DType::kBf16, 16, 16), w("w", DType::kBf16, 16, 16), bias("bias", DType::kBf16, 1, 16);
+            x.fill([&](auto r, auto c) {
+                const double size = 1 + static_cast<double>(r % 8 * 16 + c) / 128;
+                return std::ldexp(r < 8 ? size : -size, power);
+            });
+            w.fill([](auto r, auto c) { return r == c; });
+            bias.fill([](auto, auto) { return 0; });
+            Tensor gelu("gelu", DType::kBf16, 16, 16), dy("dy", DType::kBf16, 16, 16);
+            Tensor slope("slope", DType::kU8, 16, 16);
+            dy.fill([](auto, auto) { return 1; });
+            dy.freeze();
+            Tensor ones("ones", DType::kBf16, 16, 16);
+            ones.copy(dy);
+            (*tested).gelu_backward({x.view(), ones.view(), gelu.view()});
+            Layer expected(DType::kBf16, s), found(DType::kBf16, s);
+            expected.run(*tested, gelu, w, bias, dy);
+            for (std::int64_t r = 0; r < 16; ++r)
+                for (std::int64_t c = 0; c < 16; ++c) gelu.set(r, c, x(r, c));
+            found.run(*tested, gelu, w, bias, dy, Activation::kNone, slope.view());
+            expect_same_bits(found.y, expected.y);
+            expect_same_bits(found.dw, expected.dw);
+            expect_same_bits(found.amax, expected.amax);
+            for (std::int64_t r = 0; r < 16; ++r)
+                for (std::int64_t c = 0; c < 16; ++c) {
+                    const double pre = x(r, c);
+                    const double exact = 0.5 * std::erfc(-pre / std::numbers::sqrt2) +
+                                         pre * std::exp(-0.5 * pre * pre) / std::sqrt(2 * std::numbers::pi);
+                    ASSERT_NEAR(slope_of(slope.view().codes()[r * 16 + c]), exact,
+                                0x1p-8 + kErfError + std::abs(pre) * kExpError)
+                        << pre;
+                }
+        }
+    }
+}
+
 TEST(LinearFp8, SlopesOfTheTailsAreExact) {
     EXPECT_EQ(slope_of(slope_code(0.0f)), 0.0f);
     EXPECT_EQ(slope_of(slope_code(1.0f)), 1.0f);

@@ -92,6 +92,7 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
 }
 
 void ReferenceBackend::linear_backward(const LinearBackward& op) {
+    if (!op.dy_slope_TN.empty()) gelu_backward({{}, op.dy_TN, {}, {}, false, op.dy_slope_TN});
     Matrix dy(op.dy_TN), w(op.w_NK);
     const bool fp8 = !op.amax_13.empty();
     Matrix x(op.x_TK);

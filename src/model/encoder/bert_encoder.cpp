@@ -63,7 +63,7 @@ void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dro
 }
 
 void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
-                                  bool accumulate) {
+                                  bool accumulate, View dy_slope_TN) {
     const Parameter& weight = parameters_[layer.weight];
     const bool has_x = !x_TK.empty() || !codes.x.empty();
     backend_.linear_backward({dy_TN,
@@ -71,13 +71,14 @@ void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, cons
                               weight.w,
                               dx_TK,
                               has_x ? weight.grad : View{},
-                              {},
+                              dy_slope_TN.empty() ? View{} : parameters_[layer.bias].grad,
                               accumulate,
                               fp8_amax(layer.weight),
                               codes.x,
                               codes.slope,
                               codes.room,
-                              fp16_step()});
+                              fp16_step(),
+                              dy_slope_TN});
 }
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
@@ -172,8 +173,9 @@ View BertEncoder::slopes(const LayerActivations& a, std::int64_t tokens) const {
     return {a.gelu_codes.codes() + before, DType::kU8, tokens, spec_.intermediate};
 }
 
-View BertEncoder::gradient_room(const LayerActivations& a, std::int64_t tokens, std::int64_t cols) const {
-    return 2 * in_sixteens(tokens) * cols <= a.gelu_codes.size() ? a.gelu_codes : backward_.room;
+View BertEncoder::gradient_room(std::int64_t tokens, std::int64_t cols) const {
+    const View& of_last = backward_.layers.back().gelu_codes;
+    return 2 * in_sixteens(tokens) * cols <= of_last.size() ? of_last : backward_.room;
 }
 
 void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View dinput_TD) {
@@ -226,7 +228,6 @@ void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View
         const View room{dinput_TD.data, DType::kU8, 2 * in_sixteens(T), spec_.width};
         linear_backward(w.down, dy_TD, again ? dgelu_TI : View{},
                         {gelu_codes(a), again ? slopes(a, T) : View{}, room}, dgelu_TI, accumulate);
-        backend_.gelu_backward({{}, dgelu_TI, {}, up_dbias, accumulate, slopes(a, T)});
         return;
     }
     // The op that computes the derivative, and before it the gradient of the input of `down`, also gives the
@@ -258,7 +259,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const View attended = a.attended_TD.first(T), attention_stats = a.attention_stats_T2.first(T);
     // The input of a product: as codes where they are kept, else from what is computed again.
     const auto kept_or = [&](const View& kept, std::int64_t cols) {
-        return Codes{kept.empty() ? backward_.codes_TD : kept, {}, gradient_room(a, T, cols)};
+        return Codes{kept.empty() ? backward_.codes_TD : kept, {}, gradient_room(T, cols)};
     };
     if (mode >= Recompute::kWider && !more_dx_TD.empty()) {
         backend_.add({dx_TD, more_dx_TD});  // its place is wanted
@@ -273,7 +274,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     if (mode == Recompute::kCheap || mode == Recompute::kCompressed)
         norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
     linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
-                    kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate);
+                    kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate, slopes(a, T));
 
     da =
         norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,

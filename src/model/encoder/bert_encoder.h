@@ -82,10 +82,11 @@ class BertEncoder : public Encoder {
                 Activation activation = Activation::kNone, View pre_TN = {});
     void norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
               View stats_T2);
-    // dx and the gradient of the weight; that of the bias comes with dy, from the op that makes it. Without x
-    // and its codes only dx, without dx only the other.
+    // dx and the gradient of the weight; that of the bias comes with dy, from the op that makes it, or from
+    // here where dy is still to be multiplied by slopes. Without x and its codes only dx, without dx only the
+    // other.
     void linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
-                         bool accumulate);
+                         bool accumulate, View dy_slope_TN = {});
     // dy (with more_dy) becomes the gradient of the sum; returns that of the branch (after dropout), which is
     // dy itself where there is no dropout. dbias is the gradient of the branch's last bias.
     View norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
@@ -101,13 +102,15 @@ class BertEncoder : public Encoder {
     View layer_input(const TextBatch& batch, std::int64_t layer, View sum_TD, View buffer_TD);
     View gelu_codes(const LayerActivations& a) const;
     View slopes(const LayerActivations& a, std::int64_t tokens) const;
-    // Room for the codes of a gradient of `cols` columns, where the gelu's codes are used up.
-    View gradient_room(const LayerActivations& a, std::int64_t tokens, std::int64_t cols) const;
+    // Room for the codes of a gradient of `cols` columns: where the last layer's gelu had its own, which are
+    // used up.
+    View gradient_room(std::int64_t tokens, std::int64_t cols) const;
     // What the mode does not keep and its backward does not give, up to the pre-activations. `dinput` may be
     // overwritten.
     void compute_again(const TextBatch& batch, std::int64_t layer, View dinput_TD);
     // The gradient of the gelu, multiplied by its derivative, that of the weights of `down`, and that of the
-    // bias of `up`. `dinput` may be overwritten.
+    // bias of `up`. With FP8 products the backward of `up` multiplies, and gives the last. `dinput` may be
+    // overwritten.
     void down_backward(const TextBatch& batch, std::int64_t layer, View dy_TD, View dgelu_TI, View dinput_TD,
                        bool accumulate);
     // dx + more_dx (which may be empty) is the gradient of the layer's output; dx + what is returned becomes

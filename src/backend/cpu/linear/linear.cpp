@@ -192,6 +192,7 @@ void CpuBackend::linear_forward(const LinearForward& op) {
 }
 
 void CpuBackend::linear_backward(const LinearBackward& op) {
+    if (!op.dy_slope_TN.empty()) gelu_backward({{}, op.dy_TN, {}, {}, false, op.dy_slope_TN});
     const std::int64_t tokens = op.dy_TN.rows, k = op.w_NK.cols, n = op.dy_TN.cols;
     const bool bf16 = bf16_products(op.w_NK.dtype), fp8 = !op.amax_13.empty();
     OperandGrid dy_grid, x_grid, w_grid;

@@ -92,6 +92,13 @@ void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
 void LinearOps::backward_fp8(const LinearBackward& op) {
     const std::int64_t n = op.w_NK.rows, k = op.w_NK.cols, padded = in_sixteens(op.dy_TN.rows);
     const bool dx = !op.dx_TK.empty(), dw = !op.dw_NK.empty();
+    const bool times_slopes = !op.dy_slope_TN.empty();
+    if (times_slopes && (n % 16 != 0 || k % 16 != 0)) {
+        gelu_backward({{}, op.dy_TN, {}, op.dbias_1N, op.accumulate, op.dy_slope_TN});
+        LinearBackward rest = op;
+        rest.dy_slope_TN = rest.dbias_1N = {};
+        return backward_fp8(rest);
+    }
     check_fp8_room(op.w_NK, op.room, 2 * padded * n);
     if (dw) check_fp8_room(op.w_NK, op.x_codes, padded * k);
     Small* small = small_of(fp8_.small);
@@ -102,8 +109,18 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     dy.amax = op.amax_13.as<float>() + 2;
     dy.scale = &small->dy_scale;
     dy.pads = true;
-    if (dx) dy.codes = op.room.codes();
-    if (dw) dy.transposed = op.room.codes() + padded * n;
+    if (dw) dy.transposed = op.room.codes();
+    if (dx) dy.codes = op.room.codes() + padded * n;
+    const std::int64_t num_sums = fp8_cast_sums(op.dy_TN.rows, n);
+    if (times_slopes) {
+        dy.times = op.dy_slope_TN.codes();
+        // Codes in the place of slopes: each in that of its own.
+        if (dy.times >= op.room.codes() && dy.times < op.room.codes() + op.room.bytes()) {
+            if (dx) dy.codes = op.dy_slope_TN.codes();
+            dy.product = op.dy_TN.data;
+        }
+        if (!op.dbias_1N.empty()) dy.sums = column_sums_.partials(num_sums * n);
+    }
     w.x = op.w_NK;
     w.amax = op.amax_13.as<float>() + 1;
     w.scale = &small->w_scale;
@@ -119,6 +136,10 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     if (dx) operands.push_back(w);
     if (dw) operands.push_back(x);
     cast_fp8(operands, &small->cast, context_);
+    if (dy.sums != nullptr)
+        column_sums_.add_partials(dy.sums, num_sums, {op.dbias_1N}, op.accumulate);
+    else if (!op.dbias_1N.empty())
+        column_sums_.add_rows(op.dy_TN, op.dbias_1N, op.accumulate);
 
     if (dx) {
         Product product;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "backend/cuda/device/check.h"
+#include "backend/cuda/device/column_sums.cuh"
 #include "backend/cuda/device/early.cuh"
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/linear/fp8_cast.h"
@@ -95,6 +96,9 @@ __device__ __forceinline__ void transpose4(std::uint32_t (&w)[4]) {
 
 constexpr unsigned kBlocksAtOnce = 4;  // of a multiprocessor
 
+// What is cast: a matrix as it is, what GELU makes of it, its product with slopes.
+enum class Kind { kPlain, kGelu, kProduct };
+
 struct CastJob {
     const bf16* x = nullptr;
     std::int64_t rows = 0, cols = 0, padded_rows = 0;
@@ -102,6 +106,9 @@ struct CastJob {
     float* guess = nullptr;  // where amax is not known: receives what it held
     AmaxState* state = nullptr;
     std::uint8_t *codes = nullptr, *transposed = nullptr, *slope = nullptr;
+    const std::uint8_t* times = nullptr;
+    bf16* product = nullptr;
+    float* sums = nullptr;
     bool e5m2 = false;
     unsigned tiles = 0, tiles_across = 0, blocks = 0;
 };
@@ -163,29 +170,56 @@ __device__ __forceinline__ uint2 apply_gelu(uint4& raw, const std::uint32_t (&ta
                       low_bytes(entry[4], entry[5], entry[6], entry[7]) ^ kBits);
 }
 
+// ---- Products with slopes ----
+
+// Eight numbers are multiplied by slopes (slope_of, ops/linear.h) and rounded to BF16; the results are added
+// to the sums. A code among the bits of 2^23 counts units.
+__device__ __forceinline__ void multiply_slopes(uint4& raw, const uint2& codes, float (&sums)[8]) {
+    float v[8];
+    unpack8(raw, v);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        const std::uint32_t word = i < 4 ? codes.x : codes.y;
+        const float counted = __uint_as_float(__byte_perm(word, 0x4b000000u, 0x7440 + i % 4));
+        v[i] *= fmaf(counted, 0x1p-7f, -(0x1p23f + kSlopeBit) * 0x1p-7f);
+    }
+    // Of all codes only NaN's has both of its highest bits.
+    static_assert(slope_code(1.13f) < 0xc0 && kSlopeNan >= 0xc0);
+    if (((codes.x & codes.x << 1) | (codes.y & codes.y << 1)) & 0x80808080u)
+#pragma unroll
+        for (int i = 0; i < 8; ++i)
+            if (byte_of(codes, i) == kSlopeNan) v[i] = __uint_as_float(0x7fffffffu);
+    raw = make_uint4(pack2(v[0], v[1]), pack2(v[2], v[3]), pack2(v[4], v[5]), pack2(v[6], v[7]));
+    unpack8(raw, v);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sums[i] += v[i];
+}
+
 // ---- Tiles ----
 
 // A tile is 128 rows by 64 columns; a thread has four rows of eight columns.
 constexpr int kTileRows = 128, kTileCols = 64;
 constexpr int kTileStride = kTileRows / 4 + 1;  // words of a column in shared memory
 
-// What the blocks of a kernel share.
-template <bool kGelu>
+// What the threads of a block share.
+template <Kind kKind>
 struct CastShared {
     std::uint32_t columns[kTileCols * kTileStride];
 };
 template <>
-struct CastShared<true> {
+struct CastShared<Kind::kGelu> {
     std::uint32_t columns[kTileCols * kTileStride];
     alignas(16) std::uint32_t gelu[kGeluEntries];
 };
 
 // A thread's part of a tile: where it is, and what is there.
+template <Kind kKind>
 struct Part {
     int row0, column0;    // of the tile
     int rows;             // of the part that the matrix has
     std::int64_t offset;  // of its first element
     uint4 raw[4];
+    uint2 slopes[4];  // only of products
 
     __device__ __forceinline__ Part(const CastJob& job, unsigned tile) {
         row0 = static_cast<int>(tile / job.tiles_across) * kTileRows;
@@ -198,24 +232,34 @@ struct Part {
         for (int r = 0; r < 4; ++r)
             raw[r] = r < rows ? *reinterpret_cast<const uint4*>(job.x + offset + r * job.cols)
                               : make_uint4(0, 0, 0, 0);
+        if constexpr (kKind == Kind::kProduct)
+#pragma unroll
+            for (int r = 0; r < 4; ++r)
+                slopes[r] = r < rows ? *reinterpret_cast<const uint2*>(job.times + offset + r * job.cols)
+                                     : make_uint2(kSlopeBit * 0x01010101u, kSlopeBit * 0x01010101u);
     }
 };
 
-template <bool kE5, bool kGelu, class Shared>
-__device__ __forceinline__ void cast_part(const CastJob& job, Part& part, const Scale& scale, Shared& shared,
-                                          Largest& seen) {
+template <bool kE5, Kind kKind, class Shared>
+__device__ __forceinline__ void cast_part(const CastJob& job, Part<kKind>& part, const Scale& scale,
+                                          Shared& shared, Largest& seen, float (&sums)[8]) {
     const auto at = [&](int r) { return part.offset + r * job.cols; };
     Largest here;
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
-        if constexpr (kGelu) {
+        if constexpr (kKind == Kind::kGelu) {
             const uint2 slopes = apply_gelu(part.raw[r], shared.gelu);
             if (r < part.rows) *reinterpret_cast<uint2*>(job.slope + at(r)) = slopes;
+        }
+        if constexpr (kKind == Kind::kProduct) {
+            multiply_slopes(part.raw[r], part.slopes[r], sums);
+            if (job.product != nullptr && r < part.rows)
+                *reinterpret_cast<uint4*>(job.product + at(r)) = part.raw[r];
         }
         here.see(part.raw[r]);
     }
     seen.see(here.pair);
-    if constexpr (kGelu)
+    if constexpr (kKind == Kind::kGelu)
         if (here.bits() >= 0x7f800000u)
 #pragma unroll 1
             for (int i = 0; i < 8 * part.rows; ++i) {  // rare
@@ -261,21 +305,26 @@ __device__ __forceinline__ void cast_part(const CastJob& job, Part& part, const 
 // cache. A tile loads while the one before it is cast. The first launch finds the largest magnitude while it
 // casts with that of the guess; the second (`again`) casts if the guess had another scale, or if some numbers
 // are not finite.
-template <bool kE5, bool kGelu, class Shared>
+template <bool kE5, Kind kKind, class Shared>
 __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, bool again, Shared& shared) {
     const float amax = *job.amax;
     const Scale scale = scale_of<kE5>(amax);
     if (again && scale.finite && scale.up == scale_of<kE5>(*job.guess).up) return;
     if (block == 0 && threadIdx.x == 0) *job.scale = scale.down;
     Largest seen;
-    if (block < job.tiles) {
-        Part next(job, job.tiles - 1 - block);
-        for (unsigned i = block; i < job.tiles; i += job.blocks) {
-            Part part = next;
-            if (i + job.blocks < job.tiles) next = Part(job, job.tiles - 1 - (i + job.blocks));
-            cast_part<kE5, kGelu>(job, part, scale, shared, seen);
-        }
+    float sums[8] = {};
+    Part<kKind> next(job, job.tiles - 1 - block);
+    for (unsigned i = block; i < job.tiles; i += job.blocks) {
+        constexpr bool kAhead = kKind != Kind::kProduct;  // there are no registers for more of those
+        if (!kAhead && i > block) next = Part<kKind>(job, job.tiles - 1 - i);
+        Part<kKind> part = next;
+        if (kAhead && i + job.blocks < job.tiles) next = Part<kKind>(job, job.tiles - 1 - (i + job.blocks));
+        cast_part<kE5>(job, part, scale, shared, seen, sums);
     }
+    if constexpr (kKind == Kind::kProduct)
+        if (job.sums != nullptr)  // all its tiles have the same columns
+            write_partial<8, kThreads / 8, 8>(sums, reinterpret_cast<float*>(shared.columns), next.column0,
+                                              job.cols, job.sums + block / job.tiles_across * job.cols);
     if (again || job.guess == nullptr) return;
     gather(seen, *job.state, job.blocks, [&](float largest) {
         *job.guess = amax;
@@ -283,31 +332,33 @@ __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, boo
     });
 }
 
-// kGelu: some of the jobs have slopes.
-template <bool kGelu>
+// Some of the jobs may be of that kind, the others are plain.
+template <Kind kKind>
 __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     cast_kernel(const __grid_constant__ CastJobs jobs, bool again, const std::uint32_t* gelu_table) {
-    __shared__ CastShared<kGelu> shared;
+    __shared__ CastShared<kKind> shared;
     let_next_begin();
     unsigned block = blockIdx.x;
     int j = 0;
     while (block >= jobs.job[j].blocks) block -= jobs.job[j++].blocks;
     const CastJob& job = jobs.job[j];
-    if constexpr (kGelu) {
+    if constexpr (kKind == Kind::kGelu) {
         if (job.slope != nullptr) {
             // The table is older than the kernel before.
             for (unsigned i = threadIdx.x; i < kGeluEntries / 4; i += kThreads)
                 reinterpret_cast<uint4*>(shared.gelu)[i] = reinterpret_cast<const uint4*>(gelu_table)[i];
             wait_for_previous();
             __syncthreads();  // the table is whole
-            return cast_job<false, true>(job, block, again, shared);
+            return cast_job<false, kKind>(job, block, again, shared);
         }
     }
     wait_for_previous();
+    if constexpr (kKind == Kind::kProduct)
+        if (job.times != nullptr) return cast_job<true, kKind>(job, block, again, shared);
     if (job.e5m2)
-        cast_job<true, false>(job, block, again, shared);
+        cast_job<true, Kind::kPlain>(job, block, again, shared);
     else
-        cast_job<false, false>(job, block, again, shared);
+        cast_job<false, Kind::kPlain>(job, block, again, shared);
 }
 
 // ---- Any number of columns ----
@@ -342,7 +393,8 @@ __global__ void __launch_bounds__(kThreads) code_kernel(const CastJob job) {
 // Four blocks per multiprocessor, on a card that has 132 of them.
 constexpr unsigned kBlocks = 132 * kBlocksAtOnce;
 
-// Blocks for the jobs that have any, by their tiles: about as many as `most`.
+// Blocks for the jobs that have any, by their tiles: about as many as `most`. Those of a job that sums columns
+// have their own columns, and their number depends only on the shape.
 unsigned share_blocks(std::span<CastJob> jobs, unsigned most) {
     std::uint64_t tiles = 0;
     for (const CastJob& job : jobs) tiles += job.blocks > 0 ? job.tiles : 0;
@@ -350,12 +402,20 @@ unsigned share_blocks(std::span<CastJob> jobs, unsigned most) {
     for (CastJob& job : jobs) {
         if (job.blocks == 0) continue;
         const auto share = static_cast<unsigned>(most * std::uint64_t{job.tiles} / tiles);
-        blocks += job.blocks = std::clamp(share, 1u, job.tiles);
+        if (job.sums != nullptr)
+            job.blocks = job.tiles_across * static_cast<unsigned>(fp8_cast_sums(job.rows, job.cols));
+        else
+            job.blocks = std::clamp(share, 1u, job.tiles);
+        blocks += job.blocks;
     }
     return blocks;
 }
 
 }  // namespace
+
+std::int64_t fp8_cast_sums(std::int64_t rows, std::int64_t cols) {
+    return std::clamp<std::int64_t>(kBlocks / blocks_for(cols, kTileCols), 1, blocks_for(rows, kTileRows));
+}
 
 void prepare_cast_fp8(Fp8CastScratch* scratch, cudaStream_t stream) {
     check(cudaMemsetAsync(scratch, 0, sizeof(Fp8CastScratch), stream), "preparing casts to FP8");
@@ -367,7 +427,8 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, con
     const cudaStream_t stream = context.stream();
     CastJobs jobs;
     const std::span<CastJob> used(jobs.job, operands.size());
-    bool all_known = true, in_sixteens_of_columns = true, with_gelu = false;
+    bool all_known = true, in_sixteens_of_columns = true;
+    auto kernel = cast_kernel<Kind::kPlain>;
     for (std::size_t i = 0; i < operands.size(); ++i) {
         const Fp8Operand& operand = operands[i];
         CastJob& job = jobs.job[i];
@@ -382,13 +443,17 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, con
         job.codes = operand.codes;
         job.transposed = operand.transposed;
         job.slope = operand.slope;
+        job.times = operand.times;
+        job.product = static_cast<bf16*>(operand.product);
+        job.sums = operand.sums;
         job.e5m2 = operand.e5m2;
         job.tiles_across = blocks_for(job.cols, kTileCols);
         job.tiles = job.tiles_across * blocks_for(job.rows, kTileRows);
         job.blocks = 1;
         all_known = all_known && operand.amax_known;
         in_sixteens_of_columns = in_sixteens_of_columns && job.cols % 16 == 0;
-        with_gelu = with_gelu || job.slope != nullptr;
+        if (job.slope != nullptr) kernel = cast_kernel<Kind::kGelu>;
+        if (job.times != nullptr) kernel = cast_kernel<Kind::kProduct>;
     }
     if (!in_sixteens_of_columns) {
         for (const CastJob& job : used) {
@@ -401,13 +466,19 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, con
         return check_launch("casting to FP8");
     }
     const auto launch = [&](unsigned blocks, bool again) {
-        launch_early(context.starts_early(), with_gelu ? cast_kernel<true> : cast_kernel<false>, blocks,
-                     kThreads, 0, stream, "casting to FP8", jobs, again, scratch->gelu);
+        launch_early(context.starts_early(), kernel, blocks, kThreads, 0, stream, "casting to FP8", jobs, again,
+                     scratch->gelu);
     };
     launch(share_blocks(used, kBlocks), false);
     if (all_known) return;
     // Usually without anything to do, so fewer.
-    for (CastJob& job : used) job.blocks = job.guess != nullptr;
+    for (CastJob& job : used) {
+        job.blocks = job.guess != nullptr;
+        job.sums = nullptr;
+        if (job.product == nullptr) continue;
+        job.x = job.product;
+        job.times = nullptr;
+    }
     launch(share_blocks(used, kBlocks / 2), true);
 }
 

@@ -29,7 +29,12 @@ struct Fp8Operand {
     std::uint8_t* transposed = nullptr;  // [cols, rows], or not wanted
     bool pads = false;                   // rows of `transposed` are padded with zeros to sixteens
     std::uint8_t* slope = nullptr;       // [rows, cols]: x is what a GELU sees (ops/linear.h)
-    bool amax_known = false;             // else *amax is computed, and may hold a guess before
+    // What is cast is the product of x and slope_of(times), rounded to BF16: it goes to `product` where codes
+    // overwrite `times`, and its column sums, in fp8_cast_sums() parts, to `sums` where wanted. With E5M2.
+    const std::uint8_t* times = nullptr;
+    void* product = nullptr;
+    float* sums = nullptr;
+    bool amax_known = false;  // else *amax is computed, and may hold a guess before
 };
 
 // What cast_fp8 needs beside its operands, on the device.
@@ -42,8 +47,11 @@ struct Fp8CastScratch {
 // Makes that, once.
 void prepare_cast_fp8(Fp8CastScratch* scratch, cudaStream_t stream);
 
+std::int64_t fp8_cast_sums(std::int64_t rows, std::int64_t cols);
+
 // Codes, and *amax where it is not known. A matrix is read once, with the scale of the guess, and again where
-// that was not the right one. Columns in sixteens are the fast way, with pointers at multiples of 16 bytes.
+// that was not the right one. Columns in sixteens are the fast way, with pointers at multiples of 16 bytes, and
+// the only one for products with slopes. No operand may have those beside another that has a GELU.
 void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, const CudaContext& context);
 
 }  // namespace elmo::cuda

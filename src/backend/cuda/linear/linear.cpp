@@ -66,11 +66,7 @@ void LinearOps::backward(const LinearBackward& op) {
         context_.fill_zero(op.dbias_1N);
         return;
     }
-    if (!op.amax_13.empty()) {
-        backward_fp8(op);
-        if (!op.dbias_1N.empty()) column_sums_.add_rows(op.dy_TN, op.dbias_1N, op.accumulate);
-        return;
-    }
+    if (!op.amax_13.empty()) return backward_fp8(op);
     const View dy = op.fp16 ? as_fp16(op.dy_TN, fp16_.dy) : op.dy_TN;
     if (!op.dx_TK.empty()) {
         Product product;

@@ -29,7 +29,7 @@ class LinearOps {
     void reserve_fp8(Arena& arena, const Workload& workload);
     // Whether a [T, K] by a weight of N rows or columns is a product with its GELU inside (gelu_product.h).
     bool fuses(const View& a, std::int64_t cols) const;
-    // FP8 products (fp8.cpp): y without its activation; dx and dw.
+    // FP8 products (fp8.cpp): y without its activation; the whole backward.
     void forward_fp8(const LinearForward& op, const View& y_TN);
     void backward_fp8(const LinearBackward& op);
     void multiply_fp8(const Product& product, const char* op);
