@@ -150,7 +150,7 @@ class UploadingBackend : public Backend {
         for (auto& [data, piece] : pieces) {
             if (data < end) {  // inside the one before, which is copied
                 ASSERT_LE(data + piece.bytes, end) << "views that overlap in part cannot be copied one by one";
-                piece = {offset + (data - begin), 0};
+                piece = {0, offset + (data - begin)};
                 continue;
             }
             begin = data;
