@@ -103,7 +103,8 @@ struct CastJob {
     const bf16* x = nullptr;
     std::int64_t rows = 0, cols = 0, padded_rows = 0;
     float *amax = nullptr, *scale = nullptr;
-    float* guess = nullptr;  // where amax is not known: receives what it held
+    float* guess = nullptr;  // where amax is not known: receives what was taken for it
+    float* drift = nullptr;  // of gradients
     AmaxState* state = nullptr;
     std::uint8_t *codes = nullptr, *transposed = nullptr, *slope = nullptr;
     const std::uint8_t* times = nullptr;
@@ -122,8 +123,8 @@ struct CastJobs {
 // 16 of both signs. Smaller ones share an entry (there BF16 has GELU(x) = x / 2, slope 1/2), and so do larger
 // ones (x or 0). An entry is phi as a float whose last eight bits are the slope's code, but for one bit: as 0
 // for a slope of 0, so that phi stays 0. It is made so that x * entry rounds to the BF16 number that
-// x * phi(x) rounds to (subnormal results may differ in their last bit). Slopes of what is not finite are not
-// in it.
+// x * phi(x) rounds to (results of at most 2^-126 may differ in their last bit). Slopes of what is not finite
+// are not in it.
 constexpr std::uint32_t kSmaller = ((127 - 9) << 7) - 1, kLarger = (127 + 4) << 7;  // bits of magnitudes
 constexpr std::uint32_t kSlopeBit = slope_code(0.0f);
 static_assert(kLarger - kSmaller < kGeluEntries / 2);
@@ -301,13 +302,21 @@ __device__ __forceinline__ void cast_part(const CastJob& job, Part<kKind>& part,
     }
 }
 
+// By how much the largest magnitude of a gradient has changed, in a form that is safe to multiply by.
+__device__ __forceinline__ float drift_of(float before, float now) {
+    const float drift = now / before;
+    return drift > 0x1p-60f && drift < 0x1p60f ? drift : 1.0f;
+}
+
 // The blocks of a job divide its tiles, from the last to the first: what was written last is still in the L2
 // cache. A tile loads while the one before it is cast. The first launch finds the largest magnitude while it
 // casts with that of the guess; the second (`again`) casts if the guess had another scale, or if some numbers
-// are not finite.
+// are not finite. Gradients of a step grow or shrink together, from batch to batch by factors: the guess is
+// what the last step had, times what became of the gradient that was cast before this one.
 template <bool kE5, Kind kKind, class Shared>
 __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, bool again, Shared& shared) {
-    const float amax = *job.amax;
+    const float before = *job.amax;
+    const float amax = again || job.drift == nullptr ? before : before * *job.drift;
     const Scale scale = scale_of<kE5>(amax);
     if (again && scale.finite && scale.up == scale_of<kE5>(*job.guess).up) return;
     if (block == 0 && threadIdx.x == 0) *job.scale = scale.down;
@@ -329,6 +338,7 @@ __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, boo
     gather(seen, *job.state, job.blocks, [&](float largest) {
         *job.guess = amax;
         *job.amax = largest;
+        if (job.drift != nullptr) *job.drift = drift_of(before, largest);
     });
 }
 
@@ -390,23 +400,27 @@ __global__ void __launch_bounds__(kThreads) code_kernel(const CastJob job) {
     });
 }
 
-// Four blocks per multiprocessor, on a card that has 132 of them.
-constexpr unsigned kBlocks = 132 * kBlocksAtOnce;
+// What a card with 132 multiprocessors runs at once; of these, for a job that sums columns, which leaves some
+// for an input that is cast beside it.
+constexpr unsigned kBlocks = 132 * kBlocksAtOnce, kSummingBlocks = kBlocks * 3 / 4;
 
-// Blocks for the jobs that have any, by their tiles: about as many as `most`. Those of a job that sums columns
-// have their own columns, and their number depends only on the shape.
+// Blocks for the jobs that have any, by their tiles: at most as many as `most`, or a block more for a job. The
+// blocks of a job that sums columns have their own columns, and their number depends only on the shape.
 unsigned share_blocks(std::span<CastJob> jobs, unsigned most) {
-    std::uint64_t tiles = 0;
-    for (const CastJob& job : jobs) tiles += job.blocks > 0 ? job.tiles : 0;
     unsigned blocks = 0;
+    std::uint64_t tiles = 0;
     for (CastJob& job : jobs) {
-        if (job.blocks == 0) continue;
-        const auto share = static_cast<unsigned>(most * std::uint64_t{job.tiles} / tiles);
         if (job.sums != nullptr)
-            job.blocks = job.tiles_across * static_cast<unsigned>(fp8_cast_sums(job.rows, job.cols));
-        else
-            job.blocks = std::clamp(share, 1u, job.tiles);
-        blocks += job.blocks;
+            blocks += job.blocks =
+                job.tiles_across * static_cast<unsigned>(fp8_cast_sums(job.rows, job.cols));
+        else if (job.blocks > 0)
+            tiles += job.tiles;
+    }
+    const unsigned left = most - std::min(most, blocks);
+    for (CastJob& job : jobs) {
+        if (job.sums != nullptr || job.blocks == 0) continue;
+        const auto share = static_cast<unsigned>(left * std::uint64_t{job.tiles} / tiles);
+        blocks += job.blocks = std::clamp(share, 1u, job.tiles);
     }
     return blocks;
 }
@@ -414,7 +428,8 @@ unsigned share_blocks(std::span<CastJob> jobs, unsigned most) {
 }  // namespace
 
 std::int64_t fp8_cast_sums(std::int64_t rows, std::int64_t cols) {
-    return std::clamp<std::int64_t>(kBlocks / blocks_for(cols, kTileCols), 1, blocks_for(rows, kTileRows));
+    return std::clamp<std::int64_t>(kSummingBlocks / blocks_for(cols, kTileCols), 1,
+                                    blocks_for(rows, kTileRows));
 }
 
 void prepare_cast_fp8(Fp8CastScratch* scratch, cudaStream_t stream) {
@@ -447,6 +462,7 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, con
         job.product = static_cast<bf16*>(operand.product);
         job.sums = operand.sums;
         job.e5m2 = operand.e5m2;
+        if (operand.e5m2 && !operand.amax_known) job.drift = &scratch->drift;
         job.tiles_across = blocks_for(job.cols, kTileCols);
         job.tiles = job.tiles_across * blocks_for(job.rows, kTileRows);
         job.blocks = 1;

@@ -22,7 +22,7 @@ struct AmaxState {
 
 struct Fp8Operand {
     View x;                              // bf16 [rows, cols]; without rows: only the scale is wanted
-    bool e5m2 = false;                   // else E4M3
+    bool e5m2 = false;                   // else E4M3; a gradient, at most one of a launch
     float* amax = nullptr;               // the largest |x|; not finite where an element is not
     float* scale = nullptr;              // receives the factor of the codes
     std::uint8_t* codes = nullptr;       // [rows, cols], or not wanted
@@ -41,7 +41,7 @@ struct Fp8Operand {
 inline constexpr std::uint32_t kGeluEntries = 4096;
 struct Fp8CastScratch {
     AmaxState states[kMostFp8Operands];
-    float guesses[kMostFp8Operands] = {};
+    float guesses[kMostFp8Operands] = {}, drift = 0;
     alignas(16) std::uint32_t gelu[kGeluEntries] = {};  // GELU by its input (fp8_cast.cu)
 };
 // Makes that, once.
