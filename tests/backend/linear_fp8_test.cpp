@@ -377,7 +377,8 @@ TEST(LinearFp8, MultipliesItsGradientBySlopes) {
         Tensor exact("exact", DType::kF64, 1, s.n), size("size", DType::kF64, 1, s.n);
         for (std::int64_t c = 0; c < s.n; ++c) {
             double sum = 0, sizes = 0;
-            for (std::int64_t r = 0; r < s.tokens; ++r) sum += product(r, c), sizes += std::abs(product(r, c));
+            for (std::int64_t r = 0; r < s.tokens; ++r)
+                sum += product(r, c), sizes += std::abs(product(r, c));
             exact.set(0, c, sum);
             size.set(0, c, sizes);
         }
@@ -386,8 +387,16 @@ TEST(LinearFp8, MultipliesItsGradientBySlopes) {
         const std::int64_t padded = in_sixteens(s.tokens) + 16;
         Tensor room("room", DType::kU8, 2 * padded, s.n);
         const View inside{room.view().codes() + padded * s.n, DType::kU8, s.tokens, s.n};
-        tested.linear_forward({in.x->view(), in.w->view(), in.bias->view(), found.y.view(), Activation::kNone,
-                               {}, found.amax.view(), found.codes.view(), {}, found.room.view()});
+        tested.linear_forward({in.x->view(),
+                               in.w->view(),
+                               in.bias->view(),
+                               found.y.view(),
+                               Activation::kNone,
+                               {},
+                               found.amax.view(),
+                               found.codes.view(),
+                               {},
+                               found.room.view()});
         for (const bool in_room : {false, true, true}) {
             SCOPED_TRACE(in_room);
             Tensor dy("dy", DType::kBf16, s.tokens, s.n);
@@ -426,7 +435,8 @@ TEST(LinearFp8, GeluOfEverySize) {
         Reserved tested(make_tested_backend(mode.products), workload_of(s));
         for (int power = -12; power <= 6; ++power) {
             SCOPED_TRACE(power);
-            Tensor x("x", DType::kBf16, 16, 16), w("w", DType::kBf16, 16, 16), bias("bias", DType::kBf16, 1, 16);
+            Tensor x("x", DType::kBf16, 16, 16), w("w", DType::kBf16, 16, 16),
+                bias("bias", DType::kBf16, 1, 16);
             x.fill([&](auto r, auto c) {
                 const double size = 1 + static_cast<double>(r % 8 * 16 + c) / 128;
                 return std::ldexp(r < 8 ? size : -size, power);

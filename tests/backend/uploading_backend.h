@@ -149,7 +149,8 @@ class UploadingBackend : public Backend {
         std::int64_t offset = 0;
         for (auto& [data, piece] : pieces) {
             if (data < end) {  // inside the one before, which is copied
-                ASSERT_LE(data + piece.bytes, end) << "views that overlap in part cannot be copied one by one";
+                ASSERT_LE(data + piece.bytes, end)
+                    << "views that overlap in part cannot be copied one by one";
                 piece = {0, offset + (data - begin)};
                 continue;
             }

@@ -96,8 +96,8 @@ void visit_views(Op& op, const auto& visit) {
 // Sums run in an order that depends only on the shapes: dx and dw by two calls have the bits of one call.
 // FP8 products where amax is given, as the forward of the same x and w left it; dbias sums dy as it is. There
 // dw takes x_codes in place of x; where x is given, x_codes (and slope) are first made from it, and dx may be
-// x. Where dy_slope is given too, dy is first multiplied by it as GeluBackward does; dy may be overwritten, and
-// dy_slope where it lies in room, behind the first in_sixteens(T) * N bytes.
+// x. Where dy_slope is given too, dy is first multiplied by it as GeluBackward does; dy may be overwritten,
+// and dy_slope where it lies in room, behind the first in_sixteens(T) * N bytes.
 struct LinearBackward {
     View dy_TN, x_TK, w_NK;
     View dx_TK, dw_NK, dbias_1N;

@@ -66,18 +66,9 @@ void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, cons
                                   bool accumulate, View dy_slope_TN) {
     const Parameter& weight = parameters_[layer.weight];
     const bool has_x = !x_TK.empty() || !codes.x.empty();
-    backend_.linear_backward({dy_TN,
-                              x_TK,
-                              weight.w,
-                              dx_TK,
-                              has_x ? weight.grad : View{},
-                              dy_slope_TN.empty() ? View{} : parameters_[layer.bias].grad,
-                              accumulate,
-                              fp8_amax(layer.weight),
-                              codes.x,
-                              codes.slope,
-                              codes.room,
-                              fp16_step(),
+    backend_.linear_backward({dy_TN, x_TK, weight.w, dx_TK, has_x ? weight.grad : View{},
+                              dy_slope_TN.empty() ? View{} : parameters_[layer.bias].grad, accumulate,
+                              fp8_amax(layer.weight), codes.x, codes.slope, codes.room, fp16_step(),
                               dy_slope_TN});
 }
 

@@ -150,8 +150,8 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
 // layer's input where attention_sum was, and its gradient, to be added to the stream, where qkv was. A layer
 // below the last finds the last one's places free for what it computes again, and for the gelu of codes. With
 // FP8 products the pre-activations are where the gelu's gradient will be until they are codes; the codes of
-// the first branch's gradient go where dinput will be, those of later gradients where the gelu's codes and
-// slopes were.
+// the first branch's gradient go where dinput will be, those of later gradients where the last layer's gelu
+// had its codes and slopes.
 void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
     const LayerActivations& last = kept_.back();

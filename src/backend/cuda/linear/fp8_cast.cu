@@ -18,9 +18,7 @@ namespace {
 // numbers do, with infinity and NaN above all others.
 struct Largest {
     std::uint32_t pair = 0;
-    __device__ __forceinline__ void see(std::uint32_t other) {
-        pair = __vmaxu2(pair, other & 0x7fff7fffu);
-    }
+    __device__ __forceinline__ void see(std::uint32_t other) { pair = __vmaxu2(pair, other & 0x7fff7fffu); }
     __device__ __forceinline__ void see(const uint4& eight) {
         see(eight.x), see(eight.y), see(eight.z), see(eight.w);
     }
@@ -141,7 +139,7 @@ __global__ void __launch_bounds__(kThreads) gelu_table_kernel(std::uint32_t* ent
     entries[i] = entry;
 }
 
-// Bytes of four words' lowest bytes, the first lowest.
+// The lowest bytes of four words as a word, the first lowest.
 __device__ __forceinline__ std::uint32_t low_bytes(std::uint32_t a, std::uint32_t b, std::uint32_t c,
                                                    std::uint32_t d) {
     return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
@@ -270,7 +268,8 @@ __device__ __forceinline__ void cast_part(const CastJob& job, Part<kKind>& part,
     if (!scale.finite)
 #pragma unroll
         for (uint4& eight : part.raw)
-            for (std::uint32_t* pair : {&eight.x, &eight.y, &eight.z, &eight.w}) *pair = nan_if_infinite(*pair);
+            for (std::uint32_t* pair : {&eight.x, &eight.y, &eight.z, &eight.w})
+                *pair = nan_if_infinite(*pair);
     std::uint32_t left[4], right[4];  // of each row: columns 0 to 3, 4 to 7
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
@@ -404,8 +403,8 @@ __global__ void __launch_bounds__(kThreads) code_kernel(const CastJob job) {
 // for an input that is cast beside it.
 constexpr unsigned kBlocks = 132 * kBlocksAtOnce, kSummingBlocks = kBlocks * 3 / 4;
 
-// Blocks for the jobs that have any, by their tiles: at most as many as `most`, or a block more for a job. The
-// blocks of a job that sums columns have their own columns, and their number depends only on the shape.
+// Blocks for the jobs that have any, by their tiles: at most as many as `most`, or a block more for a job.
+// The blocks of a job that sums columns have their own columns, and their number depends only on the shape.
 unsigned share_blocks(std::span<CastJob> jobs, unsigned most) {
     unsigned blocks = 0;
     std::uint64_t tiles = 0;
@@ -482,8 +481,8 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, con
         return check_launch("casting to FP8");
     }
     const auto launch = [&](unsigned blocks, bool again) {
-        launch_early(context.starts_early(), kernel, blocks, kThreads, 0, stream, "casting to FP8", jobs, again,
-                     scratch->gelu);
+        launch_early(context.starts_early(), kernel, blocks, kThreads, 0, stream, "casting to FP8", jobs,
+                     again, scratch->gelu);
     };
     launch(share_blocks(used, kBlocks), false);
     if (all_known) return;

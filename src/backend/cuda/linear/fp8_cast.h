@@ -50,8 +50,8 @@ void prepare_cast_fp8(Fp8CastScratch* scratch, cudaStream_t stream);
 std::int64_t fp8_cast_sums(std::int64_t rows, std::int64_t cols);
 
 // Codes, and *amax where it is not known. A matrix is read once, with the scale of the guess, and again where
-// that was not the right one. Columns in sixteens are the fast way, with pointers at multiples of 16 bytes, and
-// the only one for products with slopes. No operand may have those beside another that has a GELU.
+// that was not the right one. Columns in sixteens are the fast way, with pointers at multiples of 16 bytes,
+// and the only one for products with slopes. No operand may have those beside another that has a GELU.
 void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, const CudaContext& context);
 
 }  // namespace elmo::cuda
