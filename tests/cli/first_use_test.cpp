@@ -499,6 +499,25 @@ TEST_F(FirstUse, LabelsWrittenOtherwiseThanInTrainingNameTheFlag) {
                    {"these are not the labels of the run", "--label-separator"});
 }
 
+// Most labels of a long tail are in one row: those of a test file that no training row has may be more than
+// half of its labels, but not of its positives.
+TEST_F(FirstUse, ATestFileWhoseRareLabelsAreNewIsScored) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 12; ++i)
+        rows +=
+            "a new " + text_of(i) + "," + kAnimals[i % 4] + (i < 6 ? ";by " + std::to_string(i) : "") + "\n";
+    const std::string tail = folder_.write("tail.csv", rows);
+    const Outcome outcome = run_elmo({"eval", run(), tail, "--label-separator", ";"});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, "6 of the data's 10 are not in the run")) << outcome.err;
+    std::string other = "text,labels\n";
+    for (int i = 0; i < 12; ++i)
+        other += "a new " + text_of(i) + "," + (i < 5 ? kAnimals[i % 4] : "by " + std::to_string(i)) + "\n";
+    const std::string strange = folder_.write("strange.csv", other);
+    expect_failure(run_elmo({"eval", run(), strange, "--quiet"}), 1,
+                   {"these are not the labels of the run", "of which 4 are the run's", "5 of 12 positives"});
+}
+
 TEST_F(FirstUse, ALabelWeightedTwiceIsRefused) {
     const std::string weights = folder_.write("weights.tsv", "dog\t2\ncat\t3\ndog\t4\n");
     expect_failure(
