@@ -1172,6 +1172,17 @@ TEST_F(FirstUse, ASlipInTheColumnOfIdsNamesTheOneThatIsThere) {
                        {"'idnt'", "(did you mean 'ident'?)"});
 }
 
+TEST_F(FirstUse, LabelsThatTheRunDoesNotHaveAreInItsTail) {
+    std::string rows = csv_rows(300, 360);
+    for (int i = 0; i < 200; ++i) rows += "number " + std::to_string(i) + " is about an otter,otter\n";
+    const std::string more = folder_.write("more.csv", rows);
+    const Json groups = scores({run(), more})["groups"];
+    // Four labels with about 45 training rows each; the fifth has none, however many rows are scored.
+    ASSERT_TRUE(groups.contains("tail")) << groups.dump();
+    EXPECT_EQ(groups["tail"]["training_rows"][0], 0) << groups.dump();
+    EXPECT_LT(groups["head"]["training_rows"][1], 60) << groups.dump();
+}
+
 TEST_F(FirstUse, ResumingWithOtherDataSaysWhatToDo) {
     const std::string run = folder_.text("run"), data = folder_.write("rows.csv", csv_rows(0, 60));
     expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));
