@@ -1172,6 +1172,23 @@ TEST_F(FirstUse, ASlipInTheColumnOfIdsNamesTheOneThatIsThere) {
                        {"'idnt'", "(did you mean 'ident'?)"});
 }
 
+TEST_F(FirstUse, AnswersOfACalibratedRunAreAnotherCheckpointsFirst) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 200)),
+                      texts = folder_.write("texts.txt", "a dog in the rain\n");
+    expect_success(
+        run_elmo({"train", data, "--out", folder_.text("calibrated"), "--validation", "0.3", "--quiet"}));
+    const Words predict = {texts, "--out", folder_.text("answers.jsonl"), "--quiet"};
+    expect_success(run_elmo(Words{"predict", folder_.text("calibrated")} + predict));
+    expect_success(run_elmo({"calibrate", folder_.text("calibrated"), "--quiet"}));
+    const Words again = predict + Words{"--resume"};
+    expect_failure(run_elmo(Words{"predict", folder_.text("calibrated")} + again), 2,
+                   {"was made with another calibration (xxh64): expected \"none\", found "});
+    // Run and calibration differ: the run is what to say.
+    expect_success(run_elmo(Words{"predict", folder_.text("calibrated")} + predict + Words{"--overwrite"}));
+    expect_failure(run_elmo(Words{"predict", run()} + again), 2,
+                   {"was made by another checkpoint", "/calibrated/best", "/run/best"});
+}
+
 TEST_F(FirstUse, LabelsThatTheRunDoesNotHaveAreInItsTail) {
     std::string rows = csv_rows(300, 360);
     for (int i = 0; i < 200; ++i) rows += "number " + std::to_string(i) + " is about an otter,otter\n";
