@@ -1200,6 +1200,18 @@ TEST_F(FirstUse, LabelsThatTheRunDoesNotHaveAreInItsTail) {
     EXPECT_LT(groups["head"]["training_rows"][1], 60) << groups.dump();
 }
 
+TEST_F(FirstUse, ASearchSaysOnceWhatItsTestFileLacks) {
+    const std::string data = folder_.write("rows_train.csv", csv_rows(0, 60));
+    folder_.write("rows_test.csv", csv_rows(60, 70) + "an otter,otter\n");
+    const Outcome tuned = run_elmo({"tune", data, "--out", folder_.text("tuned"), "--encoder", "bag",
+                                    "--width", "16", "--epochs", "1", "--trials", "1"});
+    expect_success(tuned);
+    const std::string unseen = "rows_test.csv: 1 label of the test rows never seen in training";
+    const std::size_t at = tuned.err.find(unseen);
+    ASSERT_NE(at, std::string::npos) << tuned.err;
+    EXPECT_EQ(tuned.err.find(unseen, at + 1), std::string::npos) << tuned.err;
+}
+
 TEST_F(FirstUse, ResumingWithOtherDataSaysWhatToDo) {
     const std::string run = folder_.text("run"), data = folder_.write("rows.csv", csv_rows(0, 60));
     expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));
