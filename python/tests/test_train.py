@@ -275,6 +275,9 @@ def test_tune(tmp_path):
     found = elmo.tune(texts=texts, labels=labels, validation=0.3, out=tmp_path / "search", trials=2,
                       **SMALL | dict(epochs=1, head_lr=None))
     assert found.trials > 0 and Path(found.recipe).exists()
+    # The model that was searched, in any form of data.
+    reasons = {key: value for key, value, _ in elmo.explain(recipe=found.recipe)}
+    assert reasons["encoder"] == "bag" and reasons["width"] == str(SMALL["width"]) and reasons["format"] == "auto"
     run = elmo.train(texts=texts, labels=labels, recipe=found.recipe, epochs=1)
     assert run.result.steps > 0
 

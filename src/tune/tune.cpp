@@ -206,7 +206,8 @@ Study study_of(const Search& search, const TuneResult& result) {
 }
 
 // The numbers that were found, and what else the search was asked for that decides a result: with others they
-// are numbers of another model. Not the rows that it validated on, which are more than a training needs.
+// are numbers of another model. Not the rows that it validated on, which are more than a training needs, nor
+// the format of its file, which is another one's where rows come from a program's memory.
 std::string recipe_of(const Search& search, const Trial& best, const TuneResult& result,
                       const Config& asked) {
     std::string text = fmt::format(
@@ -216,7 +217,7 @@ std::string recipe_of(const Search& search, const Trial& best, const TuneResult&
     std::vector<std::string_view> keys = {"encoder_lr", "head_lr", "dropout",   "epochs",
                                           "batch_size", "augment", "max_length"};
     for (const std::string_view key : keys) text += recipe_line(found, key);
-    keys.push_back("validation");
+    keys.insert(keys.end(), {"validation", "format"});
     Config rest = asked;
     if (rest.encoder == "auto" && rest.init.empty()) rest.encoder = found.encoder;
     for (const OptionInfo& option : options())
