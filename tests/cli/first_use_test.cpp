@@ -1212,6 +1212,21 @@ TEST_F(FirstUse, ASearchSaysOnceWhatItsTestFileLacks) {
     EXPECT_EQ(tuned.err.find(unseen, at + 1), std::string::npos) << tuned.err;
 }
 
+TEST_F(FirstUse, FewRowsToCalibrateOnNameTheFlagThatGivesMore) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 100)), trained = folder_.text("run");
+    expect_success(run_elmo({"train", data, "--out", trained, "--quiet"}));
+    // Of a file that is the data, a share validates, as in training; a file of validation rows is taken
+    // whole.
+    const std::string fresh = folder_.write("fresh.csv", csv_rows(300, 800));
+    const Outcome few = run_elmo({"calibrate", trained, fresh});
+    expect_success(few);
+    EXPECT_TRUE(contains(few.err, "give rows that did not train the run with --validation FILE")) << few.err;
+    const Outcome all = run_elmo({"calibrate", trained, "--validation", fresh});
+    expect_success(all);
+    EXPECT_TRUE(contains(all.out, "500 validation texts")) << all.out;
+    EXPECT_FALSE(contains(all.err, "do not trust")) << all.err;
+}
+
 TEST_F(FirstUse, ResumingWithOtherDataSaysWhatToDo) {
     const std::string run = folder_.text("run"), data = folder_.write("rows.csv", csv_rows(0, 60));
     expect_success(run_elmo({"train", data, "--out", run, "--quiet"}));
