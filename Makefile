@@ -1,6 +1,6 @@
 # Thin: CMake builds, ctest tests, tools/ holds the scripts. `make` prints this list.
 .DEFAULT_GOAL := help
-.PHONY: help deps build cuda install package demo test gpu-test python-test wheel bench format docs sanitize sanitize-readers tsan torture fuzz clean
+.PHONY: help deps build cuda cuda-check install package demo test gpu-test python-test wheel bench format docs sanitize sanitize-readers tsan torture fuzz clean
 
 # As many jobs as cores, but a gigabyte and a half of free memory for each.
 JOBS ?= $(shell awk -v cores=$$(nproc) '/MemAvailable/ { m = int($$2 / 1500000) } \
@@ -21,6 +21,7 @@ help:
 	@echo "make wheel     make wheels of the Python package that run on a bare machine (after make cuda also for GPUs): build-python/wheels"
 	@echo "make build     build the program, build/bin/elmo, and where there is a GPU the CUDA backend"
 	@echo "make cuda      build the program and the CUDA backend, build/lib/libelmo_cuda.so (needs nvcc)"
+	@echo "make cuda-check  see whether the CUDA backend compiles, fast and without optimisation: build-cuda"
 	@echo "make install   install program, library and headers to PREFIX ($(PREFIX))"
 	@echo "make package   make .deb packages and a .tar.gz that runs on a bare machine: build-package/packages"
 	@echo "make deps      install the missing Debian packages for building"
@@ -41,6 +42,13 @@ build: deps
 
 cuda:
 	@$(MAKE) --no-print-directory build ELMO_CUDA=ON
+
+# Where there is no GPU, only compiling and linking can fail. Without optimisation that takes a third of the time, in a
+# folder of its own, so that nobody runs such kernels by mistake.
+cuda-check: deps
+	@cmake --preset release -B build-cuda -DELMO_TESTS=OFF -DELMO_CUDA=ON -DCMAKE_CUDA_FLAGS=-Ofc=max >/dev/null
+	@cmake --build build-cuda -j $(JOBS) --target elmo_cuda
+	@cmake --install build-cuda --component cuda --prefix build-cuda/prefix >/dev/null
 
 install: deps
 	@$(configure) -DELMO_TESTS=OFF -DELMO_SHARED=ON >/dev/null
@@ -103,8 +111,8 @@ sanitize-readers:
 	@tools/install_deps.sh ci
 	@cmake --preset sanitize >/dev/null
 	@cmake --build build-asan -j $(JOBS) --target $(READERS:%=test_%)
-	@for layer in $(READERS); do UBSAN_OPTIONS=print_stacktrace=1 \
-	    build-asan/bin/test_$$layer --gtest_brief=1 --gtest_filter=-*Slow* || exit 1; done
+	@UBSAN_OPTIONS=print_stacktrace=1 ctest --test-dir build-asan --output-on-failure -j $(JOBS) -E Slow \
+	    --no-tests=error -L "^($$(echo $(READERS) | tr ' ' '|'))$$"
 
 # The layers with threads of their own.
 THREADED = base io ranks data backend side_by_side
@@ -124,4 +132,4 @@ fuzz:
 	@tools/fuzz.sh $(FUZZ_SECONDS) $(JOBS)
 
 clean:
-	@rm -rf build build-asan build-tsan build-python demo
+	@rm -rf build build-asan build-cuda build-tsan build-python demo

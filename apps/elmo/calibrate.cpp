@@ -56,6 +56,8 @@ Verb calibrate_verb() {
             {{"elmo calibrate runs/first", "Stored beside the checkpoint; elmo predict then uses it"},
              {"elmo predict runs/first texts.txt --threshold -1",
               "Answers above the threshold with the largest F1, instead of a fixed number"},
+             {"elmo calibrate runs/first --validation held_out.csv",
+              "On all rows of a file that had no part in the training"},
              {"elmo calibrate runs/first --label-thresholds", "Also a threshold for each label"},
              {"elmo predict runs/first texts.txt --label-thresholds", "Answers with those"}},
             "Takes the 20 best labels of every validation text and fits sigmoid(a score + b) to the correct "

@@ -98,7 +98,7 @@ Verb tune_verb() {
         "dropout, epochs, batch_size or augment train for a quarter of their epochs, the better third "
         "for half, the best for all of them; the defaults are in every round. What is given on the "
         "command line is not varied. A tenth of the training rows validates unless --validation says "
-        "otherwise; the test rows are never read. Writes recipe.toml, study.html, study.csv and "
+        "otherwise; test rows have no part in it. Writes recipe.toml, study.html, study.csv and "
         "study.json to FOLDER.",
         run_tune,
         "t",

@@ -41,7 +41,7 @@ void visit_fields(const TuneResult& result, Visit&& visit) {
     visit("best", result.best);
 }
 
-// Writes recipe.toml, study.html, study.csv and study.json to config.out. The test rows are never read.
+// Writes recipe.toml, study.html, study.csv and study.json to config.out. Test rows have no part in it.
 // ConfigError where the folder holds a search already while neither overwrite nor resume is set.
 ELMO_API TuneResult tune(const Context& context, const TuneRequest& request);
 

@@ -6,6 +6,7 @@ import textwrap
 from typing import Any, Callable, Mapping, TypeVar
 
 from elmo import _core
+from elmo._inputs import describe
 
 Documented = TypeVar("Documented")
 # The library's letters of the verbs (include/elmo/options.def) and what they are called here.
@@ -27,7 +28,7 @@ def text_of(key: str, value: Any) -> str:
         value = value.item()
     if isinstance(value, (int, float)):
         return repr(value)
-    raise _core.ConfigError(f"{key}: expected a text, a number or a bool, found {value!r} ({type(value).__name__})")
+    raise _core.ConfigError(f"{key}: expected a text, a number or a bool, found {describe(value)}")
 
 
 def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _core.Config:
@@ -40,7 +41,9 @@ def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _c
     for key, value in options.items():
         if value is None:
             continue
-        if verb not in verbs.get(key, verb):  # the library words what it does not know
+        if key not in verbs:
+            config.set(key, "")  # the library words what it does not know
+        if verb not in verbs[key]:
             raise _core.ConfigError(f"option '{key}' does not belong to {VERBS[verb]}")
         config.set(key, text_of(key, value))
     return config

@@ -174,9 +174,15 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
 def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow_null: bool, test: bool) -> int:
     """The rows of a DataFrame, an Arrow table, a Hugging Face data set or a dict of columns."""
     columns = text_column.split("+")
-    if module_of(table) == "datasets":
+    of_hugging_face = module_of(table) == "datasets"
+    features = getattr(table, "features", None) if of_hugging_face else None
+    names = class_names(table if features is None else features.arrow_schema, label_column)
+    if of_hugging_face or names:
         count = 0
-        for piece in table.with_format("arrow").iter(batch_size=CHUNK):
+        pieces = table.with_format("arrow").iter(batch_size=CHUNK) if of_hugging_face else batches_in(table)
+        for piece in pieces:
+            if names:
+                piece = with_names(piece, label_column, names)
             count += rows.add_arrow(piece.__arrow_c_stream__(), columns, label_column, allow_null, count, test)
         return count
     if hasattr(table, "__arrow_c_stream__") and module_of(table) != "pandas":
@@ -194,6 +200,58 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     if len(columns) > 1:
         texts = joined(texts, {column: table[column] for column in columns[1:]})
     return add_values(rows, texts, table[label_column], test=test, fields=True, allow_null=allow_null)
+
+
+def class_names(schema: Any, column: str) -> list[str]:
+    """What the numbers of a column, or of its lists, are called in a schema that Hugging Face's library wrote (in the
+    files that it saves, too): the names of its ClassLabel. None of any other column."""
+    metadata = getattr(getattr(schema, "schema", schema), "metadata", None)
+    text = metadata.get(b"huggingface") if isinstance(metadata, dict) else None
+    try:
+        feature = json.loads(text or "{}")["info"]["features"][column]
+        while isinstance(feature, list) or "feature" in feature:
+            feature = feature[0] if isinstance(feature, list) else feature["feature"]
+        names = feature["names"] if feature["_type"] == "ClassLabel" else []
+    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        return []
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else []
+
+
+def batches_in(table: Any) -> Iterator[Any]:
+    """Of a pyarrow Table or RecordBatchReader."""
+    import pyarrow
+    for batch in table.to_batches() if hasattr(table, "to_batches") else table:
+        yield pyarrow.Table.from_batches([batch])
+
+
+def with_names(piece: Any, column: str, names: list[str]) -> Any:
+    """A pyarrow Table with names in the place of a column's numbers. A negative one, Hugging Face's for "not known",
+    is a null."""
+    import pyarrow
+    from pyarrow import compute, types
+
+    def named(values: Any) -> Any:
+        if not types.is_integer(values.type):
+            return values
+        known = compute.if_else(compute.less(values, 0), pyarrow.scalar(None, values.type), values)
+        try:
+            return pyarrow.array(names, pyarrow.string()).take(known)
+        except pyarrow.ArrowIndexError:
+            raise DataError(f"column '{column}': expected numbers below {len(names)}, the number of its names, "
+                            f"found {compute.max(values).as_py()}") from None
+
+    if column not in piece.column_names:
+        return piece  # whoever reads it says so
+    values = pyarrow.concat_arrays(piece.column(column).chunks) if piece.num_rows else piece.column(column)
+    if any(is_list(values.type) for is_list in (types.is_list, types.is_large_list, types.is_fixed_size_list)):
+        if piece.num_rows:
+            counts = compute.fill_null(compute.list_value_length(values), 0).to_numpy()
+            offsets = pyarrow.array(np.concatenate(([0], np.cumsum(counts, dtype=np.int64))))
+            nulls = values.is_null() if values.null_count else None
+            values = pyarrow.LargeListArray.from_arrays(offsets, named(values.flatten()), mask=nulls)
+    else:
+        values = named(values)
+    return piece.set_column(piece.column_names.index(column), column, values)
 
 
 def column_names_of(table: Any) -> set[str]:

@@ -1,6 +1,7 @@
 """Predictor: texts in, labels with scores and probabilities out, as arrays. Tokenizer: texts in, token ids out."""
 from __future__ import annotations
 
+import logging
 import os
 from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence, overload
 
@@ -129,10 +130,13 @@ class Predictor:
         """The best labels of each text; any number of texts."""
         parts: list[tuple[np.ndarray, ...]] = []
         offsets = [np.zeros(1, np.int64)]
+        cut = 0
         for first, chunk in numbered(texts):
-            part = self._core.predict(chunk, first)
+            *part, more = self._core.predict(chunk, first)
+            cut += more
             offsets.append(part[0][1:] + offsets[-1][-1])
-            parts.append(part[1:])
+            parts.append(tuple(part[1:]))
+        self._warn_of(cut)
         labels, scores, probabilities = (
             np.concatenate([part[i] for part in parts] or [np.zeros(0, kind)])
             for i, kind in enumerate((np.int64, np.float32, np.float32)))
@@ -149,7 +153,14 @@ class Predictor:
             raise _core.DataError(f"vectors: expected a matrix of numbers, found {describe(vectors)}") from None
         if matrix.ndim != 2:
             raise _core.DataError(f"vectors: expected a matrix with a row per text, found the shape {matrix.shape}")
-        return Answers(*self._core.predict_vectors(matrix), self._core)
+        *answers, cut = self._core.predict_vectors(matrix)
+        self._warn_of(cut)
+        return Answers(*answers, self._core)
+
+    def _warn_of(self, cut: int) -> None:
+        if cut > 0:
+            logging.getLogger("elmo").warning("%d %s with %d labels above the threshold, and perhaps more: top= raises "
+                                              "this limit", cut, "text" if cut == 1 else "texts", self._core.top)
 
     def predict_among(self, texts: Any, labels: Any) -> Answers:
         """The best of these labels, by name or number; only their weights are read."""

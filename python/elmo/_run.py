@@ -113,13 +113,18 @@ class Run:
         return report_run(self, data, out, overwrite, texts, labels, label_names, progress, options)
 
     @document("c", without=("data",))
-    def calibrate(self, data: Any = None, *, progress: bool | None = None,
-                  **options: Unpack[CalibrateOptions]) -> Result:
-        """Fits probabilities on the validation rows of the run's data; predictions then use them."""
+    def calibrate(self, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
+                  progress: bool | None = None, **options: Unpack[CalibrateOptions]) -> Result:
+        """Fits probabilities on the validation rows of the run's data; predictions then use them.
+
+        data, texts, labels : the rows that the run was trained on, as of train: of a run that was trained on rows from
+            memory and opened again, which has them no more
+        """
         config = make_config("c", options)
         if data is not None:
             set_columns_of_run(config, self, data, options)
-        kept = set_data(config, data, None, None) if data is not None else self._kept
+        given = data is not None or texts is not None
+        kept = set_data(config, data, texts, labels, label_names=label_names) if given else self._kept
         self._opened = None
         listener = Listener(progress)
         try:

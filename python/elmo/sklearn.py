@@ -24,6 +24,7 @@ OF_FILES = ("data", "format", "encoding", "text_column", "label_column", "label_
 OF_PREDICTION = ("top", "threshold", "probabilities")
 TRAINING = [o.key for o in _core.options() if "t" in o.verbs and o.key not in OF_FILES]
 PARAMETERS = [*TRAINING, *OF_PREDICTION, "verbose"]
+CALIBRATION = "calibration-best.json"  # in the folder of a run, beside best/
 
 
 def with_parameters(init):
@@ -41,12 +42,12 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
 
     X is a sequence of str. y is a matrix of 0 and 1 with a column per label (multi-label; SciPy or NumPy), a sequence of
     lists of labels (multi-label), or a sequence of labels (one per text); predict answers in the same form. A text has
-    the labels whose probability is at least `threshold` (None: 0.5), at most `top` of them (None: 5). score is P@1, which
-    is the accuracy where each text has one label.
+    the labels whose probability is at least `threshold` (None: 0.5), at most `top` of them (None: 100). score is P@1,
+    which is the accuracy where each text has one label.
 
-    top : labels per text in predict_proba and predict
-    threshold : least probability of a label in predict; -1: the best of a calibrated run
-    probabilities : auto, raw or calibrated
+    top : labels per text in predict_proba (None: 5) and predict
+    threshold : least probability of a label in predict; -1: the one with the best F1 on the validation rows
+    probabilities : calibrated, by a fit on the validation rows, as with a threshold of -1; auto: raw ones otherwise
     verbose : True shows progress
     """
 
@@ -78,7 +79,12 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         column = {str(name): i for i, name in enumerate(classes.tolist())}
         self.columns_ = np.array([column[name] for name in self._run.label_names], dtype=np.int64)
         self.n_iter_ = self._run.result.steps
+        if self._wants_calibration(self.threshold):
+            self._run.calibrate(progress=False)
         return self
+
+    def _wants_calibration(self, threshold: float | None) -> bool:
+        return threshold == -1 or self.probabilities == "calibrated"
 
     def _read_target(self, y: Any) -> tuple[str, list[list[str]], np.ndarray]:
         if is_matrix(y) and y.shape[1] != 1:
@@ -91,6 +97,8 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
 
     def _predictor(self, top: int | None, threshold: float | None) -> Predictor:
         check_is_fitted(self, "columns_")
+        if self._wants_calibration(threshold) and not os.path.exists(os.path.join(self._run.path, CALIBRATION)):
+            raise _core.ConfigError("threshold=-1 and probabilities='calibrated' need a fit with one of them: fit again")
         return self._run.predictor(top=top, threshold=threshold, probabilities=self.probabilities)
 
     def _matrix(self, answers: Any, values: np.ndarray) -> csr_matrix:
@@ -125,16 +133,18 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         truth = [[numbers.setdefault(name, len(numbers)) for name in row] for row in self._read_target(y)[1]]
         return float(metrics.precision([[self.columns_[label]] for label in answers.labels], truth, 1)[0])
 
-    # A pickle holds the files of the best checkpoint.
+    # A pickle holds the files of the best checkpoint, and its calibration.
     def __getstate__(self):
         state = dict(super().__getstate__())
         if "_run" in state:
             folder = state.pop("_run").path
             best = os.path.join(folder, "best") if os.path.isdir(os.path.join(folder, "best")) else folder
+            calibration = os.path.join(folder, CALIBRATION)
             state["_files"] = {}
-            for name in sorted(os.listdir(best)):
-                with open(os.path.join(best, name), "rb") as file:
-                    state["_files"][name] = file.read()
+            for path in [os.path.join(best, name) for name in sorted(os.listdir(best))] + [calibration]:
+                if path != calibration or os.path.exists(path):
+                    with open(path, "rb") as file:
+                        state["_files"][os.path.basename(path)] = file.read()
         return state
 
     def __setstate__(self, state):
@@ -149,6 +159,6 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         for name, content in files.items():
             if os.path.basename(name) != name:
                 raise _core.DataError(f"expected the name of a file of a checkpoint, found {name!r}")
-            with open(os.path.join(folder, name), "wb") as file:
+            with open(os.path.join(temporary if name == CALIBRATION else folder, name), "wb") as file:
                 file.write(content)
         self._run = Run._of(temporary, temporary, [])

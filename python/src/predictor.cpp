@@ -27,10 +27,13 @@ class SharedPredictor {
     SharedPredictor(const std::string& run, const Config& config, std::vector<std::string> labels,
                     std::vector<std::string> without)
         : predictor_(Context({.sinks = silent()}), run, resolve_for_run(run, config),
-                     {.label_list = std::move(labels), .without_list = std::move(without)}) {}
+                     {.label_list = std::move(labels), .without_list = std::move(without)}),
+          top_(resolve_prediction(config).top) {}
 
-    // Offsets of the texts' answers, then labels, scores and probabilities of the answers one after another.
-    using Answers = std::tuple<Array<std::int64_t>, Array<std::int64_t>, Array<float>, Array<float>>;
+    // Offsets of the texts' answers, then labels, scores and probabilities of the answers one after another;
+    // and how many texts may have more labels above the threshold than top().
+    using Answers =
+        std::tuple<Array<std::int64_t>, Array<std::int64_t>, Array<float>, Array<float>, std::int64_t>;
     Answers predict(nb::list list, std::int64_t first) {
         const std::vector<std::string> texts = strings_of(list, "texts", first);
         return answers_of([&] { return predictor_.predict(texts); });
@@ -68,15 +71,18 @@ class SharedPredictor {
     }
 
     const Predictor& get() const { return predictor_; }
+    std::int64_t top() const { return top_; }
 
   private:
     template <typename Predict>
     Answers answers_of(const Predict& predict_all) {
         std::vector<std::int64_t> offsets = {0}, labels;
         std::vector<float> scores, probabilities;
+        std::int64_t cut = 0;
         {
             const nb::gil_scoped_release release;
             const std::lock_guard lock(mutex_);
+            cut = -predictor_.cut_answers();
             for (const auto& answers : predict_all()) {
                 for (const Prediction& answer : answers) {
                     labels.push_back(answer.label);
@@ -85,13 +91,15 @@ class SharedPredictor {
                 }
                 offsets.push_back(static_cast<std::int64_t>(labels.size()));
             }
+            cut += predictor_.cut_answers();
         }
         return {to_array(std::move(offsets)), to_array(std::move(labels)), to_array(std::move(scores)),
-                to_array(std::move(probabilities))};
+                to_array(std::move(probabilities)), cut};
     }
 
     std::mutex mutex_;
     Predictor predictor_;
+    std::int64_t top_;
 };
 
 // Offsets of the texts' ids, then the ids.
@@ -128,6 +136,7 @@ void bind_predictor(nb::module_& module) {
             "label_name",
             [](const SharedPredictor& p, std::int64_t label) { return p.get().label_name(label); },
             nb::arg("label"))
+        .def_prop_ro("top", &SharedPredictor::top)
         .def_prop_ro("num_labels", [](const SharedPredictor& p) { return p.get().num_labels(); })
         .def_prop_ro("num_answers", [](const SharedPredictor& p) { return p.get().num_answers(); })
         .def_prop_ro("calibrated", [](const SharedPredictor& p) { return p.get().calibrated(); })

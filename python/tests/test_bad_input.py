@@ -105,6 +105,8 @@ def test_options():
                              (dict(top=3), "option 'top' does not belong to train"),
                              (dict(epochs="many"), "epochs"), (dict(epochs=-1), "epochs"),
                              (dict(epochs=[3]), "epochs: expected a text, a number or a bool, found [3] (list)"),
+                             (dict(words=["a"] * 9), "unknown key 'words'"),
+                             (dict(epochs=[3] * 99), "found [" + "3, " * 18 + "3,... (list)"),
                              (dict(precision="fp9"), "precision"), (dict(recipe="no such recipe"), "no such recipe")):
         with pytest.raises(elmo.Error) as caught:
             elmo.train(texts=TEXTS, labels=LABELS, **options)

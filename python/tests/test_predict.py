@@ -163,6 +163,30 @@ def test_calibration(texts, labels):
     assert run.predictor().calibrated
 
 
+def test_calibration_of_a_run_that_was_opened(texts, labels, tmp_path):
+    elmo.train(texts=texts, labels=labels, validation=0.3, out=tmp_path / "run", **SMALL | dict(epochs=3)).calibrate()
+    fitted = (tmp_path / "run" / "calibration-best.json").read_bytes()
+    (tmp_path / "run" / "calibration-best.json").unlink()
+    opened = elmo.Run(tmp_path / "run")
+    with pytest.raises(elmo.DataError, match="give its rows again"):
+        opened.calibrate()
+    opened.calibrate(texts=texts, labels=labels)
+    assert (tmp_path / "run" / "calibration-best.json").read_bytes() == fitted
+
+
+def test_answers_that_a_threshold_cuts_are_a_warning(caplog):
+    names = [f"label {i}" for i in range(120)]
+    run = elmo.train(texts=["all of them", "something else"] * 20, labels=[names, ["else"]] * 20, test_share=0)
+    with caplog.at_level("WARNING", logger="elmo"):
+        assert len(run.predict(["all of them", "something else"], threshold=0.5)[0]) == 100
+        assert [line.message for line in caplog.records] == [
+            "1 text with 100 labels above the threshold, and perhaps more: top= raises this limit"]
+        caplog.clear()
+        assert len(run.predict(["all of them", "something else"], threshold=0.5, top=120)[0]) == 120
+        assert len(run.predict(["all of them"], top=3)[0]) == 3
+        assert not caplog.records
+
+
 def test_tokenizer(run, texts):
     tokenizer = elmo.Tokenizer(run, max_length=6)
     (one, two) = tokenizer.encode_batch(texts[:2])

@@ -49,6 +49,19 @@ def test_matrices(texts, matrix):
     assert (probabilities[0, found[0] == 1].toarray() >= 0.5).all()
 
 
+def test_calibration(texts, labels):
+    options = SMALL | dict(validation=0.3)
+    model = ElmoClassifier(threshold=-1, **options).fit(texts, labels)
+    assert model._run.predictor().calibrated
+    again = pickle.loads(pickle.dumps(model))
+    assert again.predict(CASES) == model.predict(CASES)
+    calibrated = ElmoClassifier(probabilities="calibrated", **options).fit(texts, labels).predict_proba(CASES)
+    plain = ElmoClassifier(**options).fit(texts, labels)
+    assert (calibrated != plain.predict_proba(CASES)).nnz > 0
+    with pytest.raises(elmo.ConfigError, match="fit again"):
+        plain.set_params(threshold=-1).predict(CASES)
+
+
 def test_one_label_per_text(texts, labels):
     things = np.array([row[1] for row in labels])
     model = ElmoClassifier(**SMALL).fit(texts, things)

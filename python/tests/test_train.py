@@ -161,6 +161,37 @@ def test_hugging_face_data_sets(texts, labels, expected):
     assert elmo.train(both, **SHORT).evaluate()["protocol"]["samples"] == 20
 
 
+def test_class_labels_of_hugging_face_have_their_names(tmp_path):
+    datasets = pytest.importorskip("datasets")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts, labels = rows(60)
+    names = sorted({name for row in labels for name in row})[::-1]
+    numbers = [[names.index(name) for name in row] for row in labels]
+    wanted = {one: files_of(elmo.train(texts=texts, labels=[row[:1] if one else row for row in labels], **SHORT))
+              for one in (True, False)}
+    for one in (True, False):
+        kind = datasets.ClassLabel(names=names)
+        data = datasets.Dataset.from_dict(
+            {"text": texts, "labels": [row[0] for row in numbers] if one else numbers},
+            features=datasets.Features(text=datasets.Value("string"), labels=kind if one else datasets.Sequence(kind)))
+        saved, file = tmp_path / f"saved-{one}", tmp_path / f"rows-{one}.parquet"
+        data.save_to_disk(saved)
+        data.to_parquet(file)
+        halves = data.select(list(range(30)) + list(range(30, 60)))
+        forms = [data, halves, saved, file, parquet.read_table(file)]
+        if not one:
+            forms += [data.cast(datasets.Features(text=datasets.Value("string"), labels=datasets.Sequence(kind, length=2)))]
+        for form in forms:
+            assert files_of(elmo.train(form, **SHORT)) == wanted[one], (one, type(form))
+    unknown = data.remove_columns("labels").add_column("labels", [[], None, [0]] * 20).cast(data.features)
+    run = elmo.train(unknown, allow_null_labels=True, **SHORT)
+    assert run.label_names == names[:1]
+    with pytest.raises(elmo.DataError, match="expected numbers below 1, the number of its names, found"):
+        table = data.with_format("arrow")[:]
+        text = table.schema.metadata[b"huggingface"].replace(json.dumps(names).encode(), b'["one"]')
+        elmo.train(table.replace_schema_metadata({"huggingface": text}), **SHORT)
+
+
 def test_numbers_and_single_labels():
     texts, labels = rows(60)
     things = [row[1] for row in labels]
@@ -275,6 +306,9 @@ def test_tune(tmp_path):
     found = elmo.tune(texts=texts, labels=labels, validation=0.3, out=tmp_path / "search", trials=2,
                       **SMALL | dict(epochs=1, head_lr=None))
     assert found.trials > 0 and Path(found.recipe).exists()
+    # The model that was searched, in any form of data.
+    reasons = {key: value for key, value, _ in elmo.explain(recipe=found.recipe)}
+    assert reasons["encoder"] == "bag" and reasons["width"] == str(SMALL["width"]) and reasons["format"] == "auto"
     run = elmo.train(texts=texts, labels=labels, recipe=found.recipe, epochs=1)
     assert run.result.steps > 0
 

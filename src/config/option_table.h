@@ -20,6 +20,9 @@ const std::vector<OptionMember>& option_members();
 // The number of a key; ConfigError that suggests the nearest. The message starts with `where`.
 std::size_t option_index(std::string_view key, std::string_view where);
 
+// The line of a recipe that holds a key's value: "key = value\n".
+std::string recipe_line(const Config& config, std::string_view key);
+
 // "recipe.toml:12: ", or "" for no place.
 std::string opening(std::string_view where);
 

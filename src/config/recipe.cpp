@@ -180,6 +180,10 @@ void parse_recipe(Config& config, const std::string& text, const std::string& na
     config = result;
 }
 
+std::string recipe_line(const Config& config, std::string_view key) {
+    return fmt::format("{} = {}\n", key, toml_value(config, key, option_members()[option_index(key, {})]));
+}
+
 std::string to_recipe(const Config& config) {
     std::string out;
     std::string_view group;
@@ -189,8 +193,7 @@ std::string to_recipe(const Config& config) {
             group = infos[i].group;
             out += fmt::format("{}# ---- {}\n", out.empty() ? "" : "\n", group);
         }
-        out += fmt::format("# {}\n{} = {}\n", infos[i].help, infos[i].key,
-                           toml_value(config, infos[i].key, option_members()[i]));
+        out += fmt::format("# {}\n{}", infos[i].help, recipe_line(config, infos[i].key));
     }
     return out;
 }

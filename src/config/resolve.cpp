@@ -14,10 +14,10 @@ namespace elmo {
 namespace {
 
 // A run stores what their `auto` stood for.
-constexpr OptionKey kStoredChoices[] = {"encoder",         "precision",    "head_kahan",  "device",
-                                        "encoder_lr",      "head_lr",      "dropout",     "batch_size",
-                                        "epochs",          "patience",     "max_length",  "augment",
-                                        "label_separator", "batch_shards", "label_groups"};
+constexpr OptionKey kStoredChoices[] = {"encoder",         "precision",    "head_kahan",   "device",
+                                        "encoder_lr",      "head_lr",      "dropout",      "batch_size",
+                                        "epochs",          "patience",     "max_length",   "augment",
+                                        "label_separator", "batch_shards", "label_groups", "recompute"};
 
 bool is_stored_choice(std::string_view key) {
     return std::any_of(std::begin(kStoredChoices), std::end(kStoredChoices),

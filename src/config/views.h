@@ -117,6 +117,7 @@ struct EngineOptions {
     std::int64_t max_bytes;    // of max_memory; 0: not given
     std::int64_t chunks;       // 0: not given
     RecomputeChoice recompute;
+    bool may_compress = true;                 // whether kAuto may be kCompressed, which changes digits
     std::int64_t batch_shards, label_groups;  // 1 while they are auto
     ExchangeChoice exchange;                  // of the GPUs of several ranks
     HeadMemory head_memory;                   // of a GPU

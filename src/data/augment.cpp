@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::int64_t kLabelsABlock = 4096;
 
-struct TokenBlock {
+struct LabelTextBlock {
     std::vector<std::int32_t> ids;
     std::vector<std::int64_t> lengths;
     std::int64_t cut = 0;
@@ -30,7 +30,7 @@ std::int64_t write_tokens(const Context& context, const ReadOptions& reading, co
     RaggedWriter<std::int32_t> writer(file, "tokens");
     const std::int64_t num_labels = dataset.num_labels();
     Progress progress(context, "tokenizing labels", num_labels, "labels");
-    std::vector<TokenBlock> blocks(2 * context.num_threads());
+    std::vector<LabelTextBlock> blocks(2 * context.num_threads());
     std::int64_t cut = 0;
     const std::int64_t stride = kLabelsABlock * static_cast<std::int64_t>(blocks.size());
     for (std::int64_t first = 0; first < num_labels; first += stride) {
@@ -38,7 +38,7 @@ std::int64_t write_tokens(const Context& context, const ReadOptions& reading, co
         const std::int64_t last = std::min(first + stride, num_labels);
         context.threads().parallel_ranges(
             last - first, kLabelsABlock, [&](std::int64_t begin, std::int64_t end) {
-                TokenBlock& block = blocks[begin / kLabelsABlock];
+                LabelTextBlock& block = blocks[begin / kLabelsABlock];
                 block = {};
                 std::vector<std::int32_t> ids;
                 for (std::int64_t label = first + begin; label < first + end; ++label) {
@@ -50,7 +50,7 @@ std::int64_t write_tokens(const Context& context, const ReadOptions& reading, co
                     block.lengths.push_back(static_cast<std::int64_t>(ids.size()));
                 }
             });
-        for (TokenBlock& block : blocks) {
+        for (LabelTextBlock& block : blocks) {
             writer.add(std::span<const std::int32_t>(block.ids), block.lengths);
             cut += block.cut;
             block = {};

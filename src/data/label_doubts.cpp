@@ -25,13 +25,12 @@ bool is_shut(std::string_view name, char open, char close) {
     return std::ranges::count(name, open) == std::ranges::count(name, close);
 }
 
-// A bracket of a list at an end of the name that is not shut inside it, or a quote behind it.
+// A bracket of a list at an end of the name that is not shut inside it, or opens it before a quote.
 bool is_end_of_list(std::string_view name) {
     if (name.size() < 2) return false;
     const char first = name.front(), last = name.back();
     const auto is_end = [&](char open, char close) {
         if (first == open && is_quote(name[1])) return true;
-        if (last == close && is_quote(name[name.size() - 2])) return true;
         return (first == open || last == close) && !is_shut(name, open, close);
     };
     return is_end('[', ']') || is_end('{', '}');
@@ -88,27 +87,32 @@ bool is_one_label_a_row(const Dataset& data, const Tally& tally) {
            2 * tally.rare >= data.num_labels();
 }
 
-// Where nearly all rows have one label, a label that no row has alone, if nearly every row of several labels
-// has such a one: then names may hold what cuts them ('Korea, Republic of').
+// A label that no row has alone, where names may hold what cuts them ('Korea, Republic of'): nearly all rows
+// have one label and nearly every other has such a one, or half of the rows have one and nearly all others
+// only such.
 std::optional<std::string_view> piece_of_name(const Dataset& data) {
     constexpr std::int64_t kFewRows = 20;
     const Split& rows = data.train();
     std::vector<bool> alone(static_cast<std::size_t>(data.num_labels()));
-    std::int64_t several = 0, with_piece = 0;
+    std::int64_t several = 0, with_piece = 0, of_pieces = 0;
     for (std::int64_t i = 0; i < rows.rows(); ++i) {
         several += rows.labels.length(i) > 1;
         if (rows.labels.length(i) == 1) alone[rows.labels.row(i)[0]] = true;
     }
-    if (several == 0 || rows.rows() < kFewRows || 5 * several > rows.rows()) return std::nullopt;
+    if (several == 0 || rows.rows() < kFewRows) return std::nullopt;
     std::optional<std::string_view> piece;
     for (std::int64_t i = 0; i < rows.rows(); ++i) {
         const auto labels = rows.labels.row(i);
-        const auto found = std::ranges::find_if(labels, [&](std::uint32_t label) { return !alone[label]; });
+        const auto is_piece = [&](std::uint32_t label) { return !alone[label]; };
+        const auto found = std::ranges::find_if(labels, is_piece);
         if (labels.size() < 2 || found == labels.end()) continue;
         ++with_piece;
+        of_pieces += std::ranges::all_of(labels, is_piece);
         if (!piece) piece = data.label_name(*found);
     }
-    return 10 * with_piece >= 9 * several ? piece : std::nullopt;
+    const bool few = 5 * several <= rows.rows() && 10 * with_piece >= 9 * several;
+    const bool many = 2 * several <= rows.rows() && 10 * of_pieces >= 9 * several;
+    return few || many ? piece : std::nullopt;
 }
 
 // The first line of a TSV without a header, where it looks like one: two words, of which no other row has the
@@ -208,15 +212,17 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
             "{} labels for {} rows, {} of them labels of one row: {}", labels,
             with_commas(data.train().rows()), with_commas(tally.rare),
             !has_named_columns(layout) ? "where the labels come before the text, give --columns labels,text"
-            : layout.cells.given       ? "is --label-column the column of the labels?"
-                                 : "is --label-column the column of the labels, and --label-separator what "
-                                   "stands between them?"));
+            : layout.cells.given || in_lists
+                ? "is --label-column the column of the labels?"
+                : "is --label-column the column of the labels, and --label-separator what stands between "
+                  "them?"));
     if (!in_lists && !layout.cells.separator.empty() && !layout.cells.given && doubts.empty())
         if (const auto piece = piece_of_name(data))
-            doubts.push_back(fmt::format(
-                "few rows have several labels, and in these stand labels that no row has alone, such as "
-                "'{}': where '{}' is part of a name, give --label-separator none",
-                quoted(*piece), layout.cells.separator));
+            doubts.push_back(
+                fmt::format("rows with several labels have some that no row has alone, such as '{}': where "
+                            "'{}' is part of "
+                            "a name, give --label-separator none",
+                            quoted(*piece), layout.cells.separator));
     for (const std::string& key : missing_text_keys(layout))
         doubts.push_back(
             fmt::format("no text of the first rows has the key {}: is --text-column right?", key));

@@ -58,6 +58,10 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
                                           : 0;
         const std::int64_t kept = std::max<std::int64_t>(kKeptPreActivations - contexts, 0);
         const std::int64_t wide = std::clamp<std::int64_t>(spec.layers - kept / layer_bytes, 0, below_last);
+        // As codes all take half of their bytes, and no product is computed again.
+        const bool fits = spec.layers + 1 <= 2 * (spec.layers - wide);
+        if (options.may_compress && spec.dtype == DType::kBf16 && wide > 0 && fits)
+            return {all(Recompute::kCompressed)};
         return {mix(wide, Recompute::kWide, Recompute::kCheap)};
     }
     std::vector<std::vector<Recompute>> choices = {all(Recompute::kNone), all(Recompute::kCheap)};

@@ -16,8 +16,9 @@ namespace elmo {
 namespace {
 
 constexpr const char* kFormat = "elmo-linear-1";
-constexpr const char* kFormatWithTexts = "elmo-linear-2";  // with neighbours, which version 1 does not know
-constexpr std::size_t kPiece = std::size_t{8} << 20;       // bytes that are read at once
+constexpr const char* kFormatWithTexts = "elmo-linear-2";    // with neighbours, which version 1 does not know
+constexpr const char* kFormatWithLetters = "elmo-linear-3";  // with shorter letters, and maybe neighbours
+constexpr std::size_t kPiece = std::size_t{8} << 20;         // bytes that are read at once
 constexpr const char* kMeaning =
     "trees of labels, one after another. roots: first node of each. A node n has children "
     "children[child_begin[n]:child_begin[n+1]] (labels where leaf[n] is 1, else nodes) with a bias each, and "
@@ -213,7 +214,10 @@ void save_linear_model(const std::filesystem::path& folder, const LinearModel& m
                 [&](const char* name, const auto& values) { tensors.push_back(spec_of(name, values)); });
     const Neighbours& index = model.neighbours;
     const bool with_texts = index.texts() > 0;
-    std::map<std::string, std::string> facts = {{"format", with_texts ? kFormatWithTexts : kFormat},
+    const char* const format = model.features.shorter_letters ? kFormatWithLetters
+                               : with_texts                   ? kFormatWithTexts
+                                                              : kFormat;
+    std::map<std::string, std::string> facts = {{"format", format},
                                                 {"meaning", kMeaning},
                                                 {"labels", std::to_string(model.num_labels)},
                                                 {"tokens_only", model.features.tokens_only ? "1" : "0"},
@@ -240,10 +244,13 @@ LinearModel load_linear_model(const InputFolder& folder, std::int64_t num_labels
     const Reader reader(folder);
     const auto& metadata = reader.file().metadata();
     const auto format = metadata.find("format");
-    const bool with_texts = format != metadata.end() && format->second == kFormatWithTexts;
-    reader.require(with_texts || (format != metadata.end() && format->second == kFormat),
-                   fmt::format("format {} or {}", kFormat, kFormatWithTexts));
+    const std::string found = format != metadata.end() ? format->second : std::string();
+    reader.require(found == kFormat || found == kFormatWithTexts || found == kFormatWithLetters,
+                   fmt::format("format {}, {} or {}", kFormat, kFormatWithTexts, kFormatWithLetters));
     LinearModel model;
+    model.features.shorter_letters = found == kFormatWithLetters;
+    const bool with_texts =
+        found == kFormatWithTexts || (found == kFormatWithLetters && metadata.contains("neighbours"));
     model.num_labels = reader.number("labels");
     reader.require(model.num_labels == num_labels, fmt::format("a model of {} labels", num_labels));
     model.features.tokens_only = reader.number("tokens_only") != 0;

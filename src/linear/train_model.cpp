@@ -12,11 +12,12 @@ constexpr std::int64_t kBagLeaf = 1000;
 constexpr std::int64_t kFewTexts = 15000, kTreesOfFew = 5;  // where more trees cost seconds only
 constexpr double kShortTexts = 40;  // tokens per text up to which letters are features too
 constexpr std::int64_t kLettersInARow = 5;
+constexpr double kFewWords = 3;   // words per text up to which fewer letters in a row are features too
 constexpr float kUsualPower = 3;  // of likeness, where the share of neighbours is given
 
 }  // namespace
 
-LinearTraining choose_training(const Split& split, bool is_bag_of_words) {
+LinearTraining choose_training(const Split& split, const Tokenizer& tokenizer, bool is_bag_of_words) {
     LinearTraining training;
     if (split.rows() <= kFewTexts) training.trees = kTreesOfFew;
     if (is_bag_of_words) {
@@ -24,9 +25,15 @@ LinearTraining choose_training(const Split& split, bool is_bag_of_words) {
         training.cost = kBagCost;
         training.leaf = kBagLeaf;
     }
-    const double tokens = static_cast<double>(split.tokens.values.size()) /
-                          static_cast<double>(std::max<std::int64_t>(split.tokens.rows(), 1));
-    if (!is_bag_of_words && tokens <= kShortTexts) training.features.letters = kLettersInARow;
+    const auto texts = static_cast<double>(std::max<std::int64_t>(split.tokens.rows(), 1));
+    if (is_bag_of_words || static_cast<double>(split.tokens.values.size()) > kShortTexts * texts)
+        return training;
+    training.features.letters = kLettersInARow;
+    const Analyser analyser(tokenizer, {});
+    std::int64_t words = 0;
+    for (std::int64_t row = 0; row < split.tokens.rows(); ++row)
+        words += analyser.count_words(split.tokens.row(row));
+    training.features.shorter_letters = static_cast<double>(words) <= kFewWords * texts;
     return training;
 }
 

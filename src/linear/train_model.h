@@ -8,9 +8,10 @@
 
 namespace elmo {
 
-// What suits the data. Letters help where texts are short; in long ones they cost more than they give. Bags
-// of words have few features: they are fitted less closely, and where labels are few there is no tree.
-LinearTraining choose_training(const Split& split, bool is_bag_of_words);
+// What suits the data. Letters help where texts are short; in long ones they cost more than they give. Texts
+// of one word or a few have little else: a new word has no feature of its own. Bags of words have few
+// features: they are fitted less closely, and where labels are few there is no tree.
+LinearTraining choose_training(const Split& split, const Tokenizer& tokenizer, bool is_bag_of_words);
 
 // Rows that train: tokens and labels of row i of `rows`. Nothing when the context asks to stop. Results do
 // not depend on the number of threads.

@@ -27,22 +27,21 @@ FrequencyCuts frequency_cuts(std::span<const std::int64_t> counts) {
     return cuts;
 }
 
-GroupMetrics::GroupMetrics(std::vector<std::int64_t> ks, std::span<const std::int64_t> counts)
-    : ks_(std::move(ks)), counts_(counts), cuts_(frequency_cuts(counts)) {
+GroupMetrics::GroupMetrics(std::vector<std::int64_t> ks, std::span<const std::int64_t> counts,
+                           std::int64_t labels)
+    : ks_(std::move(ks)), counts_(counts), labels_(labels), cuts_(frequency_cuts(counts)) {
     for (auto& hits : hits_) hits.resize(ks_.size());
 }
 
 void GroupMetrics::add_row(std::span<const ScoredLabel> predicted, std::span<const std::int64_t> truth) {
     ++num_rows_;
-    for (const std::int64_t label : truth)
-        ++positives_[static_cast<std::size_t>(cuts_.group_of(counts_[static_cast<std::size_t>(label)]))];
+    for (const std::int64_t label : truth) ++positives_[group_of(label)];
     const std::int64_t largest = *std::max_element(ks_.begin(), ks_.end());
     const auto looked_at = std::min(predicted.size(), static_cast<std::size_t>(largest));
     for (std::size_t i = 0; i < looked_at; ++i) {
         const std::int64_t label = predicted[i].label;
         if (!std::binary_search(truth.begin(), truth.end(), label)) continue;
-        auto& hits =
-            hits_[static_cast<std::size_t>(cuts_.group_of(counts_[static_cast<std::size_t>(label)]))];
+        auto& hits = hits_[group_of(label)];
         for (std::size_t j = 0; j < ks_.size(); ++j)
             if (static_cast<std::int64_t>(i) < ks_[j]) ++hits[j];
     }
@@ -60,8 +59,9 @@ std::vector<GroupMetrics::Group> GroupMetrics::groups() const {
             groups[g].recall.push_back(positives_[g] == 0 ? 0 : hits / static_cast<double>(positives_[g]));
         }
     }
-    for (const std::int64_t count : counts_) {
-        Group& group = groups[static_cast<std::size_t>(cuts_.group_of(count))];
+    for (std::int64_t label = 0; label < labels_; ++label) {
+        const std::int64_t count = count_of(label);
+        Group& group = groups[group_of(label)];
         group.least = group.labels == 0 ? count : std::min(group.least, count);
         group.most = std::max(group.most, count);
         ++group.labels;

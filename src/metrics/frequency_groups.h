@@ -28,8 +28,8 @@ inline constexpr std::array<const char*, 3> kGroupNames = {"head", "torso", "tai
 
 class GroupMetrics {
   public:
-    // counts: training rows of each label, viewed and not copied.
-    GroupMetrics(std::vector<std::int64_t> ks, std::span<const std::int64_t> counts);
+    // counts: training rows of the first labels, viewed and not copied; the rest of `labels` has none.
+    GroupMetrics(std::vector<std::int64_t> ks, std::span<const std::int64_t> counts, std::int64_t labels);
 
     // As RankingMetrics::add_row.
     void add_row(std::span<const ScoredLabel> predicted, std::span<const std::int64_t> truth);
@@ -47,10 +47,19 @@ class GroupMetrics {
   private:
     std::vector<std::int64_t> ks_;
     std::span<const std::int64_t> counts_;
+    std::int64_t labels_;
     FrequencyCuts cuts_;
     std::int64_t num_rows_ = 0;
     std::array<std::int64_t, 3> positives_{};
     std::array<std::vector<std::int64_t>, 3> hits_;  // one a k
+
+    std::int64_t count_of(std::int64_t label) const {
+        const auto i = static_cast<std::size_t>(label);
+        return i < counts_.size() ? counts_[i] : 0;
+    }
+    std::size_t group_of(std::int64_t label) const {
+        return static_cast<std::size_t>(cuts_.group_of(count_of(label)));
+    }
 };
 
 }  // namespace elmo

@@ -73,8 +73,8 @@ Calibration calibrate(const Context& given_context, const std::string& run, cons
     result.pairs = static_cast<std::int64_t>(all.size());
     if (result.rows < kFewRows)
         context.warning(
-            fmt::format("probabilities are fitted to {} only: do not trust them much; train with a larger "
-                        "--validation",
+            fmt::format("probabilities are fitted to {} only: do not trust them much; give rows that did "
+                        "not train the run with --validation FILE, or train with a larger --validation",
                         counted(result.rows, "validation text")));
     const Platt fitted = fit_platt(all);
     result.a = fitted.a;

@@ -132,7 +132,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
             "save_predictions: the data's labels are not the run's, so stored numbers would mean others; "
             "score the run's own data, or write names with 'elmo predict --out'");
     Scorer scorer(config, parse_ks(config.k), num_labels, counts, state.train_rows,
-                  Scorer::Detail::kIntervalsAndGroups);
+                  Scorer::Detail::kIntervalsAndGroups, state.labels);
     std::int64_t depth = scorer.largest_k();
     std::optional<Judge> judge;
     if (const auto threshold = scoring_threshold(context, config, scored.checkpoint())) {

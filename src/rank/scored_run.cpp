@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <optional>
 
 #include "base/text_util.h"
@@ -186,14 +187,21 @@ void ScoredRun::match(const std::string& run) {
     if (dataset_.has_label_names())
         for (std::int64_t label = 0; label < labels; ++label) names.push_back(dataset_.label_name(label));
     LabelMatch match = match_labels(names, run_names);
+    const auto counted_rows = dataset_.label_counts();
+    std::vector<std::int64_t> counts(counted_rows.begin(), counted_rows.end());
     const std::int64_t found = static_cast<std::int64_t>(names.size()) - match.unknown;
-    if (2 * found < labels || run_names.empty())
+    // Of a long tail most labels of a test file may be new: then those that its rows have most are known.
+    const std::int64_t positives = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
+    std::int64_t known = 0;
+    for (std::size_t label = 0; label < match.number.size(); ++label)
+        if (match.number[label] < checkpoint_.state().labels) known += counts[label];
+    if ((2 * found < labels && 2 * known <= positives) || run_names.empty())
         throw DataError(fmt::format(
             "{}: these are not the labels of the run in {}: expected {}{}, found {}{}, of which "
-            "{} are the run's; if labels are written otherwise here, say so with --label-column or "
-            "--label-separator",
+            "{} are the run's ({} of {} positives); if labels are written otherwise here, say so with "
+            "--label-column or --label-separator",
             config_.data, run, checkpoint_.state().labels, run_names.empty() ? "" : " named ones", labels,
-            names.empty() ? "" : " named ones", found));
+            names.empty() ? "" : " named ones", found, with_commas(known), with_commas(positives)));
     matched_ = match.unknown == 0
                    ? fmt::format("by name: all {} of the data are in the run, which has {}",
                                  with_commas(labels), with_commas(std::ssize(run_names)))
@@ -202,8 +210,6 @@ void ScoredRun::match(const std::string& run) {
                          "the data",
                          with_commas(match.unknown), with_commas(labels), with_commas(match.missing),
                          with_commas(std::ssize(run_names)));
-    const auto counted_rows = dataset_.label_counts();
-    std::vector<std::int64_t> counts(counted_rows.begin(), counted_rows.end());
     unknown_ = match.unknown;
     if (held_out_) leave_out_unseen(match, counts);
     if (const std::int64_t unseen = match.unknown - unknown_; unseen > 0)

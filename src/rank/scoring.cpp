@@ -111,7 +111,8 @@ PropensityRule propensity_rule(const ScoreOptions& options) {
 }
 
 Scorer::Scorer(const ScoreOptions& options, std::vector<std::int64_t> ks, std::int64_t labels,
-               std::span<const std::int64_t> counts, std::int64_t train_rows, Detail detail)
+               std::span<const std::int64_t> counts, std::int64_t train_rows, Detail detail,
+               std::int64_t trained)
     : data_(options.data),
       like_(options.like),
       labels_(labels),
@@ -120,7 +121,9 @@ Scorer::Scorer(const ScoreOptions& options, std::vector<std::int64_t> ks, std::i
       metrics_(ks, inverse_propensity_),
       bootstrap_(detail == Detail::kScores ? 0 : options.bootstrap, ks, metrics_.with_propensities()) {
     propensity_rows_ = counts.empty() ? 0 : train_rows + (rule_.augmented ? labels : 0);
-    if (detail != Detail::kScores && !counts.empty()) groups_.emplace(std::move(ks), counts);
+    if (detail != Detail::kScores && !counts.empty())
+        groups_.emplace(std::move(ks),
+                        counts.first(std::min(counts.size(), static_cast<std::size_t>(trained))), labels);
 }
 
 void Scorer::add(std::span<const ScoredLabel> ranked, std::span<const std::uint32_t> truth) {

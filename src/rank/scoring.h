@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -53,9 +54,11 @@ class Scorer {
     enum class Detail { kScores, kIntervalsAndGroups };
 
     // counts: training rows of each label, viewed and not copied; empty: no propensities and no groups.
-    // train_rows is the N of propensities.
+    // train_rows is the N of propensities. Labels from `trained` on have no training rows: their counts are
+    // for propensities only.
     Scorer(const ScoreOptions& options, std::vector<std::int64_t> ks, std::int64_t labels,
-           std::span<const std::int64_t> counts, std::int64_t train_rows, Detail detail = Detail::kScores);
+           std::span<const std::int64_t> counts, std::int64_t train_rows, Detail detail = Detail::kScores,
+           std::int64_t trained = std::numeric_limits<std::int64_t>::max());
 
     void add(std::span<const ScoredLabel> ranked, std::span<const std::uint32_t> truth);
     std::int64_t largest_k() const { return metrics_.largest_k(); }

@@ -33,11 +33,12 @@ std::int64_t weights_of_tree(std::span<const std::int64_t> rows_of_labels, doubl
 MemoryReport plan_linear(const Context& context, const RunData& data) {
     const Split& train = data.dataset().train();
     const LinearTraining training =
-        choose_training(train, find_layout(data.config()).format == DataFormat::kSparse);
+        choose_training(train, data.tokenizer(), find_layout(data.config()).format == DataFormat::kSparse);
     const FeatureOptions& features = training.features;
     const auto tokens = static_cast<std::int64_t>(train.tokens.values.size());
-    // Words and pairs; of short texts letters too, about four for each word. A bag has half of that.
-    const std::int64_t entries = tokens * (features.letters > 0 ? 6 : 2);
+    // Words and pairs; of short texts letters too, about four for each word, and of texts of a few words all
+    // shorter ones. A bag has half of the first.
+    const std::int64_t entries = tokens * (features.shorter_letters ? 12 : features.letters > 0 ? 6 : 2);
     const auto positives = static_cast<std::int64_t>(train.labels.values.size());
     const std::int64_t labels = data.dataset().num_labels();
     MemoryReport report;

@@ -134,6 +134,11 @@ void RunData::choose_numbers(const Context& context, const Checkpoint* checkpoin
     config_ = with_precision(context, std::move(config_), facts.labels * spec_.width);
 }
 
+void RunData::store_compressed() {
+    choose_option<std::string>(config_, "recompute", &Config::recompute, "compressed",
+                               std::string(kAutoReason) + "no product again, and no more memory");
+}
+
 RankShare RunData::share(const Context& context) const {
     const Ranks& ranks = ranks_of(context);
     RankShare share{ranks.rank(), ranks.size(), config_.label_groups.value_or(1),

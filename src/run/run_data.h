@@ -32,7 +32,9 @@ class RunData {
   public:
     RunData(const Context& context, Config config, const Checkpoint* checkpoint);
 
-    const Config& config() const { return config_; }         // with every number chosen
+    const Config& config() const { return config_; }  // with every number chosen
+    // The planner took `compressed` for recompute = auto: the run keeps it.
+    void store_compressed();
     std::int64_t max_length() const { return max_length_; }  // as cut
     const EncoderSpec& encoder_spec() const { return spec_; }
     const Tokenizer& tokenizer() const { return *tokenizer_; }

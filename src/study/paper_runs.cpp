@@ -22,7 +22,8 @@ namespace elmo {
 namespace fs = std::filesystem;
 namespace {
 
-const std::vector<std::string> kModes = {"bf16", "fp8", "fp8+kahan20", "fp8+refine", "renee", "fp32", "e2m5"};
+const std::vector<std::string> kPaperModes = {"bf16",  "fp8",  "fp8+kahan20", "fp8+refine",
+                                              "renee", "fp32", "e2m5"};
 const std::vector<std::string> kRanks = {"P@1", "P@3", "P@5", "PSP@1", "PSP@3", "PSP@5"};
 constexpr const char* kLikeElmo = "elmo ";  // before the name of a score of `--like elmo`
 
@@ -236,7 +237,7 @@ std::vector<Table> paper_runs(const Context& context, const StudyRequest& reques
     const std::vector<std::int64_t> seeds =
         numbers_or(request, "seeds", 0, {static_cast<std::int64_t>(request.config.seed)});
     if (request.config.overwrite) remove_cells(request.config.out);
-    const std::vector<Wanted> wanted = wanted_runs(selection, listed_words(request, "modes", kModes));
+    const std::vector<Wanted> wanted = wanted_runs(selection, listed_words(request, "modes", kPaperModes));
 
     Table scores{
         "scores",

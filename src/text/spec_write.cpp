@@ -10,9 +10,9 @@
 namespace elmo {
 namespace {
 
-using Json = nlohmann::ordered_json;  // few keys per object; the vocabulary is written by hand
+using OrderedJson = nlohmann::ordered_json;  // few keys per object; the vocabulary is written by hand
 
-Json normalizer_json(const NormalizerStep& step) {
+OrderedJson normalizer_json(const NormalizerStep& step) {
     using Kind = NormalizerStep::Kind;
     switch (step.kind) {
         case Kind::kNfc:
@@ -30,41 +30,41 @@ Json normalizer_json(const NormalizerStep& step) {
         case Kind::kStrip:
             return {{"type", "Strip"}, {"strip_left", step.strip_left}, {"strip_right", step.strip_right}};
         case Kind::kReplace:
-            return {
-                {"type", "Replace"},
-                {"pattern", step.pattern.empty() ? Json{{"Regex", " {2,}"}} : Json{{"String", step.pattern}}},
-                {"content", step.content}};
+            return {{"type", "Replace"},
+                    {"pattern", step.pattern.empty() ? OrderedJson{{"Regex", " {2,}"}}
+                                                     : OrderedJson{{"String", step.pattern}}},
+                    {"content", step.content}};
         case Kind::kCharsmap:
             return {{"type", "Precompiled"}, {"precompiled_charsmap", step.charsmap->base64()}};
         case Kind::kBert:
             break;
     }
-    Json json = {{"type", "BertNormalizer"},
-                 {"clean_text", step.clean_text},
-                 {"handle_chinese_chars", step.handle_chinese_chars},
-                 {"strip_accents", nullptr},
-                 {"lowercase", step.lowercase}};
+    OrderedJson json = {{"type", "BertNormalizer"},
+                        {"clean_text", step.clean_text},
+                        {"handle_chinese_chars", step.handle_chinese_chars},
+                        {"strip_accents", nullptr},
+                        {"lowercase", step.lowercase}};
     if (step.strip_accents) json["strip_accents"] = *step.strip_accents;
     return json;
 }
 
-Json normalizers_json(const std::vector<NormalizerStep>& steps) {
+OrderedJson normalizers_json(const std::vector<NormalizerStep>& steps) {
     if (steps.empty()) return nullptr;
     if (steps.size() == 1) return normalizer_json(steps[0]);
-    Json list = Json::array();
+    OrderedJson list = OrderedJson::array();
     for (const auto& step : steps) list.push_back(normalizer_json(step));
     return {{"type", "Sequence"}, {"normalizers", list}};
 }
 
-Json post_processor_json(const TokenizerSpec& spec) {
+OrderedJson post_processor_json(const TokenizerSpec& spec) {
     if (spec.roberta_pairs)
         return {{"type", "RobertaProcessing"},
-                {"sep", Json::array({spec.closing[0].token, spec.closing[0].id})},
-                {"cls", Json::array({spec.opening[0].token, spec.opening[0].id})},
+                {"sep", OrderedJson::array({spec.closing[0].token, spec.closing[0].id})},
+                {"cls", OrderedJson::array({spec.opening[0].token, spec.opening[0].id})},
                 {"trim_offsets", true},
                 {"add_prefix_space", spec.add_prefix_space}};
-    Json single = Json::array(), pair = Json::array(), specials = Json::object();
-    const auto add = [](Json& list, const char* kind, const std::string& id, int type) {
+    OrderedJson single = OrderedJson::array(), pair = OrderedJson::array(), specials = OrderedJson::object();
+    const auto add = [](OrderedJson& list, const char* kind, const std::string& id, int type) {
         list.push_back({{kind, {{"id", id}, {"type_id", type}}}});
     };
     for (const auto& [token, id] : spec.opening) add(single, "SpecialToken", token, 0);
@@ -75,12 +75,13 @@ Json post_processor_json(const TokenizerSpec& spec) {
     for (const auto& [token, id] : spec.closing) add(pair, "SpecialToken", token, 1);
     for (const auto* side : {&spec.opening, &spec.closing})
         for (const auto& [token, id] : *side)
-            specials[token] = {{"id", token}, {"ids", Json::array({id})}, {"tokens", Json::array({token})}};
+            specials[token] = {
+                {"id", token}, {"ids", OrderedJson::array({id})}, {"tokens", OrderedJson::array({token})}};
     return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", pair}, {"special_tokens", specials}};
 }
 
 // `json` as the lines of an object's member, indented to stand at the top level.
-std::string member(const char* name, const Json& json) {
+std::string member(const char* name, const OrderedJson& json) {
     std::string text = "  \"" + std::string(name) + "\": ";
     for (const char c : json.dump(2)) {
         text += c;
@@ -89,37 +90,38 @@ std::string member(const char* name, const Json& json) {
     return text + ",\n";
 }
 
-Json metaspace_json(const TokenizerSpec& spec) {
+OrderedJson metaspace_json(const TokenizerSpec& spec) {
     return {{"type", "Metaspace"},
             {"replacement", kUnigramSpace},
             {"prepend_scheme", spec.add_prefix_space ? "always" : "never"},
             {"split", spec.split_pieces}};
 }
 
-Json byte_level_json(const TokenizerSpec& spec) {
+OrderedJson byte_level_json(const TokenizerSpec& spec) {
     return {{"type", "ByteLevel"},
             {"add_prefix_space", spec.add_prefix_space},
             {"trim_offsets", true},
             {"use_regex", true}};
 }
 
-Json pre_tokenizer_json(const TokenizerSpec& spec) {
+OrderedJson pre_tokenizer_json(const TokenizerSpec& spec) {
     if (spec.kind == TokenizerKind::kWordPiece) return {{"type", "BertPreTokenizer"}};
     if (spec.kind == TokenizerKind::kByteBpe) return byte_level_json(spec);
     if (!spec.whitespace_split) return metaspace_json(spec);
-    const Json list = Json::array({Json{{"type", "WhitespaceSplit"}}, metaspace_json(spec)});
+    const OrderedJson list =
+        OrderedJson::array({OrderedJson{{"type", "WhitespaceSplit"}}, metaspace_json(spec)});
     return {{"type", "Sequence"}, {"pretokenizers", list}};
 }
 
-Json decoder_json(const TokenizerSpec& spec) {
+OrderedJson decoder_json(const TokenizerSpec& spec) {
     if (spec.kind == TokenizerKind::kWordPiece)
         return {{"type", "WordPiece"}, {"prefix", spec.continuing_prefix}, {"cleanup", true}};
     return spec.kind == TokenizerKind::kByteBpe ? byte_level_json(spec) : metaspace_json(spec);
 }
 
 // The model without its vocabulary and merges.
-Json model_json(const TokenizerSpec& spec) {
-    const auto unk = [&] { return spec.unk_token ? Json(*spec.unk_token) : Json(nullptr); };
+OrderedJson model_json(const TokenizerSpec& spec) {
+    const auto unk = [&] { return spec.unk_token ? OrderedJson(*spec.unk_token) : OrderedJson(nullptr); };
     if (spec.kind == TokenizerKind::kWordPiece)
         return {{"type", "WordPiece"},
                 {"unk_token", unk()},
@@ -144,10 +146,10 @@ void append_vocab(const TokenizerSpec& spec, std::string& out) {
     out += scored ? "    \"vocab\": [" : "    \"vocab\": {";
     const char* separator = "\n";
     for (std::size_t i = 0; i < spec.vocab.size(); ++i) {
-        const std::string token = Json(spec.vocab[i].token).dump();
+        const std::string token = OrderedJson(spec.vocab[i].token).dump();
         out += separator;
         if (scored)
-            out += "      [" + token + ", " + Json(spec.scores[i]).dump() + "]";
+            out += "      [" + token + ", " + OrderedJson(spec.scores[i]).dump() + "]";
         else
             out += "      " + token + ": " + std::to_string(spec.vocab[i].id);
         separator = ",\n";
@@ -165,7 +167,8 @@ void append_merges(const TokenizerSpec& spec, std::string& out) {
     const char* separator = "\n";
     for (const auto& [left, right] : spec.merges) {
         out += separator;
-        out += "      " + (pairs ? Json::array({left, right}) : Json(left + " " + right)).dump();
+        out +=
+            "      " + (pairs ? OrderedJson::array({left, right}) : OrderedJson(left + " " + right)).dump();
         separator = ",\n";
     }
     out += "\n    ]";
@@ -174,7 +177,7 @@ void append_merges(const TokenizerSpec& spec, std::string& out) {
 }  // namespace
 
 std::string write_tokenizer_json(const TokenizerSpec& spec) {
-    Json added = Json::array();
+    OrderedJson added = OrderedJson::array();
     for (const auto& token : spec.added_tokens)
         added.push_back({{"id", token.id},
                          {"content", token.content},
@@ -190,7 +193,7 @@ std::string write_tokenizer_json(const TokenizerSpec& spec) {
     out += member("pre_tokenizer", pre_tokenizer_json(spec));
     out += member("post_processor", post_processor_json(spec));
     out += member("decoder", decoder_json(spec));
-    const Json model = model_json(spec);
+    const OrderedJson model = model_json(spec);
     out += "  \"model\": {\n";
     for (const auto& [key, value] : model.items()) out += "    \"" + key + "\": " + value.dump() + ",\n";
     append_vocab(spec, out);

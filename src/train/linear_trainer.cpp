@@ -59,7 +59,8 @@ class LinearRun {
         announce();
         // All that may be refused, before the folder is touched.
         const Split& train = data_.dataset().train();
-        LinearTraining training = choose_training(train, find_layout(config).format == DataFormat::kSparse);
+        LinearTraining training =
+            choose_training(train, data_.tokenizer(), find_layout(config).format == DataFormat::kSparse);
         training.seed = config.seed;
         training.label_weights = label_weights(config, labels_, state_.train_rows);
         training.equal_texts_together = ReadOptions(config).equal_texts_together;

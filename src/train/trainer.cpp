@@ -46,8 +46,9 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
       config_(data_.config()),
       labels_(ranks_.is_first() ? data_.labels() : LabelTable()),
       schedule_(make_schedule(config_, data_.total_steps())),
-      engine_(context, config_, parts_of_same_run(), data_.shape(context, kRankedInTraining)),
+      engine_(context, engine_options(), parts_of_same_run(), data_.shape(context, kRankedInTraining)),
       meter_(engine_) {
+    if (config_.recompute == "auto" && engine_.plan().recompute == "compressed") data_.store_compressed();
     if (ranks_.is_first()) trained_texts_ = data_.trained_texts();
     if (folder.checkpoint() == nullptr)
         share_label_weights([&] { return label_weights(config_, labels_, state_.train_rows); });
@@ -69,6 +70,13 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
         const auto compensated = data_.own_compensated(context);
         if (!compensated.empty()) engine_.head().compensation().start(compensated);
     }
+}
+
+// A run that began without codes goes on without.
+EngineOptions Trainer::engine_options() const {
+    EngineOptions options(config_);
+    options.may_compress = folder_.checkpoint() == nullptr;
+    return options;
 }
 
 // Ranks that train different runs would not understand each other in what follows.

@@ -66,6 +66,7 @@ class Trainer {
     // The score that is selected by. Collapse.
     double validate();
     double near_best() const;  // how far below the highest score a later one is kept as the best
+    EngineOptions engine_options() const;
     EngineParts parts_of_same_run();
     // label_weights_ from those of all labels, which the first rank gets.
     void share_label_weights(const std::function<std::vector<float>()>& all);

@@ -10,6 +10,7 @@
 
 #include "base/said_once.h"
 #include "config/encoder_folder.h"
+#include "config/option_table.h"
 #include "config/resolve.h"
 #include "elmo/error.h"
 #include "elmo/train.h"
@@ -182,7 +183,7 @@ Study study_of(const Search& search, const TuneResult& result) {
                     result.best, result.select, result.best_score, result.default_score,
                     result.best_score - result.default_score),
         "Each round trains what is left of the candidates for a larger share of their epochs, with the whole "
-        "schedule, and keeps the better third and the defaults. The test rows were not read. The best of "
+        "schedule, and keeps the better third and the defaults. Test rows had no part in it. The best of "
         "many "
         "noisy scores is too high by chance: measure the recipe on the test rows to know the gain."};
     Table table{"trials",
@@ -204,18 +205,26 @@ Study study_of(const Search& search, const TuneResult& result) {
     return study;
 }
 
-std::string recipe_of(const Search& search, const Trial& best, const TuneResult& result) {
+// The numbers that were found, and what else the search was asked for that decides a result: with others they
+// are numbers of another model. Not the rows that it validated on, which are more than a training needs, nor
+// the format of its file, which is another one's where rows come from a program's memory.
+std::string recipe_of(const Search& search, const Trial& best, const TuneResult& result,
+                      const Config& asked) {
     std::string text = fmt::format(
         "# Found by elmo tune: {} {:.2f} on validation rows, the defaults {:.2f} ({} trainings).\n",
         result.select, result.best_score, result.default_score, result.trials);
-    const Config config = with_changes(search.defaults(), search.candidate(best));
-    for (const OptionKey key :
-         {OptionKey("encoder_lr"), OptionKey("head_lr"), OptionKey("dropout"), OptionKey("epochs"),
-          OptionKey("batch_size"), OptionKey("augment"), OptionKey("max_length")}) {
-        const std::string value = get_option(config, key);
-        const char* quote = std::string_view(key) == "augment" ? "\"" : "";
-        text += fmt::format("{} = {}{}{}\n", std::string_view(key), quote, value, quote);
-    }
+    const Config found = with_changes(search.defaults(), search.candidate(best));
+    std::vector<std::string_view> keys = {"encoder_lr", "head_lr", "dropout",   "epochs",
+                                          "batch_size", "augment", "max_length"};
+    for (const std::string_view key : keys) text += recipe_line(found, key);
+    keys.insert(keys.end(), {"validation", "format"});
+    Config rest = asked;
+    if (rest.encoder == "auto" && rest.init.empty()) rest.encoder = found.encoder;
+    for (const OptionInfo& option : options())
+        if ((option.role == OptionRole::kResult || option.role == OptionRole::kReading) &&
+            get_option(rest, option.key) != option.default_value &&
+            std::find(keys.begin(), keys.end(), option.key) == keys.end())
+            text += recipe_line(rest, option.key);
     return text;
 }
 
@@ -264,7 +273,7 @@ TuneResult tune(const Context& context, const TuneRequest& asked) {
     result.best_score = best.score;
     result.default_score = search.of_defaults()->score;
     result.recipe = (out / "recipe.toml").string();
-    write_file_atomically(result.recipe, recipe_of(search, best, result));
+    write_file_atomically(result.recipe, recipe_of(search, best, result, request.config));
     const StudyFiles files = write_study(study_of(search, result), provenance_now(request.command), out);
     result.html = files.html;
     result.tables = files.tables;

@@ -499,6 +499,25 @@ TEST_F(FirstUse, LabelsWrittenOtherwiseThanInTrainingNameTheFlag) {
                    {"these are not the labels of the run", "--label-separator"});
 }
 
+// Most labels of a long tail are in one row: those of a test file that no training row has may be more than
+// half of its labels, but not of its positives.
+TEST_F(FirstUse, ATestFileWhoseRareLabelsAreNewIsScored) {
+    std::string rows = "text,labels\n";
+    for (int i = 0; i < 12; ++i)
+        rows +=
+            "a new " + text_of(i) + "," + kAnimals[i % 4] + (i < 6 ? ";by " + std::to_string(i) : "") + "\n";
+    const std::string tail = folder_.write("tail.csv", rows);
+    const Outcome outcome = run_elmo({"eval", run(), tail, "--label-separator", ";"});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.err, "6 of the data's 10 are not in the run")) << outcome.err;
+    std::string other = "text,labels\n";
+    for (int i = 0; i < 12; ++i)
+        other += "a new " + text_of(i) + "," + (i < 5 ? kAnimals[i % 4] : "by " + std::to_string(i)) + "\n";
+    const std::string strange = folder_.write("strange.csv", other);
+    expect_failure(run_elmo({"eval", run(), strange, "--quiet"}), 1,
+                   {"these are not the labels of the run", "of which 4 are the run's", "5 of 12 positives"});
+}
+
 TEST_F(FirstUse, ALabelWeightedTwiceIsRefused) {
     const std::string weights = folder_.write("weights.tsv", "dog\t2\ncat\t3\ndog\t4\n");
     expect_failure(
@@ -1151,6 +1170,61 @@ TEST_F(FirstUse, ASlipInTheColumnOfIdsNamesTheOneThatIsThere) {
     for (const std::string& file : {table, lines})
         expect_failure(run_elmo({"predict", run(), file, "--id-column", "idnt", "--quiet"}), 1,
                        {"'idnt'", "(did you mean 'ident'?)"});
+}
+
+TEST_F(FirstUse, AnswersOfACalibratedRunAreAnotherCheckpointsFirst) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 200)),
+                      texts = folder_.write("texts.txt", "a dog in the rain\n");
+    expect_success(
+        run_elmo({"train", data, "--out", folder_.text("calibrated"), "--validation", "0.3", "--quiet"}));
+    const Words predict = {texts, "--out", folder_.text("answers.jsonl"), "--quiet"};
+    expect_success(run_elmo(Words{"predict", folder_.text("calibrated")} + predict));
+    expect_success(run_elmo({"calibrate", folder_.text("calibrated"), "--quiet"}));
+    const Words again = predict + Words{"--resume"};
+    expect_failure(run_elmo(Words{"predict", folder_.text("calibrated")} + again), 2,
+                   {"was made with another calibration (xxh64): expected \"none\", found "});
+    // Run and calibration differ: the run is what to say.
+    expect_success(run_elmo(Words{"predict", folder_.text("calibrated")} + predict + Words{"--overwrite"}));
+    expect_failure(run_elmo(Words{"predict", run()} + again), 2,
+                   {"was made by another checkpoint", "/calibrated/best", "/run/best"});
+}
+
+TEST_F(FirstUse, LabelsThatTheRunDoesNotHaveAreInItsTail) {
+    std::string rows = csv_rows(300, 360);
+    for (int i = 0; i < 200; ++i) rows += "number " + std::to_string(i) + " is about an otter,otter\n";
+    const std::string more = folder_.write("more.csv", rows);
+    const Json groups = scores({run(), more})["groups"];
+    // Four labels with about 45 training rows each; the fifth has none, however many rows are scored.
+    ASSERT_TRUE(groups.contains("tail")) << groups.dump();
+    EXPECT_EQ(groups["tail"]["training_rows"][0], 0) << groups.dump();
+    EXPECT_LT(groups["head"]["training_rows"][1], 60) << groups.dump();
+}
+
+TEST_F(FirstUse, ASearchSaysOnceWhatItsTestFileLacks) {
+    const std::string data = folder_.write("rows_train.csv", csv_rows(0, 60));
+    folder_.write("rows_test.csv", csv_rows(60, 70) + "an otter,otter\n");
+    const Outcome tuned = run_elmo({"tune", data, "--out", folder_.text("tuned"), "--encoder", "bag",
+                                    "--width", "16", "--epochs", "1", "--trials", "1"});
+    expect_success(tuned);
+    const std::string unseen = "rows_test.csv: 1 label of the test rows never seen in training";
+    const std::size_t at = tuned.err.find(unseen);
+    ASSERT_NE(at, std::string::npos) << tuned.err;
+    EXPECT_EQ(tuned.err.find(unseen, at + 1), std::string::npos) << tuned.err;
+}
+
+TEST_F(FirstUse, FewRowsToCalibrateOnNameTheFlagThatGivesMore) {
+    const std::string data = folder_.write("rows.csv", csv_rows(0, 100)), trained = folder_.text("run");
+    expect_success(run_elmo({"train", data, "--out", trained, "--quiet"}));
+    // Of a file that is the data, a share validates, as in training; a file of validation rows is taken
+    // whole.
+    const std::string fresh = folder_.write("fresh.csv", csv_rows(300, 800));
+    const Outcome few = run_elmo({"calibrate", trained, fresh});
+    expect_success(few);
+    EXPECT_TRUE(contains(few.err, "give rows that did not train the run with --validation FILE")) << few.err;
+    const Outcome all = run_elmo({"calibrate", trained, "--validation", fresh});
+    expect_success(all);
+    EXPECT_TRUE(contains(all.out, "500 validation texts")) << all.out;
+    EXPECT_FALSE(contains(all.err, "do not trust")) << all.err;
 }
 
 TEST_F(FirstUse, ResumingWithOtherDataSaysWhatToDo) {

@@ -51,12 +51,26 @@ TEST_F(LabelDoubts, NamesThatHoldACommaAreNotCutSilently) {
     for (int i = 0; i < 60; ++i) names.push_back(std::vector<std::string>{"France", "Peru", "Korea"}[i % 3]);
     names.insert(names.end(), {"Korea, Republic of", "Moldova, Republic of", "Korea, Republic of"});
     EXPECT_EQ(only(names),
-              "few rows have several labels, and in these stand labels that no row has alone, such as "
-              "'Republic of': where ',' is part of a name, give --label-separator none");
+              "rows with several labels have some that no row has alone, such as 'Republic of': where ',' is "
+              "part of a name, give --label-separator none");
     // Labels that stand alone elsewhere, or rows that often have several, are usual.
     names.insert(names.end(), {"France, Peru", "Korea, France"});
     EXPECT_EQ(doubts(names), Strings());
     EXPECT_EQ(doubts(Strings(30, "Korea, Republic of")), Strings());
+}
+
+TEST_F(LabelDoubts, NamesThatOftenHoldACommaAreNotCutSilently) {
+    Strings names;
+    for (int i = 0; i < 60; ++i) names.push_back(std::vector<std::string>{"Intel", "Canon", "Sony"}[i % 3]);
+    for (int i = 0; i < 40; ++i) names.push_back(i % 2 == 0 ? "Acme, Inc." : "Logitech, Inc.");
+    EXPECT_EQ(
+        only(names),
+        "rows with several labels have some that no row has alone, such as 'Acme': where ',' is part of a "
+        "name, give --label-separator none");
+    // A topic that other rows have alone, and who wrote it: two labels.
+    Strings quotes(60, "poems");
+    for (int i = 0; i < 40; ++i) quotes.push_back("poems, by " + std::to_string(i % 5));
+    EXPECT_EQ(doubts(quotes), Strings());
 }
 
 TEST_F(LabelDoubts, PiecesOfLists) {
@@ -109,6 +123,12 @@ TEST_F(LabelDoubts, ItemsOfListsAreNotCutAnyFurther) {
     const Strings joined = of_json({"[\"a;b\"]", "[\"b;c\"]"});
     ASSERT_EQ(joined.size(), 1U);
     EXPECT_TRUE(contains(joined[0], "write each label as an item of its row's list")) << joined[0];
+    Strings single;
+    for (int i = 0; i < 40; ++i) single.push_back("[\"name " + std::to_string(i) + "\"]");
+    const Strings of_one_row = of_json(single);
+    ASSERT_EQ(of_one_row.size(), 1U);
+    EXPECT_TRUE(contains(of_one_row[0], "of one row: is --label-column the column of the labels?"))
+        << of_one_row[0];
     // Strings are fields, in JSON too.
     const Strings null = of_json({"\"a,b\"", "\"nan\"", "\"b\""});
     ASSERT_EQ(null.size(), 1U);
@@ -127,6 +147,7 @@ TEST_F(LabelDoubts, Dictionaries) {
 // Brackets that are shut are part of a name: they are no piece of a list, and hide no other doubt.
 TEST_F(LabelDoubts, NamesWithBrackets) {
     EXPECT_EQ(doubts({"cat [animal]", "[old] cat", "a[0]", "f(x) {y}"}), Strings());
+    EXPECT_EQ(doubts({"Bilbo [in \"The Hobbit\"]", "Frodo {'the Ring'}", "Sam"}), Strings());
     EXPECT_EQ(only({"cat [pet];dog [pet]", "dog [pet];cow [farm]", "cow [farm]"}),
               "2 of 3 labels hold ';': where it stands between labels, give --label-separator ';'");
     const Strings both = doubts({"a;b;x]", "b;c", "c;d", "d;e", "e;f"});

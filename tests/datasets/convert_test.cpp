@@ -23,7 +23,7 @@ void PrintTo(const Row& row, std::ostream* out) {
     for (const auto& label : row.labels) *out << label << " ";
     *out << "]";
 }
-using Rows = std::vector<Row>;
+using ReadRows = std::vector<Row>;
 
 class Convert : public testing_data::TestFolder {
   protected:
@@ -32,10 +32,10 @@ class Convert : public testing_data::TestFolder {
         result.cache = (folder_ / "cache").string();
         return result;
     }
-    Rows rows(const Config& options, SplitName split) const {
+    ReadRows rows(const Config& options, SplitName split) const {
         const Dataset data = Dataset::open_labels(quiet(), options);
         SplitTexts texts(quiet(), options, split);
-        Rows all;
+        ReadRows all;
         std::string_view text;
         for (std::int64_t i = 0; i < data.split(split).rows(); ++i) {
             EXPECT_TRUE(texts.next(text));
@@ -71,7 +71,7 @@ class Convert : public testing_data::TestFolder {
 
 TEST_F(Convert, EveryFormatToEveryOther) {
     write_awkward();
-    const Rows train = rows(in("start"), SplitName::kTrain), test = rows(in("start"), SplitName::kTest);
+    const ReadRows train = rows(in("start"), SplitName::kTrain), test = rows(in("start"), SplitName::kTest);
     ASSERT_EQ(train.size(), 7u);
     EXPECT_EQ(train[0], (Row{"plain", {"beta", "middle"}}));
     EXPECT_EQ(train[1], (Row{"", {}}));
@@ -154,7 +154,7 @@ TEST_F(Convert, NamesWithSeparatorsAndQuotesComeBackFromTables) {
     write("a/trn_X.txt", "one\ntwo\nthree\n");
     write("a/trn_X_Y.txt", "3 8\n0:1 1:1 7:1\n2:1 3:1 4:1\n5:1 6:1\n");
     write("a/Y.txt", "say \"x\", y\nit's\na;b\n[c\nd|e\nnan\nf\tg\nplain\n");
-    const Rows before = rows(in("a"), SplitName::kTrain);
+    const ReadRows before = rows(in("a"), SplitName::kTrain);
     for (const char* format : {"csv", "tsv", "jsonl"}) {
         EXPECT_EQ(convert("a", format, format).changed_names, 0) << format;
         Config converted = in(format);

@@ -8,31 +8,58 @@
 namespace elmo {
 namespace {
 
-std::string chosen(std::int64_t tokens, std::int64_t longest, bool fp8 = false) {
+struct Asked {
+    std::int64_t tokens, longest = 128, layers = 6;
+    bool fp8 = false, may_compress = false;
+    DType dtype = DType::kBf16;
+};
+std::string chosen(const Asked& asked) {
     EncoderSpec spec;
     spec.family = "bert";
-    spec.layers = 6;
+    spec.layers = asked.layers;
     spec.heads = 12;
     spec.width = 768;
     spec.intermediate = 3072;
-    spec.dtype = DType::kBf16;
-    spec.fp8 = fp8;
+    spec.dtype = asked.dtype;
+    spec.fp8 = asked.fp8;
     Workload workload;
-    workload.tokens = tokens;
-    workload.longest = longest;
-    const auto choices = recompute_choices(EngineOptions(Config{}), spec, workload, false);
+    workload.tokens = asked.tokens;
+    workload.longest = asked.longest;
+    EngineOptions options{Config()};
+    options.may_compress = asked.may_compress;
+    const auto choices = recompute_choices(options, spec, workload, false);
     EXPECT_EQ(choices.size(), 1u);
     return describe_recompute(choices.front());
 }
 
 TEST(RecomputeChoices, ContextsOfLongTextsTakeFromPreActivations) {
     // A layer's pre-activations take 96 MiB, its context 24.
-    EXPECT_EQ(chosen(16384, 128), "wide for the first 2 of 6, cheap for the others");
-    EXPECT_EQ(chosen(16384, 129), "wide for the first 4 of 6, cheap for the others");
-    EXPECT_EQ(chosen(65536, 128), "wide");
-    EXPECT_EQ(chosen(65536, 512), "wide");  // contexts alone are above 400 MiB
-    EXPECT_EQ(chosen(4096, 512), "none");
-    EXPECT_EQ(chosen(16384, 512, true), chosen(16384, 128, true));
+    EXPECT_EQ(chosen({16384, 128}), "wide for the first 2 of 6, cheap for the others");
+    EXPECT_EQ(chosen({16384, 129}), "wide for the first 4 of 6, cheap for the others");
+    EXPECT_EQ(chosen({65536, 128}), "wide");
+    EXPECT_EQ(chosen({65536, 512}), "wide");  // contexts alone are above 400 MiB
+    EXPECT_EQ(chosen({4096, 512}), "none");
+    EXPECT_EQ(chosen({.tokens = 16384, .longest = 512, .fp8 = true}),
+              chosen({.tokens = 16384, .longest = 128, .fp8 = true}));
+}
+
+// Codes of all layers but the last, where that takes no more memory than the pre-activations of some.
+TEST(RecomputeChoices, CodesWhereTheyTakeNoMoreMemory) {
+    const auto may = [](std::int64_t tokens, std::int64_t longest, std::int64_t layers) {
+        return chosen({.tokens = tokens, .longest = longest, .layers = layers, .may_compress = true});
+    };
+    EXPECT_EQ(may(16384, 128, 6), "compressed");
+    EXPECT_EQ(may(8192, 128, 12), "compressed");
+    // 400 MiB are the pre-activations of four layers; codes of eleven and one of these would be 6.5.
+    EXPECT_EQ(may(16384, 128, 12), "wide for the first 8 of 12, cheap for the others");
+    EXPECT_EQ(may(16384, 129, 6), "wide for the first 4 of 6, cheap for the others");
+    // Nothing would be computed again.
+    EXPECT_EQ(may(8192, 128, 6), chosen({8192}));
+    EXPECT_EQ(may(4096, 128, 6), "none");
+    EXPECT_EQ(chosen({.tokens = 16384, .fp8 = true, .may_compress = true}),
+              chosen({.tokens = 16384, .fp8 = true}));
+    EXPECT_EQ(chosen({.tokens = 8192, .may_compress = true, .dtype = DType::kF32}),
+              chosen({.tokens = 8192, .dtype = DType::kF32}));
 }
 
 }  // namespace

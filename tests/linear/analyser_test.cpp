@@ -30,11 +30,15 @@ std::vector<std::uint64_t> features_of(const Tokenizer& tokenizer, const std::st
 
 TEST(Analyser, PutsPiecesTogetherToWords) {
     const auto letters_only = learnt(120), words = learnt(1000);
-    for (const std::int64_t letters : {0, 4})
+    for (const FeatureOptions& options : {FeatureOptions{}, FeatureOptions{.letters = 4},
+                                          FeatureOptions{.letters = 4, .shorter_letters = true}})
         for (const char* text : {"The quick, brown dog", "lazy fox jumps over", "quick quick", ""})
-            EXPECT_EQ(features_of(*letters_only, text, {.letters = letters}),
-                      features_of(*words, text, {.letters = letters}))
-                << text;
+            EXPECT_EQ(features_of(*letters_only, text, options), features_of(*words, text, options)) << text;
+    for (const auto* tokenizer : {letters_only.get(), words.get()}) {
+        std::vector<std::int32_t> ids;
+        tokenizer->encode("The quick, brown dog! ?", 0, ids);
+        EXPECT_EQ(Analyser(*tokenizer, {}).count_words(ids), 4);
+    }
 }
 
 TEST(Analyser, CountsWordsPairsMarksAndLetters) {
@@ -43,6 +47,8 @@ TEST(Analyser, CountsWordsPairsMarksAndLetters) {
     EXPECT_EQ(features_of(*tokenizer, "quick ! fox", {}).size(), 4u);      // a mark does not part the pair
     EXPECT_EQ(features_of(*tokenizer, "quick a fox", {}).size(), 4u);      // nor does a word of one letter
     EXPECT_EQ(features_of(*tokenizer, "fox", {.letters = 4}).size(), 3u);  // " fox", "fox "
+    // The word; four of " fox " in a row, three, two, one: 2 + 3 + 4 + 5.
+    EXPECT_EQ(features_of(*tokenizer, "fox", {.letters = 4, .shorter_letters = true}).size(), 15u);
     EXPECT_NE(features_of(*tokenizer, "quick fox", {}), features_of(*tokenizer, "fox quick", {}));
     EXPECT_EQ(features_of(*tokenizer, "quick fox", {.tokens_only = true}).size(),
               4u);  // with [CLS] and [SEP]

@@ -96,6 +96,7 @@ TEST_F(LinearFile, IsReadBackAsItWas) {
     const LinearModel read = load_linear_model(InputFolder(folder), 4);
     EXPECT_EQ(read.features.letters, 4);
     EXPECT_FALSE(read.features.tokens_only);
+    EXPECT_FALSE(read.features.shorter_letters);
     EXPECT_EQ(read.vocabulary.find(20), 1);
     EXPECT_EQ(read.vocabulary.find(21), -1);
     EXPECT_EQ(read.trees.children, model.trees.children);
@@ -104,6 +105,17 @@ TEST_F(LinearFile, IsReadBackAsItWas) {
     EXPECT_EQ(read.trees.weight_child, model.trees.weight_child);
     EXPECT_EQ(read.trees.weights, model.trees.weights);
     EXPECT_THROW(load_linear_model(InputFolder(folder), 5), DataError);
+}
+
+TEST_F(LinearFile, ShorterLettersAreReadBackWithTextsAndWithout) {
+    for (LinearModel model : {small_model(), model_with_texts()}) {
+        model.features.shorter_letters = true;
+        save_linear_model(folder, model);
+        const LinearModel read = load_linear_model(InputFolder(folder), 4);
+        EXPECT_TRUE(read.features.shorter_letters);
+        EXPECT_EQ(read.features.letters, 4);
+        EXPECT_EQ(read.neighbours.texts(), model.neighbours.texts());
+    }
 }
 
 TEST_F(LinearFile, TextsAreReadBackAndCheckedToo) {

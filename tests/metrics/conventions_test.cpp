@@ -69,7 +69,7 @@ TEST(FrequencyGroups, CutsByHand) {
     EXPECT_EQ(frequency_cuts(std::vector<std::int64_t>{0, 0}).group_of(0), 0);
     EXPECT_EQ(frequency_cuts({}).head, 0);
 
-    GroupMetrics metrics({1, 3}, counts);
+    GroupMetrics metrics({1, 3}, counts, static_cast<std::int64_t>(counts.size()));
     const std::vector<ScoredLabel> first = {{9, 2}, {8, 1}, {7, 3}, {6, 5}}, second = {{9, 6}, {8, 0}};
     metrics.add_row(first, std::vector<std::int64_t>{1, 2, 4, 5});  // 2 (head) and 1 (torso) hit, 5 is fourth
     metrics.add_row(second, std::vector<std::int64_t>{0});          // 0 (tail) hits second

@@ -229,6 +229,28 @@ TEST_F(Linear, NeighboursAreNotFittedOnFeaturesThatNewTextsDoNotHave) {
     EXPECT_GT(evaluate(quiet(), c.out, c).get("P@1"), 99);
 }
 
+// A text is a word that no other text has; its last letter tells the label.
+TEST_F(Linear, NewWordsAreKnownByAnyOfTheirLetters) {
+    constexpr int kRows = 400, kLabels = 5;
+    std::uint32_t next = 1;
+    for (const char* name : {"trn", "tst"}) {
+        std::string texts, labels = fmt::format("{} {}\n", kRows, kLabels);
+        for (int i = 0; i < kRows; ++i) {
+            const std::uint32_t word = ++next * 2654435761u;
+            for (int at = 0; at < 28; at += 4) texts += static_cast<char>('a' + (word >> at & 15));
+            texts += static_cast<char>('u' + i % kLabels);
+            texts += "\n";
+            labels += fmt::format("{}:1\n", i % kLabels);
+        }
+        write_text(temp / fmt::format("data/{}_X.txt", name), texts);
+        write_text(temp / fmt::format("data/{}_X_Y.txt", name), labels);
+    }
+    std::filesystem::remove(temp / "data/Y.txt");
+    const Config c = config();
+    train(quiet(), c);
+    EXPECT_GT(evaluate(quiet(), c.out, c).get("P@1"), 99);
+}
+
 TEST_F(Linear, NeighboursAreTakenWhereHeldOutRowsGainByThem) {
     write_table_data(temp, 1500, 16, true);
     Config c = config();

@@ -93,6 +93,23 @@ TEST_F(Tune, WritesARecipeAndSaysTheGain) {
     EXPECT_THROW(tune(quiet(), request), ConfigError);  // the folder holds a search
 }
 
+TEST_F(Tune, TheRecipeHoldsWhatWasSearchedWith) {
+    request.trials = 1;
+    request.config.width = 24;
+    request.config.steps = 8;
+    request.config.equal_texts = "apart";
+    Config tuned;
+    load_recipe(tuned, tune(quiet(), request).recipe);
+    EXPECT_EQ(tuned.encoder, "bag");  // what auto was; on a CPU it is linear for 'elmo train'
+    EXPECT_EQ(tuned.width, 24);
+    EXPECT_EQ(tuned.steps, 8);
+    EXPECT_EQ(tuned.equal_texts, "apart");
+    // Where files are is said by the call that trains, and more rows validate in a search than elsewhere.
+    EXPECT_EQ(tuned.data, "");
+    EXPECT_EQ(tuned.out, "");
+    EXPECT_EQ(tuned.validation, Config().validation);
+}
+
 TEST_F(Tune, GoesOnWhereItWasStopped) {
     TuneRequest whole = request;
     whole.config.out = temp / "whole";

@@ -77,9 +77,10 @@ void Analyser::add_word(const std::string& word, std::vector<std::uint64_t>& fea
     }
     if (options_.letters == 0) return;
     const std::string bordered = " " + word + " ";
-    const auto letters = static_cast<std::size_t>(options_.letters);
-    for (std::size_t i = 0; i + letters <= bordered.size(); ++i)
-        features.push_back(hash_of(std::string_view(bordered).substr(i, letters)) | 1);
+    const auto longest = static_cast<std::size_t>(options_.letters);
+    for (std::size_t letters = options_.shorter_letters ? 1 : longest; letters <= longest; ++letters)
+        for (std::size_t i = 0; i + letters <= bordered.size(); ++i)
+            features.push_back(hash_of(std::string_view(bordered).substr(i, letters)) | 1);
 }
 
 void Analyser::analyse(std::span<const std::int32_t> tokens, std::vector<std::uint64_t>& features) const {
@@ -104,6 +105,18 @@ void Analyser::analyse(std::span<const std::int32_t> tokens, std::vector<std::ui
             word += piece.text;
     }
     end_word();
+}
+
+std::int64_t Analyser::count_words(std::span<const std::int32_t> tokens) const {
+    std::int64_t words = 0;
+    bool inside = false;
+    for (const std::int32_t id : tokens) {
+        if (id < 0 || static_cast<std::size_t>(id) >= pieces_.size()) continue;
+        const Kind kind = pieces_[static_cast<std::size_t>(id)].kind;
+        if (kind == Kind::kWord || (kind == Kind::kContinues && !inside)) ++words;
+        inside = kind == Kind::kWord || kind == Kind::kContinues;
+    }
+    return words;
 }
 
 }  // namespace elmo

@@ -14,8 +14,9 @@
 namespace elmo {
 
 struct FeatureOptions {
-    bool tokens_only = false;  // bag-of-words data: a token is a feature, its count the value
-    std::int64_t letters = 0;  // letters of a character n-gram; 0: none
+    bool tokens_only = false;      // bag-of-words data: a token is a feature, its count the value
+    std::int64_t letters = 0;      // letters of a character n-gram; 0: none
+    bool shorter_letters = false;  // all shorter n-grams too, down to single letters
 };
 
 // Hashes of letters are odd, all others even: letters weigh less (vocabulary.cpp).
@@ -31,6 +32,8 @@ class Analyser {
     // The features of a text, each as often as it occurs; `features` is replaced. Ids outside of the
     // vocabulary are left out.
     void analyse(std::span<const std::int32_t> tokens, std::vector<std::uint64_t>& features) const;
+    // Words of a text, without marks.
+    std::int64_t count_words(std::span<const std::int32_t> tokens) const;
 
   private:
     enum class Kind : std::uint8_t { kNone, kWord, kContinues, kMark };

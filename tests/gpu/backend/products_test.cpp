@@ -166,5 +166,101 @@ TEST(Products, WithGelu) {
     }
 }
 
+// Small whole numbers, divided: sums of their products are exact, and so the same in every order.
+std::unique_ptr<Tensor> of_few_bits(const char* name, std::int64_t rows, std::int64_t cols, Rng& rng,
+                                    double divisor) {
+    auto tensor = std::make_unique<Tensor>(name, DType::kBf16, rows, cols);
+    tensor->fill([&](auto, auto) { return (static_cast<double>(rng() % 17) - 8) / divisor; });
+    tensor->freeze();
+    return tensor;
+}
+
+void expect_codes(const Tensor& codes, const Tensor& pre) {
+    const auto found = codes.bytes();
+    for (std::int64_t r = 0; r < pre.rows(); ++r)
+        for (std::int64_t c = 0; c < pre.cols(); ++c)
+            ASSERT_EQ(found[static_cast<std::size_t>(r * pre.cols() + c)],
+                      pre_code(static_cast<float>(pre(r, c))))
+                << pre(r, c) << " at " << r << ", " << c;
+}
+
+// The product of the library and the kernels after it give the same bits, whatever is kept of pre. Rows and
+// columns are no whole tiles.
+TEST(Products, WithGeluHaveTheBitsOfTheirParts) {
+    Rng rng(101);
+    for (const Shape& s : thinned({Shape{5535, 128, 512}, Shape{8193, 256, 328}, Shape{2337, 384, 1536},
+                                   Shape{1100, 768, 3072}, Shape{700, 1024, 4096}},
+                                  2)) {
+        SCOPED_TRACE(describe(s));
+        Reserved tested(make_tested_backend("cuda"), workload_of(s));
+        const auto x = of_few_bits("x", s.tokens, s.k, rng, 8), up = of_few_bits("up", s.n, s.k, rng, 64),
+                   bias = of_few_bits("bias", 1, s.n, rng, 2), dz = of_few_bits("dz", s.tokens, s.k, rng, 8),
+                   down = of_few_bits("down", s.k, s.n, rng, 64);
+        const auto make = [&](const char* name) {
+            return std::make_unique<Tensor>(name, DType::kBf16, s.tokens, s.n);
+        };
+        const auto pre = make("pre"), dx = make("dx");
+        tested->linear_forward({x->view(), up->view(), bias->view(), pre->view(), Activation::kNone, {}});
+        tested->linear_backward({dz->view(), {}, down->view(), dx->view(), {}, {}});
+        // GELU of what is seen, and dx times its slope there.
+        const auto parts = [&](const View& seen, Tensor& dy, Tensor& gelu) {
+            std::memcpy(dy.view().data, dx->view().data, static_cast<std::size_t>(dx->view().bytes()));
+            tested->gelu_backward({seen, dy.view(), gelu.view()});
+        };
+        const auto whole = [&](const View& seen, Tensor& dy, Tensor& gelu, Tensor& dbias) {
+            tested->gelu_backward(
+                {seen, dy.view(), gelu.view(), dbias.view(), false, {}, false, dz->view(), down->view()});
+            expect_column_sums(dbias, dy, nullptr);
+        };
+        Tensor codes("codes", DType::kU8, s.tokens, s.n), dbias("dbias", DType::kF32, 1, s.n);
+        const auto y = make("y"), same_y = make("y with codes"), same_pre = make("pre with y"),
+                   dy = make("dy"), gelu = make("gelu"), dy_parts = make("dy of parts"),
+                   gelu_parts = make("gelu of parts");
+        tested->linear_forward(
+            {x->view(), up->view(), bias->view(), y->view(), Activation::kGelu, same_pre->view()});
+        tested->linear_forward(
+            {x->view(), up->view(), bias->view(), same_y->view(), Activation::kGelu, codes.view()});
+        expect_same_bits(*same_pre, *pre);
+        expect_same_bits(*same_y, *y);
+        expect_codes(codes, *pre);
+        Tensor every("every code", DType::kU8, s.tokens, s.n);
+        for (std::int64_t i = 0; i < every.view().size(); ++i)
+            every.view().codes()[i] = static_cast<std::uint8_t>(i * 37 % 251 + i / 4096 % 6);
+        for (const View& seen : {pre->view(), codes.view(), every.view()}) {
+            parts(seen, *dy_parts, *gelu_parts);
+            whole(seen, *dy, *gelu, dbias);
+            expect_same_bits(*dy, *dy_parts);
+            expect_same_bits(*gelu, *gelu_parts);
+            if (seen.dtype == DType::kBf16) expect_same_bits(*gelu, *y);
+        }
+    }
+}
+
+// Every BF16 number, by a product with ones on its diagonal: in the product's end, and in a kernel after it,
+// which takes over where there are few rows. A row with a number that is not finite has NaN beside it.
+TEST(Products, WithGeluGiveTheCodeOfEveryNumber) {
+    const Shape s{8200, 384, 384};
+    Tensor x("x", DType::kBf16, s.tokens, s.k), ones("ones", DType::kBf16, s.n, s.k);
+    auto* bits = static_cast<std::uint16_t*>(x.view().data);
+    for (std::int64_t i = 0; i < x.view().size(); ++i) bits[i] = static_cast<std::uint16_t>(i % 65536);
+    ones.fill([](auto r, auto c) { return r == c ? 1.0 : 0.0; });
+    for (const std::int64_t tokens : {s.tokens, std::int64_t{200}}) {
+        Reserved tested(make_tested_backend("cuda"), workload_of({tokens, s.k, s.n}));
+        Tensor y("y", DType::kBf16, tokens, s.n), pre("pre", DType::kBf16, tokens, s.n),
+            same_y("y with codes", DType::kBf16, tokens, s.n), codes("codes", DType::kU8, tokens, s.n);
+        const View few = x.view().first(tokens);
+        tested->linear_forward({few, ones.view(), {}, y.view(), Activation::kGelu, pre.view()});
+        tested->linear_forward({few, ones.view(), {}, same_y.view(), Activation::kGelu, codes.view()});
+        for (std::int64_t r = 0; r < tokens; ++r) {
+            bool finite = true;
+            for (std::int64_t c = 0; c < s.k; ++c) finite = finite && std::isfinite(x(r, c));
+            for (std::int64_t c = 0; c < s.n && finite; ++c)
+                ASSERT_TRUE(pre(r, c) == x(r, c) || std::abs(x(r, c)) < 0x1p-126) << x(r, c);
+        }
+        expect_codes(codes, pre);
+        expect_same_bits(same_y, y);
+    }
+}
+
 }  // namespace
 }  // namespace elmo::testing_ops

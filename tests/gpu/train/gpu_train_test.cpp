@@ -222,6 +222,32 @@ TEST_F(GpuTrain, KilledRunEndsWithTheSameBytes) {
     }
 }
 
+// Where a new run takes codes by itself, its recipe names them, and a continued one has them too.
+TEST_F(GpuTrain, KilledRunThatChoseCodesEndsWithTheSameBytes) {
+    constexpr int kRows = 2200;  // enough for 1 GiB of activations
+    write_tiny_data(temp / "data", {.train_rows = kRows});
+    write_text(temp / "bert/config.json",
+               R"({"model_type":"bert","vocab_size":400,"hidden_size":64,"num_hidden_layers":8,
+                   "num_attention_heads":2,"intermediate_size":2048,"max_position_embeddings":32,
+                   "type_vocab_size":2,"layer_norm_eps":1e-12,"hidden_dropout_prob":0.1,
+                   "attention_probs_dropout_prob":0.1,"hidden_act":"gelu"})");
+    Config config = tiny_config(temp);
+    config.device = "cuda";
+    config.encoder = temp / "bert";
+    config.encoder_lr = 1e-3;
+    config.batch_size = kRows;
+    config.steps = 40;
+    config.save_every = 4;
+    config.out = temp / "whole";
+    EXPECT_EQ(run(config).planned.recompute, "compressed");
+    EXPECT_EQ(Checkpoint(config.out, "last").config().recompute, "compressed");
+    config.out = temp / "killed";
+    EXPECT_TRUE(train_and_kill_twice(config, temp / "recipe.toml"));
+    config.resume = true;
+    EXPECT_EQ(run(config).planned.recompute, "compressed");
+    expect_same_files(temp / "whole/last", temp / "killed/last");
+}
+
 // Every label's score of every text, as a device computes it.
 std::map<std::int64_t, float> scores_of(const std::vector<Prediction>& predictions) {
     std::map<std::int64_t, float> scores;

@@ -40,9 +40,9 @@ inline constexpr bool fits(std::int64_t width) {
 inline constexpr std::int64_t padded_width(std::int64_t width) {
     return (width + kColumnTile - 1) / kColumnTile * kColumnTile;
 }
-// Whether dx and the update of BF16 weights are one kernel.
+// Whether dx and the update of BF16 weights are one kernel. With one block of columns two kernels are faster.
 inline constexpr bool joins(std::int64_t width, std::int64_t padded_batch) {
-    return padded_batch == kBatchTile && width % kJoinedColumns == 0;
+    return padded_batch == kBatchTile && width % kJoinedColumns == 0 && width > kJoinedColumns;
 }
 // Columns that a block of dx has. A block of 192 takes a third longer than one of 128.
 inline constexpr std::int64_t input_columns(std::int64_t width) {

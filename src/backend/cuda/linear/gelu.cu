@@ -13,9 +13,10 @@ template <int V, class T>
 __global__ void gelu_kernel(const T* pre, T* y, std::uint8_t* codes, std::int64_t count) {
     after_previous();
     for_each<V>(count, [&](std::int64_t i) {
+        const Packed<V, T> seen = load_packed<V>(pre + i);
+        if (codes != nullptr) *reinterpret_cast<Bytes<V>*>(codes + i) = pre_codes(seen);
         float v[V];
-        load_some<V>(pre + i, v);
-        if (codes != nullptr) *reinterpret_cast<Bytes<V>*>(codes + i) = pre_codes(v);
+        unpack(seen, v);
 #pragma unroll
         for (float& x : v) x *= phi(x);
         store_some<V>(y + i, v);
@@ -125,8 +126,7 @@ void LinearOps::gelu_backward(const GeluBackward& op) {
         return;
     }
     const std::int64_t rows = op.dy_TN.rows, cols = op.dy_TN.cols;
-    const bool fused = !op.dz_TM.empty() && op.slope_TN.empty() && op.pre_TN.dtype != DType::kU8 &&
-                       fuses(op.dz_TM, cols) &&
+    const bool fused = !op.dz_TM.empty() && op.slope_TN.empty() && fuses(op.dz_TM, cols) &&
                        (!with_bias || gelu_product_partials(rows) <= kColumnPartials);
     if (!op.dz_TM.empty() && !fused) backward(product_before(op));
     const std::int64_t num_partials = fused ? gelu_product_partials(rows) : ColumnSums::num_partials(rows);

@@ -39,17 +39,41 @@ __device__ __forceinline__ std::uint32_t byte_of(std::uint8_t byte, int) {
     return byte;
 }
 
-// pre_code and pre_of (ops/linear.h) of V neighbours, as a product's epilogue may call them too. A count's
-// exponent and mantissa are put where FP32 has them, and the difference of the biases is multiplied in.
-template <int V>
-__device__ __forceinline__ Bytes<V> pre_codes(const float (&pre)[V]) {
-    if constexpr (V == 8) {
+// pre_code (ops/linear.h) of two BF16 numbers: bytes 0 and 2 of the result. As there, of a number whose last
+// bit is the step the bits count steps: of 12 powers of two plus a number of up to twice the power, BF16's do
+// so in both directions. Halves may borrow from one another on the way, not in the end.
+__device__ __forceinline__ std::uint32_t pre_codes(std::uint32_t pair) {
+    const auto twice = [](std::uint32_t half) { return half * 0x10001u; };
+    const auto numbers = [](const std::uint32_t& bits) {
+        return reinterpret_cast<const __nv_bfloat162&>(bits);
+    };
+    const auto bits_of = [](const __nv_bfloat162& x) { return reinterpret_cast<const std::uint32_t&>(x); };
+    static_assert(kLeastPre == -8.0f && kLargestPre == 124.0f);
+    const __nv_bfloat162 held = __hmin2(__hmax2(numbers(pair), numbers(twice(0xc100u))),
+                                        numbers(twice(0x42f8u))),
+                         quarter = numbers(twice(0x3e80u)), twelve = numbers(twice(0x4140u));
+    const std::uint32_t power = bits_of(__hmax2(__habs2(held), quarter)) & twice(0x7f80u);
+    const std::uint32_t steps = bits_of(__hfma2(numbers(power), twelve, held)) - power - twice(0x1c0u);
+    const std::uint32_t before = (power >> 3) - twice(125u << 4);  // steps up to the power, less those of 1/4
+    std::uint32_t negative;                                        // all bits of a half, or none
+    asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(negative) : "r"(bits_of(held)));
+    return steps + ((before ^ negative) - negative) + twice(kPreZero);
+}
+// pre_code and pre_of of V neighbours, as they are stored. A count's exponent and mantissa are put where FP32
+// has them, and the difference of the biases is multiplied in.
+template <int V, class T>
+__device__ __forceinline__ Bytes<V> pre_codes(const Packed<V, T>& pre) {
+    if constexpr (V == 8 && std::is_same_v<T, bf16>) {
+        return make_uint2(__byte_perm(pre_codes(pre.x.x), pre_codes(pre.x.y), 0x6420),
+                          __byte_perm(pre_codes(pre.x.z), pre_codes(pre.x.w), 0x6420));
+    } else if constexpr (V == 8) {
         std::uint32_t words[2] = {};
 #pragma unroll
-        for (int i = 0; i < 8; ++i) words[i / 4] |= std::uint32_t{pre_code(pre[i])} << i % 4 * 8;
+        for (int i = 0; i < 8; ++i)
+            words[i / 4] |= std::uint32_t{pre_code(load_float(pre.x, i))} << i % 4 * 8;
         return make_uint2(words[0], words[1]);
     } else {
-        return pre_code(pre[0]);
+        return pre_code(load_float(pre.x, 0));
     }
 }
 template <int V>

@@ -8,7 +8,7 @@
 namespace elmo::cuda {
 namespace {
 
-using hopper::GeluProductArgs;
+using hopper::End, hopper::GeluProductArgs;
 
 // The driver's function that describes a matrix: only the driver knows the form.
 auto map_encoder() {
@@ -45,11 +45,17 @@ CUtensorMap map_of(const View& matrix, int rows) {
 bf16* data_of(const View& view) {
     return view.empty() ? nullptr : static_cast<bf16*>(view.data);
 }
+void set_pre(GeluProductArgs& args, const View& pre) {
+    if (pre.dtype == DType::kU8)
+        args.codes = pre.codes();
+    else
+        args.pre = data_of(pre);
+}
 
-template <bool Backward>
+template <End kEnd>
 void launch(const View& a, const View& b, GeluProductArgs args, const CudaContext& context, const char* op) {
     constexpr int kBytes = hopper::ProductLayout::kBytes;
-    const auto kernel = hopper::gelu_product_kernel<Backward>;
+    const auto kernel = hopper::gelu_product_kernel<kEnd>;
     check(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, kBytes), op);
     args.rows = a.rows;
     args.sum_blocks = static_cast<int>(blocks_for(a.cols, hopper::kDepth));
@@ -58,7 +64,7 @@ void launch(const View& a, const View& b, GeluProductArgs args, const CudaContex
     launch_early(context.starts_early(), kernel,
                  blocks_up_to(context.properties().multiProcessorCount, tiles, 1), hopper::kProductThreads,
                  kBytes, context.stream(), op, map_of(a, hopper::kTileRows),
-                 map_of(b, Backward ? hopper::kDepth : hopper::kTileColumns), args);
+                 map_of(b, hopper::is_backward(kEnd) ? hopper::kDepth : hopper::kTileColumns), args);
 }
 
 }  // namespace
@@ -77,19 +83,20 @@ void gelu_product(const LinearForward& op, const CudaContext& context) {
     args.cols = static_cast<int>(op.w_NK.rows);
     args.bias = op.bias_1N.empty() ? nullptr : op.bias_1N.data;
     args.bias_is_bf16 = op.bias_1N.dtype == DType::kBf16;
-    args.pre = data_of(op.pre_TN);
+    set_pre(args, op.pre_TN);
     args.out = data_of(op.y_TN);
-    launch<false>(op.x_TK, op.w_NK, args, context, "linear forward with GELU");
+    launch<End::kGelu>(op.x_TK, op.w_NK, args, context, "linear forward with GELU");
 }
 
 void gelu_product(const GeluBackward& op, float* partials, const CudaContext& context) {
     GeluProductArgs args;
     args.cols = static_cast<int>(op.w_MN.cols);
-    args.pre = data_of(op.pre_TN);
+    set_pre(args, op.pre_TN);
     args.out = data_of(op.dy_TN);
     args.again = data_of(op.gelu_TN);
     args.partials = partials;
-    launch<true>(op.dz_TM, op.w_MN, args, context, "linear backward, dx, with GELU");
+    const auto run = args.codes != nullptr ? launch<End::kDerivativeOfCodes> : launch<End::kDerivative>;
+    run(op.dz_TM, op.w_MN, args, context, "linear backward, dx, with GELU");
 }
 
 std::int64_t gelu_product_partials(std::int64_t rows) {

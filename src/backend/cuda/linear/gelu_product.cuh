@@ -18,13 +18,20 @@
 
 namespace elmo::cuda::hopper {
 
+// What a product ends in.
+enum class End { kGelu, kDerivative, kDerivativeOfCodes };
+constexpr bool is_backward(End end) {
+    return end != End::kGelu;
+}
+
 // What the end of a product reads and writes, all [rows, cols].
 struct GeluProductArgs {
     std::int64_t rows = 0;
     int cols = 0, sum_blocks = 0;  // of 64
     const void* bias = nullptr;    // forward; may be absent
     bool bias_is_bf16 = false;
-    bf16* pre = nullptr;    // the forward writes it, where it is wanted; the backward reads it
+    bf16* pre = nullptr;            // the forward writes it, where it is wanted; the backward reads it
+    std::uint8_t* codes = nullptr;  // in place of pre
     bf16* out = nullptr;    // gelu(pre), where it is wanted; in the backward the sums times its derivative
     bf16* again = nullptr;  // backward: gelu(pre), where it is wanted; may be pre
     float* partials = nullptr;  // backward: column sums of 128 rows each, where they are wanted
@@ -44,7 +51,8 @@ struct ProductLayout {
     static constexpr int kRounded = kProductStages * kStageBytes;          // bf16 [128][192]
     static constexpr int kSums = kRounded + kTileRows * kTileColumns * 2;  // f32 [8][192]: column sums
     static constexpr int kBias = kSums + 8 * kTileColumns * 4;             // f32 [2][192]: of each consumer
-    static constexpr int kBarriers = kBias + 2 * kTileColumns * 4;
+    static constexpr int kTable = kBias + 2 * kTileColumns * 4;            // SlopeAndGelu [256]: of codes
+    static constexpr int kBarriers = kTable + 256 * 8;
     static constexpr int kBytes = kBarriers + (2 * kProductStages + 4) * 8;
 
     std::uint32_t base;
@@ -245,6 +253,8 @@ __device__ __forceinline__ void finish_forward(const GeluProductArgs& args, cons
                     if (first + i >= part.rows) break;
                     const std::int64_t place = part.place + (first + i) * next;
                     if (args.pre != nullptr) *reinterpret_cast<uint4*>(args.pre + place) = raw[i];
+                    if (args.codes != nullptr)
+                        *reinterpret_cast<uint2*>(args.codes + place) = pre_codes(Packed<8, bf16>{raw[i]});
                     if (args.out == nullptr) continue;
                     float x[8];
                     unpack8(raw[i], x);
@@ -257,17 +267,44 @@ __device__ __forceinline__ void finish_forward(const GeluProductArgs& args, cons
     });
 }
 
-// pre of half a tile is on its way while the half before is processed.
+// What a backward sees of a number: the slope of GELU there, and GELU.
+struct SlopeAndGelu {
+    float slope, gelu;
+};
+__device__ __forceinline__ SlopeAndGelu slope_and_gelu(float pre) {
+    const float share = phi(pre);
+    return {slope(pre, share), pre * share};
+}
+// Of all codes, by the finishers.
+__device__ __forceinline__ void fill_table(SlopeAndGelu* table, int thread) {
+    for (int code = thread; code < 256; code += kFinishers)
+        table[code] = slope_and_gelu(pre_of(static_cast<std::uint8_t>(code)));
+    sync_finishers();
+}
+
+// pre of half a tile, or its codes, are on their way while the half before is processed. Rows are processed
+// two at a time: what one waits for, the other fills. (In the forward that gains nothing.)
+template <bool Codes>
 __device__ __forceinline__ void finish_backward(const GeluProductArgs& args, const Tiles& tiles,
-                                                const ProductLayout& in, float* sums, int thread) {
+                                                const ProductLayout& in, float* sums, SlopeAndGelu* table,
+                                                int thread) {
+    constexpr int kTogether = 2;
+    using Seen = std::conditional_t<Codes, Bytes<8>, Packed<8, bf16>>;
     const int piece = thread % kPieces, slot = thread / kPieces;
     const std::int64_t next = std::int64_t{kSlots} * args.cols;
     const std::uint32_t offset = slot * kTileColumns * 2 + ((piece ^ slot) << 4);
+    Seen seen[kSlotRows];
+    const auto fetch = [&](const Part& part, int i) {
+        if (i >= part.rows) return;
+        if constexpr (Codes)
+            seen[i] = *reinterpret_cast<const uint2*>(args.codes + part.place + i * next);
+        else
+            seen[i] = load_packed<8>(args.pre + part.place + i * next);
+    };
     Part now = part_of(args, tiles, static_cast<int>(blockIdx.x), 0, slot, piece);
-    Packed<8, bf16> pre[kSlotRows];
 #pragma unroll
-    for (int i = 0; i < kSlotRows; ++i)
-        if (i < now.rows) pre[i] = load_packed<8>(args.pre + now.place + i * next);
+    for (int i = 0; i < kSlotRows; ++i) fetch(now, i);
+    if constexpr (Codes) fill_table(table, thread);
     tiles.for_each([&](int tile, std::uint32_t odd) {
         float sum[8] = {};
         for (int half = 0; half < 2; ++half) {
@@ -275,23 +312,40 @@ __device__ __forceinline__ void finish_backward(const GeluProductArgs& args, con
                                       1 - half, slot, piece);
             wait_barrier(in.ready(half), odd);
 #pragma unroll
-            for (int i = 0; i < kSlotRows; ++i) {
-                float x[8], d[8];
-                unpack(pre[i], x);
-                if (i < then.rows) pre[i] = load_packed<8>(args.pre + then.place + i * next);
-                unpack8(load_shared(in.rounded(half) + offset + i * kSlots * kTileColumns * 2), d);
-                if (i + 1 == kSlotRows) arrive(in.taken(half));
-                if (i >= now.rows) continue;
+            for (int first = 0; first < kSlotRows; first += kTogether) {
+                float gelu[kTogether][8], d[kTogether][8];
+                Seen of[kTogether];
 #pragma unroll
-                for (int j = 0; j < 8; ++j) {
-                    const float share = phi(x[j]);
-                    d[j] *= slope(x[j], share);
-                    x[j] *= share;
+                for (int r = 0; r < kTogether; ++r) {
+                    const int i = first + r;
+                    of[r] = seen[i];
+                    fetch(then, i);
+                    unpack8(load_shared(in.rounded(half) + offset + i * kSlots * kTileColumns * 2), d[r]);
                 }
-                store_packed(args.out + now.place + i * next, round_packed<bf16>(d));
-                if (args.again != nullptr) store8(args.again + now.place + i * next, x);
+                if (first + kTogether == kSlotRows) arrive(in.taken(half));
 #pragma unroll
-                for (int j = 0; j < 8; ++j) sum[j] += d[j];
+                for (int r = 0; r < kTogether; ++r) {
+                    if constexpr (!Codes) unpack(of[r], gelu[r]);
+#pragma unroll
+                    for (int j = 0; j < 8; ++j) {
+                        SlopeAndGelu found;
+                        if constexpr (Codes)
+                            found = table[byte_of(of[r], j)];
+                        else
+                            found = slope_and_gelu(gelu[r][j]);
+                        d[r][j] *= found.slope;
+                        gelu[r][j] = found.gelu;
+                    }
+                }
+#pragma unroll
+                for (int r = 0; r < kTogether; ++r) {
+                    if (first + r >= now.rows) continue;
+                    const std::int64_t place = now.place + (first + r) * next;
+                    store_packed(args.out + place, round_packed<bf16>(d[r]));
+                    if (args.again != nullptr) store8(args.again + place, gelu[r]);
+#pragma unroll
+                    for (int j = 0; j < 8; ++j) sum[j] += d[r][j];
+                }
             }
             now = then;
         }
@@ -320,7 +374,7 @@ __device__ __forceinline__ void set_registers() {
 
 // a [rows, sum] comes in parts of 128 rows; b is [cols, sum] in parts of 192 rows or, in the backward,
 // [sum, cols] in parts of 64; all parts have 64 columns. Grid: as many blocks as run at a time.
-template <bool Backward>
+template <End kEnd>
 __global__ void __launch_bounds__(kProductThreads, 1)
     gelu_product_kernel(const __grid_constant__ CUtensorMap a_map, const __grid_constant__ CUtensorMap b_map,
                         const GeluProductArgs args) {
@@ -345,17 +399,18 @@ __global__ void __launch_bounds__(kProductThreads, 1)
     const Tiles tiles(args);
     if (warp < kConsumers / 32) {
         set_registers<kConsumerRegisters, true>();
-        consume<Backward>(args, tiles, in, reinterpret_cast<float*>(shared + ProductLayout::kBias), warp,
-                          lane);
+        consume<is_backward(kEnd)>(args, tiles, in, reinterpret_cast<float*>(shared + ProductLayout::kBias),
+                                   warp, lane);
     } else {
         set_registers<kOtherRegisters, false>();
         const int thread = static_cast<int>(threadIdx.x) - kConsumers;
         if (warp == kProducerWarp) {
-            if (lane == 0) produce<Backward>(a_map, b_map, tiles, args.sum_blocks, in);
+            if (lane == 0) produce<is_backward(kEnd)>(a_map, b_map, tiles, args.sum_blocks, in);
         } else if (warp < kProducerWarp) {
-            if constexpr (Backward)
-                finish_backward(args, tiles, in, reinterpret_cast<float*>(shared + ProductLayout::kSums),
-                                thread);
+            if constexpr (is_backward(kEnd))
+                finish_backward<kEnd == End::kDerivativeOfCodes>(
+                    args, tiles, in, reinterpret_cast<float*>(shared + ProductLayout::kSums),
+                    reinterpret_cast<SlopeAndGelu*>(shared + ProductLayout::kTable), thread);
             else
                 finish_forward(args, tiles, in, thread);
         }

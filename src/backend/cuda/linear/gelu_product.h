@@ -9,7 +9,7 @@ namespace elmo::cuda {
 // Whether these kernels make the product of a [rows, sum] with a weight: [rows, cols].
 bool takes_gelu_product(const View& a, std::int64_t cols);
 
-// All of a forward with GELU: pre, y or both.
+// All of a forward with GELU: pre or its codes, y or both.
 void gelu_product(const LinearForward& op, const CudaContext& context);
 
 // All of a backward that begins with a product, but the bias gradient: `partials`, where it is not null,

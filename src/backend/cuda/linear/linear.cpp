@@ -40,8 +40,7 @@ void LinearOps::forward(const LinearForward& op) {
     if (op.x_TK.rows == 0) return;
     const bool gelu = op.activation == Activation::kGelu;
     const bool codes = op.pre_TN.dtype == DType::kU8;
-    if (gelu && !codes && op.amax_13.empty() && fuses(op.x_TK, op.w_NK.rows))
-        return gelu_product(op, context_);
+    if (gelu && op.amax_13.empty() && fuses(op.x_TK, op.w_NK.rows)) return gelu_product(op, context_);
     const View pre = gelu && !op.pre_TN.empty() && !codes ? op.pre_TN : op.y_TN;
     if (!op.amax_13.empty()) {
         forward_fp8(op, pre);

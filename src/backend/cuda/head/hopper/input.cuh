@@ -9,22 +9,23 @@ template <int N>
 constexpr int kInputStage = 2 * kGradientBytes + kRows* N * 2;  // g of 128 texts, then W of 64 labels
 template <class S, int N>
 constexpr int kCodeStage = sizeof(typename S::Raw) == 1 ? kRows* N : 0;  // codes under way
-constexpr int kInputStages = 4;
+template <class S>
+constexpr int kInputStages = sizeof(typename S::Raw) == 1 ? 4 : 5;  // BF16 has no place of its own on its way
 template <class S, int N>
-constexpr int kInputShared = kInputStages*(kInputStage<N> + kCodeStage<S, N> + 16) + kAlign;
+constexpr int kInputShared = kInputStages<S>*(kInputStage<N> + kCodeStage<S, N> + 16) + kAlign;
 
-constexpr int kDecoders = 2, kDecoderThreads = kDecoders * kGroupThreads;  // warpgroups that decode
+constexpr int kBringers = 2, kBroughtAhead = 2;  // warpgroups that bring W; steps that each has under way
 
 // dx of the 128 texts of a batch tile and N columns, over the tiles of one slice (tile of 128 % slices ==
-// slice), continued from chunk to chunk. The first two warpgroups bring W to shared memory as BF16, the
-// others multiply, 64 texts each. 8-bit W is decoded with columns 1 and 2 of four exchanged. Grid: (blocks of
-// N columns, batch tiles, slices).
+// slice), continued from chunk to chunk. The first two warpgroups bring W to shared memory as BF16, by turns,
+// the others multiply, 64 texts each. 8-bit W is decoded with columns 1 and 2 of four exchanged. Grid:
+// (blocks of N columns, batch tiles, slices).
 template <class S, int N>
 __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
     constexpr bool kCodes = sizeof(typename S::Raw) == 1;
-    constexpr int kStages = kInputStages, kSize = static_cast<int>(sizeof(typename S::Raw));
-    constexpr int kPieces = N * kSize / 16, kTimes = kRows * kPieces / kDecoderThreads;
+    constexpr int kStages = kInputStages<S>, kSize = static_cast<int>(sizeof(typename S::Raw));
+    constexpr int kPieces = N * kSize / 16, kTimes = kRows * kPieces / kGroupThreads;
     extern __shared__ unsigned char shared[];
     const Thread at;
     const std::uint32_t base = aligned_base(shared), codes = base + kStages * kInputStage<N>,
@@ -39,14 +40,14 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
     const auto tile_of = [&](int step) { return (begin + step / 2 * a.num_slices) * 2 + step % 2; };
     if (threadIdx.x == 0) {
         for (int i = 0; i < kStages; ++i) {
-            init_barrier(full + i * 8, kDecoderThreads);
+            init_barrier(full + i * 8, kGroupThreads);
             init_barrier(empty + i * 8, 8);  // a warp of those that multiply
         }
         publish_barriers();
     }
     __syncthreads();  // the barriers are there
-    if (at.group < kDecoders) {
-        const int thread = threadIdx.x;
+    if (at.group < kBringers) {
+        const int thread = static_cast<int>(threadIdx.x) % kGroupThreads;
         const std::int64_t row_bytes = a.stride * kSize, text_blocks = a.padded_batch / kBlock;
         const char* const w = static_cast<const char*>(a.w_LD) + first_column * kSize;
         const char* const g = reinterpret_cast<const char*>(a.g_CB) + batch_tile * 2 * kGradientBytes;
@@ -56,14 +57,14 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
         const std::int64_t pieces = row_bytes / 16 - first_column * kSize / 16;  // that the row has
 #pragma unroll
         for (int i = 0; i < kTimes; ++i) {
-            const int eight = (i * kDecoderThreads + thread) / 8;
+            const int eight = (i * kGroupThreads + thread) / 8;
             row[i] = eight / (kPieces / 4) * 2 + thread / 4 % 2;
             piece[i] = eight % (kPieces / 4) * 4 + thread % 4;
         }
         // Where it goes: codes to a separate place, BF16 to where products read it.
         const auto target = [&](int s, int i) {
             if constexpr (kCodes)
-                return codes + s * kCodeStage<S, N> + (i * kDecoderThreads + thread) * 16;
+                return codes + s * kCodeStage<S, N> + (i * kGroupThreads + thread) * 16;
             else
                 return base + s * kInputStage<N> + 2 * kGradientBytes + piece[i] / 8 * kGradientBytes +
                        block_offset(row[i], piece[i] % 8);
@@ -83,22 +84,23 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
             wait_barrier(empty + step % kStages * 8, (step / kStages % 2) ^ 1);
         };
         const auto fetch_g = [&](int step) {
-            if (thread != 0) return;
+            if (thread != 0 || step >= steps) return;
             const int s = step % kStages;
             expect(full + s * 8, 2 * kGradientBytes);
             copy_bulk(base + s * kInputStage<N>,
                       g + (tile_of(step) - a.first_tile * 2) * text_blocks * kGradientBytes,
                       2 * kGradientBytes, full + s * 8);
         };
-        constexpr int kAhead = kCodes ? kStages : kStages - 1;
-        for (int step = 0; step < kAhead; ++step) fetch(step);
+        for (int i = 0; i < kBroughtAhead; ++i) fetch(at.group + i * kBringers);
         wait_for_previous();
-        for (int step = 0; step < steps; ++step) {
-            const int s = step % kStages;
+        if constexpr (!kCodes)
+            for (int i = 0; i < kBroughtAhead; ++i) fetch_g(at.group + i * kBringers);
+        for (int step = at.group; step < steps; step += kBringers) {
+            const int s = step % kStages, later = step + kBroughtAhead * kBringers;
             if constexpr (kCodes) {
                 wait_empty(step);
                 fetch_g(step);
-                wait_copies<kAhead - 1>();
+                wait_copies<kBroughtAhead - 1>();
                 const std::uint32_t to = base + s * kInputStage<N> + 2 * kGradientBytes;
                 uint4 raw[kTimes];
 #pragma unroll
@@ -116,20 +118,20 @@ __global__ void __launch_bounds__(kInputGroups* kGroupThreads, 1) input_gradient
                 }
                 publish_shared();
                 arrive(full + s * 8);
-                fetch(step + kAhead);
+                fetch(later);
             } else {
-                fetch_g(step);
-                wait_copies<kAhead - 1>();
+                wait_copies<kBroughtAhead - 1>();
                 publish_shared();
                 arrive(full + s * 8);
-                if (step + kAhead < steps) wait_empty(step + kAhead);
-                fetch(step + kAhead);
+                if (later < steps) wait_empty(later);
+                fetch_g(later);
+                fetch(later);
             }
         }
         return;
     }
     wait_for_previous();
-    const int half = at.group - kDecoders;  // which 64 texts
+    const int half = at.group - kBringers;  // which 64 texts
     // Columns 2 q and 2 q + 1 of eight; of codes, those that were decoded to there.
     constexpr int kSecond = kCodes ? 2 : 1;
     const std::int64_t column = first_column + (kCodes ? at.q / 2 * 4 + at.q % 2 : 2 * at.q);

@@ -16,9 +16,9 @@ constexpr Texts update_texts(std::int64_t padded_batch) {
 template <Texts How>
 constexpr int kUpdateBlocks = How == Texts::kTwo ? 2 : 1;
 template <Texts How>
-constexpr int kUpdateStages = How == Texts::kStreamed ? 3 : 2;  // of g, of each warpgroup
-constexpr int kTextStages = 6;                                  // of streamed x, which all warpgroups share
-constexpr int kTextStage = 2 * kGradientBytes;                  // 64 texts by 128 columns
+constexpr int kUpdateStages = How == Texts::kTwo ? 2 : 3;  // of g, of each warpgroup
+constexpr int kTextStages = 6;                             // of streamed x, which all warpgroups share
+constexpr int kTextStage = 2 * kGradientBytes;             // 64 texts by 128 columns
 template <Texts How>
 constexpr int update_shared(std::int64_t padded_batch) {
     return (How == Texts::kStreamed ? kTextStages * kTextStage
