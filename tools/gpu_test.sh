@@ -62,6 +62,7 @@ for program in backend model; do
 done
 
 if ((sanitize)); then
+    wait  # racecheck takes much memory by itself
     # Each op on its awkward shapes once (ELMO_TEST_FEW: under_sanitizer() in tests/backend/op_harness.h). Left out
     # is what repeats an op many times over, and what runs only on the CPU.
     ops='-HeadStep.WithinBoundsInTiles:HeadStep.EqualsThe*:HeadStep.ChunksAnd*:HeadExtras.CompensationAdds*:HeadGrid.CompensationCarries*:HeadTopK.ScoresAnd*:AdamW.*Moves:AdamW.Kahan*:FillNormal.Moments*:Norm.DropoutKeeps*:Agreement.FillNormal*'
