@@ -74,9 +74,10 @@ def draw(args):
     for i, precision in enumerate(precisions):
         left, top = i % across * panel_width, TOP + i // across * panel_height
         svg.append(f'<text x="{left + 12}" y="{top}" font-weight="bold">{precision}</text>')
+        svg.append(f'<text x="{left + LEFT - 8}" y="{top + ROW}" text-anchor="end">batch</text>')
         for j, batch in enumerate(batches):
             svg.append(f'<text x="{left + LEFT + CELL * (j + 0.5):.0f}" y="{top + ROW}" '
-                       f'text-anchor="middle">{"batch " if j == 0 else ""}{batch}</text>')
+                       f'text-anchor="middle">{batch}</text>')
         for k, width in enumerate(widths):
             y = top + ROW * (k + 1) + 8
             svg.append(f'<text x="{left + LEFT - 8}" y="{y + 16}" text-anchor="end">width {width}</text>')
@@ -88,7 +89,7 @@ def draw(args):
                 x = left + LEFT + CELL * j
                 svg.append(f'<rect x="{x}" y="{y}" width="{CELL - 2}" height="{ROW - 2}" '
                            f'fill="{colour(run["sol_percent"])}"><title>{run["median_ms"]:.2f} ms, floor '
-                           f'{run["floor_ms"]:.2f} ms</title></rect><text x="{x + CELL / 2 - 1}" y="{y + 16}" '
+                           f'{run["floor_ms"]:.2f} ms, {run["clock"]}, {run["power"]}</title></rect><text x="{x + CELL / 2 - 1}" y="{y + 16}" '
                            f'text-anchor="middle" style="fill:#fff">{run["sol_percent"]:.0f}</text>')
     svg.append("</svg>")
     with open(args.out, "w") as file:
