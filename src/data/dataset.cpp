@@ -14,6 +14,7 @@
 #include "cache/ragged_writer.h"
 #include "data/label_doubts.h"
 #include "data/label_import.h"
+#include "data/named_labels.h"
 #include "data/token_import.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
@@ -110,6 +111,7 @@ void Dataset::Impl::open_labels(const Context& context, const ReadOptions& readi
                                     layout.format == DataFormat::kCsv || layout.format == DataFormat::kTsv
                                         ? " after the header"
                                         : ""));
+    if (train_is_empty() && layout.splits_by_hash()) throw DataError(all_rows_are_test(layout));
     if (num_labels == 0)
         throw DataError(fmt::format(
             "{}: expected at least one label, found none{}", first,

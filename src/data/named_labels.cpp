@@ -26,6 +26,13 @@ SplitName split_of_text(std::string_view text, const HashedShare& test_share) {
     return falls_in_share(hash64(text), test_share.share) ? SplitName::kTest : SplitName::kTrain;
 }
 
+std::string all_rows_are_test(const Layout& layout) {
+    return fmt::format(
+        "{}: expected training rows, found none: all rows are in the test share ({}, by a hash of their "
+        "texts); give --test-share 0, or more rows",
+        layout.train.text.string(), layout.test_share.share);
+}
+
 std::string describe(const HashedShare& test_share) {
     return fmt::format("{}{}", test_share.share,
                        test_share.share > 0 && test_share.trimmed ? " of trimmed texts" : "");

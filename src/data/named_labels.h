@@ -12,6 +12,8 @@ namespace elmo {
 
 // Which split a row of a file that holds both belongs to.
 SplitName split_of_text(std::string_view text, const HashedShare& test_share);
+// What to say of a file none of whose rows train.
+std::string all_rows_are_test(const Layout& layout);
 // For a cache key.
 std::string describe(const HashedShare& test_share);
 

@@ -19,6 +19,7 @@
 #include "io/checksum.h"
 #include "sources/layout.h"
 #include "sources/matrices/sparse_source.h"
+#include "sources/row_source.h"
 #include "text/spec.h"
 
 namespace elmo {
@@ -69,6 +70,8 @@ std::unique_ptr<Tokenizer> learn(const Context& context, const ReadOptions& read
             options);
     } catch (const DataError& error) {
         if (!ended) throw;  // the texts themselves: that message names file and line
+        if (texts == 0 && layout.splits_by_hash() && open_texts(layout, SplitName::kTrain)->open()->next())
+            throw DataError(all_rows_are_test(layout));
         if (texts == 0)
             throw DataError(fmt::format("{}: expected rows{}, found none", layout.train.text.string(),
                                         layout.format == DataFormat::kCsv ? " after the header" : ""));

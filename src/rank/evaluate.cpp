@@ -71,6 +71,13 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
     if (config.split == "auto")
         choose_option<std::string>(config, "split", &Config::split, "test", "stored predictions have no run");
     const Dataset dataset = Dataset::open_labels(context, config);
+    if (config.split == "validation" && !dataset.validation().present &&
+        ReadOptions(config).equal_texts_together)
+        throw ConfigError(
+            "split: which rows validate depends on their texts, and stored predictions are scored without "
+            "them: score the run itself ('elmo eval RUN DATA --split validation'), or give --equal-texts "
+            "apart "
+            "where it was trained so");
     const auto parts = choose_rows(config, dataset);
     std::int64_t num_rows = 0;
     for (const ScoredRows& part : parts) num_rows += static_cast<std::int64_t>(part.rows.size());

@@ -642,6 +642,33 @@ TEST_F(FirstUse, FilesWithoutRowsSayWhatIsMissing) {
                    {"empty.jsonl: expected rows, found an empty file"});
     expect_failure(train(folder_.write("empty.txt", "\n\n")), 1, {"empty.txt: expected rows, found"});
     expect_failure(train(folder_.write("empty", "")), 1, {"empty: expected rows, found an empty file"});
+    // Of files of one row some hold it out.
+    bool held_out = false;
+    for (int i = 0; i < 100 && !held_out; ++i) {
+        const std::string file =
+            folder_.write(fmt::format("one{}.csv", i), fmt::format("text,labels\nrow {},a\n", i));
+        const Outcome inspected = run_elmo({"data", "inspect", file, "--quiet"});
+        held_out = inspected.status != 0;
+        if (!held_out) continue;
+        for (const Outcome& refused : {inspected, train(file)})
+            expect_failure(refused, 1, {"all rows are in the test share (0.1,", "give --test-share 0"});
+    }
+    EXPECT_TRUE(held_out);
+}
+
+TEST_F(FirstUse, ALineWithoutATabSaysHowATextWithoutLabelsIsWritten) {
+    const std::string file = folder_.write("t.tsv", "some words\ta\nmore words\tb\nno labels here\n");
+    expect_failure(run_elmo({"data", "inspect", file, "--quiet"}), 1,
+                   {"t.tsv:3: expected 'text<TAB>label,label', found 1 field in 'no labels here'; a text "
+                    "without labels ends in a tab"});
+}
+
+TEST_F(FirstUse, PredictionsOfValidationRowsNeedTheirTexts) {
+    folder_.write("p.txt", "0:1\n");
+    expect_failure(
+        run_elmo({"eval", "--predictions", folder_.text("p.txt"), data(), "--split", "validation"}), 2,
+        {"split: which rows validate depends on their texts", "elmo eval RUN DATA --split validation",
+         "--equal-texts apart"});
 }
 
 TEST_F(FirstUse, LabelsInAFixedPlaceAreSeveral) {

@@ -362,8 +362,8 @@ TEST_F(Answers, ALabelHasThoseThatAreLikeIt) {
         EXPECT_EQ(found["label"], 5);
         EXPECT_EQ(found["name"], "kind 5");
         EXPECT_GT(found["train_rows"], 0);
-        EXPECT_FALSE(found.contains("scores"));  // nobody has made a report
-        ASSERT_EQ(found["nearest"].size(), 4u) << found;
+        EXPECT_FALSE(found.contains("scores"));                               // nobody has made a report
+        ASSERT_EQ(found["nearest"].size(), run == bag() ? 4u : 0u) << found;  // 37 labels need no tree
         double last = 1;
         for (const Json& other : found["nearest"]) {
             EXPECT_NE(other["label"], 5);

@@ -58,6 +58,23 @@ TEST_F(Linear, AutoIsBagWhereAnOptionOfStepsIsGiven) {
     EXPECT_EQ(resolve_training(context, seeded).encoder, "linear");
 }
 
+TEST_F(Linear, LabelsOfOneLeafAreLikeOneAnotherUnlessThatHoldsAll) {
+    train(quiet(), config());
+    const auto nearest = Predictor(quiet(), config().out, config()).nearest_labels(5, 1000);
+    EXPECT_FALSE(nearest.empty());
+    EXPECT_LT(nearest.size(), 149u);
+    for (const NearLabel& near : nearest) {
+        EXPECT_NE(near.label, 5);
+        EXPECT_GT(near.similarity, 0);
+        EXPECT_LE(near.similarity, 1);
+    }
+    write_tiny_data(temp / "data", {.train_rows = 600, .test_rows = 40, .labels = 90});
+    Config few = config();
+    few.out = temp / "few";
+    train(quiet(), few);
+    EXPECT_TRUE(Predictor(quiet(), few.out, few).nearest_labels(5, 1000).empty());
+}
+
 TEST_F(Linear, DoesNotDependOnThreads) {
     std::vector<std::vector<std::pair<std::string, std::string>>> runs;
     for (const int threads : {1, 3}) {

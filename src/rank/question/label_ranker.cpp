@@ -50,8 +50,10 @@ void keep_best(std::vector<std::pair<std::int64_t, double>>& labels, std::int64_
     if (labels.size() > static_cast<std::size_t>(limit)) labels.resize(static_cast<std::size_t>(limit));
 }
 
-// The share of the trees in which a label lies in the leaf of another.
+// The share of the trees in which a label lies in the leaf of another. None where few labels need no tree:
+// all lie in one leaf, and that says nothing.
 std::vector<std::pair<std::int64_t, double>> leaf_mates(const LabelTrees& trees, std::int64_t label) {
+    if (trees.leaf.size() == trees.roots.size()) return {};
     std::map<std::int64_t, std::int64_t> shared;
     for (std::size_t node = 0; node < trees.leaf.size(); ++node) {
         if (trees.leaf[node] == 0) continue;

@@ -45,14 +45,18 @@ class TableParser : public RowParser {
                                          ? std::string("'text<TAB>label,label'")
                                          : fmt::format("{} fields, as --columns names", wanted);
         if (record.bytes.empty()) fail(record, expected, "an empty line", "remove it");
-        fail(record, expected, fmt::format("{} in '{}'", fields_.size(), quoted(record.bytes)),
+        fail(record, expected,
+             fmt::format("{} in '{}'", counted(std::ssize(fields_), "field"), quoted(record.bytes)),
              advice(record.bytes));
     }
 
     std::string_view advice(std::string_view line) const {
         if (!shape_.quotes && line.find('"') != line.npos)
             return "where fields stand in quotes, say so with --quotes double";
-        if (fields_.size() < shape_.names.size() || !shape_.quotes) return "";
+        if (fields_.size() == 1 && shape_.names.size() == 2 && shape_.delimiter == '\t')
+            return "a text without labels ends in a tab";
+        if (fields_.size() < shape_.names.size()) return "fields without anything need their delimiters, too";
+        if (!shape_.quotes) return "";
         return shape_.delimiter == ',' ? "put fields that hold commas in quotes"
                                        : "put fields that hold the delimiter in quotes";
     }
