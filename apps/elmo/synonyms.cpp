@@ -15,6 +15,8 @@ constexpr std::pair<std::string_view, std::string_view> kVerbs[] = {{"supervised
                                                                     {"test-label", "eval"},
                                                                     {"evaluate", "eval"},
                                                                     {"score", "eval"},
+                                                                    {"compare", "eval RUN1 RUN2 DATA"},
+                                                                    {"pred", "predict"},
                                                                     {"predict-prob", "predict"},
                                                                     {"infer", "predict"},
                                                                     {"classify", "predict"},

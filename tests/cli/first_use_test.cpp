@@ -872,6 +872,7 @@ TEST_F(FirstUse, WordsOfFastTextAreAnsweredWithOurs) {
          std::initializer_list<std::pair<const char*, const char*>>{{"supervised", "'train'"},
                                                                     {"test", "'eval'"},
                                                                     {"predict-prob", "'predict'"},
+                                                                    {"compare", "'eval RUN1 RUN2 DATA'"},
                                                                     {"fit", "'train'"}})
         expect_failure(run_elmo({theirs}), 2, {"unknown verb", ours});
 }
