@@ -60,6 +60,8 @@ struct Verb {
     // Which word, where it is there, is DATA: it is the option `data`, given.
     std::size_t (*data_word)(const Invocation& invocation) = nullptr;
     std::string too_many = {};  // what is most likely meant where there are more words than it takes
+    // Options whose default is another one here, for the help: key and value.
+    std::vector<std::pair<std::string_view, std::string>> own_defaults = {};
 };
 inline std::size_t first_word(const Invocation&) {
     return 0;

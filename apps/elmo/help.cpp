@@ -58,9 +58,11 @@ std::vector<Group> groups_of(const Verb& verb) {
         {"--explain", "Print every option with its value and the reason for it, and exit", ""});
     for (const OptionInfo& option : options()) {
         if (!has_option(verb, option)) continue;
+        std::string value = option.type == "switch" ? "" : option.default_value;
+        for (const auto& [key, own] : verb.own_defaults)
+            if (option.key == key) value = own;
         group(option.group)
-            .entries.push_back({flag_of(option.key) + placeholder(option), std::string(option.help),
-                                option.type == "switch" ? "" : option.default_value,
+            .entries.push_back({flag_of(option.key) + placeholder(option), std::string(option.help), value,
                                 is_common(verb, option)});
     }
     Group& common = group("common");

@@ -38,7 +38,7 @@ void run_report(Invocation& call) {
 }  // namespace
 
 Verb report_verb() {
-    return {
+    Verb verb = {
         "report",
         'y',
         "Write a page about how well a run answers: labels, confusions, calibration, errors",
@@ -61,6 +61,8 @@ Verb report_verb() {
         nullptr,
         nullptr,
         data_word_of_report};
+    verb.own_defaults = {{"errors", "20"}};
+    return verb;
 }
 
 }  // namespace elmo::cli

@@ -79,7 +79,7 @@ Config resolve_tune(const Invocation& call) {
 }  // namespace
 
 Verb tune_verb() {
-    return {
+    Verb verb = {
         "tune",
         'u',
         "Search for better numbers than the defaults, on validation rows",
@@ -104,6 +104,8 @@ Verb tune_verb() {
         "t",
         nullptr,
         resolve_tune};
+    verb.own_defaults = {{"validation", "0.1"}};
+    return verb;
 }
 
 }  // namespace elmo::cli
