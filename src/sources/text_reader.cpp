@@ -110,6 +110,28 @@ class FeatureLines : public RowParser {
     }
 };
 
+// Whether a line names all these columns, and others, as the header of a table does.
+bool is_header(std::string_view line, const std::vector<std::string>& columns) {
+    for (const char delimiter : {',', ';', '\t', '|'}) {
+        std::vector<std::string_view> fields;
+        for (std::size_t begin = 0; begin <= line.size();) {
+            const std::size_t end = std::min(line.find(delimiter, begin), line.size());
+            std::string_view field = trim(line.substr(begin, end - begin));
+            if (field.size() > 1 && field.starts_with('"') && field.ends_with('"'))
+                field = field.substr(1, field.size() - 2);
+            fields.push_back(field);
+            begin = end + 1;
+        }
+        const auto has = [&](const std::string& name) {
+            return std::ranges::find(fields, name) != fields.end();
+        };
+        if (fields.size() > 1 && std::ranges::all_of(columns, has)) return true;
+    }
+    return false;
+}
+
+constexpr const char* kReadTwice = "a table is read twice: save it and name the file";
+
 }  // namespace
 
 struct TextReader::Impl {
@@ -121,6 +143,8 @@ struct TextReader::Impl {
     std::unique_ptr<RowParser> parser;  // of kRows: lines with labels in them
     bool may_have_header = false;       // of the sparse format
     bool refuses_foreign = false;       // by the first line
+    bool is_pipe = false;
+    bool refuses_header = false;  // of a table, in the first line
     Form form = Form::kUndecided;
     std::vector<std::string> keys;
     bool keys_open = false;  // nobody gave them for this input: what its first object has counts
@@ -169,14 +193,16 @@ struct TextReader::Impl {
         if (is_open) format = table_lines(path, reading);
         if (format == DataFormat::kCsv || format == DataFormat::kTsv) {
             if (!is_file)
-                throw DataError(fmt::format(
-                    "{}: expected a file, found none; a table is read twice: save it and name the file",
-                    path.empty() || path == "-" ? "standard input" : path));
+                throw DataError(fmt::format("{}: expected a file, found none; {}",
+                                            path.empty() || path == "-" ? "standard input" : path,
+                                            kReadTwice));
             table.emplace(path, format == DataFormat::kCsv, reading);
             if (is_open) table->detected.insert(table->detected.begin(), {"format", name_of(*format)});
             detected = detected_line(path, table->detected);
             return;
         }
+        is_pipe = !is_file;
+        refuses_header = is_pipe && reading.input == InputForm::kAuto;
         lines.emplace(path.empty() ? "-" : path);
         if (format) take_lines_of(*format, path);
     }
@@ -221,7 +247,15 @@ struct TextReader::Impl {
                 form = Form::kRows;
                 parser = open_fasttext({})->parser();
             }
+            if (form == Form::kText && refuses_header && !keys.empty() && is_header(record.bytes, keys))
+                fail(record, "lines of text, or JSON lines",
+                     fmt::format("the header of a table: '{}'", quoted(record.bytes)),
+                     fmt::format("{}, or give --input text to answer line by line", kReadTwice));
         }
+        if (form != Form::kJson && !columns_flag.empty() && is_pipe)
+            fail(record, fmt::format("JSON lines, as {} asks for", columns_flag),
+                 fmt::format("'{}'", quoted(record.bytes)),
+                 fmt::format("{}; of lines of text leave {} out", kReadTwice, columns_flag));
         if (form != Form::kJson && !columns_flag.empty())
             fail(record, fmt::format("a table or JSON lines, as {} asks for", columns_flag),
                  fmt::format("'{}'", quoted(record.bytes)),

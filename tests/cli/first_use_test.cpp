@@ -1,6 +1,7 @@
 // What a first user stumbled over: each command as it was typed, and what it has to say.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <algorithm>
 #include <fstream>
@@ -661,6 +662,21 @@ TEST_F(FirstUse, ALineWithoutATabSaysHowATextWithoutLabelsIsWritten) {
     expect_failure(run_elmo({"data", "inspect", file, "--quiet"}), 1,
                    {"t.tsv:3: expected 'text<TAB>label,label', found 1 field in 'no labels here'; a text "
                     "without labels ends in a tab"});
+}
+
+TEST_F(FirstUse, ATableOnAPipeIsRefusedAndNotAnsweredLineByLine) {
+    const std::string table = "\"id\";\"text\"\n\"1\";\"" + text_of(50) + "\"\n";
+    expect_failure(run_elmo({"predict", run()}, table), 1,
+                   {"standard input:1: expected lines of text, or JSON lines, found the header of a table",
+                    "a table is read twice: save it and name the file", "--input text"});
+    expect_success(run_elmo({"predict", run(), "--input", "text"}, table));
+    expect_success(run_elmo({"predict", run()}, "some text, and words\n"));
+    expect_failure(run_elmo({"predict", run(), "--text-column", "text"}, "a;b\nc;d\n"), 1,
+                   {"expected JSON lines, as --text-column asks for", "a table is read twice"});
+    const std::string pipe = folder_.text("pipe");
+    ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+    expect_failure(run_elmo({"predict", run(), pipe, "--out", folder_.text("answers.csv")}), 1,
+                   {"pipe: expected a file, found a pipe or a device", "save it to a file first"});
 }
 
 TEST_F(FirstUse, PredictionsOfValidationRowsNeedTheirTexts) {

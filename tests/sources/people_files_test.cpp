@@ -507,7 +507,8 @@ TEST_F(PeopleFiles, EmptyFilesAndWrongNumbersOfFields) {
     write("a.csv", "");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected rows, found an empty file"));
     write("b.csv", "text,labels\none,a\ntwo\n");
-    EXPECT_TRUE(contains(error("b.csv"), "b.csv:3: expected 2 fields, as the header has, found 1 in 'two'"));
+    EXPECT_TRUE(
+        contains(error("b.csv"), "b.csv:3: expected 2 fields, as the header has, found 1 field in 'two'"));
     write("c.csv", "text,labels\none,a,b\n");
     EXPECT_TRUE(contains(error("c.csv"), "put fields that hold commas in quotes"));
     write("d.tsv", "id\ttext\tlabels\n1\t\"odd\ta\n2\tx\n");

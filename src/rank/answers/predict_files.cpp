@@ -46,6 +46,12 @@ constexpr OptionKey kAnswerKeys[] = {
 
 OrderedJson file_entry(const std::string& file) {
     std::error_code error;
+    if (fs::exists(file, error) && !fs::is_regular_file(file, error))
+        throw DataError(
+            fmt::format("{}: expected a file, found a pipe or a device; with --out it may be read again: "
+                        "save it to a file "
+                        "first",
+                        file));
     const auto size = fs::file_size(file, error);
     if (error) throw DataError(fmt::format("{}: cannot be read: {}", file, error.message()));
     return {{"file", file}, {"bytes", size}};
