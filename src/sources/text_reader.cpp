@@ -111,20 +111,15 @@ class FeatureLines : public RowParser {
 };
 
 // Whether a line names all these columns, and others, as the header of a table does.
-bool is_header(std::string_view line, const std::vector<std::string>& columns) {
+bool is_header(const Record& line, const std::vector<std::string>& columns) {
+    std::vector<std::string> fields;
+    const auto has = [&](const std::string& name) { return std::ranges::find(fields, name) != fields.end(); };
     for (const char delimiter : {',', ';', '\t', '|'}) {
-        std::vector<std::string_view> fields;
-        for (std::size_t begin = 0; begin <= line.size();) {
-            const std::size_t end = std::min(line.find(delimiter, begin), line.size());
-            std::string_view field = trim(line.substr(begin, end - begin));
-            if (field.size() > 1 && field.starts_with('"') && field.ends_with('"'))
-                field = field.substr(1, field.size() - 2);
-            fields.push_back(field);
-            begin = end + 1;
+        try {
+            split_csv(line, fields, delimiter);
+        } catch (const DataError&) {  // a text
+            continue;
         }
-        const auto has = [&](const std::string& name) {
-            return std::ranges::find(fields, name) != fields.end();
-        };
         if (fields.size() > 1 && std::ranges::all_of(columns, has)) return true;
     }
     return false;
@@ -247,7 +242,7 @@ struct TextReader::Impl {
                 form = Form::kRows;
                 parser = open_fasttext({})->parser();
             }
-            if (form == Form::kText && refuses_header && !keys.empty() && is_header(record.bytes, keys))
+            if (form == Form::kText && refuses_header && !keys.empty() && is_header(record, keys))
                 fail(record, "lines of text, or JSON lines",
                      fmt::format("the header of a table: '{}'", quoted(record.bytes)),
                      fmt::format("{}, or give --input text to answer line by line", kReadTwice));
