@@ -2,23 +2,15 @@
 // few roundings, so that codes must lie between those, with the same noise, of the two ends of the computed
 // interval.
 #include "numerics/state_codes.h"
-#include "op_harness.h"
+#include "optimizer_harness.h"
 
 namespace elmo::testing_ops::optimizer_bytes_test {
 namespace {
 
 constexpr double u = kF32Roundoff;
 
-struct Shape {
-    std::int64_t rows, cols;
-};
+using Shape = MatrixShape;
 const Shape kShapes[] = {{1, 1}, {1, 127}, {3, 129}, {2, 1025}, {65, 7}, {33, 384}, {5, 136}, {40, 8}};
-
-Workload workload_of(const Shape& s) {
-    Workload workload;
-    workload.width = s.cols;
-    return workload;
-}
 
 struct State {
     Tensor w, m, v, c, exponents;
@@ -28,14 +20,12 @@ struct State {
           v(name + " v", DType::kU8, s.rows, s.cols),
           c(name + " c", DType::kU8, s.rows, s.cols),
           exponents(name + " exponents", DType::kU8, s.rows, 2 * moment_blocks(s.cols)) {
-        for (Tensor* t : {&m, &v, &c, &exponents}) std::memset(t->view().data, 0, t->bytes().size());
+        for (const Tensor* t : tensors()) std::memset(t->view().data, 0, t->bytes().size());
     }
+    std::vector<const Tensor*> tensors() const { return {&w, &m, &v, &c, &exponents}; }
     void copy(const State& o) {
-        std::memcpy(w.view().data, o.w.view().data, w.bytes().size());
-        std::memcpy(m.view().data, o.m.view().data, m.bytes().size());
-        std::memcpy(v.view().data, o.v.view().data, v.bytes().size());
-        std::memcpy(c.view().data, o.c.view().data, c.bytes().size());
-        std::memcpy(exponents.view().data, o.exponents.view().data, exponents.bytes().size());
+        for (std::size_t i = 0; i < tensors().size(); ++i)
+            std::memcpy(tensors()[i]->view().data, o.tensors()[i]->view().data, tensors()[i]->bytes().size());
     }
 
     static std::uint8_t code(const Tensor& t, std::int64_t r, std::int64_t col) {
@@ -56,27 +46,7 @@ struct State {
 };
 
 void expect_same_state(const State& a, const State& b) {
-    expect_same_bits(a.exponents, b.exponents);
-    expect_same_bits(a.m, b.m);
-    expect_same_bits(a.v, b.v);
-    expect_same_bits(a.w, b.w);
-    expect_same_bits(a.c, b.c);
-}
-
-AdamWUpdate op_of(State& state, const Tensor& grad, std::int64_t t) {
-    AdamWUpdate op;
-    op.w = state.w.view();
-    op.grad = grad.view();
-    op.m = state.m.view();
-    op.v = state.v.view();
-    op.c = state.c.view();
-    op.exponents = state.exponents.view();
-    op.lr = 0.003f;
-    op.weight_decay = 0.01f;
-    op.grad_scale = 0.5f;
-    op.t = t;
-    op.key = {3, static_cast<std::uint64_t>(t), 0x3000};
-    return op;
+    for (std::size_t i = 0; i < a.tensors().size(); ++i) expect_same_bits(*a.tensors()[i], *b.tensors()[i]);
 }
 
 // What a few updates by the reference leave: exponents that differ from block to block, codes of all sizes.
@@ -108,26 +78,14 @@ TEST(AdamWInBytes, MatchesTheFormulaWithinItsRoundings) {
                 after.copy(before);
                 const AdamWUpdate op = op_of(after, *grad, t);
                 tested->adamw({&op, 1});
-                const double b1 = op.beta1, b2 = op.beta2, lr = op.lr;
-                const double k1 = 1 - std::pow(b1, t), k2 = 1 - std::pow(b2, t);
                 for (std::int64_t r = 0; r < s.rows; ++r)
                     for (std::int64_t first = 0; first < s.cols; first += kMomentBlock) {
                         double least_m = 0, most_m = 0, least_v = 0, most_v = 0;
                         for (std::int64_t c = first; c < std::min(first + kMomentBlock, s.cols); ++c) {
-                            const double g = (*grad)(r, c) * double{op.grad_scale}, w = before.weight(r, c);
-                            const double m0 = b1 * before.moment1(r, c), m1 = (1 - b1) * g, m = m0 + m1;
-                            const double v = b2 * before.moment2(r, c) + (1 - b2) * g * g;
-                            // As in AdamW.MatchesTheFormulaWithinItsRoundings.
-                            const double m_error = 4 * u * (std::abs(m0) + std::abs(m1)), v_error = 6 * u * v;
-                            const double below = std::sqrt(v / k2) + double{op.epsilon};
-                            const double direction = m / k1 / below;
-                            const double direction_error =
-                                (m_error / k1 / below) * (1 + 1e-6) + std::abs(direction) * (6 + 4) * u;
-                            const double decay = double{op.weight_decay} * w;
-                            const double sum = w - lr * (direction + decay);
-                            const double error = lr * (direction_error + u * std::abs(decay)) +
-                                                 5 * u * lr * (std::abs(direction) + std::abs(decay)) +
-                                                 u * std::abs(sum);
+                            const double w = before.weight(r, c);
+                            const auto [m, m_error, v, v_error, update, update_error] =
+                                AdamWBounds(op, (*grad)(r, c), w, before.moment1(r, c), before.moment2(r, c));
+                            const double sum = w + update, error = update_error + u * std::abs(sum);
                             const std::uint16_t noise = noise16(op.key, r, c);
                             const auto stored = [&](double x) {
                                 const std::uint32_t rounded = round_weight(static_cast<float>(x), noise);
@@ -208,13 +166,7 @@ TEST(AdamWInBytes, RowsByThemselvesHaveTheSameBits) {
         const auto grad = make_input("grad", DType::kBf16, s.rows, s.cols, rng, 0.05);
         const AdamWUpdate op = op_of(whole, *grad, 3);
         tested->adamw({&op, 1});
-        for (const auto& [first, last] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, s.rows}}) {
-            AdamWUpdate part = op_of(parts, *grad, 3);
-            for (View* view : {&part.w, &part.grad, &part.m, &part.v, &part.c, &part.exponents})
-                *view = view->slice(first, last);
-            part.first_row = first;
-            tested->adamw({&part, 1});
-        }
+        update_by_parts(*tested, parts, *grad);
         expect_same_state(whole, parts);
     }
 }
@@ -322,23 +274,11 @@ TEST(AdamWInBytes, WhatIsNotFiniteShows) {
 }
 
 TEST(AdamWInBytes, RunsAndThreadsDoNotMatter) {
-    const Shape s{1000, 33};
-    std::vector<std::vector<unsigned char>> results;
-    for (const int threads : {1, 2, 3}) {
-        Rng rng(3);
-        Reserved tested(make_tested_backend("fp32", threads), workload_of(s));
-        State state("state", s);
-        start(state, rng);
-        const auto grad = make_input("grad", DType::kBf16, s.rows, s.cols, rng);
-        const AdamWUpdate op = op_of(state, *grad, 4);
-        tested->adamw({&op, 1});
-        std::vector<unsigned char> all;
-        for (const Tensor* t : {&state.w, &state.m, &state.v, &state.c, &state.exponents})
-            for (const auto b : t->bytes()) all.push_back(b);
-        results.push_back(all);
-    }
-    EXPECT_EQ(results[0], results[1]);
-    EXPECT_EQ(results[0], results[2]);
+    expect_threads_do_not_matter([](const Shape& s, Rng& rng) {
+        auto state = std::make_unique<State>("state", s);
+        start(*state, rng);
+        return state;
+    });
 }
 
 }  // namespace

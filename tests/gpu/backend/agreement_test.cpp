@@ -41,6 +41,15 @@ struct State {
     void copy(const State& o) { w.copy(o.w), m.copy(o.m), v.copy(o.v), c.copy(o.c); }
 };
 
+// Of the i-th tensor in update t.
+void set_numbers(AdamWUpdate& op, std::size_t i, std::int64_t t) {
+    op.lr = 0.003f;
+    op.weight_decay = i % 2 == 0 ? 0.01f : 0.0f;
+    op.grad_scale = 1.0f / 3;
+    op.t = t;
+    op.key = {3, static_cast<std::uint64_t>(t), 0x3000 + 2 * static_cast<std::uint32_t>(i)};
+}
+
 // Several tensors in one call, as an encoder's update is, for a few updates one after another. Gradients lie
 // between numbers whose square is lost and numbers whose square is the largest.
 TEST(Agreement, AdamW) {
@@ -78,12 +87,7 @@ TEST(Agreement, AdamW) {
                         op.m = states[i]->m.view();
                         op.v = states[i]->v.view();
                         if (dtype == DType::kBf16) op.c = states[i]->c.view();
-                        op.lr = 0.003f;
-                        op.weight_decay = i % 2 == 0 ? 0.01f : 0.0f;
-                        op.grad_scale = 1.0f / 3;
-                        op.t = t;
-                        op.key = {3, static_cast<std::uint64_t>(t),
-                                  0x3000 + 2 * static_cast<std::uint32_t>(i)};
+                        set_numbers(op, i, t);
                         ops.push_back(op);
                     }
                     return ops;
@@ -152,24 +156,18 @@ TEST(Agreement, AdamWInBytes) {
                     op.c = parts[3]->view();
                     op.exponents = parts[4]->view();
                     op.grad = grads[i]->view();
-                    op.lr = 0.003f;
-                    op.weight_decay = i % 2 == 0 ? 0.01f : 0.0f;
-                    op.grad_scale = 1.0f / 3;
-                    op.t = t;
                     op.first_row = static_cast<std::int64_t>(i);
-                    op.key = {3, static_cast<std::uint64_t>(t), 0x3000 + 2 * static_cast<std::uint32_t>(i)};
+                    set_numbers(op, i, t);
                     ops.push_back(op);
                 }
                 return ops;
             };
             gpu->adamw(updates(on_gpu));
             cpu->adamw(updates(on_cpu));
-            for (std::size_t i = 0; i < on_gpu.size(); ++i) {
-                SCOPED_TRACE("tensor " + std::to_string(i) + ", update " + std::to_string(t));
-                for (std::size_t part = 5; part-- > 0;)
-                    expect_same_bits(*on_gpu[i].parts[part], *on_cpu[i].parts[part]);
-                if (testing::Test::HasFatalFailure()) return;
-            }
+            for (std::size_t i = 0; i < on_gpu.size(); ++i)
+                for (std::size_t part = 0; part < 5; ++part)
+                    ASSERT_EQ(on_gpu[i].parts[part]->bytes(), on_cpu[i].parts[part]->bytes())
+                        << on_cpu[i].parts[part]->name() << " of tensor " << i << ", update " << t;
         }
     }
 }

@@ -254,13 +254,7 @@ template <class G>
 __global__ void __launch_bounds__(kThreads, 4)
     adamw_bytes_kernel(const TensorEntry* entries, int num_entries, AdamWArgs args) {
     let_next_begin();
-    // Pointers that are only needed again at the end would take registers meanwhile.
-    __shared__ TensorEntry t;
-    if (threadIdx.x < 32) {
-        const TensorEntry found = find_entry(entries, num_entries);
-        if (threadIdx.x == 0) t = found;
-    }
-    __syncthreads();
+    const TensorEntry t = find_entry(entries, num_entries);
     t.cols % 8 == 0 ? update_block<true, G>(args, t) : update_block<false, G>(args, t);
 }
 
