@@ -8,6 +8,7 @@
 #include "backend/cpu/head/few_texts.h"
 #include "backend/cpu/head/head_scratch.h"
 #include "backend/cpu/head/operands.h"
+#include "backend/cpu/isa.h"
 #include "backend/cpu/linear/gemm.h"
 
 namespace elmo::cpu {
@@ -41,8 +42,11 @@ std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
     const std::int64_t tiles = (labels + kLabelTile - 1) / kLabelTile;
     const std::int64_t slices = std::min<std::int64_t>(context_.threads().size(), tiles);
     std::atomic<std::int64_t> next{0};
-    const bool few = samples <= kFewTexts, packed = op.w_LD.dtype == DType::kU8 && op.grid.bits() < 8;
-    const bool bf16 = !few && bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
+    const bool packed = op.w_LD.dtype == DType::kU8 && op.grid.bits() < 8;
+    const bool both_bf16 = bf16_products(op.w_LD.dtype) && op.x_BD.dtype == DType::kBf16;
+    // AMX reads BF16 weights as fast as memory gives them, and for four texts 1.5 times as fast as few_texts.
+    const bool few = samples <= kFewTexts && !(both_bf16 && op.w_LD.dtype == DType::kBf16 && has_tiles());
+    const bool bf16 = both_bf16 && !few;
     const Bf16* x16 = bf16_products(op.x_BD.dtype) ? op.x_BD.as<Bf16>() : nullptr;
     StagedBatch batch;
     std::vector<float> staged;
