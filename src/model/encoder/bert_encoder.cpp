@@ -104,7 +104,8 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     const View gelu = rows(a.gelu_TI), room = forward_room_;
     linear(w.qkv, x_TD, qkv, {a.input_codes, {}, room});
     backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context,
-                                rows(a.lse_TH), relative_bias(), a.attention_mask, fp16_step()});
+                                rows(a.lse_TH), relative_bias(), a.attention_mask, fp16_step(),
+                                rows(a.qkv_codes), qkv_exponents(a, T)});
     linear(w.out, context, attention_sum, {{}, {}, room});
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
          rows(a.attention_stats_T2));
@@ -155,6 +156,9 @@ View BertEncoder::layer_input(const TextBatch& batch, std::int64_t layer, View s
     return buffer;
 }
 
+View BertEncoder::qkv_exponents(const LayerActivations& a, std::int64_t tokens) const {
+    return a.qkv_exponents.empty() ? View{} : reshaped(a.qkv_exponents, 3 * spec_.heads, tokens);
+}
 View BertEncoder::gelu_codes(const LayerActivations& a) const {
     return a.gelu_codes.empty() ? View{} : reshaped(a.gelu_codes, a.gelu_codes.rows, spec_.intermediate);
 }
@@ -248,6 +252,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const View output_sum = a.output_sum_TD.first(T), attention_sum = a.attention_sum_TD.first(T);
     const View dinput = reshaped(backward_.dinput_TD.empty() ? a.gelu_TI : backward_.dinput_TD, T, D);
     const View attended = a.attended_TD.first(T), attention_stats = a.attention_stats_T2.first(T);
+    const auto rows = [&](const View& view) { return view.empty() ? View{} : view.first(T); };
     // The input of a product: as codes where they are kept, else from what is computed again.
     const auto kept_or = [&](const View& kept, std::int64_t cols) {
         return Codes{kept.empty() ? backward_.codes_TD : kept, {}, gradient_room(T, cols)};
@@ -262,7 +267,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
                       output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate);
     down_backward(batch, layer, da, dgelu, dinput, accumulate);
-    if (mode == Recompute::kCheap || mode == Recompute::kCompressed)
+    if (mode != Recompute::kNone && mode < Recompute::kWide)
         norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
     linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
                     kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate, slopes(a, T));
@@ -282,7 +287,8 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         linear_backward(w.out, da, context, out_codes, dinput, accumulate);
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv,
                                  relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
-                                 accumulate, a.attention_mask, fp16_step()});
+                                 accumulate, a.attention_mask, fp16_step(), rows(a.qkv_codes),
+                                 qkv_exponents(a, T), is_compact(mode) && a.qkv_codes.empty()});
     if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate);
     const View more_dx = reshaped(a.qkv_T3D, T, D);  // qkv is used up
     linear_backward(w.qkv, dqkv,

@@ -63,7 +63,12 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
     const std::int64_t D = spec_.width, I = spec_.intermediate;
     LayerActivations a;
     if (codes && everything) a.input_codes = take_codes("input_codes", D);
-    if (mode < Recompute::kWider) a.qkv_T3D = take("qkv", spec_.dtype, 3 * D);
+    if (mode == Recompute::kCompact) {
+        a.qkv_codes = take("qkv_codes", DType::kU8, 3 * D);
+        a.qkv_exponents = take("qkv_exponents", DType::kU8, 3 * spec_.heads);
+    } else if (mode < Recompute::kWider) {
+        a.qkv_T3D = take("qkv", spec_.dtype, 3 * D);
+    }
     if (keeps_context(mode, workload.longest)) {
         a.context_TD = take("context", spec_.dtype, D);
         a.lse_TH = take("lse", stats_dtype(), spec_.heads);

@@ -50,18 +50,28 @@ struct Parameter {
 // the same bits. Compressed, a layer keeps pre-activations as codes (ops/linear.h), so that one product fewer
 // is computed again than in the mode before it. The backward is then that of numbers close to the forward's,
 // with the same bits for all three. With FP8 products, which have codes of their own, it is the mode before.
+// Compact, it keeps queries, keys and values as codes too (ops/attention.h), or computes these again and
+// rounds them to what codes stand for; with FP8 products these alone. Its three have the same bits, others
+// than those of compressed.
 enum class Recompute {
     kNone,
     kCheap,
     kCompressed,
+    kCompact,
     kWide,
     kWider,
     kCompressedWider,
+    kCompactWider,
     kLayer,
-    kCompressedLayer
+    kCompressedLayer,
+    kCompactLayer
 };
+inline bool is_compact(Recompute mode) {
+    return mode == Recompute::kCompact || mode == Recompute::kCompactWider ||
+           mode == Recompute::kCompactLayer;
+}
 inline bool is_compressed(Recompute mode) {
-    return mode == Recompute::kCompressed || mode == Recompute::kCompressedWider ||
+    return is_compact(mode) || mode == Recompute::kCompressed || mode == Recompute::kCompressedWider ||
            mode == Recompute::kCompressedLayer;
 }
 
