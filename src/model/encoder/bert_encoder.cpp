@@ -184,7 +184,7 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
     // The first columns of `wide` as two matrices.
     const View both = reshaped(backward_.wide, 2 * T, D);
     View x;
-    if (mode >= Recompute::kWider) {
+    if (mode >= Recompute::kWider && !is_compact(mode)) {
         x = layer_input(batch, layer, dinput_TD, both.first(T));
         linear(w.qkv, x, qkv, codes);
     }
@@ -206,7 +206,8 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
     }
     if (!kept_[static_cast<std::size_t>(layer)].pre_TI.empty()) return;
     if (a.gelu_codes.empty())
-        linear(w.up, attended, {}, codes, Activation::kGelu, a.pre_TI.first(T));
+        linear(w.up, attended, is_compact(mode) ? a.gelu_TI.first(T) : View{}, codes, Activation::kGelu,
+               a.pre_TI.first(T));
     else  // the backward of `down` makes codes of it
         linear(w.up, attended, reshaped(backward_.wide, T, spec_.intermediate), codes);
 }
@@ -257,7 +258,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const auto kept_or = [&](const View& kept, std::int64_t cols) {
         return Codes{kept.empty() ? backward_.codes_TD : kept, {}, gradient_room(T, cols)};
     };
-    if (mode >= Recompute::kWider && !more_dx_TD.empty()) {
+    if (mode >= Recompute::kWider && !is_compact(mode) && !more_dx_TD.empty()) {
         backend_.add({dx_TD, more_dx_TD});  // its place is wanted
         more_dx_TD = {};
     }
@@ -285,6 +286,11 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         linear_backward(w.out, da, {}, {{}, {}, out_codes.room}, dinput, accumulate);
     else
         linear_backward(w.out, da, context, out_codes, dinput, accumulate);
+    if (mode == Recompute::kCompactWider) {  // again, where codes of pre-activations may have been
+        const View both = reshaped(backward_.wide, 2 * T, D);
+        linear(w.qkv, layer_input(batch, layer, both.slice(T, 2 * T), both.first(T)), qkv,
+               {{}, {}, backward_.codes_TD});
+    }
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv,
                                  relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
                                  accumulate, a.attention_mask, fp16_step(), rows(a.qkv_codes),
