@@ -17,23 +17,26 @@ __device__ __forceinline__ std::uint32_t multiply_add2(std::uint32_t a, std::uin
     return result;
 }
 
-// The largest magnitude of eight BF16 numbers, as its bits.
-__device__ __forceinline__ std::uint32_t largest_of(const uint4& x) {
-    constexpr std::uint32_t kMagnitudes = 0x7fff7fffu;
-    const std::uint32_t most = __vmaxu2(__vmaxu2(x.x & kMagnitudes, x.y & kMagnitudes),
-                                        __vmaxu2(x.z & kMagnitudes, x.w & kMagnitudes));
-    return max(most & 0xffffu, most >> 16);
+// The largest magnitudes of eight BF16 numbers a and eight b, as their bits, one in each half.
+__device__ __forceinline__ std::uint32_t largest_of(const uint4& a, const uint4& b) {
+    const auto of_halves = [](const uint4& x) {
+        constexpr std::uint32_t kMagnitudes = 0x7fff7fffu;
+        return __vmaxu2(__vmaxu2(x.x & kMagnitudes, x.y & kMagnitudes),
+                        __vmaxu2(x.z & kMagnitudes, x.w & kMagnitudes));
+    };
+    const std::uint32_t of_a = of_halves(a), of_b = of_halves(b);
+    return __vmaxu2(__byte_perm(of_a, of_b, 0x5410), __byte_perm(of_a, of_b, 0x7632));
 }
 
 // qkv_code of eight numbers: to 128 a number of up to 127 is added, which BF16 then has in steps of one.
 __device__ __forceinline__ uint2 qkv_codes(const uint4& x, std::uint32_t exponent) {
-    const std::uint32_t factor = twice((260u - exponent) << 7);
+    const std::uint32_t factor = twice((260u - exponent) << 7), there = exponent == kQkvNan ? 0u : kWarp;
     const auto of_four = [&](std::uint32_t low, std::uint32_t high) {
         const std::uint32_t a = multiply_add2(low & 0x7fff7fffu, factor, twice(0x4300u)),
                             b = multiply_add2(high & 0x7fff7fffu, factor, twice(0x4300u));
-        return __byte_perm(a, b, 0x6420) | (__byte_perm(low, high, 0x7531) & 0x80808080u);
+        return (__byte_perm(a, b, 0x6420) | (__byte_perm(low, high, 0x7531) & 0x80808080u)) & there;
     };
-    return exponent == kQkvNan ? make_uint2(0, 0) : make_uint2(of_four(x.x, x.y), of_four(x.z, x.w));
+    return make_uint2(of_four(x.x, x.y), of_four(x.z, x.w));
 }
 
 // qkv_of of eight codes: 128 and a magnitude, times the power of two, less 128 of it.

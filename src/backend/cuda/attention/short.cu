@@ -151,27 +151,37 @@ struct TextCodes {
           width(static_cast<int>(shape.width)),
           length(text.length - pieces.row) {}
 
+    // Each thread's pieces at once, so that it does not wait for one after another.
     __device__ __forceinline__ void write(const Pieces& pieces, const unsigned char* queries) const {
+        constexpr int kGroups = Pieces::kGroups;
+        static_assert(kGroups % 2 == 0);
 #pragma unroll 1
-        for (int part = 0; part < 3; ++part)
+        for (int part = 0; part < 3; ++part) {
+            uint4 x[kGroups];
+            std::uint32_t largest[kGroups / 2];
 #pragma unroll
-            for (int i = 0; i < Pieces::kGroups; ++i) {
+            for (int i = 0; i < kGroups; ++i)
+                x[i] = *reinterpret_cast<const uint4*>(queries + part * kMatrix + pieces.shared_at(i));
+#pragma unroll
+            for (int i = 0; i < kGroups / 2; ++i) largest[i] = largest_of(x[2 * i], x[2 * i + 1]);
+#pragma unroll
+            for (int lanes = 1; lanes < SharedRows<Size>::kPieces; lanes *= 2)
+#pragma unroll
+                for (int i = 0; i < kGroups / 2; ++i)
+                    largest[i] = __vmaxu2(largest[i], __shfl_xor_sync(kWarp, largest[i], lanes));
+#pragma unroll
+            for (int i = 0; i < kGroups; ++i) {
                 const int row = i * Pieces::kStep;
-                uint4 x = make_uint4(0, 0, 0, 0);
+                const std::uint32_t bits = i % 2 == 0 ? largest[i / 2] << 16 : largest[i / 2] & 0xffff0000u;
+                const std::uint32_t exponent = qkv_exponent(bits);
+                const uint2 bytes = qkv_codes(x[i], exponent);
                 if (row < length)
-                    x = *reinterpret_cast<const uint4*>(queries + part * kMatrix + pieces.shared_at(i));
-                std::uint32_t largest = largest_of(x);
-#pragma unroll
-                for (int lanes = 1; lanes < SharedRows<Size>::kPieces; lanes *= 2)
-                    largest = max(largest, __shfl_xor_sync(kWarp, largest, lanes));
-                const std::uint32_t exponent = qkv_exponent(largest << 16);
-                if (row >= length) continue;
-                *reinterpret_cast<uint2*>(all.codes + codes_at + (3 * row + part) * width) =
-                    qkv_codes(x, exponent);
-                if (pieces.piece == 0)
+                    *reinterpret_cast<uint2*>(all.codes + codes_at + (3 * row + part) * width) = bytes;
+                if (row < length && pieces.piece == 0)
                     all.exponents[exponents_at + part * head_step + row] =
                         static_cast<std::uint8_t>(exponent);
             }
+        }
     }
 };
 
