@@ -64,9 +64,10 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
                                           : 0;
         const std::int64_t kept = std::max<std::int64_t>(kKeptPreActivations - contexts, 0);
         const std::int64_t wide = std::clamp<std::int64_t>(spec.layers - kept / layer_bytes, 0, below_last);
-        // As codes all take half of their bytes or little more, and no product is computed again. Of long
-        // texts attention would be, where queries, keys and values are codes.
-        const bool compact = workload.longest <= kCheapAttention;
+        // As codes all take half of their bytes or little more, and no product is computed again. But where
+        // queries, keys and values are codes, attention of long texts would be, and kernels of attention with
+        // a bias do not read or write them on their way.
+        const bool compact = workload.longest <= kCheapAttention && !spec.has_relative_bias();
         const std::int64_t pre = spec.intermediate, qkv = 3 * spec.width;  // codes; as numbers twice of it
         const std::int64_t qkv_codes = compact ? qkv + 3 * spec.heads : 2 * qkv;
         const bool fits = below_last * (pre + qkv_codes) + 2 * (pre + qkv) <=

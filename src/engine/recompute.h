@@ -14,9 +14,9 @@ namespace elmo {
 // reads is within kKeptActivations.
 inline constexpr std::int64_t kKeptActivations = std::int64_t{1} << 30;
 // Otherwise pre-activations are kept up to this many bytes: they take the most memory for the least time to
-// compute again. Of long texts the contexts come first. Where codes of all of them, and of short texts'
-// queries, keys and values, take no more than these and those, they are kept instead, and no product is
-// computed again.
+// compute again. Of long texts the contexts come first. Where codes of all of them, and of queries, keys and
+// values if texts are short and attention has no bias, take no more than these and those, they are kept
+// instead, and no product is computed again.
 inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
 // FP8 products take less time, and who chooses them wants memory: there neither these nor queries, keys and
 // values are kept, and the sums that norms see up to this many bytes.

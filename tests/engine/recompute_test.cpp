@@ -12,10 +12,11 @@ struct Asked {
     std::int64_t tokens, longest = 128, layers = 6;
     bool fp8 = false, may_compress = false;
     DType dtype = DType::kBf16;
+    const char* family = "bert";
 };
 std::string chosen(const Asked& asked) {
     EncoderSpec spec;
-    spec.family = "bert";
+    spec.family = asked.family;
     spec.layers = asked.layers;
     spec.heads = 12;
     spec.width = 768;
@@ -59,6 +60,8 @@ TEST(RecomputeChoices, CodesWhereTheyTakeNoMoreMemory) {
     EXPECT_EQ(may(16384, 128, 12), "compact");
     // 32 layers: 4 * 4 + 32 * 3 = 112, 31 * 3.5 + 7 = 116.
     EXPECT_EQ(may(16384, 128, 32), "wide for the first 28 of 32, cheap for the others");
+    // Attention with a bias.
+    EXPECT_EQ(chosen({.tokens = 16384, .may_compress = true, .family = "mpnet"}), "compressed");
     // Nothing would be computed again.
     EXPECT_EQ(may(8192, 128, 6), chosen({8192}));
     EXPECT_EQ(may(4096, 128, 6), "none");

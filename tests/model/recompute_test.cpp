@@ -147,19 +147,32 @@ TEST_P(EveryTransformer, RecomputationForLongTextsDoesNotChangeABit) {
         }
 }
 
-// Texts of such a length, in heads as a GPU's fast kernels take them. One batch has only short ones.
-TEST_P(EveryTransformer, RecomputationOfLongTextsDoesNotChangeABit) {
-    std::vector<std::int32_t> text(150);
-    for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<std::int32_t>(i * i % 23);
-    const auto first = [&](std::ptrdiff_t tokens) {
-        return std::vector(text.begin(), text.begin() + tokens);
-    };
-    const std::vector<Texts> batches = {pack({first(90), first(150)}), pack({first(40), first(7)}),
-                                        pack({first(131), first(65), first(70)})};
-    EncoderSpec spec = four_layers(GetParam(), DType::kBf16);
+// Batches of texts with so many tokens, up to 150 of them.
+std::vector<Texts> texts_of(const std::vector<std::vector<std::size_t>>& lengths) {
+    std::vector<Texts> batches;
+    for (const std::vector<std::size_t>& batch : lengths) {
+        std::vector<std::vector<std::int32_t>> texts;
+        for (const std::size_t length : batch) {
+            std::vector<std::int32_t>& text = texts.emplace_back(length);
+            for (std::size_t i = 0; i < length; ++i) text[i] = static_cast<std::int32_t>(i * i % 23);
+        }
+        batches.push_back(pack(texts));
+    }
+    return batches;
+}
+// Heads of 64 or 32, as a GPU's fast kernels take them.
+EncoderSpec with_usual_heads(const std::string& family, std::int64_t heads) {
+    EncoderSpec spec = four_layers(family, DType::kBf16);
     spec.width = spec.intermediate = 64;
-    spec.heads = 2;
+    spec.heads = heads;
     spec.positions = spec.position_base + 150;
+    return spec;
+}
+
+// Texts of such a length, in such heads. One batch has only short ones.
+TEST_P(EveryTransformer, RecomputationOfLongTextsDoesNotChangeABit) {
+    const std::vector<Texts> batches = texts_of({{90, 150}, {40, 7}, {131, 65, 70}});
+    const EncoderSpec spec = with_usual_heads(GetParam(), 2);
     for (const Modes& modes : kModes) {
         SCOPED_TRACE(modes.name);
         Model plain(make_device_backend(), spec, 3, 270, true, 11, DType::kF32, {}, 150);
@@ -208,20 +221,10 @@ TEST_P(EveryTransformer, CompactLayersWithFp8ProductsGiveTheSameBitsBesideAnyOth
     expect_same_beside_others(GetParam(), kCompact, kCompactWide, kCompactWider, true);
 }
 
-// Heads and lengths as a GPU's fast kernels take them.
 TEST_P(EveryTransformer, CompactLayersOfUsualHeadsGiveTheSameBits) {
-    std::vector<std::int32_t> text(150);
-    for (std::size_t i = 0; i < text.size(); ++i) text[i] = static_cast<std::int32_t>(i * i % 23);
-    const auto first = [&](std::ptrdiff_t tokens) {
-        return std::vector(text.begin(), text.begin() + tokens);
-    };
-    const std::vector<Texts> batches = {pack({first(90), first(150)}), pack({first(40), first(7)}),
-                                        pack({first(128), first(65), first(1)}), pack({first(31)})};
+    const std::vector<Texts> batches = texts_of({{90, 150}, {40, 7}, {128, 65, 1}, {31}});
     for (const std::int64_t heads : {1, 2}) {
-        EncoderSpec spec = four_layers(GetParam(), DType::kBf16);
-        spec.width = spec.intermediate = 64;
-        spec.heads = heads;
-        spec.positions = spec.position_base + 150;
+        const EncoderSpec spec = with_usual_heads(GetParam(), heads);
         for (const std::vector<Recompute>& modes :
              {std::vector{kCompactWide, kCompactWider, kCompactWide, kCheap},
               std::vector{kCompactWider, kCompact, kCompactWider, kNone}}) {
