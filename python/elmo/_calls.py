@@ -36,7 +36,7 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     recipe : name or file of a recipe, or several; options win over it.
     progress : a tqdm bar; None: where there is a terminal or a notebook.
     on_log, on_validation : called with each line of the run's log, or those of validations; one that returns True
-        stops training after the step.
+        stops training: the step after that line is the last.
 
     Ctrl-C stops after the running step, keeps the run and raises KeyboardInterrupt; resume=True continues it.
     """
