@@ -88,8 +88,10 @@ def evaluate(run: Any, data: Any = None, *, texts: Any = None, labels: Any = Non
              progress: bool | None = None, **options: Unpack[EvaluateOptions]) -> Result:
     """Scores a run (a Run, or its folder) and returns scores in percent with the protocol that gave them.
 
-    data : a data set with a test split, as `elmo eval` takes it: the run's own when left out; or, in its place,
-    texts, labels : rows in memory, all of which are scored. Their scores are not kept in the run.
+    data : a file or folder as `elmo eval` takes it, or a Parquet or an Arrow file: of the run's own data, which it is when
+        left out, the rows that were held out; of another without test rows all. Of a table in memory all rows; or, in
+        its place,
+    texts, labels : rows in memory, all of which are scored. Scores of what only Python reads are not kept in the run.
     """
     return evaluate_run(run, data, texts, labels, label_names, progress, options)
 
