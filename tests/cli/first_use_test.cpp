@@ -727,6 +727,11 @@ TEST_F(FirstUse, ATableOnAPipeIsRefusedAndNotAnsweredLineByLine) {
                     "a table is read twice: save it and name the file", "--input text"});
     expect_success(run_elmo({"predict", run(), "--input", "text"}, table));
     expect_success(run_elmo({"predict", run()}, "some text, and words\n"));
+    // Columns by other names than the run's, as a file of them is read by.
+    expect_failure(run_elmo({"predict", run()}, "id,Sentence,Tags\n1," + text_of(50) + ",cat\n"), 1,
+                   {"standard input:1: expected lines of text, or JSON lines, found the header of a table"});
+    for (const char* text : {"Sentence, of words\n", "the tags, and a sentence\n"})
+        expect_success(run_elmo({"predict", run()}, text));
     expect_failure(run_elmo({"predict", run(), "--text-column", "text"}, "a;b\nc;d\n"), 1,
                    {"expected JSON lines, as --text-column asks for", "a table is read twice"});
     const std::string pipe = folder_.text("pipe");
