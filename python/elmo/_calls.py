@@ -31,7 +31,8 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
         them; or labels is a matrix of 0 and 1 with a column per label (SciPy, NumPy, DataFrame), whose columns
         label_names names.
     test, validation : rows for scoring and for choosing the best checkpoint, as a pair (texts, labels) or a table;
-        without test, a share of the rows is held out (test_share); validation may also be a share or a file.
+        without test, a share of the rows is held out (test_share); validation may also be a share, or a file in the
+        format of data (JSON lines, Parquet or Arrow beside rows from memory).
     out : the folder of the run; without it, a temporary one that goes with the Run.
     recipe : name or file of a recipe, or several; options win over it.
     progress : a tqdm bar; None: where there is a terminal or a notebook.

@@ -102,6 +102,18 @@ def test_tables():
             elmo.train(data, **SMALL)
 
 
+def test_validation_files_beside_rows_from_memory(tmp_path):
+    """They are JSON lines, as such rows are; a message about JSON says nothing to somebody who has a CSV file."""
+    file = tmp_path / "rows.csv"
+    file.write_text("text,labels\none,a\n")
+    with pytest.raises(elmo.DataError, match="validation: expected a pair of texts and labels, a table, or a file of JSON "
+                                             "lines, Parquet or Arrow beside rows from memory, found the path"):
+        elmo.train(texts=TEXTS, labels=LABELS, validation=file, **SMALL)
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text('{"text": "one", "labels": ["a"]}\n')
+    assert elmo.train(texts=TEXTS, labels=LABELS, validation=lines, **SMALL).result.steps > 0
+
+
 def test_joined_columns_that_are_no_texts():
     table = {"title": TEXTS, "year": [None, float("nan"), 1984], "tags": LABELS}
     with pytest.raises(elmo.DataError, match=r"column 'year'\[2\]: expected a str, None or NaN, found 1984 \(int\)"):
