@@ -138,6 +138,11 @@ def test_options():
         elmo.train(texts=TEXTS, labels=LABELS, on_log=[1])
 
 
+def test_columns_of_answers(run):
+    with pytest.raises(elmo.DataError, match="columns: expected every label once, found 'apple' more than once"):
+        run.predict(TEXTS).to_csr(columns=["river", "apple", "apple"])
+
+
 def test_predictions(run):
     for texts, message in (("a text", "texts: expected a sequence of str"), ([None], r"texts\[0\]: expected a str"),
                            (["a"] * 1500 + [3], r"texts\[1500\]: expected a str, found 3")):
