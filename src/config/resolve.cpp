@@ -14,10 +14,10 @@ namespace elmo {
 namespace {
 
 // A run stores what their `auto` stood for.
-constexpr OptionKey kStoredChoices[] = {"encoder",         "precision",    "head_kahan",   "device",
-                                        "encoder_lr",      "head_lr",      "dropout",      "batch_size",
-                                        "epochs",          "patience",     "max_length",   "augment",
-                                        "label_separator", "batch_shards", "label_groups", "recompute"};
+constexpr OptionKey kStoredChoices[] = {
+    "encoder",         "precision",    "head_kahan",   "device",    "encoder_lr",   "head_lr",
+    "dropout",         "batch_size",   "epochs",       "patience",  "max_length",   "augment",
+    "label_separator", "batch_shards", "label_groups", "recompute", "encoder_state"};
 
 bool is_stored_choice(std::string_view key) {
     return std::any_of(std::begin(kStoredChoices), std::end(kStoredChoices),
@@ -79,6 +79,8 @@ Config as_of_run(Config config) {
     // Runs of earlier versions had no other way, and keep it.
     if (!config.sources.contains("equal_texts"))
         choose_option<std::string>(config, "equal_texts", &Config::equal_texts, "apart", "");
+    if (!config.sources.contains("encoder_state"))
+        choose_option<std::string>(config, "encoder_state", &Config::encoder_state, "full", "");
     for (auto& [key, source] : config.sources) {
         source.origin = Origin::kRun;
         source.reason = "the run's recipe";
@@ -164,6 +166,11 @@ Config with_stored_run(const Config& stored, const Config& config) {
         copy_option(result, config, option.key);
     }
     return result;
+}
+
+bool has_compensated_weights(const Config& config) {
+    const bool bf16 = config.encoder_precision == "bf16" || config.encoder_precision == "fp8";
+    return bf16 && config.encoder_rounding == "kahan";
 }
 
 std::int64_t usual_shards(std::int64_t ranks) {

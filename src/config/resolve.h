@@ -47,6 +47,9 @@ Config with_run_reading(Config config, const Config& of_run);
 // stores it.
 Config with_stored_run(const Config& stored, const Config& given);
 
+// Whether an encoder's weights may have AdamW's state in 8 bits: those that are BF16, with compensation.
+bool has_compensated_weights(const Config& config);
+
 // Without the modes that a head's step may have besides its precision: compensation, weight dropout, another
 // rounding or noise.
 Config with_plain_head(Config config);

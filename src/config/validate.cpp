@@ -8,6 +8,7 @@
 
 #include "base/text_util.h"
 #include "config/option_table.h"
+#include "config/resolve.h"
 #include "elmo/config.h"
 #include "elmo/error.h"
 #include "numerics/weight_grid.h"
@@ -150,6 +151,11 @@ void validate(const Config& c) {
     in_range("width", c.width, 1, 1 << 16);
     choice(c, "encoder_precision");
     choice(c, "encoder_rounding");
+    choice(c, "encoder_state");
+    if (c.encoder_state == "8bit" && !has_compensated_weights(c))
+        refuse("encoder_state",
+               "full or auto, since 8bit needs encoder_precision bf16 or fp8 and encoder_rounding kahan",
+               fmt::format("8bit with {} and {}", c.encoder_precision, c.encoder_rounding));
     choice(c, "pooling");
     if (!c.dropout.is_auto()) share("dropout", c.dropout);
     choice(c, "keep_vectors");

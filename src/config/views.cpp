@@ -107,6 +107,7 @@ EncoderOptions::EncoderOptions(const Config& config)
       width(config.width),
       precision(choice(config, "encoder_precision", EncoderPrecision::kFp32)),
       compensated(config.encoder_rounding == "kahan"),
+      state_in_bytes(config.encoder_state == "8bit"),
       pooling(choice(config, "pooling", PoolingChoice::kCls)),
       dropout(config.dropout.value_or(kUsualDropout)),
       inner_dropout(config.encoder_dropout),

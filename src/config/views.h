@@ -88,7 +88,8 @@ struct EncoderOptions {
     std::string encoder;  // bag, or a folder
     std::int64_t width;   // of a bag
     EncoderPrecision precision;
-    bool compensated;  // BF16 weights are updated by Kahan's sums
+    bool compensated;     // BF16 weights are updated by Kahan's sums
+    bool state_in_bytes;  // of AdamW, where weights are BF16
     PoolingChoice pooling;
     double dropout;        // of the pooled text vector
     double inner_dropout;  // -1: the encoder's own

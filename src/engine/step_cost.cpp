@@ -35,8 +35,8 @@ Cost encoder_backward_cost(const Encoder& encoder, std::int64_t batch, std::int6
     const Cost forward = encoder_forward_cost(encoder, batch, tokens, longest);
     double update = 0;
     for (const Parameter& p : encoder.parameters())
-        update +=
-            2.0 * static_cast<double>(p.grad.bytes() + p.w.bytes() + p.m.bytes() + p.v.bytes() + p.c.bytes());
+        update += 2.0 * static_cast<double>(p.grad.bytes() + p.w.bytes() + p.m.bytes() + p.v.bytes() +
+                                            p.c.bytes() + p.exponents.bytes());
     return {2 * forward.flops, forward.bytes + update};
 }
 

@@ -90,8 +90,24 @@ Config with_device(const Context& context, Config config) {
     return config;
 }
 
+namespace {
+
+Config with_encoder_state(Config config) {
+    if (config.encoder_state != "auto") return config;
+    const bool bytes = config.device == "cuda" && has_compensated_weights(config);
+    choose_option<std::string>(
+        config, "encoder_state", &Config::encoder_state, bytes ? "8bit" : "full",
+        bytes ? std::string(kAutoReason) + "on a GPU, half the memory of full and about its quality"
+              : "of the weights' type, but for BF16 weights on a GPU");
+    return config;
+}
+
+}  // namespace
+
 Config with_encoder_numbers(Config config) {
-    if (!config.encoder_lr.is_auto() || config.encoder == kLinearEncoder) return config;
+    if (config.encoder == kLinearEncoder) return config;
+    config = with_encoder_state(std::move(config));
+    if (!config.encoder_lr.is_auto()) return config;
     const EncoderStart start = encoder_start(config);
     choose(config, "encoder_lr", &Config::encoder_lr,
            start == EncoderStart::kPretrained ? kPretrainedLr : kFreshLr, words_of(start));

@@ -22,7 +22,7 @@ struct DataFacts {
     LabelTexts label_texts;
 };
 
-// By the encoder only: the rates that must be known before anything is read.
+// By the encoder and the device only: what must be known before anything is read.
 Config with_encoder_numbers(Config config);
 // By the encoder and the data: every other number, and whether label texts are trained on. One that is not
 // `auto` stays.

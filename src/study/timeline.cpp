@@ -15,8 +15,8 @@ std::string layer_of(const std::string& segment) {
         std::replace(name.begin(), name.end(), '_', ' ');
         return "head " + name;
     }
-    for (const char* kept :
-         {"encoder/weights", "encoder/first_moments", "encoder/second_moments", "encoder/compensation"})
+    for (const char* kept : {"encoder/weights", "encoder/first_moments", "encoder/second_moments",
+                             "encoder/compensation", "encoder/moment_exponents"})
         if (starts(kept)) return "encoder weights and optimiser";
     if (starts("encoder/gradients") || starts("encoder/backward")) return "encoder backward and gradients";
     if (starts("encoder/")) return "encoder activations";

@@ -2,23 +2,15 @@
 // stored numbers must lie between the roundings, with the same noise, of the two ends of the computed
 // interval.
 #include "base/parallel.h"
-#include "op_harness.h"
+#include "optimizer_harness.h"
 
 namespace elmo::testing_ops::optimizer_test {
 namespace {
 
 constexpr double u = kF32Roundoff;
 
-struct Shape {
-    std::int64_t rows, cols;
-};
+using Shape = MatrixShape;
 const Shape kShapes[] = {{1, 1}, {1, 127}, {3, 129}, {2, 1023}, {2, 1025}, {65, 7}};
-
-Workload workload_of(const Shape& s) {
-    Workload workload;
-    workload.width = s.cols;
-    return workload;
-}
 
 // The state of one tensor.
 struct State {
@@ -29,6 +21,7 @@ struct State {
           v(name + " v", dtype, s.rows, s.cols),
           c(name + " c", dtype, s.rows, s.cols) {}
     void copy(const State& o) { w.copy(o.w), m.copy(o.m), v.copy(o.v), c.copy(o.c); }
+    std::vector<const Tensor*> tensors() const { return {&w, &m, &v, &c}; }
 };
 
 void fill_random(State& state, Rng& rng) {
@@ -37,21 +30,6 @@ void fill_random(State& state, Rng& rng) {
     state.m.fill([&](auto, auto) { return 0.01 * normal(rng); });
     state.v.fill([&](auto, auto) { return 1e-4 * std::pow(normal(rng), 2); });
     state.c.fill([&](auto, auto) { return 1e-5 * normal(rng); });
-}
-
-AdamWUpdate op_of(State& state, const Tensor& grad, std::int64_t t) {
-    AdamWUpdate op;
-    op.w = state.w.view();
-    op.grad = grad.view();
-    op.m = state.m.view();
-    op.v = state.v.view();
-    if (state.w.dtype() == DType::kBf16) op.c = state.c.view();
-    op.lr = 0.003f;
-    op.weight_decay = 0.01f;
-    op.grad_scale = 0.5f;
-    op.t = t;
-    op.key = {3, static_cast<std::uint64_t>(t), 0x3000};
-    return op;
 }
 
 TEST(AdamW, MatchesTheFormulaWithinItsRoundings) {
@@ -69,26 +47,11 @@ TEST(AdamW, MatchesTheFormulaWithinItsRoundings) {
                 after.copy(before);
                 const AdamWUpdate op = op_of(after, *grad, t);
                 tested->adamw({&op, 1});
-                const double b1 = op.beta1, b2 = op.beta2, lr = op.lr;
-                const double k1 = 1 - std::pow(b1, t), k2 = 1 - std::pow(b2, t);
                 for (std::int64_t r = 0; r < s.rows; ++r)
                     for (std::int64_t c = 0; c < s.cols; ++c) {
-                        const double g = (*grad)(r, c) * double{op.grad_scale}, w = before.w(r, c);
-                        const double m0 = b1 * before.m(r, c), m1 = (1 - b1) * g, m = m0 + m1;
-                        const double v = b2 * before.v(r, c) + (1 - b2) * g * g;
-                        // Roundings: products, 1 - beta (exact in FP32 by Sterbenz), g * scale, the sum.
-                        const double m_error = 4 * u * (std::abs(m0) + std::abs(m1)), v_error = 6 * u * v;
-                        const double root = std::sqrt(v / k2), below = root + double{op.epsilon};
-                        // Half the relative error of v and of the correction, the root, the sum.
-                        const double below_error = (3 + 1 + 1 + 1) * u * below;
-                        const double direction = m / k1 / below;
-                        const double direction_error = (m_error / k1 / below) * (1 + 1e-6) +
-                                                       std::abs(direction) * (below_error / below + 4 * u);
-                        const double decay = double{op.weight_decay} * w;
-                        const double update = -lr * (direction + decay);
-                        const double update_error = lr * (direction_error + u * std::abs(decay)) +
-                                                    3 * u * std::abs(update) +
-                                                    2 * u * lr * (std::abs(direction) + std::abs(decay));
+                        const double w = before.w(r, c);
+                        const auto [m, m_error, v, v_error, update, update_error] =
+                            AdamWBounds(op, (*grad)(r, c), w, before.m(r, c), before.v(r, c));
                         if (dtype == DType::kF32) {
                             const double kNext = w + update;
                             EXPECT_NEAR(after.m(r, c), m, m_error + u * std::abs(m));
@@ -176,13 +139,7 @@ TEST(AdamW, RowsByThemselvesHaveTheSameBits) {
             const auto grad = make_input("grad", dtype, s.rows, s.cols, rng, 0.05);
             const AdamWUpdate op = op_of(whole, *grad, 3);
             tested->adamw({&op, 1});
-            for (const auto& [first, last] : {std::pair<std::int64_t, std::int64_t>{0, 4}, {4, s.rows}}) {
-                AdamWUpdate part = op_of(parts, *grad, 3);
-                for (View* view : {&part.w, &part.grad, &part.m, &part.v, &part.c})
-                    if (!view->empty()) *view = view->slice(first, last);
-                part.first_row = first;
-                tested->adamw({&part, 1});
-            }
+            update_by_parts(*tested, parts, *grad);
             expect_same_bits(whole.w, parts.w);
             expect_same_bits(whole.m, parts.m);
             expect_same_bits(whole.v, parts.v);
@@ -309,23 +266,11 @@ TEST(AdamW, NumbersBeyondBf16ChangeNoNeighbour) {
 }
 
 TEST(AdamW, RunsAndThreadsDoNotMatter) {
-    const Shape s{1000, 33};
-    std::vector<std::vector<unsigned char>> results;
-    for (const int threads : {1, 2, 3}) {
-        Rng rng(3);
-        Reserved tested(make_tested_backend("fp32", threads), workload_of(s));
-        State state("state", DType::kBf16, s);
-        fill_random(state, rng);
-        const auto grad = make_input("grad", DType::kBf16, s.rows, s.cols, rng);
-        const AdamWUpdate op = op_of(state, *grad, 3);
-        tested->adamw({&op, 1});
-        std::vector<unsigned char> all;
-        for (const Tensor* t : {&state.w, &state.m, &state.v, &state.c})
-            for (const auto b : t->bytes()) all.push_back(b);
-        results.push_back(all);
-    }
-    EXPECT_EQ(results[0], results[1]);
-    EXPECT_EQ(results[0], results[2]);
+    expect_threads_do_not_matter([](const Shape& s, Rng& rng) {
+        auto state = std::make_unique<State>("state", DType::kBf16, s);
+        fill_random(*state, rng);
+        return state;
+    });
 }
 
 }  // namespace

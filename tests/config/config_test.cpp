@@ -229,6 +229,26 @@ TEST(Validate, DefaultsAreValid) {
     EXPECT_NO_THROW(validate(Config()));
 }
 
+TEST(Validate, StateIn8BitsNeedsCompensatedBf16Weights) {
+    Config config;
+    config.encoder_state = "8bit";
+    for (const char* precision : {"bf16", "fp8"}) {
+        config.encoder_precision = precision;
+        EXPECT_NO_THROW(validate(config));
+    }
+    for (const auto& [precision, rounding] :
+         {std::pair("fp32", "kahan"), std::pair("fp16", "kahan"), std::pair("bf16", "nearest")}) {
+        config.encoder_precision = precision;
+        config.encoder_rounding = rounding;
+        config.encoder_state = "8bit";
+        EXPECT_THROW(validate(config), ConfigError) << precision << ' ' << rounding;
+        for (const char* other : {"full", "auto"}) {
+            config.encoder_state = other;
+            EXPECT_NO_THROW(validate(config));
+        }
+    }
+}
+
 TEST(Validate, RefusesValuesOutOfRange) {
     const std::vector<std::pair<std::string, std::vector<std::string>>> bad = {
         {"format", {"", "xls"}},
@@ -238,6 +258,7 @@ TEST(Validate, RefusesValuesOutOfRange) {
         {"tokenizer_kind", {"unigram"}},
         {"width", {"0"}},
         {"encoder_precision", {"fp4"}},
+        {"encoder_state", {"4bit", ""}},
         {"pooling", {"max"}},
         {"dropout", {"1", "-0.1"}},
         {"encoder_dropout", {"-0.5", "1"}},

@@ -32,6 +32,19 @@ TEST(RunRecipe, OneOfBeforeEqualTextsWentTogetherKeepsThemApart) {
     EXPECT_EQ(with_stored_run(earlier, Config()).equal_texts, "apart");
 }
 
+TEST(RunRecipe, OneOfBeforeStateHad8BitsKeepsAllOfThem) {
+    const Config earlier = parse_run_recipe("seed = 7\n", "recipe.toml");
+    EXPECT_EQ(earlier.encoder_state, "full");
+    EXPECT_FALSE(given(earlier, "encoder_state"));
+    EXPECT_EQ(with_stored_run(earlier, Config()).encoder_state, "full");
+    Config asked;
+    set_option(asked, "encoder_state", "auto");
+    EXPECT_EQ(with_stored_run(earlier, asked).encoder_state, "full");
+    EXPECT_EQ(with_stored_run(run_with({{"encoder_state", "8bit"}}), asked).encoder_state, "8bit");
+    set_option(asked, "encoder_state", "8bit");
+    EXPECT_THROW(with_stored_run(earlier, asked), ConfigError);
+}
+
 template <class Function>
 std::string message_of(const Function& function) {
     try {
@@ -100,7 +113,7 @@ TEST(Choices, AreNamedInTheirHelp) {
             EXPECT_NE(option.help.find(shown), std::string_view::npos) << option.key << ": " << name;
         }
     }
-    EXPECT_EQ(choices, 29);
+    EXPECT_EQ(choices, 30);
 }
 
 TEST(RunReading, ComesFromTheRunUnlessGiven) {

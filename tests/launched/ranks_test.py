@@ -194,10 +194,12 @@ def test_torchrun():
 
 
 def test_more():
-    """Accumulated steps, a frozen encoder, more ranks than shards or groups, an encoder of FP32, weights of labels."""
+    """Accumulated steps, state in 8 bits, a frozen encoder, more ranks than shards or groups, an encoder of FP32, weights of labels."""
     Path("weights.tsv").write_text("l3\t2.5\nl900\t4\n")
     for ranks, options in ((2, ["--accumulate", "3", *ENCODERS["bert"], "--head-kahan", "10%"]),
-                           (2, ["--freeze-encoder", *ENCODERS["bag"]]),
+                           (3, ["--encoder-state", "8bit", *ENCODERS["bert"]]),
+                           (2, ["--encoder-state", "8bit", "--accumulate", "2", *ENCODERS["bag"]]),
+                           (2, ["--freeze-encoder", "--encoder-state", "8bit", *ENCODERS["bag"]]),
                            (3, ["--objective", "psp", "--label-weights", "weights.tsv", *ENCODERS["bag"]]),
                            (5, ["--encoder-precision", "fp32", *ENCODERS["bag"], "--precision", "fp8",
                                 "--weight-dropout", "0.1"])):

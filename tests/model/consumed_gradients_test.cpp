@@ -47,7 +47,8 @@ AdamWSettings settings_of(std::size_t step) {
 void expect_same_state(Model& a, Model& b) {
     for (std::size_t i = 0; i < a.encoder->parameters().size(); ++i) {
         const Parameter &x = a.encoder->parameters()[i], &y = b.encoder->parameters()[i];
-        for (View Parameter::*part : {&Parameter::w, &Parameter::m, &Parameter::v, &Parameter::c}) {
+        for (View Parameter::*part :
+             {&Parameter::w, &Parameter::m, &Parameter::v, &Parameter::c, &Parameter::exponents}) {
             if ((x.*part).empty()) continue;
             ASSERT_EQ(a.bytes(x.*part), b.bytes(y.*part)) << x.name;
         }
@@ -63,6 +64,7 @@ TEST_P(ConsumedGradients, GiveTheSameBits) {
         for (const DType dtype : {DType::kBf16, DType::kF32})
             for (const Recompute mode : {Recompute::kNone, Recompute::kCheap, Recompute::kLayer}) {
                 EncoderSpec spec = training_spec(GetParam(), dtype);
+                spec.state_in_bytes = mode == Recompute::kCheap;
                 const std::vector<Recompute> modes(static_cast<std::size_t>(spec.layers), mode);
                 Model kept(make_backend(device), spec, 3, 12);
                 spec.consume_gradients = true;

@@ -1,5 +1,7 @@
 // What holds for every encoder: memory, files, updates, and refusal of what does not fit.
 
+#include <fstream>
+
 #include "backend/reference/reference_backend.h"
 #include "base/parallel.h"
 #include "base/text_util.h"
@@ -96,9 +98,10 @@ TEST_P(EveryEncoder, SavesAndReloadsBitForBit) {
 }
 
 TEST_P(EveryEncoder, ResumesExactlyFromSavedState) {
-    for (const std::int64_t accumulate : {1, 2}) {
+    for (const auto& [accumulate, bytes] : {std::pair(1, false), {2, false}, {1, true}, {2, true}}) {
         const TemporaryFolder folder;
         EncoderSpec spec = spec_of(GetParam());
+        spec.state_in_bytes = bytes;
         spec.hidden_dropout = 0.1f;
         spec.pooled_dropout = 0.3f;
         spec.accumulate = accumulate;
@@ -393,6 +396,54 @@ TEST(EncoderFiles, MissingAndWronglyShapedTensorsAreNamed) {
                     {name, "I32"});
 }
 
+// 5 instead of 8 bytes per BF16 weight and its state, and two exponents for 128 columns of a row.
+TEST(EncoderState, BytesTakeLessThanBf16) {
+    for (const char* family : {"bag", "bert"}) {
+        EncoderSpec spec = spec_of(family);
+        spec.state_in_bytes = true;
+        Model bytes(make_reference_backend(), spec, 3, 12),
+            full(make_reference_backend(), spec_of(family), 3, 12);
+        for (std::size_t i = 0; i < bytes.encoder->parameters().size(); ++i) {
+            const Parameter &b = bytes.encoder->parameters()[i], &f = full.encoder->parameters()[i];
+            for (const View* part : {&b.m, &b.v, &b.c}) EXPECT_EQ(2 * part->bytes(), f.m.bytes()) << b.name;
+            EXPECT_EQ(b.exponents.bytes(), 2 * b.w.rows * ((b.w.cols + 127) / 128)) << b.name;
+            EXPECT_EQ(f.exponents.bytes(), 0) << b.name;
+        }
+    }
+    EncoderSpec wide = spec_of("bag", DType::kF32);
+    wide.state_in_bytes = true;
+    Model f32(make_reference_backend(), wide, 3, 12);
+    EXPECT_EQ(f32.encoder->parameters()[0].m.dtype, DType::kF32);
+}
+
+// Exponents of other widths, or of another type.
+TEST(EncoderState, DamagedBytesAreRefused) {
+    const TemporaryFolder folder;
+    EncoderSpec spec = spec_of("bag");
+    spec.state_in_bytes = true;
+    Model model(make_reference_backend(), spec, 3, 12);
+    model.encoder->save_state(folder.path / "state");
+    const std::string good = read_file(folder.path / "state");
+    const Parameter& p = model.encoder->parameters()[0];
+    const std::string name = "\"" + p.name + ".exponents\"";
+    for (const auto& [was, now] :
+         {std::pair<std::string, std::string>{"\"U8\"", "\"I8\""}, {".exponents", ".exponentz"}}) {
+        std::string bad = good;
+        const std::size_t entry = bad.find(name), at = bad.find(was, entry);
+        ASSERT_NE(entry, std::string::npos);
+        ASSERT_NE(at, std::string::npos);
+        bad.replace(at, was.size(), now);
+        std::ofstream(folder.path / "bad", std::ios::binary) << bad;
+        expect_mentions(message_of([&] { model.encoder->load_state(MappedFile(folder.path / "bad")); }),
+                        {"bad", p.name + ".exponents"});
+    }
+    // Of an encoder whose rows have more blocks.
+    spec.width = 200;
+    Model wide(make_reference_backend(), spec, 3, 12);
+    expect_mentions(message_of([&] { wide.encoder->load_state(MappedFile(folder.path / "state")); }),
+                    {"state", "expected"});
+}
+
 TEST(EncoderFiles, StateOfAnotherEncoderIsRefused) {
     const TemporaryFolder folder;
     Model bert(make_reference_backend(), spec_of("bert"), 3, 12),
@@ -400,6 +451,14 @@ TEST(EncoderFiles, StateOfAnotherEncoderIsRefused) {
     bert.encoder->save_state(folder.path / "state");
     expect_mentions(message_of([&] { wide.encoder->load_state(MappedFile(folder.path / "state")); }),
                     {"state", "F32", "BF16"});
+    EncoderSpec in_bytes = spec_of("bert");
+    in_bytes.state_in_bytes = true;
+    Model bytes(make_reference_backend(), in_bytes, 3, 12);
+    expect_mentions(message_of([&] { bytes.encoder->load_state(MappedFile(folder.path / "state")); }),
+                    {"state", "U8", "BF16"});
+    bytes.encoder->save_state(folder.path / "bytes");
+    expect_mentions(message_of([&] { bert.encoder->load_state(MappedFile(folder.path / "bytes")); }),
+                    {"bytes", "BF16", "U8"});
     Model roberta(make_reference_backend(), spec_of("roberta"), 3, 12);
     expect_mentions(message_of([&] { roberta.encoder->load_state(MappedFile(folder.path / "state")); }),
                     {"state", "expected"});

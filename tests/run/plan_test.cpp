@@ -509,6 +509,38 @@ std::int64_t bytes_of(const MemoryReport& plan, const std::string& name) {
     return bytes;
 }
 
+// A state of its own kind for each device, and a plan with each.
+TEST(Plan, StateIn8BitsIsWhatAGpuTakes) {
+    Config config;
+    config.encoder = "bag";
+    config.width = 256;
+    config.labels = 1000;
+    config.device = "cpu";
+    const auto state = [&](const char* kind) {
+        config.encoder_state = kind;
+        const MemoryReport plan = plan_memory(quiet(), config);
+        std::int64_t bytes = 0;
+        for (const Segment& segment : plan.segments)
+            for (const char* part : {"encoder/first_moments/", "encoder/second_moments/",
+                                     "encoder/compensation/", "encoder/moment_exponents/"})
+                if (segment.name.rfind(part, 0) == 0) bytes += segment.bytes;
+        return bytes;
+    };
+    const std::int64_t full = state("full"), bytes = state("8bit");
+    EXPECT_EQ(state("auto"), full);
+    EXPECT_GT(bytes, full / 2);
+    EXPECT_LT(bytes, full / 2 + full / 128);
+    config.device = "cuda";
+    try {
+        EXPECT_EQ(state("auto"), state("8bit"));
+        EXPECT_EQ(state("auto"), bytes);
+        config.encoder_rounding = "nearest";
+        EXPECT_EQ(state("auto"), state("full"));
+    } catch (const ConfigError& error) {
+        GTEST_SKIP() << error.what();  // a build without CUDA
+    }
+}
+
 TEST(Plan, OfTheFullestRank) {
     Config config;
     config.device = "cpu";
@@ -533,8 +565,8 @@ TEST(Plan, OfTheFullestRank) {
     std::int64_t state_of_one = 0, state_of_four = 0, slack = 0;
     for (const MemoryReport* plan : {&one, &four})
         for (const Segment& segment : plan->segments)
-            for (const char* kind :
-                 {"encoder/first_moments/", "encoder/second_moments/", "encoder/compensation/"})
+            for (const char* kind : {"encoder/first_moments/", "encoder/second_moments/",
+                                     "encoder/compensation/", "encoder/moment_exponents/"})
                 if (segment.name.rfind(kind, 0) == 0) {
                     (plan == &one ? state_of_one : state_of_four) += segment.bytes;
                     slack += 256 + 2 * 64;

@@ -223,6 +223,41 @@ TEST_F(Train, KilledRunWithCompressedActivationsEndsWithTheSameBytes) {
     expect_same_files(temp / "whole/last", temp / "killed/last");
 }
 
+// The optimiser's state in bytes, of a bag's table and of a transformer, learns and continues exactly.
+TEST_F(Train, KilledRunWithStateIn8BitsEndsWithTheSameBytes) {
+    write_tiny_bert(temp / "bert", 2);
+    for (const bool bert : {false, true}) {
+        Config config = tiny_config(temp);
+        if (bert) {
+            config.encoder = temp / "bert";
+            config.encoder_lr = 1e-3;
+        }
+        config.steps = 300;
+        config.eval_every = 50;
+        config.save_every = 20;
+        config.encoder_state = "8bit";
+        config.out = temp / fmt::format("whole{}", bert);
+        run(config);
+        EXPECT_GT(evaluate(quiet(), config.out, config).get("P@1"), 80) << bert;
+        EXPECT_NE(read_text(config.out + "/last/recipe.toml").find("encoder_state = \"8bit\""),
+                  std::string::npos);
+        const std::string whole = config.out;
+        config.out = temp / fmt::format("killed{}", bert);
+        EXPECT_TRUE(train_and_kill_twice(config, temp / "recipe.toml"));
+        config.resume = true;
+        run(config);
+        expect_same_files(whole + "/last", config.out + "/last");
+        // Another start has the weights, and a state of its own.
+        Config next;
+        next.data = temp / "data";
+        next.cache = temp / "cache";
+        next.init = whole;
+        next.out = temp / fmt::format("next{}", bert);
+        next.steps = 5;
+        EXPECT_EQ(run(next).steps, 5);
+    }
+}
+
 TEST_F(Train, RowsWithoutLabelsTrainAsNegatives) {
     write_tiny_data(temp / "data", {.with_labels = false});
     const Config config = tiny_config(temp);

@@ -15,7 +15,7 @@
 namespace elmo::cpu {
 namespace {
 
-constexpr std::int64_t kPiece = 128;  // columns at a time
+constexpr std::int64_t kPiece = kMomentBlock;  // columns at a time
 
 struct AdamWFactors {
     float lr, beta1, beta2, epsilon, weight_decay, grad_scale, correction1, correction2;
@@ -90,6 +90,52 @@ ELMO_CLONES std::int32_t bf16_piece(
     return largest;
 }
 
+// State in bytes: the moments of a block, which are rounded when the largest is known.
+struct Moments {
+    float m[kPiece], v[kPiece];
+    std::int32_t largest_m, largest_v;  // magnitudes, as bits
+};
+
+ELMO_CLONES void bytes_piece(const AdamWFactors& factors, const float* __restrict grad,
+                             const std::uint8_t* __restrict exponents, const std::uint8_t* __restrict m_codes,
+                             const std::uint8_t* __restrict v_codes, const std::uint16_t* __restrict noise,
+                             std::uint16_t* __restrict weights, std::uint8_t* __restrict c_codes,
+                             Moments& __restrict out, std::int64_t count) {
+    const AdamWFactors f = factors;
+    const std::uint32_t m_exponent = exponents[0], v_exponent = exponents[1];
+    std::int32_t largest_m = 0, largest_v = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+        const float g = grad[i] * f.grad_scale, w = decode_weight(weights[i], c_codes[i]);
+        const float m = f.beta1 * decode_first_moment(m_codes[i], m_exponent) + (1.0f - f.beta1) * g;
+        const float v = f.beta2 * decode_second_moment(v_codes[i], v_exponent) + (1.0f - f.beta2) * (g * g);
+        const float direction = (m * f.correction1) / (std::sqrt(v * f.correction2) + f.epsilon);
+        const float u = -f.lr * (direction + f.weight_decay * w);
+        const std::uint32_t now = round_weight(w + u, noise[i]);
+        weights[i] = static_cast<std::uint16_t>(weight_bf16(now) >> 16);
+        c_codes[i] = static_cast<std::uint8_t>(weight_rest(now));
+        out.m[i] = m;
+        out.v[i] = v;
+        largest_m = std::max(largest_m, magnitude(std::bit_cast<std::uint32_t>(m)));
+        largest_v = std::max(largest_v, magnitude(std::bit_cast<std::uint32_t>(v)));
+    }
+    out.largest_m = largest_m;
+    out.largest_v = largest_v;
+}
+
+ELMO_CLONES void encode_piece(const Moments& __restrict moments, const std::uint16_t* __restrict noise,
+                              std::uint8_t* __restrict exponents, std::uint8_t* __restrict m_codes,
+                              std::uint8_t* __restrict v_codes, std::int64_t count) {
+    const std::uint32_t m = moment_exponent(static_cast<std::uint32_t>(moments.largest_m), kFirstMomentRange);
+    const std::uint32_t v =
+        moment_exponent(static_cast<std::uint32_t>(moments.largest_v), kSecondMomentRange);
+    for (std::int64_t i = 0; i < count; ++i) {
+        m_codes[i] = static_cast<std::uint8_t>(encode_first_moment(moments.m[i], m, noise[i]) >> 24);
+        v_codes[i] = static_cast<std::uint8_t>(encode_second_moment(moments.v[i], v, noise[i]) >> 24);
+    }
+    exponents[0] = static_cast<std::uint8_t>(m);
+    exponents[1] = static_cast<std::uint8_t>(v);
+}
+
 ELMO_CLONES void add_piece(float* __restrict w, const float* __restrict u, std::int64_t count) {
     for (std::int64_t i = 0; i < count; ++i) w[i] += u[i];
 }
@@ -126,14 +172,25 @@ void CpuBackend::update_tensor(const AdamWUpdate& op) {
         auto* noise_v = cut.take<std::uint16_t>(noise_row_capacity(cols));
         float w[kPiece], grad[kPiece], m[kPiece], v[kPiece], u[kPiece], c[kPiece];
         Bf16Piece piece;
+        Moments moments;
         for (std::int64_t row = begin; row < end; ++row) {
             if (bf16) {
                 noise_row(op.key, op.first_row + row, cols, noise_m);
-                noise_row(second, op.first_row + row, cols, noise_v);
+                if (!op.in_bytes()) noise_row(second, op.first_row + row, cols, noise_v);
             }
             for (std::int64_t column = 0; column < cols; column += kPiece) {
                 const std::int64_t first = row * cols + column, count = std::min(kPiece, cols - column);
                 load_floats(op.grad, first, grad, count);
+                if (op.in_bytes()) {
+                    std::uint8_t* const exponents =
+                        op.exponents.codes() + row * op.exponents.cols + 2 * (column / kPiece);
+                    std::uint8_t *const m_codes = op.m.codes() + first, *const v_codes = op.v.codes() + first;
+                    bytes_piece(factors, grad, exponents, m_codes, v_codes, noise_m + column,
+                                reinterpret_cast<std::uint16_t*>(op.w.as<Bf16>() + first),
+                                op.c.codes() + first, moments, count);
+                    encode_piece(moments, noise_m + column, exponents, m_codes, v_codes, count);
+                    continue;
+                }
                 if (bf16 && kahan) {
                     const auto bits = [&](const View& of) {
                         return reinterpret_cast<std::uint16_t*>(of.as<Bf16>() + first);

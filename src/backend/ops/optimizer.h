@@ -2,6 +2,7 @@
 #pragma once
 
 #include "backend/ops/common.h"
+#include "numerics/state_codes.h"
 #include "numerics/weight_grid.h"
 
 namespace elmo {
@@ -13,19 +14,25 @@ namespace elmo {
 // `key.stream + 1`), the update uses the unrounded moments, and w takes u with Kahan compensation:
 //   y = u + c; w' = bf16(w + y); c = bf16(y - (w' - w)).
 // Without c: w = bf16(w + u).
-// FP32 (and F64) weights: m and v in the same type, c empty, w += u.
-// Row r of the views is row `first_row` + r of the tensor, which its noise is addressed by.
+// State in bytes (BF16 weights; m, v and c are u8, numerics/state_codes.h): w and c are one weight of 24
+// bits, w its nearest BF16 number; weight, m and v are rounded stochastically with the noise of `key.stream`.
+// For each kMomentBlock columns of a row `exponents`, u8 [rows, 2 * moment_blocks(cols)], has the exponent of
+// m, then that of v, made of the new moments. FP32 (and F64) weights: m and v in the same type, c empty, w +=
+// u. Row r of the views is row `first_row` + r of the tensor, which its noise is addressed by.
 struct AdamWUpdate {
     View w, grad, m, v, c;
+    View exponents = {};
     float lr = 0, beta1 = 0.9f, beta2 = 0.999f, epsilon = 1e-6f, weight_decay = 0;
     float grad_scale = 1;
     std::int64_t t = 1;
     NoiseKey key;
     std::int64_t first_row = 0;
+
+    bool in_bytes() const { return m.dtype == DType::kU8; }
 };
 template <OpIs<AdamWUpdate> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.w, op.grad, op.m, op.v, op.c);
+    visit(op.w, op.grad, op.m, op.v, op.c, op.exponents);
 }
 
 // w = sigma * N(0, 1) by addressed noise (numerics/normal.h), rounded to the dtype: to nearest for F32 and

@@ -81,13 +81,18 @@ void Encoder::allocate(Arena& arena, const Workload& workload) {
             for (Parameter& p : parameters_) p.grad = take("gradients", p, spec_.grad_dtype());
         for (std::size_t i = 0; i < parameters_.size(); ++i)
             parameters_[i].own = {first_row_of(i, rank_), first_row_of(i, rank_ + 1)};
+        const DType dtype = spec_.has_bytes() ? DType::kU8 : spec_.dtype;
         const auto take_own = [&](const char* kind, const Parameter& p) {
-            return take_like(arena, kind, p, spec_.dtype, true);
+            return take_like(arena, kind, p, dtype, true);
         };
         for (Parameter& p : parameters_) p.m = take_own("first_moments", p);
         for (Parameter& p : parameters_) p.v = take_own("second_moments", p);
         if (spec_.has_compensation())
             for (Parameter& p : parameters_) p.c = take_own("compensation", p);
+        if (spec_.has_bytes())
+            for (Parameter& p : parameters_)
+                p.exponents = arena.allocate(fmt::format("encoder/moment_exponents/{}", p.name), dtype,
+                                             p.own.size(), 2 * moment_blocks(p.w.cols));
     }
     if (keeps_codes(workload))
         fp8_amax_P3_ =
@@ -301,6 +306,7 @@ void Encoder::update_range(std::size_t first, std::size_t last, const AdamWSetti
         op.m = p.m;
         op.v = p.v;
         op.c = p.c;
+        op.exponents = p.exponents;
         op.lr = s.lr;
         op.beta1 = s.beta1;
         op.beta2 = s.beta2;

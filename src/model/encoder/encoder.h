@@ -29,9 +29,10 @@ struct StoredTensor {
 struct Parameter {
     std::string name;
     View w, grad, m, v, c;
+    View exponents = {};  // of m and v, where the state is in bytes
     // Where a batch has several shards or ranks: the F32 sum of what its shards gave in `grad`.
     View total = {};
-    // The rows that this rank updates: m, v, c and total have these, w and grad have all.
+    // The rows that this rank updates: m, v, c, exponents and total have these, w and grad have all.
     ShareRange own = {};
     bool decays = true;      // biases and LayerNorms do not
     bool of_linear = false;  // weight or bias of a linear layer: FP16 products give its gradient in FP16

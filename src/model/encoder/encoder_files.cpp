@@ -51,6 +51,7 @@ struct StatePart {
 std::vector<StatePart> state_parts(const EncoderSpec& spec) {
     std::vector<StatePart> parts = {{".m", &Parameter::m}, {".v", &Parameter::v}};
     if (spec.has_compensation()) parts.push_back({".c", &Parameter::c});
+    if (spec.has_bytes()) parts.push_back({".exponents", &Parameter::exponents});
     if (spec.accumulate > 1) parts.push_back({".grad", &Parameter::grad});
     return parts;
 }
@@ -104,7 +105,7 @@ std::vector<TensorSpec> Encoder::state_tensors() const {
         for (const StatePart& part : state_parts(spec_))
             tensors.push_back({p.name + part.suffix,
                                std::string(safetensors_dtype(part.of(p).dtype)),
-                               {p.w.rows, p.w.cols}});
+                               {p.w.rows, part.of(p).cols}});
     return tensors;
 }
 

@@ -56,6 +56,7 @@ void set_training(const EncoderOptions& options, EncoderSpec& spec) {
     spec.fp8 = options.precision == EncoderPrecision::kFp8;
     spec.fp16 = fp16 && !options.frozen;
     spec.compensated = options.compensated;
+    spec.state_in_bytes = options.state_in_bytes;
     spec.accumulate = options.accumulate;
     // FP16 products: whether any gradient overflowed decides about all.
     spec.consume_gradients = options.accumulate == 1 && !spec.fp16;

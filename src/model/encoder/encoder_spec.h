@@ -34,6 +34,7 @@ struct EncoderSpec {
     // gradient that the backward takes has a scale, and so have the gradients of all parameters.
     bool fp16 = false;
     bool compensated = true;      // BF16 weights have a compensation
+    bool state_in_bytes = false;  // of compensated BF16 weights (backend/ops/optimizer.h)
     std::int64_t accumulate = 1;  // steps whose gradients are summed; more than one needs F32 gradients
     // Gradients share memory and are consumed as they appear, only by Encoder::backward_and_update.
     bool consume_gradients = false;
@@ -44,6 +45,7 @@ struct EncoderSpec {
     bool is_bag() const { return family == "bag"; }
     bool has_relative_bias() const { return family == "mpnet"; }  // of attention, shared by the layers
     bool has_compensation() const { return compensated && dtype == DType::kBf16; }
+    bool has_bytes() const { return state_in_bytes && has_compensation(); }
     DType grad_dtype() const { return accumulate > 1 && dtype == DType::kBf16 ? DType::kF32 : dtype; }
     // Most tokens a text may have; 0: any.
     std::int64_t longest_text() const { return positions - position_base; }

@@ -41,6 +41,15 @@ struct State {
     void copy(const State& o) { w.copy(o.w), m.copy(o.m), v.copy(o.v), c.copy(o.c); }
 };
 
+// Of the i-th tensor in update t.
+void set_numbers(AdamWUpdate& op, std::size_t i, std::int64_t t) {
+    op.lr = 0.003f;
+    op.weight_decay = i % 2 == 0 ? 0.01f : 0.0f;
+    op.grad_scale = 1.0f / 3;
+    op.t = t;
+    op.key = {3, static_cast<std::uint64_t>(t), 0x3000 + 2 * static_cast<std::uint32_t>(i)};
+}
+
 // Several tensors in one call, as an encoder's update is, for a few updates one after another. Gradients lie
 // between numbers whose square is lost and numbers whose square is the largest.
 TEST(Agreement, AdamW) {
@@ -78,12 +87,7 @@ TEST(Agreement, AdamW) {
                         op.m = states[i]->m.view();
                         op.v = states[i]->v.view();
                         if (dtype == DType::kBf16) op.c = states[i]->c.view();
-                        op.lr = 0.003f;
-                        op.weight_decay = i % 2 == 0 ? 0.01f : 0.0f;
-                        op.grad_scale = 1.0f / 3;
-                        op.t = t;
-                        op.key = {3, static_cast<std::uint64_t>(t),
-                                  0x3000 + 2 * static_cast<std::uint32_t>(i)};
+                        set_numbers(op, i, t);
                         ops.push_back(op);
                     }
                     return ops;
@@ -100,6 +104,72 @@ TEST(Agreement, AdamW) {
                 }
             }
         }
+}
+
+// State in bytes: CPU and GPU have the same bits after any number of updates.
+TEST(Agreement, AdamWInBytes) {
+    const std::pair<std::int64_t, std::int64_t> shapes[] = {
+        {1, 1}, {1, 127}, {3, 129}, {65, 7}, {2, 1025}, {40, 384}, {1, 64}, {300, 8}, {7, 136}, {33, 768}};
+    struct Bytes {
+        std::vector<std::unique_ptr<Tensor>> parts;  // w, m, v, c, exponents
+        Bytes(std::int64_t rows, std::int64_t cols) {
+            for (const char* name : {"w", "m", "v", "c", "exponents"}) {
+                const bool first = parts.empty(), last = parts.size() == 4;
+                parts.push_back(std::make_unique<Tensor>(name, first ? DType::kBf16 : DType::kU8, rows,
+                                                         last ? 2 * moment_blocks(cols) : cols));
+                std::memset(parts.back()->view().data, 0, parts.back()->bytes().size());
+            }
+        }
+    };
+    Rng rng(71);
+    std::normal_distribution<double> normal;
+    std::uniform_int_distribution<int> exponent(-55, 55);
+    for (const DType grad_dtype : {DType::kBf16, DType::kF32}) {
+        SCOPED_TRACE(std::string(name_of(grad_dtype)));
+        Reserved gpu(make_tested_backend("cuda"), workload_of(1025));
+        Reserved cpu(make_cpu_backend(quiet(), "fp32"), workload_of(1025));
+        std::vector<Bytes> on_gpu, on_cpu;
+        for (const auto& [rows, cols] : shapes) {
+            for (auto* states : {&on_gpu, &on_cpu}) states->emplace_back(rows, cols);
+            on_gpu.back().parts[0]->fill([&](auto, auto) { return 0.1 * normal(rng); });
+            on_cpu.back().parts[0]->copy(*on_gpu.back().parts[0]);
+        }
+        for (const std::int64_t t : {1, 2, 3, 4, 1000}) {
+            std::vector<std::unique_ptr<Tensor>> grads;
+            for (const auto& [rows, cols] : shapes) {
+                grads.push_back(std::make_unique<Tensor>("grad", grad_dtype, rows, cols));
+                // Of one size in even rows, of all in others, and none in every fifth column.
+                grads.back()->fill([&](auto r, auto c) {
+                    const double g = normal(rng);
+                    return c % 5 == 4 && t < 3 ? 0.0 : r % 2 == 0 ? 0.01 * g : std::ldexp(g, exponent(rng));
+                });
+                grads.back()->freeze();
+            }
+            const auto updates = [&](std::vector<Bytes>& states) {
+                std::vector<AdamWUpdate> ops;
+                for (std::size_t i = 0; i < states.size(); ++i) {
+                    const auto& parts = states[i].parts;
+                    AdamWUpdate op;
+                    op.w = parts[0]->view();
+                    op.m = parts[1]->view();
+                    op.v = parts[2]->view();
+                    op.c = parts[3]->view();
+                    op.exponents = parts[4]->view();
+                    op.grad = grads[i]->view();
+                    op.first_row = static_cast<std::int64_t>(i);
+                    set_numbers(op, i, t);
+                    ops.push_back(op);
+                }
+                return ops;
+            };
+            gpu->adamw(updates(on_gpu));
+            cpu->adamw(updates(on_cpu));
+            for (std::size_t i = 0; i < on_gpu.size(); ++i)
+                for (std::size_t part = 0; part < 5; ++part)
+                    ASSERT_EQ(on_gpu[i].parts[part]->bytes(), on_cpu[i].parts[part]->bytes())
+                        << on_cpu[i].parts[part]->name() << " of tensor " << i << ", update " << t;
+        }
+    }
 }
 
 // Texts that were announced, those that were not, and announced ones that end before the next come.

@@ -81,6 +81,19 @@ TEST_F(GpuTrain, LearnsWithFp8Products) {
     }
 }
 
+// What the optimiser keeps is 8bit on a GPU unless the run says otherwise; both learn.
+TEST_F(GpuTrain, LearnsWithEveryKindOfState) {
+    for (const TinyModel& model : {kModels[0], kModels[1]})
+        for (const char* state : {"auto", "full", "8bit"}) {
+            Config config = config_of(model, std::string(state) + model.name);
+            config.encoder_state = state;
+            config.steps = 300;
+            EXPECT_GT(run(config).best_score, 80) << state << ", " << model.name;
+            const Checkpoint last(config.out, "last");
+            EXPECT_EQ(last.config().encoder_state, std::string(state) == "full" ? "full" : "8bit");
+        }
+}
+
 TEST_F(GpuTrain, TwoRunsWithOneSeedGiveTheSameBytes) {
     for (const TinyModel& model : kModels)
         for (const auto& [precision, encoder] :

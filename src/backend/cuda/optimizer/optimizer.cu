@@ -17,7 +17,10 @@ constexpr std::int64_t kBlockElements = kThreads * 8;
 
 struct TensorEntry {
     void *w, *grad, *m, *v, *c;
-    std::int64_t size, cols, first_block, first_row;
+    std::uint16_t* exponents;  // state in bytes: of m, and of v above it
+    // Elements, or blocks of columns where the state is in bytes: whatever threads are counted by.
+    std::int64_t size;
+    std::int64_t cols, first_block, first_row;
     std::uint32_t stream;
     float weight_decay;
 };
@@ -27,15 +30,21 @@ struct AdamWArgs {
     std::uint64_t seed, step;
 };
 
-// One element; noise of the two moments for BF16.
-template <class T, class G>
-__device__ __forceinline__ void update_element(const AdamWArgs& a, const TensorEntry& t, float grad, float& w,
-                                               float& m, float& v, float& c) {
+// The update of a weight, and its moments, which become the new ones.
+__device__ __forceinline__ float update_of(const AdamWArgs& a, float weight_decay, float grad, float w,
+                                           float& m, float& v) {
     const float g = grad * a.grad_scale;
     m = a.beta1 * m + (1.0f - a.beta1) * g;
     v = a.beta2 * v + (1.0f - a.beta2) * (g * g);
     const float direction = (m * a.correction1) / (sqrtf(v * a.correction2) + a.epsilon);
-    const float u = -a.lr * (direction + t.weight_decay * w);
+    return -a.lr * (direction + weight_decay * w);
+}
+
+// One element of type T.
+template <class T>
+__device__ __forceinline__ void update_element(const AdamWArgs& a, const TensorEntry& t, float grad, float& w,
+                                               float& m, float& v, float& c) {
+    const float u = update_of(a, t.weight_decay, grad, w, m, v);
     if constexpr (std::is_same_v<T, bf16>) {
         const float y = u + c;
         const float rounded = __bfloat162float(__float2bfloat16_rn(w + y));
@@ -57,7 +66,7 @@ __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntr
     wait_for_previous();
     load_some<V>(static_cast<const G*>(t.grad) + i, g);
 #pragma unroll
-    for (int j = 0; j < V; ++j) update_element<T, G>(a, t, g[j], w[j], m[j], v[j], c[j]);
+    for (int j = 0; j < V; ++j) update_element<T>(a, t, g[j], w[j], m[j], v[j], c[j]);
     store_some<V>(static_cast<T*>(t.w) + i, w);
     if constexpr (!kKahan) {
         store_some<V>(static_cast<T*>(t.m) + i, m);
@@ -87,11 +96,9 @@ __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntr
     }
 }
 
-template <class T, class G>
-__global__ void adamw_kernel(const TensorEntry* entries, int num_entries, AdamWArgs args) {
-    let_next_begin();
-    // The last entry whose first block is not after this one: each warp looks at 32 of them at a time, since
-    // nothing else can begin before it is known.
+// The last entry whose first block is not after this one: each warp looks at 32 of them at a time, since
+// nothing else can begin before it is known.
+__device__ __forceinline__ TensorEntry find_entry(const TensorEntry* entries, int num_entries) {
     const int lane = threadIdx.x % 32;
     int low = 0, count = num_entries;
     while (count > 1) {
@@ -102,7 +109,13 @@ __global__ void adamw_kernel(const TensorEntry* entries, int num_entries, AdamWA
         low += last;
         count = min(step, count - last);
     }
-    const TensorEntry t = entries[low];
+    return entries[low];
+}
+
+template <class T, class G>
+__global__ void adamw_kernel(const TensorEntry* entries, int num_entries, AdamWArgs args) {
+    let_next_begin();
+    const TensorEntry t = find_entry(entries, num_entries);
     const std::int64_t first = (blockIdx.x - t.first_block) * kBlockElements;
     if (t.cols % 8 == 0) {
         const std::int64_t i = first + threadIdx.x * 8;
@@ -111,6 +124,138 @@ __global__ void adamw_kernel(const TensorEntry* entries, int num_entries, AdamWA
         for (std::int64_t i = first + threadIdx.x; i < t.size && i < first + kBlockElements; i += kThreads)
             update_some<1, T, G>(args, t, i);
     }
+}
+
+// State in bytes: 16 threads have a block of 128 columns, eight each.
+constexpr int kBlockLanes = static_cast<int>(kMomentBlock / 8);
+constexpr int kByteBlocks = kThreads / kBlockLanes;  // per block of threads
+
+// Eight neighbouring BF16 numbers, and eight bytes.
+struct alignas(16) Eight16 {
+    std::uint32_t words[4];
+    __device__ __forceinline__ std::uint32_t operator[](int j) const {
+        return words[j / 2] >> 16 * (j % 2) & 0xffffu;
+    }
+};
+struct alignas(8) Eight8 {
+    std::uint32_t words[2];
+    __device__ __forceinline__ std::uint32_t operator[](int j) const {
+        return words[j / 4] >> 8 * (j % 4) & 255u;
+    }
+};
+
+// The upper halves of eight words, and byte `kByte` of each.
+__device__ __forceinline__ Eight16 upper_halves(const std::uint32_t (&x)[8]) {
+    const auto pair = [&](int j) { return __byte_perm(x[j], x[j + 1], 0x7632); };
+    return {{pair(0), pair(2), pair(4), pair(6)}};
+}
+template <int kByte>
+__device__ __forceinline__ Eight8 bytes_of(const std::uint32_t (&x)[8]) {
+    const auto pair = [&](int j) { return __byte_perm(x[j], x[j + 1], kByte | (4 + kByte) << 4); };
+    return {{__byte_perm(pair(0), pair(2), 0x5410), __byte_perm(pair(4), pair(6), 0x5410)}};
+}
+
+// Eight numbers of type E at once, or none, where rows begin at multiples of eight; else up to eight.
+template <bool kEights, class E, class Eight>
+__device__ __forceinline__ Eight load_eight(const void* from, std::int64_t i, int count) {
+    const E* p = static_cast<const E*>(from) + i;
+    Eight x{};
+    if constexpr (kEights) {
+        if (count > 0) x = *reinterpret_cast<const Eight*>(p);
+    } else {
+        constexpr int kPerWord = 4 / sizeof(E);
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            if (j < count) x.words[j / kPerWord] |= std::uint32_t{p[j]} << 8 * sizeof(E) * (j % kPerWord);
+    }
+    return x;
+}
+template <bool kEights, class E, class Eight>
+__device__ __forceinline__ void store_eight(void* to, std::int64_t i, const Eight& x, int count) {
+    E* p = static_cast<E*>(to) + i;
+    if constexpr (kEights) {
+        *reinterpret_cast<Eight*>(p) = x;
+    } else {
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            if (j < count) p[j] = static_cast<E>(x[j]);
+    }
+}
+
+template <bool kEights, class G>
+__device__ __forceinline__ void load_gradient(const G* p, float (&g)[8], int count) {
+    if constexpr (kEights) {
+        if (count > 0) load8(p, g);
+    } else {
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            if (j < count) g[j] = load_float(p, j);
+    }
+}
+
+__device__ __forceinline__ std::uint32_t largest_in_block(std::uint32_t x) {
+#pragma unroll
+    for (int step = 1; step < kBlockLanes; step *= 2) x = max(x, __shfl_xor_sync(0xffffffffu, x, step));
+    return x;
+}
+
+template <bool kEights, class G>
+__device__ __forceinline__ void update_block(const AdamWArgs& a, const TensorEntry& t) {
+    const auto block =
+        static_cast<std::uint32_t>(blockIdx.x - t.first_block) * kByteBlocks + threadIdx.x / kBlockLanes;
+    const auto cols = static_cast<std::uint32_t>(t.cols), blocks = (cols + 127) / 128, row = block / blocks;
+    const std::uint32_t column = block % blocks * 128 + threadIdx.x % kBlockLanes * 8;
+    // Threads without columns stay: their neighbours ask for the largest moments of all.
+    const int count = block < t.size && column < cols ? static_cast<int>(min(cols - column, 8u)) : 0;
+    const std::int64_t i = static_cast<std::int64_t>(row) * t.cols + column;
+    const std::uint32_t exponents = block < t.size ? t.exponents[block] : 0;
+    const auto load8 = [&](const void* from) {
+        return load_eight<kEights, std::uint8_t, Eight8>(from, i, count);
+    };
+    const Eight16 w = load_eight<kEights, std::uint16_t, Eight16>(t.w, i, count);
+    const Eight8 m_codes = load8(t.m), v_codes = load8(t.v), c_codes = load8(t.c);
+    const PhiloxBlock noise = noise_block({a.seed, a.step, t.stream}, t.first_row + row, column >> 3);
+    wait_for_previous();
+    float g[8] = {}, m[8], v[8];
+    load_gradient<kEights>(static_cast<const G*>(t.grad) + i, g, count);
+    std::uint32_t weights[8], m_bytes[8], v_bytes[8], largest_m = 0, largest_v = 0;
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+        m[j] = decode_first_moment(m_codes[j], exponents & 255u);
+        v[j] = decode_second_moment(v_codes[j], exponents >> 8);
+        const float old = decode_weight(w[j], c_codes[j]);
+        const float u = update_of(a, t.weight_decay, g[j], old, m[j], v[j]);
+        weights[j] = round_weight(old + u, noise_word(noise, j));
+        largest_m = max(largest_m, __float_as_uint(m[j]) & 0x7fffffffu);
+        largest_v = max(largest_v, __float_as_uint(v[j]) & 0x7fffffffu);
+    }
+    const std::uint32_t m_exponent = moment_exponent(largest_in_block(largest_m), kFirstMomentRange);
+    const std::uint32_t v_exponent = moment_exponent(largest_in_block(largest_v), kSecondMomentRange);
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+        m_bytes[j] = encode_first_moment(m[j], m_exponent, noise_word(noise, j));
+        v_bytes[j] = encode_second_moment(v[j], v_exponent, noise_word(noise, j));
+    }
+    if (count == 0) return;
+    const auto store8 = [&](void* to, const Eight8& x) {
+        store_eight<kEights, std::uint8_t>(to, i, x, count);
+    };
+    store8(t.m, bytes_of<3>(m_bytes));
+    store8(t.v, bytes_of<3>(v_bytes));
+    store8(t.c, bytes_of<1>(weights));
+#pragma unroll
+    for (int j = 0; j < 8; ++j) weights[j] = weight_bf16(weights[j]);
+    store_eight<kEights, std::uint16_t>(t.w, i, upper_halves(weights), count);
+    if (threadIdx.x % kBlockLanes == 0)
+        t.exponents[block] = static_cast<std::uint16_t>(m_exponent | v_exponent << 8);
+}
+
+template <class G>
+__global__ void __launch_bounds__(kThreads, 4)
+    adamw_bytes_kernel(const TensorEntry* entries, int num_entries, AdamWArgs args) {
+    let_next_begin();
+    const TensorEntry t = find_entry(entries, num_entries);
+    t.cols % 8 == 0 ? update_block<true, G>(args, t) : update_block<false, G>(args, t);
 }
 
 // Eight columns of a row per thread (fewer at its end).
@@ -157,7 +302,7 @@ void OptimizerOps::reserve(Arena& arena, const Workload& w) {
     tables_.clear();
     tables_used_ = 0;
     if (!w.training) return;
-    constexpr std::int64_t kTableBytes = 4096 * 80;  // of 4,096 tensors
+    constexpr std::int64_t kTableBytes = 4096 * sizeof(TensorEntry);  // of 4,096 tensors
     table_ = arena.allocate("scratch/optimizer_table", DType::kU8, 1, kTableBytes);
 }
 
@@ -168,9 +313,12 @@ void OptimizerOps::adamw(std::span<const AdamWUpdate> ops, bool early) {
     std::int64_t blocks = 0;
     for (const AdamWUpdate& op : ops) {
         if (op.w.size() == 0) continue;
-        entries.push_back({op.w.data, op.grad.data, op.m.data, op.v.data, op.c.data, op.w.size(), op.w.cols,
-                           blocks, op.first_row, op.key.stream, op.weight_decay});
-        blocks += (op.w.size() + kBlockElements - 1) / kBlockElements;
+        const std::int64_t size = op.in_bytes() ? op.w.rows * moment_blocks(op.w.cols) : op.w.size();
+        const std::int64_t at_once = op.in_bytes() ? kByteBlocks : kBlockElements;
+        entries.push_back({op.w.data, op.grad.data, op.m.data, op.v.data, op.c.data,
+                           static_cast<std::uint16_t*>(op.exponents.data), size, op.w.cols, blocks,
+                           op.first_row, op.key.stream, op.weight_decay});
+        blocks += (size + at_once - 1) / at_once;
     }
     if (entries.empty()) return;
     const AdamWArgs args{
@@ -185,14 +333,14 @@ void OptimizerOps::adamw(std::span<const AdamWUpdate> ops, bool early) {
         first.key.step};
     const auto* table = static_cast<const TensorEntry*>(
         on_device(entries.data(), static_cast<std::int64_t>(entries.size() * sizeof(TensorEntry))));
-    with_type(first.w, [&](auto* w) {
-        using T = std::remove_pointer_t<decltype(w)>;
-        with_type(first.grad, [&](auto* g) {
-            using G = std::remove_pointer_t<decltype(g)>;
-            launch_early(early && context_.starts_early(), adamw_kernel<T, G>, static_cast<unsigned>(blocks),
-                         kThreads, 0, context_.stream(), "AdamW", table, static_cast<int>(entries.size()),
-                         args);
-        });
+    with_type(first.grad, [&](auto* g) {
+        using G = std::remove_pointer_t<decltype(g)>;
+        const auto launch = [&](auto kernel) {
+            launch_early(early && context_.starts_early(), kernel, static_cast<unsigned>(blocks), kThreads, 0,
+                         context_.stream(), "AdamW", table, static_cast<int>(entries.size()), args);
+        };
+        if (first.in_bytes()) return launch(adamw_bytes_kernel<G>);
+        with_type(first.w, [&](auto* w) { launch(adamw_kernel<std::remove_pointer_t<decltype(w)>, G>); });
     });
 }
 
