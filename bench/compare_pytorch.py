@@ -41,7 +41,7 @@ def compare(name, elmo_arguments, torch_arguments, a):
         env["ONEDNN_MAX_CPU_ISA"] = a.torch_isa
     ours, theirs = [], []
     for _ in range(a.rounds):
-        ours.append(run([a.elmo, "bench", *elmo_arguments, *threads, "--steps", str(a.steps), "--json"]))
+        ours.append(run([a.elmo, "bench", *elmo_arguments, *threads, "--device", "cpu", "--steps", str(a.steps), "--json"]))
         theirs.append(
             run([sys.executable, HERE / "pytorch_step.py", *torch_arguments, *threads, "--steps", str(a.steps)], env)
         )

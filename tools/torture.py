@@ -154,7 +154,7 @@ class Torture:
         for _ in range(400):
             labels = chance.sample(range(60), 2)
             rows.append((" ".join([words[5 * l + chance.randrange(5)] for l in labels] +
-                                  chance.choices(words, k=4)), labels))
+                                  chance.choices(words, k=1)), labels))
         self.data.write_text("".join('{"text": "%s", "labels": ["l%d", "l%d"]}\n' % (t, *l) for t, l in rows))
         self.texts.write_text("".join(t + "\n" for t, _ in rows))
         self.small = ["--encoder", "bag", "--width", "16", "--vocab-size", "300", "--batch-size", "64", "--steps", "12",

@@ -31,12 +31,13 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
         them; or labels is a matrix of 0 and 1 with a column per label (SciPy, NumPy, DataFrame), whose columns
         label_names names.
     test, validation : rows for scoring and for choosing the best checkpoint, as a pair (texts, labels) or a table;
-        without test, a share of the rows is held out (test_share); validation may also be a share or a file.
+        without test, a share of the rows is held out (test_share); validation may also be a share, or a file in the
+        format of data (JSON lines, Parquet or Arrow beside rows from memory).
     out : the folder of the run; without it, a temporary one that goes with the Run.
     recipe : name or file of a recipe, or several; options win over it.
     progress : a tqdm bar; None: where there is a terminal or a notebook.
     on_log, on_validation : called with each line of the run's log, or those of validations; one that returns True
-        stops training after the step.
+        stops training: the step after that line is the last.
 
     Ctrl-C stops after the running step, keeps the run and raises KeyboardInterrupt; resume=True continues it.
     """
@@ -88,8 +89,10 @@ def evaluate(run: Any, data: Any = None, *, texts: Any = None, labels: Any = Non
              progress: bool | None = None, **options: Unpack[EvaluateOptions]) -> Result:
     """Scores a run (a Run, or its folder) and returns scores in percent with the protocol that gave them.
 
-    data : a data set with a test split, as `elmo eval` takes it: the run's own when left out; or, in its place,
-    texts, labels : rows in memory, all of which are scored. Their scores are not kept in the run.
+    data : a file or folder as `elmo eval` takes it, or a Parquet or an Arrow file: of the run's own data, which it is when
+        left out, the rows that were held out; of another without test rows all. Of a table in memory all rows; or, in
+        its place,
+    texts, labels : rows in memory, all of which are scored. Scores of what only Python reads are not kept in the run.
     """
     return evaluate_run(run, data, texts, labels, label_names, progress, options)
 

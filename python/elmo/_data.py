@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any, Mapping
 
 from elmo._core import Config, ConfigError, DataError, Rows, resolve_for_run
@@ -74,6 +75,11 @@ def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str
             config.set(key, columns)
 
 
+def is_table_name(path: str) -> bool:
+    """Of CSV and TSV, plain or compressed: they validate a training file of their format only."""
+    return not {".csv", ".tsv"}.isdisjoint(Path(path.lower()).suffixes)
+
+
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
              label_names: Any = None) -> list[Rows]:
     """Sets the data set of the configuration; returns what has to live as long as it is used."""
@@ -89,6 +95,10 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         kept[-1].finish(scratch)
         config.set("validation", os.path.join(scratch.get("data"), "train.jsonl"))
     elif validation is not None:
+        if is_path(validation) and not (data is not None and is_path(data)) and is_table_name(os.fspath(validation)):
+            raise DataError("validation: expected a pair of texts and labels, a table, or a file of JSON lines, Parquet or "
+                            f"Arrow beside rows from memory, found the path {os.fspath(validation)!r}; read it first, as "
+                            "pandas.read_csv does")
         config.set("validation", os.fspath(validation) if is_path(validation) else repr(validation))
     if data is not None and is_path(data):
         if test is not None:

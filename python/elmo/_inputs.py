@@ -156,7 +156,7 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
     for one, what in ((texts, "texts"), (labels, "labels")):
         if len(getattr(one, "shape", (1,))) == 0:
             raise DataError(f"{what}: expected a sequence, found a single value")
-    count = 0
+    count, labelled = 0, fields  # a column of a table is read later
     label_iterator = label_rows(labels, label_names, fields, allow_null)
     for chunk in chunks(texts_of(texts)):
         names = list(itertools.islice(label_iterator, len(chunk)))
@@ -164,10 +164,13 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
             raise DataError(f"labels: expected an entry per text, found {count + len(names)} for more texts")
         rows.add(chunk, names, count, test)
         count += len(chunk)
+        labelled = labelled or any(name is not None for row in names for name in row)
     if count == 0 and not test:
         raise DataError("texts: expected at least one text, found none")
     if next(label_iterator, None) is not None:
         raise DataError(f"labels: expected an entry per text, found more than the {count} texts")
+    if not labelled and not test:
+        raise DataError("labels: expected at least one label, found none")
     return count
 
 
@@ -190,6 +193,8 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     if not hasattr(table, "keys") or not hasattr(table, "__getitem__"):
         raise DataError(f"data: expected a path, a table or a dict of columns, found {describe(table)}")
     for column in (*columns, label_column):
+        if (times := list(table.keys()).count(column)) > 1:  # pandas allows it
+            raise DataError(f"expected the column '{column}' once, found it {times} times; rename one of them")
         if column not in table.keys():
             known = ", ".join(f"'{key}'" for key in table.keys())
             near = difflib.get_close_matches(column, [str(key) for key in table.keys()], 1)

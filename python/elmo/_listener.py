@@ -66,10 +66,12 @@ class Listener:
             bar.close()
             del self.bars[title]
 
+    @property
+    def has_callbacks(self) -> bool:
+        return bool(self.on_log or self.on_validation)
+
     def log_line(self, line: str) -> bool:
         """Whether the work shall stop: a callback returned True."""
-        if not self.on_log and not self.on_validation:
-            return False
         entry = from_json(line)
         called = self.on_log + (self.on_validation if entry["event"] == "validation" else [])
         return any([callback(entry) is True for callback in called])

@@ -78,7 +78,11 @@ class Answers(Sequence["list[Prediction]"]):
         matrix = csr_matrix((getattr(self, values), self.labels, self.offsets),
                             shape=(len(self), self._predictor.num_labels), copy=True)  # it is sorted in place
         if columns is not None:
-            place = {name: column for column, name in enumerate(listed(columns, "columns"))}
+            place: dict[str, int] = {}
+            for name in listed(columns, "columns"):
+                if name in place:
+                    raise _core.DataError(f"columns: expected every label once, found {name!r} more than once")
+                place[name] = len(place)
             names = map(self._name, range(self._predictor.num_labels))
             pairs = [(label, place[name]) for label, name in enumerate(names) if name in place]
             labels, places = np.array(pairs, dtype=np.int64).reshape(-1, 2).T

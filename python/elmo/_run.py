@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config
-from elmo._data import set_columns_of_run, set_data, test_of
+from elmo._data import has_splits, set_columns_of_run, set_data, test_of
 from elmo._inputs import is_path, opened
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, open_run
@@ -158,23 +158,30 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
 def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
                     options: Any) -> list[Any]:
     """Sets the rows that a run is judged by; returns those from memory, which have to live as long as they are used."""
+    as_file = is_table_file(data)
     data = opened(data)
     if texts is None and (data is None or is_path(data)):
         if data is not None:
             config.set("data", os.fspath(data))
         return []
-    if options.get("split") is not None:
+    if options.get("split") is not None and not as_file:
         raise _core.ConfigError("split: rows from memory have no splits: all of them are scored")
     if data is not None:
         data = test_of(data)
         set_columns_of_run(config, run, data, options)
     kept = set_data(config, data, texts, labels, label_names=label_names)
-    # A data set of the given rows only, all of them scored. Its name and split would mean nothing in the run.
-    config.set("split", "train")
-    config.set("test_share", "0")
+    if not as_file:  # a data set of the given rows only, all of them scored
+        config.set("split", "train")
+        config.set("test_share", "0")
     if options.get("save_scores") is None:
-        config.set("save_scores", "none")
+        config.set("save_scores", "none")  # the name of such data would mean nothing in the run
     return kept
+
+
+def is_table_file(data: Any) -> bool:
+    """Whether data is a file, or folder, of one table that only Python reads: its rows are scored as those of other
+    files are, of the run's own data those that it held out."""
+    return is_path(data) and not is_path(table := opened(data)) and not has_splits(table)
 
 
 def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, progress: bool | None,
@@ -188,7 +195,10 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
         result = from_json(call(listener, os.fspath(run), config))
     finally:
         listener.close()
-    if kept:
+    if kept and is_table_file(data):
+        result["protocol"].update(data=os.fspath(data), propensity_source=_core.with_named_rows(
+            result["protocol"]["propensity_source"]))
+    elif kept:
         protocol = result["protocol"]
         protocol.update(data="rows from memory", split="all rows given",
                         propensity_source=_core.with_named_rows(protocol["propensity_source"]))

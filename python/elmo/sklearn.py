@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import inspect
+import numbers
 import os
 import tempfile
 from typing import Any
@@ -14,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from elmo import _core, metrics
 from elmo._calls import train
 from elmo._config import document
-from elmo._inputs import is_matrix, iterate, label_rows, names_of
+from elmo._inputs import is_matrix, is_null, iterate, label_rows, names_of
 from elmo._predictor import Predictor
 from elmo._run import Run
 
@@ -40,10 +41,11 @@ def with_parameters(init):
 class ElmoClassifier(ClassifierMixin, BaseEstimator):
     """Texts to labels, by `fit(X, y)` and `predict(X)`.
 
-    X is a sequence of str. y is a matrix of 0 and 1 with a column per label (multi-label; SciPy or NumPy), a sequence of
-    lists of labels (multi-label), or a sequence of labels (one per text); predict answers in the same form. A text has
-    the labels whose probability is at least `threshold` (None: 0.5), at most `top` of them (None: 100). score is P@1,
-    which is the accuracy where each text has one label.
+    X is a sequence of str. y is a matrix of 0 and 1 with a column per label (multi-label; SciPy, NumPy or DataFrame), a
+    sequence of lists of labels (multi-label), or a sequence of labels (one per text); predict answers in the same form
+    (of a DataFrame, a NumPy matrix of its columns), and score takes it in that form. A text has the labels whose
+    probability is at least `threshold` (None: 0.5), at most `top` of them (None: 100). score is P@1, which is the
+    accuracy where each text has one label.
 
     top : labels per text in predict_proba (None: 5) and predict
     threshold : least probability of a label in predict; -1: the one with the best F1 on the validation rows
@@ -86,14 +88,30 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
     def _wants_calibration(self, threshold: float | None) -> bool:
         return threshold == -1 or self.probabilities == "calibrated"
 
-    def _read_target(self, y: Any) -> tuple[str, list[list[str]], np.ndarray]:
+    def _read_target(self, y: Any) -> tuple[str, list[list[str | None]], np.ndarray]:
+        """The form of y, the labels of each text (None for a null that is allowed) and all of them."""
         if is_matrix(y) and y.shape[1] != 1:
-            return "sparse" if issparse(y) else "dense", list(label_rows(y)), np.arange(y.shape[1])
+            columns = range(y.shape[1])  # whatever a DataFrame calls them
+            return "sparse" if issparse(y) else "dense", list(label_rows(y, columns)), np.arange(len(columns))
+        allow_null = str(self.allow_null_labels).lower() == "true"
         entries = list(iterate(y, "y", "an entry per text"))
-        names = [list(dict.fromkeys(names_of(entry, f"y[{i}]"))) for i, entry in enumerate(entries)]  # a set, each
-        if all(isinstance(entry, (str, int)) for entry in entries):
-            return "one", names, np.unique(np.array(entries))
-        return "lists", names, np.array(sorted({name for row in names for name in row}), dtype=object)
+        names = [list(dict.fromkeys(names_of(entry, f"y[{i}]", allow_null))) for i, entry in enumerate(entries)]  # sets
+        known = [entry for entry in entries if not is_null(entry)]
+        if all(isinstance(entry, (str, numbers.Integral)) for entry in known):
+            return "one", names, np.unique(np.array(known))
+        return "lists", names, np.array(sorted({name for row in names for name in row if name is not None}), dtype=object)
+
+    def _read_truth(self, y: Any) -> list[list[str | None]]:
+        """The labels of texts to score, in the form that y had in fit."""
+        kind, names, classes = self._read_target(y)
+        columns = len(classes) if kind in ("dense", "sparse") else None
+        if self.kind_ not in ("dense", "sparse"):
+            if columns is not None:
+                raise _core.DataError("y: expected labels by name, as in fit, found a matrix")
+        elif columns != len(self.classes_):
+            raise _core.DataError(f"y: expected a matrix of 0 and 1 with {len(self.classes_)} columns, as in fit, found "
+                                  f"{'labels by name' if columns is None else columns}")
+        return names
 
     def _predictor(self, top: int | None, threshold: float | None) -> Predictor:
         check_is_fitted(self, "columns_")
@@ -129,8 +147,9 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         if sample_weight is not None:
             raise ValueError("sample_weight: expected None, found weights, which P@1 has not")
         answers = self._predictor(1, 0).predict(X)
-        numbers = {str(name): i for i, name in enumerate(self.classes_.tolist())}
-        truth = [[numbers.setdefault(name, len(numbers)) for name in row] for row in self._read_target(y)[1]]
+        column = {str(name): i for i, name in enumerate(self.classes_.tolist())}
+        truth = [[column.setdefault(name, len(column)) for name in row if name is not None]
+                 for row in self._read_truth(y)]
         return float(metrics.precision([[self.columns_[label]] for label in answers.labels], truth, 1)[0])
 
     # A pickle holds the files of the best checkpoint, and its calibration.

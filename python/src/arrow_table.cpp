@@ -221,11 +221,16 @@ class TableReader {
     std::int64_t find(const std::string& name) const {
         std::string known;
         std::vector<std::string> names;
+        std::int64_t found = -1, times = 0;
         for (std::int64_t i = 0; i < schema_.n_children; ++i) {
-            if (name == schema_.children[i]->name) return i;
+            if (name == schema_.children[i]->name && ++times == 1) found = i;
             names.emplace_back(schema_.children[i]->name);
             known += (i > 0 ? ", '" : "'") + quoted(std::string_view(schema_.children[i]->name)) + "'";
         }
+        if (times > 1)
+            throw DataError("expected the column '" + name + "' once, found it " + std::to_string(times) +
+                            " times; rename one of them");
+        if (times == 1) return found;
         throw DataError("expected a column '" + name + "'" + did_you_mean(name, names) + ", found " +
                         (known.empty() ? "none" : known) + "; name it with text_column or label_column");
     }

@@ -19,7 +19,8 @@ enum class OnInterrupt {
 };
 
 // Runs work(context). `listener` is None or has message(severity, text), progress(title, unit, note, done,
-// total, first, state) and log_line(line), which returns whether the work shall stop.
+// total, first, state), has_callbacks, and log_line(line), which is called if these are there: it returns
+// whether the work shall stop, and the work waits for it.
 void attend(nanobind::object listener, OnInterrupt on_interrupt,
             const std::function<void(const Context&)>& work);
 

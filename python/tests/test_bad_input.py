@@ -42,6 +42,9 @@ def raising(values):
     (TEXTS, np.array([[0, 1], [1, np.nan], [0, 0]]), "labels: expected a matrix of 0 and 1, found nan"),
     (TEXTS, np.array([[0, 1], [1, 2], [0, 0]]), "labels: expected a matrix of 0 and 1, found 2"),
     (TEXTS, np.array([[0, 1]] * 2), "labels: expected an entry per text, found 2 for more texts"),
+    (TEXTS, [[], [], []], "labels: expected at least one label, found none"),
+    (TEXTS, np.zeros((3, 2)), "labels: expected at least one label, found none"),
+    (TEXTS, ["a", "b\nc", "d"], "in a list write each as an item"),
     (TEXTS, np.zeros((3, 2, 2)), "labels: expected an entry per text in one dimension, found the shape (3, 2, 2)"),
 ])
 def test_values(texts, labels, message):
@@ -87,10 +90,28 @@ def test_tables():
              "row 0, column 'text': expected a text, found Arrow type 'l'"),
             (pyarrow.table({"text": ["one", "two"], "labels": [[0.5], [1.0]]}),
              "row 0, column 'labels': expected names or whole numbers, found Arrow type 'g'"),
+            (pyarrow.table([TEXTS, LABELS, LABELS], names=["text", "labels", "labels"]),
+             "expected the column 'labels' once, found it 2 times; rename one of them"),
+            (pandas.DataFrame([["one", "a", "b"]], columns=["text", "labels", "labels"]),
+             "expected the column 'labels' once, found it 2 times; rename one of them"),
+            (pandas.DataFrame([["one", "two", "b"]], columns=["text", "text", "labels"]),
+             "expected the column 'text' once, found it 2 times; rename one of them"),
             (5, "data: expected a path, a table or a dict of columns, found 5"),
             ("nothing/here", "nothing/here"), ("nothing/here.parquet", "nothing/here.parquet")):
         with pytest.raises((elmo.DataError, FileNotFoundError), match=message):
             elmo.train(data, **SMALL)
+
+
+def test_validation_files_beside_rows_from_memory(tmp_path):
+    """They are JSON lines, as such rows are; a message about JSON says nothing to somebody who has a CSV file."""
+    file = tmp_path / "rows.csv"
+    file.write_text("text,labels\none,a\n")
+    with pytest.raises(elmo.DataError, match="validation: expected a pair of texts and labels, a table, or a file of JSON "
+                                             "lines, Parquet or Arrow beside rows from memory, found the path"):
+        elmo.train(texts=TEXTS, labels=LABELS, validation=file, **SMALL)
+    lines = tmp_path / "rows.jsonl"
+    lines.write_text('{"text": "one", "labels": ["a"]}\n')
+    assert elmo.train(texts=TEXTS, labels=LABELS, validation=lines, **SMALL).result.steps > 0
 
 
 def test_joined_columns_that_are_no_texts():
@@ -115,6 +136,11 @@ def test_options():
         elmo.train("data", texts=TEXTS, labels=LABELS)
     with pytest.raises(TypeError, match="on_log"):
         elmo.train(texts=TEXTS, labels=LABELS, on_log=[1])
+
+
+def test_columns_of_answers(run):
+    with pytest.raises(elmo.DataError, match="columns: expected every label once, found 'apple' more than once"):
+        run.predict(TEXTS).to_csr(columns=["river", "apple", "apple"])
 
 
 def test_predictions(run):

@@ -131,6 +131,23 @@ def test_a_run_remembers_the_columns_of_its_table(tmp_path):
     assert json.loads(printed.stdout)["P@5"] == run.evaluate(texts=new[0], labels=new[1], bootstrap=0)["P@5"]
 
 
+def test_a_file_of_a_table_is_scored_as_other_files_are(tmp_path):
+    """Of the run's own file the rows that it held out, also where the run is opened again; of another file all."""
+    pyarrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    for name, (texts, labels) in (("own", rows(200)), ("new", rows(50, seed=9))):
+        parquet.write_table(pyarrow.table({"text": texts, "labels": labels}), tmp_path / f"{name}.parquet")
+    file = tmp_path / "own.parquet"
+    run = elmo.train(file, out=tmp_path / "run", **SMALL)
+    wanted = run.evaluate(bootstrap=0)
+    for one in (run, elmo.Run(tmp_path / "run")):
+        scores = one.evaluate(file, bootstrap=0)
+        assert scores.protocol.samples == wanted.protocol.samples < 60
+        assert scores["P@5"] == wanted["P@5"] and scores.protocol.split == "test"
+        assert scores.protocol.data == str(file) and scores.protocol.get("trained_samples", 0) == 0
+        assert one.evaluate(file, split="all", bootstrap=0).protocol.samples == 200
+        assert one.evaluate(tmp_path / "new.parquet", bootstrap=0).protocol.samples == 50
+
+
 def test_a_dataset_dict_is_scored_by_its_test_split(run):
     datasets = pytest.importorskip("datasets")
     known, new = (datasets.Dataset.from_dict(dict(zip(("text", "labels"), rows(count, seed=count)))) for count in (60, 40))

@@ -49,6 +49,29 @@ def test_matrices(texts, matrix):
     assert (probabilities[0, found[0] == 1].toarray() >= 0.5).all()
 
 
+def test_a_frame_of_flags(texts, matrix):
+    """A DataFrame is a matrix: its columns may have any names, and predict answers in their order."""
+    pandas = pytest.importorskip("pandas")
+    y, names = matrix
+    dense = ElmoClassifier(**SMALL).fit(texts, y)
+    frame = pandas.DataFrame(y, columns=names, index=[f"row {i}" for i in range(len(y))])
+    model = ElmoClassifier(**SMALL).fit(texts, frame)
+    assert (model.predict(CASES) == dense.predict(CASES)).all()
+    assert model.score(texts, frame) == dense.score(texts, y)
+
+
+def test_score_wants_the_form_of_fit(texts, labels, matrix):
+    """Names beside the columns of a matrix would all be labels that are never answered."""
+    y, _ = matrix
+    dense = ElmoClassifier(**SMALL | dict(epochs=1)).fit(texts, y)
+    with pytest.raises(elmo.DataError, match="y: expected a matrix of 0 and 1 with 9 columns, as in fit, found labels"):
+        dense.score(texts, labels)
+    with pytest.raises(elmo.DataError, match="y: expected a matrix of 0 and 1 with 9 columns, as in fit, found 8"):
+        dense.score(texts, y[:, :8])
+    with pytest.raises(elmo.DataError, match="y: expected labels by name, as in fit, found a matrix"):
+        ElmoClassifier(**SMALL | dict(epochs=1)).fit(texts, labels).score(texts, y)
+
+
 def test_calibration(texts, labels):
     options = SMALL | dict(validation=0.3)
     model = ElmoClassifier(threshold=-1, **options).fit(texts, labels)
@@ -69,6 +92,20 @@ def test_one_label_per_text(texts, labels):
     assert model.score(texts, things) > 0.95
     numbers = ElmoClassifier(**SMALL).fit(texts, [len(thing) for thing in things])
     assert numbers.predict(CASES).tolist() == [5, 5]
+    of_numpy = ElmoClassifier(**SMALL).fit(texts, [np.int64(len(thing)) for thing in things])
+    assert of_numpy.predict(CASES).tolist() == [5, 5] and of_numpy.classes_.tolist() == [4, 5]
+
+
+def test_texts_without_labels(texts, labels):
+    """What the message about a None advises is what helps."""
+    things = [None if i % 9 == 0 else row[1] for i, row in enumerate(labels)]
+    with pytest.raises(elmo.DataError, match=r"y\[0\].*allow_null_labels=True"):
+        ElmoClassifier(**SMALL).fit(texts, things)
+    one = ElmoClassifier(allow_null_labels=True, **SMALL).fit(texts, things)
+    assert one.predict(CASES).tolist() == ["apple", "river"] and one.score(texts[1:9], things[1:9]) == 1
+    assert one.score(texts, things) < 0.9  # a text without labels is never answered right
+    lists = ElmoClassifier(allow_null_labels=True, **SMALL).fit(texts, [thing and [thing, None] for thing in things])
+    assert lists.predict(CASES) == [["apple"], ["river"]]
 
 
 def test_clone_and_parameters():

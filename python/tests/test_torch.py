@@ -196,19 +196,19 @@ def test_a_saved_head_is_a_run(tmp_path, precision):
         head(vectors, LABELS)
     head.save(tmp_path / "run", label_names=list("abcde"))
     scores, numbers = head.eval().topk(vectors, 5)
-    answers = elmo.Run(tmp_path / "run").predict_vectors(vectors, top=5)
+    answers = elmo.Run(tmp_path / "run").predict_vectors(vectors, top=5, device="cpu")
     assert answers.labels.tolist() == numbers.flatten().tolist() and answers.scores.tolist() == scores.flatten().tolist()
     assert answers.names[0] == ["abcde"[label] for label in numbers[0]]
     # The program, of the same vectors in a file.
     data = vectors.numpy().tobytes()
     header = json.dumps({"vectors": {"dtype": "F32", "shape": [4, 16], "data_offsets": [0, len(data)]}}).encode()
     (tmp_path / "v.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + data)
-    printed = elmo_program("predict", tmp_path / "run", "--vectors", tmp_path / "v.safetensors", "--json", "--top", 5)
+    printed = elmo_program("predict", tmp_path / "run", "--vectors", tmp_path / "v.safetensors", "--json", "--top", 5, "--device", "cpu")
     theirs = [label for line in printed.stdout.splitlines() for label in json.loads(line)["labels"]]
     assert [label["label"] for label in theirs] == answers.labels.tolist()
     assert [np.float32(label["score"]) for label in theirs] == answers.scores.tolist()
     # The server.
-    with elmo.serve(tmp_path / "run", port=0, threads=1) as server:
+    with elmo.serve(tmp_path / "run", port=0, threads=1, device="cpu") as server:
         body = json.dumps({"vectors": vectors.tolist(), "top": 5}).encode()
         reply = json.load(urllib.request.urlopen(server.url + "v1/predict", body, timeout=60))
     assert [label for answer in reply["answers"] for label in answer["labels"]] == theirs

@@ -224,7 +224,7 @@ def test_result_log_and_callbacks(texts, labels):
 def test_a_callback_that_returns_true_stops(texts, labels):
     run = elmo.train(texts=texts, labels=labels, steps=5000, log_every=1, **SHORT,
                      on_log=lambda line: line["event"] == "step" and line["step"] >= 3)
-    assert run.result.interrupted and 3 <= run.result.steps < 5000
+    assert run.result.interrupted and run.result.steps == 4  # the step after that line, however fast steps are
 
 
 def test_stopped_and_continued_equals_unbroken(tmp_path, texts, labels, expected):

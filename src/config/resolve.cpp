@@ -152,8 +152,9 @@ Config with_stored_run(const Config& stored, const Config& config) {
             continue;
         }
         const bool harmless = option.role == OptionRole::kHarmless || option.role == OptionRole::kOutput;
-        // Of what the backward may keep, one changes digits.
-        const bool digits = option.key == "recompute" && (was == "compressed" || value == "compressed");
+        // Of what the backward may keep, two change digits.
+        const auto rounds = [](const std::string& mode) { return mode == "compressed" || mode == "compact"; };
+        const bool digits = option.key == "recompute" && (rounds(was) || rounds(value));
         if (!harmless || digits)
             throw ConfigError(fmt::format(
                 "resume: the run has {} = {}, found {}; a continued run keeps its recipe: leave "

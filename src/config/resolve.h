@@ -43,7 +43,8 @@ Config with_run_reading(Config config, const Config& of_run);
 
 // The configuration of a continued run: the stored one, and what was given of role kHarmless and kOutput.
 // ConfigError when an option that changes results was given with another value than the run has, or when one
-// of the two computes with recompute = compressed. `auto` means the run's own value if the run stores it.
+// of the two computes with recompute = compressed or compact. `auto` means the run's own value if the run
+// stores it.
 Config with_stored_run(const Config& stored, const Config& given);
 
 // Whether an encoder's weights may have AdamW's state in 8 bits: those that are BF16, with compensation.

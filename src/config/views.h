@@ -25,7 +25,7 @@ enum class SplitChoice { kAuto, kTest, kValidation, kTrain, kAll };
 enum class QuoteChoice { kAuto, kDouble, kNone };
 enum class InputForm { kAuto, kText, kJsonl };
 enum class DeviceChoice { kAuto, kCpu, kCuda, kReference };
-enum class RecomputeChoice { kAuto, kNone, kCheap, kCompressed, kWide, kWider, kLayers };
+enum class RecomputeChoice { kAuto, kNone, kCheap, kCompressed, kCompact, kWide, kWider, kLayers };
 enum class ExchangeChoice { kAuto, kNccl, kHost };
 enum class HeadMemory { kDevice, kHost };
 
@@ -118,7 +118,7 @@ struct EngineOptions {
     std::int64_t max_bytes;    // of max_memory; 0: not given
     std::int64_t chunks;       // 0: not given
     RecomputeChoice recompute;
-    bool may_compress = true;                 // whether kAuto may be kCompressed, which changes digits
+    bool may_compress = true;  // whether kAuto may be kCompressed or kCompact, which change digits
     std::int64_t batch_shards, label_groups;  // 1 while they are auto
     ExchangeChoice exchange;                  // of the GPUs of several ranks
     HeadMemory head_memory;                   // of a GPU

@@ -87,8 +87,9 @@ void visit_rows(const RecordBlock& records, const RowSource& source, const ReadO
         for (const auto& name : names)  // names are stored one per line
             if (name.find_first_of("\r\n") != name.npos)
                 fail(record, "labels without a line end", fmt::format("'{}'", quoted(name)),
-                     "if these are several labels, give --label-separator $'\\n'; otherwise replace the line "
-                     "end");
+                     "if these are several labels of one field, give --label-separator $'\\n', in a list "
+                     "write "
+                     "each as an item; otherwise replace the line end");
         std::sort(names.begin(), names.end());
         const auto twin = std::adjacent_find(names.begin(), names.end());
         if (twin != names.end() && !reading.allow_repeated_labels)

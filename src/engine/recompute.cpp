@@ -26,15 +26,21 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
     if (options.recompute == RecomputeChoice::kWide) return {all(Recompute::kWide)};
     if (options.recompute == RecomputeChoice::kWider) return {all(Recompute::kWider)};
     if (options.recompute == RecomputeChoice::kLayers) return {all(Recompute::kLayer)};
+    // Codes, and what less memory computes again.
+    const auto in_codes = [&](Recompute mode, Recompute more, Recompute most) {
+        std::vector<std::vector<Recompute>> choices = {all(mode)};
+        for (std::int64_t n = 1; n <= below_last && options.max_bytes > 0; ++n)
+            choices.push_back(mix(n, more, mode));
+        for (std::int64_t n = 1; n <= below_last && options.max_bytes > 0; ++n)
+            choices.push_back(mix(n, most, more));
+        return choices;
+    };
     if (options.recompute == RecomputeChoice::kCompressed) {
         if (spec.fp8) return {all(Recompute::kCheap)};
-        std::vector<std::vector<Recompute>> choices = {all(Recompute::kCompressed)};
-        for (std::int64_t n = 1; n <= below_last && options.max_bytes > 0; ++n)
-            choices.push_back(mix(n, Recompute::kCompressedWider, Recompute::kCompressed));
-        for (std::int64_t n = 1; n <= below_last && options.max_bytes > 0; ++n)
-            choices.push_back(mix(n, Recompute::kCompressedLayer, Recompute::kCompressedWider));
-        return choices;
+        return in_codes(Recompute::kCompressed, Recompute::kCompressedWider, Recompute::kCompressedLayer);
     }
+    if (options.recompute == RecomputeChoice::kCompact)
+        return in_codes(Recompute::kCompact, Recompute::kCompactWide, Recompute::kCompactWider);
     if (options.max_bytes == 0) {
         if (host_memory) return {all(Recompute::kNone)};
         // What a layer keeps at most: qkv, context, two sums, two outputs; both sides of the gelu. Of the
@@ -58,10 +64,16 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
                                           : 0;
         const std::int64_t kept = std::max<std::int64_t>(kKeptPreActivations - contexts, 0);
         const std::int64_t wide = std::clamp<std::int64_t>(spec.layers - kept / layer_bytes, 0, below_last);
-        // As codes all take half of their bytes, and no product is computed again.
-        const bool fits = spec.layers + 1 <= 2 * (spec.layers - wide);
+        // As codes all take half of their bytes or little more, and no product is computed again. But where
+        // queries, keys and values are codes, attention of long texts would be, and kernels of attention with
+        // a bias do not read or write them on their way.
+        const bool compact = workload.longest <= kCheapAttention && !spec.has_relative_bias();
+        const std::int64_t pre = spec.intermediate, qkv = 3 * spec.width;  // codes; as numbers twice of it
+        const std::int64_t qkv_codes = compact ? qkv + 3 * spec.heads : 2 * qkv;
+        const bool fits = below_last * (pre + qkv_codes) + 2 * (pre + qkv) <=
+                          (spec.layers - wide) * 2 * pre + spec.layers * 2 * qkv;
         if (options.may_compress && spec.dtype == DType::kBf16 && wide > 0 && fits)
-            return {all(Recompute::kCompressed)};
+            return {all(compact ? Recompute::kCompact : Recompute::kCompressed)};
         return {mix(wide, Recompute::kWide, Recompute::kCheap)};
     }
     std::vector<std::vector<Recompute>> choices = {all(Recompute::kNone), all(Recompute::kCheap)};
@@ -78,9 +90,15 @@ std::string describe_recompute(const std::vector<Recompute>& layers) {
     const auto count = [&](Recompute mode) { return std::count(layers.begin(), layers.end(), mode); };
     const auto below_last = static_cast<std::ptrdiff_t>(layers.size()) - 1;
     constexpr std::pair<Recompute, const char*> kNames[] = {
-        {Recompute::kLayer, "layers"}, {Recompute::kCompressedLayer, "compressed layers"},
-        {Recompute::kWider, "wider"},  {Recompute::kCompressedWider, "compressed wider"},
-        {Recompute::kWide, "wide"},    {Recompute::kCompressed, "compressed"}};
+        {Recompute::kLayer, "layers"},
+        {Recompute::kCompressedLayer, "compressed layers"},
+        {Recompute::kWider, "wider"},
+        {Recompute::kCompressedWider, "compressed wider"},
+        {Recompute::kCompactWider, "compact wider"},
+        {Recompute::kWide, "wide"},
+        {Recompute::kCompactWide, "compact wide"},
+        {Recompute::kCompressed, "compressed"},
+        {Recompute::kCompact, "compact"}};
     std::string text;
     for (const auto& [mode, name] : kNames) {
         const auto number = count(mode);

@@ -79,6 +79,11 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
             "apart "
             "where it was trained so");
     const auto parts = choose_rows(config, dataset);
+    if (config.split == "all" && files_with_nothing_held_out(config).test.labels.empty())
+        context.warning(fmt::format(
+            "{}: propensities, head and tail are counted on the scored rows, as no others are there: give "
+            "the training data with the test rows beside it",
+            config.data));
     std::int64_t num_rows = 0;
     for (const ScoredRows& part : parts) num_rows += static_cast<std::int64_t>(part.rows.size());
     Scorer scorer(config, parse_ks(config.k), dataset.num_labels(), dataset.label_counts(),

@@ -10,7 +10,6 @@
 #include "config/resolve.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
-#include "sources/layout.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -21,12 +20,6 @@ Layout rows_of(Config config) {
     config.validation = "0";
     config.filter = "none";
     return find_layout(config);
-}
-
-// The same, nothing held out.
-Layout files_of(Config config) {
-    config.test_share = 0;
-    return rows_of(std::move(config));
 }
 
 fs::path name_of_data(const std::string& data) {
@@ -44,7 +37,7 @@ bool is_own_data(const Layout& layout, const Config& config, const Config& of_ru
     if (fs::equivalent(config.data, of_run.data, error)) return true;
     std::optional<Layout> own;
     try {
-        own = files_of(of_run);
+        own = files_with_nothing_held_out(of_run);
     } catch (const Error&) {  // the run came from elsewhere, or its data is gone
         return name_of_data(config.data) == name_of_data(of_run.data);
     }
@@ -80,9 +73,14 @@ Config with_nothing_held_out(Config config) {
 
 }  // namespace
 
+Layout files_with_nothing_held_out(Config config) {
+    config.test_share = 0;
+    return rows_of(std::move(config));
+}
+
 Config with_scored_split(Config config, const Config& of_run, bool known) {
     if (config.split != "auto" && config.split != "all") return config;
-    const Layout layout = files_of(config);
+    const Layout layout = files_with_nothing_held_out(config);
     const bool own = known || is_own_data(layout, config, of_run);
     if (config.split == "auto") {
         const auto choose = [&](const std::string& split, const char* reason) {
@@ -93,7 +91,9 @@ Config with_scored_split(Config config, const Config& of_run, bool known) {
         if (known)
             choose("test", "most of the data's rows trained the run: those that it held out");
         else if (own)
-            choose("test", "the run's own data: its other rows trained the run");
+            choose("test", are_held_out_otherwise(config, of_run)
+                               ? "the run's own data, held out by the text of other columns"
+                               : "the run's own data: its other rows trained the run");
         else if (given(config, "test_share") && config.test_share > 0)
             choose("test", "test_share is given");
         else if (!layout.test.labels.empty())
@@ -114,7 +114,15 @@ bool is_runs_own_split(const Config& config, const Config& of_run) {
     for (const OptionKey key :
          {OptionKey("test_share"), OptionKey("validation"), OptionKey("seed"), OptionKey("equal_texts")})
         if (get_option(config, key) != get_option(of_run, key)) return false;
-    return config.split != "all" && is_own_data(files_of(config), config, of_run);
+    return config.split != "all" && is_own_data(files_with_nothing_held_out(config), config, of_run);
+}
+
+bool are_held_out_otherwise(const Config& config, const Config& of_run) {
+    if (config.text_column == of_run.text_column || config.split == "all" || config.split == "train")
+        return false;
+    const Layout layout = rows_of(config);
+    return layout.format >= DataFormat::kTsv && layout.splits_by_hash() &&
+           is_own_data(files_with_nothing_held_out(config), config, of_run);
 }
 
 std::vector<SplitName> splits_for(SplitChoice choice) {

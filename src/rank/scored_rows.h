@@ -7,8 +7,12 @@
 
 #include "data/dataset.h"
 #include "elmo/config.h"
+#include "sources/layout.h"
 
 namespace elmo {
+
+// The files of training and test rows: where there is no test file, all rows are for training.
+Layout files_with_nothing_held_out(Config config);
 
 // With the split that `auto` stands for, and the reason for it: the test rows of the run's own data (all rows
 // of a copy without them), of data with a test file and where a test share is given; else all rows. If all
@@ -23,6 +27,10 @@ Config with_all_rows(Config config, const std::string& reason);
 
 // Whether the rows are divided as the run divided its own data: then texts on both sides are repeated ones.
 bool is_runs_own_split(const Config& config, const Config& of_run);
+
+// Whether the rows are held out of the run's own data by a hash of other text columns than the run's: then
+// others are than those that it held out.
+bool are_held_out_otherwise(const Config& config, const Config& of_run);
 
 // Rows of one split.
 struct ScoredRows {

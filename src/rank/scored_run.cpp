@@ -155,6 +155,11 @@ void ScoredRun::choose_parts(const Config& given) {
         parts_ = choose_rows(config_, dataset_);
         trained_rows_ = count_trained(texts, parts_);
     }
+    if (are_held_out_otherwise(config_, of_run))
+        context_.warning(fmt::format(
+            "{}: the run's {} rows were held out by the text of --text-column {}; those held out by the "
+            "text of {} may have trained it: leave --text-column out, or score a file that did not",
+            config_.data, config_.split, of_run.text_column, config_.text_column));
     const double too_many = is_runs_own_split(config_, of_run) ? kOwnShare : kTooMany;
     if (config_.split != "train" && is_share(trained_rows_, parts_, too_many))
         context_.warning(fmt::format(

@@ -134,8 +134,8 @@ void RunData::choose_numbers(const Context& context, const Checkpoint* checkpoin
     config_ = with_precision(context, std::move(config_), facts.labels * spec_.width);
 }
 
-void RunData::store_compressed() {
-    choose_option<std::string>(config_, "recompute", &Config::recompute, "compressed",
+void RunData::store_recompute(const std::string& mode) {
+    choose_option<std::string>(config_, "recompute", &Config::recompute, mode,
                                std::string(kAutoReason) + "no product again, and no more memory");
 }
 

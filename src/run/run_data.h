@@ -33,8 +33,8 @@ class RunData {
     RunData(const Context& context, Config config, const Checkpoint* checkpoint);
 
     const Config& config() const { return config_; }  // with every number chosen
-    // The planner took `compressed` for recompute = auto: the run keeps it.
-    void store_compressed();
+    // The planner took what changes digits for recompute = auto: the run keeps it.
+    void store_recompute(const std::string& mode);
     std::int64_t max_length() const { return max_length_; }  // as cut
     const EncoderSpec& encoder_spec() const { return spec_; }
     const Tokenizer& tokenizer() const { return *tokenizer_; }

@@ -110,7 +110,8 @@ class FeatureLines : public RowParser {
     }
 };
 
-// Whether a line names all these columns, and others, as the header of a table does.
+// Whether a line names all these columns and others, or usual ones of texts and labels, as the header of a
+// table does.
 bool is_header(const Record& line, const std::vector<std::string>& columns) {
     std::vector<std::string> fields;
     const auto has = [&](const std::string& name) { return std::ranges::find(fields, name) != fields.end(); };
@@ -120,7 +121,8 @@ bool is_header(const Record& line, const std::vector<std::string>& columns) {
         } catch (const DataError&) {  // a text
             continue;
         }
-        if (fields.size() > 1 && std::ranges::all_of(columns, has)) return true;
+        if (fields.size() > 1 && (std::ranges::all_of(columns, has) || has_usual_columns(fields)))
+            return true;
     }
     return false;
 }

@@ -48,7 +48,9 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
       schedule_(make_schedule(config_, data_.total_steps())),
       engine_(context, engine_options(), parts_of_same_run(), data_.shape(context, kRankedInTraining)),
       meter_(engine_) {
-    if (config_.recompute == "auto" && engine_.plan().recompute == "compressed") data_.store_compressed();
+    if (const std::string& chosen = engine_.plan().recompute;
+        config_.recompute == "auto" && (chosen == "compressed" || chosen == "compact"))
+        data_.store_recompute(chosen);
     if (ranks_.is_first()) trained_texts_ = data_.trained_texts();
     if (folder.checkpoint() == nullptr)
         share_label_weights([&] { return label_weights(config_, labels_, state_.train_rows); });

@@ -377,6 +377,313 @@ TEST(Attention, BackwardComputesTheContextAgainAndSums) {
                       Reserved& tested, Rng& rng) { expect_again(storage, c, dropout, tested, rng, bias); });
 }
 
+// Of every power that codes have: numbers that are codes stay, others become the nearest.
+TEST(QkvCodes, AreTheNearest) {
+    for (std::uint32_t e = 8; e < 254; ++e) {
+        const auto exponent = static_cast<std::uint8_t>(e);
+        const double step = std::ldexp(1.0, static_cast<int>(e) - 133);
+        for (std::uint32_t code = 0; code < 256; ++code) {
+            const auto byte = static_cast<std::uint8_t>(code);
+            const float x = qkv_of(byte, exponent);
+            ASSERT_EQ(x, (code < 128 ? 1 : -1) * static_cast<double>(code % 128) * step);
+            ASSERT_EQ(to_float(to_bf16(x)), x);
+            ASSERT_EQ(qkv_code(x, exponent), byte);
+        }
+        const float largest = qkv_of(127, exponent);
+        ASSERT_EQ(qkv_exponent(magnitude_bits(largest)), exponent);
+        ASSERT_EQ(qkv_exponent(magnitude_bits(static_cast<float>(126 * step))), exponent);
+        // What would be rounded to 128 takes the next power.
+        const auto limit = static_cast<float>(127.5 * step);
+        ASSERT_EQ(qkv_exponent(magnitude_bits(std::nextafter(limit, 0.0f))), exponent);
+        ASSERT_EQ(qkv_code(std::nextafter(limit, 0.0f), exponent), 127);
+        ASSERT_EQ(qkv_exponent(magnitude_bits(limit)), e == 253 ? kQkvNan : exponent + 1);
+        for (int count = 0; count < 127; ++count) {
+            const auto middle = static_cast<float>((count + 0.5) * step);
+            ASSERT_EQ(qkv_code(middle, exponent), count + count % 2);
+            ASSERT_EQ(qkv_code(std::nextafter(middle, 0.0f), exponent), count);
+            ASSERT_EQ(qkv_code(-std::nextafter(middle, INFINITY), exponent), 128 + count + 1);
+        }
+    }
+    EXPECT_EQ(qkv_exponent(0), 8);
+    EXPECT_EQ(qkv_exponent(1), 8);
+    EXPECT_EQ(qkv_code(0x1p-126f, 8), 0);  // half a step
+    EXPECT_EQ(qkv_code(0x1.8p-126f, 8), 1);
+    EXPECT_EQ(qkv_code(-0x1p-133f, 8), 128);
+    for (const float x : {INFINITY, std::nanf(""), -INFINITY, 0x1.fep126f, 0x1.fep127f})
+        EXPECT_EQ(qkv_exponent(magnitude_bits(x)), kQkvNan) << x;
+    EXPECT_TRUE(std::isnan(qkv_of(0, kQkvNan)));
+    EXPECT_TRUE(std::isnan(qkv_of(255, kQkvNan)));
+}
+
+// q, k and v of one batch as codes.
+struct Coded {
+    Tensor codes, exponents;
+    Coded(std::int64_t tokens, const Case& c)
+        : codes("codes", DType::kU8, tokens, 3 * c.width),
+          exponents("exponents", DType::kU8, 3 * c.heads, tokens) {}
+};
+// What codes of it stand for, as a tensor; `coded`, where given, receives the codes.
+std::unique_ptr<Tensor> rounded(const Tensor& qkv, const Case& c, Coded* coded = nullptr) {
+    auto result = std::make_unique<Tensor>("rounded qkv", qkv.dtype(), qkv.rows(), qkv.cols());
+    const std::int64_t size = c.width / c.heads;
+    for (std::int64_t t = 0; t < qkv.rows(); ++t)
+        for (std::int64_t n = 0; n < 3 * c.heads; ++n) {
+            float largest = 0;
+            for (std::int64_t d = n * size; d < (n + 1) * size; ++d)
+                largest = std::max(largest, static_cast<float>(std::abs(qkv(t, d))));
+            const std::uint8_t exponent = qkv_exponent(magnitude_bits(largest));
+            if (coded != nullptr) coded->exponents.view().codes()[n * qkv.rows() + t] = exponent;
+            for (std::int64_t d = n * size; d < (n + 1) * size; ++d) {
+                const std::uint8_t code = qkv_code(static_cast<float>(qkv(t, d)), exponent);
+                if (coded != nullptr) coded->codes.view().codes()[t * qkv.cols() + d] = code;
+                result->set(t, d, qkv_of(code, exponent));
+            }
+        }
+    result->freeze();
+    return result;
+}
+
+// The forward's other results do not change, and codes are the reference's, bit for bit. The backward from
+// codes, and that of numbers which it rounds itself, have the bits of the backward of rounded numbers.
+TEST(Attention, CodesOfQueriesKeysAndValues) {
+    for_each_case([&](DType storage, const Case& c, const Dropout& dropout, const Tensor* bias,
+                      Reserved& tested, Rng& rng) {
+        const auto offsets = offsets_of(c.counts);
+        const std::int64_t tokens = offsets.back();
+        // Vectors of zeros, of the largest codes, of small numbers and of large ones.
+        Tensor qkv("qkv", storage, tokens, 3 * c.width);
+        std::normal_distribution<double> normal(0, 1.5);
+        qkv.fill([&](auto t, auto d) {
+            const auto kind = (t + d / (c.width / c.heads)) % 11;
+            const double x = normal(rng);
+            return kind == 0   ? 0.0
+                   : kind == 1 ? (d % 2 == 0 ? 1.9921875 : 1.984375)
+                   : kind == 2 ? x / 1e4
+                               : x;
+        });
+        qkv.freeze();
+        const auto dcontext = make_input("dcontext", storage, tokens, c.width, rng);
+        Coded expected(tokens, c), coded(tokens, c), of_truth(tokens, c);
+        const auto exact = rounded(qkv, c, &expected);
+        Tensor context("context", storage, tokens, c.width), lse("lse", DType::kF32, tokens, c.heads),
+            context_too("context beside codes", storage, tokens, c.width),
+            lse_too("lse beside codes", DType::kF32, tokens, c.heads);
+        const auto mask = make_mask(c, bias, tested), mask_too = make_mask(c, bias, tested);
+        tested->attention_forward(
+            {qkv.view(), offsets, c.heads, dropout, context.view(), lse.view(), view_of(bias), mask->view()});
+        tested->attention_forward({qkv.view(), offsets, c.heads, dropout, context_too.view(), lse_too.view(),
+                                   view_of(bias), mask_too->view(), false, coded.codes.view(),
+                                   coded.exponents.view()});
+        if (tokens < 64) {  // where the reference does not take long
+            Tensor unused("exact context", DType::kF64, tokens, c.width);
+            make_reference_backend()->attention_forward({qkv.view(),
+                                                         offsets,
+                                                         c.heads,
+                                                         dropout,
+                                                         unused.view(),
+                                                         {},
+                                                         view_of(bias),
+                                                         {},
+                                                         false,
+                                                         of_truth.codes.view(),
+                                                         of_truth.exponents.view()});
+            expect_same_bits(of_truth.codes, expected.codes);
+            expect_same_bits(of_truth.exponents, expected.exponents);
+        }
+        expect_same_bits(context_too, context);
+        expect_same_bits(lse_too, lse);
+        expect_same_bits(coded.codes, expected.codes);
+        expect_same_bits(coded.exponents, expected.exponents);
+        if (testing::Test::HasFatalFailure()) return;
+        coded.codes.freeze();
+        coded.exponents.freeze();
+
+        struct Results {
+            Tensor context, dqkv, sums, dbias;
+            Results(DType storage, std::int64_t tokens, const Case& c)
+                : context("context again", storage, tokens, c.width),
+                  dqkv("dqkv", storage, tokens, 3 * c.width),
+                  sums("sums of dqkv", DType::kF32, 1, 3 * c.width),
+                  dbias("dbias", DType::kF32, kRelativeBuckets, c.heads) {
+                dbias.fill([](auto, auto) { return 0.0; });
+            }
+        };
+        const auto backward = [&](const Tensor& numbers, const Coded* codes, bool rounds, Results& results) {
+            Tensor room("room of lse", DType::kF32, tokens, c.heads);
+            const auto room_of_mask = make_mask(c, bias, tested);
+            tested->attention_backward({dcontext->view(), numbers.view(), results.context.view(), room.view(),
+                                        offsets, c.heads, dropout, results.dqkv.view(), view_of(bias),
+                                        bias == nullptr ? View{} : results.dbias.view(), true,
+                                        results.sums.view(), false, room_of_mask->view(), false,
+                                        codes == nullptr ? View{} : codes->codes.view(),
+                                        codes == nullptr ? View{} : codes->exponents.view(), rounds});
+        };
+        Tensor copy("qkv to be rounded", storage, tokens, 3 * c.width),
+            room("room of qkv", storage, tokens, 3 * c.width);
+        copy.copy(qkv);
+        Results plain(storage, tokens, c), from_codes(storage, tokens, c), again(storage, tokens, c);
+        backward(*exact, nullptr, false, plain);
+        backward(room, &coded, false, from_codes);
+        backward(copy, nullptr, true, again);
+        expect_same_bits(copy, *exact);
+        for (const Results* other : {&from_codes, &again}) {
+            expect_same_bits(other->context, plain.context);
+            expect_same_bits(other->dqkv, plain.dqkv);
+            expect_same_bits(other->sums, plain.sums);
+            if (bias != nullptr) expect_same_bits(other->dbias, plain.dbias);
+        }
+    });
+}
+
+// A number that is not finite leaves NaN in the gradients of its text and head, and in no others.
+TEST(Attention, CodesOfInfinitiesAreSeen) {
+    for (const Case& c : {Case{{3, 40, 9}, 128, 2}, Case{{20, 5}, 6, 2}, Case{{140, 3}, 64, 2}})
+        for (const double bad : {std::nan(""), static_cast<double>(INFINITY), 3.3e38}) {
+            Rng rng(37);
+            Reserved tested(make_tested_backend("fp32"), workload_of(c));
+            const auto offsets = offsets_of(c.counts);
+            const std::int64_t tokens = offsets.back(), size = c.width / c.heads;
+            Tensor qkv("qkv", DType::kBf16, tokens, 3 * c.width);
+            qkv.copy(*make_input("qkv", DType::kBf16, tokens, 3 * c.width, rng));
+            qkv.set(1, 2 * c.width + size, bad);  // v of head 1 in the first text
+            qkv.freeze();
+            const auto dcontext = make_input("dcontext", DType::kBf16, tokens, c.width, rng);
+            Coded coded(tokens, c);
+            Tensor context("context", DType::kBf16, tokens, c.width),
+                lse("lse", DType::kF32, tokens, c.heads), dqkv("dqkv", DType::kBf16, tokens, 3 * c.width),
+                room("room of qkv", DType::kBf16, tokens, 3 * c.width);
+            const auto mask = make_mask(c, nullptr, tested);
+            tested->attention_forward({qkv.view(),
+                                       offsets,
+                                       c.heads,
+                                       {},
+                                       context.view(),
+                                       lse.view(),
+                                       {},
+                                       mask->view(),
+                                       false,
+                                       coded.codes.view(),
+                                       coded.exponents.view()});
+            tested->attention_backward({dcontext->view(),
+                                        room.view(),
+                                        context.view(),
+                                        lse.view(),
+                                        offsets,
+                                        c.heads,
+                                        {},
+                                        dqkv.view(),
+                                        {},
+                                        {},
+                                        true,
+                                        {},
+                                        false,
+                                        mask->view(),
+                                        false,
+                                        coded.codes.view(),
+                                        coded.exponents.view()});
+            for (std::int64_t t = 0; t < tokens; ++t)
+                for (std::int64_t d = 0; d < 2 * c.width; ++d) {
+                    const bool seen = t < c.counts[0] && d % c.width >= size && d % c.width < 2 * size;
+                    ASSERT_EQ(std::isnan(dqkv(t, d)), seen) << t << ", " << d;
+                }
+        }
+}
+
+// Gradients of rounded numbers near those of the numbers themselves, in FP64. Where a vector x is off by at
+// most |dx|, scores are off by s = (|dq||k| + |q||dk| + |dq||dk|) / sqrt(size), so weights by a share of
+// w = e^(2 s) - 1, the gradients of weights by |dcontext||dv|, and what is multiplied with them by dq and dk.
+TEST(Attention, GradientsOfCodesAreClose) {
+    const auto truth = make_reference_backend();
+    for (const Case& c : {Case{{1}, 8, 1}, Case{{31, 5}, 64, 2}, Case{{129}, 64, 1}, Case{{20, 33}, 15, 3}}) {
+        Rng rng(41);
+        const auto offsets = offsets_of(c.counts);
+        const std::int64_t tokens = offsets.back(), size = c.width / c.heads;
+        const auto qkv = make_input("qkv", DType::kBf16, tokens, 3 * c.width, rng);
+        const auto near = rounded(*qkv, c);
+        const auto dcontext = make_input("dcontext", DType::kBf16, tokens, c.width, rng);
+        Tensor exact("exact", DType::kF64, tokens, 3 * c.width),
+            found("dqkv", DType::kF64, tokens, 3 * c.width), context("context", DType::kF64, tokens, c.width),
+            error("error", DType::kF64, tokens, 3 * c.width);
+        error.fill([](auto, auto) { return 0; });
+        for (const auto& [numbers, to] : {std::pair{qkv.get(), &exact}, std::pair{near.get(), &found}})
+            truth->attention_backward({dcontext->view(),
+                                       numbers->view(),
+                                       context.view(),
+                                       {},
+                                       offsets,
+                                       c.heads,
+                                       {},
+                                       to->view(),
+                                       {},
+                                       {},
+                                       true});
+        for_each_head(c, *qkv, {}, nullptr, [&](const Attention& a) {
+            const auto norm = [&](const auto& x) {
+                double sum = 0;
+                for (std::int64_t d = 0; d < size; ++d) sum += x(d) * x(d);
+                return std::sqrt(sum);
+            };
+            const auto column = [&](int part, std::int64_t d) { return part * c.width + a.h * size + d; };
+            // |x| and |dx| of q, k or v of a token of the text.
+            const auto of = [&](int part, std::int64_t i) {
+                return norm([&](auto d) { return (*qkv)(a.begin + i, column(part, d)); });
+            };
+            const auto off = [&](int part, std::int64_t i) {
+                return norm([&](auto d) {
+                    return (*qkv)(a.begin + i, column(part, d)) - (*near)(a.begin + i, column(part, d));
+                });
+            };
+            const auto grow = [&](std::int64_t i, int part, std::int64_t d, double by) {
+                error.set(a.begin + i, column(part, d), error(a.begin + i, column(part, d)) + by);
+            };
+            for (std::int64_t i = 0; i < a.n; ++i) {
+                const auto row = a.row(i);
+                const double dout = norm([&](auto d) { return (*dcontext)(a.begin + i, column(0, d)); });
+                const double scale = 1 / std::sqrt(static_cast<double>(size));
+                double score = 0;
+                for (std::int64_t j = 0; j < a.n; ++j)
+                    score = std::max(
+                        score, scale * (off(0, i) * of(1, j) + of(0, i) * off(1, j) + off(0, i) * off(1, j)));
+                const double share = std::expm1(2 * score);
+                std::vector<double> dp(static_cast<std::size_t>(a.n));
+                double delta = 0, delta_error = 0;
+                for (std::int64_t j = 0; j < a.n; ++j) {
+                    for (std::int64_t d = 0; d < size; ++d)
+                        dp[j] += (*dcontext)(a.begin + i, column(0, d)) * a.v(j, d);
+                    delta += row.weight[j] * dp[j];
+                    delta_error += row.weight[j] * ((1 + share) * dout * off(2, j) + share * std::abs(dp[j]));
+                }
+                for (std::int64_t j = 0; j < a.n; ++j) {
+                    const double dscore = row.weight[j] * std::abs(dp[j] - delta);
+                    const double dscore_error =
+                        share * dscore + (1 + share) * row.weight[j] * (dout * off(2, j) + delta_error);
+                    for (std::int64_t d = 0; d < size; ++d) {
+                        grow(j, 2, d,
+                             row.weight[j] * share * std::abs((*dcontext)(a.begin + i, column(0, d))));
+                        const auto by = [&](int part, std::int64_t token) {
+                            const double x = (*qkv)(a.begin + token, column(part, d));
+                            const double dx = std::abs(x - (*near)(a.begin + token, column(part, d)));
+                            return scale * (dscore_error * (std::abs(x) + dx) + dscore * dx);
+                        };
+                        grow(i, 0, d, by(1, j));
+                        grow(j, 1, d, by(0, i));
+                    }
+                }
+            }
+        });
+        expect_close(found, exact, [&](auto t, auto d) { return error(t, d); });
+        double off = 0, all = 0;
+        for (std::int64_t t = 0; t < tokens; ++t)
+            for (std::int64_t d = 0; d < 3 * c.width; ++d) {
+                off += (found(t, d) - exact(t, d)) * (found(t, d) - exact(t, d));
+                all += exact(t, d) * exact(t, d);
+            }
+        // Not a bound: of normal deviates a vector is off by about 1/100 of itself.
+        EXPECT_LT(std::sqrt(off), 0.03 * std::sqrt(all));
+        EXPECT_EQ(off > 0, tokens > 1);
+    }
+}
+
 // More texts than a GPU has partial sums for.
 TEST(Attention, SumsOfManyTexts) {
     for (const std::size_t texts : {1024, 1025}) {

@@ -67,6 +67,60 @@ TEST_F(FirstUse, AnotherTestShareOfTheRunsOwnDataIsNoticed) {
     EXPECT_TRUE(contains(other.out, "trained texts")) << other.out;
 }
 
+// Rows are held out by a hash of their text, so of other columns others are, which trained the run; and what
+// it was trained on, the longer texts, does not show it.
+TEST_F(FirstUse, OtherTextColumnsOfTheRunsOwnDataAreNoticed) {
+    std::string rows = "title,body,labels\n";
+    for (int i = 0; i < 200; ++i) rows += fmt::format("{},body {},{}\n", text_of(i), i, kAnimals[i % 4]);
+    const std::string file = folder_.write("two.csv", rows), both = folder_.text("both"),
+                      title = folder_.text("title");
+    expect_success(run_elmo({"train", file, "--text-column", "title+body", "--out", both, "--quiet"}));
+    expect_success(run_elmo({"train", file, "--text-column", "title", "--out", title, "--quiet"}));
+    const Outcome usual = run_elmo({"eval", both, file});
+    expect_success(usual);
+    EXPECT_FALSE(contains(usual.err, "held out by the text")) << usual.err;
+    EXPECT_TRUE(contains(usual.out, "the run's own data: its other rows trained the run")) << usual.out;
+    const std::string warning =
+        "two.csv: the run's test rows were held out by the text of --text-column title+body; those held out "
+        "by the text of title may have trained it: leave --text-column out, or score a file that did not";
+    const Outcome other = run_elmo({"eval", both, file, "--text-column", "title"});
+    expect_success(other);
+    EXPECT_TRUE(contains(other.err, warning)) << other.err;
+    EXPECT_FALSE(contains(other.out, "its other rows trained the run")) << other.out;
+    // Nobody is led there by the comparison of such runs.
+    const Outcome compared = run_elmo({"eval", both, title, file});
+    EXPECT_EQ(compared.status, 1);
+    EXPECT_TRUE(contains(compared.err, "or give a file that trained neither")) << compared.err;
+    const Outcome led = run_elmo({"eval", both, title, file, "--text-column", "title"});
+    expect_success(led);
+    EXPECT_TRUE(contains(led.err, warning)) << led.err;
+    const std::string fresh =
+        folder_.write("fresh.csv", rows.substr(0, 18) + "a new cat,body,cat\na dog,new,dog\n");
+    expect_success(run_elmo({"eval", both, title, fresh}));
+}
+
+TEST_F(FirstUse, PropensitiesOfTheScoredRowsAreNoticed) {
+    std::string train = "40 8 4\n", test = "8 8 4\n", found = "8 4\n";
+    for (int i = 0; i < 40; ++i) train += fmt::format("{} {}:1\n", i % 10 < 7 ? 0 : i % 4, i % 4);
+    for (int i = 0; i < 8; ++i) {
+        test += fmt::format("{} {}:1\n", i % 4, i % 4);
+        found += fmt::format("{}:0.9 {}:0.1\n", i % 2, 2 + i % 2);
+    }
+    const std::string both = folder_.write("set/x_train.txt", train),
+                      alone = folder_.write("set/x_test.txt", test),
+                      answers = folder_.write("found.txt", found);
+    const Outcome right = run_elmo({"eval", "--predictions", answers, both});
+    expect_success(right);
+    EXPECT_FALSE(contains(right.err, "propensities")) << right.err;
+    const Outcome counted = run_elmo({"eval", "--predictions", answers, alone, "--split", "all"});
+    expect_success(counted);
+    EXPECT_TRUE(
+        contains(counted.err,
+                 "x_test.txt: propensities, head and tail are counted on the scored rows, as no others are "
+                 "there: give the training data with the test rows beside it"))
+        << counted.err;
+}
+
 TEST_F(FirstUse, ACopyOfTheTrainingFileIsScoredByTheRunsSplit) {
     const Json own = scores({run(), data()});
     const std::int64_t held_out = own["protocol"]["samples"];
@@ -377,6 +431,10 @@ TEST_F(FirstUse, SlipsLeadToWhatIsThere) {
         {{"train", quoted, "--text-column", "mesage", "--out", "x"}, "(did you mean 'message'?)"},
         {{"train", folder_.write("mac.csv", "text,labels\ra cat,b\ra dog,c\r"), "--out", "x"},
          "a carriage return alone"},
+        {{"train", folder_.write("macs.csv", "\"text\",\"labels\"\r\"a cat\",\"b\"\r"), "--out", "x"},
+         "a carriage return alone"},
+        {{"train", folder_.write("macq.csv", "text,labels\r\"a cat\",b\r"), "--out", "x"},
+         "a carriage return alone"},
         {{"train", folder_.write("blank.csv", "\ntext,labels\na cat,b\n"), "--out", "x"},
          "its first line is empty: remove it"},
         {{"predict", run(), "--k", "3", "--text", "a cat"}, "(did you mean '--top'?)"},
@@ -671,6 +729,11 @@ TEST_F(FirstUse, ATableOnAPipeIsRefusedAndNotAnsweredLineByLine) {
                     "a table is read twice: save it and name the file", "--input text"});
     expect_success(run_elmo({"predict", run(), "--input", "text"}, table));
     expect_success(run_elmo({"predict", run()}, "some text, and words\n"));
+    // Columns by other names than the run's, as a file of them is read by.
+    expect_failure(run_elmo({"predict", run()}, "id,Sentence,Tags\n1," + text_of(50) + ",cat\n"), 1,
+                   {"standard input:1: expected lines of text, or JSON lines, found the header of a table"});
+    for (const char* text : {"Sentence, of words\n", "the tags, and a sentence\n"})
+        expect_success(run_elmo({"predict", run()}, text));
     expect_failure(run_elmo({"predict", run(), "--text-column", "text"}, "a;b\nc;d\n"), 1,
                    {"expected JSON lines, as --text-column asks for", "a table is read twice"});
     const std::string pipe = folder_.text("pipe");

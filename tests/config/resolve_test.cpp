@@ -169,7 +169,7 @@ TEST(StoredRun, ResultsAreKeptAndTheRestMayDiffer) {
         "or train on in a new run that starts from this one, with --init RUN --out NEW");
 }
 
-// What the backward computes again may change, but not between exact and rounded pre-activations.
+// What the backward computes again may change, but not between exact and rounded numbers.
 TEST(StoredRun, CompressedStays) {
     const auto continued = [](const char* was, const char* found) {
         Config asked;
@@ -184,6 +184,11 @@ TEST(StoredRun, CompressedStays) {
               "leave --recompute out, or start a new run");
     EXPECT_EQ(continued("compressed", "auto"), "compressed");
     EXPECT_NE(message_of([&] { continued("compressed", "cheap"); }), "");
+    EXPECT_EQ(continued("compact", "auto"), "compact");
+    for (const char* other : {"cheap", "compressed"}) {
+        EXPECT_NE(message_of([&] { continued("compact", other); }), "");
+        EXPECT_NE(message_of([&] { continued(other, "compact"); }), "");
+    }
 }
 
 }  // namespace

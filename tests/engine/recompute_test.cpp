@@ -12,10 +12,11 @@ struct Asked {
     std::int64_t tokens, longest = 128, layers = 6;
     bool fp8 = false, may_compress = false;
     DType dtype = DType::kBf16;
+    const char* family = "bert";
 };
 std::string chosen(const Asked& asked) {
     EncoderSpec spec;
-    spec.family = "bert";
+    spec.family = asked.family;
     spec.layers = asked.layers;
     spec.heads = 12;
     spec.width = 768;
@@ -48,11 +49,19 @@ TEST(RecomputeChoices, CodesWhereTheyTakeNoMoreMemory) {
     const auto may = [](std::int64_t tokens, std::int64_t longest, std::int64_t layers) {
         return chosen({.tokens = tokens, .longest = longest, .layers = layers, .may_compress = true});
     };
-    EXPECT_EQ(may(16384, 128, 6), "compressed");
-    EXPECT_EQ(may(8192, 128, 12), "compressed");
-    // 400 MiB are the pre-activations of four layers; codes of eleven and one of these would be 6.5.
-    EXPECT_EQ(may(16384, 128, 12), "wide for the first 8 of 12, cheap for the others");
+    EXPECT_EQ(may(16384, 128, 6), "compact");
+    EXPECT_EQ(may(8192, 128, 12), "compact");
+    // Of long texts queries, keys and values stay as they are. 400 MiB less the contexts are the
+    // pre-activations of two layers, and codes of five and one of these would be 3.5; then of five, and 4.5.
     EXPECT_EQ(may(16384, 129, 6), "wide for the first 4 of 6, cheap for the others");
+    EXPECT_EQ(may(9216, 512, 8), "compressed");
+    // In units of a token's width in BF16: pre-activations 4, codes of them 2, queries, keys and values 3,
+    // codes of these a little more than 1.5. Kept are 4 * 4 + 12 * 3 = 52; codes are 11 * 3.5 + 7 = 45.9.
+    EXPECT_EQ(may(16384, 128, 12), "compact");
+    // 32 layers: 4 * 4 + 32 * 3 = 112, 31 * 3.5 + 7 = 116.
+    EXPECT_EQ(may(16384, 128, 32), "wide for the first 28 of 32, cheap for the others");
+    // Attention with a bias.
+    EXPECT_EQ(chosen({.tokens = 16384, .may_compress = true, .family = "mpnet"}), "compressed");
     // Nothing would be computed again.
     EXPECT_EQ(may(8192, 128, 6), chosen({8192}));
     EXPECT_EQ(may(4096, 128, 6), "none");

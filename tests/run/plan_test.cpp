@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -351,17 +352,22 @@ TEST_F(PlanRecompute, IsTheLeastThatFits) {
 }
 
 // Where it is asked for, and nowhere else; within a limit it has choices of its own.
-TEST_F(PlanRecompute, CompressedIsTheLeastThatFits) {
-    const std::int64_t compressed = plan("compressed").total_bytes();
-    EXPECT_LT(compressed, plan("cheap").total_bytes());
-    EXPECT_EQ(plan("compressed", compressed).recompute, "compressed");
-    EXPECT_EQ(plan("compressed", compressed - 1).recompute,
-              "compressed wider for the first 1 of 6, compressed for the next 4, cheap for the others");
-    EXPECT_LT(plan("compressed", compressed - 1).total_bytes(), compressed);
-    EXPECT_EQ(plan("compressed", 1).recompute, "compressed layers");
-    EXPECT_GT(plan("compressed", 1).total_bytes(), plan("layers").total_bytes());
+TEST_F(PlanRecompute, CodesAreTheLeastThatFits) {
+    EXPECT_LT(plan("compressed").total_bytes(), plan("cheap").total_bytes());
+    EXPECT_LT(plan("compact").total_bytes(), plan("compressed").total_bytes());
+    for (const auto& [mode, more, most] : {std::array<std::string, 3>{"compressed", " wider", " layers"},
+                                           std::array<std::string, 3>{"compact", " wide", " wider"}}) {
+        const std::int64_t all = plan(mode).total_bytes();
+        EXPECT_EQ(plan(mode, all).recompute, mode);
+        EXPECT_EQ(plan(mode, all - 1).recompute,
+                  mode + more + " for the first 1 of 6, " + mode + " for the next 4, cheap for the others");
+        EXPECT_LT(plan(mode, all - 1).total_bytes(), all);
+        EXPECT_EQ(plan(mode, 1).recompute, mode + most);
+        EXPECT_GT(plan(mode, 1).total_bytes(), plan("layers").total_bytes());
+    }
     config.encoder_precision = "fp8";
     EXPECT_EQ(plan("compressed", 1).recompute, "cheap");
+    EXPECT_LT(plan("compact").total_bytes(), plan("cheap").total_bytes());
 }
 
 // Without accumulation a layer's gradients are consumed as they appear, and those of the embeddings come when

@@ -82,10 +82,13 @@ TEST_F(PeopleFiles, LabelsWithALineEndAreRefusedBeforeAnythingIsTrained) {
     write("a.csv", "text,labels\none,\"a\nb\"\ntwo,\"b\nc\"\nthree,c\n");
     EXPECT_TRUE(contains(error("a.csv"),
                          "a.csv:2: expected labels without a line end, found 'a\\x0ab'; if these "
-                         "are several labels, give --label-separator"));
+                         "are several labels of one field, give --label-separator $'\\n', in a list write "
+                         "each as an item; otherwise replace the line end"));
     EXPECT_EQ(rows("a.csv", {{"label_separator", "\n"}}), kRows);
+    // No separator cuts an item of a list.
     write("a.jsonl", "{\"text\": \"one\", \"labels\": [\"a\\nb\"]}\n");
-    EXPECT_TRUE(contains(error("a.jsonl"), "a.jsonl:1: expected labels without a line end"));
+    EXPECT_TRUE(contains(error("a.jsonl", {{"label_separator", "\n"}}),
+                         "a.jsonl:1: expected labels without a line end"));
 }
 
 TEST_F(PeopleFiles, SemicolonsBetweenColumns) {

@@ -193,7 +193,7 @@ TEST_F(Train, RecomputationDoesNotChangeABit) {
     }
 }
 
-// Pre-activations kept in 8 bits change the gradients, and a continued run has them too.
+// Activations kept in 8 bits change the gradients, and a continued run has them too.
 TEST_F(Train, KilledRunWithCompressedActivationsEndsWithTheSameBytes) {
     write_tiny_bert(temp / "bert", 3);
     Config config = tiny_config(temp);
@@ -207,13 +207,15 @@ TEST_F(Train, KilledRunWithCompressedActivationsEndsWithTheSameBytes) {
         EXPECT_EQ(run(config).planned.recompute, recompute);
         return files_of(config.out + "/last");
     };
-    const auto exact = trained("exact", "cheap"), whole = trained("whole", "compressed");
+    const auto exact = trained("exact", "cheap"), compressed = trained("compressed", "compressed"),
+               whole = trained("whole", "compact");
     const auto head_of = [](const auto& files) {
         return std::find_if(files.begin(), files.end(),
                             [](const auto& file) { return file.first.starts_with("head"); })
             ->second;
     };
-    EXPECT_NE(head_of(whole), head_of(exact));
+    EXPECT_NE(head_of(compressed), head_of(exact));
+    EXPECT_NE(head_of(whole), head_of(compressed));
     config.out = temp / "killed";
     EXPECT_TRUE(train_and_kill_twice(config, temp / "recipe.toml"));
     config.resume = true;

@@ -115,9 +115,66 @@ void scatter(const float* from, std::int64_t begin, std::int64_t n, std::int64_t
         store_floats(from + i * size, to, (begin + i) * to.cols + column, size);
 }
 
+ELMO_CLONES std::uint8_t exponent_of(const float* __restrict x, std::int64_t count) {
+    std::uint32_t largest = 0;
+    for (std::int64_t i = 0; i < count; ++i) largest = std::max(largest, magnitude_bits(x[i]));
+    return qkv_exponent(largest);
+}
+ELMO_CLONES void encode(const float* __restrict x, std::uint8_t exponent, std::uint8_t* __restrict codes,
+                        std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) codes[i] = qkv_code(x[i], exponent);
+}
+ELMO_CLONES void decode(const std::uint8_t* __restrict codes, std::uint8_t exponent, float* __restrict x,
+                        std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) x[i] = qkv_of(codes[i], exponent);
+}
+
 }  // namespace
 
+// body(token, row of exponents, first column, room for its numbers, room for its codes) for q, k and v of
+// every token and head.
+template <class Body>
+void CpuBackend::for_each_vector(const View& qkv_T3D, std::int64_t heads, const Body& body) {
+    const std::int64_t size = qkv_T3D.cols / (3 * heads);
+    parallel_ranges(qkv_T3D.rows, 64, [&](std::int64_t begin, std::int64_t end) {
+        ScratchCutter cut(thread_scratch(5 * size + 256));
+        float* x = cut.take<float>(size);
+        auto* codes = cut.take<std::uint8_t>(size);
+        for (std::int64_t t = begin; t < end; ++t)
+            for (std::int64_t n = 0; n < 3 * heads; ++n) body(t, n, n * size, x, codes);
+    });
+}
+
+void CpuBackend::attention_encode(const AttentionForward& op) {
+    const std::int64_t rows = op.qkv_T3D.rows, cols = op.qkv_T3D.cols, size = cols / (3 * op.num_heads);
+    for_each_vector(op.qkv_T3D, op.num_heads,
+                    [&](std::int64_t t, std::int64_t n, std::int64_t first, float* x, std::uint8_t*) {
+                        load_floats(op.qkv_T3D, t * cols + first, x, size);
+                        const std::uint8_t exponent = exponent_of(x, size);
+                        op.exponents_NT.codes()[n * rows + t] = exponent;
+                        encode(x, exponent, op.codes_T3D.codes() + t * cols + first, size);
+                    });
+}
+
+void CpuBackend::attention_round(const AttentionBackward& op) {
+    const std::int64_t rows = op.qkv_T3D.rows, cols = op.qkv_T3D.cols, size = cols / (3 * op.num_heads);
+    for_each_vector(op.qkv_T3D, op.num_heads,
+                    [&](std::int64_t t, std::int64_t n, std::int64_t first, float* x, std::uint8_t* codes) {
+                        const std::int64_t at = t * cols + first;
+                        if (op.codes_T3D.empty()) {
+                            load_floats(op.qkv_T3D, at, x, size);
+                            const std::uint8_t exponent = exponent_of(x, size);
+                            encode(x, exponent, codes, size);
+                            decode(codes, exponent, x, size);
+                        } else {
+                            decode(op.codes_T3D.codes() + at, op.exponents_NT.codes()[n * rows + t], x, size);
+                        }
+                        store_floats(x, op.qkv_T3D, at, size);
+                    });
+}
+
 void CpuBackend::attention_forward(const AttentionForward& op) {
+    if (!op.codes_T3D.empty()) attention_encode(op);
     const std::int64_t width = op.context_TD.cols, heads = op.num_heads, size = width / heads;
     const float scale = 1.0f / std::sqrt(static_cast<float>(size));
     const std::int64_t texts = static_cast<std::int64_t>(op.offsets.size()) - 1;
@@ -159,6 +216,7 @@ void CpuBackend::attention_forward(const AttentionForward& op) {
 }
 
 void CpuBackend::attention_backward(const AttentionBackward& op) {
+    if (!op.codes_T3D.empty() || op.rounds) attention_round(op);
     if (op.again) attention_forward(op.forward());
     attention_gradients(op);
     if (!op.qkv_dbias_1N.empty()) column_sums(op.dqkv_T3D, op.qkv_dbias_1N, op.accumulate);

@@ -73,6 +73,10 @@ class CpuBackend : public HostBackend {
   private:
     void update_tensor(const AdamWUpdate& op);
     void attention_gradients(const AttentionBackward& op);  // dqkv, and the gradient of the scores' bias
+    template <class Body>
+    void for_each_vector(const View& qkv_T3D, std::int64_t heads, const Body& body);
+    void attention_encode(const AttentionForward& op);  // codes of q, k and v
+    void attention_round(const AttentionBackward& op);  // q, k and v as their codes have them
     // Whether products with operands of this storage run on BF16 instructions.
     bool bf16_products(DType storage) const { return products_ == Products::kBf16 && storage != DType::kF32; }
     // The gradient of a bias: sums over the rows of dy, in their order.

@@ -82,6 +82,10 @@ Products choose_products(const std::string& wanted) {
     return m.amx || (m.bf16_dot && is_amd()) ? Products::kBf16 : Products::kFp32;
 }
 
+bool has_tiles() {
+    return machine().amx;
+}
+
 std::string processor_name() {
     std::ifstream in("/proc/cpuinfo");
     std::string line;

@@ -18,6 +18,9 @@ enum class Products {
 // The first call also keeps oneDNN from using AMX where the kernel does not grant it (it would crash).
 Products choose_products(const std::string& wanted);
 
+// Whether products of BF16 matrices run on AMX's tiles.
+bool has_tiles();
+
 std::string processor_name();
 
 }  // namespace elmo::cpu

@@ -59,9 +59,52 @@ void for_each_query(const Matrix& qkv, const AttentionForward& op, const Body& b
                      std::int64_t{offsets[b + 1]});
 }
 
+// body(token, row of exponents, first column, one past the last) for q, k and v of every token and head.
+template <class Body>
+void for_each_vector(const View& qkv_T3D, std::int64_t num_heads, const Body& body) {
+    const std::int64_t size = qkv_T3D.cols / (3 * num_heads);
+    for (std::int64_t t = 0; t < qkv_T3D.rows; ++t)
+        for (std::int64_t n = 0; n < 3 * num_heads; ++n) body(t, n, n * size, (n + 1) * size);
+}
+
+std::uint8_t exponent_of(const View& qkv_T3D, std::int64_t t, std::int64_t first, std::int64_t last) {
+    std::uint32_t largest = 0;
+    for (std::int64_t c = first; c < last; ++c)
+        largest = std::max(largest, magnitude_bits(static_cast<float>(load(qkv_T3D, t, c))));
+    return qkv_exponent(largest);
+}
+
+void encode(const AttentionForward& op) {
+    for_each_vector(op.qkv_T3D, op.num_heads,
+                    [&](std::int64_t t, std::int64_t n, std::int64_t first, std::int64_t last) {
+                        const std::uint8_t exponent = exponent_of(op.qkv_T3D, t, first, last);
+                        op.exponents_NT.codes()[n * op.qkv_T3D.rows + t] = exponent;
+                        for (std::int64_t c = first; c < last; ++c)
+                            op.codes_T3D.codes()[t * op.qkv_T3D.cols + c] =
+                                qkv_code(static_cast<float>(load(op.qkv_T3D, t, c)), exponent);
+                    });
+}
+
+// qkv as its codes have it.
+void round(const AttentionBackward& op) {
+    for_each_vector(
+        op.qkv_T3D, op.num_heads, [&](std::int64_t t, std::int64_t n, std::int64_t first, std::int64_t last) {
+            const std::uint8_t exponent = op.codes_T3D.empty()
+                                              ? exponent_of(op.qkv_T3D, t, first, last)
+                                              : op.exponents_NT.codes()[n * op.qkv_T3D.rows + t];
+            for (std::int64_t c = first; c < last; ++c) {
+                const std::uint8_t code = op.codes_T3D.empty()
+                                              ? qkv_code(static_cast<float>(load(op.qkv_T3D, t, c)), exponent)
+                                              : op.codes_T3D.codes()[t * op.qkv_T3D.cols + c];
+                store(op.qkv_T3D, t, c, qkv_of(code, exponent));
+            }
+        });
+}
+
 }  // namespace
 
 void ReferenceBackend::attention_forward(const AttentionForward& op) {
+    if (!op.codes_T3D.empty()) encode(op);
     const Matrix qkv(op.qkv_T3D);
     for_each_query(
         qkv, op, [&](std::int64_t h, const Head& head, std::int64_t t, std::int64_t begin, std::int64_t end) {
@@ -80,6 +123,7 @@ void ReferenceBackend::attention_forward(const AttentionForward& op) {
 }
 
 void ReferenceBackend::attention_backward(const AttentionBackward& op) {
+    if (!op.codes_T3D.empty() || op.rounds) round(op);
     if (op.again) attention_forward(op.forward());
     const Matrix qkv(op.qkv_T3D), dcontext(op.dcontext_TD);
     Matrix dqkv(qkv.rows, qkv.cols);

@@ -104,7 +104,8 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     const View gelu = rows(a.gelu_TI), room = forward_room_;
     linear(w.qkv, x_TD, qkv, {a.input_codes, {}, room});
     backend_.attention_forward({qkv, batch.offsets, spec_.heads, attention_dropout(layer, inside), context,
-                                rows(a.lse_TH), relative_bias(), a.attention_mask, fp16_step()});
+                                rows(a.lse_TH), relative_bias(), a.attention_mask, fp16_step(),
+                                rows(a.qkv_codes), qkv_exponents(a, T)});
     linear(w.out, context, attention_sum, {{}, {}, room});
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
          rows(a.attention_stats_T2));
@@ -155,6 +156,9 @@ View BertEncoder::layer_input(const TextBatch& batch, std::int64_t layer, View s
     return buffer;
 }
 
+View BertEncoder::qkv_exponents(const LayerActivations& a, std::int64_t tokens) const {
+    return a.qkv_exponents.empty() ? View{} : reshaped(a.qkv_exponents, 3 * spec_.heads, tokens);
+}
 View BertEncoder::gelu_codes(const LayerActivations& a) const {
     return a.gelu_codes.empty() ? View{} : reshaped(a.gelu_codes, a.gelu_codes.rows, spec_.intermediate);
 }
@@ -180,7 +184,7 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
     // The first columns of `wide` as two matrices.
     const View both = reshaped(backward_.wide, 2 * T, D);
     View x;
-    if (mode >= Recompute::kWider) {
+    if (mode >= Recompute::kWider && !is_compact(mode)) {
         x = layer_input(batch, layer, dinput_TD, both.first(T));
         linear(w.qkv, x, qkv, codes);
     }
@@ -202,7 +206,8 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
     }
     if (!kept_[static_cast<std::size_t>(layer)].pre_TI.empty()) return;
     if (a.gelu_codes.empty())
-        linear(w.up, attended, {}, codes, Activation::kGelu, a.pre_TI.first(T));
+        linear(w.up, attended, is_compact(mode) ? a.gelu_TI.first(T) : View{}, codes, Activation::kGelu,
+               a.pre_TI.first(T));
     else  // the backward of `down` makes codes of it
         linear(w.up, attended, reshaped(backward_.wide, T, spec_.intermediate), codes);
 }
@@ -248,11 +253,12 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const View output_sum = a.output_sum_TD.first(T), attention_sum = a.attention_sum_TD.first(T);
     const View dinput = reshaped(backward_.dinput_TD.empty() ? a.gelu_TI : backward_.dinput_TD, T, D);
     const View attended = a.attended_TD.first(T), attention_stats = a.attention_stats_T2.first(T);
+    const auto rows = [&](const View& view) { return view.empty() ? View{} : view.first(T); };
     // The input of a product: as codes where they are kept, else from what is computed again.
     const auto kept_or = [&](const View& kept, std::int64_t cols) {
         return Codes{kept.empty() ? backward_.codes_TD : kept, {}, gradient_room(T, cols)};
     };
-    if (mode >= Recompute::kWider && !more_dx_TD.empty()) {
+    if (mode >= Recompute::kWider && !is_compact(mode) && !more_dx_TD.empty()) {
         backend_.add({dx_TD, more_dx_TD});  // its place is wanted
         more_dx_TD = {};
     }
@@ -262,7 +268,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
                       output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate);
     down_backward(batch, layer, da, dgelu, dinput, accumulate);
-    if (mode == Recompute::kCheap || mode == Recompute::kCompressed)
+    if (mode != Recompute::kNone && mode < Recompute::kWide)
         norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
     linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
                     kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate, slopes(a, T));
@@ -280,9 +286,15 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         linear_backward(w.out, da, {}, {{}, {}, out_codes.room}, dinput, accumulate);
     else
         linear_backward(w.out, da, context, out_codes, dinput, accumulate);
+    if (mode == Recompute::kCompactWider) {  // again, where codes of pre-activations may have been
+        const View both = reshaped(backward_.wide, 2 * T, D);
+        linear(w.qkv, layer_input(batch, layer, both.slice(T, 2 * T), both.first(T)), qkv,
+               {{}, {}, backward_.codes_TD});
+    }
     backend_.attention_backward({dinput, qkv, context, lse, batch.offsets, spec_.heads, attention, dqkv,
                                  relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
-                                 accumulate, a.attention_mask, fp16_step()});
+                                 accumulate, a.attention_mask, fp16_step(), rows(a.qkv_codes),
+                                 qkv_exponents(a, T), is_compact(mode) && a.qkv_codes.empty()});
     if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate);
     const View more_dx = reshaped(a.qkv_T3D, T, D);  // qkv is used up
     linear_backward(w.qkv, dqkv,

@@ -11,10 +11,11 @@
 namespace elmo {
 
 // Attention's work for a token grows with its text, what it gives does not: where texts may be longer than
-// this, kCheap and kWide keep the context.
+// this, kCheap and kWide keep the context. kCompact has to compute it from codes.
 inline constexpr std::int64_t kCheapAttention = 128;
 inline bool keeps_context(Recompute mode, std::int64_t longest) {
-    return mode == Recompute::kNone || (mode < Recompute::kWider && longest > kCheapAttention);
+    return mode == Recompute::kNone ||
+           (mode < Recompute::kWider && !is_compact(mode) && longest > kCheapAttention);
 }
 
 class BertEncoder : public Encoder {
@@ -35,6 +36,7 @@ class BertEncoder : public Encoder {
     // columns where nothing is kept.
     struct LayerActivations {
         View qkv_T3D, context_TD, lse_TH, attention_mask;
+        View qkv_codes, qkv_exponents;                           // [T, 3 D] and T * 3 H bytes in place of qkv
         View attention_sum_TD, attention_stats_T2, attended_TD;  // attended = y above
         View pre_TI, gelu_TI;
         View output_sum_TD, output_stats_T2, output_TD;
@@ -100,6 +102,7 @@ class BertEncoder : public Encoder {
     // The input of a layer in the last forward: kept, or computed again into `buffer`; `sum` is for the
     // embeddings' sum. Both may be overwritten.
     View layer_input(const TextBatch& batch, std::int64_t layer, View sum_TD, View buffer_TD);
+    View qkv_exponents(const LayerActivations& a, std::int64_t tokens) const;
     View gelu_codes(const LayerActivations& a) const;
     View slopes(const LayerActivations& a, std::int64_t tokens) const;
     // Room for the codes of a gradient of `cols` columns: where the last layer's gelu had its own, which are

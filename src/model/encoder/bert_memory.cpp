@@ -22,6 +22,14 @@ View columns(const View& buffer, std::int64_t cols) {
     return {buffer.data, buffer.dtype, buffer.rows, cols};
 }
 
+// A matrix of bytes behind the first `used` bytes of a buffer; without columns where it has no room there.
+View bytes_behind(const View& buffer, std::int64_t used, std::int64_t rows, std::int64_t cols) {
+    const std::int64_t begin = (used + Arena::kAlignment - 1) / Arena::kAlignment * Arena::kAlignment;
+    if (begin + rows * cols > buffer.bytes()) return {};
+    auto* data = static_cast<std::byte*>(buffer.data);
+    return {data == nullptr ? nullptr : data + begin, DType::kU8, rows, cols};
+}
+
 }  // namespace
 
 void BertEncoder::allocate_activations(Arena& arena, const Workload& workload) {
@@ -63,7 +71,12 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
     const std::int64_t D = spec_.width, I = spec_.intermediate;
     LayerActivations a;
     if (codes && everything) a.input_codes = take_codes("input_codes", D);
-    if (mode < Recompute::kWider) a.qkv_T3D = take("qkv", spec_.dtype, 3 * D);
+    if (mode == Recompute::kCompact || mode == Recompute::kCompactWide) {
+        a.qkv_codes = take("qkv_codes", DType::kU8, 3 * D);
+        a.qkv_exponents = take("qkv_exponents", DType::kU8, 3 * spec_.heads);
+    } else if (mode < Recompute::kWider) {
+        a.qkv_T3D = take("qkv", spec_.dtype, 3 * D);
+    }
     if (keeps_context(mode, workload.longest)) {
         a.context_TD = take("context", spec_.dtype, D);
         a.lse_TH = take("lse", stats_dtype(), spec_.heads);
@@ -80,7 +93,7 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
         if (mode < Recompute::kWide) a.gelu_codes = take_codes("gelu_codes", 2 * I);
     } else {
         if (everything) a.attended_TD = take("attended", spec_.dtype, D);
-        if (is_compressed(mode))
+        if (keeps_pre_codes(mode))
             a.pre_TI = take("pre_gelu_codes", DType::kU8, I);
         else if (mode < Recompute::kWide)
             a.pre_TI = take("pre_gelu", spec_.dtype, I);
@@ -148,14 +161,16 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
 // output_sum was, the gelu where pre was; then `attended` where output_sum was; then dinput where the gelu
 // was; the other branch's gradient where attention_sum was, `context` where output_sum was; at last the
 // layer's input where attention_sum was, and its gradient, to be added to the stream, where qkv was. A layer
-// below the last finds the last one's places free for what it computes again, and for the gelu of codes. With
-// FP8 products the pre-activations are where the gelu's gradient will be until they are codes; the codes of
-// the first branch's gradient go where dinput will be, those of later gradients where the last layer's gelu
-// had its codes and slopes.
+// below the last finds the last one's places free for what it computes again, and for the gelu of codes;
+// codes of pre-activations that it computes again go behind that gradient, where qkv will be later. With FP8
+// products the pre-activations are where the gelu's gradient will be until they are codes; the codes of the
+// first branch's gradient go where dinput will be, those of later gradients where the last layer's gelu had
+// its codes and slopes.
 void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
     const LayerActivations& last = kept_.back();
     View lse = last.lse_TH;
+    View pre_codes = bytes_behind(last.qkv_T3D, T * D * size_of(spec_.dtype), T, I);
     backward_ = {};
     backward_.dpooled_BD = arena.allocate("encoder/backward/dpooled", spec_.dtype, workload.batch, D);
     backward_.wide = arena.allocate("encoder/backward/wide", spec_.dtype, T, std::max(3 * D, I));
@@ -178,9 +193,15 @@ void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& worklo
             a.attention_stats_T2 = last.attention_stats_T2;
         }
         if (!is_planned(a.gelu_codes)) a.gelu_codes = last.gelu_codes;
+        const bool codes_again = is_compact(recompute_[i]) && !is_planned(a.pre_TI);
+        if (codes_again && !keeps_codes(workload)) {
+            if (!is_planned(pre_codes))
+                pre_codes = arena.allocate("encoder/backward/pre_gelu_codes", DType::kU8, T, I);
+            a.pre_TI = pre_codes;
+        }
         if (!is_planned(a.pre_TI)) a.pre_TI = last.pre_TI;
         if (recompute_[i] != Recompute::kNone)
-            a.gelu_TI = is_compressed(recompute_[i]) ? last.pre_TI : a.pre_TI;
+            a.gelu_TI = a.pre_TI.dtype == DType::kU8 ? last.pre_TI : a.pre_TI;
         if (!is_planned(a.attended_TD)) a.attended_TD = a.output_sum_TD;
         if (!is_planned(a.context_TD)) a.context_TD = a.output_sum_TD;
         if (!is_planned(a.lse_TH)) a.lse_TH = lse;

@@ -51,19 +51,29 @@ struct Parameter {
 // the same bits. Compressed, a layer keeps pre-activations as codes (ops/linear.h), so that one product fewer
 // is computed again than in the mode before it. The backward is then that of numbers close to the forward's,
 // with the same bits for all three. With FP8 products, which have codes of their own, it is the mode before.
+// Compact, queries, keys and values are codes too (ops/attention.h): kept are all of these, all but the
+// pre-activations, or none, and what is not kept is computed again and rounded to codes. So its three have
+// the same bits, others than those of compressed. With FP8 products only queries, keys and values are.
 enum class Recompute {
     kNone,
     kCheap,
     kCompressed,
+    kCompact,
     kWide,
+    kCompactWide,
     kWider,
     kCompressedWider,
+    kCompactWider,
     kLayer,
     kCompressedLayer
 };
-inline bool is_compressed(Recompute mode) {
-    return mode == Recompute::kCompressed || mode == Recompute::kCompressedWider ||
-           mode == Recompute::kCompressedLayer;
+inline bool is_compact(Recompute mode) {
+    return mode == Recompute::kCompact || mode == Recompute::kCompactWide || mode == Recompute::kCompactWider;
+}
+// Whether pre-activations are kept as codes, where products are not FP8.
+inline bool keeps_pre_codes(Recompute mode) {
+    return mode == Recompute::kCompact || mode == Recompute::kCompressed ||
+           mode == Recompute::kCompressedWider || mode == Recompute::kCompressedLayer;
 }
 
 struct TextBatch {

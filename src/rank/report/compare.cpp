@@ -49,7 +49,8 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
 [[noreturn]] void refuse_other_rows(const Config& config, std::int64_t first, std::int64_t second) {
     throw DataError(fmt::format(
         "{}: expected the same rows and labels for both runs, found {} texts and {}, or other labels; "
-        "give --split, --text-column, --label-column and the like, so that both read alike",
+        "give --split, --label-column and the like, so that both read alike, or give a file that trained "
+        "neither",
         config.data, first, second));
 }
 

@@ -271,8 +271,7 @@ void settle_names(const ReadOptions& reading, Layout& layout) {
     for (const TableShape& shape : possible_shapes(layout.train.text, layout)) {
         same = same || shape.names == names;
         fit = fit || shape.names.size() == names.size();
-        usual = usual || (!only_plausible(shape.names, kTextNames).empty() &&
-                          !only_plausible(shape.names, kLabelNames).empty());
+        usual = usual || has_usual_columns(shape.names);
     }
     if (same || (reading.columns_of_run && (!fit || usual || has_header(layout.train.text, layout))))
         names.clear();
@@ -375,6 +374,10 @@ std::vector<std::string> missing_text_keys(const Layout& layout) {
 
 std::string usual_text_column(const std::vector<std::string>& names) {
     return only_plausible(names, kTextNames);
+}
+
+bool has_usual_columns(const std::vector<std::string>& names) {
+    return !only_plausible(names, kTextNames).empty() && !only_plausible(names, kLabelNames).empty();
 }
 
 std::string guess_separator(const std::vector<std::string>& fields) {

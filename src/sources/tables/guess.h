@@ -26,6 +26,8 @@ std::vector<std::string> missing_text_keys(const Layout& layout);
 
 // The one of these names that columns of texts usually have; "" where none is, or several are.
 std::string usual_text_column(const std::vector<std::string>& names);
+// Whether there is such a name for texts and one for labels.
+bool has_usual_columns(const std::vector<std::string>& names);
 
 // How label fields are written, from a sample of them: "list"; one of ; and | where no field has a comma and
 // the pieces recombine as labels do; "" where nothing speaks against a comma.

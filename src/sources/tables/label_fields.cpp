@@ -109,7 +109,8 @@ void split_csv(const Record& record, std::vector<std::string>& fields, char deli
                          delimiter == ',' ? "a comma after the closing quote"
                                           : fmt::format("'{}' after the closing quote",
                                                         quoted(std::string_view(&delimiter, 1))),
-                         fmt::format("'{}'", quoted(rest, 20)), kStrayAdvice);
+                         fmt::format("'{}'", quoted(rest, 20)),
+                         rest.front() == '\r' ? kLoneCarriageReturns : kStrayAdvice);
                 strays = true;
                 const std::string_view tail = rest.substr(0, rest.find(delimiter));
                 field += tail;
@@ -121,7 +122,9 @@ void split_csv(const Record& record, std::vector<std::string>& fields, char deli
                 if (stray == nullptr)
                     fail(record, "quotes only around a whole field, doubled inside it",
                          fmt::format("'{}'", quoted(field)),
-                         "take such quotes as text with --allow-stray-quotes");
+                         field.find("\r\"") != field.npos
+                             ? kLoneCarriageReturns
+                             : "take such quotes as text with --allow-stray-quotes");
                 strays = true;
             }
             rest.remove_prefix(field.size());

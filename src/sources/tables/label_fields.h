@@ -28,6 +28,10 @@ bool is_null_word(std::string_view field);
 // 'title+content' -> title, content. ConfigError for an empty name.
 std::vector<std::string> split_columns(std::string_view columns);
 
+// What to do about a file whose first line holds a carriage return: old Macs' line ends.
+inline constexpr std::string_view kLoneCarriageReturns =
+    "its lines end in a carriage return alone: write line feeds instead, as tr '\\r' '\\n' does";
+
 // The fields of a record between delimiters, as they stand.
 void split_plain(const Record& record, char delimiter, std::vector<std::string>& fields);
 // The fields of a CSV record (RFC 4180: quoted fields, "" inside them is one quote). DataError for text

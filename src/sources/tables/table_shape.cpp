@@ -94,8 +94,7 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
     if (line.find('\0') != line.npos) return "it looks like UTF-16: convert the file to UTF-8";
     if (!layout.table.latin1 && find_invalid_utf8(line) != line.npos && looks_like_latin1(line))
         return "it looks like Latin-1: read it with --encoding latin-1";
-    if (trim(line).find('\r') != line.npos)
-        return "its lines end in a carriage return alone: write line feeds instead, as tr '\\r' '\\n' does";
+    if (trim(line).find('\r') != line.npos) return std::string(kLoneCarriageReturns);
     if (trim(line).empty()) return "its first line is empty: remove it";
     if (shape.quotes && shape.names.size() == 1 && line.find(';') != line.npos && layout.table.delimiter != 0)
         return "columns are separated by semicolons: leave --delimiter out, or give ';'";

@@ -252,12 +252,12 @@ TEST_F(GpuTrain, KilledRunThatChoseCodesEndsWithTheSameBytes) {
     config.steps = 40;
     config.save_every = 4;
     config.out = temp / "whole";
-    EXPECT_EQ(run(config).planned.recompute, "compressed");
-    EXPECT_EQ(Checkpoint(config.out, "last").config().recompute, "compressed");
+    EXPECT_EQ(run(config).planned.recompute, "compact");
+    EXPECT_EQ(Checkpoint(config.out, "last").config().recompute, "compact");
     config.out = temp / "killed";
     EXPECT_TRUE(train_and_kill_twice(config, temp / "recipe.toml"));
     config.resume = true;
-    EXPECT_EQ(run(config).planned.recompute, "compressed");
+    EXPECT_EQ(run(config).planned.recompute, "compact");
     expect_same_files(temp / "whole/last", temp / "killed/last");
 }
 

@@ -84,15 +84,15 @@ ELMO_CLONES void encode_codes(const GridRow& grid, const float* x, std::uint8_t*
     for (std::int64_t i = 0; i < count; ++i) codes[i] = encode_grid_code(row, x[i]);
 }
 
-constexpr std::int64_t kPiece = 32 * kCodeGroup;  // codes unpacked at a time
+constexpr std::int64_t kUnpacked = 32 * kCodeGroup;  // codes unpacked at a time
 
 }  // namespace
 
 void decode_row(const GridRow& grid, int bits, const std::uint8_t* row, float* to, std::int64_t count) {
     if (bits == 8) return decode_codes(grid, row, to, count);
-    std::uint8_t codes[kPiece];
-    for (std::int64_t first = 0; first < count; first += kPiece) {
-        const std::int64_t n = std::min(kPiece, count - first);
+    std::uint8_t codes[kUnpacked];
+    for (std::int64_t first = 0; first < count; first += kUnpacked) {
+        const std::int64_t n = std::min(kUnpacked, count - first);
         for (std::int64_t i = 0; i < n; i += kCodeGroup, row += bits) {
             std::uint64_t group = 0;
             for (int byte = 0; byte < bits; ++byte) group |= std::uint64_t{row[byte]} << (8 * byte);
@@ -104,9 +104,9 @@ void decode_row(const GridRow& grid, int bits, const std::uint8_t* row, float* t
 
 void encode_row(const GridRow& grid, int bits, const float* x, std::uint8_t* row, std::int64_t count) {
     if (bits == 8) return encode_codes(grid, x, row, count);
-    std::uint8_t codes[kPiece];
-    for (std::int64_t first = 0; first < count; first += kPiece) {
-        const std::int64_t n = std::min(kPiece, count - first);
+    std::uint8_t codes[kUnpacked];
+    for (std::int64_t first = 0; first < count; first += kUnpacked) {
+        const std::int64_t n = std::min(kUnpacked, count - first);
         encode_codes(grid, x + first, codes, n);
         for (std::int64_t i = 0; i < n; i += kCodeGroup, row += bits) {
             std::uint64_t group = 0;

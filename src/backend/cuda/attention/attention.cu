@@ -5,6 +5,7 @@
 
 #include "backend/cuda/attention/attention.h"
 #include "backend/cuda/attention/bias.cuh"
+#include "backend/cuda/attention/codes.cuh"
 #include "backend/cuda/attention/long.cuh"
 #include "backend/cuda/attention/short.h"
 #include "backend/cuda/attention/simple.cuh"
@@ -165,6 +166,21 @@ KeptBits kept_in(const View& mask, const DeviceTexts& texts, std::int64_t heads)
     return {static_cast<std::uint32_t*>(mask.data), static_cast<int>((texts.longest + 63) / 64)};
 }
 
+template <class Op>
+QkvCodes codes_of(const Op& op) {
+    return {op.codes_T3D.codes(), op.exponents_NT.codes(), op.qkv_T3D.rows};
+}
+
+template <Coding How>
+void run_coding(const QkvCodes& codes, const View& qkv_T3D, std::int64_t heads, cudaStream_t stream) {
+    const std::int64_t vectors = qkv_T3D.rows * 3 * heads;
+    const CodingArgs args{codes, vectors, qkv_T3D.cols / (3 * heads)};
+    with_type(qkv_T3D, [&](auto* qkv) {
+        code_kernel<How><<<blocks_for(vectors, 8), 256, 0, stream>>>(args, qkv);
+        check_launch("attention codes");
+    });
+}
+
 // The bias as kernels read it.
 const float* spread(const View& bias_RH, const AttentionShape& shape, const View& table,
                     cudaStream_t stream) {
@@ -226,10 +242,15 @@ void AttentionOps::forward(const AttentionForward& op) {
     const std::int64_t width = op.context_TD.cols;
     AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
     shape.bias = spread(op.bias_RH, shape, bias_table_, context_.stream());
-    if (on_tensor_cores(op.qkv_T3D.dtype, width, op.num_heads)) {
+    const bool on_mma = on_tensor_cores(op.qkv_T3D.dtype, width, op.num_heads), coded = !op.codes_T3D.empty();
+    const bool codes_inside = coded && on_mma && op.bias_RH.empty() && batch.longest <= kShortText;
+    if (coded && !codes_inside)
+        run_coding<Coding::kEncode>(codes_of(op), op.qkv_T3D, op.num_heads, context_.stream());
+    if (on_mma) {
         ForwardArgs args{shape, static_cast<const bf16*>(op.qkv_T3D.data),
                          static_cast<bf16*>(op.context_TD.data),
                          op.lse_TH.empty() ? nullptr : op.lse_TH.as<float>()};
+        if (codes_inside) args.codes = codes_of(op);
         if (shape.bias != nullptr)
             run_biased(args, batch, context_.stream());
         else if (batch.longest <= kShortText)
@@ -261,6 +282,12 @@ void AttentionOps::backward(const AttentionBackward& op) {
     const bool is_short = on_mma && op.bias_RH.empty() && batch.longest <= kShortText;
     const bool sums_inside = is_short && with_sums && column_sums_.takes(batch.num_texts, 3 * width);
     float* const sums = sums_inside ? column_sums_.partials(batch.num_texts * 3 * width) : nullptr;
+    const bool coded = !op.codes_T3D.empty();
+    if (coded && !is_short)
+        run_coding<Coding::kDecode>(codes_of(op), op.qkv_T3D, op.num_heads, context_.stream());
+    if (op.rounds)
+        run_coding<Coding::kRound>({nullptr, nullptr, op.qkv_T3D.rows}, op.qkv_T3D, op.num_heads,
+                                   context_.stream());
     if (op.again && !is_short) forward(op.forward());
     AttentionShape shape = shape_of(batch, width, op.num_heads, op.dropout);
     shape.bias = spread(op.bias_RH, shape, bias_table_, context_.stream());
@@ -278,6 +305,7 @@ void AttentionOps::backward(const AttentionBackward& op) {
             run_biased(args, batch, context_.stream());
         } else if (is_short) {
             if (op.again) args.context_again = static_cast<bf16*>(op.context_TD.data);
+            if (coded) args.codes = codes_of(op);
             attention_backward_short(args, batch, {context_.starts_early(), context_.stream()});
         } else if (on_warpgroups(batch)) {
             if (shape.dropout.threshold > 0) args.kept = kept_in(op.mask, batch, op.num_heads);

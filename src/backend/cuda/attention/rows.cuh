@@ -43,12 +43,20 @@ struct KeptBits {
     int key_tiles = 0;               // of 64 keys, of the longest text
 };
 
+// Queries, keys and values as bytes (ops/attention.h).
+struct QkvCodes {
+    std::uint8_t* codes = nullptr;      // [T, 3D]; null: none
+    std::uint8_t* exponents = nullptr;  // [3H, T]
+    std::int64_t tokens = 0;            // T
+};
+
 struct ForwardArgs {
     AttentionShape shape;
     const bf16* qkv;
     bf16* context;
-    float* lse;       // may be null
-    KeptBits kept{};  // without words: not wanted
+    float* lse;        // may be null
+    KeptBits kept{};   // without words: not wanted
+    QkvCodes codes{};  // written, only by kernels of short texts
 };
 struct BackwardArgs {
     AttentionShape shape;
@@ -60,6 +68,7 @@ struct BackwardArgs {
     bf16* context_again = nullptr;  // written; context and lse are not read then
     float* dqkv_sums = nullptr;     // [B, 3D]: column sums of each text's dqkv
     KeptBits kept{};
+    QkvCodes codes{};  // in place of qkv, with context_again
 };
 
 // Blocks of `rows` rows of every head of every text. Those of one head follow one another, so that what they

@@ -10,6 +10,7 @@
 // kernel lists what it rounds to BF16.
 #include "backend/cuda/attention/short.h"
 
+#include "backend/cuda/attention/codes.cuh"
 #include "backend/cuda/device/launch.cuh"
 
 namespace elmo::cuda {
@@ -132,6 +133,90 @@ __device__ __forceinline__ void attend(const AttentionShape& shape, int length, 
     }
 }
 
+// Codes of the queries, keys and values of a block, by the pieces of rows that each thread has copied.
+template <int Size, int Warps>
+struct TextCodes {
+    using Pieces = ThreadPieces<Size, 32 * Warps, 16 * Warps>;
+    static constexpr int kMatrix = ShortLayout<Size, Warps>::kMatrix;  // q, k and v lie one after another
+    const QkvCodes& all;
+    std::int64_t codes_at, exponents_at, head_step;  // of this thread's first row of q, and from q to k to v
+    int width, length;
+
+    __device__ __forceinline__ TextCodes(const QkvCodes& codes, const AttentionShape& shape,
+                                         const ShortText& text, const Pieces& pieces)
+        : all(codes),
+          codes_at(3 * (text.begin + pieces.row) * shape.width + text.head * Size + 8 * pieces.piece),
+          exponents_at(text.head * codes.tokens + text.begin + pieces.row),
+          head_step(shape.heads * codes.tokens),
+          width(static_cast<int>(shape.width)),
+          length(text.length - pieces.row) {}
+
+    // Each thread's pieces at once, so that it does not wait for one after another.
+    __device__ __forceinline__ void write(const Pieces& pieces, const unsigned char* queries) const {
+        constexpr int kGroups = Pieces::kGroups;
+        static_assert(kGroups % 2 == 0);
+#pragma unroll 1
+        for (int part = 0; part < 3; ++part) {
+            uint4 x[kGroups];
+            std::uint32_t largest[kGroups / 2];
+#pragma unroll
+            for (int i = 0; i < kGroups; ++i)
+                x[i] = *reinterpret_cast<const uint4*>(queries + part * kMatrix + pieces.shared_at(i));
+#pragma unroll
+            for (int i = 0; i < kGroups / 2; ++i) largest[i] = largest_of(x[2 * i], x[2 * i + 1]);
+#pragma unroll
+            for (int lanes = 1; lanes < SharedRows<Size>::kPieces; lanes *= 2)
+#pragma unroll
+                for (int i = 0; i < kGroups / 2; ++i)
+                    largest[i] = __vmaxu2(largest[i], __shfl_xor_sync(kWarp, largest[i], lanes));
+#pragma unroll
+            for (int i = 0; i < kGroups; ++i) {
+                const int row = i * Pieces::kStep;
+                const std::uint32_t bits = i % 2 == 0 ? largest[i / 2] << 16 : largest[i / 2] & 0xffff0000u;
+                const std::uint32_t exponent = qkv_exponent(bits);
+                const uint2 bytes = qkv_codes(x[i], exponent);
+                if (row < length)
+                    *reinterpret_cast<uint2*>(all.codes + codes_at + (3 * row + part) * width) = bytes;
+                if (row < length && pieces.piece == 0)
+                    all.exponents[exponents_at + part * head_step + row] =
+                        static_cast<std::uint8_t>(exponent);
+            }
+        }
+    }
+};
+
+// The same, loaded while the thread does something else. Rows past the text's end are zeros.
+template <int Size, int Warps>
+struct LoadedCodes {
+    using Pieces = ThreadPieces<Size, 32 * Warps, 16 * Warps>;
+    uint2 codes[3][Pieces::kGroups];
+    std::uint32_t exponents[3][Pieces::kGroups];
+
+    __device__ __forceinline__ void load(const TextCodes<Size, Warps>& from) {
+#pragma unroll
+        for (int part = 0; part < 3; ++part)
+#pragma unroll
+            for (int i = 0; i < Pieces::kGroups; ++i) {
+                const int row = i * Pieces::kStep;
+                codes[part][i] = make_uint2(0, 0);
+                exponents[part][i] = 8;
+                if (row >= from.length) continue;
+                codes[part][i] = *reinterpret_cast<const uint2*>(from.all.codes + from.codes_at +
+                                                                 (3 * row + part) * from.width);
+                exponents[part][i] = from.all.exponents[from.exponents_at + part * from.head_step + row];
+            }
+    }
+    __device__ __forceinline__ void place(const Pieces& pieces, unsigned char* queries) const {
+#pragma unroll
+        for (int part = 0; part < 3; ++part)
+#pragma unroll
+            for (int i = 0; i < Pieces::kGroups; ++i)
+                *reinterpret_cast<uint4*>(queries + part * TextCodes<Size, Warps>::kMatrix +
+                                          pieces.shared_at(i)) =
+                    qkv_of_codes(codes[part][i], exponents[part][i]);
+    }
+};
+
 template <int Size, int Warps, bool Drops>
 __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     forward_kernel(const __grid_constant__ ForwardArgs args) {
@@ -159,6 +244,10 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     QueryMask mask;
     if (Drops && active)
         mask.draw(shape, (text.begin + row0 + (lane & 15)) * shape.heads + text.head, 0, blocks, lane);
+    if (args.codes.codes != nullptr) {
+        wait_copies<0>();
+        TextCodes<Size, Warps>(args.codes, shape, text, pieces).write(pieces, shared + Layout::kQueries);
+    }
     float sum[Size / 8][4] = {}, inverse[2], lse[2];
     attend<Size, Warps, Drops, 0>(shape, text.length, start, mask, row0, lane, sum, inverse, lse);
     if (!active) return;
@@ -256,7 +345,8 @@ __device__ __forceinline__ void multiply_dscores(float (&sum)[2][Size / 8][4], s
 
 // First each warp takes 16 keys: weights and dS, transposed, against all queries; dV is summed, dS goes to
 // shared memory. Then half of the warps take 32 keys each for dK and half 32 queries each for dQ. With Again
-// the context and lse come first, as the forward computes them, 16 queries per warp.
+// the context and lse come first, as the forward computes them, 16 queries per warp. With Coded, too,
+// queries, keys and values come from codes, which are exact.
 //
 // Roundings: delta = sum(dcontext * context), from the context as stored (w relative in each of its elements,
 // beside the error it was computed with). Scores, weights 2^fma(score, c, -fl(lse * log2 e)) with
@@ -264,7 +354,7 @@ __device__ __forceinline__ void multiply_dscores(float (&sum)[2][Size / 8][4], s
 // delta' = delta * fl(1 / scale). dS' = fma(kept weight, dP, -fl(weight * delta')) is rounded to BF16 for the
 // products with Q and K, each kept weight for the product with dcontext: w relative, each. dV = sum * dropout
 // scale, dQ and dK = sum * fl(scale * dropout scale), rounded to BF16.
-template <int Size, int Warps, bool Drops, bool Again>
+template <int Size, int Warps, bool Drops, bool Again, bool Coded>
 __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     backward_kernel(const __grid_constant__ BackwardArgs args) {
     after_previous();
@@ -294,7 +384,12 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
     const Pieces pieces;
     uint4 context[Pieces::kGroups];
     float lse[Pieces::kGroups];
-    if constexpr (Again) {
+    LoadedCodes<Size, Warps> loaded;
+    if constexpr (Coded) {
+        loaded.load(TextCodes<Size, Warps>(args.codes, shape, text, pieces));
+        pieces.copy(start + Layout::kDContext, args.dcontext + context_at, width, text.length);
+        commit_copies();
+    } else if constexpr (Again) {
         pieces.copy(start + Layout::kQueries, from, stride, text.length);
         pieces.copy(start + Layout::kKeys, from + width, stride, text.length);
         commit_copies();
@@ -329,6 +424,7 @@ __global__ void __launch_bounds__(32 * Warps, 16 / Warps)
         if (Drops && active)
             of_queries.draw(shape, (text.begin + row0 + (lane & 15)) * shape.heads + text.head, 0, blocks,
                             lane, reinterpret_cast<uint4*>(votes + warp * kStep));
+        if constexpr (Coded) loaded.place(pieces, shared + Layout::kQueries);
         float sum[Size / 8][4] = {}, inverse[2], row_lse[2];
         attend<Size, Warps, Drops, 1>(shape, text.length, start, of_queries, row0, lane, sum, inverse,
                                       row_lse);
@@ -491,8 +587,9 @@ void launch(const ForwardArgs& args, const DeviceTexts& texts, const Launch& how
 template <int Size, int Warps>
 void launch(const BackwardArgs& args, const DeviceTexts& texts, const Launch& how) {
     const auto kernel = [&](auto drops) {
-        return args.context_again != nullptr ? backward_kernel<Size, Warps, drops(), true>
-                                             : backward_kernel<Size, Warps, drops(), false>;
+        return args.codes.codes != nullptr     ? backward_kernel<Size, Warps, drops(), true, true>
+               : args.context_again != nullptr ? backward_kernel<Size, Warps, drops(), true, false>
+                                               : backward_kernel<Size, Warps, drops(), false, false>;
     };
     launch<Size, Warps>(
         args.shape.dropout.threshold > 0 ? kernel(std::true_type{}) : kernel(std::false_type{}),

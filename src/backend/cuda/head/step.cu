@@ -21,8 +21,9 @@
 namespace elmo::cuda {
 namespace {
 
-// Of g: the encoder's backward reuses its memory, and every chunk costs three launches.
-constexpr std::int64_t kChunkBytes = std::int64_t{132} << 20;
+// Of g: about what the backward of a usual encoder takes in the same place, so that more would be memory for
+// nothing; every chunk costs three launches.
+constexpr std::int64_t kChunkBytes = std::int64_t{100} << 20;
 constexpr int kLossBlocks = 64;  // which add parts of the loss
 constexpr long long kNever = std::numeric_limits<long long>::max();
 
