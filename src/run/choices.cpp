@@ -94,11 +94,12 @@ namespace {
 
 Config with_encoder_state(Config config) {
     if (config.encoder_state != "auto") return config;
-    const bool bytes = config.device == "cuda" && has_compensated_weights(config);
+    const bool bag = config.encoder == "bag" && config.shape.empty();  // a shape brings its transformer
+    const bool bytes = config.device == "cuda" && !bag && has_compensated_weights(config);
     choose_option<std::string>(
         config, "encoder_state", &Config::encoder_state, bytes ? "8bit" : "full",
         bytes ? std::string(kAutoReason) + "on a GPU, half the memory of full and about its quality"
-              : "of the weights' type, but for BF16 weights on a GPU");
+              : "8 bits are for BF16 transformers on a GPU");
     return config;
 }
 

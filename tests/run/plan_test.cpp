@@ -509,8 +509,8 @@ std::int64_t bytes_of(const MemoryReport& plan, const std::string& name) {
     return bytes;
 }
 
-// A state of its own kind for each device, and a plan with each.
-TEST(Plan, StateIn8BitsIsWhatAGpuTakes) {
+// A plan with each kind of state, and which one is chosen.
+TEST(Plan, StateIn8BitsIsWhatATransformerTakesOnAGpu) {
     Config config;
     config.encoder = "bag";
     config.width = 256;
@@ -532,8 +532,12 @@ TEST(Plan, StateIn8BitsIsWhatAGpuTakes) {
     EXPECT_LT(bytes, full / 2 + full / 128);
     config.device = "cuda";
     try {
+        EXPECT_EQ(state("auto"), full);
+        EXPECT_EQ(state("8bit"), bytes);
+        config.encoder = "auto";
+        config.shape = "lf-amazontitles-131k";
         EXPECT_EQ(state("auto"), state("8bit"));
-        EXPECT_EQ(state("auto"), bytes);
+        EXPECT_LT(state("auto"), state("full"));
         config.encoder_rounding = "nearest";
         EXPECT_EQ(state("auto"), state("full"));
     } catch (const ConfigError& error) {

@@ -81,7 +81,7 @@ TEST_F(GpuTrain, LearnsWithFp8Products) {
     }
 }
 
-// What the optimiser keeps is 8bit on a GPU unless the run says otherwise; both learn.
+// What the optimiser keeps of a bag is full unless the run says otherwise; both learn.
 TEST_F(GpuTrain, LearnsWithEveryKindOfState) {
     for (const TinyModel& model : {kModels[0], kModels[1]})
         for (const char* state : {"auto", "full", "8bit"}) {
@@ -90,7 +90,7 @@ TEST_F(GpuTrain, LearnsWithEveryKindOfState) {
             config.steps = 300;
             EXPECT_GT(run(config).best_score, 80) << state << ", " << model.name;
             const Checkpoint last(config.out, "last");
-            EXPECT_EQ(last.config().encoder_state, std::string(state) == "full" ? "full" : "8bit");
+            EXPECT_EQ(last.config().encoder_state, std::string(state) == "8bit" ? "8bit" : "full");
         }
 }
 
