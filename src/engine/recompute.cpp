@@ -53,8 +53,13 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
         if (spec.fp8) {
             const std::int64_t sum_bytes =
                 std::max<std::int64_t>(workload.tokens * spec.width * size_of(spec.dtype), 1);
-            const std::int64_t whole =
-                std::clamp<std::int64_t>(2 * below_last - kKeptSums / sum_bytes, 0, below_last);
+            const std::int64_t sums = kKeptFp8 / sum_bytes, missing = 2 * below_last - sums;
+            if (missing <= 0) {  // room for queries, keys and values, and the context of long texts
+                const std::int64_t each = keeps_context(Recompute::kWide, workload.longest) ? 4 : 3;
+                const std::int64_t wide = std::min(-missing / each, below_last);
+                return {mix(below_last - wide, Recompute::kWider, Recompute::kWide)};
+            }
+            const std::int64_t whole = std::min(missing, below_last);
             return {mix(whole, Recompute::kLayer, Recompute::kWider)};
         }
         const std::int64_t layer_bytes =

@@ -18,9 +18,9 @@ inline constexpr std::int64_t kKeptActivations = std::int64_t{1} << 30;
 // values if texts are short and attention has no bias, take no more than these and those, they are kept
 // instead, and no product is computed again.
 inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
-// FP8 products take less time, and who chooses them wants memory: there neither these nor queries, keys and
-// values are kept, and the sums that norms see up to this many bytes.
-inline constexpr std::int64_t kKeptSums = std::int64_t{320} << 20;
+// FP8 products take less time, and who chooses them wants memory: there the sums that norms see are kept up
+// to this many bytes, and queries, keys and values of as many layers as have room beside all sums.
+inline constexpr std::int64_t kKeptFp8 = std::int64_t{432} << 20;
 
 // The choices to try, one entry per layer each, from the least to compute again to the most. Only one if the
 // options name it (compressed and compact have choices of their own), if there is no memory limit, or if

@@ -40,8 +40,20 @@ TEST(RecomputeChoices, ContextsOfLongTextsTakeFromPreActivations) {
     EXPECT_EQ(chosen({65536, 128}), "wide");
     EXPECT_EQ(chosen({65536, 512}), "wide");  // contexts alone are above 400 MiB
     EXPECT_EQ(chosen({4096, 512}), "none");
-    EXPECT_EQ(chosen({.tokens = 16384, .longest = 512, .fp8 = true}),
-              chosen({.tokens = 16384, .longest = 128, .fp8 = true}));
+}
+
+// 432 MiB are 18 sums that norms see, of which every layer but the last has two; then queries, keys and
+// values, each like a sum, and the context of long texts.
+TEST(RecomputeChoices, Fp8ProductsKeepSumsFirst) {
+    const auto fp8 = [](std::int64_t longest, std::int64_t layers) {
+        return chosen({.tokens = 16384, .longest = longest, .layers = layers, .fp8 = true});
+    };
+    EXPECT_EQ(fp8(128, 6), "wider for the first 3 of 6, wide for the next 2, cheap for the others");
+    EXPECT_EQ(fp8(512, 5), "wider for the first 2 of 5, wide for the next 2, cheap for the others");
+    EXPECT_EQ(fp8(128, 5), "wider for the first 1 of 5, wide for the next 3, cheap for the others");
+    EXPECT_EQ(fp8(128, 10), "wider");
+    EXPECT_EQ(fp8(128, 12), "layers for the first 4 of 12, wider for the next 7, cheap for the others");
+    EXPECT_EQ(fp8(128, 24), "layers");
 }
 
 // Codes of all layers but the last, where that takes no more memory than the pre-activations of some.
