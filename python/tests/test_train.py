@@ -389,3 +389,15 @@ def test_a_run_with_a_share_of_test_rows_continues(texts, labels, tmp_path):
     assert elmo.train(tmp_path / "data", format="jsonl", out=tmp_path / "run", **stop, **SMALL).result.interrupted
     rows_again = dict(texts=texts, labels=labels, test=(texts[:9], labels[:9]))
     assert not elmo.train(**rows_again, out=tmp_path / "run", resume=True, log_every=1, **SMALL).result.interrupted
+
+
+def test_inspect_of_a_table(texts, tmp_path):
+    """Its errors name options that it takes."""
+    (tmp_path / "rows.csv").write_text("title,tag\n" + "".join(f"{text},one\n" for text in texts))
+    with pytest.raises(elmo.DataError, match="--text-column and --label-column"):
+        elmo.inspect(tmp_path / "rows.csv")
+    found = elmo.inspect(tmp_path / "rows.csv", text_column="title", label_column="tag", test_share=0)
+    assert found.labels == 1 and found == json.loads(elmo_program(
+        "inspect", tmp_path / "rows.csv", "--text-column", "title", "--label-column", "tag", "--test-share", 0, "--json").stdout)
+    with pytest.raises(elmo.ConfigError, match="option 'epochs' does not belong to inspect"):
+        elmo.inspect(tmp_path / "rows.csv", epochs=3)
