@@ -10,7 +10,7 @@ import _core
 TYPES = {"switch": "bool", "integer": "int", "number": "float", "string": "str"}
 CLASSES = {"TrainOptions": "t", "EvaluateOptions": "e", "PredictOptions": "p", "PlanOptions": "m",
            "CalibrateOptions": "c", "TokenizerOptions": "k", "ServeOptions": "v", "IndexOptions": "n",
-           "ExportOptions": "o"}
+           "ExportOptions": "o", "InspectOptions": "i"}
 
 
 def type_of(option):

@@ -15,7 +15,7 @@ from elmo._run import Run, evaluate_run, export_run, index_run, report_run
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from elmo._options import EvaluateOptions, ExportOptions, IndexOptions, PlanOptions, TrainOptions
+    from elmo._options import EvaluateOptions, ExportOptions, IndexOptions, InspectOptions, PlanOptions, TrainOptions
 
 
 @document("t", without=("data", "out", "validation"))
@@ -152,9 +152,10 @@ def explain(*, recipe: Any = None, **options: Unpack[TrainOptions]) -> list[tupl
     return _core.resolve(make_config("t", options, recipe)).reasons()
 
 
-def inspect(path: str | os.PathLike[str] | Run) -> Result:
-    """What a run folder or a data set holds."""
-    return from_json(_core.inspect(None, os.fspath(path), _core.Config()))
+@document("i", without=("data",))
+def inspect(path: str | os.PathLike[str] | Run, **options: Unpack[InspectOptions]) -> Result:
+    """What a run folder or a data set holds. The options say how to read the data."""
+    return from_json(_core.inspect(None, os.fspath(path), make_config("i", options)))
 
 
 def recipes() -> list[str]:

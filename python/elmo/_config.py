@@ -11,7 +11,7 @@ from elmo._inputs import describe
 Documented = TypeVar("Documented")
 # The library's letters of the verbs (include/elmo/options.def) and what they are called here.
 VERBS = {"t": "train", "e": "evaluate", "p": "predict", "m": "plan", "c": "calibrate", "k": "Tokenizer",
-         "v": "serve", "n": "index", "o": "export"}
+         "v": "serve", "n": "index", "o": "export", "i": "inspect"}
 
 
 def text_of(key: str, value: Any) -> str:

@@ -1,10 +1,12 @@
 """The data set of a call: a path that the library reads itself, or rows from memory."""
 from __future__ import annotations
 
+import numbers
 import os
 from pathlib import Path
 from typing import Any, Mapping
 
+from elmo._config import text_of
 from elmo._core import Config, ConfigError, DataError, Rows, resolve_for_run
 from elmo._inputs import Splits, add_table, add_values, column_names_of, is_path, module_of, opened, reader_of
 
@@ -25,7 +27,8 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> Non
     if isinstance(data, tuple):
         if len(data) != 2:
             raise DataError(f"{what}: expected a pair of texts and labels, found {len(data)} values")
-        add_values(rows, *data, test=test, allow_null=allows_null(config))
+        if add_values(rows, *data, test=test, allow_null=allows_null(config)) == 0:
+            raise DataError(f"{what}: expected at least one row, found none")
         return
     text_column, label_column = config.get("text_column"), config.get("label_column")
     data = opened(data)
@@ -33,7 +36,7 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> Non
         raise DataError(f"{what}: expected a pair of texts and labels, a table, a Parquet or an Arrow file, found the path "
                         f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
     data = reader_of(data, [*text_column.split("+"), label_column])
-    if add_table(rows, data, text_column, label_column, allows_null(config), test) == 0 and not test:
+    if add_table(rows, data, text_column, label_column, allows_null(config), test, what) == 0:
         raise DataError(f"{what}: expected at least one row, found none")
 
 
@@ -80,15 +83,23 @@ def is_table_name(path: str) -> bool:
     return not {".csv", ".tsv"}.isdisjoint(Path(path.lower()).suffixes)
 
 
+def refuse_labels_alone(texts: Any, labels: Any, label_names: Any) -> None:
+    """Labels that nothing would read."""
+    for what, value in (("labels", labels), ("label_names", label_names)):
+        if texts is None and value is not None:
+            raise ConfigError(f"{what}: expected beside texts only; the labels of a table are its label_column")
+
+
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
              label_names: Any = None) -> list[Rows]:
     """Sets the data set of the configuration; returns what has to live as long as it is used."""
     if (data is None) == (texts is None):
         raise ConfigError("expected either data (a path or a table), or texts and labels; found "
                           + ("neither" if data is None else "both"))
+    refuse_labels_alone(texts, labels, label_names)
     kept = []
     data, validation = opened(data), opened(validation)
-    if validation is not None and not is_path(validation) and not isinstance(validation, (int, float)):
+    if validation is not None and not is_path(validation) and not isinstance(validation, numbers.Real):
         kept.append(new_rows(config))
         scratch = Config()
         add_any(kept[-1], validation, config, False, "validation")
@@ -99,7 +110,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
             raise DataError("validation: expected a pair of texts and labels, a table, or a file of JSON lines, Parquet or "
                             f"Arrow beside rows from memory, found the path {os.fspath(validation)!r}; read it first, as "
                             "pandas.read_csv does")
-        config.set("validation", os.fspath(validation) if is_path(validation) else repr(validation))
+        config.set("validation", text_of("validation", validation))
     if data is not None and is_path(data):
         if test is not None:
             raise ConfigError("test: expected with rows from memory only; a data set on disk has its own test rows")
@@ -114,5 +125,7 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         add_values(rows, texts, labels, label_names, allow_null=allows_null(config))
     if test is not None:
         add_any(rows, test, config, True, "test")
+        if config.get("resume") != "true":  # a continued run keeps its own
+            config.set("test_share", "0")  # the run remembers that none of its rows were held out
     rows.finish(config)
     return [rows, *kept]

@@ -37,6 +37,10 @@ def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
     """The elements of any sequence of values; a text or a number is none."""
     if isinstance(values, (str, bytes, dict)) or values is None:
         raise DataError(f"{what}: expected {of}, found {describe(values)}")
+    if isinstance(values, (set, frozenset)):
+        raise DataError(f"{what}: expected {of} in an order, found {describe(values)}")
+    if hasattr(values, "tocsr"):
+        raise DataError(f"{what}: expected {of}, found a SciPy matrix of the shape {values.shape}")
     if getattr(values, "ndim", 1) != 1:
         shape = getattr(values, "shape", None)
         if len(shape or ()) != 2 or shape[1] != 1:
@@ -81,25 +85,43 @@ def name_of(label: Any, where: str, allow_null: bool = False) -> str | None:
                     + ("; a text without labels has an empty list, or allow_null_labels=True" if missing else ""))
 
 
+def as_list(entry: Any) -> Any:
+    """The labels of one text as a list or tuple where they are several in any form; one label as it is."""
+    if isinstance(entry, (set, frozenset)):
+        return sorted(entry, key=str)  # the same order in every process
+    for method in ("tolist", "to_list"):  # NumPy and pandas; polars
+        if hasattr(entry, method):
+            return getattr(entry, method)()
+    return entry
+
+
 def names_of(entry: Any, where: str, allow_null: bool = False) -> list[str | None]:
     """The labels of one text: a list of names or numbers, or one of them; None for nulls."""
-    if isinstance(entry, (set, frozenset)):
-        entry = sorted(entry, key=str)  # the same order in every process
-    elif hasattr(entry, "tolist"):
-        entry = entry.tolist()
+    entry = as_list(entry)
     if isinstance(entry, (list, tuple)):
         return [name_of(label, f"{where}[{i}]", allow_null) for i, label in enumerate(entry)]
     return [name_of(entry, where, allow_null)]
 
 
 def is_matrix(labels: Any) -> bool:
-    return hasattr(labels, "tocsr") or len(getattr(labels, "shape", ())) == 2
+    return len(getattr(labels, "shape", ())) == 2
+
+
+def dense_matrix(matrix: Any, what: str) -> np.ndarray:
+    """A matrix of numbers as NumPy has it. The nullable columns of pandas are objects there."""
+    array = np.asarray(matrix)
+    if array.dtype == object:
+        for value in array.ravel():
+            if not isinstance(value, (numbers.Real, np.bool_)):
+                raise DataError(f"{what}: expected a matrix of 0 and 1, found {describe(value)}")
+        array = array.astype(np.float64)
+    return array
 
 
 def column_names(labels: Any, given: Sequence[Any] | None, columns: int) -> list[str]:
     if given is None:
         given = list(labels.columns) if hasattr(labels, "columns") else range(columns)
-    names = [name_of(name, f"label_names[{i}]") for i, name in enumerate(given)]
+    names = [name_of(name, f"label_names[{i}]") for i, name in enumerate(iterate(given, "label_names", "a name per column"))]
     if len(names) != columns:
         raise DataError(f"label_names: expected {columns}, one per column of labels, found {len(names)}")
     if len(set(names)) != len(names):
@@ -114,7 +136,7 @@ def matrix_rows(labels: Any, label_names: Sequence[Any] | None) -> Iterator[list
         values = labels.data
     else:
         names = column_names(labels, label_names, labels.shape[1])
-        labels = np.asarray(labels)
+        labels = dense_matrix(labels, "labels")
         values = labels.ravel()
     if values.dtype.kind not in "biuf":
         raise DataError(f"labels: expected a matrix of 0 and 1, found values of type {values.dtype}")
@@ -174,7 +196,7 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
     return count
 
 
-def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow_null: bool, test: bool) -> int:
+def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow_null: bool, test: bool, what: str) -> int:
     """The rows of a DataFrame, an Arrow table, a Hugging Face data set or a dict of columns."""
     columns = text_column.split("+")
     of_hugging_face = module_of(table) == "datasets"
@@ -191,20 +213,22 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     if hasattr(table, "__arrow_c_stream__") and module_of(table) != "pandas":
         return rows.add_arrow(table.__arrow_c_stream__(), columns, label_column, allow_null, 0, test)
     if not hasattr(table, "keys") or not hasattr(table, "__getitem__"):
-        raise DataError(f"data: expected a path, a table or a dict of columns, found {describe(table)}")
+        raise DataError(f"{what}: expected a path, a table or a dict of columns, found {describe(table)}")
+    keys: dict[str, list[Any]] = {}
+    for key in table.keys():  # a frame without a header has numbers
+        keys.setdefault(str(key), []).append(key)
     for column in (*columns, label_column):
-        if (times := list(table.keys()).count(column)) > 1:  # pandas allows it
+        if (times := len(keys.get(column, []))) > 1:  # pandas allows it
             raise DataError(f"expected the column '{column}' once, found it {times} times; rename one of them")
-        if column not in table.keys():
-            known = ", ".join(f"'{key}'" for key in table.keys())
-            near = difflib.get_close_matches(column, [str(key) for key in table.keys()], 1)
+        if times == 0:
+            known = ", ".join(f"'{key}'" for key in keys)
+            near = difflib.get_close_matches(column, list(keys), 1)
             raise DataError(f"expected a column '{column}'{f' (did you mean {near[0]!r}?)' if near else ''}, "
                             f"found {known or 'none'}; "
                             "name it with text_column or label_column")
-    texts = iterate(table[columns[0]], f"column '{columns[0]}'", "texts")
-    if len(columns) > 1:
-        texts = joined(texts, {column: table[column] for column in columns[1:]})
-    return add_values(rows, texts, table[label_column], test=test, fields=True, allow_null=allow_null)
+    fields = {column: iterate(table[keys[column][0]], f"column '{column}'", "texts") for column in columns}
+    texts = joined(fields) if len(columns) > 1 else fields[columns[0]]
+    return add_values(rows, texts, table[keys[label_column][0]], test=test, fields=True, allow_null=allow_null)
 
 
 def class_names(schema: Any, column: str) -> list[str]:
@@ -263,14 +287,19 @@ def column_names_of(table: Any) -> set[str]:
     """Of whatever add_table reads; none of anything else, which add_table refuses."""
     for names in ("column_names", "columns"):  # Hugging Face and pyarrow; polars and pandas
         if getattr(table, names, None) is not None:
-            return set(getattr(table, names))
+            return set(map(str, getattr(table, names)))
     schema = getattr(table, "schema", None)  # a RecordBatchReader
     return set(schema.names if schema is not None else table.keys() if hasattr(table, "keys") else ())
 
 
-def joined(first: Iterator[Any], others: dict[str, Any]) -> Iterator[Any]:
+def joined(columns: dict[str, Iterator[Any]]) -> Iterator[Any]:
     """Columns joined by a space; None and NaN are empty in all but the first."""
-    for row, (text, *more) in enumerate(zip(first, *others.values())):
+    _, *others = columns
+    ended = object()
+    for row, (text, *more) in enumerate(itertools.zip_longest(*columns.values(), fillvalue=ended)):
+        for column, piece in zip(columns, (text, *more)):
+            if piece is ended:
+                raise DataError(f"column '{column}': expected as many entries as the other columns, found {row}")
         for column, piece in zip(others, more):
             if not isinstance(piece, str) and not is_null(piece):
                 raise DataError(f"column '{column}'[{row}]: expected a str, None or NaN, found {describe(piece)}")

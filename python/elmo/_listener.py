@@ -6,7 +6,9 @@ import logging
 import sys
 from typing import Any, Callable, Iterable
 
-from elmo._core import with_named_rows
+import numpy as np
+
+from elmo._core import ConfigError, with_named_rows
 from elmo._result import Result, from_json
 
 LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING)  # elmo::Severity
@@ -27,12 +29,15 @@ def bar_class(progress: bool | None):
         return tqdm
     if not progress:
         return None
-    from tqdm.auto import tqdm
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        raise ConfigError("progress: its bars are tqdm's, which is not installed: pip install tqdm") from None
     return tqdm
 
 
 def callbacks_of(value: Callback | Iterable[Callback] | None, name: str) -> list[Callback]:
-    found = [] if value is None else [value] if callable(value) else list(value)
+    found = [] if value is None else list(value) if isinstance(value, Iterable) and not callable(value) else [value]
     for one in found:
         if not callable(one):
             raise TypeError(f"{name}: expected a function of one argument, found {one!r}")
@@ -74,7 +79,8 @@ class Listener:
         """Whether the work shall stop: a callback returned True."""
         entry = from_json(line)
         called = self.on_log + (self.on_validation if entry["event"] == "validation" else [])
-        return any([callback(entry) is True for callback in called])
+        answers = [callback(entry) for callback in called]  # all of them are asked
+        return any(isinstance(answer, (bool, np.bool_)) and answer for answer in answers)
 
     def close(self) -> None:
         for bar in self.bars.values():

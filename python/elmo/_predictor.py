@@ -41,6 +41,11 @@ class Answers(Sequence["list[Prediction]"]):
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    @property
+    def num_labels(self) -> int:
+        """Labels of the run."""
+        return self._predictor.num_labels
+
     @overload
     def __getitem__(self, index: int) -> list[Prediction]: ...
     @overload
@@ -99,6 +104,8 @@ class Answers(Sequence["list[Prediction]"]):
 def listed(labels: Any, what: str) -> list[str]:
     if labels is None:
         return []
+    if isinstance(labels, (set, frozenset)):
+        labels = sorted(labels, key=str)
     names = [name_of(label, f"{what}[{i}]") for i, label in enumerate(iterate(labels, what, "names or numbers"))]
     if not names:
         raise _core.DataError(f"{what}: expected labels, found none")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config
-from elmo._data import has_splits, set_columns_of_run, set_data, test_of
+from elmo._data import has_splits, refuse_labels_alone, set_columns_of_run, set_data, test_of
 from elmo._inputs import is_path, opened
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, open_run
@@ -28,18 +28,18 @@ class Run:
     path: str
 
     def __init__(self, path: str | os.PathLike[str]):
-        self.path = os.fspath(path)
+        self.path = os.path.abspath(os.fspath(path))  # also after a change of the working folder
         self._result: Result | None = None
         self._kept: list[Any] = []  # rows from memory that the run was trained on
         self._opened: tuple[dict[str, Any], _core.Predictor] | None = None
         if not os.path.isdir(self.path):
-            raise _core.DataError(f"{self.path}: expected the folder of a run, found nothing")
+            raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found nothing")
 
     @classmethod
     def _of(cls, path: str, temporary: str | None, kept: list[Any]) -> Run:
         """A run that is being trained; its temporary folder goes when it goes."""
         run = cls.__new__(cls)
-        run.path, run._result, run._kept, run._opened = path, None, kept, None
+        run.path, run._result, run._kept, run._opened = os.path.abspath(path), None, kept, None
         if temporary is not None:
             weakref.finalize(run, shutil.rmtree, temporary, ignore_errors=True)
         return run
@@ -123,6 +123,7 @@ class Run:
         config = make_config("c", options)
         if data is not None:
             set_columns_of_run(config, self, data, options)
+        refuse_labels_alone(texts, labels, label_names)
         given = data is not None or texts is not None
         kept = set_data(config, data, texts, labels, label_names=label_names) if given else self._kept
         self._opened = None
@@ -158,6 +159,7 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
 def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
                     options: Any) -> list[Any]:
     """Sets the rows that a run is judged by; returns those from memory, which have to live as long as they are used."""
+    refuse_labels_alone(texts, labels, label_names)
     as_file = is_table_file(data)
     data = opened(data)
     if texts is None and (data is None or is_path(data)):
@@ -195,19 +197,18 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
         result = from_json(call(listener, os.fspath(run), config))
     finally:
         listener.close()
+    protocol = result["protocol"]
+    protocol["propensity_source"] = _core.with_named_rows(protocol["propensity_source"])
     if kept and is_table_file(data):
-        result["protocol"].update(data=os.fspath(data), propensity_source=_core.with_named_rows(
-            result["protocol"]["propensity_source"]))
+        protocol["data"] = os.fspath(data)
     elif kept:
-        protocol = result["protocol"]
-        protocol.update(data="rows from memory", split="all rows given",
-                        propensity_source=_core.with_named_rows(protocol["propensity_source"]))
+        protocol.update(data="rows from memory", split="all rows given")
         if protocol.get("trained_samples", 0) > 0.05 * protocol["samples"]:
             listener.logger.warning("%d of %d scored texts trained this run; their scores say little about new texts: "
                                     "evaluate() without rows scores those that it held out",
                                     protocol["trained_samples"], protocol["samples"])
     elif data is None and getattr(run, "_kept", None):
-        result["protocol"]["data"] = "rows from memory"
+        protocol["data"] = "rows from memory"
     return result
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config
+from elmo._inputs import describe, is_path
 from elmo._result import Result, from_json
 
 if TYPE_CHECKING:
@@ -85,6 +86,12 @@ def serve(*runs: Any, host: str | None = None, port: int | None = None, tokens: 
     """
     if not runs:
         raise _core.ConfigError("runs: expected a run to serve, found none")
+    for run in runs:
+        if not is_path(run):
+            raise _core.ConfigError(f"runs: expected a Run or its folder, found {describe(run)}; several are given one by "
+                                    "one: serve(a, b)")
+    if isinstance(tokens, (str, bytes)):  # its letters would be tokens
+        raise _core.ConfigError("tokens: expected a list of texts, found one text; write [token]")
     listening = _core.ServeOptions()
     for name, value in (("host", host), ("port", port), ("tokens", tokens), ("connections", connections),
                         ("queue", queue), ("max_texts", max_texts), ("max_body", max_body), ("deadline", deadline)):

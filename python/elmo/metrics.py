@@ -6,12 +6,13 @@ Answers of a Predictor. True labels are a matrix of 0 and 1, or lists of label n
 of the scores at 1 to k, as fractions of 1."""
 from __future__ import annotations
 
-from typing import Any
+import numbers
+from typing import Any, Iterable
 
 import numpy as np
 
 from elmo import _core
-from elmo._inputs import describe, iterate
+from elmo._inputs import dense_matrix, describe, is_matrix, iterate
 
 __all__ = ["inverse_propensity", "ndcg", "precision", "psndcg", "psprecision", "recall", "scores"]
 
@@ -19,6 +20,8 @@ DataError = _core.DataError
 
 
 def whole_numbers(values: Any, where: str) -> np.ndarray:
+    if isinstance(values, numbers.Number):
+        raise DataError(f"{where}: expected label numbers in a list, found {describe(values)}")
     array = np.asarray(values if hasattr(values, "__len__") else list(values))
     if array.size == 0:
         return np.zeros(0, np.int64)
@@ -37,7 +40,8 @@ def ranked_by_score(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
     if not np.isfinite(csr.data).all():
         raise DataError("predicted: expected finite scores, found NaN or infinity")
     rows = np.repeat(np.arange(csr.shape[0]), np.diff(csr.indptr))
-    order = np.lexsort((csr.indices, -csr.data, rows))
+    scores = csr.data.astype(np.float64) if csr.data.dtype.kind in "bu" else csr.data  # which have no negative
+    order = np.lexsort((csr.indices, -scores, rows))
     return csr.indptr.astype(np.int64), csr.indices[order].astype(np.int64)
 
 
@@ -46,7 +50,8 @@ def predicted_rows(predicted: Any) -> tuple[np.ndarray, np.ndarray]:
         return ranked_by_score(predicted)
     if hasattr(predicted, "offsets"):  # Answers
         return predicted.offsets, predicted.labels
-    if getattr(predicted, "ndim", 1) == 2:
+    if is_matrix(predicted):
+        predicted = np.asarray(predicted)
         if predicted.dtype.kind not in "iu":
             raise DataError(f"predicted: expected label numbers, found an array of {predicted.dtype}; scores of all "
                             "labels are given as a SciPy matrix")
@@ -56,9 +61,11 @@ def predicted_rows(predicted: Any) -> tuple[np.ndarray, np.ndarray]:
 
 
 def true_rows(truth: Any) -> tuple[np.ndarray, np.ndarray]:
-    if hasattr(truth, "tocsr") or getattr(truth, "ndim", 1) == 2:
+    if is_matrix(truth):
+        if not hasattr(truth, "tocsr"):
+            truth = dense_matrix(truth, "truth")
         values = truth.tocsr().data if hasattr(truth, "tocsr") else truth
-        if np.asarray(values).dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
+        if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
             raise DataError("truth: expected a matrix of 0 and 1, found other values")
         if not hasattr(truth, "tocsr"):
             return from_lists([np.flatnonzero(row) for row in truth])
@@ -70,14 +77,38 @@ def true_rows(truth: Any) -> tuple[np.ndarray, np.ndarray]:
     return from_lists([whole_numbers(row, f"truth[{i}]") for i, row in enumerate(rows)])
 
 
+def weights_of(inverse_propensity: Any) -> np.ndarray:
+    try:
+        weights = np.ascontiguousarray(inverse_propensity, np.float64)
+    except (TypeError, ValueError):
+        weights = np.full(1, np.nan)
+    if inverse_propensity is None or weights.ndim != 1 or not np.isfinite(weights).all():
+        raise DataError(f"inverse_propensity: expected one finite number per label, found {describe(inverse_propensity)}")
+    return weights
+
+
+def check_columns(predicted: Any, truth: Any) -> None:
+    """Matrices of different columns do not number labels alike."""
+    if not is_matrix(truth):
+        return
+    of_run = hasattr(predicted, "offsets")
+    columns = predicted.num_labels if of_run else predicted.shape[1] if hasattr(predicted, "tocsr") else truth.shape[1]
+    if columns != truth.shape[1]:
+        raise DataError(f"expected predictions and true labels with as many columns, found {columns} and {truth.shape[1]}"
+                        + ("; a run numbers its labels in its own order: to_csr(columns=...) gives them in yours"
+                           if of_run else ""))
+
+
 def scores(predicted: Any, truth: Any, k: Any = (1, 3, 5), inverse_propensity: Any = None) -> dict[str, float]:
     """Every score at the given k: {"P@1": ..., "nDCG@1": ..., ...}, with PSP and PSnDCG where there are inverse
     propensities."""
-    weights = np.zeros(0) if inverse_propensity is None else np.ascontiguousarray(inverse_propensity, np.float64)
-    if weights.ndim != 1 or not np.isfinite(weights).all():
-        raise DataError("inverse_propensity: expected one finite number per label")
-    ks = [int(one) for one in (range(1, k + 1) if isinstance(k, int) else k)]
-    found = _core.score_rankings(*predicted_rows(predicted), *true_rows(truth), ks, weights)
+    weights = np.zeros(0) if inverse_propensity is None else weights_of(inverse_propensity)
+    ks = list(range(1, int(k) + 1) if isinstance(k, numbers.Integral) else k if isinstance(k, Iterable) else [k])
+    for one in ks:
+        if not isinstance(one, numbers.Integral):
+            raise _core.ConfigError(f"k: expected whole numbers from 1 on, found {describe(one)}")
+    check_columns(predicted, truth)
+    found = _core.score_rankings(*predicted_rows(predicted), *true_rows(truth), [int(one) for one in ks], weights)
     return {f"{metric}@{at}": value for metric, at, value in found}
 
 
@@ -105,12 +136,12 @@ def ndcg(predicted: Any, truth: Any, k: int = 5) -> np.ndarray:
 
 def psprecision(predicted: Any, truth: Any, inverse_propensity: Any, k: int = 5) -> np.ndarray:
     """PSP@1 to PSP@k."""
-    return at_each("PSP", predicted, truth, k, inverse_propensity)
+    return at_each("PSP", predicted, truth, k, weights_of(inverse_propensity))
 
 
 def psndcg(predicted: Any, truth: Any, inverse_propensity: Any, k: int = 5) -> np.ndarray:
     """PSnDCG@1 to PSnDCG@k."""
-    return at_each("PSnDCG", predicted, truth, k, inverse_propensity)
+    return at_each("PSnDCG", predicted, truth, k, weights_of(inverse_propensity))
 
 
 def inverse_propensity(labels: Any, a: float = 0.55, b: float = 1.5) -> np.ndarray:

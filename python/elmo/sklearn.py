@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from elmo import _core, metrics
 from elmo._calls import train
 from elmo._config import document
-from elmo._inputs import is_matrix, is_null, iterate, label_rows, names_of
+from elmo._inputs import as_list, is_matrix, is_null, iterate, label_rows, names_of
 from elmo._predictor import Predictor
 from elmo._run import Run
 
@@ -35,6 +35,17 @@ def with_parameters(init):
         [inspect.Parameter("self", inspect.Parameter.POSITIONAL_ONLY)]
         + [inspect.Parameter(name, keyword, default=None) for name in PARAMETERS])
     return init
+
+
+def classes_of(labels: list[Any]) -> np.ndarray:
+    """All labels, in order: numbers where all are, else names. As objects where no type of NumPy holds them."""
+    if all(isinstance(label, numbers.Integral) for label in labels):
+        classes = sorted({int(label) for label in labels})
+        array = np.array(classes)
+        return array if array.dtype.kind in "iu" else np.array(classes, dtype=object)
+    names = sorted({str(label) for label in labels})
+    array = np.array(names)
+    return array if array.tolist() == names else np.array(names, dtype=object)  # NumPy cuts zeros at the end
 
 
 @document("t", without=OF_FILES)
@@ -72,12 +83,12 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> ElmoClassifier:
         if y is None:
             raise ValueError("ElmoClassifier requires y to be passed, but the target y is None")
-        self.kind_, names, classes = self._read_target(y)
+        kind, names, classes = self._read_target(y)
         options = {name: value for name in TRAINING if (value := getattr(self, name)) is not None}
         validation = options.pop("validation", None)
-        self._run = train(texts=X, labels=names, validation=validation, test_share=0,
-                          progress=True if self.verbose else False if self.verbose is False else None, **options)
-        self.classes_ = classes
+        run = train(texts=X, labels=names, validation=validation, test_share=0,
+                    progress=True if self.verbose else False if self.verbose is False else None, **options)
+        self._run, self.kind_, self.classes_ = run, kind, classes  # not before: a fit that fails changes nothing
         column = {str(name): i for i, name in enumerate(classes.tolist())}
         self.columns_ = np.array([column[name] for name in self._run.label_names], dtype=np.int64)
         self.n_iter_ = self._run.result.steps
@@ -90,16 +101,20 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
 
     def _read_target(self, y: Any) -> tuple[str, list[list[str | None]], np.ndarray]:
         """The form of y, the labels of each text (None for a null that is allowed) and all of them."""
-        if is_matrix(y) and y.shape[1] != 1:
+        if getattr(getattr(y, "dtype", None), "kind", "-") in "UT":  # names
+            y = y.tolist() if is_matrix(y) and y.shape[1] != 1 else y
+        if is_matrix(y) and (issparse(y) or y.shape[1] != 1):
             columns = range(y.shape[1])  # whatever a DataFrame calls them
             return "sparse" if issparse(y) else "dense", list(label_rows(y, columns)), np.arange(len(columns))
         allow_null = str(self.allow_null_labels).lower() == "true"
         entries = list(iterate(y, "y", "an entry per text"))
         names = [list(dict.fromkeys(names_of(entry, f"y[{i}]", allow_null))) for i, entry in enumerate(entries)]  # sets
-        known = [entry for entry in entries if not is_null(entry)]
+        known = [as_list(entry) for entry in entries if not is_null(entry)]
         if all(isinstance(entry, (str, numbers.Integral)) for entry in known):
-            return "one", names, np.unique(np.array(known))
-        return "lists", names, np.array(sorted({name for row in names for name in row if name is not None}), dtype=object)
+            return "one", names, classes_of(known)
+        each = [label for entry in known for label in (entry if isinstance(entry, (list, tuple)) else [entry])]
+        classes = classes_of([label for label in each if not is_null(label)])
+        return "lists", names, classes.astype(object) if classes.dtype.kind == "U" else classes
 
     def _read_truth(self, y: Any) -> list[list[str | None]]:
         """The labels of texts to score, in the form that y had in fit."""
@@ -136,9 +151,11 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         if self.kind_ == "one":
             answers = self._predictor(1, 0).predict(X)
             return self.classes_[self.columns_[answers.labels]]
-        answers = self._predictor(self.top, 0.5 if self.threshold is None else self.threshold).predict(X)
+        answers = self._predictor(100 if self.top is None else self.top,
+                                  0.5 if self.threshold is None else self.threshold).predict(X)
         if self.kind_ == "lists":
-            return answers.names
+            labels = self.classes_[self.columns_[answers.labels]].tolist()
+            return [labels[begin:end] for begin, end in zip(answers.offsets, answers.offsets[1:])]
         matrix = self._matrix(answers, np.ones(len(answers.labels), np.int64))
         return matrix if self.kind_ == "sparse" else matrix.toarray()
 

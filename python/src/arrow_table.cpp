@@ -214,6 +214,7 @@ class TableReader {
     std::string label_at(const Column& column, std::int64_t row, std::int64_t number) const {
         const auto [where, at] = place_of(column, row);
         if (const auto name = string_at(where, at)) return std::string(*name);
+        if (where.format() == "L") return std::to_string(where.value<std::uint64_t>(1, at));
         if (const auto whole = whole_number(where, at)) return std::to_string(*whole);
         fail(number, columns_.labels, "names or whole numbers", type_of(where));
     }

@@ -213,3 +213,58 @@ def test_errors_name_rows_from_memory_by_their_index(caplog):
     with pytest.raises(elmo.DataError) as caught:
         elmo.train(texts=["one"], labels=[["a"]], test=(["two"], [["line\nend"]]), **SMALL)
     assert str(caught.value).startswith("test rows from memory[0]: expected labels without a line end")
+
+
+def test_columns_of_different_lengths():
+    """Columns that are joined are as long as each other: the shortest one once decided in silence."""
+    for title, body, short in ((TEXTS, ["x"], "body"), (["x"], TEXTS, "title"), (TEXTS, iter(["x", "y"]), "body")):
+        with pytest.raises(elmo.DataError, match=f"column '{short}': expected as many entries as the other columns, found"):
+            elmo.train({"title": title, "body": body, "labels": ["a"]}, text_column="title+body", **SMALL)
+    with pytest.raises(elmo.DataError, match="column 'body': expected texts, found 'hello' "):
+        elmo.train({"title": TEXTS, "body": "hello", "labels": LABELS}, text_column="title+body", **SMALL)
+
+
+def test_labels_without_texts(run, texts, labels):
+    """Labels that nothing would read are not passed over."""
+    table = {"text": texts, "labels": labels}
+    for call in (lambda: elmo.train(table, labels=labels, **SMALL), lambda: elmo.train(table, label_names=["a"], **SMALL),
+                 lambda: run.evaluate(labels=labels), lambda: run.evaluate(table, labels=labels),
+                 lambda: run.calibrate(labels=labels), lambda: run.calibrate(table, label_names=["a"])):
+        with pytest.raises(elmo.ConfigError, match="expected beside texts only; the labels of a table are its label_column"):
+            call()
+
+
+def test_what_is_wrong_has_its_name():
+    for key, value in (("test", [TEXTS, LABELS]), ("validation", [TEXTS, LABELS])):
+        with pytest.raises(elmo.DataError, match=f"^{key}: expected a path, a table or a dict of columns"):
+            elmo.train(texts=TEXTS, labels=LABELS, **{key: value}, **SMALL)
+    for empty in (([], []), {"text": [], "labels": []}):
+        with pytest.raises(elmo.DataError, match="test: expected at least one row, found none"):
+            elmo.train(texts=TEXTS, labels=LABELS, test=empty, **SMALL)
+
+
+def test_sets_have_no_order():
+    for texts, labels in ((set(TEXTS), LABELS), (TEXTS, set("abc"))):
+        with pytest.raises(elmo.DataError, match="in an order, found"):
+            elmo.train(texts=texts, labels=labels, **SMALL)
+
+
+def test_matrices_that_are_none():
+    sparse = pytest.importorskip("scipy.sparse")
+    pandas = pytest.importorskip("pandas")
+    flat = sparse.coo_array(np.ones(3))
+    frame = pandas.DataFrame({"a": [1, 0, None], "b": [0, 1, 1]}).astype("Int64")
+    for labels, names, message in ((flat, None, "labels: expected an entry per text, found a SciPy matrix of the shape"),
+                                   (frame, None, "expected a matrix of 0 and 1, found <NA>"),
+                                   (np.eye(3), 3, "label_names: expected a name per column, found 3"),
+                                   (np.eye(3), {"a": 2, "b": 1, "c": 0}, "label_names: expected a name per column, found")):
+        with pytest.raises(elmo.DataError, match=message):
+            elmo.train(texts=TEXTS, labels=labels, label_names=names, **SMALL)
+
+
+def test_callbacks_and_bars_that_are_none(monkeypatch):
+    with pytest.raises(TypeError, match="on_log: expected a function of one argument, found 5"):
+        elmo.train(texts=TEXTS, labels=LABELS, on_log=5, **SMALL)
+    monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
+    with pytest.raises(elmo.ConfigError, match="progress: .* pip install tqdm"):
+        elmo.train(texts=TEXTS, labels=LABELS, progress=True, **SMALL)

@@ -95,3 +95,50 @@ def test_pyxclib():
     for metric in ("P", "nDCG", "PSP", "PSnDCG", "R"):
         ours = [found[f"{metric}@{k}"] for k in range(1, 6)]
         assert ours == pytest.approx(expected[metric]["xclib"], abs=5e-5 if metric == "R" else 5e-7)
+
+
+def test_frames(problem):
+    """A DataFrame is a matrix; iterating over one gives the names of its columns."""
+    pandas = pytest.importorskip("pandas")
+    scores, truth = problem
+    frame = pandas.DataFrame(truth.toarray(), columns=[f"label {i}" for i in range(12)])
+    for given in (frame, frame.astype("Int64"), frame.astype("boolean"), np.matrix(truth.toarray())):
+        assert (metrics.precision(scores, given) == metrics.precision(scores, truth)).all()
+        assert (metrics.inverse_propensity(given) == metrics.inverse_propensity(truth)).all()
+    best = pandas.DataFrame(np.argsort(-scores.toarray(), axis=1)[:, :5])
+    for given in (best, np.matrix(best)):
+        assert (metrics.precision(given, truth) == metrics.precision(scores, truth)).all()
+
+
+def test_scores_of_every_type():
+    truth = [[1], [0, 2]]
+    stored = sparse.csr_matrix((np.array([0, 3, 1, 1, 1, 0]), np.array([0, 1, 2, 0, 2, 1]), np.array([0, 3, 6])), (2, 3))
+    for kind in (np.int8, np.uint8, np.uint64, np.float32):
+        assert metrics.precision(stored.astype(kind), truth, 2).tolist() == [1, 0.75]
+    assert metrics.precision(sparse.csr_matrix([[False, True, False], [True, False, True]]), truth, 1).tolist() == [1]
+
+
+def test_what_k_may_be(problem):
+    assert metrics.scores(*problem, np.int64(2)) == metrics.scores(*problem, 2)
+    for k in (1.5, [1.5], "1", None):
+        with pytest.raises(elmo.ConfigError, match="k: expected whole numbers"):
+            metrics.scores(*problem, k)
+
+
+@pytest.mark.parametrize("weights", [None, ["a", "b"]])
+def test_weights_that_are_none(problem, weights):
+    with pytest.raises(elmo.DataError, match="inverse_propensity: expected one finite number per label"):
+        metrics.psprecision(*problem, weights)
+
+
+def test_one_label_per_text_is_a_list_too():
+    with pytest.raises(elmo.DataError, match=r"truth\[0\]: expected label numbers in a list, found 0 \(int\)"):
+        metrics.precision([[0], [1]], [0, 1], 1)
+
+
+def test_other_columns(problem, run, texts):
+    scores, truth = problem
+    with pytest.raises(elmo.DataError, match="as many columns, found 11 and 12"):
+        metrics.precision(scores[:, :11], truth)
+    with pytest.raises(elmo.DataError, match="as many columns, found 9 and 12.*to_csr"):
+        metrics.precision(run.predict(texts[:40]), truth)

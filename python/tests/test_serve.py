@@ -98,3 +98,12 @@ def test_the_description_holds(run, tmp_path):
                                "--no-color"], capture_output=True, text=True, cwd=tmp_path, check=False)
         assert ask(server, "v1/predict", {"text": "still there"})["answers"]
     assert done.returncode == 0, done.stdout[-6000:]
+
+
+def test_one_token_is_a_list_too(run):
+    """A text is a sequence of letters, each of which was a token."""
+    with pytest.raises(elmo.ConfigError, match="tokens: expected a list of texts, found one text") as caught:
+        elmo.serve(run, port=0, tokens="secret")
+    assert "secret" not in str(caught.value)
+    with pytest.raises(elmo.ConfigError, match=r"runs: expected a Run or its folder, found .*serve\(a, b\)"):
+        elmo.serve([run, run], port=0)

@@ -163,3 +163,65 @@ def test_scikit_learns_own_checks():
                   "check_mixin_order"):
         if hasattr(estimator_checks, check):
             getattr(estimator_checks, check)("ElmoClassifier", ElmoClassifier(width=16))
+
+
+def test_lists_of_numbers(texts, labels):
+    """Whole numbers in lists come back as numbers."""
+    number = {name: i * 5 for i, name in enumerate(sorted({name for row in labels for name in row}))}
+    model = ElmoClassifier(**SMALL).fit(texts, [[number[name] for name in row] for row in labels])
+    assert model.classes_.tolist() == sorted(number.values())
+    assert [sorted(row) for row in model.predict(CASES)] == [sorted([number["apple"], number["colour red"]]),
+                                                             sorted([number["colour blue"], number["river"]])]
+    assert model.score(CASES, [[number["apple"]], [number["river"], number["colour blue"]]]) >= 0.5
+
+
+def test_a_matrix_of_names(texts, labels):
+    model = ElmoClassifier(**SMALL).fit(texts, np.array(labels))
+    assert [sorted(row) for row in model.predict(CASES)] == [["apple", "colour red"], ["colour blue", "river"]]
+
+
+def test_a_sparse_matrix_of_one_column(texts, labels):
+    from scipy.sparse import csr_matrix, coo_array
+    y = csr_matrix([[int("apple" in row)] for row in labels])
+    model = ElmoClassifier(**SMALL).fit(texts, y)
+    assert model.predict(CASES).toarray().tolist() in ([[1], [0]], [[1], [1]])  # nothing else can be answered
+    assert model.classes_.tolist() == [0] and model.score(texts, y) == y.mean()
+    with pytest.raises(elmo.DataError, match="found a SciPy matrix of the shape"):
+        ElmoClassifier(**SMALL).fit(texts, coo_array(np.ones(len(texts))))
+
+
+@pytest.mark.parametrize("values", [[-1, 2**63], ["a", "a\0"], [2**70, 1], ["1", 2]])
+def test_labels_that_no_type_of_numpy_holds(texts, values):
+    y = [values[i % 2] for i in range(len(texts))]
+    model = ElmoClassifier(**SMALL).fit(texts, y)
+    assert sorted(map(str, model.classes_)) == sorted(map(str, values))
+    assert set(map(str, model.predict(texts))) <= set(map(str, values))
+
+
+def test_a_fit_that_fails_changes_nothing(texts, labels):
+    model = ElmoClassifier(**SMALL).fit(texts, labels)
+    before = model.predict(CASES)
+    with pytest.raises(elmo.DataError):
+        model.fit(["one", None], np.eye(2))
+    assert model.predict(CASES) == before
+
+
+def test_a_threshold_of_nothing(texts, matrix):
+    """At least 0 is every label's probability."""
+    y, names = matrix
+    assert (ElmoClassifier(threshold=0, **SMALL).fit(texts, y).predict(CASES) == 1).all()
+    assert ElmoClassifier(threshold=0, top=2, **SMALL).fit(texts, y).predict(CASES).sum() == 4
+
+
+def test_frames_of_nullable_flags(texts, matrix):
+    pandas = pytest.importorskip("pandas")
+    y, names = matrix
+    expected = ElmoClassifier(**SMALL).fit(texts, y).predict(CASES)
+    for kind in ("boolean", "Int64", object):
+        model = ElmoClassifier(**SMALL).fit(texts, pandas.DataFrame(y, columns=names).astype(kind))
+        assert (model.predict(CASES) == expected).all()
+
+
+def test_shares_of_numpy(texts, labels):
+    for share in np.array([0.1, 0.2]), np.array([0.1], np.float32), [0]:
+        ElmoClassifier(validation=share[0], **SMALL).fit(texts, labels)

@@ -318,3 +318,86 @@ def test_plan(texts):
     assert plan.total_bytes > 100_000 * 64 and "head/weights" in str(plan)
     with pytest.raises(elmo.ConfigError, match="number of labels"):
         elmo.plan(width=64)
+
+
+def test_columns_without_names(texts, labels):
+    """A frame that was read without a header has numbers for names."""
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({0: texts, 1: labels})
+    run = elmo.train(frame, text_column=0, label_column=1, **SMALL)
+    assert run.label_names == elmo.train(texts=texts, labels=labels, **SMALL).label_names
+    assert run.evaluate(frame)["P@1"] > 90
+    with pytest.raises(elmo.DataError, match="expected a column 'text', found '0', '1'"):
+        elmo.train(frame, **SMALL)
+
+
+def test_joined_columns_of_any_kind(texts, labels):
+    pyarrow = pytest.importorskip("pyarrow")
+    plain = elmo.train({"a": texts, "b": texts, "labels": labels}, text_column="a+b", **SMALL)
+    for second in (pyarrow.array(texts), np.array(texts)[:, None], iter(texts)):
+        run = elmo.train({"a": texts, "b": second, "labels": labels}, text_column="a+b", **SMALL)
+        assert (run.predict(texts[:9]).scores == plain.predict(texts[:9]).scores).all()
+
+
+def test_large_numbers_of_arrow():
+    pyarrow = pytest.importorskip("pyarrow")
+    numbers = [2**64 - 1, 2**63, 5] * 5
+    texts = ["the red one", "a green two", "some blue three"] * 5
+    for labels in (pyarrow.array(numbers, pyarrow.uint64()), pyarrow.array([[n] for n in numbers], pyarrow.list_(pyarrow.uint64()))):
+        run = elmo.train(pyarrow.table({"text": texts, "labels": labels}), test_share=0, **SMALL)
+        assert sorted(run.label_names) == sorted(map(str, set(numbers)))
+
+
+def test_a_run_stays_where_it_is(texts, labels, tmp_path, monkeypatch):
+    """Of a folder that was named from the working folder, too, after a change of that."""
+    monkeypatch.chdir(tmp_path)
+    run = elmo.train(texts=texts, labels=labels, out="here", **SMALL)
+    opened = elmo.Run("here")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert run.predict(["the red apple"]).names == opened.predict(["the red apple"]).names
+    assert run.evaluate().protocol.samples > 0
+
+
+def test_stopped_by_a_bool_of_numpy(texts, labels):
+    run = elmo.train(texts=texts, labels=labels, log_every=1, on_log=lambda line: np.bool_(line.step >= 5), **SMALL)
+    assert run.result.interrupted and run.result.steps == 6
+
+
+def test_protocol_of_rows_from_memory(texts, labels):
+    run = elmo.train(texts=texts, labels=labels, **SMALL)
+    assert "elmo-rows" not in str(run.evaluate().protocol)
+
+
+def test_calibrated_on_the_rows_of_a_run_with_test_rows(texts, labels, tmp_path, caplog):
+    """Of a run that had test rows of its own, none are held out of the rows that are given again."""
+    run = elmo.train(texts=texts, labels=labels, test=(texts[:9], labels[:9]), validation=0.3, **SMALL)
+    first = run.calibrate()
+    run.save(tmp_path / "kept")
+    del run
+    again = elmo.Run(tmp_path / "kept").calibrate(texts=texts, labels=labels)
+    assert again == first and "trained this run" not in caplog.text
+
+
+def test_a_run_with_a_share_of_test_rows_continues(texts, labels, tmp_path):
+    """The recipe of a run of files, or of an earlier version, has one though the rows have test rows of their own."""
+    (tmp_path / "data").mkdir()
+    for name, count in (("train", len(texts)), ("test", 9)):
+        lines = [json.dumps({"text": text, "labels": row}) for text, row in zip(texts[:count], labels)]
+        (tmp_path / "data" / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
+    stop = dict(log_every=1, on_log=lambda line: line.step >= 5)
+    assert elmo.train(tmp_path / "data", format="jsonl", out=tmp_path / "run", **stop, **SMALL).result.interrupted
+    rows_again = dict(texts=texts, labels=labels, test=(texts[:9], labels[:9]))
+    assert not elmo.train(**rows_again, out=tmp_path / "run", resume=True, log_every=1, **SMALL).result.interrupted
+
+
+def test_inspect_of_a_table(texts, tmp_path):
+    """Its errors name options that it takes."""
+    (tmp_path / "rows.csv").write_text("title,tag\n" + "".join(f"{text},one\n" for text in texts))
+    with pytest.raises(elmo.DataError, match="--text-column and --label-column"):
+        elmo.inspect(tmp_path / "rows.csv")
+    found = elmo.inspect(tmp_path / "rows.csv", text_column="title", label_column="tag", test_share=0)
+    assert found.labels == 1 and found == json.loads(elmo_program(
+        "inspect", tmp_path / "rows.csv", "--text-column", "title", "--label-column", "tag", "--test-share", 0, "--json").stdout)
+    with pytest.raises(elmo.ConfigError, match="option 'epochs' does not belong to inspect"):
+        elmo.inspect(tmp_path / "rows.csv", epochs=3)
