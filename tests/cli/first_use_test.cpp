@@ -317,6 +317,19 @@ TEST_F(FirstUse, PredictSaysWhenTextsAreOfAnotherKindThanTheRuns) {
     }
 }
 
+// By max_memory the encoder is another one than that of a training without it: who asks whether that fits is
+// told.
+TEST_F(FirstUse, AMemoryLimitSaysWhichEncoderItPlans) {
+    const std::string why = "encoder auto: bag, max_memory was given, which linear does not have";
+    const Outcome plan = run_elmo({"plan", data(), "--max-memory", "1GiB"});
+    expect_success(plan);
+    EXPECT_TRUE(contains(plan.err, why)) << plan.err;
+    const Outcome tight = run_elmo({"train", data(), "--out", folder_.text("none"), "--max-memory", "1MiB"});
+    EXPECT_EQ(tight.status, 1);
+    EXPECT_TRUE(contains(tight.err, why)) << tight.err;
+    EXPECT_FALSE(contains(run_elmo({"plan", data()}).err, "encoder auto"));
+}
+
 TEST_F(FirstUse, BytesThatAreNoTextAreRefusedFromStandardInputToo) {
     using namespace std::string_literals;
     const std::pair<std::string, const char*> kinds[] = {
