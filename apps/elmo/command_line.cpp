@@ -137,6 +137,11 @@ void require_data(const Verb& verb, const std::string& run, const Config& config
             fmt::format("{}: expected the folder of a run, found a file; the run comes first: "
                         "elmo {} RUN DATA",
                         run, verb.name));
+    const std::filesystem::path folder = run;
+    if (!std::filesystem::exists(folder / config.checkpoint, error) &&
+        !std::filesystem::exists(folder / "manifest.json", error))
+        throw DataError(fmt::format("{}: expected a checkpoint '{}', found none; has this run saved one yet?",
+                                    run, config.checkpoint));
     usage_error(verb, fmt::format("DATA is missing; usage: elmo {} RUN DATA", verb.name));
 }
 

@@ -15,6 +15,7 @@
 #include "sources/matrices/sparse_source.h"
 #include "sources/records/block_pipeline.h"
 #include "sources/row_source.h"
+#include "text/numbers.h"
 
 namespace elmo {
 namespace fs = std::filesystem;
@@ -91,11 +92,16 @@ void import_texts(const Context& context, const ReadOptions& reading, const RowS
 // Bag-of-words features as tokens. They have no order, so none is cut.
 void import_features(const Context& context, const ReadOptions& reading, const fs::path& file,
                      const Tokenizer& tokenizer, TokenParts& parts) {
+    if (!is_number_tokenizer(tokenizer))
+        throw DataError(
+            fmt::format("{}: expected texts, which the run was trained on, found bag-of-words features "
+                        "('label,label feature:value ...')",
+                        file.string()));
     const auto reader = open_sparse_rows(file);
     skip_records(*reader, parts.records());
+    const std::int64_t known = tokenizer.vocab_size() - 4;  // without the special tokens
     SparseFileShape shape;
-    shape.labels = std::numeric_limits<std::uint32_t>::max();
-    shape.features = tokenizer.vocab_size() - 4;  // without the special tokens
+    shape.labels = shape.features = std::numeric_limits<std::uint32_t>::max();
     Progress progress(context, "reading features", reader->total_bytes(), "bytes");
     for_each_block<TokenBlock>(
         context, *reader,
@@ -107,6 +113,10 @@ void import_features(const Context& context, const ReadOptions& reading, const f
             ImportCounts ignored;
             for (std::int64_t i = 0; i < records.size(); ++i) {
                 parse_sparse_record(records.record(i), shape, rules, nullptr, &features, ignored);
+                if (!features.indices.empty() && features.indices.back() >= known)
+                    fail(records.record(i),
+                         fmt::format("features below {}, as many as the header or the run has", known),
+                         fmt::format("{}", features.indices.back()));
                 const auto before = block.ids.size();
                 block.ids.push_back(tokenizer.cls_id());  // as a text of feature numbers would have it
                 append_feature_tokens(features, block.ids);

@@ -20,6 +20,7 @@
 #include "sources/layout.h"
 #include "sources/matrices/sparse_source.h"
 #include "sources/row_source.h"
+#include "text/numbers.h"
 #include "text/spec.h"
 
 namespace elmo {
@@ -145,12 +146,17 @@ std::unique_ptr<Tokenizer> open_tokenizer(const Context& context, const ReadOpti
     if (!reading.data.empty()) {
         const Layout layout = find_layout(reading);
         if (layout.format == DataFormat::kSparse) {
+            if (is_encoder_folder(reading.encoder) && has_tokenizer(reading.encoder) &&
+                reading.tokenizer == "auto") {
+                auto of_run = load_tokenizer(context, reading.encoder);
+                if (is_number_tokenizer(*of_run)) return of_run;  // of a run of features
+            }
             if (is_encoder_folder(reading.encoder) || reading.tokenizer != "auto")
-                throw ConfigError(
-                    fmt::format("{}: bag-of-words features have no text: expected encoder linear or bag and "
-                                "tokenizer auto, found "
-                                "{} and {}",
-                                reading.data, reading.encoder, reading.tokenizer));
+                throw ConfigError(fmt::format(
+                    "{}: bag-of-words features have no text: expected encoder linear, bag or that of a "
+                    "run of features, and tokenizer auto, found "
+                    "{} and {}",
+                    reading.data, reading.encoder, reading.tokenizer));
             const auto shape =
                 join_sparse_shapes(context, {layout.train.text, layout.test.text, layout.validation.text});
             return number_tokenizer(shape.features);

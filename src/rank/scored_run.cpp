@@ -191,6 +191,14 @@ void ScoredRun::match(const std::string& run) {
     std::vector<std::string_view> names;
     if (dataset_.has_label_names())
         for (std::int64_t label = 0; label < labels; ++label) names.push_back(dataset_.label_name(label));
+    const auto refuse = [&](const std::string& why) {
+        throw DataError(
+            fmt::format("{}: these are not the labels of the run in {}: expected {}{}, found {}{}{}",
+                        config_.data, run, checkpoint_.state().labels, run_names.empty() ? "" : " named ones",
+                        labels, names.empty() ? "" : " named ones", why));
+    };
+    if (names.empty() || run_names.empty())
+        refuse("; labels are the same by their names, or without names by their number");
     LabelMatch match = match_labels(names, run_names);
     const auto counted_rows = dataset_.label_counts();
     std::vector<std::int64_t> counts(counted_rows.begin(), counted_rows.end());
@@ -200,13 +208,11 @@ void ScoredRun::match(const std::string& run) {
     std::int64_t known = 0;
     for (std::size_t label = 0; label < match.number.size(); ++label)
         if (match.number[label] < checkpoint_.state().labels) known += counts[label];
-    if ((2 * found < labels && 2 * known <= positives) || run_names.empty())
-        throw DataError(fmt::format(
-            "{}: these are not the labels of the run in {}: expected {}{}, found {}{}, of which "
-            "{} are the run's ({} of {} positives); if labels are written otherwise here, say so with "
-            "--label-column or --label-separator",
-            config_.data, run, checkpoint_.state().labels, run_names.empty() ? "" : " named ones", labels,
-            names.empty() ? "" : " named ones", found, with_commas(known), with_commas(positives)));
+    if (2 * found < labels && 2 * known <= positives)
+        refuse(fmt::format(
+            ", of which {} are the run's ({} of {} positives); if labels are written otherwise here, say so "
+            "with --label-column or --label-separator",
+            found, with_commas(known), with_commas(positives)));
     matched_ = match.unknown == 0
                    ? fmt::format("by name: all {} of the data are in the run, which has {}",
                                  with_commas(labels), with_commas(std::ssize(run_names)))

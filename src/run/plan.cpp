@@ -241,6 +241,9 @@ PlanReport plan_training(const Context& given_context, const Config& given) {
         report.time.why_none = "a linear model is solved, not trained in steps; usually minutes at most";
         return report;
     }
+    if (!run.config.data.empty())  // else the linear model could not be meant
+        for (const std::string& note : choice_notes(run.config))
+            if (note.starts_with("encoder auto")) context.info(note);
     const Engine engine = engine_of(context, run);
     report.memory = engine.plan();
     report.room_bytes = report.memory.max_bytes;

@@ -57,7 +57,12 @@ Trainer::Trainer(const Context& context, RunFolder& folder, const Config& config
     if (const std::int64_t bytes = data_.kept_vector_bytes();
         bytes > 0 && engine_.share().is_whole() && engine_.hold(bytes))
         kept_.emplace(bytes, data_.encoder_spec().width);
-    engine_.allocate();
+    try {
+        engine_.allocate();
+    } catch (const OutOfMemory&) {  // what was chosen has a part in it
+        for (const std::string& note : choice_notes(config_)) context_.info(note);
+        throw;
+    }
     if (folder.checkpoint() != nullptr) {
         restore(*folder.checkpoint());
         folder.close_checkpoint();

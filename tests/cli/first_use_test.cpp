@@ -317,6 +317,56 @@ TEST_F(FirstUse, PredictSaysWhenTextsAreOfAnotherKindThanTheRuns) {
     }
 }
 
+TEST_F(FirstUse, EvalSaysWhenDataAreOfAnotherKindThanTheRuns) {
+    std::string rows = "80 7 4\n";
+    for (int i = 0; i < 80; ++i)
+        rows += std::to_string(i % 4) + " " + std::to_string(i % 4) + ":1 " + std::to_string(4 + i % 3) +
+                ":0.5\n";
+    const std::string data = folder_.write("x.txt", rows), features = folder_.text("features");
+    expect_success(run_elmo({"train", data, "--out", features, "--quiet"}));
+    expect_failure(run_elmo({"eval", run(), data}), 1,
+                   {"x.txt: expected texts, which the run was trained on, found bag-of-words features"});
+    const Outcome texts = run_elmo({"eval", features, this->data()});
+    expect_failure(texts, 1, {"these are not the labels of the run", "expected 4, found 4 named ones"});
+    EXPECT_FALSE(contains(texts.err, "positives")) << texts.err;
+    const std::string wider = folder_.write("wider.txt", "2 99 4\n1 1:1 4:1\n2 2:1 50:1\n");
+    expect_failure(
+        run_elmo({"eval", features, wider}), 1,
+        {"wider.txt:3: expected features below 7, as many as the header or the run has, found 50"});
+}
+
+TEST_F(FirstUse, ARunOfFeaturesIsTrainedOn) {
+    std::string rows = "80 7 4\n";
+    for (int i = 0; i < 80; ++i) rows += std::to_string(i % 4) + " " + std::to_string(i % 4) + ":1\n";
+    const std::string data = folder_.write("x.txt", rows), first = folder_.text("first");
+    const Words steps = {"--epochs", "1", "--quiet"};
+    expect_success(
+        run_elmo(Words{"train", data, "--out", first, "--encoder", "bag", "--width", "16"} + steps));
+    expect_success(run_elmo(Words{"train", "--init", first, "--out", folder_.text("second")} + steps));
+    expect_success(run_elmo({"eval", folder_.text("second"), data, "--split", "train", "--quiet"}));
+    const std::string wider = folder_.write("wider.txt", "2 99 4\n1 1:1 4:1\n2 2:1 50:1\n");
+    expect_failure(
+        run_elmo(Words{"train", wider, "--init", first, "--out", folder_.text("third")} + steps), 1,
+        {"wider.txt:3: expected features below 7, as many as the header or the run has, found 50"});
+    expect_failure(run_elmo(Words{"train", this->data(), "--init", first, "--out", folder_.text("third"),
+                                  "--text-column", "text", "--label-column", "labels"} +
+                            steps),
+                   1, {"none of the 4 labels"});
+}
+
+// By max_memory the encoder is another one than that of a training without it: who asks whether that fits is
+// told.
+TEST_F(FirstUse, AMemoryLimitSaysWhichEncoderItPlans) {
+    const std::string why = "encoder auto: bag, max_memory was given, which linear does not have";
+    const Outcome plan = run_elmo({"plan", data(), "--max-memory", "1GiB"});
+    expect_success(plan);
+    EXPECT_TRUE(contains(plan.err, why)) << plan.err;
+    const Outcome tight = run_elmo({"train", data(), "--out", folder_.text("none"), "--max-memory", "1MiB"});
+    EXPECT_EQ(tight.status, 1);
+    EXPECT_TRUE(contains(tight.err, why)) << tight.err;
+    EXPECT_FALSE(contains(run_elmo({"plan", data()}).err, "encoder auto"));
+}
+
 TEST_F(FirstUse, BytesThatAreNoTextAreRefusedFromStandardInputToo) {
     using namespace std::string_literals;
     const std::pair<std::string, const char*> kinds[] = {

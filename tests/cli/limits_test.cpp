@@ -1,6 +1,9 @@
 // Limits of memory and of threads: an error in one line, or fewer threads, never a crash.
 #include <gtest/gtest.h>
 
+#include <nlohmann/json.hpp>
+#include <random>
+
 #include "cli/program.h"
 
 namespace elmo {
@@ -54,6 +57,25 @@ TEST_F(Limits, WithoutThreadsTheWorkIsDoneOrTheReasonIsSaid) {
                       "--vocab-size 100 --threads 4 --quiet",
                   temp.path());
     expect_failure(refused, 1, {"cannot start a thread", "ulimit"});
+}
+
+// Names have most of their features in letters, and rows of growing arrays are freed one after another: what
+// the program keeps of these for itself took it above the plan.
+TEST_F(Limits, ALinearTrainingOfNamesStaysWithinItsPlan) {
+    std::string rows = "text,labels\n";
+    std::minstd_rand draw(7);
+    for (int row = 0; row < 12000; ++row) {
+        const auto label = draw() % 300;
+        rows += static_cast<char>('a' + label % 26);
+        for (int i = 0; i < 7; ++i) rows += static_cast<char>('a' + draw() % 26);
+        rows += ",n" + std::to_string(label) + ";g" + std::to_string(label % 9) + "\n";
+    }
+    const Outcome trained = run_elmo({"train", temp.write("names.csv", rows), "--out", temp.text("names"),
+                                      "--neighbours", "0", "--threads", "2", "--json", "--quiet"});
+    expect_success(trained);
+    const auto result = nlohmann::json::parse(trained.out);
+    EXPECT_LE(result["measured_peak_bytes"].get<double>(), result["planned_peak_bytes"].get<double>())
+        << trained.out;
 }
 
 }  // namespace

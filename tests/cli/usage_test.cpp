@@ -144,6 +144,9 @@ TEST(Usage, MissingAndSurplusWords) {
     expect_failure(run_elmo({"eval"}), 2, {"RUN is missing"});
     for (const char* verb : {"eval", "calibrate"})
         expect_failure(run_elmo({verb, "no_such_run"}), 1, {"no_such_run: expected the folder of a run"});
+    const TempFolder empty;  // as of a training that has saved nothing yet
+    for (const char* verb : {"eval", "calibrate", "index"})
+        expect_failure(run_elmo({verb, empty.text()}), 1, {"expected a checkpoint 'best', found none"});
     expect_failure(run_elmo({"train", "--out", "no_such_run", "--resume"}), 2,
                    {"no_such_run does not exist"});
     expect_failure(run_elmo({"eval", "--predictions", "f"}), 2, {"DATA is missing"});
