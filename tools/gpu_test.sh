@@ -53,10 +53,11 @@ check() {
 # Tests of whole runs check the card's free memory, so they run by themselves.
 check train "$build/bin/test_gpu_train" --gtest_brief=1
 wait
-# What they compare with is computed by one core, so each runs in four parts.
+# What they compare with is computed by one core, so each runs in parts.
 for program in backend model; do
-    for ((part = 0; part < 4; ++part)); do
-        check "$program $((part + 1)) of 4" env GTEST_TOTAL_SHARDS=4 GTEST_SHARD_INDEX=$part \
+    [[ $program == backend ]] && parts=8 || parts=4
+    for ((part = 0; part < parts; ++part)); do
+        check "$program $((part + 1)) of $parts" env GTEST_TOTAL_SHARDS=$parts GTEST_SHARD_INDEX=$part \
             "$build/bin/test_gpu_$program" --gtest_brief=1
     done
 done
