@@ -65,18 +65,18 @@ std::vector<TopK> CpuBackend::head_topk(const HeadTopK& op) {
         float* row = cut.take<float>(width);
         for (std::int64_t t = next++; t < tiles; t = next++) {
             const std::int64_t begin = t * kLabelTile, n = std::min(labels, begin + kLabelTile) - begin;
-            if (few && !packed) {
-                few_logits(op, op.w_LD.slice(begin, begin + n), staged, begin, zt);
+            const bool decodes = !few || packed;  // otherwise few_logits does
+            const LoadedRows rows = decodes ? load_rows(op, begin, n, bf16, w, row) : LoadedRows{};
+            if (few) {
+                few_logits(op, packed ? View{w, DType::kF32, n, width} : op.w_LD.slice(begin, begin + n),
+                           staged, begin, zt);
             } else {
-                const LoadedRows rows = load_rows(op, begin, n, bf16, w, row);
                 const Gemm shape{n, samples, width, width, samples, samples, false, false, false};
-                if (few)
-                    few_logits(op, {w, DType::kF32, n, width}, staged, begin, zt);
-                else if (bf16)
+                if (bf16)
                     gemm(shape, rows.w16, batch.xt16, z);
                 else
                     gemm(shape, rows.w, batch.xt, z);
-                if (!few) transpose(z, zt, n, samples);
+                transpose(z, zt, n, samples);
             }
             for (std::int64_t b = 0; b < samples; ++b)
                 best[slice][b].offer_block({zt + b * n, static_cast<std::size_t>(n)}, begin);
