@@ -375,7 +375,7 @@ TEST(Recompute, WithFp8ProductsALayerKeepsCodes) {
     EXPECT_EQ(bytes_under(*none, "encoder/layer.1/"), T * (2 * 6 * D + 2 * D + 2 * I + 4 * H + 16));
     EXPECT_EQ(bytes_under(*planned(true, kCheap), "encoder/layer.1/"), T * (2 * 5 * D + 2 * I + 16));
     EXPECT_EQ(bytes_under(*planned(true, kCompact), "encoder/layer.1/"),
-              T * (2 * 2 * D + 3 * D + 3 * H + 2 * I + 16));
+              T * (2 * 2 * D + 3 * D + 3 * H + I + 16));
     for (const Recompute mode : {kWide, kWider, kLayer})
         EXPECT_EQ(bytes_under(*planned(true, mode), "encoder/layer.1/"),
                   bytes_under(*planned(false, mode), "encoder/layer.1/"));

@@ -51,6 +51,7 @@ void BertEncoder::linear(const Pair& layer, View x_TK, View y_TN, const Codes& c
     if (!op.amax_13.empty()) {
         op.x_codes = codes.x;
         op.slope_TK = codes.slope;
+        op.seen_TK = codes.seen;
         op.room = codes.room;
     }
     backend_.linear_forward(op);
@@ -112,9 +113,12 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     // With FP8 products the gelu is part of its cast.
     const bool fp8 = !fp8_amax(w.up.weight).empty();
     linear(w.up, attended, gelu, {a.attended_codes, {}, room}, fp8 ? Activation::kNone : Activation::kGelu,
-           rows(a.pre_TI));
+           fp8 ? View{} : rows(a.pre_TI));
     const bool kept = !kept_.empty() && !kept_[static_cast<std::size_t>(layer)].gelu_codes.empty();
-    linear(w.down, gelu, output_sum, {kept ? gelu_codes(a) : View{}, slopes(a, T), room});
+    if (fp8 && !a.pre_TI.empty())
+        linear(w.down, gelu, output_sum, {{}, {}, room, rows(a.pre_TI)});
+    else
+        linear(w.down, gelu, output_sum, {kept ? gelu_codes(a) : View{}, slopes(a, T), room});
     norm(w.output_norm, output_sum, attended, output_dropout(layer, inside), rows(a.output_TD),
          rows(a.output_stats_T2));
 }
@@ -164,6 +168,7 @@ View BertEncoder::gelu_codes(const LayerActivations& a) const {
 }
 View BertEncoder::slopes(const LayerActivations& a, std::int64_t tokens) const {
     if (a.gelu_codes.empty()) return {};
+    if (!a.pre_TI.empty()) return a.pre_TI.first(tokens);
     const std::int64_t before = a.gelu_codes.rows * spec_.intermediate;
     return {a.gelu_codes.codes() + before, DType::kU8, tokens, spec_.intermediate};
 }
@@ -205,11 +210,13 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
         norm(w.attention_norm, attention_sum, {}, {}, attended, stats);
     }
     if (!kept_[static_cast<std::size_t>(layer)].pre_TI.empty()) return;
-    if (a.gelu_codes.empty())
-        linear(w.up, attended, is_compact(mode) ? a.gelu_TI.first(T) : View{}, codes, Activation::kGelu,
-               a.pre_TI.first(T));
+    const View wide = reshaped(backward_.wide, T, spec_.intermediate);
+    if (!a.pre_TI.empty())
+        linear(w.up, attended,
+               a.gelu_codes.empty() ? is_compact(mode) ? a.gelu_TI.first(T) : View{} : wide, codes,
+               Activation::kGelu, a.pre_TI.first(T));
     else  // the backward of `down` makes codes of it
-        linear(w.up, attended, reshaped(backward_.wide, T, spec_.intermediate), codes);
+        linear(w.up, attended, wide, codes);
 }
 
 void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View dy_TD, View dgelu_TI,
@@ -220,10 +227,12 @@ void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View
     const Recompute mode = recompute_[static_cast<std::size_t>(layer)];
     const View up_dbias = parameters_[w.up.bias].grad;
     if (!a.gelu_codes.empty()) {
-        const bool again = mode >= Recompute::kWide;  // then the pre-activations are where dgelu will be
+        // Computed again, the pre-activations are where dgelu will be.
+        const View pre = !a.pre_TI.empty() ? a.pre_TI.first(T)
+                                           : (mode >= Recompute::kWide ? dgelu_TI : View{});
         const View room{dinput_TD.data, DType::kU8, 2 * in_sixteens(T), spec_.width};
-        linear_backward(w.down, dy_TD, again ? dgelu_TI : View{},
-                        {gelu_codes(a), again ? slopes(a, T) : View{}, room}, dgelu_TI, accumulate);
+        linear_backward(w.down, dy_TD, pre, {gelu_codes(a), pre.empty() ? View{} : slopes(a, T), room},
+                        dgelu_TI, accumulate);
         return;
     }
     // The op that computes the derivative, and before it the gradient of the input of `down`, also gives the

@@ -47,6 +47,7 @@ class BertEncoder : public Encoder {
     // What FP8 products need beside their operands.
     struct Codes {
         View x, slope, room;
+        View seen = {};
     };
     // Most gradients in transit reuse memory that is dead by then (bert_memory.cpp); the others:
     struct BackwardBuffers {
@@ -104,6 +105,7 @@ class BertEncoder : public Encoder {
     View layer_input(const TextBatch& batch, std::int64_t layer, View sum_TD, View buffer_TD);
     View qkv_exponents(const LayerActivations& a, std::int64_t tokens) const;
     View gelu_codes(const LayerActivations& a) const;
+    // Of the gelu, where products are FP8. Before they are there, codes of what the gelu sees may be.
     View slopes(const LayerActivations& a, std::int64_t tokens) const;
     // Room for the codes of a gradient of `cols` columns: where the last layer's gelu had its own, which are
     // used up.

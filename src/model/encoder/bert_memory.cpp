@@ -90,7 +90,10 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
     }
     if (codes) {
         if (everything) a.attended_codes = take_codes("attended_codes", D);
-        if (mode < Recompute::kWide) a.gelu_codes = take_codes("gelu_codes", 2 * I);
+        if (mode == Recompute::kCompact)
+            a.pre_TI = take("pre_gelu_codes", DType::kU8, I);
+        else if (mode < Recompute::kWide)
+            a.gelu_codes = take_codes("gelu_codes", 2 * I);
     } else {
         if (everything) a.attended_TD = take("attended", spec_.dtype, D);
         if (keeps_pre_codes(mode))
@@ -163,9 +166,10 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
 // layer's input where attention_sum was, and its gradient, to be added to the stream, where qkv was. A layer
 // below the last finds the last one's places free for what it computes again, and for the gelu of codes;
 // codes of pre-activations that it computes again go behind that gradient, where qkv will be later. With FP8
-// products the pre-activations are where the gelu's gradient will be until they are codes; the codes of the
-// first branch's gradient go where dinput will be, those of later gradients where the last layer's gelu had
-// its codes and slopes.
+// products the pre-activations are where the gelu's gradient will be until they are codes; codes of them
+// become the gelu's where the last layer had its own, and slopes in their place; the codes of the first
+// branch's gradient go where dinput will be, those of later gradients where the last layer's gelu had its
+// codes and slopes.
 void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
     const LayerActivations& last = kept_.back();
@@ -193,8 +197,7 @@ void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& worklo
             a.attention_stats_T2 = last.attention_stats_T2;
         }
         if (!is_planned(a.gelu_codes)) a.gelu_codes = last.gelu_codes;
-        const bool codes_again = is_compact(recompute_[i]) && !is_planned(a.pre_TI);
-        if (codes_again && !keeps_codes(workload)) {
+        if (is_compact(recompute_[i]) && !is_planned(a.pre_TI)) {
             if (!is_planned(pre_codes))
                 pre_codes = arena.allocate("encoder/backward/pre_gelu_codes", DType::kU8, T, I);
             a.pre_TI = pre_codes;

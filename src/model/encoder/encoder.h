@@ -53,7 +53,7 @@ struct Parameter {
 // with the same bits for all three. With FP8 products, which have codes of their own, it is the mode before.
 // Compact, queries, keys and values are codes too (ops/attention.h): kept are all of these, all but the
 // pre-activations, or none, and what is not kept is computed again and rounded to codes. So its three have
-// the same bits, others than those of compressed. With FP8 products only queries, keys and values are.
+// the same bits, others than those of compressed.
 enum class Recompute {
     kNone,
     kCheap,
@@ -70,7 +70,7 @@ enum class Recompute {
 inline bool is_compact(Recompute mode) {
     return mode == Recompute::kCompact || mode == Recompute::kCompactWide || mode == Recompute::kCompactWider;
 }
-// Whether pre-activations are kept as codes, where products are not FP8.
+// Whether pre-activations are kept as codes, where products are not FP8. Where they are, only by kCompact.
 inline bool keeps_pre_codes(Recompute mode) {
     return mode == Recompute::kCompact || mode == Recompute::kCompressed ||
            mode == Recompute::kCompressedWider || mode == Recompute::kCompressedLayer;

@@ -75,6 +75,7 @@ void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
     x.codes = op.room.codes();
     if (!op.x_codes.empty()) x.transposed = op.x_codes.codes();
     if (!op.slope_TK.empty()) x.slope = op.slope_TK.codes();
+    if (!op.seen_TK.empty()) x.seen = op.seen_TK.codes();
     w.x = op.w_NK;
     w.amax = op.amax_13.as<float>() + 1;
     w.scale = &small->w_scale;
