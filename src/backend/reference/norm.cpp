@@ -14,8 +14,8 @@ void ReferenceBackend::residual_norm_forward(const ResidualNormForward& op) {
         for (std::int64_t d = 0; d < width; ++d) {
             double value = load(op.a_TD, t, d) * dropout_factor(op.dropout, t, d);
             if (!op.residual_TD.empty()) value += load(op.residual_TD, t, d);
-            store(op.sum_TD, t, d, value);
-            sum[d] = load(op.sum_TD, t, d);
+            if (!op.sum_TD.empty()) store(op.sum_TD, t, d, value);
+            sum[d] = rounded(op.sum_TD.empty() ? op.a_TD.dtype : op.sum_TD.dtype, value);
             mean += sum[d];
         }
         mean /= static_cast<double>(width);
@@ -26,6 +26,7 @@ void ReferenceBackend::residual_norm_forward(const ResidualNormForward& op) {
         for (std::int64_t d = 0; d < width; ++d) {
             store(op.y_TD, t, d,
                   (sum[d] - mean) * inverse * load(op.gamma_1D, 0, d) + load(op.beta_1D, 0, d));
+            if (!op.normal_TD.empty()) store(op.normal_TD, t, d, (sum[d] - mean) * inverse);
         }
         store(op.stats_T2, t, 0, mean);
         store(op.stats_T2, t, 1, inverse);
@@ -43,7 +44,9 @@ void ReferenceBackend::residual_norm_backward(const ResidualNormBackward& op) {
         for (std::int64_t d = 0; d < width; ++d) {
             double dy = load(op.dy_TD, t, d);
             if (!op.more_dy_TD.empty()) dy = rounded(op.dy_TD.dtype, dy + load(op.more_dy_TD, t, d));
-            normal[d] = (load(op.sum_TD, t, d) - mean) * inverse;
+            normal[d] = op.normal_TD.empty() ? (load(op.sum_TD, t, d) - mean) * inverse
+                                             : load(op.normal_TD, t, d);
+            if (op.rounds) normal[d] = rounded(DType::kE4M3, normal[d]);
             dnormal[d] = dy * load(op.gamma_1D, 0, d);
             mean_dnormal += dnormal[d] / static_cast<double>(width);
             mean_product += dnormal[d] * normal[d] / static_cast<double>(width);

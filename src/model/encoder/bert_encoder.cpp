@@ -58,9 +58,10 @@ void BertEncoder::linear(const Pair& layer, View x_TK, View y_TN, const Codes& c
 }
 
 void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
-                       View stats_T2) {
+                       View stats_T2, View normal_TD) {
     backend_.residual_norm_forward({a_TD, residual_TD, dropout, parameters_[layer.weight].w,
-                                    parameters_[layer.bias].w, spec_.norm_epsilon, a_TD, y_TD, stats_T2});
+                                    parameters_[layer.bias].w, spec_.norm_epsilon,
+                                    normal_TD.empty() ? a_TD : View{}, y_TD, stats_T2, normal_TD});
 }
 
 void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
@@ -74,12 +75,13 @@ void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, cons
 }
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
-                                const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate) {
+                                const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate,
+                                View normal_TD, bool rounds) {
     const Parameter &weight = parameters_[layer.weight], &bias = parameters_[layer.bias];
     const bool dropped = dropout.threshold() > 0;
-    backend_.residual_norm_backward({dy_TD, sum_TD, stats_T2, weight.w, dropout, dy_TD,
-                                     dropped ? branch_TD : View{}, weight.grad, bias.grad, accumulate,
-                                     more_dy_TD, dbias_1D});
+    backend_.residual_norm_backward({dy_TD, normal_TD.empty() ? sum_TD : View{}, stats_T2, weight.w, dropout,
+                                     dy_TD, dropped ? branch_TD : View{}, weight.grad, bias.grad, accumulate,
+                                     more_dy_TD, dbias_1D, normal_TD, rounds});
     return dropped ? branch_TD : dy_TD;
 }
 
@@ -109,7 +111,7 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
                                 rows(a.qkv_codes), qkv_exponents(a, T)});
     linear(w.out, context, attention_sum, {{}, {}, room});
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
-         rows(a.attention_stats_T2));
+         rows(a.attention_stats_T2), rows(a.attention_normal_TD));
     // With FP8 products the gelu is part of its cast.
     const bool fp8 = !fp8_amax(w.up.weight).empty();
     linear(w.up, attended, gelu, {a.attended_codes, {}, room}, fp8 ? Activation::kNone : Activation::kGelu,
@@ -120,7 +122,7 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     else
         linear(w.down, gelu, output_sum, {kept ? gelu_codes(a) : View{}, slopes(a, T), room});
     norm(w.output_norm, output_sum, attended, output_dropout(layer, inside), rows(a.output_TD),
-         rows(a.output_stats_T2));
+         rows(a.output_stats_T2), rows(a.output_normal_TD));
 }
 
 View BertEncoder::run_forward(const TextBatch& batch, bool training) {
@@ -272,19 +274,22 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         more_dx_TD = {};
     }
     if (mode >= Recompute::kWide) compute_again(batch, layer, dinput);
+    const bool rounds = is_compact(mode) && !a.gelu_codes.empty();  // normals, where products are FP8
 
     View da =
         norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
-                      output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate);
+                      output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate,
+                      rows(a.output_normal_TD), rounds);
     down_backward(batch, layer, da, dgelu, dinput, accumulate);
-    if (mode != Recompute::kNone && mode < Recompute::kWide)
+    if (a.attended_codes.empty() && mode != Recompute::kNone && mode < Recompute::kWide)
         norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
     linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
                     kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate, slopes(a, T));
 
     da =
         norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,
-                      attended_dropout(layer, true), attention_sum, parameters_[w.out.bias].grad, accumulate);
+                      attended_dropout(layer, true), attention_sum, parameters_[w.out.bias].grad, accumulate,
+                      rows(a.attention_normal_TD), rounds);
     const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T), context = a.context_TD.first(T);
     const Dropout attention = attention_dropout(layer, true);
     // The op that computes the gradients also gives the context, between the gradient of the out-projection's
@@ -343,7 +348,9 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     if (embedding_dropout.threshold() > 0) backend_.dropout({dx, embedding_dropout});
     View sum = embedding_sum_TD_;
     if (sum.empty()) {  // again, where layer 0 had something
-        sum = kept_.front().output_sum_TD;
+        const LayerActivations& first = kept_.front();
+        sum = first.output_sum_TD;
+        if (sum.empty()) sum = {first.qkv_codes.data, spec_.dtype, first.qkv_codes.rows, spec_.width};
         embed(batch, sum.first(T));
     }
     norm_backward(embedding_norm_, dx, {}, sum.first(T), embedding_stats_T2_.first(T), {}, {}, {},
