@@ -356,6 +356,58 @@ TEST(LinearFp8, TakesTheGeluOfItsInput) {
     });
 }
 
+// What a GELU saw may be kept as codes: the forward is the same, and the backward that of what they stand for.
+TEST(LinearFp8, GeluOfCodes) {
+    for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
+        const Inputs in(s, rng);
+        const auto with_large = [&](Tensor& x) {
+            const double large[] = {-1e30, 17.0, 100.0, -15.5, 1e30, 16.0};
+            x.copy(*in.x);
+            for (std::int64_t i = 0; i < std::min<std::int64_t>(6, s.tokens * s.k / 3); ++i)
+                x.set(3 * i / s.k, 3 * i % s.k, large[i]);
+        };
+        Tensor x("x", DType::kBf16, s.tokens, s.k), slope("slope", DType::kU8, s.tokens, s.k),
+            seen("seen", DType::kU8, s.tokens, s.k), stands("stands for", DType::kBf16, s.tokens, s.k);
+        Layer expected(DType::kBf16, s), found(DType::kBf16, s);
+        // Once with the guess of nothing, then with the right one.
+        for (int round = 0; round < 2; ++round) {
+            with_large(x);
+            expected.run(tested, x, *in.w, *in.bias, *in.dy, Activation::kNone, slope.view());
+            with_large(x);
+            LinearForward op{x.view(), in.w->view(), in.bias->view(), found.y.view(), Activation::kNone, {},
+                             found.amax.view(), {}, {}, found.room.view()};
+            op.seen_TK = seen.view();
+            tested.linear_forward(op);
+            expect_same_bits(found.y, expected.y);
+            with_large(x);
+            for (std::int64_t r = 0; r < s.tokens; ++r)
+                for (std::int64_t c = 0; c < s.k; ++c) {
+                    const std::uint8_t code = seen.view().codes()[r * s.k + c];
+                    ASSERT_EQ(code, pre_code(static_cast<float>(x(r, c)))) << x(r, c);
+                    stands.set(r, c, static_cast<double>(pre_of(code)));
+                }
+        }
+        const auto backward = [&](Layer& layer, const View& of, const View& slopes) {
+            tested.linear_backward({in.dy->view(),
+                                    of,
+                                    in.w->view(),
+                                    layer.dx.view(),
+                                    layer.dw.view(),
+                                    {},
+                                    false,
+                                    found.amax.view(),
+                                    layer.codes.view(),
+                                    slopes,
+                                    layer.room.view()});
+        };
+        backward(expected, stands.view(), slope.view());
+        backward(found, seen.view(), seen.view());
+        expect_same_bits(found.dx, expected.dx);
+        expect_same_bits(found.dw, expected.dw);
+        EXPECT_EQ(seen.bytes(), slope.bytes());
+    });
+}
+
 // A gradient that is multiplied by slopes on its way to the products gives what it gives when that is done
 // first. The slopes may be where room for codes is.
 TEST(LinearFp8, MultipliesItsGradientBySlopes) {
