@@ -21,6 +21,9 @@ inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
 // FP8 products take less time, and who chooses them wants memory: there the sums that norms see are kept up
 // to this many bytes, and queries, keys and values of as many layers as have room beside all sums.
 inline constexpr std::int64_t kKeptFp8 = std::int64_t{432} << 20;
+// But codes of all that the backward reads are kept up to this many bytes, where texts are short, attention
+// has no bias, and the encoder's products outweigh the head's: elsewhere they would save less of the step.
+inline constexpr std::int64_t kKeptFp8Codes = std::int64_t{768} << 20;
 
 // The choices to try, one entry per layer each, from the least to compute again to the most. Only one if the
 // options name it (compressed and compact have choices of their own), if there is no memory limit, or if

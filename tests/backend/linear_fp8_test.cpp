@@ -479,6 +479,28 @@ TEST(LinearFp8, MultipliesItsGradientBySlopes) {
     });
 }
 
+// A call for dx and one for dw may share the codes of dy.
+TEST(LinearFp8, TwoCallsShareCodesOfTheGradient) {
+    for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
+        const Inputs in(s, rng);
+        Layer expected(DType::kBf16, s), found(DType::kBf16, s);
+        for (Layer* layer : {&expected, &found}) layer->run(tested, *in.x, *in.w, *in.bias, *in.dy);
+        found.dx.fill([](auto, auto) { return 0; });
+        found.dw.fill([](auto, auto) { return 0; });
+        LinearBackward op{in.dy->view(), {}, in.w->view(), found.dx.view(), {}, {}};
+        op.amax_13 = found.amax.view();
+        op.room = found.room.view();
+        op.dy_codes = true;
+        tested.linear_backward(op);
+        op.dx_TK = {};
+        op.dw_NK = found.dw.view();
+        op.x_codes = found.codes.view();
+        tested.linear_backward(op);
+        expect_same_bits(found.dx, expected.dx);
+        expect_same_bits(found.dw, expected.dw);
+    });
+}
+
 // Numbers of every size, of both signs: a backend may have a table of what GELU makes of them.
 TEST(LinearFp8, GeluOfEverySize) {
     const Shape s{16, 16, 16};

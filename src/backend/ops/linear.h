@@ -100,7 +100,8 @@ void visit_views(Op& op, const auto& visit) {
 // dw takes x_codes in place of x; where x is given, x_codes (and slope) are first made from it, and dx may be
 // x. An x of bytes, with slope, is what the forward left in `seen`: it stands for pre_of(x), and slope may be
 // in its place. Where dy_slope is given too, dy is first multiplied by it as GeluBackward does; dy may be overwritten,
-// and dy_slope where it lies in room, behind the first in_sixteens(T) * N bytes.
+// and dy_slope where it lies in room, behind the first in_sixteens(T) * N bytes. For one call for dx and a
+// later one for dw, dy_codes says that codes of dy stay in room from the first, or are there in the second.
 struct LinearBackward {
     View dy_TN, x_TK, w_NK;
     View dx_TK, dw_NK, dbias_1N;
@@ -111,6 +112,7 @@ struct LinearBackward {
     View room{};      // u8
     bool fp16 = false;
     View dy_slope_TN{};  // u8
+    bool dy_codes = false;
 };
 template <OpIs<LinearBackward> Op>
 void visit_views(Op& op, const auto& visit) {

@@ -65,13 +65,13 @@ void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dro
 }
 
 void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
-                                  bool accumulate, View dy_slope_TN) {
+                                  bool accumulate, View dy_slope_TN, bool dy_codes) {
     const Parameter& weight = parameters_[layer.weight];
     const bool has_x = !x_TK.empty() || !codes.x.empty();
     backend_.linear_backward({dy_TN, x_TK, weight.w, dx_TK, has_x ? weight.grad : View{},
                               dy_slope_TN.empty() ? View{} : parameters_[layer.bias].grad, accumulate,
                               fp8_amax(layer.weight), codes.x, codes.slope, codes.room, fp16_step(),
-                              dy_slope_TN});
+                              dy_slope_TN, dy_codes});
 }
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
@@ -297,7 +297,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const bool again = kept_[static_cast<std::size_t>(layer)].context_TD.empty();
     const Codes out_codes = kept_or({}, D);
     if (again)
-        linear_backward(w.out, da, {}, {{}, {}, out_codes.room}, dinput, accumulate);
+        linear_backward(w.out, da, {}, {{}, {}, out_codes.room}, dinput, accumulate, {}, true);
     else
         linear_backward(w.out, da, context, out_codes, dinput, accumulate);
     if (mode == Recompute::kCompactWider) {  // again, where codes of pre-activations may have been
@@ -309,7 +309,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
                                  relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
                                  accumulate, a.attention_mask, fp16_step(), rows(a.qkv_codes),
                                  qkv_exponents(a, T), is_compact(mode) && a.qkv_codes.empty()});
-    if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate);
+    if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate, {}, true);
     const View more_dx = reshaped(a.qkv_T3D, T, D);  // qkv is used up
     linear_backward(w.qkv, dqkv,
                     a.input_codes.empty() ? layer_input(batch, layer, dinput, attention_sum) : View{},

@@ -92,7 +92,7 @@ class BertEncoder : public Encoder {
     // here where dy is still to be multiplied by slopes. Without x and its codes only dx, without dx only the
     // other.
     void linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
-                         bool accumulate, View dy_slope_TN = {});
+                         bool accumulate, View dy_slope_TN = {}, bool dy_codes = false);
     // dy (with more_dy) becomes the gradient of the sum; returns that of the branch (after dropout), which is
     // dy itself where there is no dropout. dbias is the gradient of the branch's last bias. A kept normal
     // is taken in place of the sum, or the sum's is rounded as if it were kept (ops/norm.h).

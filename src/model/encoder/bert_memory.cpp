@@ -72,7 +72,7 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
     };
     const bool everything = mode == Recompute::kNone, codes = keeps_codes(workload);
     // Only codes, and all that the backward reads.
-    const bool bytes = codes && mode == Recompute::kCompact;
+    const bool in_bytes = codes && mode == Recompute::kCompact;
     const std::int64_t D = spec_.width, I = spec_.intermediate;
     LayerActivations a;
     if (codes && keeps_input_codes(mode)) a.input_codes = take_codes("input_codes", D);
@@ -89,14 +89,14 @@ BertEncoder::LayerActivations BertEncoder::allocate_layer(Arena& arena, const Wo
         if (bytes > 0 && attention_dropout(0, true).threshold() > 0)
             a.attention_mask = arena.allocate(name + "/attention_mask", DType::kU8, 1, bytes);
     }
-    if (bytes)
+    if (in_bytes)
         a.attention_normal_TD = take("attention_normal", DType::kE4M3, D);
     else if (mode < Recompute::kLayer)
         a.attention_sum_TD = take("attention_sum", spec_.dtype, D);
     if (mode < Recompute::kLayer) a.attention_stats_T2 = take("attention_stats", stats_dtype(), 2);
     if (codes) {
-        if (everything || bytes) a.attended_codes = take_codes("attended_codes", D);
-        if (bytes)
+        if (everything || in_bytes) a.attended_codes = take_codes("attended_codes", D);
+        if (in_bytes)
             a.pre_TI = take("pre_gelu_codes", DType::kU8, I);
         else if (mode < Recompute::kWide)
             a.gelu_codes = take_codes("gelu_codes", 2 * I);

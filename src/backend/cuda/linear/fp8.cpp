@@ -86,6 +86,7 @@ void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
     product.c = y;
     product.bias = op.bias_1N;
     product.tokens = Product::Tokens::kM;
+    product.fast = true;
     set_operands(product, x, x.codes, w, w.codes, k);
     multiply_fp8(product, "linear forward, FP8");
 }
@@ -110,7 +111,7 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     dy.amax = op.amax_13.as<float>() + 2;
     dy.scale = &small->dy_scale;
     dy.pads = true;
-    if (dw) dy.transposed = op.room.codes();
+    if (dw || op.dy_codes) dy.transposed = op.room.codes();
     if (dx) dy.codes = op.room.codes() + padded * n;
     const std::int64_t num_sums = fp8_cast_sums(op.dy_TN.rows, n);
     if (times_slopes) {
@@ -133,7 +134,8 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     if (dw) x.transposed = op.x_codes.codes();
     if (!op.slope_TK.empty()) x.slope = op.slope_TK.codes();
     w.amax_known = x.amax_known = true;  // from the forward
-    std::vector<Fp8Operand> operands = {dy};
+    std::vector<Fp8Operand> operands;
+    if (dx || !op.dy_codes) operands.push_back(dy);
     if (dx) operands.push_back(w);
     if (dw) operands.push_back(x);
     cast_fp8(operands, &small->cast, context_);
