@@ -65,7 +65,8 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
                 return {all(Recompute::kCompact)};
             const std::int64_t sum_bytes =
                 std::max<std::int64_t>(workload.tokens * spec.width * size_of(spec.dtype), 1);
-            const std::int64_t sums = kKeptFp8 / sum_bytes, missing = 2 * below_last - sums;
+            const std::int64_t sums = (outweighs ? kKeptFp8 : kKeptFp8BesideHead) / sum_bytes;
+            const std::int64_t missing = 2 * below_last - sums;
             if (missing <= 0) {  // room for queries, keys and values, and the context of long texts
                 const std::int64_t each = keeps_context(Recompute::kWide, workload.longest) ? 4 : 3;
                 const std::int64_t wide = std::min(-missing / each, below_last);

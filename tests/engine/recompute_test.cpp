@@ -45,11 +45,14 @@ TEST(RecomputeChoices, ContextsOfLongTextsTakeFromPreActivations) {
     EXPECT_EQ(chosen({4096, 512}), "none");
 }
 
+constexpr std::int64_t kManyLabels = 100'000'000;  // their products outweigh those of any encoder here
+
 // 432 MiB are 18 sums that norms see, of which every layer but the last has two; then queries, keys and
-// values, each like a sum, and the context of long texts.
+// values, each like a sum, and the context of long texts. Beside fewer labels they are 26.
 TEST(RecomputeChoices, Fp8ProductsKeepSumsFirst) {
-    const auto fp8 = [](std::int64_t longest, std::int64_t layers) {
-        return chosen({.tokens = 16384, .longest = longest, .layers = layers, .fp8 = true});
+    const auto fp8 = [](std::int64_t longest, std::int64_t layers, std::int64_t labels = kManyLabels) {
+        return chosen(
+            {.tokens = 16384, .longest = longest, .layers = layers, .fp8 = true, .labels = labels});
     };
     EXPECT_EQ(fp8(128, 6), "wider for the first 3 of 6, wide for the next 2, cheap for the others");
     EXPECT_EQ(fp8(512, 5), "wider for the first 2 of 5, wide for the next 2, cheap for the others");
@@ -57,6 +60,8 @@ TEST(RecomputeChoices, Fp8ProductsKeepSumsFirst) {
     EXPECT_EQ(fp8(128, 10), "wider");
     EXPECT_EQ(fp8(128, 12), "layers for the first 4 of 12, wider for the next 7, cheap for the others");
     EXPECT_EQ(fp8(128, 24), "layers");
+    EXPECT_EQ(fp8(128, 6, 0), "wide");
+    EXPECT_EQ(fp8(128, 12, 0), "wider for the first 10 of 12, wide for the next 1, cheap for the others");
 }
 
 // Codes of all layers but the last, where that takes no more memory than the pre-activations of some.
@@ -102,7 +107,7 @@ TEST(RecomputeChoices, Fp8ProductsKeepCodesWhereTheyAreMostOfTheStep) {
     large.labels = 7'000'000;
     EXPECT_EQ(chosen_for(large), "compact");
     large.labels = 7'200'000;
-    EXPECT_EQ(chosen_for(large), chosen({.tokens = 16384, .fp8 = true}));
+    EXPECT_EQ(chosen_for(large), chosen({.tokens = 16384, .fp8 = true, .labels = kManyLabels}));
 }
 
 }  // namespace

@@ -349,7 +349,7 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     View sum = embedding_sum_TD_;
     if (sum.empty()) {  // again, where layer 0 had something
         const LayerActivations& first = kept_.front();
-        sum = first.output_sum_TD;
+        sum = first.output_sum_TD.empty() ? first.attention_sum_TD : first.output_sum_TD;
         if (sum.empty()) sum = {first.qkv_codes.data, spec_.dtype, first.qkv_codes.rows, spec_.width};
         embed(batch, sum.first(T));
     }
