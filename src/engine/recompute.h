@@ -23,7 +23,8 @@ inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
 // the encoder's products outweigh the head's, because elsewhere they save less of the step. There codes of
 // all that the backward reads come first, if they take no more than kKeptFp8Codes, texts are short, and
 // attention has no bias.
-inline constexpr std::int64_t kKeptFp8 = std::int64_t{640} << 20, kKeptFp8BesideHead = std::int64_t{432} << 20;
+inline constexpr std::int64_t kKeptFp8 = std::int64_t{640} << 20,
+                              kKeptFp8BesideHead = std::int64_t{432} << 20;
 inline constexpr std::int64_t kKeptFp8Codes = std::int64_t{768} << 20;
 
 // The choices to try, one entry per layer each, from the least to compute again to the most. Only one if the

@@ -126,15 +126,15 @@ TEST(Norm, Forward) {
     });
 }
 
-// What a norm makes of a sum may be kept in E4M3 in place of the sum: the forward is the same, and the backward
-// that of those numbers.
+// What a norm makes of a sum may be kept in E4M3 in place of the sum: the forward is the same, and the
+// backward that of those numbers.
 TEST(Norm, NormalsInEightBits) {
     for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& tested, Rng& rng) {
         const auto input = [&](const char* name, std::int64_t rows) {
             return make_input(name, storage, rows, s.width, rng);
         };
-        const auto a = input("a", s.tokens), residual = input("residual", s.tokens), gamma = input("gamma", 1),
-                   beta = input("beta", 1), dy = input("dy", s.tokens);
+        const auto a = input("a", s.tokens), residual = input("residual", s.tokens),
+                   gamma = input("gamma", 1), beta = input("beta", 1), dy = input("dy", s.tokens);
         Tensor sum("sum", storage, s.tokens, s.width), y("y", storage, s.tokens, s.width),
             y2("y2", storage, s.tokens, s.width), stats("stats", DType::kF32, s.tokens, 2),
             stats2("stats2", DType::kF32, s.tokens, 2), normal("normal", DType::kE4M3, s.tokens, s.width);
@@ -161,9 +161,20 @@ TEST(Norm, NormalsInEightBits) {
         };
         const auto run = [&](const View& of_sum, const View& of_stats, const View& of_normal, bool rounds) {
             auto g = std::make_unique<Gradients>(storage, s);
-            tested->residual_norm_backward({dy->view(), of_sum, of_stats, gamma->view(), dropout,
-                                            g->dsum.view(), g->da.view(), g->dgamma.view(), g->dbeta.view(),
-                                            false, {}, g->dbias.view(), of_normal, rounds});
+            tested->residual_norm_backward({dy->view(),
+                                            of_sum,
+                                            of_stats,
+                                            gamma->view(),
+                                            dropout,
+                                            g->dsum.view(),
+                                            g->da.view(),
+                                            g->dgamma.view(),
+                                            g->dbeta.view(),
+                                            false,
+                                            {},
+                                            g->dbias.view(),
+                                            of_normal,
+                                            rounds});
             return g;
         };
         const auto expect_same = [&](const Gradients& found, const Gradients& expected) {
@@ -178,7 +189,8 @@ TEST(Norm, NormalsInEightBits) {
         Tensor stands("stands for", storage, s.tokens, s.width), plain("plain", DType::kF32, s.tokens, 2);
         plain.fill([](auto, auto c) { return static_cast<double>(c); });
         stands.fill([&](auto t, auto d) { return normal(t, d); });
-        expect_same(*run({}, plain.view(), normal.view(), false), *run(stands.view(), plain.view(), {}, false));
+        expect_same(*run({}, plain.view(), normal.view(), false),
+                    *run(stands.view(), plain.view(), {}, false));
     });
 }
 

@@ -51,8 +51,7 @@ constexpr std::int64_t kManyLabels = 100'000'000;  // their products outweigh th
 // values, each like a sum, and the context of long texts. Beside fewer labels they are 26.
 TEST(RecomputeChoices, Fp8ProductsKeepSumsFirst) {
     const auto fp8 = [](std::int64_t longest, std::int64_t layers, std::int64_t labels = kManyLabels) {
-        return chosen(
-            {.tokens = 16384, .longest = longest, .layers = layers, .fp8 = true, .labels = labels});
+        return chosen({.tokens = 16384, .longest = longest, .layers = layers, .fp8 = true, .labels = labels});
     };
     EXPECT_EQ(fp8(128, 6), "wider for the first 3 of 6, wide for the next 2, cheap for the others");
     EXPECT_EQ(fp8(512, 5), "wider for the first 2 of 5, wide for the next 2, cheap for the others");
@@ -95,8 +94,8 @@ TEST(RecomputeChoices, Fp8ProductsKeepCodesWhereTheyAreMostOfTheStep) {
         asked.fp8 = asked.may_compress = true;
         return chosen(asked);
     };
-    EXPECT_EQ(chosen_for({16384, 128, 6}), "compact");   // 675 MiB
-    EXPECT_EQ(chosen_for({8192, 128, 12}), "compact");   // 735 MiB
+    EXPECT_EQ(chosen_for({16384, 128, 6}), "compact");                                            // 675 MiB
+    EXPECT_EQ(chosen_for({8192, 128, 12}), "compact");                                            // 735 MiB
     EXPECT_EQ(chosen_for({16384, 128, 7}), chosen({.tokens = 16384, .layers = 7, .fp8 = true}));  // 808 MiB
     EXPECT_EQ(chosen_for({16384, 129, 6}), chosen({.tokens = 16384, .longest = 129, .fp8 = true}));
     Asked with_bias{16384};

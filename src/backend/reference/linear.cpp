@@ -71,8 +71,7 @@ Matrix from_codes(float largest, const View& codes, std::int64_t rows, std::int6
 
 void ReferenceBackend::linear_forward(const LinearForward& op) {
     Matrix x(op.x_TK), w(op.w_NK);
-    if (!op.slope_TK.empty() || !op.seen_TK.empty())
-        apply_gelu(op.x_TK.dtype, x, op.slope_TK, op.seen_TK);
+    if (!op.slope_TK.empty() || !op.seen_TK.empty()) apply_gelu(op.x_TK.dtype, x, op.slope_TK, op.seen_TK);
     if (!op.amax_13.empty()) {
         auto* largest = op.amax_13.as<float>();
         largest[0] = amax(x);
@@ -100,7 +99,8 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
 }
 
 void ReferenceBackend::linear_backward(const LinearBackward& op) {
-    if (!op.dy_slope_TN.empty()) gelu_backward({{}, op.dy_TN, {}, {}, false, op.dy_slope_TN});
+    if (!op.dy_slope_TN.empty() || !op.dy_seen_TN.empty())
+        gelu_backward({op.dy_seen_TN, op.dy_TN, {}, {}, false, op.dy_slope_TN});
     Matrix dy(op.dy_TN), w(op.w_NK);
     const bool fp8 = !op.amax_13.empty();
     const bool seen = op.x_TK.dtype == DType::kU8;
@@ -110,7 +110,7 @@ void ReferenceBackend::linear_backward(const LinearBackward& op) {
         largest[2] = amax(dy);
         round_to_grid(kE5M2, largest[2], dy);
         round_to_grid(kE4M3, largest[1], w);
-        if (!op.slope_TK.empty() && !op.x_TK.empty())
+        if ((seen || !op.slope_TK.empty()) && !op.x_TK.empty())
             apply_gelu(seen ? DType::kBf16 : op.x_TK.dtype, x, op.slope_TK, {});
         if (!op.x_TK.empty())
             round_to_grid(kE4M3, largest[0], x, op.x_codes);

@@ -44,8 +44,8 @@ void ReferenceBackend::residual_norm_backward(const ResidualNormBackward& op) {
         for (std::int64_t d = 0; d < width; ++d) {
             double dy = load(op.dy_TD, t, d);
             if (!op.more_dy_TD.empty()) dy = rounded(op.dy_TD.dtype, dy + load(op.more_dy_TD, t, d));
-            normal[d] = op.normal_TD.empty() ? (load(op.sum_TD, t, d) - mean) * inverse
-                                             : load(op.normal_TD, t, d);
+            normal[d] =
+                op.normal_TD.empty() ? (load(op.sum_TD, t, d) - mean) * inverse : load(op.normal_TD, t, d);
             if (op.rounds) normal[d] = rounded(DType::kE4M3, normal[d]);
             dnormal[d] = dy * load(op.gamma_1D, 0, d);
             mean_dnormal += dnormal[d] / static_cast<double>(width);

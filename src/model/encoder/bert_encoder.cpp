@@ -65,13 +65,14 @@ void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dro
 }
 
 void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
-                                  bool accumulate, View dy_slope_TN, bool dy_codes) {
+                                  bool accumulate, View dy_slope_TN, View dy_seen_TN, bool dy_codes) {
     const Parameter& weight = parameters_[layer.weight];
     const bool has_x = !x_TK.empty() || !codes.x.empty();
+    const bool gives_dbias = !dy_slope_TN.empty() || !dy_seen_TN.empty();
     backend_.linear_backward({dy_TN, x_TK, weight.w, dx_TK, has_x ? weight.grad : View{},
-                              dy_slope_TN.empty() ? View{} : parameters_[layer.bias].grad, accumulate,
+                              gives_dbias ? parameters_[layer.bias].grad : View{}, accumulate,
                               fp8_amax(layer.weight), codes.x, codes.slope, codes.room, fp16_step(),
-                              dy_slope_TN, dy_codes});
+                              dy_slope_TN, dy_codes, dy_seen_TN});
 }
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
@@ -170,7 +171,6 @@ View BertEncoder::gelu_codes(const LayerActivations& a) const {
 }
 View BertEncoder::slopes(const LayerActivations& a, std::int64_t tokens) const {
     if (a.gelu_codes.empty()) return {};
-    if (!a.pre_TI.empty()) return a.pre_TI.first(tokens);
     const std::int64_t before = a.gelu_codes.rows * spec_.intermediate;
     return {a.gelu_codes.codes() + before, DType::kU8, tokens, spec_.intermediate};
 }
@@ -214,9 +214,8 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
     if (!kept_[static_cast<std::size_t>(layer)].pre_TI.empty()) return;
     const View wide = reshaped(backward_.wide, T, spec_.intermediate);
     if (!a.pre_TI.empty())
-        linear(w.up, attended,
-               a.gelu_codes.empty() ? is_compact(mode) ? a.gelu_TI.first(T) : View{} : wide, codes,
-               Activation::kGelu, a.pre_TI.first(T));
+        linear(w.up, attended, a.gelu_codes.empty() ? is_compact(mode) ? a.gelu_TI.first(T) : View{} : wide,
+               codes, Activation::kGelu, a.pre_TI.first(T));
     else  // the backward of `down` makes codes of it
         linear(w.up, attended, wide, codes);
 }
@@ -229,12 +228,15 @@ void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View
     const Recompute mode = recompute_[static_cast<std::size_t>(layer)];
     const View up_dbias = parameters_[w.up.bias].grad;
     if (!a.gelu_codes.empty()) {
-        // Computed again, the pre-activations are where dgelu will be.
-        const View pre = !a.pre_TI.empty() ? a.pre_TI.first(T)
-                                           : (mode >= Recompute::kWide ? dgelu_TI : View{});
         const View room{dinput_TD.data, DType::kU8, 2 * in_sixteens(T), spec_.width};
-        linear_backward(w.down, dy_TD, pre, {gelu_codes(a), pre.empty() ? View{} : slopes(a, T), room},
-                        dgelu_TI, accumulate);
+        if (!a.pre_TI.empty())
+            linear_backward(w.down, dy_TD, a.pre_TI.first(T), {gelu_codes(a), {}, room}, dgelu_TI,
+                            accumulate);
+        else if (mode >= Recompute::kWide)  // the pre-activations are where dgelu will be
+            linear_backward(w.down, dy_TD, dgelu_TI, {gelu_codes(a), slopes(a, T), room}, dgelu_TI,
+                            accumulate);
+        else
+            linear_backward(w.down, dy_TD, {}, {gelu_codes(a), {}, room}, dgelu_TI, accumulate);
         return;
     }
     // The op that computes the derivative, and before it the gradient of the input of `down`, also gives the
@@ -276,20 +278,20 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     if (mode >= Recompute::kWide) compute_again(batch, layer, dinput);
     const bool rounds = is_compact(mode) && !a.gelu_codes.empty();  // normals, where products are FP8
 
-    View da =
-        norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
-                      output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate,
-                      rows(a.output_normal_TD), rounds);
+    View da = norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
+                            output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad,
+                            accumulate, rows(a.output_normal_TD), rounds);
     down_backward(batch, layer, da, dgelu, dinput, accumulate);
     if (a.attended_codes.empty() && mode != Recompute::kNone && mode < Recompute::kWide)
         norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
+    const View seen = a.gelu_codes.empty() ? View{} : rows(a.pre_TI);
     linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
-                    kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate, slopes(a, T));
+                    kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate,
+                    seen.empty() ? slopes(a, T) : View{}, seen);
 
-    da =
-        norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,
-                      attended_dropout(layer, true), attention_sum, parameters_[w.out.bias].grad, accumulate,
-                      rows(a.attention_normal_TD), rounds);
+    da = norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,
+                       attended_dropout(layer, true), attention_sum, parameters_[w.out.bias].grad, accumulate,
+                       rows(a.attention_normal_TD), rounds);
     const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T), context = a.context_TD.first(T);
     const Dropout attention = attention_dropout(layer, true);
     // The op that computes the gradients also gives the context, between the gradient of the out-projection's
@@ -297,7 +299,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const bool again = kept_[static_cast<std::size_t>(layer)].context_TD.empty();
     const Codes out_codes = kept_or({}, D);
     if (again)
-        linear_backward(w.out, da, {}, {{}, {}, out_codes.room}, dinput, accumulate, {}, true);
+        linear_backward(w.out, da, {}, {{}, {}, out_codes.room}, dinput, accumulate, {}, {}, true);
     else
         linear_backward(w.out, da, context, out_codes, dinput, accumulate);
     if (mode == Recompute::kCompactWider) {  // again, where codes of pre-activations may have been
@@ -309,7 +311,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
                                  relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
                                  accumulate, a.attention_mask, fp16_step(), rows(a.qkv_codes),
                                  qkv_exponents(a, T), is_compact(mode) && a.qkv_codes.empty()});
-    if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate, {}, true);
+    if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate, {}, {}, true);
     const View more_dx = reshaped(a.qkv_T3D, T, D);  // qkv is used up
     linear_backward(w.qkv, dqkv,
                     a.input_codes.empty() ? layer_input(batch, layer, dinput, attention_sum) : View{},

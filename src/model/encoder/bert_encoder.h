@@ -89,10 +89,11 @@ class BertEncoder : public Encoder {
     void norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
               View stats_T2, View normal_TD = {});
     // dx and the gradient of the weight; that of the bias comes with dy, from the op that makes it, or from
-    // here where dy is still to be multiplied by slopes. Without x and its codes only dx, without dx only the
+    // here where dy is still to be multiplied by slopes, or by what they are where codes of what the gelu saw
+    // are given. Without x and its codes only dx, without dx only the
     // other.
     void linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
-                         bool accumulate, View dy_slope_TN = {}, bool dy_codes = false);
+                         bool accumulate, View dy_slope_TN = {}, View dy_seen_TN = {}, bool dy_codes = false);
     // dy (with more_dy) becomes the gradient of the sum; returns that of the branch (after dropout), which is
     // dy itself where there is no dropout. dbias is the gradient of the branch's last bias. A kept normal
     // is taken in place of the sum, or the sum's is rounded as if it were kept (ops/norm.h).
@@ -110,7 +111,6 @@ class BertEncoder : public Encoder {
     View layer_input(const TextBatch& batch, std::int64_t layer, View sum_TD, View buffer_TD);
     View qkv_exponents(const LayerActivations& a, std::int64_t tokens) const;
     View gelu_codes(const LayerActivations& a) const;
-    // Of the gelu, where products are FP8. Before they are there, codes of what the gelu sees may be.
     View slopes(const LayerActivations& a, std::int64_t tokens) const;
     // Room for the codes of a gradient of `cols` columns: where the last layer's gelu had its own, which are
     // used up.

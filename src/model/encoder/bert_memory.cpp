@@ -179,9 +179,8 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
 // below the last finds the last one's places free for what it computes again, and for the gelu of codes;
 // codes of pre-activations that it computes again go behind that gradient, where qkv will be later. With FP8
 // products the pre-activations are where the gelu's gradient will be until they are codes; codes of them
-// become the gelu's where the last layer had its own, and slopes in their place; the codes of the first
-// branch's gradient go where dinput will be, those of later gradients where the last layer's gelu had its
-// codes and slopes.
+// become the gelu's where the last layer had its own; the codes of the first branch's gradient go where
+// dinput will be, those of later gradients where the last layer's gelu had its codes and slopes.
 void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
     const LayerActivations& last = kept_.back();

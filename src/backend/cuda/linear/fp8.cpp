@@ -94,11 +94,11 @@ void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
 void LinearOps::backward_fp8(const LinearBackward& op) {
     const std::int64_t n = op.w_NK.rows, k = op.w_NK.cols, padded = in_sixteens(op.dy_TN.rows);
     const bool dx = !op.dx_TK.empty(), dw = !op.dw_NK.empty();
-    const bool times_slopes = !op.dy_slope_TN.empty();
+    const bool seen = !op.dy_seen_TN.empty(), times_slopes = seen || !op.dy_slope_TN.empty();
     if (times_slopes && (n % 16 != 0 || k % 16 != 0)) {
-        gelu_backward({{}, op.dy_TN, {}, op.dbias_1N, op.accumulate, op.dy_slope_TN});
+        gelu_backward({op.dy_seen_TN, op.dy_TN, {}, op.dbias_1N, op.accumulate, op.dy_slope_TN});
         LinearBackward rest = op;
-        rest.dy_slope_TN = rest.dbias_1N = {};
+        rest.dy_slope_TN = rest.dy_seen_TN = rest.dbias_1N = {};
         return backward_fp8(rest);
     }
     check_fp8_room(op.w_NK, op.room, 2 * padded * n);
@@ -115,9 +115,10 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     if (dx) dy.codes = op.room.codes() + padded * n;
     const std::int64_t num_sums = fp8_cast_sums(op.dy_TN.rows, n);
     if (times_slopes) {
-        dy.times = op.dy_slope_TN.codes();
+        dy.times = seen ? op.dy_seen_TN.codes() : op.dy_slope_TN.codes();
+        dy.times_seen = seen;
         // Codes in the place of slopes: each in that of its own.
-        if (dy.times >= op.room.codes() && dy.times < op.room.codes() + op.room.bytes()) {
+        if (!seen && dy.times >= op.room.codes() && dy.times < op.room.codes() + op.room.bytes()) {
             if (dx) dy.codes = op.dy_slope_TN.codes();
             dy.product = op.dy_TN.data;
         }

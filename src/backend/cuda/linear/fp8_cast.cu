@@ -94,9 +94,12 @@ __device__ __forceinline__ void transpose4(std::uint32_t (&w)[4]) {
 
 constexpr unsigned kBlocksAtOnce = 4;  // of a multiprocessor
 
-// What is cast: a matrix as it is, what GELU makes of it, its product with slopes, or what GELU makes of codes
-// of what it saw.
-enum class Kind { kPlain, kGelu, kProduct, kSeen };
+// What is cast: a matrix as it is, what GELU makes of it, its product with slopes; and the last two of codes
+// of what the GELU saw.
+enum class Kind { kPlain, kGelu, kProduct, kSeen, kSeenProduct };
+constexpr bool is_product(Kind kind) {
+    return kind == Kind::kProduct || kind == Kind::kSeenProduct;
+}
 
 struct CastJob {
     const bf16* x = nullptr;
@@ -195,6 +198,19 @@ __device__ __forceinline__ void multiply_slopes(uint4& raw, const uint2& codes, 
     for (int i = 0; i < 8; ++i) sums[i] += v[i];
 }
 
+// The same with GELU's derivatives, by codes of what it saw.
+__device__ __forceinline__ void multiply_derivatives(uint4& raw, const uint2& codes,
+                                                     const float (&by_code)[256 * 32], float (&sums)[8]) {
+    float v[8];
+    unpack8(raw, v);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] *= by_code[32 * byte_of(codes, i) + threadIdx.x % 32];
+    raw = make_uint4(pack2(v[0], v[1]), pack2(v[2], v[3]), pack2(v[4], v[5]), pack2(v[6], v[7]));
+    unpack8(raw, v);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sums[i] += v[i];
+}
+
 // ---- Tiles ----
 
 // A tile is 128 rows by 64 columns; a thread has four rows of eight columns.
@@ -211,11 +227,23 @@ struct CastShared<Kind::kGelu> {
     std::uint32_t columns[kTileCols * kTileStride];
     alignas(16) std::uint32_t gelu[kGeluEntries];
 };
+// By code; every lane has its own, so that reads never wait for one another.
 template <>
 struct CastShared<Kind::kSeen> {
     std::uint32_t columns[kTileCols * kTileStride];
-    std::uint32_t gelu[256 * 32];  // by code; every lane has its own, so that reads never wait for one another
+    std::uint32_t by_code[256 * 32];
 };
+template <>
+struct CastShared<Kind::kSeenProduct> {
+    std::uint32_t columns[kTileCols * kTileStride];
+    float by_code[256 * 32];
+};
+// A thread's entry for the code with its number goes to all lanes.
+template <class T>
+__device__ __forceinline__ void fill_by_code(T (&by_code)[256 * 32], T entry) {
+    static_assert(kThreads == 256);
+    for (unsigned i = 0; i < 32; ++i) by_code[32 * threadIdx.x + (threadIdx.x + i) % 32] = entry;
+}
 
 // A thread's part of a tile: where it is, and what is there.
 template <Kind kKind>
@@ -237,7 +265,7 @@ struct Part {
         for (int r = 0; r < 4; ++r)
             raw[r] = r < rows ? *reinterpret_cast<const uint4*>(job.x + offset + r * job.cols)
                               : make_uint4(0, 0, 0, 0);
-        if constexpr (kKind == Kind::kProduct)
+        if constexpr (is_product(kKind))
 #pragma unroll
             for (int r = 0; r < 4; ++r)
                 slopes[r] = r < rows ? *reinterpret_cast<const uint2*>(job.times + offset + r * job.cols)
@@ -288,8 +316,11 @@ __device__ __forceinline__ void cast_part(const CastJob& job, Part<kKind>& part,
             else
                 *reinterpret_cast<uint2*>(job.slope + at(r)) = make_uint2(bytes.x ^ kBits, bytes.y ^ kBits);
         }
-        if constexpr (kKind == Kind::kProduct) {
-            multiply_slopes(part.raw[r], part.slopes[r], sums);
+        if constexpr (is_product(kKind)) {
+            if constexpr (kKind == Kind::kProduct)
+                multiply_slopes(part.raw[r], part.slopes[r], sums);
+            else
+                multiply_derivatives(part.raw[r], part.slopes[r], shared.by_code, sums);
             if (job.product != nullptr && r < part.rows)
                 *reinterpret_cast<uint4*>(job.product + at(r)) = part.raw[r];
         }
@@ -346,13 +377,13 @@ __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, boo
     float sums[8] = {};
     Part<kKind> next(job, job.tiles - 1 - block);
     for (unsigned i = block; i < job.tiles; i += job.blocks) {
-        constexpr bool kAhead = kKind != Kind::kProduct;  // there are no registers for more of those
+        constexpr bool kAhead = !is_product(kKind);  // there are no registers for more of those
         if (!kAhead && i > block) next = Part<kKind>(job, job.tiles - 1 - i);
         Part<kKind> part = next;
         if (kAhead && i + job.blocks < job.tiles) next = Part<kKind>(job, job.tiles - 1 - (i + job.blocks));
         cast_part<kE5>(job, part, scale, shared, seen, sums);
     }
-    if constexpr (kKind == Kind::kProduct)
+    if constexpr (is_product(kKind))
         if (job.sums != nullptr)  // all its tiles have the same columns
             write_partial<8, kThreads / 8, 8>(sums, reinterpret_cast<float*>(shared.columns), next.column0,
                                               job.cols, job.sums + block / job.tiles_across * job.cols);
@@ -364,41 +395,31 @@ __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, boo
     });
 }
 
-// The job of codes of what a GELU saw: transposed codes of what it makes of them, with a scale that is known,
-// and slopes.
+// The job of codes of what a GELU saw: transposed codes of what it makes of them, with a scale that is known.
 template <class Shared>
 __device__ __forceinline__ void cast_seen(const CastJob& job, unsigned block, Shared& shared) {
-    static_assert(kThreads == 256);
     const Scale scale = scale_of<false>(*job.amax);
     if (block == 0 && threadIdx.x == 0) *job.scale = scale.down;
-    const auto lane = threadIdx.x % 32;
-    {
-        const float x = pre_of(static_cast<std::uint8_t>(threadIdx.x)), share = phi(x);
-        const std::uint32_t gelu = __bfloat16_as_ushort(__float2bfloat16_rn(x * share));
-        const std::uint32_t entry =
-            (code4<false>(gelu, 0, scale) & 0xffu) | std::uint32_t{slope_code(slope(x, share))} << 8;
-        for (unsigned i = 0; i < 32; ++i) shared.gelu[32 * threadIdx.x + (lane + i) % 32] = entry;
-    }
+    const float x = pre_of(static_cast<std::uint8_t>(threadIdx.x));
+    const std::uint32_t gelu = __bfloat16_as_ushort(__float2bfloat16_rn(x * phi(x)));
+    fill_by_code(shared.by_code, code4<false>(gelu, 0, scale));
     __syncthreads();  // the table is whole
     const auto row0 = [&](unsigned tile) { return static_cast<int>(tile / job.tiles_across) * kTileRows; };
     const auto column0 = [&](unsigned tile) { return static_cast<int>(tile % job.tiles_across) * kTileCols; };
     uint2 next[4];
-    std::int64_t next_offset = 0;
     int next_rows = 0;
     const auto fetch = [&](unsigned tile) {
         const int row = row0(tile) + 4 * static_cast<int>(threadIdx.x / 8);
         const int column = column0(tile) + 8 * static_cast<int>(threadIdx.x % 8);
         next_rows = column < job.cols ? min(static_cast<int>(job.rows) - row, 4) : 0;
-        next_offset = row * job.cols + column;
+        const std::uint8_t* from = job.pre + row * job.cols + column;
 #pragma unroll
         for (int r = 0; r < 4; ++r)
-            if (r < next_rows)
-                next[r] = *reinterpret_cast<const uint2*>(job.pre + next_offset + r * job.cols);
+            if (r < next_rows) next[r] = *reinterpret_cast<const uint2*>(from + r * job.cols);
     };
     fetch(job.tiles - 1 - block);
     for (unsigned i = block; i < job.tiles; i += job.blocks) {
         const unsigned tile = job.tiles - 1 - i;
-        const std::int64_t offset = next_offset;
         const int rows = next_rows;
         uint2 pre[4];
 #pragma unroll
@@ -410,14 +431,9 @@ __device__ __forceinline__ void cast_seen(const CastJob& job, unsigned block, Sh
             if (r >= rows) continue;
             std::uint32_t entry[8];
 #pragma unroll
-            for (int j = 0; j < 8; ++j) entry[j] = shared.gelu[32 * byte_of(pre[r], j) + lane];
+            for (int j = 0; j < 8; ++j) entry[j] = shared.by_code[32 * byte_of(pre[r], j) + threadIdx.x % 32];
             left[r] = low_bytes(entry[0], entry[1], entry[2], entry[3]);
             right[r] = low_bytes(entry[4], entry[5], entry[6], entry[7]);
-#pragma unroll
-            for (std::uint32_t& word : entry) word >>= 8;
-            *reinterpret_cast<uint2*>(job.slope + offset + r * job.cols) =
-                make_uint2(low_bytes(entry[0], entry[1], entry[2], entry[3]),
-                           low_bytes(entry[4], entry[5], entry[6], entry[7]));
         }
         store_transposed(job, row0(tile), column0(tile), left, right, shared);
     }
@@ -444,10 +460,15 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
             return cast_job<false, kKind>(job, block, again, shared);
         }
     }
+    if constexpr (kKind == Kind::kSeenProduct) {
+        const float x = pre_of(static_cast<std::uint8_t>(threadIdx.x));
+        fill_by_code(shared.by_code, slope(x, phi(x)));
+        __syncthreads();  // the table is whole
+    }
     wait_for_previous();
     if constexpr (kKind == Kind::kSeen)
         if (job.pre != nullptr) return cast_seen(job, block, shared);
-    if constexpr (kKind == Kind::kProduct)
+    if constexpr (is_product(kKind))
         if (job.times != nullptr) return cast_job<true, kKind>(job, block, again, shared);
     if (job.e5m2)
         cast_job<true, Kind::kPlain>(job, block, again, shared);
@@ -459,11 +480,11 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 
 // What is cast, in BF16.
 __device__ __forceinline__ bf16 number(const CastJob& job, std::int64_t i) {
-    if (!job.has_gelu()) return job.x[i];
+    if (!job.has_gelu() && job.pre == nullptr) return job.x[i];
     const float x = job.pre != nullptr ? pre_of(job.pre[i]) : load_float(job.x, i), share = phi(x);
     if (job.seen != nullptr)
         job.seen[i] = pre_code(x);
-    else
+    else if (job.slope != nullptr)
         job.slope[i] = slope_code(slope(x, share));
     return __float2bfloat16_rn(x * share);
 }
@@ -564,7 +585,8 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, con
             kernel = cast_kernel<Kind::kSeen>;
         else if (job.slope != nullptr || job.seen != nullptr)
             kernel = cast_kernel<Kind::kGelu>;
-        if (job.times != nullptr) kernel = cast_kernel<Kind::kProduct>;
+        if (job.times != nullptr)
+            kernel = operand.times_seen ? cast_kernel<Kind::kSeenProduct> : cast_kernel<Kind::kProduct>;
     }
     if (!in_sixteens_of_columns) {
         for (const CastJob& job : used) {

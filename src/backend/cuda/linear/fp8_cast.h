@@ -21,8 +21,8 @@ struct AmaxState {
 };
 
 struct Fp8Operand {
-    // bf16 [rows, cols]; without rows: only the scale is wanted. Or bytes, where it has slopes and its amax is
-    // known: codes of what a GELU saw.
+    // bf16 [rows, cols]; without rows: only the scale is wanted. Or bytes, where its amax is known: codes of
+    // what a GELU saw.
     View x;
     bool e5m2 = false;                   // else E4M3; a gradient, at most one of a launch
     float* amax = nullptr;               // the largest |x|; not finite where an element is not
@@ -34,7 +34,9 @@ struct Fp8Operand {
     std::uint8_t* seen = nullptr;        // the same, and the codes of x are wanted, not the slopes
     // What is cast is the product of x and slope_of(times), rounded to BF16: it goes to `product` where codes
     // overwrite `times`, and its column sums, in fp8_cast_sums() parts, to `sums` where wanted. With E5M2.
+    // Or `times` are codes of what a GELU saw, and the product is with its derivative there.
     const std::uint8_t* times = nullptr;
+    bool times_seen = false;
     void* product = nullptr;
     float* sums = nullptr;
     bool amax_known = false;  // else *amax is computed, and may hold a guess before

@@ -251,8 +251,7 @@ __global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum
             normals.load<V>(sum, row * cols + c, mean, inverse, normal);
             load_some<V>(gamma + c, g);
 #pragma unroll
-            for (int j = 0; j < V; ++j)
-                d[j] = (d[j] * g[j] - mean_d - normal[j] * mean_dn) * inverse;
+            for (int j = 0; j < V; ++j) d[j] = (d[j] * g[j] - mean_d - normal[j] * mean_dn) * inverse;
             store_some<V>(dsum + row * cols + c, d);  // after the reads: dy may be dsum
             if (da == nullptr) return;
             drop<V>(dropout, row, c, d);
@@ -395,8 +394,8 @@ void NormOps::forward(const ResidualNormForward& op) {
                          dropout_args(op.dropout), static_cast<const T*>(op.gamma_1D.data),
                          static_cast<const T*>(op.beta_1D.data), op.epsilon,
                          in_place ? nullptr : static_cast<T*>(op.sum_TD.data), static_cast<T*>(op.y_TD.data),
-                         op.stats_T2.as<float>(),
-                         op.normal_TD.empty() ? nullptr : op.normal_TD.codes(), rows, cols);
+                         op.stats_T2.as<float>(), op.normal_TD.empty() ? nullptr : op.normal_TD.codes(), rows,
+                         cols);
         };
         const std::int64_t groups = (cols + 255) / 256, floats = (cols + 7) / 8 * 8;
         if (cols % 8 != 0)
