@@ -28,6 +28,7 @@ struct TensorEntry {
 struct AdamWArgs {
     float lr, beta1, beta2, epsilon, grad_scale, correction1, correction2;
     std::uint64_t seed, step;
+    std::uint32_t noise_shift;  // of both halves of a word
 };
 
 // The update of a weight, and its moments, which become the new ones.
@@ -214,7 +215,8 @@ __device__ __forceinline__ void update_block(const AdamWArgs& a, const TensorEnt
     };
     const Eight16 w = load_eight<kEights, std::uint16_t, Eight16>(t.w, i, count);
     const Eight8 m_codes = load8(t.m), v_codes = load8(t.v), c_codes = load8(t.c);
-    const PhiloxBlock noise = noise_block({a.seed, a.step, t.stream}, t.first_row + row, column >> 3);
+    PhiloxBlock noise = noise_block({a.seed, 0, t.stream}, t.first_row + row, column >> 3);
+    for (std::uint32_t& two : noise) two = __vadd2(two, a.noise_shift);
     wait_for_previous();
     float g[8] = {}, m[8], v[8];
     load_gradient<kEights>(static_cast<const G*>(t.grad) + i, g, count);
@@ -330,7 +332,8 @@ void OptimizerOps::adamw(std::span<const AdamWUpdate> ops, bool early) {
         static_cast<float>(1.0 / (1.0 - std::pow(double{first.beta1}, static_cast<double>(first.t)))),
         static_cast<float>(1.0 / (1.0 - std::pow(double{first.beta2}, static_cast<double>(first.t)))),
         first.key.seed,
-        first.key.step};
+        first.key.step,
+        noise_shift(first.t) * 0x10001u};
     const auto* table = static_cast<const TensorEntry*>(
         on_device(entries.data(), static_cast<std::int64_t>(entries.size() * sizeof(TensorEntry))));
     with_type(first.grad, [&](auto* g) {
