@@ -183,5 +183,52 @@ TEST(Reading, WhatCannotWorkIsSaidBeforeTheImport) {
     EXPECT_FALSE(std::filesystem::exists(folder.path("a"))) << "nothing is left behind";
 }
 
+// All that a run keeps of how its data is read, not the columns alone.
+TEST(Reading, NewLabelsAreReadAsTheRunsDataWas) {
+    const TempFolder folder;
+    const auto row = [](int i, const std::string& tags) {
+        return std::to_string(i) + "~number " + std::to_string(i) + " \"is\" of " + tags + "~" + tags + "\n";
+    };
+    std::string rows, few;
+    for (int i = 0; i < 40; ++i) rows += row(i, i % 2 == 0 ? "red" : "green,green");
+    for (int i = 0; i < 8; ++i) few += row(100 + i, i % 2 == 0 ? "violet,violet" : "red");
+    const std::string data = folder.write("rows.csv", rows), new_data = folder.write("few.csv", few);
+    const Words reading = {"--columns",
+                           "id,words,tags",
+                           "--text-column",
+                           "words",
+                           "--label-column",
+                           "tags",
+                           "--delimiter",
+                           "~",
+                           "--quotes",
+                           "none",
+                           "--allow-repeated-labels"};
+    expect_success(
+        run_elmo(Words{"train", data, "--out", folder.text("run"), "--test-share", "0"} + reading + quick()));
+    expect_success(run_elmo({"labels", "add", folder.text("run"), "--data", new_data, "--steps", "2", "--out",
+                             folder.text("more"), "--quiet"}));
+    const Outcome listed = run_elmo({"labels", "list", folder.text("more")});
+    EXPECT_EQ(listed.out, "0\t20\tgreen\n1\t20\tred\n2\t4\tviolet\n");
+}
+
+TEST(Reading, WhatIsWrongWithNewLabelsIsSaidWithWhatToDo) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";")),
+                      run = folder.text("run");
+    expect_success(run_elmo(Words{"train", data, "--out", run} + quick()));
+    const auto add = [&](const std::string& names) {
+        return run_elmo(
+            {"labels", "add", run, folder.write("new.txt", names), "--out", folder.text("more"), "--quiet"});
+    };
+    expect_failure(add("violet\nred\n"), 1,
+                   {"new.txt:2: expected labels that the run does not have, found 'red'; remove the line"});
+    expect_failure(add("violet\nviolet\n"), 1,
+                   {"new.txt:2: expected every new label once, found 'violet'; remove the line"});
+    const std::string other = folder.write("other.csv", "text,labels\na,x\nb,y\nc,x\nd,y\ne,x\n");
+    expect_failure(run_elmo({"refine", run, other, "--out", folder.text("refined"), "--quiet"}), 1,
+                   {"; give the data that the run was trained on, or leave DATA out"});
+}
+
 }  // namespace
 }  // namespace elmo
