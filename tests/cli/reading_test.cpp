@@ -230,5 +230,24 @@ TEST(Reading, WhatIsWrongWithNewLabelsIsSaidWithWhatToDo) {
                    {"; give the data that the run was trained on, or leave DATA out"});
 }
 
+// Of data that mostly trained the run an index takes what was held out, and says with which flag it takes
+// all.
+TEST(Reading, AnIndexTakesTheRowsThatAreAskedFor) {
+    const TempFolder folder;
+    std::string rows;
+    for (int i = 0; i < 300; ++i)
+        rows += "number " + std::to_string(i) + (i % 2 == 0 ? " is red,red\n" : " is green,green\n");
+    const std::string data = folder.write("rows.csv", "text,labels\n" + rows),
+                      other = folder.write("other.csv", "text,labels\nsomething new,red\n" + rows),
+                      run = folder.text("run");
+    expect_success(run_elmo(Words{"train", data, "--out", run} + quick()));
+    const Outcome held_out = run_elmo({"index", run, other});
+    EXPECT_EQ(held_out.status, 1);
+    EXPECT_TRUE(contains(held_out.err, "(--split all")) << held_out.err;
+    const Outcome all = run_elmo({"index", run, other, "--split", "all", "--json"});
+    expect_success(all);
+    EXPECT_EQ(Json::parse(all.out)["texts"], 75);  // a quarter of all
+}
+
 }  // namespace
 }  // namespace elmo
