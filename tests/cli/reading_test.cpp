@@ -249,5 +249,16 @@ TEST(Reading, AnIndexTakesTheRowsThatAreAskedFor) {
     EXPECT_EQ(Json::parse(all.out)["texts"], 75);  // a quarter of all
 }
 
+TEST(Reading, AFieldTooManyIsSaidWithWhatToDo) {
+    const TempFolder folder;
+    std::string rows = "text\tlang\tlabels\n";
+    for (int i = 0; i < 30; ++i) rows += "text " + std::to_string(i) + "\ten\tred\n";
+    const std::string data = folder.write("rows.tsv", rows + "a text\twith a tab\ten\tred\n");
+    expect_failure(
+        run_elmo({"train", data, "--out", folder.text("run"), "--quiet"}), 1,
+        {"rows.tsv:32: expected 3 fields, as the header has, found 4 fields",
+         "; write a tab inside a field as a blank, or put such fields in quotes with --quotes double"});
+}
+
 }  // namespace
 }  // namespace elmo
