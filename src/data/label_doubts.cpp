@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <set>
 
 #include "base/text_util.h"
 #include "sources/tables/guess.h"
@@ -115,6 +116,18 @@ std::optional<std::string_view> piece_of_name(const Dataset& data) {
     return few || many ? piece : std::nullopt;
 }
 
+// Whether names that hold the separator are made of labels, as others are: less than half of the names, so
+// that the file may have been read with what stands between few of them.
+bool are_joined(const Dataset& data, const Tally& tally, std::size_t separator) {
+    constexpr std::int64_t kManyLabels = 200'000;  // above, looking takes too long
+    if (kSeparators[separator] == '/' || 10 * tally.with[separator] < data.num_labels() ||
+        data.num_labels() > kManyLabels)
+        return false;
+    std::set<std::string> names;
+    for (std::int64_t label = 0; label < data.num_labels(); ++label) names.emplace(data.label_name(label));
+    return recombines(names, kSeparators[separator]);
+}
+
 // The first line of a TSV without a header, where it looks like one: two words, of which no other row has the
 // second as its labels, before texts of several words.
 std::optional<std::vector<std::string>> swallowed_header(const Layout& layout) {
@@ -198,8 +211,12 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     const bool one_a_row = is_one_label_a_row(data, tally);
     const bool none_given = layout.cells.given && layout.cells.name() == "none";
     for (std::size_t i = 0; i < kSeparators.size() && !lists && !none_given; ++i) {
-        // Half of all names is no accident; less is, unless hardly two rows have the same label.
-        if (data.num_labels() < 2 || (one_a_row ? 5 : 2) * tally.with[i] < data.num_labels()) continue;
+        // Half of all names is no accident; less is, unless hardly two rows have the same label, or the
+        // pieces are labels elsewhere.
+        if (data.num_labels() < 2) continue;
+        if ((one_a_row ? 5 : 2) * tally.with[i] < data.num_labels() &&
+            (in_lists || layout.cells.given || !are_joined(data, tally, i)))
+            continue;
         if (kSeparators[i] == '/' && !one_a_row) continue;
         const std::string separator = kSeparators[i] == '\t' ? "$'\\t'" : fmt::format("'{}'", kSeparators[i]);
         doubts.push_back(fmt::format("{} of {} labels hold {}: where it stands between labels, {}",

@@ -352,5 +352,21 @@ TEST(GuessOtherSeparator, OnlyWhereTheRunsOwnIsNotThere) {
     EXPECT_EQ(guess_other_separator({}, ";"), "");
 }
 
+// Where a few names hold a comma, the separator of the others is not taken without asking, but asked for.
+TEST_F(LabelDoubts, NamesWhosePiecesAreLabelsElsewhere) {
+    Strings names;
+    const Strings people = {"Ann", "Bob", "Cid", "Dan", "Eva", "Fay"};
+    for (std::size_t i = 0; i < 60; ++i) names.push_back(people[i % 6]);
+    names.insert(names.end(), {"Ann;Bob", "Bob;Cid", "Cid;Ann", "Acme, Inc."});
+    EXPECT_EQ(only(names),
+              "3 of 11 labels hold ';': where it stands between labels, give --label-separator ';'");
+    // Others that hold it by chance, and paths, whose pieces have their places.
+    names = people;
+    names.insert(names.end(), {"Gus; or not", "Hal;x", "Ida;y"});
+    EXPECT_EQ(doubts(names), Strings());
+    EXPECT_EQ(doubts({"Books", "Books|Fiction", "Books|Fact", "Music", "Music|Folk", "Games", "Tools"}),
+              Strings());
+}
+
 }  // namespace
 }  // namespace elmo
