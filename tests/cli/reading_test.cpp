@@ -260,5 +260,67 @@ TEST(Reading, AFieldTooManyIsSaidWithWhatToDo) {
          "; write a tab inside a field as a blank, or put such fields in quotes with --quotes double"});
 }
 
+TEST(Reading, ATextOfSeveralPartsIsJoined) {
+    const TempFolder folder;
+    std::string lists, words;
+    for (int i = 0; i < 40; ++i) {
+        const std::string name = i % 2 == 0 ? "red" : "green", n = std::to_string(i);
+        lists += R"({"parts": ["number )" + n + R"(", "", "is )" + name +
+                 R"("], "refs": [{"t": "a"}, {"t": "b"}], )" + R"("labels": [")" + name + "\"]}\n";
+        words += R"({"parts": "number )" + n + " is " + name + R"( a b", "labels": [")" + name + "\"]}\n";
+    }
+    const auto scores = [&](const std::string& name, const std::string& bytes, const std::string& columns) {
+        const std::string data = folder.write(name + ".jsonl", bytes), run = folder.text(name);
+        expect_success(run_elmo({"train", data, "--text-column", columns, "--out", run, "--quiet"}));
+        return slurp(folder.path(name) / "best" / "tokenizer.json") +
+               run_elmo({"eval", run, "--json", "--quiet"}).out.substr(0, 100);
+    };
+    EXPECT_EQ(scores("lists", lists, "parts+refs.t"), scores("words", words, "parts"));
+    const std::string answer = folder.write("new.jsonl", R"({"parts": ["red"], "refs": []})"
+                                                         "\n"
+                                                         R"({"parts": []})"
+                                                         "\n");
+    const Outcome predicted =
+        run_elmo({"predict", folder.text("lists"), answer, "--json", "--with-text", "--quiet"});
+    expect_success(predicted);
+    EXPECT_TRUE(contains(predicted.out, R"("text":"red")")) << predicted.out;
+    const auto refused = [&](const std::string& value) {
+        const std::string data =
+            folder.write("bad.jsonl", R"({"text": )" + value + R"(, "labels": ["a"]})" + "\n");
+        return run_elmo({"data", "inspect", data, "--quiet"});
+    };
+    const std::string advice = "write it as a string, or name another key with --text-column";
+    expect_failure(refused("5"), 1, {"bad.jsonl:1: expected a string at 'text', found '5'; " + advice});
+    expect_failure(refused("[\"a\", 5]"), 1,
+                   {"bad.jsonl:1: expected a string at 'text', found '5'; " + advice});
+    expect_failure(refused("[{\"a\": 1}]"), 1, {"name a key inside with --text-column text.KEY"});
+}
+
+// Commas, blanks and the like do not join columns, and a message that only says what is missing does not
+// help.
+TEST(Reading, ColumnsThatAreJoinedOtherwiseAreSaidToBeJoinedByPlus) {
+    const TempFolder folder;
+    const std::string table = folder.write("rows.csv", "title,body,tags,kind\na,b,x,y\n"),
+                      lines = folder.write(
+                          "rows.jsonl", R"({"title": "a", "meta": {"body": "b"}, "tags": "x", "kind": "y"})"
+                                        "\n");
+    const auto inspect = [&](const std::string& data, const std::string& text, const std::string& labels) {
+        return run_elmo(
+            {"data", "inspect", data, "--text-column", text, "--label-column", labels, "--quiet"});
+    };
+    for (const char* text :
+         {"title,body", "title, body", "title;body", "title body", "title|body", "title&body"})
+        expect_failure(inspect(table, text, "tags"), 1, {"; + joins columns: --text-column title+body"});
+    expect_failure(inspect(lines, "title,meta.body", "tags"), 1,
+                   {"; + joins keys: --text-column title+meta.body"});
+    for (const char* labels : {"tags,kind", "tags+kind"}) {
+        expect_failure(inspect(table, "title", labels), 1,
+                       {"; labels are those of one column: join 'tags' and 'kind' in the file"});
+        expect_failure(inspect(lines, "title", labels), 1,
+                       {"; labels are those of one key: join 'tags' and 'kind' in the file"});
+    }
+    expect_failure(inspect(table, "title,text", "tags"), 1, {"; name the columns with --text-column"});
+}
+
 }  // namespace
 }  // namespace elmo
