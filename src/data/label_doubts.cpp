@@ -6,12 +6,15 @@
 #include <cctype>
 #include <optional>
 #include <set>
+#include <tuple>
 
 #include "base/text_util.h"
+#include "io/checksum.h"
 #include "sources/tables/guess.h"
 #include "sources/tables/label_fields.h"
 #include "sources/tables/label_lists.h"
 #include "sources/tables/table_shape.h"
+#include "text/unicode/unicode.h"
 
 namespace elmo {
 namespace {
@@ -128,6 +131,57 @@ bool are_joined(const Dataset& data, const Tally& tally, std::size_t separator) 
     return recombines(names, kSeparators[separator]);
 }
 
+// A name as it is beside others: in lower case, decomposed, each run of blanks one.
+std::string plain_name(std::string_view name) {
+    std::string valid, plain;
+    name = unicode::as_valid_utf8(name, valid);
+    std::u32string lower, decomposed;
+    for (std::size_t at = 0; at < name.size();) {
+        const char32_t c = unicode::decode(name, at);
+        if (!unicode::is_space(c))
+            unicode::append_lower(c, lower);
+        else if (!lower.empty() && lower.back() != U' ')
+            lower += U' ';
+    }
+    unicode::append_decomposed(lower, false, decomposed);
+    unicode::append(decomposed, plain);
+    return plain;
+}
+
+// Labels that others equal but for case, blanks and Unicode form; "" where none are.
+std::string likeness_doubt(const Dataset& data) {
+    constexpr std::int64_t kManyLabels = 5'000'000;  // above, their hashes take too much memory
+    if (data.num_labels() > kManyLabels) return {};
+    std::vector<std::pair<std::uint64_t, std::int64_t>> hashes;
+    for (std::int64_t label = 0; label < data.num_labels(); ++label)
+        hashes.emplace_back(hash64(plain_name(data.label_name(label))), label);
+    const auto counts = data.label_counts();
+    const auto rows_of = [&](std::int64_t label) { return counts.empty() ? 0 : counts[label]; };
+    // Equal ones side by side, the commonest first.
+    std::ranges::sort(hashes, [&](const auto& a, const auto& b) {
+        return std::tuple(a.first, -rows_of(a.second), a.second) <
+               std::tuple(b.first, -rows_of(b.second), b.second);
+    });
+    std::int64_t alike = 0, rows_of_example = -1;
+    std::pair<std::int64_t, std::int64_t> example;
+    for (std::size_t begin = 0, end = 0; begin < hashes.size(); begin = end) {
+        while (end < hashes.size() && hashes[end].first == hashes[begin].first) ++end;
+        if (end - begin < 2) continue;
+        alike += static_cast<std::int64_t>(end - begin);
+        const std::int64_t first = hashes[begin].second, second = hashes[begin + 1].second;
+        if (rows_of(second) <= rows_of_example) continue;
+        rows_of_example = rows_of(second);
+        example = {first, second};
+    }
+    if (alike == 0) return {};
+    return fmt::format(
+        "{} of {} labels differ from others only in case, blanks or Unicode form, such as '{}' ({}) and '{}' "
+        "({}): where they mean the same, write them alike",
+        with_commas(alike), with_commas(data.num_labels()), quoted(data.label_name(example.first)),
+        counted(rows_of(example.first), "row"), quoted(data.label_name(example.second)),
+        with_commas(rows_of(example.second)));
+}
+
 // The first line of a TSV without a header, where it looks like one: two words, of which no other row has the
 // second as its labels, before texts of several words.
 std::optional<std::vector<std::string>> swallowed_header(const Layout& layout) {
@@ -240,6 +294,7 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
                             "'{}' is part of "
                             "a name, give --label-separator none",
                             quoted(*piece), layout.cells.separator));
+    if (std::string alike = likeness_doubt(data); !alike.empty()) doubts.push_back(std::move(alike));
     for (const std::string& key : missing_text_keys(layout))
         doubts.push_back(
             fmt::format("no text of the first rows has the key {}: is --text-column right?", key));

@@ -368,5 +368,14 @@ TEST_F(LabelDoubts, NamesWhosePiecesAreLabelsElsewhere) {
               Strings());
 }
 
+TEST_F(LabelDoubts, NamesThatDifferInCaseBlanksOrUnicodeForm) {
+    EXPECT_EQ(only({"userName", "username", "username", "Time  zone", "time zone", "other", "cafe\u0301",
+                    "caf\u00e9"}),
+              "6 of 7 labels differ from others only in case, blanks or Unicode form, such as 'username' (2 "
+              "rows) and "
+              "'userName' (1): where they mean the same, write them alike");
+    EXPECT_EQ(doubts({"user name", "username", "user_name", "cafe", "caf\u00e9", "1", "10"}), Strings());
+}
+
 }  // namespace
 }  // namespace elmo
