@@ -401,3 +401,48 @@ def test_inspect_of_a_table(texts, tmp_path):
         "inspect", tmp_path / "rows.csv", "--text-column", "title", "--label-column", "tag", "--test-share", 0, "--json").stdout)
     with pytest.raises(elmo.ConfigError, match="option 'epochs' does not belong to inspect"):
         elmo.inspect(tmp_path / "rows.csv", epochs=3)
+
+
+def test_columns_of_0_and_1_are_labels(tmp_path):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = [f"number {i} is {'red' if i % 2 else 'blue'} and {'large' if i % 3 else 'small'}" for i in range(60)]
+    columns = {"id": list(range(60)), "words": texts, "is_red": [i % 2 for i in range(60)],
+               "is_large": [i % 3 != 0 for i in range(60)], "year": [1990 + i for i in range(60)]}
+    frame = pandas.DataFrame(columns)
+    path = tmp_path / "rows.csv"
+    frame.to_csv(path, index=False)
+    arrow = pyarrow.Table.from_pandas(frame)
+    parquet.write_table(arrow, tmp_path / "rows.parquet")
+    few = {"text_column": "words", "encoder": "linear", "progress": False}
+    expected = elmo.train(path, label_column="*", **few)
+    assert expected.label_names == ["is_large", "is_red"]
+    forms = [frame, columns, arrow, arrow.to_reader(), str(tmp_path / "rows.parquet"),
+             frame.assign(is_red=frame.is_red.astype("Int64").where(frame.is_red == 1)),  # nothing is 0
+             {**columns, "is_red": [str(i % 2) for i in range(60)]}]
+    for form in forms:
+        for pattern in ("*", "is_*"):
+            run = elmo.train(form if not hasattr(form, "read_next_batch") else arrow.to_reader(), label_column=pattern, **few)
+            assert run.label_names == expected.label_names
+            assert run.evaluate()["P@1"] == expected.evaluate()["P@1"]
+    # A run remembers it, of rows from memory too.
+    assert expected.evaluate(frame)["P@1"] == expected.evaluate(path, split="all")["P@1"]
+    assert run.evaluate(path, split="all").protocol.samples == 60
+    with pytest.raises(elmo.DataError, match=r"column 'year'\[0\]: expected 0 or 1, found 1990 \(int\)"):
+        elmo.train(columns, label_column="y*", **few)
+    with pytest.raises(elmo.DataError, match=r"label_column: expected columns of 0 and 1 for 'x\*', found none; "):
+        elmo.train(frame, label_column="x*", **few)
+    with pytest.raises(elmo.DataError, match="expected a column 'word' .did you mean 'words'"):
+        elmo.train(frame, label_column="*", text_column="word")
+
+
+def test_text_columns_as_a_list_and_with_blanks(texts, labels):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame({"a": texts, "b": texts, "labels": labels})
+    options = {"encoder": "linear", "progress": False, "test_share": 0.5}
+    expected = elmo.train(frame, text_column="a+b", **options).evaluate()["nDCG@5"]
+    for table in (frame, pyarrow.Table.from_pandas(frame)):
+        for columns in ("a + b", ["a", "b"], ("a", "b")):
+            run = elmo.train(table, text_column=columns, **options)
+            assert run.evaluate()["nDCG@5"] == expected
+            assert run.evaluate(table)["P@1"] > 0
