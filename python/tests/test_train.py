@@ -1,7 +1,10 @@
 """Training from values: every form of data gives the run that the command line gives, bit for bit."""
 import contextlib
+import copy
 import json
 import os
+import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -446,3 +449,18 @@ def test_text_columns_as_a_list_and_with_blanks(texts, labels):
             run = elmo.train(table, text_column=columns, **options)
             assert run.evaluate()["nDCG@5"] == expected
             assert run.evaluate(table)["P@1"] > 0
+
+
+def test_a_pickle_of_a_run_is_its_folder(texts, labels, tmp_path):
+    run = elmo.train(texts=texts, labels=labels, encoder="linear", progress=False)
+    run.predict(texts[:1])
+    answers = run.predict(texts[:3], top=2)
+    for copied in (pickle.loads(pickle.dumps(run)), copy.copy(run), copy.deepcopy(run)):
+        assert copied.path == run.path and copied.result == run.result
+        assert copied.predict(texts[:3], top=2).names == answers.names
+        assert copied.evaluate()["nDCG@5"] == run.evaluate()["nDCG@5"]
+    saved = pickle.dumps(run.save(tmp_path / "kept"))
+    assert pickle.loads(saved).predict(texts[:3], top=2).names == answers.names
+    shutil.rmtree(tmp_path / "kept")
+    with pytest.raises(elmo.DataError, match="kept: expected the folder of a run, found nothing; a pickle holds only its path"):
+        pickle.loads(saved)
