@@ -322,5 +322,24 @@ TEST(Reading, ColumnsThatAreJoinedOtherwiseAreSaidToBeJoinedByPlus) {
     expect_failure(inspect(table, "title,text", "tags"), 1, {"; name the columns with --text-column"});
 }
 
+// They score 0 whatever is answered: who does not know of them takes the scores for worse than they are.
+TEST(Reading, TextsWithoutLabelsAreCountedWhereTheyAreScored) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";")),
+                      run = folder.text("run"),
+                      labelled = folder.write("all.csv", "text,labels\nsomething red,red\nand green,green\n"),
+                      some = folder.write("some.csv",
+                                          "text,labels\nsomething red,red\nblue,\nand green,green\n");
+    expect_success(run_elmo(Words{"train", data, "--out", run} + quick()));
+    const Outcome all = run_elmo({"eval", run, labelled});
+    expect_success(all);
+    EXPECT_FALSE(contains(all.out, "without labels")) << all.out;
+    const Outcome outcome = run_elmo({"eval", run, some});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.out, "1 of the 3, which scores 0 whatever is answered")) << outcome.out;
+    const Json json = Json::parse(run_elmo({"eval", run, some, "--json", "--quiet"}).out);
+    EXPECT_EQ(json["protocol"]["unlabelled_samples"], 1);
+}
+
 }  // namespace
 }  // namespace elmo
