@@ -341,5 +341,23 @@ TEST(Reading, TextsWithoutLabelsAreCountedWhereTheyAreScored) {
     EXPECT_EQ(json["protocol"]["unlabelled_samples"], 1);
 }
 
+// Every verb that reads the data of a run has this flag; explain has no DATA to name it as.
+TEST(Reading, DataThatOnlyTheRunNamesIsGivenByAFlagThatEveryVerbHas) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";")),
+                      run = folder.text("run");
+    expect_success(run_elmo({"train", data, "--out", run, "--neighbours", "0.3", "--quiet"}));
+    expect_success(run_elmo({"cache", "clear", data}));
+    const std::string advice = "if it is the right one, name it with --data " + data;
+    expect_failure(run_elmo({"eval", run, "--quiet"}), 2, {advice});
+    const Words explain = {"explain", run, "--text", "something red"};
+    const Outcome told = run_elmo(explain);
+    expect_success(told);
+    EXPECT_TRUE(contains(told.err, advice)) << told.err;
+    const Outcome shown = run_elmo(explain + Words{"--data", data});
+    expect_success(shown);
+    EXPECT_TRUE(contains(shown.out, "text 3 red")) << shown.out;
+}
+
 }  // namespace
 }  // namespace elmo
