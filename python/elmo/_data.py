@@ -92,6 +92,17 @@ def refuse_labels_alone(texts: Any, labels: Any, label_names: Any) -> None:
             raise ConfigError(f"{what}: expected beside texts only; the labels of a table are its label_column")
 
 
+def set_nothing_but_validation(config: Config, labels: Any, test: Any, validation: Any, label_names: Any) -> None:
+    """Of a call without rows, which takes those of another run."""
+    refuse_labels_alone(None, labels, label_names)
+    if test is not None:
+        raise ConfigError("test: expected beside data or texts only; the run that init names has its own test rows")
+    if validation is not None and not is_path(validation) and not isinstance(validation, numbers.Real):
+        raise ConfigError(f"validation: expected a share or a file beside init without data, found {type(validation).__name__}")
+    if validation is not None:
+        config.set("validation", text_of("validation", validation))
+
+
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
              label_names: Any = None) -> list[Rows]:
     """Sets the data set of the configuration; returns what has to live as long as it is used."""

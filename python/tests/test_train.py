@@ -464,3 +464,16 @@ def test_a_pickle_of_a_run_is_its_folder(texts, labels, tmp_path):
     shutil.rmtree(tmp_path / "kept")
     with pytest.raises(elmo.DataError, match="kept: expected the folder of a run, found nothing; a pickle holds only its path"):
         pickle.loads(saved)
+
+
+def test_more_epochs_need_no_data(texts, labels, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("text,labels\n" + "".join(f"{text},{';'.join(names)}\n" for text, names in zip(texts, labels)))
+    for first in (elmo.train(path, **SHORT), elmo.train(texts=texts, labels=labels, **SHORT)):
+        more = elmo.train(init=first, epochs=1, progress=False)
+        assert more.log[0].labels == first.log[0].labels and more.log[0].train_rows == first.log[0].train_rows
+        assert more.evaluate().protocol.samples == first.evaluate().protocol.samples
+        assert elmo.train(init=first, epochs=1, validation=0.2, progress=False).log[0].validation_rows > 20
+    for given in (dict(test=(texts, labels)), dict(labels=labels), dict(validation=(texts, labels))):
+        with pytest.raises(elmo.ConfigError, match="expected"):
+            elmo.train(init=first, **given)
