@@ -477,3 +477,15 @@ def test_more_epochs_need_no_data(texts, labels, tmp_path):
     for given in (dict(test=(texts, labels)), dict(labels=labels), dict(validation=(texts, labels))):
         with pytest.raises(elmo.ConfigError, match="expected"):
             elmo.train(init=first, **given)
+
+
+def test_inspect_of_rows_in_memory(texts, labels, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"words": texts, "tags": labels})
+    path = tmp_path / "rows.parquet"
+    frame.to_parquet(path)
+    for data in (frame, path):
+        found = elmo.inspect(data, text_column="words", label_column="tags", test_share=0)
+        assert found.train_rows == len(texts) and found.labels == len({name for row in labels for name in row})
+    with pytest.raises(elmo.DataError, match="data: expected a path, a table or a dict of columns, found 5"):
+        elmo.inspect(5)
