@@ -6,7 +6,6 @@
 #include <cctype>
 #include <optional>
 #include <set>
-#include <tuple>
 
 #include "base/text_util.h"
 #include "io/checksum.h"
@@ -134,6 +133,14 @@ bool are_joined(const Dataset& data, const Tally& tally, std::size_t separator) 
 // A name as it is beside others: in lower case, decomposed, each run of blanks one.
 std::string plain_name(std::string_view name) {
     std::string valid, plain;
+    if (unicode::is_ascii(name)) {
+        for (const char c : name)
+            if (std::isspace(static_cast<unsigned char>(c)) == 0)
+                plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+            else if (!plain.empty() && plain.back() != ' ')
+                plain += ' ';
+        return plain;
+    }
     name = unicode::as_valid_utf8(name, valid);
     std::u32string lower, decomposed;
     for (std::size_t at = 0; at < name.size();) {
@@ -155,23 +162,21 @@ std::string likeness_doubt(const Dataset& data) {
     std::vector<std::pair<std::uint64_t, std::int64_t>> hashes;
     for (std::int64_t label = 0; label < data.num_labels(); ++label)
         hashes.emplace_back(hash64(plain_name(data.label_name(label))), label);
+    std::ranges::sort(hashes);
     const auto counts = data.label_counts();
     const auto rows_of = [&](std::int64_t label) { return counts.empty() ? 0 : counts[label]; };
-    // Equal ones side by side, the commonest first.
-    std::ranges::sort(hashes, [&](const auto& a, const auto& b) {
-        return std::tuple(a.first, -rows_of(a.second), a.second) <
-               std::tuple(b.first, -rows_of(b.second), b.second);
-    });
     std::int64_t alike = 0, rows_of_example = -1;
     std::pair<std::int64_t, std::int64_t> example;
-    for (std::size_t begin = 0, end = 0; begin < hashes.size(); begin = end) {
-        while (end < hashes.size() && hashes[end].first == hashes[begin].first) ++end;
+    for (auto begin = hashes.begin(), end = begin; begin != hashes.end(); begin = end) {
+        end = std::find_if(begin, hashes.end(), [&](const auto& one) { return one.first != begin->first; });
         if (end - begin < 2) continue;
-        alike += static_cast<std::int64_t>(end - begin);
-        const std::int64_t first = hashes[begin].second, second = hashes[begin + 1].second;
-        if (rows_of(second) <= rows_of_example) continue;
-        rows_of_example = rows_of(second);
-        example = {first, second};
+        alike += end - begin;
+        std::partial_sort(begin, begin + 2, end, [&](const auto& a, const auto& b) {  // the commonest first
+            return std::pair(-rows_of(a.second), a.second) < std::pair(-rows_of(b.second), b.second);
+        });
+        if (rows_of(begin[1].second) <= rows_of_example) continue;
+        rows_of_example = rows_of(begin[1].second);
+        example = {begin[0].second, begin[1].second};
     }
     if (alike == 0) return {};
     return fmt::format(
