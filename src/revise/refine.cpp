@@ -199,9 +199,11 @@ void check_data(const Context& context, const Checkpoint& from, const RunState& 
                 const Config& config) {
     const RunState& was = from.state();
     if (was.labels != data.labels || was.names_hash != data.names_hash)
-        throw DataError(fmt::format("{}: these are not the labels of the run in {}: expected {}, found {}{}",
-                                    config.data, run, was.labels, data.labels,
-                                    was.labels == data.labels ? " of other names" : ""));
+        throw DataError(fmt::format(
+            "{}: these are not the labels of the run in {}: expected {}, found {}{}; give the data that "
+            "the run was trained on, or leave DATA out",
+            config.data, run, with_commas(was.labels), with_commas(data.labels),
+            was.labels == data.labels ? " of other names" : ""));
     if (was.data_hash != data.data_hash)
         context.warning(fmt::format("{}: other training texts or labels than the run in {} was trained on",
                                     config.data, run));
