@@ -30,13 +30,12 @@ struct AdamWArgs {
     std::uint64_t seed, step;
 };
 
-// The update of a weight, and its moments, which become the new ones.
-__device__ __forceinline__ float update_of(const AdamWArgs& a, float weight_decay, float grad, float w,
-                                           float& m, float& v) {
+__device__ __forceinline__ void move_moments(const AdamWArgs& a, float grad, float& m, float& v) {
     const float g = grad * a.grad_scale;
     m = a.beta1 * m + (1.0f - a.beta1) * g;
     v = a.beta2 * v + (1.0f - a.beta2) * (g * g);
-    const float direction = (m * a.correction1) / (sqrtf(v * a.correction2) + a.epsilon);
+}
+__device__ __forceinline__ float update_of(const AdamWArgs& a, float weight_decay, float direction, float w) {
     return -a.lr * (direction + weight_decay * w);
 }
 
@@ -44,7 +43,9 @@ __device__ __forceinline__ float update_of(const AdamWArgs& a, float weight_deca
 template <class T>
 __device__ __forceinline__ void update_element(const AdamWArgs& a, const TensorEntry& t, float grad, float& w,
                                                float& m, float& v, float& c) {
-    const float u = update_of(a, t.weight_decay, grad, w, m, v);
+    move_moments(a, grad, m, v);
+    const float direction = (m * a.correction1) / (sqrtf(v * a.correction2) + a.epsilon);
+    const float u = update_of(a, t.weight_decay, direction, w);
     if constexpr (std::is_same_v<T, bf16>) {
         const float y = u + c;
         const float rounded = __bfloat162float(__float2bfloat16_rn(w + y));
@@ -185,11 +186,59 @@ __device__ __forceinline__ void store_eight(void* to, std::int64_t i, const Eigh
 template <bool kEights, class G>
 __device__ __forceinline__ void load_gradient(const G* p, float (&g)[8], int count) {
     if constexpr (kEights) {
-        if (count > 0) load8(p, g);
+        Packed<8, G> packed{};
+        if (count > 0) packed = load_packed<8>(p);
+        unpack(packed, g);
+    } else {
+#pragma unroll
+        for (int j = 0; j < 8; ++j) g[j] = j < count ? load_float(p, j) : 0.0f;
+    }
+}
+
+// The larger magnitude; NaN where one of them is.
+__device__ __forceinline__ float larger(float a, float b) {
+    float largest;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(largest) : "f"(fabsf(a)), "f"(fabsf(b)));
+    return largest;
+}
+
+// a / (sqrt(x) + epsilon), with sqrtf's and the quotient's own steps but without their checks: a is zero or
+// of 2^-101 to 2^80, x is zero or of 2^-101 to 2^46, epsilon is at least 2^-40.
+__device__ __forceinline__ float usual_direction(float a, float x, float epsilon) {
+    float y, r;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaxf(x, 0x1p-101f)));
+    const float s = x * y;
+    const float b = __fmaf_rn(__fmaf_rn(-s, s, x), y * 0.5f, s) + epsilon;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+    r = __fmaf_rn(r, __fmaf_rn(-b, r, 1.0f), r);
+    const float q = a * r;
+    return copysignf(__fmaf_rn(r, __fmaf_rn(-b, q, a), q), a);
+}
+
+// The same for any numbers. Not inlined: it is hardly ever called, and would take registers from the rest.
+__device__ __noinline__ float any_direction(float a, float x, float epsilon) {
+    return a / (sqrtf(x) + epsilon);
+}
+
+// Directions of eight weights: one check for all of them.
+__device__ __forceinline__ void directions(const AdamWArgs& a, const float (&m)[8], const float (&v)[8],
+                                           float largest_m, float largest_v, float (&direction)[8]) {
+    std::uint32_t least = 0xffffffffu;  // of what is not zero; as bits, less one
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+        least = __viaddmin_u32(__float_as_uint(fabsf(m[j] * a.correction1)), 0xffffffffu, least);
+        least = __viaddmin_u32(__float_as_uint(v[j] * a.correction2), 0xffffffffu, least);
+    }
+    const bool usual = least >= 0x0cffffffu && largest_m * a.correction1 <= 0x1p80f &&
+                       largest_v * a.correction2 <= 0x1p46f && a.epsilon >= 0x1p-40f;
+    if (usual) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            direction[j] = usual_direction(m[j] * a.correction1, v[j] * a.correction2, a.epsilon);
     } else {
 #pragma unroll
         for (int j = 0; j < 8; ++j)
-            if (j < count) g[j] = load_float(p, j);
+            direction[j] = any_direction(m[j] * a.correction1, v[j] * a.correction2, a.epsilon);
     }
 }
 
@@ -216,21 +265,26 @@ __device__ __forceinline__ void update_block(const AdamWArgs& a, const TensorEnt
     const Eight8 m_codes = load8(t.m), v_codes = load8(t.v), c_codes = load8(t.c);
     const PhiloxBlock noise = noise_block({a.seed, a.step, t.stream}, t.first_row + row, column >> 3);
     wait_for_previous();
-    float g[8] = {}, m[8], v[8];
+    float g[8], m[8], v[8];
     load_gradient<kEights>(static_cast<const G*>(t.grad) + i, g, count);
-    std::uint32_t weights[8], m_bytes[8], v_bytes[8], largest_m = 0, largest_v = 0;
+    float largest_m = 0, largest_v = 0, direction[8];
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
         m[j] = decode_first_moment(m_codes[j], exponents & 255u);
         v[j] = decode_second_moment(v_codes[j], exponents >> 8);
-        const float old = decode_weight(w[j], c_codes[j]);
-        const float u = update_of(a, t.weight_decay, g[j], old, m[j], v[j]);
-        weights[j] = round_weight(old + u, noise_word(noise, j));
-        largest_m = max(largest_m, __float_as_uint(m[j]) & 0x7fffffffu);
-        largest_v = max(largest_v, __float_as_uint(v[j]) & 0x7fffffffu);
+        move_moments(a, g[j], m[j], v[j]);
+        largest_m = larger(largest_m, m[j]);
+        largest_v = larger(largest_v, v[j]);
     }
-    const std::uint32_t m_exponent = moment_exponent(largest_in_block(largest_m), kFirstMomentRange);
-    const std::uint32_t v_exponent = moment_exponent(largest_in_block(largest_v), kSecondMomentRange);
+    directions(a, m, v, largest_m, largest_v, direction);
+    std::uint32_t weights[8], m_bytes[8], v_bytes[8];
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+        const float old = decode_weight(w[j], c_codes[j]);
+        weights[j] = round_weight(old + update_of(a, t.weight_decay, direction[j], old), noise_word(noise, j));
+    }
+    const std::uint32_t m_exponent = moment_exponent(largest_in_block(__float_as_uint(largest_m)), kFirstMomentRange);
+    const std::uint32_t v_exponent = moment_exponent(largest_in_block(__float_as_uint(largest_v)), kSecondMomentRange);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
         m_bytes[j] = encode_first_moment(m[j], m_exponent, noise_word(noise, j));
