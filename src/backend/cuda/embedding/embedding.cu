@@ -1,5 +1,5 @@
 // Token embeddings, pooling and the bag of tokens. Gradients of a table are made without atomics: tokens are
-// sorted (stably), and each table row that occurs is summed by one block in a fixed order.
+// sorted (stably), and each table row that occurs is summed by one warp or block in a fixed order.
 #include <algorithm>
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
@@ -90,21 +90,25 @@ __device__ __forceinline__ void sum_entries(const Entries& entries, std::int64_t
     Entry now[kLooks], next[kLooks];
     look(begin, now);
     for (std::int64_t base = begin; base < end; base += 32 * kLooks) {
-        Packed<V, T> v[kLooks][kMine] = {};
+        // Where there is no entry some row is loaded all the same: conditional loads would not run together.
+        Packed<V, T> v[kLooks][kMine];
         float scale[kLooks][kMine];
+        unsigned present = 0;
 #pragma unroll
         for (int i = 0; i < kLooks; ++i)
 #pragma unroll
             for (int k = 0; k < kMine; ++k) {
                 const std::int64_t row = __shfl_sync(kAll, now[i].row, k * kRowGroups + group);
                 scale[i][k] = __shfl_sync(kAll, now[i].scale, k * kRowGroups + group);
-                if (row >= 0 && c < cols) v[i][k] = load_packed<V>(rows + row * cols + c);
+                v[i][k] = load_packed<V>(rows + max(row, std::int64_t{0}) * cols + (c < cols ? c : 0));
+                present |= static_cast<unsigned>(row >= 0) << (i * kMine + k);
             }
         look(base + 32 * kLooks, next);
 #pragma unroll
         for (int i = 0; i < kLooks; ++i)
 #pragma unroll
             for (int k = 0; k < kMine; ++k) {
+                if ((present >> (i * kMine + k) & 1u) == 0) continue;
                 float one[V];
                 unpack(v[i][k], one);
 #pragma unroll
@@ -136,7 +140,7 @@ __global__ void __launch_bounds__(32 * kRowGroups)
     token_gradient_kernel(DeviceTexts texts, const std::int32_t* keys, const std::int32_t* values,
                           const T* rows, bool per_text, G* dtable, std::int64_t cols, bool accumulate) {
     constexpr unsigned kAll = 0xffffffffu;
-    constexpr int kParts = 4;  // of 32 V columns that load together
+    constexpr int kParts = 4;  // of 32 V columns, whose loads run together
     __shared__ std::int64_t long_run;
     const int lane = threadIdx.x % 32;
     const auto entry_of = [&](std::int64_t token) {
@@ -203,8 +207,9 @@ __global__ void __launch_bounds__(32 * kRowGroups)
 
 // Block x: a place in the texts.
 template <int V, class T, class G>
-__global__ void position_gradient_kernel(DeviceTexts texts, const T* rows, std::int64_t position_base,
-                                         G* dtable, std::int64_t cols, bool accumulate) {
+__global__ void __launch_bounds__(32 * kRowGroups)
+    position_gradient_kernel(DeviceTexts texts, const T* rows, std::int64_t position_base, G* dtable,
+                             std::int64_t cols, bool accumulate) {
     const std::int64_t place = blockIdx.x;
     const auto entries = [&](std::int64_t b) {
         Entry entry;
@@ -413,7 +418,8 @@ void EmbeddingOps::pool_backward(const PoolBackward& op) {
             using In = std::remove_pointer_t<decltype(dout)>;
             with_width(op.dx_TD.cols, [&](auto width) {
                 const dim3 grid(static_cast<unsigned>(batch.num_texts),
-                                blocks_for(op.dx_TD.cols, 32 * width()), blocks_for(batch.longest, kPoolRows));
+                                blocks_for(op.dx_TD.cols, 32 * width()),
+                                blocks_for(batch.longest, kPoolRows));
                 pool_backward_kernel<width()><<<grid, 32 * kRowGroups, 0, context_.stream()>>>(
                     batch, static_cast<const In*>(dout), op.pooling == Pooling::kCls,
                     dropout_args(op.dropout), dx, op.dx_TD.cols);

@@ -1,7 +1,6 @@
-// AdamW over all tensors of a call in one kernel, and the filling of weights. Compiled without contraction
+// AdamW over up to 32 tensors at a time, and the filling of weights. Compiled without contraction
 // and in the order of the CPU backend: both give the same bits.
 #include <cmath>
-#include <cstring>
 
 #include "backend/cuda/device/early.cuh"
 #include "backend/cuda/device/launch.cuh"
@@ -97,26 +96,28 @@ __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntr
     }
 }
 
-// The last entry whose first block is not after this one: each warp looks at 32 of them at a time, since
-// nothing else can begin before it is known.
-__device__ __forceinline__ TensorEntry find_entry(const TensorEntry* entries, int num_entries) {
-    const int lane = threadIdx.x % 32;
-    int low = 0, count = num_entries;
-    while (count > 1) {
-        const int step = (count + 31) / 32, at = lane * step;
-        const bool fits =
-            at < count && entries[low + at].first_block <= static_cast<std::int64_t>(blockIdx.x);
-        const int last = (31 - __clz(__ballot_sync(0xffffffffu, fits))) * step;  // the first always fits
-        low += last;
-        count = min(step, count - last);
-    }
-    return entries[low];
+// The tensors of a kernel: they come with its launch, so that nothing waits for them.
+constexpr int kMostEntries = 32;
+struct Entries {
+    TensorEntry entry[kMostEntries];
+    int count = 0;
+};
+
+// The last entry whose first block is not after this one.
+__device__ __forceinline__ const TensorEntry& find_entry(const Entries& all) {
+    int found = 0;
+#pragma unroll
+    for (int step = kMostEntries / 2; step > 0; step /= 2)
+        if (found + step < all.count &&
+            all.entry[found + step].first_block <= static_cast<std::int64_t>(blockIdx.x))
+            found += step;
+    return all.entry[found];
 }
 
 template <class T, class G>
-__global__ void adamw_kernel(const TensorEntry* entries, int num_entries, AdamWArgs args) {
+__global__ void adamw_kernel(const __grid_constant__ Entries entries, AdamWArgs args) {
     let_next_begin();
-    const TensorEntry t = find_entry(entries, num_entries);
+    const TensorEntry t = find_entry(entries);
     const std::int64_t first = (blockIdx.x - t.first_block) * kBlockElements;
     if (t.cols % 8 == 0) {
         const std::int64_t i = first + threadIdx.x * 8;
@@ -281,10 +282,13 @@ __device__ __forceinline__ void update_block(const AdamWArgs& a, const TensorEnt
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
         const float old = decode_weight(w[j], c_codes[j]);
-        weights[j] = round_weight(old + update_of(a, t.weight_decay, direction[j], old), noise_word(noise, j));
+        weights[j] =
+            round_weight(old + update_of(a, t.weight_decay, direction[j], old), noise_word(noise, j));
     }
-    const std::uint32_t m_exponent = moment_exponent(largest_in_block(__float_as_uint(largest_m)), kFirstMomentRange);
-    const std::uint32_t v_exponent = moment_exponent(largest_in_block(__float_as_uint(largest_v)), kSecondMomentRange);
+    const std::uint32_t m_exponent =
+        moment_exponent(largest_in_block(__float_as_uint(largest_m)), kFirstMomentRange);
+    const std::uint32_t v_exponent =
+        moment_exponent(largest_in_block(__float_as_uint(largest_v)), kSecondMomentRange);
 #pragma unroll
     for (int j = 0; j < 8; ++j) {
         m_bytes[j] = encode_first_moment(m[j], m_exponent, noise_word(noise, j));
@@ -306,9 +310,9 @@ __device__ __forceinline__ void update_block(const AdamWArgs& a, const TensorEnt
 
 template <class G>
 __global__ void __launch_bounds__(kThreads, 4)
-    adamw_bytes_kernel(const TensorEntry* entries, int num_entries, AdamWArgs args) {
+    adamw_bytes_kernel(const __grid_constant__ Entries entries, AdamWArgs args) {
     let_next_begin();
-    const TensorEntry t = find_entry(entries, num_entries);
+    const TensorEntry t = find_entry(entries);
     t.cols % 8 == 0 ? update_block<true, G>(args, t) : update_block<false, G>(args, t);
 }
 
@@ -352,29 +356,9 @@ struct StoreF32 {
 
 }  // namespace
 
-void OptimizerOps::reserve(Arena& arena, const Workload& w) {
-    tables_.clear();
-    tables_used_ = 0;
-    if (!w.training) return;
-    constexpr std::int64_t kTableBytes = 4096 * sizeof(TensorEntry);  // of 4,096 tensors
-    table_ = arena.allocate("scratch/optimizer_table", DType::kU8, 1, kTableBytes);
-}
-
 void OptimizerOps::adamw(std::span<const AdamWUpdate> ops, bool early) {
     if (ops.empty()) return;
     const AdamWUpdate& first = ops.front();
-    std::vector<TensorEntry> entries;
-    std::int64_t blocks = 0;
-    for (const AdamWUpdate& op : ops) {
-        if (op.w.size() == 0) continue;
-        const std::int64_t size = op.in_bytes() ? op.w.rows * moment_blocks(op.w.cols) : op.w.size();
-        const std::int64_t at_once = op.in_bytes() ? kByteBlocks : kBlockElements;
-        entries.push_back({op.w.data, op.grad.data, op.m.data, op.v.data, op.c.data,
-                           static_cast<std::uint16_t*>(op.exponents.data), size, op.w.cols, blocks,
-                           op.first_row, op.key.stream, op.weight_decay});
-        blocks += (size + at_once - 1) / at_once;
-    }
-    if (entries.empty()) return;
     const AdamWArgs args{
         first.lr,
         first.beta1,
@@ -385,35 +369,34 @@ void OptimizerOps::adamw(std::span<const AdamWUpdate> ops, bool early) {
         static_cast<float>(1.0 / (1.0 - std::pow(double{first.beta2}, static_cast<double>(first.t)))),
         first.key.seed,
         first.key.step};
-    const auto* table = static_cast<const TensorEntry*>(
-        on_device(entries.data(), static_cast<std::int64_t>(entries.size() * sizeof(TensorEntry))));
-    with_type(first.grad, [&](auto* g) {
-        using G = std::remove_pointer_t<decltype(g)>;
-        const auto launch = [&](auto kernel) {
-            launch_early(early && context_.starts_early(), kernel, static_cast<unsigned>(blocks), kThreads, 0,
-                         context_.stream(), "AdamW", table, static_cast<int>(entries.size()), args);
-        };
-        if (first.in_bytes()) return launch(adamw_bytes_kernel<G>);
-        with_type(first.w, [&](auto* w) { launch(adamw_kernel<std::remove_pointer_t<decltype(w)>, G>); });
-    });
-}
-
-const void* OptimizerOps::on_device(const void* table, std::int64_t bytes) {
-    const auto* from = static_cast<const unsigned char*>(table);
-    for (const Table& known : tables_)
-        if (static_cast<std::int64_t>(known.content.size()) == bytes &&
-            std::memcmp(known.content.data(), from, known.content.size()) == 0)
-            return known.device;
-    if (bytes > table_.bytes()) throw DeviceError("AdamW: more tensors than were planned for");
-    if (tables_used_ + bytes > table_.bytes()) {
-        tables_.clear();
-        tables_used_ = 0;
+    Entries entries;
+    std::int64_t blocks = 0;
+    const auto run = [&] {
+        with_type(first.grad, [&](auto* g) {
+            using G = std::remove_pointer_t<decltype(g)>;
+            const auto launch = [&](auto kernel) {
+                launch_early(early && context_.starts_early(), kernel, static_cast<unsigned>(blocks),
+                             kThreads, 0, context_.stream(), "AdamW", entries, args);
+            };
+            if (first.in_bytes()) return launch(adamw_bytes_kernel<G>);
+            with_type(first.w, [&](auto* w) { launch(adamw_kernel<std::remove_pointer_t<decltype(w)>, G>); });
+        });
+        entries.count = 0;
+        blocks = 0;
+    };
+    for (const AdamWUpdate& op : ops) {
+        if (op.w.size() == 0) continue;
+        if (entries.count == kMostEntries) run();
+        const std::int64_t size = op.in_bytes() ? op.w.rows * moment_blocks(op.w.cols) : op.w.size();
+        const std::int64_t at_once = op.in_bytes() ? kByteBlocks : kBlockElements;
+        entries.entry[entries.count++] = {
+            op.w.data,    op.grad.data,  op.m.data,
+            op.v.data,    op.c.data,     static_cast<std::uint16_t*>(op.exponents.data),
+            size,         op.w.cols,     blocks,
+            op.first_row, op.key.stream, op.weight_decay};
+        blocks += (size + at_once - 1) / at_once;
     }
-    unsigned char* place = static_cast<unsigned char*>(table_.data) + tables_used_;
-    tables_used_ += (bytes + 255) / 256 * 256;
-    context_.send(place, from, bytes);
-    tables_.push_back({place, {from, from + bytes}});
-    return place;
+    if (entries.count > 0) run();
 }
 
 void fill_normal(const FillNormal& op, cudaStream_t stream) {
