@@ -12,6 +12,7 @@
 #include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "engine/engine.h"
 #include "engine/precision.h"
 #include "formats/json_lines.h"
 #include "io/atomic_file.h"
@@ -229,6 +230,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
         throw ConfigError(
             fmt::format("precision: the run's head is {}; expected at least that to refine it in, found {}",
                         precision_of(stored), config.precision));
+    require_device(context, config);
     Work work(context, config);
 
     const RunData data(context, config, &from);

@@ -181,6 +181,18 @@ TEST(Reading, WhatCannotWorkIsSaidBeforeTheImport) {
     const Outcome outcome = run_elmo({"train", data, "--out", folder.text("a/b"), "--quiet"});
     EXPECT_EQ(outcome.status, 1);
     EXPECT_FALSE(std::filesystem::exists(folder.path("a"))) << "nothing is left behind";
+    ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // no GPU, in a build with CUDA
+    for (const char* verb : {"train", "tune"})
+        expect_failure(run_elmo({verb, data, "--out", folder.text("b"), "--device", "cuda", "--quiet"}), 1,
+                       {"device"});
+    const std::string good = folder.write("good.csv", rows_with("text,labels\n", ";"));
+    expect_success(run_elmo(Words{"train", good, "--out", folder.text("run")} + quick()));
+    expect_failure(run_elmo({"eval", folder.text("run"), data, "--device", "cuda", "--quiet"}), 1,
+                   {"device"});
+    expect_failure(run_elmo({"refine", folder.text("run"), data, "--out", folder.text("b"), "--device",
+                             "cuda", "--quiet"}),
+                   1, {"device"});
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
 }
 
 }  // namespace
