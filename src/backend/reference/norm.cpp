@@ -6,26 +6,46 @@ namespace elmo {
 
 using namespace reference;
 
+namespace {
+
+struct RowStats {
+    double mean = 0, inverse = 0;
+};
+RowStats row_stats(const View& sum_TD, std::int64_t t, float epsilon) {
+    const auto width = static_cast<double>(sum_TD.cols);
+    RowStats stats;
+    double variance = 0;
+    for (std::int64_t d = 0; d < sum_TD.cols; ++d) stats.mean += load(sum_TD, t, d);
+    stats.mean /= width;
+    for (std::int64_t d = 0; d < sum_TD.cols; ++d) {
+        const double centred = load(sum_TD, t, d) - stats.mean;
+        variance += centred * centred;
+    }
+    stats.inverse = 1.0 / std::sqrt(variance / width + static_cast<double>(epsilon));
+    return stats;
+}
+
+void store_normal(const View& y_TD, const View& sum_TD, const RowStats& stats, const View& gamma_1D,
+                  const View& beta_1D, std::int64_t t, std::int64_t d) {
+    const double normal = (load(sum_TD, t, d) - stats.mean) * stats.inverse;
+    store(y_TD, t, d, normal * load(gamma_1D, 0, d) + load(beta_1D, 0, d));
+}
+
+}  // namespace
+
 void ReferenceBackend::residual_norm_forward(const ResidualNormForward& op) {
     const std::int64_t width = op.a_TD.cols;
     for (std::int64_t t = 0; t < op.a_TD.rows; ++t) {
-        std::vector<double> sum(static_cast<std::size_t>(width));
-        double mean = 0;
         for (std::int64_t d = 0; d < width; ++d) {
             double value = load(op.a_TD, t, d) * dropout_factor(op.dropout, t, d);
             if (!op.residual_TD.empty()) value += load(op.residual_TD, t, d);
             store(op.sum_TD, t, d, value);
-            sum[d] = load(op.sum_TD, t, d);
-            mean += sum[d];
         }
-        mean /= static_cast<double>(width);
-        double variance = 0;
-        for (const double s : sum) variance += (s - mean) * (s - mean);
-        variance /= static_cast<double>(width);
-        const double inverse = 1.0 / std::sqrt(variance + static_cast<double>(op.epsilon));
+        const auto [mean, inverse] = row_stats(op.sum_TD, t, op.epsilon);
         for (std::int64_t d = 0; d < width; ++d) {
-            store(op.y_TD, t, d,
-                  (sum[d] - mean) * inverse * load(op.gamma_1D, 0, d) + load(op.beta_1D, 0, d));
+            store_normal(op.y_TD, op.sum_TD, {mean, inverse}, op.gamma_1D, op.beta_1D, t, d);
+            if (op.y_dropout.threshold() > 0)
+                store(op.y_TD, t, d, load(op.y_TD, t, d) * dropout_factor(op.y_dropout, t, d));
         }
         store(op.stats_T2, t, 0, mean);
         store(op.stats_T2, t, 1, inverse);
@@ -39,10 +59,17 @@ void ReferenceBackend::residual_norm_backward(const ResidualNormBackward& op) {
     for (std::int64_t t = 0; t < op.dy_TD.rows; ++t) {
         const double mean = load(op.stats_T2, t, 0), inverse = load(op.stats_T2, t, 1);
         std::vector<double> normal(static_cast<std::size_t>(width)), dnormal(normal.size());
+        if (!op.y_TD.empty()) {  // by the statistics as the forward had them, not as it stored them
+            const RowStats exact = row_stats(op.sum_TD, t, op.epsilon);
+            for (std::int64_t d = 0; d < width; ++d)
+                store_normal(op.y_TD, op.sum_TD, exact, op.gamma_1D, op.beta_1D, t, d);
+        }
         double mean_dnormal = 0, mean_product = 0;
         for (std::int64_t d = 0; d < width; ++d) {
             double dy = load(op.dy_TD, t, d);
             if (!op.more_dy_TD.empty()) dy = rounded(op.dy_TD.dtype, dy + load(op.more_dy_TD, t, d));
+            if (op.dy_dropout.threshold() > 0)
+                dy = rounded(op.dy_TD.dtype, dy * dropout_factor(op.dy_dropout, t, d));
             normal[d] = (load(op.sum_TD, t, d) - mean) * inverse;
             dnormal[d] = dy * load(op.gamma_1D, 0, d);
             mean_dnormal += dnormal[d] / static_cast<double>(width);

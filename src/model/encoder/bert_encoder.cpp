@@ -57,9 +57,10 @@ void BertEncoder::linear(const Pair& layer, View x_TK, View y_TN, const Codes& c
 }
 
 void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
-                       View stats_T2) {
+                       View stats_T2, const Dropout& y_dropout) {
     backend_.residual_norm_forward({a_TD, residual_TD, dropout, parameters_[layer.weight].w,
-                                    parameters_[layer.bias].w, spec_.norm_epsilon, a_TD, y_TD, stats_T2});
+                                    parameters_[layer.bias].w, spec_.norm_epsilon, a_TD, y_TD, stats_T2,
+                                    y_dropout});
 }
 
 void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
@@ -73,12 +74,13 @@ void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, cons
 }
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
-                                const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate) {
+                                const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate,
+                                View y_TD, const Dropout& dy_dropout) {
     const Parameter &weight = parameters_[layer.weight], &bias = parameters_[layer.bias];
     const bool dropped = dropout.threshold() > 0;
     backend_.residual_norm_backward({dy_TD, sum_TD, stats_T2, weight.w, dropout, dy_TD,
                                      dropped ? branch_TD : View{}, weight.grad, bias.grad, accumulate,
-                                     more_dy_TD, dbias_1D});
+                                     more_dy_TD, dbias_1D, dy_dropout, bias.w, y_TD, spec_.norm_epsilon});
     return dropped ? branch_TD : dy_TD;
 }
 
@@ -89,9 +91,8 @@ void BertEncoder::embed(const TextBatch& batch, View sum_TD) {
 }
 
 void BertEncoder::embedded(View sum_TD, View stats_T2, bool inside, View x_TD) {
-    norm(embedding_norm_, sum_TD, {}, {}, x_TD, stats_T2);
-    const Dropout embedding_dropout = dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, inside);
-    if (embedding_dropout.threshold() > 0) backend_.dropout({x_TD, embedding_dropout});
+    norm(embedding_norm_, sum_TD, {}, {}, x_TD, stats_T2,
+         dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, inside));
 }
 
 void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const TextBatch& batch,
@@ -268,14 +269,21 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
                       output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate);
     down_backward(batch, layer, da, dgelu, dinput, accumulate);
-    if (mode != Recompute::kNone && mode < Recompute::kWide)
-        norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
-    linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
-                    kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate, slopes(a, T));
+    // The norm's backward also gives its output, where that was not kept: the gradient of the weights that
+    // it went through comes after it. (An FP8 product would have to cast its gradient twice.)
+    const bool fp8 = !fp8_amax(w.up.weight).empty();
+    const bool attended_again = mode != Recompute::kNone && mode < Recompute::kWide;
+    if (attended_again && fp8) norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
+    if (attended_again && !fp8)
+        linear_backward(w.up, dgelu, {}, {}, dinput, accumulate);
+    else
+        linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
+                        kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate, slopes(a, T));
 
-    da =
-        norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,
-                      attended_dropout(layer, true), attention_sum, parameters_[w.out.bias].grad, accumulate);
+    da = norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,
+                       attended_dropout(layer, true), attention_sum, parameters_[w.out.bias].grad, accumulate,
+                       attended_again && !fp8 ? attended : View{});
+    if (attended_again && !fp8) linear_backward(w.up, dgelu, attended, {}, {}, accumulate);
     const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T), context = a.context_TD.first(T);
     const Dropout attention = attention_dropout(layer, true);
     // The op that computes the gradients also gives the context, between the gradient of the out-projection's
@@ -329,16 +337,13 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
         more_dx = layer_backward(batch, i, dx, more_dx, accumulate);
         done(static_cast<std::size_t>(i) + 1);
     }
-    if (!more_dx.empty()) backend_.add({dx, more_dx});
-    const Dropout embedding_dropout = dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, true);
-    if (embedding_dropout.threshold() > 0) backend_.dropout({dx, embedding_dropout});
     View sum = embedding_sum_TD_;
     if (sum.empty()) {  // again, where layer 0 had something
         sum = kept_.front().output_sum_TD;
         embed(batch, sum.first(T));
     }
-    norm_backward(embedding_norm_, dx, {}, sum.first(T), embedding_stats_T2_.first(T), {}, {}, {},
-                  accumulate);
+    norm_backward(embedding_norm_, dx, more_dx, sum.first(T), embedding_stats_T2_.first(T), {}, {}, {},
+                  accumulate, {}, dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, true));
     if (spec_.has_relative_bias()) {
         const View grad = parameters_[relative_bias_].grad;
         if (accumulate)

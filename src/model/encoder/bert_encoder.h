@@ -83,16 +83,18 @@ class BertEncoder : public Encoder {
     void linear(const Pair& layer, View x_TK, View y_TN, const Codes& codes,
                 Activation activation = Activation::kNone, View pre_TN = {});
     void norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
-              View stats_T2);
+              View stats_T2, const Dropout& y_dropout = {});
     // dx and the gradient of the weight; that of the bias comes with dy, from the op that makes it, or from
     // here where dy is still to be multiplied by slopes. Without x and its codes only dx, without dx only the
     // other.
     void linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
                          bool accumulate, View dy_slope_TN = {});
     // dy (with more_dy) becomes the gradient of the sum; returns that of the branch (after dropout), which is
-    // dy itself where there is no dropout. dbias is the gradient of the branch's last bias.
+    // dy itself where there is no dropout. dbias is the gradient of the branch's last bias; y, where given,
+    // the norm's output again.
     View norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
-                       const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate);
+                       const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate, View y_TD = {},
+                       const Dropout& dy_dropout = {});
     void embed(const TextBatch& batch, View sum_TD);
     // x0 from the embeddings' sum.
     void embedded(View sum_TD, View stats_T2, bool inside, View x_TD);
