@@ -57,6 +57,11 @@ Facts protocol_of(const Evaluation& e) {
                       {"split", fmt::format("{}: {}, {}", e.split, counted(e.num_samples, "text"),
                                             counted(e.num_labels, "label"))}};
     protocol.push_back({"rows chosen", e.split_reason});
+    if (e.unlabelled_samples > 0)
+        protocol.push_back(
+            {"without labels", fmt::format("{} of the {}, which score{} 0 whatever is answered",
+                                           with_commas(e.unlabelled_samples), with_commas(e.num_samples),
+                                           e.unlabelled_samples == 1 ? "s" : "")});
     if (e.trained_samples > 0)
         protocol.push_back(
             {"trained texts", fmt::format("{} of the {} trained the run", with_commas(e.trained_samples),

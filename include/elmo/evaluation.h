@@ -198,10 +198,11 @@ struct ELMO_API Evaluation {
     std::string split_reason;  // why these rows are scored
     std::int64_t num_samples = 0;
     std::int64_t num_labels = 0;
-    std::int64_t trained_samples = 0;  // of these, texts that trained the run, as far as it knows
-    std::string labels_matched;        // how, if the labels of data and run differ; else ""
-    std::string k;                     // "1,3,5"
-    std::string like;                  // whose conventions; "" for ours
+    std::int64_t unlabelled_samples = 0;  // of the samples, texts without labels, which score 0
+    std::int64_t trained_samples = 0;     // of these, texts that trained the run, as far as it knows
+    std::string labels_matched;           // how, if the labels of data and run differ; else ""
+    std::string k;                        // "1,3,5"
+    std::string like;                     // whose conventions; "" for ours
     double propensity_a = 0, propensity_b = 0;
     std::string propensity_source;     // "given", "by the data set's name ..."; "" if there are none
     std::string propensity_counts;     // "training set, plain"
@@ -231,6 +232,7 @@ void visit_protocol(const Evaluation& e, Visit&& visit) {
     else
         visit("like", e.like);
     if (!e.labels_matched.empty()) visit("labels_matched", e.labels_matched);
+    if (e.unlabelled_samples > 0) visit("unlabelled_samples", e.unlabelled_samples);
     if (e.trained_samples > 0) visit("trained_samples", e.trained_samples);
     if (e.propensity_source.empty()) {
         visit("propensities", "none: the data set has no training labels");

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from elmo import _core
 from elmo._config import document, make_config
-from elmo._data import set_columns_of_run, set_data
+from elmo._data import set_columns_of_run, set_data, set_nothing_but_validation
+from elmo._inputs import is_path, opened
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
 from elmo._run import Run, evaluate_run, export_run, index_run, report_run
@@ -46,8 +47,11 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
     kept: list[Any] = []
     if options.get("init") and data is not None:
         set_columns_of_run(config, options["init"], data, options)
-    if not (options.get("resume") and data is None and texts is None):  # a continued run knows its data
+    if data is not None or texts is not None or not (options.get("resume") or options.get("init")):
         kept = set_data(config, data, texts, labels, test, validation, label_names)
+    elif not options.get("resume"):  # the run that it starts from knows its data, as a continued run does
+        kept = list(getattr(options["init"], "_kept", []))
+        set_nothing_but_validation(config, labels, test, validation, label_names)
     temporary = None
     if out is None:
         if options.get("resume"):
@@ -153,9 +157,16 @@ def explain(*, recipe: Any = None, **options: Unpack[TrainOptions]) -> list[tupl
 
 
 @document("i", without=("data",))
-def inspect(path: str | os.PathLike[str] | Run, **options: Unpack[InspectOptions]) -> Result:
-    """What a run folder or a data set holds. The options say how to read the data."""
-    return from_json(_core.inspect(None, os.fspath(path), make_config("i", options)))
+def inspect(path: Any, **options: Unpack[InspectOptions]) -> Result:
+    """What a run folder or a data set, as train takes it, holds. The options say how to read the data."""
+    config = make_config("i", options)
+    if is_path(opened(path)):
+        return from_json(_core.inspect(None, os.fspath(path), config))
+    kept = set_data(config, path, None, None)
+    try:
+        return from_json(_core.inspect(None, config.get("data"), config))
+    finally:
+        del kept
 
 
 def recipes() -> list[str]:

@@ -24,6 +24,8 @@ def text_of(key: str, value: Any) -> str:
         return os.fspath(value)
     if isinstance(value, (list, tuple)) and key == "k":
         return ",".join(str(int(k)) for k in value)
+    if isinstance(value, (list, tuple)) and key == "text_column" and value and all(isinstance(one, str) for one in value):
+        return "+".join(value)
     if hasattr(value, "item") and getattr(value, "ndim", 1) == 0:  # a NumPy scalar
         value = value.item()
     if isinstance(value, (int, float)):

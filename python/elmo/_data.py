@@ -8,7 +8,8 @@ from typing import Any, Mapping
 
 from elmo._config import text_of
 from elmo._core import Config, ConfigError, DataError, Rows, resolve_for_run
-from elmo._inputs import Splits, add_table, add_values, column_names_of, is_path, module_of, opened, reader_of
+from elmo._inputs import (Splits, add_table, add_values, column_list, is_path, module_of, opened, reader_of, split_columns,
+                          stands_for_columns)
 
 
 def allows_null(config: Config) -> bool:
@@ -35,7 +36,7 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> Non
     if is_path(data):
         raise DataError(f"{what}: expected a pair of texts and labels, a table, a Parquet or an Arrow file, found the path "
                         f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
-    data = reader_of(data, [*text_column.split("+"), label_column])
+    data = reader_of(data, [*split_columns(text_column), label_column])
     if add_table(rows, data, text_column, label_column, allows_null(config), test, what) == 0:
         raise DataError(f"{what}: expected at least one row, found none")
 
@@ -69,11 +70,12 @@ def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str
     data = opened(data)
     if is_path(data):
         return  # the library reads it, and knows the run
-    there = column_names_of(splits_of(data)[0])
+    there = set(column_list(splits_of(data)[0]))
     of_run = resolve_for_run(os.fspath(run), config)
     for key in ("text_column", "label_column"):
         columns = of_run.get(key)
-        has_them = set(columns.split("+") if key == "text_column" else [columns]) <= there
+        has_them = (set(split_columns(columns)) <= there if key == "text_column" else
+                    columns in there or stands_for_columns(columns, there))
         if options.get(key) is None and (has_them or config.get(key) not in there):
             config.set(key, columns)
 
@@ -88,6 +90,17 @@ def refuse_labels_alone(texts: Any, labels: Any, label_names: Any) -> None:
     for what, value in (("labels", labels), ("label_names", label_names)):
         if texts is None and value is not None:
             raise ConfigError(f"{what}: expected beside texts only; the labels of a table are its label_column")
+
+
+def set_nothing_but_validation(config: Config, labels: Any, test: Any, validation: Any, label_names: Any) -> None:
+    """Of a call without rows, which takes those of another run."""
+    refuse_labels_alone(None, labels, label_names)
+    if test is not None:
+        raise ConfigError("test: expected beside data or texts only; the run that init names has its own test rows")
+    if validation is not None and not is_path(validation) and not isinstance(validation, numbers.Real):
+        raise ConfigError(f"validation: expected a share or a file beside init without data, found {type(validation).__name__}")
+    if validation is not None:
+        config.set("validation", text_of("validation", validation))
 
 
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,

@@ -196,9 +196,87 @@ def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, tes
     return count
 
 
+def split_columns(text_column: str) -> list[str]:
+    return [column.strip() for column in text_column.split("+")]
+
+
+def missing_column(column: str, of_labels: bool, names: Sequence[str]) -> DataError:
+    """What to say about a column that the table does not have."""
+    known = ", ".join(f"'{name}'" for name in names)
+    near, advice = difflib.get_close_matches(column, list(names), 1), "name it with text_column or label_column"
+    for joint in ",;|&/+ ":
+        parts = [part.strip() for part in column.split(joint) if part.strip()]
+        if len(parts) > 1 and set(parts) <= set(names):
+            near = []
+            advice = (f"labels are those of one column: join {' and '.join(map(repr, parts))} first" if of_labels else
+                      f"+ joins columns: text_column={'+'.join(parts)!r}")
+            break
+    return DataError(f"expected a column '{column}'{f' (did you mean {near[0]!r}?)' if near else ''}, "
+                     f"found {known or 'none'}; {advice}")
+
+
+def stands_for_columns(label_column: str, names: Iterable[str]) -> bool:
+    """'*', or a beginning and '*', where no column is called so: each such column is a label and holds 0 or 1."""
+    return label_column.endswith("*") and label_column not in names
+
+
+FLAGS = {"": 0, "0": 0, "0.0": 0, "false": 0, "False": 0, "FALSE": 0, "1": 1, "1.0": 1, "true": 1, "True": 1, "TRUE": 1}
+
+
+def flags_of(values: Any, column: str, needed: bool) -> np.ndarray | None:
+    """A column of 0 and 1, where nothing is 0, as a file has them; None of one that holds anything else, unless it is
+    needed."""
+    array = np.asarray(values)
+    if array.ndim == 1 and array.dtype.kind in "biu" and np.isin(array, (0, 1)).all():
+        return array.astype(np.uint8)
+    flags = []
+    for row, value in enumerate(iterate(values, f"column '{column}'", "0 and 1")):
+        flag = 0 if is_null(value) else FLAGS.get(value.strip()) if isinstance(value, str) else None
+        if flag is None and isinstance(value, (numbers.Real, np.bool_)) and value in (0, 1):
+            flag = int(value)
+        if flag is None and needed:
+            raise DataError(f"column '{column}'[{row}]: expected 0 or 1, found {describe(value)}; name the columns of the "
+                            "labels with label_column")
+        if flag is None:
+            return None
+        flags.append(flag)
+    return np.array(flags, dtype=np.uint8)
+
+
+def add_flags(rows: Rows, table: Any, columns: list[str], label_column: str, test: bool) -> int:
+    """The rows of a table whose labels are columns of 0 and 1."""
+    if hasattr(table, "read_all"):
+        table = table.read_all()
+    names = column_list(table)
+    for column in columns:
+        if column not in names:
+            raise missing_column(column, False, names)
+    keys = {str(key): key for key in (table.keys() if hasattr(table, "keys") else names)}
+    beginning = label_column[:-1]
+    labels: dict[str, np.ndarray] = {}
+    for name in names:
+        if name in columns or not name or not name.startswith(beginning):
+            continue
+        if names.count(name) > 1:  # pandas allows it
+            raise DataError(f"expected the column '{name}' once, found it {names.count(name)} times; rename one of them")
+        if (flags := flags_of(table[keys[name]], name, bool(beginning))) is not None:
+            labels[name] = flags
+    if not labels:
+        raise DataError(f"label_column: expected columns of 0 and 1 for '{label_column}', found none; write 1 where a row has "
+                        "the label that a column is named by, and 0 or nothing where it has not")
+    fields = {column: iterate(table[keys[column]], f"column '{column}'", "texts") for column in columns}
+    texts = joined(fields) if len(columns) > 1 else fields[columns[0]]
+    return add_values(rows, texts, np.column_stack(list(labels.values())), list(labels), test=test)
+
+
 def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow_null: bool, test: bool, what: str) -> int:
     """The rows of a DataFrame, an Arrow table, a Hugging Face data set or a dict of columns."""
-    columns = text_column.split("+")
+    columns, there = split_columns(text_column), column_list(table)
+    if there and stands_for_columns(label_column, there):
+        return add_flags(rows, table, columns, label_column, test)
+    for column in (*columns, label_column) if there else ():
+        if column not in there:
+            raise missing_column(column, column == label_column, there)
     of_hugging_face = module_of(table) == "datasets"
     features = getattr(table, "features", None) if of_hugging_face else None
     names = class_names(table if features is None else features.arrow_schema, label_column)
@@ -221,11 +299,7 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
         if (times := len(keys.get(column, []))) > 1:  # pandas allows it
             raise DataError(f"expected the column '{column}' once, found it {times} times; rename one of them")
         if times == 0:
-            known = ", ".join(f"'{key}'" for key in keys)
-            near = difflib.get_close_matches(column, list(keys), 1)
-            raise DataError(f"expected a column '{column}'{f' (did you mean {near[0]!r}?)' if near else ''}, "
-                            f"found {known or 'none'}; "
-                            "name it with text_column or label_column")
+            raise missing_column(column, column == label_column, list(keys))
     fields = {column: iterate(table[keys[column][0]], f"column '{column}'", "texts") for column in columns}
     texts = joined(fields) if len(columns) > 1 else fields[columns[0]]
     return add_values(rows, texts, table[keys[label_column][0]], test=test, fields=True, allow_null=allow_null)
@@ -283,13 +357,14 @@ def with_names(piece: Any, column: str, names: list[str]) -> Any:
     return piece.set_column(piece.column_names.index(column), column, values)
 
 
-def column_names_of(table: Any) -> set[str]:
-    """Of whatever add_table reads; none of anything else, which add_table refuses."""
+def column_list(table: Any) -> list[str]:
+    """Names of the columns of whatever add_table reads; none of anything else, which add_table refuses."""
     for names in ("column_names", "columns"):  # Hugging Face and pyarrow; polars and pandas
-        if getattr(table, names, None) is not None:
-            return set(map(str, getattr(table, names)))
+        if isinstance(getattr(table, names, None), Iterable):
+            return list(map(str, getattr(table, names)))
     schema = getattr(table, "schema", None)  # a RecordBatchReader
-    return set(schema.names if schema is not None else table.keys() if hasattr(table, "keys") else ())
+    names_there = schema.names if schema is not None else table.keys() if hasattr(table, "keys") else ()
+    return list(map(str, names_there))
 
 
 def joined(columns: dict[str, Iterator[Any]]) -> Iterator[Any]:
@@ -394,7 +469,8 @@ def batches_of(files: list[str]) -> Any:
 
 
 def reader_of(table: Any, columns: list[str]) -> Any:
-    """Of a pyarrow data set only the columns that are needed; where one is missing all, for the message."""
+    """Of a pyarrow data set only the columns that are needed; where one is missing all: for the message, or since it
+    stands for several."""
     if not hasattr(table, "scanner"):
         return table
     has_all = set(columns) <= set(table.schema.names)

@@ -34,7 +34,7 @@ class Answers(Sequence["list[Prediction]"]):
     """
 
     def __init__(self, offsets: np.ndarray, labels: np.ndarray, scores: np.ndarray, probabilities: np.ndarray,
-                 predictor: _core.Predictor):
+                 predictor: _core.Predictor | KnownNames):
         self.offsets, self.labels, self.scores, self.probabilities = offsets, labels, scores, probabilities
         self._predictor = predictor
 
@@ -99,6 +99,21 @@ class Answers(Sequence["list[Prediction]"]):
 
     def _name(self, label: int) -> str:
         return self._predictor.label_name(label)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the run: the names that are answered are enough."""
+        names = {label: self._name(label) for label in np.unique(self.labels).tolist()}
+        return {**self.__dict__, "_predictor": KnownNames(self.num_labels, names)}
+
+
+class KnownNames(NamedTuple):
+    """What is left of a run in a pickle of its answers."""
+
+    num_labels: int
+    names: dict[int, str]
+
+    def label_name(self, label: int) -> str:
+        return self.names.get(label, "")
 
 
 def listed(labels: Any, what: str) -> list[str]:

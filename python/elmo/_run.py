@@ -44,6 +44,22 @@ class Run:
             weakref.finalize(run, shutil.rmtree, temporary, ignore_errors=True)
         return run
 
+    def __copy__(self) -> Run:
+        return self  # a temporary folder goes with the object that trained it
+
+    def __deepcopy__(self, memo: Any) -> Run:
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Of a pickle: the folder is not inside."""
+        return {"path": self.path, "_result": self._result}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if not os.path.isdir(state["path"]):
+            raise _core.DataError(f"{state['path']}: expected the folder of a run, found nothing; a pickle holds only its "
+                                  "path: save a run in a folder that stays (run.save(folder)), then pickle that")
+        self.__dict__.update(state, _kept=[], _opened=None)
+
     def __fspath__(self) -> str:
         return self.path
 

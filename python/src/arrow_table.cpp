@@ -172,7 +172,11 @@ class TableReader {
                 continue;
             }
             const auto text = string_at(where, at);
-            if (!text) fail(number, columns_.texts[i], "a text", type_of(where));
+            if (!text)
+                fail(number, columns_.texts[i], "a text",
+                     where.format() == "+s"            ? "a struct; take a column of it"
+                     : where.format().starts_with('+') ? "a list; join its parts to one text"
+                                                       : type_of(where));
             if (!out.text.empty() && !text->empty()) out.text += ' ';
             out.text += *text;
         }

@@ -98,8 +98,10 @@ std::vector<std::string> strings_of(nb::list list, const std::string& what, std:
             return what + "[" + std::to_string(first + static_cast<std::int64_t>(strings.size())) + "]";
         };
         if (!PyUnicode_Check(item.ptr()))
-            throw DataError(where() + ": expected a str, found " + nb::repr(item).c_str() + " (" +
-                            nb::type_name(item.type()).c_str() + ")");
+            throw DataError(
+                where() + ": expected a str, found " + nb::repr(item).c_str() + " (" +
+                nb::type_name(item.type()).c_str() + ")" +
+                (PyList_Check(item.ptr()) || PyTuple_Check(item.ptr()) ? "; join its parts to one str" : ""));
         Py_ssize_t size = 0;
         const char* bytes = PyUnicode_AsUTF8AndSize(item.ptr(), &size);
         if (bytes == nullptr) {

@@ -268,3 +268,31 @@ def test_callbacks_and_bars_that_are_none(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "tqdm.auto", None)
     with pytest.raises(elmo.ConfigError, match="progress: .* pip install tqdm"):
         elmo.train(texts=TEXTS, labels=LABELS, progress=True, **SMALL)
+
+
+def refused(call, part):
+    with pytest.raises(elmo.DataError) as raised:
+        call()
+    assert part in str(raised.value)
+
+
+def test_columns_that_are_not_joined_by_plus():
+    pyarrow, pandas = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    columns = {"title": ["a"], "body": ["b"], "labels": [["x"]], "kind": ["y"]}
+    for table in (columns, pandas.DataFrame(columns), pyarrow.table(columns)):
+        for wrong in ("title,body", "title, body", "title;body", "title body"):
+            refused(lambda: elmo.train(table, text_column=wrong), "; + joins columns: text_column='title+body'")
+        for wrong in ("labels,kind", "labels+kind"):
+            refused(lambda: elmo.train(table, text_column="title", label_column=wrong),
+                    "; labels are those of one column: join 'labels' and 'kind' first")
+        refused(lambda: elmo.train(table, text_column="title,nothing"), "; name it with text_column or label_column")
+
+
+def test_lists_as_texts():
+    refused(lambda: elmo.train(texts=[["a", "b"]], labels=["x"]),
+            "texts[0]: expected a str, found ['a', 'b'] (list); join its parts to one str")
+    pyarrow = pytest.importorskip("pyarrow")
+    refused(lambda: elmo.train(pyarrow.table({"text": [["a"]], "labels": ["x"]})),
+            "row 0, column 'text': expected a text, found a list; join its parts to one text")
+    refused(lambda: elmo.train(pyarrow.table({"text": [{"a": "b"}], "labels": ["x"]})),
+            "row 0, column 'text': expected a text, found a struct; take a column of it")

@@ -1,5 +1,6 @@
 """Predictor, evaluation, tokenizer: equal to what the program prints."""
 import json
+import pickle
 import threading
 
 import numpy as np
@@ -303,3 +304,13 @@ def test_an_index_finds_labels(run, texts, labels, tmp_path):
         elmo.index(copy, texts=texts[:10], labels=labels[:10])
     with pytest.raises(elmo.ConfigError, match="recall: expected more than 0 and at most 1, found 2"):
         copy.index(texts=texts, labels=labels, recall=2)
+
+
+def test_answers_can_be_pickled(run, texts):
+    pytest.importorskip("scipy")
+    answers = run.predict(texts[:4], top=2)
+    again = pickle.loads(pickle.dumps(answers))
+    assert again[:] == answers[:] and again.names == answers.names and again.num_labels == answers.num_labels
+    names = run.label_names[::-1]
+    for columns in (None, names):
+        assert (again.to_csr(columns=columns) != answers.to_csr(columns=columns)).nnz == 0

@@ -1,7 +1,10 @@
 """Training from values: every form of data gives the run that the command line gives, bit for bit."""
 import contextlib
+import copy
 import json
 import os
+import pickle
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -401,3 +404,88 @@ def test_inspect_of_a_table(texts, tmp_path):
         "inspect", tmp_path / "rows.csv", "--text-column", "title", "--label-column", "tag", "--test-share", 0, "--json").stdout)
     with pytest.raises(elmo.ConfigError, match="option 'epochs' does not belong to inspect"):
         elmo.inspect(tmp_path / "rows.csv", epochs=3)
+
+
+def test_columns_of_0_and_1_are_labels(tmp_path):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    texts = [f"number {i} is {'red' if i % 2 else 'blue'} and {'large' if i % 3 else 'small'}" for i in range(60)]
+    columns = {"id": list(range(60)), "words": texts, "is_red": [i % 2 for i in range(60)],
+               "is_large": [i % 3 != 0 for i in range(60)], "year": [1990 + i for i in range(60)]}
+    frame = pandas.DataFrame(columns)
+    path = tmp_path / "rows.csv"
+    frame.to_csv(path, index=False)
+    arrow = pyarrow.Table.from_pandas(frame)
+    parquet.write_table(arrow, tmp_path / "rows.parquet")
+    few = {"text_column": "words", "encoder": "linear", "progress": False}
+    expected = elmo.train(path, label_column="*", **few)
+    assert expected.label_names == ["is_large", "is_red"]
+    forms = [frame, columns, arrow, arrow.to_reader(), str(tmp_path / "rows.parquet"),
+             frame.assign(is_red=frame.is_red.astype("Int64").where(frame.is_red == 1)),  # nothing is 0
+             {**columns, "is_red": [str(i % 2) for i in range(60)]}]
+    for form in forms:
+        for pattern in ("*", "is_*"):
+            run = elmo.train(form if not hasattr(form, "read_next_batch") else arrow.to_reader(), label_column=pattern, **few)
+            assert run.label_names == expected.label_names
+            assert run.evaluate()["P@1"] == expected.evaluate()["P@1"]
+    # A run remembers it, of rows from memory too.
+    assert expected.evaluate(frame)["P@1"] == expected.evaluate(path, split="all")["P@1"]
+    assert run.evaluate(path, split="all").protocol.samples == 60
+    with pytest.raises(elmo.DataError, match=r"column 'year'\[0\]: expected 0 or 1, found 1990 \(int\)"):
+        elmo.train(columns, label_column="y*", **few)
+    with pytest.raises(elmo.DataError, match=r"label_column: expected columns of 0 and 1 for 'x\*', found none; "):
+        elmo.train(frame, label_column="x*", **few)
+    with pytest.raises(elmo.DataError, match="expected a column 'word' .did you mean 'words'"):
+        elmo.train(frame, label_column="*", text_column="word")
+
+
+def test_text_columns_as_a_list_and_with_blanks(texts, labels):
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame = pandas.DataFrame({"a": texts, "b": texts, "labels": labels})
+    options = {"encoder": "linear", "progress": False, "test_share": 0.5}
+    expected = elmo.train(frame, text_column="a+b", **options).evaluate()["nDCG@5"]
+    for table in (frame, pyarrow.Table.from_pandas(frame)):
+        for columns in ("a + b", ["a", "b"], ("a", "b")):
+            run = elmo.train(table, text_column=columns, **options)
+            assert run.evaluate()["nDCG@5"] == expected
+            assert run.evaluate(table)["P@1"] > 0
+
+
+def test_a_pickle_of_a_run_is_its_folder(texts, labels, tmp_path):
+    run = elmo.train(texts=texts, labels=labels, encoder="linear", progress=False)
+    run.predict(texts[:1])
+    answers = run.predict(texts[:3], top=2)
+    for copied in (pickle.loads(pickle.dumps(run)), copy.copy(run), copy.deepcopy(run)):
+        assert copied.path == run.path and copied.result == run.result
+        assert copied.predict(texts[:3], top=2).names == answers.names
+        assert copied.evaluate()["nDCG@5"] == run.evaluate()["nDCG@5"]
+    saved = pickle.dumps(run.save(tmp_path / "kept"))
+    assert pickle.loads(saved).predict(texts[:3], top=2).names == answers.names
+    shutil.rmtree(tmp_path / "kept")
+    with pytest.raises(elmo.DataError, match="kept: expected the folder of a run, found nothing; a pickle holds only its path"):
+        pickle.loads(saved)
+
+
+def test_more_epochs_need_no_data(texts, labels, tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("text,labels\n" + "".join(f"{text},{';'.join(names)}\n" for text, names in zip(texts, labels)))
+    for first in (elmo.train(path, **SHORT), elmo.train(texts=texts, labels=labels, **SHORT)):
+        more = elmo.train(init=first, epochs=1, progress=False)
+        assert more.log[0].labels == first.log[0].labels and more.log[0].train_rows == first.log[0].train_rows
+        assert more.evaluate().protocol.samples == first.evaluate().protocol.samples
+        assert elmo.train(init=first, epochs=1, validation=0.2, progress=False).log[0].validation_rows > 20
+    for given in (dict(test=(texts, labels)), dict(labels=labels), dict(validation=(texts, labels))):
+        with pytest.raises(elmo.ConfigError, match="expected"):
+            elmo.train(init=first, **given)
+
+
+def test_inspect_of_rows_in_memory(texts, labels, tmp_path):
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"words": texts, "tags": labels})
+    path = tmp_path / "rows.parquet"
+    frame.to_parquet(path)
+    for data in (frame, path):
+        found = elmo.inspect(data, text_column="words", label_column="tags", test_share=0)
+        assert found.train_rows == len(texts) and found.labels == len({name for row in labels for name in row})
+    with pytest.raises(elmo.DataError, match="data: expected a path, a table or a dict of columns, found 5"):
+        elmo.inspect(5)

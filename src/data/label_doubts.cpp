@@ -5,12 +5,15 @@
 #include <algorithm>
 #include <cctype>
 #include <optional>
+#include <set>
 
 #include "base/text_util.h"
+#include "io/checksum.h"
 #include "sources/tables/guess.h"
 #include "sources/tables/label_fields.h"
 #include "sources/tables/label_lists.h"
 #include "sources/tables/table_shape.h"
+#include "text/unicode/unicode.h"
 
 namespace elmo {
 namespace {
@@ -115,6 +118,75 @@ std::optional<std::string_view> piece_of_name(const Dataset& data) {
     return few || many ? piece : std::nullopt;
 }
 
+// Whether names that hold the separator are made of labels, as others are: less than half of the names, so
+// that the file may have been read with what stands between few of them.
+bool are_joined(const Dataset& data, const Tally& tally, std::size_t separator) {
+    constexpr std::int64_t kManyLabels = 200'000;  // above, looking takes too long
+    if (kSeparators[separator] == '/' || 10 * tally.with[separator] < data.num_labels() ||
+        data.num_labels() > kManyLabels)
+        return false;
+    std::set<std::string> names;
+    for (std::int64_t label = 0; label < data.num_labels(); ++label) names.emplace(data.label_name(label));
+    return recombines(names, kSeparators[separator]);
+}
+
+// A name as it is beside others: in lower case, decomposed, each run of blanks one.
+std::string plain_name(std::string_view name) {
+    std::string valid, plain;
+    if (unicode::is_ascii(name)) {
+        for (const char c : name)
+            if (std::isspace(static_cast<unsigned char>(c)) == 0)
+                plain += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+            else if (!plain.empty() && plain.back() != ' ')
+                plain += ' ';
+        return plain;
+    }
+    name = unicode::as_valid_utf8(name, valid);
+    std::u32string lower, decomposed;
+    for (std::size_t at = 0; at < name.size();) {
+        const char32_t c = unicode::decode(name, at);
+        if (!unicode::is_space(c))
+            unicode::append_lower(c, lower);
+        else if (!lower.empty() && lower.back() != U' ')
+            lower += U' ';
+    }
+    unicode::append_decomposed(lower, false, decomposed);
+    unicode::append(decomposed, plain);
+    return plain;
+}
+
+// Labels that others equal but for case, blanks and Unicode form; "" where none are.
+std::string likeness_doubt(const Dataset& data) {
+    constexpr std::int64_t kManyLabels = 5'000'000;  // above, their hashes take too much memory
+    if (data.num_labels() > kManyLabels) return {};
+    std::vector<std::pair<std::uint64_t, std::int64_t>> hashes;
+    for (std::int64_t label = 0; label < data.num_labels(); ++label)
+        hashes.emplace_back(hash64(plain_name(data.label_name(label))), label);
+    std::ranges::sort(hashes);
+    const auto counts = data.label_counts();
+    const auto rows_of = [&](std::int64_t label) { return counts.empty() ? 0 : counts[label]; };
+    std::int64_t alike = 0, rows_of_example = -1;
+    std::pair<std::int64_t, std::int64_t> example;
+    for (auto begin = hashes.begin(), end = begin; begin != hashes.end(); begin = end) {
+        end = std::find_if(begin, hashes.end(), [&](const auto& one) { return one.first != begin->first; });
+        if (end - begin < 2) continue;
+        alike += end - begin;
+        std::partial_sort(begin, begin + 2, end, [&](const auto& a, const auto& b) {  // the commonest first
+            return std::pair(-rows_of(a.second), a.second) < std::pair(-rows_of(b.second), b.second);
+        });
+        if (rows_of(begin[1].second) <= rows_of_example) continue;
+        rows_of_example = rows_of(begin[1].second);
+        example = {begin[0].second, begin[1].second};
+    }
+    if (alike == 0) return {};
+    return fmt::format(
+        "{} of {} labels differ from others only in case, blanks or Unicode form, such as '{}' ({}) and '{}' "
+        "({}): where they mean the same, write them alike",
+        with_commas(alike), with_commas(data.num_labels()), quoted(data.label_name(example.first)),
+        counted(rows_of(example.first), "row"), quoted(data.label_name(example.second)),
+        with_commas(rows_of(example.second)));
+}
+
 // The first line of a TSV without a header, where it looks like one: two words, of which no other row has the
 // second as its labels, before texts of several words.
 std::optional<std::vector<std::string>> swallowed_header(const Layout& layout) {
@@ -198,8 +270,12 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
     const bool one_a_row = is_one_label_a_row(data, tally);
     const bool none_given = layout.cells.given && layout.cells.name() == "none";
     for (std::size_t i = 0; i < kSeparators.size() && !lists && !none_given; ++i) {
-        // Half of all names is no accident; less is, unless hardly two rows have the same label.
-        if (data.num_labels() < 2 || (one_a_row ? 5 : 2) * tally.with[i] < data.num_labels()) continue;
+        // Half of all names is no accident; less is, unless hardly two rows have the same label, or the
+        // pieces are labels elsewhere.
+        if (data.num_labels() < 2) continue;
+        if ((one_a_row ? 5 : 2) * tally.with[i] < data.num_labels() &&
+            (in_lists || layout.cells.given || !are_joined(data, tally, i)))
+            continue;
         if (kSeparators[i] == '/' && !one_a_row) continue;
         const std::string separator = kSeparators[i] == '\t' ? "$'\\t'" : fmt::format("'{}'", kSeparators[i]);
         doubts.push_back(fmt::format("{} of {} labels hold {}: where it stands between labels, {}",
@@ -223,6 +299,7 @@ std::vector<std::string> label_doubts(const Dataset& data, const Layout& layout)
                             "'{}' is part of "
                             "a name, give --label-separator none",
                             quoted(*piece), layout.cells.separator));
+    if (std::string alike = likeness_doubt(data); !alike.empty()) doubts.push_back(std::move(alike));
     for (const std::string& key : missing_text_keys(layout))
         doubts.push_back(
             fmt::format("no text of the first rows has the key {}: is --text-column right?", key));

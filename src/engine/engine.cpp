@@ -30,6 +30,10 @@ std::unique_ptr<Backend> make_backend(const Context& context, const EngineOption
     return make_cpu_backend(context, options.cpu_products);
 }
 
+void require_device(const Context& context, const EngineOptions& options) {
+    if (options.device == DeviceChoice::kCuda) make_backend(context, options)->allocate(1);
+}
+
 std::int64_t compensated_labels(const HeadOptions& options, std::int64_t labels) {
     const double share = parse_share(choose_head_kahan(options));
     if (share == 0) return 0;

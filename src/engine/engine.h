@@ -57,6 +57,9 @@ std::int64_t compensated_labels(const HeadOptions& options, std::int64_t labels)
 HeadSpec trained_head(const HeadOptions& options, std::int64_t labels, std::int64_t width);
 
 std::unique_ptr<Backend> make_backend(const Context& context, const EngineOptions& options);
+// Starts the GPU where the options name it: an Error if there is none. Before data is read, which may take
+// minutes.
+void require_device(const Context& context, const EngineOptions& options);
 
 // OutOfMemory, naming the first tensor that does not fit and carrying the plan, when the arena needs more
 // than `room_bytes`, the room that `whose` (max_memory, this machine) has for it.

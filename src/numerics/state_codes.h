@@ -7,7 +7,11 @@
 // A weight is an FP32 number cut to its upper 24 bits: the nearest BF16 number, and in a signed byte how far
 // it is from there, in 1/256 of BF16's spacing.
 //
-// Zero bytes are zeros. Noise has 16 bits. All of it is constexpr, which lets device code call it too.
+// Zero bytes are zeros. Noise has 16 bits: a weight's own, moved on by the golden ratio at every update. With
+// independent noise errors add up like a random walk, and moments that fall for hundreds of updates would end
+// anywhere within a factor of ten. Like this an upward rounding is soon followed by a downward one.
+//
+// All of it is constexpr, which lets device code call it too.
 #pragma once
 
 #include <algorithm>
@@ -19,6 +23,11 @@ namespace elmo {
 inline constexpr std::int64_t kMomentBlock = 128;  // columns that share an offset
 constexpr std::int64_t moment_blocks(std::int64_t cols) {
     return (cols + kMomentBlock - 1) / kMomentBlock;
+}
+
+// What update t adds to the noise of a weight, modulo 2^16.
+constexpr std::uint16_t noise_shift(std::int64_t t) {
+    return static_cast<std::uint16_t>(static_cast<std::uint64_t>(t) * 0x9e37u);
 }
 
 // Powers of two between the offset and the largest number of a block: the second moment is like a square.

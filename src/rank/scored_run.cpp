@@ -11,6 +11,7 @@
 #include "data/tokenizer_files.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "engine/engine.h"
 #include "rank/linear_ranking.h"
 #include "ranks/collectives.h"
 #include "run/run_data.h"
@@ -52,6 +53,12 @@ std::unique_ptr<Tokenizer> tokenizer_of(const Checkpoint& checkpoint) {
 
 Dataset open_data(const Context& context, const ReadOptions& reading, const Tokenizer& tokenizer) {
     return Dataset::open(context, reading, tokenizer, nullptr, splits_for(reading.split));
+}
+
+Dataset open_scored(const Context& context, const Checkpoint& checkpoint, const Config& config,
+                    const Tokenizer& tokenizer) {
+    if (!checkpoint.is_linear()) require_device(context, config);
+    return open_data(context, config, tokenizer);
 }
 
 // The rows of `all` that are those of `some`, which has them in the same order.
@@ -102,7 +109,7 @@ ScoredRun::ScoredRun(const Context& context, const std::string& run, const Confi
       config_(with_usual_numbers(
           with_length(with_scored_split(with_run_reading(given, checkpoint_.config()), checkpoint_.config()),
                       cut_length(context, checkpoint_.config().max_length, spec_)))),
-      dataset_(open_data(context, config_, *tokenizer_)) {
+      dataset_(open_scored(context, checkpoint_, config_, *tokenizer_)) {
     choose_parts(given);
     for (const SplitName name : splits_for(ReadOptions(config_).split))
         dataset_.warn_of_unseen(context_, name);

@@ -131,6 +131,7 @@ void Scorer::add(std::span<const ScoredLabel> ranked, std::span<const std::uint3
     metrics_.add_row(ranked, std::span<const std::int64_t>(truth_));
     bootstrap_.add(metrics_.last_row());
     if (groups_) groups_->add_row(ranked, truth_);
+    unlabelled_ += truth.empty() ? 1 : 0;
 }
 
 Evaluation Scorer::result() const {
@@ -161,6 +162,7 @@ Evaluation Scorer::result() const {
     result.like = like_;
     result.k = fmt::format("{}", fmt::join(ks, ","));
     result.num_samples = metrics_.num_rows();
+    result.unlabelled_samples = unlabelled_;
     result.num_labels = labels_;
     if (metrics_.with_propensities()) {
         result.propensity_a = rule_.a;

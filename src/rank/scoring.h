@@ -74,6 +74,7 @@ class Scorer {
     RankingMetrics metrics_;
     Bootstrap bootstrap_;
     std::optional<GroupMetrics> groups_;
+    std::int64_t unlabelled_ = 0;      // rows without a true label
     std::vector<std::int64_t> truth_;  // scratch of one row
 };
 

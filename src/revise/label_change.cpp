@@ -62,18 +62,19 @@ std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vect
                                const std::string& file) {
     NameTable place;
     std::vector<bool> drop(candidates.size());
-    const auto refuse = [&](const NewLabel& label, const char* why) {
-        throw DataError(fmt::format("{}:{}: label '{}' {}", file, label.line, quoted(label.name), why));
+    const auto refuse = [&](const NewLabel& label, const char* expected) {
+        throw DataError(fmt::format("{}:{}: expected {}, found '{}'; remove the line", file, label.line,
+                                    expected, quoted(label.name)));
     };
     for (std::size_t i = 0; i < candidates.size(); ++i)
         if (!place.try_emplace(candidates[i].name, static_cast<std::int64_t>(i)).second) {
-            if (!file.empty()) refuse(candidates[i], "comes twice");
+            if (!file.empty()) refuse(candidates[i], "every new label once");
             drop[i] = true;
         }
     for (const std::string_view name : known)
         if (const auto found = place.find(std::string(name)); found != place.end()) {
             const auto i = static_cast<std::size_t>(found->second);
-            if (!file.empty()) refuse(candidates[i], "is a label of the run already");
+            if (!file.empty()) refuse(candidates[i], "labels that the run does not have");
             drop[i] = true;
         }
     std::vector<NewLabel> result;
@@ -82,14 +83,16 @@ std::vector<NewLabel> only_new(std::vector<NewLabel> candidates, const std::vect
     return result;
 }
 
-// How the run was trained, and the columns of its data: the default for its new rows.
-constexpr OptionKey kRunTraining[] = {
-    "head_lr",    "head_weight_decay", "dropout",      "weight_dropout",  "schedule", "seed",
-    "batch_size", "text_column",       "label_column", "label_separator", "encoding"};
+// How the run was trained: the default for its new rows.
+constexpr OptionKey kRunTraining[] = {"head_lr",        "head_weight_decay", "dropout",
+                                      "weight_dropout", "schedule",          "batch_size"};
 
 Config with_run_training(const Context& context, const Config& options, const Checkpoint& checkpoint) {
     const Config& run = checkpoint.config();
-    Config config = options;
+    Config config = with_run_reading(options, run);
+    copy_option(config, options, "data");  // only what is given: a file of labels needs none
+    for (const OptionKey key : {OptionKey("augment"), OptionKey("augment_threshold")})
+        copy_option(config, options, key);  // the run's own labels have their rows
     for (const OptionKey key : kRunTraining)
         if (!given(config, key)) copy_option(config, run, key);
     choose_option(config, "precision", &Config::precision,

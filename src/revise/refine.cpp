@@ -12,6 +12,7 @@
 #include "config/resolve.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
+#include "engine/engine.h"
 #include "engine/precision.h"
 #include "formats/json_lines.h"
 #include "io/atomic_file.h"
@@ -198,9 +199,11 @@ void check_data(const Context& context, const Checkpoint& from, const RunState& 
                 const Config& config) {
     const RunState& was = from.state();
     if (was.labels != data.labels || was.names_hash != data.names_hash)
-        throw DataError(fmt::format("{}: these are not the labels of the run in {}: expected {}, found {}{}",
-                                    config.data, run, was.labels, data.labels,
-                                    was.labels == data.labels ? " of other names" : ""));
+        throw DataError(fmt::format(
+            "{}: these are not the labels of the run in {}: expected {}, found {}{}; give the data that "
+            "the run was trained on, or leave DATA out",
+            config.data, run, with_commas(was.labels), with_commas(data.labels),
+            was.labels == data.labels ? " of other names" : ""));
     if (was.data_hash != data.data_hash)
         context.warning(fmt::format("{}: other training texts or labels than the run in {} was trained on",
                                     config.data, run));
@@ -229,6 +232,7 @@ RefineResult refine(const Context& given_context, const std::string& run, const 
         throw ConfigError(
             fmt::format("precision: the run's head is {}; expected at least that to refine it in, found {}",
                         precision_of(stored), config.precision));
+    require_device(context, config);
     Work work(context, config);
 
     const RunData data(context, config, &from);

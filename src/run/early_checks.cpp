@@ -53,7 +53,7 @@ void check_before_import(const Context& context, const Config& config) {
             context.warning(fmt::format("{}: only {} free on its disk; checkpoints are written there",
                                         config.out, human_bytes(static_cast<std::int64_t>(space.available))));
     }
-    if (config.device == "cuda") make_backend(context, config);
+    require_device(context, config);
 }
 
 }  // namespace elmo

@@ -126,7 +126,9 @@ void require_known_path(const ReadOptions& reading, const std::string& path, boo
         "{0}: expected a path that you name or that was read as data here before, found '{1}', which only "
         "the "
         "run names; a run may come from anybody: if it is the right one, {2}",
-        key, quoted(path), key == "data" ? "name it as DATA" : fmt::format("give --set {}={}", key, shown)));
+        key, quoted(path),
+        key == "data" ? fmt::format("name it with --data {}", shown)
+                      : fmt::format("give --set {}={}", key, shown)));
 }
 
 }  // namespace elmo

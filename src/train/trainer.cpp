@@ -394,8 +394,9 @@ void Trainer::announce() const {
             fmt::format("text vectors are kept in main memory ({}): the first epoch runs the encoder",
                         human_bytes(data_.kept_vector_bytes())));
     if (const RankShare& share = engine_.share(); !share.is_alone())
-        context_.info(fmt::format("{} ranks share {} label groups and {} batch shards", share.ranks,
-                                  share.num_groups(state_.labels), share.shards));
+        context_.info(fmt::format("{} ranks share {} and {}", share.ranks,
+                                  counted(share.num_groups(state_.labels), "label group"),
+                                  counted(share.shards, "batch shard")));
     context_.info(fmt::format("{}; {} of memory planned", engine_.backend().describe(),
                               human_bytes(engine_.plan().total_bytes())));
 }

@@ -14,6 +14,7 @@
 #include "config/resolve.h"
 #include "elmo/error.h"
 #include "elmo/train.h"
+#include "engine/engine.h"
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/folder_lock.h"
@@ -256,6 +257,7 @@ TuneResult tune(const Context& context, const TuneRequest& asked) {
     if (request.trials < 1)
         throw ConfigError(fmt::format("trials: expected 1 or more, found {}", request.trials));
     check_folder(request.config);
+    require_device(context, request.config);
     const fs::path out = request.config.out;
     Search search(with_said_once(context, request.config.data), request);
     // Data that is refused leaves everything as it was.

@@ -141,7 +141,7 @@ TEST(Norm, NormalsInEightBits) {
         tested->residual_norm_forward({a->view(), residual->view(), dropout, gamma->view(), beta->view(),
                                        1e-5f, sum.view(), y.view(), stats.view()});
         tested->residual_norm_forward({a->view(), residual->view(), dropout, gamma->view(), beta->view(),
-                                       1e-5f, View{}, y2.view(), stats2.view(), normal.view()});
+                                       1e-5f, View{}, y2.view(), stats2.view(), Dropout{}, normal.view()});
         expect_same_bits(y2, y);
         expect_same_bits(stats2, stats);
         for (std::int64_t t = 0; t < s.tokens; ++t)
@@ -161,20 +161,12 @@ TEST(Norm, NormalsInEightBits) {
         };
         const auto run = [&](const View& of_sum, const View& of_stats, const View& of_normal, bool rounds) {
             auto g = std::make_unique<Gradients>(storage, s);
-            tested->residual_norm_backward({dy->view(),
-                                            of_sum,
-                                            of_stats,
-                                            gamma->view(),
-                                            dropout,
-                                            g->dsum.view(),
-                                            g->da.view(),
-                                            g->dgamma.view(),
-                                            g->dbeta.view(),
-                                            false,
-                                            {},
-                                            g->dbias.view(),
-                                            of_normal,
-                                            rounds});
+            ResidualNormBackward op{dy->view(),     of_sum,       of_stats,         gamma->view(),  dropout,
+                                    g->dsum.view(), g->da.view(), g->dgamma.view(), g->dbeta.view()};
+            op.dbias_1D = g->dbias.view();
+            op.normal_TD = of_normal;
+            op.rounds = rounds;
+            tested->residual_norm_backward(op);
             return g;
         };
         const auto expect_same = [&](const Gradients& found, const Gradients& expected) {
@@ -293,6 +285,16 @@ TEST(Norm, Backward) {
     });
 }
 
+struct BackwardResult {
+    Tensor dsum, da, dgamma, dbeta, dbias;
+    BackwardResult(DType dtype, std::int64_t rows, std::int64_t cols)
+        : dsum("dsum", dtype, rows, cols),
+          da("da", dtype, rows, cols),
+          dgamma("dgamma", dtype, 1, cols),
+          dbeta("dbeta", dtype, 1, cols),
+          dbias("dbias", dtype, 1, cols) {}
+};
+
 // A second gradient of y has the bits of an addition before the op. The bias gradient is the sums of what was
 // stored.
 TEST(Norm, BackwardOfTwoUsersAndABias) {
@@ -311,17 +313,8 @@ TEST(Norm, BackwardOfTwoUsersAndABias) {
         for (const bool accumulate : {false, true})
             for (const bool branch : {true, false}) {
                 if (!branch && dropout.p != 0) continue;
-                struct Result {
-                    Tensor dsum, da, dgamma, dbeta, dbias;
-                    Result(DType dtype, std::int64_t rows, std::int64_t cols)
-                        : dsum("dsum", dtype, rows, cols),
-                          da("da", dtype, rows, cols),
-                          dgamma("dgamma", dtype, 1, cols),
-                          dbeta("dbeta", dtype, 1, cols),
-                          dbias("dbias", dtype, 1, cols) {}
-                };
-                Result two(storage, s.tokens, s.width), one(storage, s.tokens, s.width);
-                const auto run = [&](Result& r, const Tensor& first, View second, View dbias) {
+                BackwardResult two(storage, s.tokens, s.width), one(storage, s.tokens, s.width);
+                const auto run = [&](BackwardResult& r, const Tensor& first, View second, View dbias) {
                     if (accumulate)
                         for (Tensor* t : {&r.dgamma, &r.dbeta, &r.dbias}) t->copy(*start);
                     tested->residual_norm_backward({first.view(), sum->view(), stats->view(), gamma->view(),
@@ -337,6 +330,52 @@ TEST(Norm, BackwardOfTwoUsersAndABias) {
                 expect_same_bits(two.dbeta, one.dbeta);
                 expect_column_sums(two.dbias, branch ? two.da : two.dsum, accumulate ? start.get() : nullptr);
             }
+    });
+}
+
+// A dropout of y has the bits of that op before and after the norm. The backward gives y again to the bit.
+TEST(Norm, DropoutOfTheOutputAndTheOutputAgain) {
+    const auto truth = make_reference_backend();
+    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& tested, Rng& rng) {
+        const auto sum = make_input("sum", storage, s.tokens, s.width, rng);
+        const auto dy = make_input("dy", storage, s.tokens, s.width, rng);
+        const auto more = make_input("more dy", storage, s.tokens, s.width, rng);
+        const auto gamma = make_input("gamma", storage, 1, s.width, rng);
+        const auto beta = make_input("beta", storage, 1, s.width, rng);
+        const Dropout no_dropout, of_y{0.4f, {5, 2, 78}};
+        for (Backend* backend : {&*tested, truth.get()}) {
+            Tensor stored("sum", storage, s.tokens, s.width), y("y", storage, s.tokens, s.width),
+                dropped("y dropped", storage, s.tokens, s.width),
+                again("y again", storage, s.tokens, s.width);
+            Tensor stats("stats", DType::kF32, s.tokens, 2);
+            stored.copy(*sum);
+            const auto forward = [&](Tensor& to, const Dropout& after) {
+                backend->residual_norm_forward({stored.view(), View{}, no_dropout, gamma->view(),
+                                                beta->view(), 1e-5f, stored.view(), to.view(), stats.view(),
+                                                after});
+            };
+            forward(y, no_dropout);
+            forward(dropped, of_y);
+            Tensor dy_dropped("dy dropped", storage, s.tokens, s.width);
+            dy_dropped.copy(*dy);
+            backend->add({dy_dropped.view(), more->view()});
+            backend->dropout({dy_dropped.view(), of_y});
+            BackwardResult one(storage, s.tokens, s.width), separate(storage, s.tokens, s.width);
+            backend->residual_norm_backward({dy->view(), stored.view(), stats.view(), gamma->view(), dropout,
+                                             one.dsum.view(), one.da.view(), one.dgamma.view(),
+                                             one.dbeta.view(), false, more->view(), View{}, of_y,
+                                             beta->view(), again.view(), 1e-5f});
+            backend->residual_norm_backward({dy_dropped.view(), stored.view(), stats.view(), gamma->view(),
+                                             dropout, separate.dsum.view(), separate.da.view(),
+                                             separate.dgamma.view(), separate.dbeta.view(), false});
+            expect_same_bits(one.dsum, separate.dsum);
+            expect_same_bits(one.da, separate.da);
+            expect_same_bits(one.dgamma, separate.dgamma);
+            expect_same_bits(one.dbeta, separate.dbeta);
+            expect_same_bits(again, y);
+            backend->dropout({y.view(), of_y});
+            expect_same_bits(dropped, y);
+        }
     });
 }
 

@@ -133,7 +133,8 @@ class ForeignRun : public ::testing::Test {
 TEST_F(ForeignRun, ItsDataIsNotRead) {
     poison({{"data", temp.text("outside")}});
     expect_no_verb_touches();
-    const std::vector<std::string> parts = {"data: ", temp.text("outside"), "only the run names", "DATA"};
+    const std::vector<std::string> parts = {"data: ", temp.text("outside"), "only the run names",
+                                            "name it with --data"};
     expect_failure(run_elmo({"eval", temp.text("run")}), 2, parts);
     expect_failure(run_elmo({"train", "--out", temp.text("run"), "--resume"}), 2, parts);
     expect_success(run_elmo({"eval", temp.text("run"), temp.text("outside")}));  // the user names it

@@ -181,6 +181,194 @@ TEST(Reading, WhatCannotWorkIsSaidBeforeTheImport) {
     const Outcome outcome = run_elmo({"train", data, "--out", folder.text("a/b"), "--quiet"});
     EXPECT_EQ(outcome.status, 1);
     EXPECT_FALSE(std::filesystem::exists(folder.path("a"))) << "nothing is left behind";
+    ::setenv("CUDA_VISIBLE_DEVICES", "", 1);  // no GPU, in a build with CUDA
+    for (const char* verb : {"train", "tune"})
+        expect_failure(run_elmo({verb, data, "--out", folder.text("b"), "--device", "cuda", "--quiet"}), 1,
+                       {"device"});
+    const std::string good = folder.write("good.csv", rows_with("text,labels\n", ";"));
+    expect_success(run_elmo(Words{"train", good, "--out", folder.text("run")} + quick()));
+    expect_failure(run_elmo({"eval", folder.text("run"), data, "--device", "cuda", "--quiet"}), 1,
+                   {"device"});
+    expect_failure(run_elmo({"refine", folder.text("run"), data, "--out", folder.text("b"), "--device",
+                             "cuda", "--quiet"}),
+                   1, {"device"});
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+// All that a run keeps of how its data is read, not the columns alone.
+TEST(Reading, NewLabelsAreReadAsTheRunsDataWas) {
+    const TempFolder folder;
+    const auto row = [](int i, const std::string& tags) {
+        return std::to_string(i) + "~number " + std::to_string(i) + " \"is\" of " + tags + "~" + tags + "\n";
+    };
+    std::string rows, few;
+    for (int i = 0; i < 40; ++i) rows += row(i, i % 2 == 0 ? "red" : "green,green");
+    for (int i = 0; i < 8; ++i) few += row(100 + i, i % 2 == 0 ? "violet,violet" : "red");
+    const std::string data = folder.write("rows.csv", rows), new_data = folder.write("few.csv", few);
+    const Words reading = {"--columns",
+                           "id,words,tags",
+                           "--text-column",
+                           "words",
+                           "--label-column",
+                           "tags",
+                           "--delimiter",
+                           "~",
+                           "--quotes",
+                           "none",
+                           "--allow-repeated-labels"};
+    expect_success(
+        run_elmo(Words{"train", data, "--out", folder.text("run"), "--test-share", "0"} + reading + quick()));
+    expect_success(run_elmo({"labels", "add", folder.text("run"), "--data", new_data, "--steps", "2", "--out",
+                             folder.text("more"), "--quiet"}));
+    const Outcome listed = run_elmo({"labels", "list", folder.text("more")});
+    EXPECT_EQ(listed.out, "0\t20\tgreen\n1\t20\tred\n2\t4\tviolet\n");
+}
+
+TEST(Reading, WhatIsWrongWithNewLabelsIsSaidWithWhatToDo) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";")),
+                      run = folder.text("run");
+    expect_success(run_elmo(Words{"train", data, "--out", run} + quick()));
+    const auto add = [&](const std::string& names) {
+        return run_elmo(
+            {"labels", "add", run, folder.write("new.txt", names), "--out", folder.text("more"), "--quiet"});
+    };
+    expect_failure(add("violet\nred\n"), 1,
+                   {"new.txt:2: expected labels that the run does not have, found 'red'; remove the line"});
+    expect_failure(add("violet\nviolet\n"), 1,
+                   {"new.txt:2: expected every new label once, found 'violet'; remove the line"});
+    const std::string other = folder.write("other.csv", "text,labels\na,x\nb,y\nc,x\nd,y\ne,x\n");
+    expect_failure(run_elmo({"refine", run, other, "--out", folder.text("refined"), "--quiet"}), 1,
+                   {"; give the data that the run was trained on, or leave DATA out"});
+}
+
+// Of data that mostly trained the run an index takes what was held out, and says with which flag it takes
+// all.
+TEST(Reading, AnIndexTakesTheRowsThatAreAskedFor) {
+    const TempFolder folder;
+    std::string rows;
+    for (int i = 0; i < 300; ++i)
+        rows += "number " + std::to_string(i) + (i % 2 == 0 ? " is red,red\n" : " is green,green\n");
+    const std::string data = folder.write("rows.csv", "text,labels\n" + rows),
+                      other = folder.write("other.csv", "text,labels\nsomething new,red\n" + rows),
+                      run = folder.text("run");
+    expect_success(run_elmo(Words{"train", data, "--out", run} + quick()));
+    const Outcome held_out = run_elmo({"index", run, other});
+    EXPECT_EQ(held_out.status, 1);
+    EXPECT_TRUE(contains(held_out.err, "(--split all")) << held_out.err;
+    const Outcome all = run_elmo({"index", run, other, "--split", "all", "--json"});
+    expect_success(all);
+    EXPECT_EQ(Json::parse(all.out)["texts"], 75);  // a quarter of all
+}
+
+TEST(Reading, AFieldTooManyIsSaidWithWhatToDo) {
+    const TempFolder folder;
+    std::string rows = "text\tlang\tlabels\n";
+    for (int i = 0; i < 30; ++i) rows += "text " + std::to_string(i) + "\ten\tred\n";
+    const std::string data = folder.write("rows.tsv", rows + "a text\twith a tab\ten\tred\n");
+    expect_failure(
+        run_elmo({"train", data, "--out", folder.text("run"), "--quiet"}), 1,
+        {"rows.tsv:32: expected 3 fields, as the header has, found 4 fields",
+         "; write a tab inside a field as a blank, or put such fields in quotes with --quotes double"});
+}
+
+TEST(Reading, ATextOfSeveralPartsIsJoined) {
+    const TempFolder folder;
+    std::string lists, words;
+    for (int i = 0; i < 40; ++i) {
+        const std::string name = i % 2 == 0 ? "red" : "green", n = std::to_string(i);
+        lists += R"({"parts": ["number )" + n + R"(", "", "is )" + name +
+                 R"("], "refs": [{"t": "a"}, {"t": "b"}], )" + R"("labels": [")" + name + "\"]}\n";
+        words += R"({"parts": "number )" + n + " is " + name + R"( a b", "labels": [")" + name + "\"]}\n";
+    }
+    const auto scores = [&](const std::string& name, const std::string& bytes, const std::string& columns) {
+        const std::string data = folder.write(name + ".jsonl", bytes), run = folder.text(name);
+        expect_success(run_elmo({"train", data, "--text-column", columns, "--out", run, "--quiet"}));
+        return slurp(folder.path(name) / "best" / "tokenizer.json") +
+               run_elmo({"eval", run, "--json", "--quiet"}).out.substr(0, 100);
+    };
+    EXPECT_EQ(scores("lists", lists, "parts+refs.t"), scores("words", words, "parts"));
+    const std::string answer = folder.write("new.jsonl", R"({"parts": ["red"], "refs": []})"
+                                                         "\n"
+                                                         R"({"parts": []})"
+                                                         "\n");
+    const Outcome predicted =
+        run_elmo({"predict", folder.text("lists"), answer, "--json", "--with-text", "--quiet"});
+    expect_success(predicted);
+    EXPECT_TRUE(contains(predicted.out, R"("text":"red")")) << predicted.out;
+    const auto refused = [&](const std::string& value) {
+        const std::string data =
+            folder.write("bad.jsonl", R"({"text": )" + value + R"(, "labels": ["a"]})" + "\n");
+        return run_elmo({"data", "inspect", data, "--quiet"});
+    };
+    const std::string advice = "write it as a string, or name another key with --text-column";
+    expect_failure(refused("5"), 1, {"bad.jsonl:1: expected a string at 'text', found '5'; " + advice});
+    expect_failure(refused("[\"a\", 5]"), 1,
+                   {"bad.jsonl:1: expected a string at 'text', found '5'; " + advice});
+    expect_failure(refused("[{\"a\": 1}]"), 1, {"name a key inside with --text-column text.KEY"});
+}
+
+// Commas, blanks and the like do not join columns, and a message that only says what is missing does not
+// help.
+TEST(Reading, ColumnsThatAreJoinedOtherwiseAreSaidToBeJoinedByPlus) {
+    const TempFolder folder;
+    const std::string table = folder.write("rows.csv", "title,body,tags,kind\na,b,x,y\n"),
+                      lines = folder.write(
+                          "rows.jsonl", R"({"title": "a", "meta": {"body": "b"}, "tags": "x", "kind": "y"})"
+                                        "\n");
+    const auto inspect = [&](const std::string& data, const std::string& text, const std::string& labels) {
+        return run_elmo(
+            {"data", "inspect", data, "--text-column", text, "--label-column", labels, "--quiet"});
+    };
+    for (const char* text :
+         {"title,body", "title, body", "title;body", "title body", "title|body", "title&body"})
+        expect_failure(inspect(table, text, "tags"), 1, {"; + joins columns: --text-column title+body"});
+    expect_failure(inspect(lines, "title,meta.body", "tags"), 1,
+                   {"; + joins keys: --text-column title+meta.body"});
+    for (const char* labels : {"tags,kind", "tags+kind"}) {
+        expect_failure(inspect(table, "title", labels), 1,
+                       {"; labels are those of one column: join 'tags' and 'kind' in the file"});
+        expect_failure(inspect(lines, "title", labels), 1,
+                       {"; labels are those of one key: join 'tags' and 'kind' in the file"});
+    }
+    expect_failure(inspect(table, "title,text", "tags"), 1, {"; name the columns with --text-column"});
+}
+
+// They score 0 whatever is answered: who does not know of them takes the scores for worse than they are.
+TEST(Reading, TextsWithoutLabelsAreCountedWhereTheyAreScored) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";")),
+                      run = folder.text("run"),
+                      labelled = folder.write("all.csv", "text,labels\nsomething red,red\nand green,green\n"),
+                      some = folder.write("some.csv",
+                                          "text,labels\nsomething red,red\nblue,\nand green,green\n");
+    expect_success(run_elmo(Words{"train", data, "--out", run} + quick()));
+    const Outcome all = run_elmo({"eval", run, labelled});
+    expect_success(all);
+    EXPECT_FALSE(contains(all.out, "without labels")) << all.out;
+    const Outcome outcome = run_elmo({"eval", run, some});
+    expect_success(outcome);
+    EXPECT_TRUE(contains(outcome.out, "1 of the 3, which scores 0 whatever is answered")) << outcome.out;
+    const Json json = Json::parse(run_elmo({"eval", run, some, "--json", "--quiet"}).out);
+    EXPECT_EQ(json["protocol"]["unlabelled_samples"], 1);
+}
+
+// Every verb that reads the data of a run has this flag; explain has no DATA to name it as.
+TEST(Reading, DataThatOnlyTheRunNamesIsGivenByAFlagThatEveryVerbHas) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.csv", rows_with("text,labels\n", ";")),
+                      run = folder.text("run");
+    expect_success(run_elmo({"train", data, "--out", run, "--neighbours", "0.3", "--quiet"}));
+    expect_success(run_elmo({"cache", "clear", data}));
+    const std::string advice = "if it is the right one, name it with --data " + data;
+    expect_failure(run_elmo({"eval", run, "--quiet"}), 2, {advice});
+    const Words explain = {"explain", run, "--text", "something red"};
+    const Outcome told = run_elmo(explain);
+    expect_success(told);
+    EXPECT_TRUE(contains(told.err, advice)) << told.err;
+    const Outcome shown = run_elmo(explain + Words{"--data", data});
+    expect_success(shown);
+    EXPECT_TRUE(contains(shown.out, "text 3 red")) << shown.out;
 }
 
 }  // namespace

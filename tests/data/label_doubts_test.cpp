@@ -352,5 +352,30 @@ TEST(GuessOtherSeparator, OnlyWhereTheRunsOwnIsNotThere) {
     EXPECT_EQ(guess_other_separator({}, ";"), "");
 }
 
+// Where a few names hold a comma, the separator of the others is not taken without asking, but asked for.
+TEST_F(LabelDoubts, NamesWhosePiecesAreLabelsElsewhere) {
+    Strings names;
+    const Strings people = {"Ann", "Bob", "Cid", "Dan", "Eva", "Fay"};
+    for (std::size_t i = 0; i < 60; ++i) names.push_back(people[i % 6]);
+    names.insert(names.end(), {"Ann;Bob", "Bob;Cid", "Cid;Ann", "Acme, Inc."});
+    EXPECT_EQ(only(names),
+              "3 of 11 labels hold ';': where it stands between labels, give --label-separator ';'");
+    // Others that hold it by chance, and paths, whose pieces have their places.
+    names = people;
+    names.insert(names.end(), {"Gus; or not", "Hal;x", "Ida;y"});
+    EXPECT_EQ(doubts(names), Strings());
+    EXPECT_EQ(doubts({"Books", "Books|Fiction", "Books|Fact", "Music", "Music|Folk", "Games", "Tools"}),
+              Strings());
+}
+
+TEST_F(LabelDoubts, NamesThatDifferInCaseBlanksOrUnicodeForm) {
+    EXPECT_EQ(only({"userName", "username", "username", "Time  zone", "time zone", "other", "cafe\u0301",
+                    "caf\u00e9"}),
+              "6 of 7 labels differ from others only in case, blanks or Unicode form, such as 'username' (2 "
+              "rows) and "
+              "'userName' (1): where they mean the same, write them alike");
+    EXPECT_EQ(doubts({"user name", "username", "user_name", "cafe", "caf\u00e9", "1", "10"}), Strings());
+}
+
 }  // namespace
 }  // namespace elmo

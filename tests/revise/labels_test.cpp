@@ -263,7 +263,7 @@ TEST_F(Labels, WrongCallsAreRefusedAndNothingIsLost) {
     write_text(temp / "bad.txt", "fresh\nfresh\n");
     EXPECT_NE(message_of<DataError>([&] {
                   add_labels(quiet(), run(), temp / "bad.txt", config);
-              }).find("comes twice"),
+              }).find("every new label once"),
               std::string::npos);
     for (const char* bad : {"", "\n\n", "\xff\n", "\ttext\n"}) {
         write_text(temp / "bad.txt", bad);

@@ -510,7 +510,7 @@ std::int64_t bytes_of(const MemoryReport& plan, const std::string& name) {
 }
 
 // A plan with each kind of state, and which one is chosen.
-TEST(Plan, StateIn8BitsIsWhatATransformerTakesOnAGpu) {
+TEST(Plan, StateIn8BitsIsWhatALargeTransformerTakesOnAGpu) {
     Config config;
     config.encoder = "bag";
     config.width = 256;
@@ -540,6 +540,19 @@ TEST(Plan, StateIn8BitsIsWhatATransformerTakesOnAGpu) {
         EXPECT_LT(state("auto"), state("full"));
         config.encoder_rounding = "nearest";
         EXPECT_EQ(state("auto"), state("full"));
+        config.encoder_rounding = "kahan";
+        config.shape = "";
+        const auto of_size = [&](int width, int layers) {
+            const TempFolder folder;
+            write_text(folder / "config.json",
+                       fmt::format(R"({{"model_type":"bert","vocab_size":30522,"hidden_size":{},
+                                      "num_hidden_layers":{},"intermediate_size":{}}})",
+                                   width, layers, 4 * width));
+            config.encoder = folder.path().string();
+            return state("auto") == state("full") ? "full" : "8bit";
+        };
+        EXPECT_STREQ(of_size(384, 12), "full");  // 33 million weights
+        EXPECT_STREQ(of_size(768, 6), "8bit");   // 66 million
     } catch (const ConfigError& error) {
         GTEST_SKIP() << error.what();  // a build without CUDA
     }

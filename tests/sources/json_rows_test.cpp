@@ -93,8 +93,10 @@ TEST(JsonRows, NamesWhatIsWrong) {
               "file:3: expected the key 'title', found the keys 'a', 'b'; name the key of the texts with "
               "--text-column");
     EXPECT_EQ(error([] { text(R"({"title": 4})", {"title"}); }),
-              "file:3: expected a string at 'title', found '4'");
-    EXPECT_EQ(error([] { text("", {"title"}); }), "file:3: expected a JSON object, found an empty line");
+              "file:3: expected a string at 'title', found '4'; write it as a string, or name another key "
+              "with --text-column");
+    EXPECT_EQ(error([] { text("", {"title"}); }),
+              "file:3: expected a JSON object, found an empty line; remove it");
     EXPECT_EQ(
         error([] { text("[1]", {"title"}); }),
         "file:3: expected a JSON object, found '[1]'; write the array's objects one a line, as 'jq -c .[]' "

@@ -16,7 +16,8 @@
 namespace elmo::cpu {
 
 std::string CpuBackend::describe() const {
-    return fmt::format("{}, {} threads, BF16 products by {}", processor_name(), context_.num_threads(),
+    return fmt::format("{}, {}, BF16 products by {}", processor_name(),
+                       counted(context_.num_threads(), "thread"),
                        products_ == Products::kBf16 ? "BF16 dot products" : "FP32 multiply-add");
 }
 

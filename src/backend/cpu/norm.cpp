@@ -121,6 +121,10 @@ void CpuBackend::residual_norm_forward(const ResidualNormForward& op) {
             const float variance = sum_squares(x, mean, width) / static_cast<float>(width);
             const float scale = 1.0f / std::sqrt(variance + op.epsilon);
             normalise(x, mean, scale, gamma, beta, y, width);
+            if (op.y_dropout.threshold() > 0) {
+                if (op.y_TD.dtype == DType::kBf16) round_to_bf16(y, width);
+                apply_dropout(op.y_dropout, t, y, noise, width);
+            }
             store_floats(y, op.y_TD, t * width, width);
             if (!op.normal_TD.empty()) {
                 centre(x, mean, scale, y, width);
@@ -138,8 +142,10 @@ void CpuBackend::residual_norm_backward(const ResidualNormBackward& op) {
     constexpr std::int64_t kPieces = 16;
     ScratchCutter shared(shared_scratch_.data);
     float* gamma = shared.take<float>(width);
+    float* beta = shared.take<float>(width);
     float* partial = shared.take<float>(kPieces * 2 * width);
     load_floats(op.gamma_1D, 0, gamma, width);
+    if (!op.y_TD.empty()) load_floats(op.beta_1D, 0, beta, width);
     std::memset(partial, 0, static_cast<std::size_t>(kPieces * 2 * width) * sizeof(float));
     const std::int64_t rows_a_piece = (tokens + kPieces - 1) / kPieces;
     parallel_for(kPieces, [&](std::int64_t piece) {
@@ -158,12 +164,20 @@ void CpuBackend::residual_norm_backward(const ResidualNormBackward& op) {
                 add_to(dy, x, width);
                 if (op.dy_TD.dtype == DType::kBf16) round_to_bf16(dy, width);
             }
+            if (op.dy_dropout.threshold() > 0) {
+                apply_dropout(op.dy_dropout, t, dy, noise, width);
+                if (op.dy_TD.dtype == DType::kBf16) round_to_bf16(dy, width);
+            }
             float centre_at = mean, times = scale;  // what makes normals of x
             if (!op.normal_TD.empty()) {
                 normal_grid().decode(op.normal_TD.codes() + t * width, x, width);
                 centre_at = 0, times = 1;
             } else {
                 load_floats(op.sum_TD, t * width, x, width);
+            }
+            if (!op.y_TD.empty()) {
+                normalise(x, mean, scale, gamma, beta, g, width);
+                store_floats(g, op.y_TD, t * width, width);
             }
             if (op.rounds && op.normal_TD.empty()) {
                 centre(x, mean, scale, x, width);

@@ -174,9 +174,12 @@ void CpuBackend::update_tensor(const AdamWUpdate& op) {
         Bf16Piece piece;
         Moments moments;
         for (std::int64_t row = begin; row < end; ++row) {
-            if (bf16) {
+            if (op.in_bytes()) {
+                noise_row(op.bytes_key(), op.first_row + row, cols, noise_m);
+                for (std::int64_t c = 0; c < cols; ++c) noise_m[c] += noise_shift(op.t);
+            } else if (bf16) {
                 noise_row(op.key, op.first_row + row, cols, noise_m);
-                if (!op.in_bytes()) noise_row(second, op.first_row + row, cols, noise_v);
+                noise_row(second, op.first_row + row, cols, noise_v);
             }
             for (std::int64_t column = 0; column < cols; column += kPiece) {
                 const std::int64_t first = row * cols + column, count = std::min(kPiece, cols - column);

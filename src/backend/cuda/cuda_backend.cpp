@@ -43,7 +43,6 @@ void CudaBackend::reserve(Arena& arena, const Workload& workload) {
     context_.reserve(arena);
     embedding_.reserve(arena, workload);
     column_sums_.reserve(arena, workload);
-    optimizer_.reserve(arena, workload);
     attention_.reserve(arena, workload);
     linear_.reserve(arena, workload);
     head_.reserve_report(arena, workload);

@@ -15,7 +15,8 @@ namespace elmo {
 //   y = u + c; w' = bf16(w + y); c = bf16(y - (w' - w)).
 // Without c: w = bf16(w + u).
 // State in bytes (BF16 weights; m, v and c are u8, numerics/state_codes.h): w and c are one weight of 24
-// bits, w its nearest BF16 number; weight, m and v are rounded stochastically with the noise of `key.stream`.
+// bits, w its nearest BF16 number; weight, m and v are rounded stochastically with one noise of 16 bits: that
+// of `key.stream` at step 0, plus noise_shift(t).
 // For each kMomentBlock columns of a row `exponents`, u8 [rows, 2 * moment_blocks(cols)], has the exponent of
 // m, then that of v, made of the new moments. FP32 (and F64) weights: m and v in the same type, c empty, w +=
 // u. Row r of the views is row `first_row` + r of the tensor, which its noise is addressed by.
@@ -29,6 +30,7 @@ struct AdamWUpdate {
     std::int64_t first_row = 0;
 
     bool in_bytes() const { return m.dtype == DType::kU8; }
+    NoiseKey bytes_key() const { return {key.seed, 0, key.stream}; }
 };
 template <OpIs<AdamWUpdate> Op>
 void visit_views(Op& op, const auto& visit) {

@@ -56,6 +56,10 @@ void update_tensor(const AdamWUpdate& op) {
         }
 }
 
+std::uint16_t bytes_noise(const AdamWUpdate& op, std::int64_t r, std::int64_t c) {
+    return static_cast<std::uint16_t>(noise16(op.bytes_key(), op.first_row + r, c) + noise_shift(op.t));
+}
+
 // The columns [first, last) of a row, which share exponents.
 void update_block(const AdamWUpdate& op, std::int64_t r, std::int64_t first, std::int64_t last) {
     const Factors factors(op);
@@ -70,8 +74,7 @@ void update_block(const AdamWUpdate& op, std::int64_t r, std::int64_t first, std
                v = decode_second_moment(v_codes[c], exponents[1]);
         const double w = decode_weight(weights[c].bits, c_codes[c]),
                      u = update_of(op, factors, r, c, w, m, v);
-        const std::uint32_t now =
-            round_weight(static_cast<float>(w + u), noise16(op.key, op.first_row + r, c));
+        const std::uint32_t now = round_weight(static_cast<float>(w + u), bytes_noise(op, r, c));
         weights[c].bits = static_cast<std::uint16_t>(weight_bf16(now) >> 16);
         c_codes[c] = static_cast<std::uint8_t>(weight_rest(now));
         m_new.push_back(static_cast<float>(m));
@@ -83,7 +86,7 @@ void update_block(const AdamWUpdate& op, std::int64_t r, std::int64_t first, std
     exponents[1] = static_cast<std::uint8_t>(moment_exponent(largest_v, kSecondMomentRange));
     for (std::int64_t c = first; c < last; ++c) {
         const auto i = static_cast<std::size_t>(c - first);
-        const std::uint16_t noise = noise16(op.key, op.first_row + r, c);
+        const std::uint16_t noise = bytes_noise(op, r, c);
         m_codes[c] = static_cast<std::uint8_t>(encode_first_moment(m_new[i], exponents[0], noise) >> 24);
         v_codes[c] = static_cast<std::uint8_t>(encode_second_moment(v_new[i], exponents[1], noise) >> 24);
     }

@@ -58,10 +58,10 @@ void BertEncoder::linear(const Pair& layer, View x_TK, View y_TN, const Codes& c
 }
 
 void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
-                       View stats_T2, View normal_TD) {
+                       View stats_T2, const Dropout& y_dropout, View normal_TD) {
     backend_.residual_norm_forward({a_TD, residual_TD, dropout, parameters_[layer.weight].w,
                                     parameters_[layer.bias].w, spec_.norm_epsilon,
-                                    normal_TD.empty() ? a_TD : View{}, y_TD, stats_T2, normal_TD});
+                                    normal_TD.empty() ? a_TD : View{}, y_TD, stats_T2, y_dropout, normal_TD});
 }
 
 void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
@@ -77,12 +77,13 @@ void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, cons
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
                                 const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate,
-                                View normal_TD, bool rounds) {
+                                View y_TD, const Dropout& dy_dropout, View normal_TD, bool rounds) {
     const Parameter &weight = parameters_[layer.weight], &bias = parameters_[layer.bias];
     const bool dropped = dropout.threshold() > 0;
     backend_.residual_norm_backward({dy_TD, normal_TD.empty() ? sum_TD : View{}, stats_T2, weight.w, dropout,
                                      dy_TD, dropped ? branch_TD : View{}, weight.grad, bias.grad, accumulate,
-                                     more_dy_TD, dbias_1D, normal_TD, rounds});
+                                     more_dy_TD, dbias_1D, dy_dropout, bias.w, y_TD, spec_.norm_epsilon,
+                                     normal_TD, rounds});
     return dropped ? branch_TD : dy_TD;
 }
 
@@ -93,9 +94,8 @@ void BertEncoder::embed(const TextBatch& batch, View sum_TD) {
 }
 
 void BertEncoder::embedded(View sum_TD, View stats_T2, bool inside, View x_TD) {
-    norm(embedding_norm_, sum_TD, {}, {}, x_TD, stats_T2);
-    const Dropout embedding_dropout = dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, inside);
-    if (embedding_dropout.threshold() > 0) backend_.dropout({x_TD, embedding_dropout});
+    norm(embedding_norm_, sum_TD, {}, {}, x_TD, stats_T2,
+         dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, inside));
 }
 
 void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const TextBatch& batch,
@@ -112,7 +112,7 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
                                 rows(a.qkv_codes), qkv_exponents(a, T)});
     linear(w.out, context, attention_sum, {{}, {}, room});
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
-         rows(a.attention_stats_T2), rows(a.attention_normal_TD));
+         rows(a.attention_stats_T2), {}, rows(a.attention_normal_TD));
     // With FP8 products the gelu is part of its cast.
     const bool fp8 = !fp8_amax(w.up.weight).empty();
     linear(w.up, attended, gelu, {a.attended_codes, {}, room}, fp8 ? Activation::kNone : Activation::kGelu,
@@ -123,7 +123,7 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
     else
         linear(w.down, gelu, output_sum, {kept ? gelu_codes(a) : View{}, slopes(a, T), room});
     norm(w.output_norm, output_sum, attended, output_dropout(layer, inside), rows(a.output_TD),
-         rows(a.output_stats_T2), rows(a.output_normal_TD));
+         rows(a.output_stats_T2), {}, rows(a.output_normal_TD));
 }
 
 View BertEncoder::run_forward(const TextBatch& batch, bool training) {
@@ -280,18 +280,26 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
 
     View da = norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
                             output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad,
-                            accumulate, rows(a.output_normal_TD), rounds);
+                            accumulate, {}, {}, rows(a.output_normal_TD), rounds);
     down_backward(batch, layer, da, dgelu, dinput, accumulate);
-    if (a.attended_codes.empty() && mode != Recompute::kNone && mode < Recompute::kWide)
-        norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
-    const View seen = a.gelu_codes.empty() ? View{} : rows(a.pre_TI);
-    linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
-                    kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate,
-                    seen.empty() ? slopes(a, T) : View{}, seen);
+    // The norm's backward also gives its output, where that was not kept: the gradient of the weights that
+    // it went through comes after it. (An FP8 product would have to cast its gradient twice.)
+    const bool fp8 = !fp8_amax(w.up.weight).empty();
+    const bool attended_again =
+        a.attended_codes.empty() && mode != Recompute::kNone && mode < Recompute::kWide;
+    const View seen = fp8 ? rows(a.pre_TI) : View{};
+    if (attended_again && fp8) norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
+    if (attended_again && !fp8)
+        linear_backward(w.up, dgelu, {}, {}, dinput, accumulate);
+    else
+        linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
+                        kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate,
+                        seen.empty() ? slopes(a, T) : View{}, seen);
 
     da = norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,
                        attended_dropout(layer, true), attention_sum, parameters_[w.out.bias].grad, accumulate,
-                       rows(a.attention_normal_TD), rounds);
+                       attended_again && !fp8 ? attended : View{}, {}, rows(a.attention_normal_TD), rounds);
+    if (attended_again && !fp8) linear_backward(w.up, dgelu, attended, {}, {}, accumulate);
     const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T), context = a.context_TD.first(T);
     const Dropout attention = attention_dropout(layer, true);
     // The op that computes the gradients also gives the context, between the gradient of the out-projection's
@@ -345,9 +353,6 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
         more_dx = layer_backward(batch, i, dx, more_dx, accumulate);
         done(static_cast<std::size_t>(i) + 1);
     }
-    if (!more_dx.empty()) backend_.add({dx, more_dx});
-    const Dropout embedding_dropout = dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, true);
-    if (embedding_dropout.threshold() > 0) backend_.dropout({dx, embedding_dropout});
     View sum = embedding_sum_TD_;
     if (sum.empty()) {  // again, where layer 0 had something
         const LayerActivations& first = kept_.front();
@@ -355,8 +360,8 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
         if (sum.empty()) sum = {first.qkv_codes.data, spec_.dtype, first.qkv_codes.rows, spec_.width};
         embed(batch, sum.first(T));
     }
-    norm_backward(embedding_norm_, dx, {}, sum.first(T), embedding_stats_T2_.first(T), {}, {}, {},
-                  accumulate);
+    norm_backward(embedding_norm_, dx, more_dx, sum.first(T), embedding_stats_T2_.first(T), {}, {}, {},
+                  accumulate, {}, dropout(spec_.hidden_dropout, streams::kEmbeddingDropout, true));
     if (spec_.has_relative_bias()) {
         const View grad = parameters_[relative_bias_].grad;
         if (accumulate)

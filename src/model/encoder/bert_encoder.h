@@ -87,7 +87,7 @@ class BertEncoder : public Encoder {
                 Activation activation = Activation::kNone, View pre_TN = {});
     // The sum goes where a is, unless its normal is kept.
     void norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
-              View stats_T2, View normal_TD = {});
+              View stats_T2, const Dropout& y_dropout = {}, View normal_TD = {});
     // dx and the gradient of the weight; that of the bias comes with dy, from the op that makes it, or from
     // here where dy is still to be multiplied by slopes, or by what they are where codes of what the gelu saw
     // are given. Without x and its codes only dx, without dx only the
@@ -95,11 +95,12 @@ class BertEncoder : public Encoder {
     void linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
                          bool accumulate, View dy_slope_TN = {}, View dy_seen_TN = {}, bool dy_codes = false);
     // dy (with more_dy) becomes the gradient of the sum; returns that of the branch (after dropout), which is
-    // dy itself where there is no dropout. dbias is the gradient of the branch's last bias. A kept normal
-    // is taken in place of the sum, or the sum's is rounded as if it were kept (ops/norm.h).
+    // dy itself where there is no dropout. dbias is the gradient of the branch's last bias; y, where given,
+    // the norm's output again. A kept normal is taken in place of the sum, or the sum's is rounded as if it
+    // were kept (ops/norm.h).
     View norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
-                       const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate,
-                       View normal_TD = {}, bool rounds = false);
+                       const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate, View y_TD = {},
+                       const Dropout& dy_dropout = {}, View normal_TD = {}, bool rounds = false);
     void embed(const TextBatch& batch, View sum_TD);
     // x0 from the embeddings' sum.
     void embedded(View sum_TD, View stats_T2, bool inside, View x_TD);

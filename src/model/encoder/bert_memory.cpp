@@ -172,15 +172,15 @@ void BertEncoder::allocate_forward(Arena& arena, const Workload& workload) {
 }
 
 // A layer's places in the order in which its backward uses them: the gradient of the branch goes where
-// output_sum was, the gelu where pre was; then `attended` where output_sum was; then dinput where the gelu
-// was; the other branch's gradient where attention_sum was, `context` where output_sum was (the last layer's,
-// where a layer kept no sums); at last the
-// layer's input where attention_sum was, and its gradient, to be added to the stream, where qkv was. A layer
-// below the last finds the last one's places free for what it computes again, and for the gelu of codes;
-// codes of pre-activations that it computes again go behind that gradient, where qkv will be later. With FP8
-// products the pre-activations are where the gelu's gradient will be until they are codes; codes of them
-// become the gelu's where the last layer had its own; the codes of the first branch's gradient go where
-// dinput will be, those of later gradients where the last layer's gelu had its codes and slopes.
+// output_sum was, the gelu where pre was; then dinput where the gelu was; `attended` where output_sum was and
+// the other branch's gradient where attention_sum was; `context` where output_sum was (the last layer's,
+// where a layer kept no sums); at last the layer's input where attention_sum was, and its gradient, to be
+// added to the stream, where qkv was. A layer below the last finds the last one's places free for what it
+// computes again, and for the gelu of codes; codes of pre-activations that it computes again go behind that
+// gradient, where qkv will be later. With FP8 products the pre-activations are where the gelu's gradient will
+// be until they are codes; codes of them become the gelu's where the last layer had its own; the codes of the
+// first branch's gradient go where dinput will be, those of later gradients where the last layer's gelu had
+// its codes and slopes.
 void BertEncoder::allocate_backward_buffers(Arena& arena, const Workload& workload) {
     const std::int64_t T = workload.tokens, D = spec_.width, I = spec_.intermediate;
     const LayerActivations& last = kept_.back();

@@ -47,6 +47,10 @@ struct EncoderSpec {
     bool has_compensation() const { return compensated && dtype == DType::kBf16; }
     bool has_bytes() const { return state_in_bytes && has_compensation(); }
     DType grad_dtype() const { return accumulate > 1 && dtype == DType::kBf16 ? DType::kF32 : dtype; }
+    // Of tables and linear layers: all but biases and norms.
+    std::int64_t matrix_weights() const {
+        return (vocab + positions + types) * width + layers * width * (4 * width + 2 * intermediate);
+    }
     // Most tokens a text may have; 0: any.
     std::int64_t longest_text() const { return positions - position_base; }
 };

@@ -181,7 +181,7 @@ SearchIndex build_index(const Context& given_context, const std::string& run, co
     refuse_vectors(asked, "index");
     Config config = given_config;
     config.device = "cpu";  // where it is used
-    if (!given(given_config, "data")) config.split = "validation";
+    if (!given(given_config, "data") && !given(given_config, "split")) config.split = "validation";
     const ScoredRun scored(context, run, config);
     const Checkpoint& checkpoint = scored.checkpoint();
     refuse_link(index_file(checkpoint.folder()));  // before the work

@@ -216,51 +216,6 @@ bool crosses(const std::vector<std::vector<std::string>>& fields) {
     return false;
 }
 
-// Whether pieces between `separator` recombine as labels do: fewer pieces than fields, or each in two fields
-// on average, and many that stand in different places, or each in its place beside several others (red;small,
-// red;large, blue;small). Names that hold a separator do neither; in paths (Books|Fiction) a piece has one
-// other before it, or one behind it.
-bool recombines(const std::set<std::string>& fields, char separator) {
-    struct Piece {
-        std::size_t fields = 0;
-        std::set<std::size_t> places;
-        std::set<std::string> before, after;
-    };
-    std::map<std::string, Piece> pieces;
-    std::vector<std::vector<std::string>> cut_fields;
-    std::size_t found = 0;  // pieces, each as often as it occurs
-    for (const std::string& field : fields) {
-        std::vector<std::string> names;
-        split_labels(field, {&separator, 1}, names);
-        found += names.size();
-        for (std::size_t i = 0; i < names.size(); ++i) {
-            ++pieces[names[i]].fields;
-            pieces[names[i]].places.insert(i);
-            if (i > 0) pieces[names[i]].before.insert(names[i - 1]);
-            if (i + 1 < names.size()) pieces[names[i]].after.insert(names[i + 1]);
-        }
-        if (names.size() > 1) cut_fields.push_back(std::move(names));
-    }
-    std::size_t repeated = 0, moving = 0;
-    // Repeated pieces with a neighbour on that side, and those with several.
-    std::size_t led = 0, led_by_several = 0, followed = 0, followed_by_several = 0;
-    for (const auto& [name, piece] : pieces) {
-        repeated += piece.fields > 1;
-        moving += piece.places.size() > 1;
-        if (piece.fields < 2) continue;
-        led += !piece.before.empty();
-        led_by_several += piece.before.size() > 1;
-        followed += !piece.after.empty();
-        followed_by_several += piece.after.size() > 1;
-    }
-    const bool crossed = led_by_several >= 2 && followed_by_several >= 2 && 3 * led_by_several >= 2 * led &&
-                         3 * followed_by_several >= 2 * followed;
-    const std::size_t cut = cut_fields.size();
-    return cut >= 2 && 10 * cut >= fields.size() &&
-           (pieces.size() <= fields.size() || 2 * pieces.size() <= found) &&
-           ((moving >= 1 && 3 * moving >= repeated) || crossed || crosses(cut_fields));
-}
-
 // Names for the columns of a file without a header say nothing about a file whose first line they are. Those
 // of a run say nothing either about one with another number of columns, or with its columns or usual ones in
 // the first line.
@@ -350,6 +305,51 @@ LabelCells written_as(const std::string& separator, LabelCells cells) {
 }
 
 }  // namespace
+
+// Whether pieces between `separator` recombine as labels do: fewer pieces than fields, or each in two fields
+// on average, and many that stand in different places, or each in its place beside several others (red;small,
+// red;large, blue;small). Names that hold a separator do neither; in paths (Books|Fiction) a piece has one
+// other before it, or one behind it.
+bool recombines(const std::set<std::string>& fields, char separator) {
+    struct Piece {
+        std::size_t fields = 0;
+        std::set<std::size_t> places;
+        std::set<std::string> before, after;
+    };
+    std::map<std::string, Piece> pieces;
+    std::vector<std::vector<std::string>> cut_fields;
+    std::size_t found = 0;  // pieces, each as often as it occurs
+    for (const std::string& field : fields) {
+        std::vector<std::string> names;
+        split_labels(field, {&separator, 1}, names);
+        found += names.size();
+        for (std::size_t i = 0; i < names.size(); ++i) {
+            ++pieces[names[i]].fields;
+            pieces[names[i]].places.insert(i);
+            if (i > 0) pieces[names[i]].before.insert(names[i - 1]);
+            if (i + 1 < names.size()) pieces[names[i]].after.insert(names[i + 1]);
+        }
+        if (names.size() > 1) cut_fields.push_back(std::move(names));
+    }
+    std::size_t repeated = 0, moving = 0;
+    // Repeated pieces with a neighbour on that side, and those with several.
+    std::size_t led = 0, led_by_several = 0, followed = 0, followed_by_several = 0;
+    for (const auto& [name, piece] : pieces) {
+        repeated += piece.fields > 1;
+        moving += piece.places.size() > 1;
+        if (piece.fields < 2) continue;
+        led += !piece.before.empty();
+        led_by_several += piece.before.size() > 1;
+        followed += !piece.after.empty();
+        followed_by_several += piece.after.size() > 1;
+    }
+    const bool crossed = led_by_several >= 2 && followed_by_several >= 2 && 3 * led_by_several >= 2 * led &&
+                         3 * followed_by_several >= 2 * followed;
+    const std::size_t cut = cut_fields.size();
+    return cut >= 2 && 10 * cut >= fields.size() &&
+           (pieces.size() <= fields.size() || 2 * pieces.size() <= found) &&
+           ((moving >= 1 && 3 * moving >= repeated) || crossed || crosses(cut_fields));
+}
 
 bool has_label_fields(const Layout& layout) {
     return layout.format != DataFormat::kJsonl ||

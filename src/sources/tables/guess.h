@@ -2,6 +2,7 @@
 // and how labels are written. A guess is made where the evidence leaves no doubt, and is said.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,8 +33,10 @@ bool has_usual_columns(const std::vector<std::string>& names);
 // How label fields are written, from a sample of them: "list"; one of ; and | where no field has a comma and
 // the pieces recombine as labels do; "" where nothing speaks against a comma.
 std::string guess_separator(const std::vector<std::string>& fields);
-// The same for a file that is read as the data of a run was: "" unless no field has what separates labels
-// there and the pieces between something else recombine.
+// Whether the pieces of these fields between `separator` recombine as labels do.
+bool recombines(const std::set<std::string>& fields, char separator);
+// The same as guess_separator for a file that is read as the data of a run was: "" unless no field has what
+// separates labels there and the pieces between something else recombine.
 std::string guess_other_separator(const std::vector<std::string>& fields, const std::string& of_run);
 
 }  // namespace elmo

@@ -72,7 +72,7 @@ struct JsonRows::Impl {
 
     dom::object parse(const Record& record) {
         if (record.bytes.find_first_not_of(" \t") == record.bytes.npos)
-            fail(record, "a JSON object", "an empty line");
+            fail(record, "a JSON object", "an empty line", "remove it");
         dom::element root;
         const auto error = parser.parse(record.bytes.data(), record.bytes.size()).get(root);
         constexpr std::string_view kArray = "write the array's objects one a line, as 'jq -c .[]' does";
@@ -91,13 +91,20 @@ struct JsonRows::Impl {
         return object;
     }
 
+    [[noreturn]] void refuse_missing(const Record& record, const dom::object& object, const std::string& key,
+                                     std::string_view advice) {
+        const std::vector<std::string> paths = paths_of(object);
+        fail(record,
+             fmt::format("the key '{}'{}", key,
+                         columns_inside(key, paths).empty() ? did_you_mean(key, paths) : std::string()),
+             "the keys " + keys_of(object), advice);
+    }
+
     dom::element value(const Record& record, const dom::object& object, const std::string& key,
                        std::string_view advice = {}) {
         std::vector<dom::element> found;
         find_values(object, key, found);
-        if (found.empty())
-            fail(record, fmt::format("the key '{}'{}", key, did_you_mean(key, paths_of(object))),
-                 "the keys " + keys_of(object), advice);
+        if (found.empty()) refuse_missing(record, object, key, advice);
         if (found.size() > 1)
             fail(record, fmt::format("one value at '{}'", key), fmt::format("{} in a list", found.size()));
         return found[0];
@@ -118,22 +125,34 @@ JsonRows::~JsonRows() = default;
 void JsonRows::text(const Record& record, const std::vector<std::string>& keys, std::string& out) {
     out.clear();
     const dom::object object = impl_->parse(record);
-    for (const std::string& key : keys) {
-        dom::element value;
-        if (&key == &keys.front()) {
-            value = impl_->value(record, object, key, "name the key of the texts with --text-column");
-        } else {
-            std::vector<dom::element> found;
-            find_values(object, key, found);
-            if (found.empty() || found[0].is_null()) continue;
-            value = impl_->value(record, object, key);
-        }
+    const auto append = [&](const std::string& key, const dom::element& value) {
         std::string_view piece;
         if (value.get(piece) != simdjson::SUCCESS)
             fail(record, fmt::format("a string at '{}'", key), show(value),
-                 value.is_object() ? fmt::format("name a key inside with --text-column {}.KEY", key) : "");
+                 value.is_object() ? fmt::format("name a key inside with --text-column {}.KEY", key)
+                                   : "write it as a string, or name another key with --text-column");
         if (!out.empty() && !piece.empty()) out += ' ';
         out += piece;
+    };
+    std::vector<dom::element> found;
+    for (const std::string& key : keys) {
+        found.clear();
+        const Way way = find_values(object, key, found);
+        const bool first = &key == &keys.front();
+        if (first && found.empty() && way != Way::kEmptyList) {
+            const std::string joined = joining_advice(keys, paths_of(object), "key");
+            impl_->refuse_missing(record, object, key,
+                                  joined.empty() ? "name the key of the texts with --text-column" : joined);
+        }
+        for (const dom::element& value : found) {
+            dom::array list;
+            if (value.get(list) == simdjson::SUCCESS) {
+                for (const dom::element item : list)
+                    if (!item.is_null()) append(key, item);
+            } else if (!value.is_null() || (first && way == Way::kObjects)) {
+                append(key, value);
+            }
+        }
     }
 }
 
@@ -191,7 +210,10 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
     std::vector<dom::element> found;
     const Way way = find_values(object, key, found);
     bool missing = found.empty() && way != Way::kEmptyList;  // which is a row without labels, like any other
-    if (missing && !cells.allow_null) impl_->value(record, object, key, kMissingAdvice);
+    if (missing && !cells.allow_null) {
+        const std::string one = one_column_advice(key, paths_of(object), "key");
+        impl_->refuse_missing(record, object, key, one.empty() ? kMissingAdvice : one);
+    }
     const auto take = [&](const dom::element& item) {
         std::string_view name;
         if (item.get(name) == simdjson::SUCCESS) {

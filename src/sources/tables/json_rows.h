@@ -20,8 +20,9 @@ class JsonRows {
     JsonRows(const JsonRows&) = delete;
     JsonRows& operator=(const JsonRows&) = delete;
 
-    // The values of `keys` joined by a space, empty ones left out. The first key must be there; others may
-    // be missing or null. DataError for a record that is no object or a value that is no string.
+    // The values of `keys` joined by a space, and so are the strings of a list, or those that a path through
+    // a list of objects leads to; empty ones and nulls in lists are left out. The first key must be there;
+    // others may be missing or null. DataError for a record that is no object or a value that is no string.
     void text(const Record& record, const std::vector<std::string>& keys, std::string& out);
     // The string or number at `key` as text, "" for null; a missing key is a DataError if it is `needed`,
     // else

@@ -80,6 +80,42 @@ std::vector<std::string> split_columns(std::string_view columns) {
     return names;
 }
 
+std::vector<std::string> columns_inside(std::string_view column, const std::vector<std::string>& names) {
+    if (std::ranges::find(names, column) != names.end()) return {};
+    for (const char joint : std::string_view(",;|&/+ ")) {
+        std::vector<std::string> found;
+        split_labels(column, {&joint, 1}, found);
+        const auto is_there = [&](const std::string& name) {
+            return std::ranges::find(names, name) != names.end();
+        };
+        if (found.size() > 1 && std::ranges::all_of(found, is_there)) return found;
+    }
+    return {};
+}
+
+std::string joining_advice(const std::vector<std::string>& text_columns,
+                           const std::vector<std::string>& names, std::string_view kind) {
+    std::vector<std::string> meant;
+    for (const std::string& column : text_columns) {
+        const std::vector<std::string> inside = columns_inside(column, names);
+        if (inside.empty())
+            meant.push_back(column);
+        else
+            meant.insert(meant.end(), inside.begin(), inside.end());
+    }
+    if (meant.size() == text_columns.size()) return {};
+    return fmt::format("+ joins {}s: --text-column {}", kind,
+                       quoted(fmt::format("{}", fmt::join(meant, "+"))));
+}
+
+std::string one_column_advice(std::string_view label_column, const std::vector<std::string>& names,
+                              std::string_view kind) {
+    const std::vector<std::string> inside = columns_inside(label_column, names);
+    if (inside.empty()) return {};
+    return fmt::format("labels are those of one {}: join '{}' in the file", kind,
+                       quoted(fmt::format("{}", fmt::join(inside, "' and '"))));
+}
+
 void split_plain(const Record& record, char delimiter, std::vector<std::string>& fields) {
     fields.clear();
     cut(record.bytes, {&delimiter, 1}, [&](std::string_view piece) { fields.emplace_back(piece); });

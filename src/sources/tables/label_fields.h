@@ -28,6 +28,17 @@ bool is_null_word(std::string_view field);
 // 'title+content' -> title, content. ConfigError for an empty name.
 std::vector<std::string> split_columns(std::string_view columns);
 
+// The columns that somebody wrote as one, 'title,body' or 'title body': those of `names` between what is no
+// +; none unless there are several, and all are among the names.
+std::vector<std::string> columns_inside(std::string_view column, const std::vector<std::string>& names);
+// What to do where text columns are written so: "+ joins columns: --text-column title+body"; "" where none
+// is.
+std::string joining_advice(const std::vector<std::string>& text_columns,
+                           const std::vector<std::string>& names, std::string_view kind);
+// The same for a column of labels, of which there is one.
+std::string one_column_advice(std::string_view label_column, const std::vector<std::string>& names,
+                              std::string_view kind);
+
 // What to do about a file whose first line holds a carriage return: old Macs' line ends.
 inline constexpr std::string_view kLoneCarriageReturns =
     "its lines end in a carriage return alone: write line feeds instead, as tr '\\r' '\\n' does";

@@ -81,7 +81,8 @@ void refuse_repeated_columns(const Record& header, const TableShape& shape) {
 std::string meant_columns(const std::vector<std::string>& wanted, const std::vector<std::string>& names) {
     std::string meant;
     for (const std::string& name : wanted)
-        if (std::find(names.begin(), names.end(), name) == names.end()) meant += did_you_mean(name, names);
+        if (std::find(names.begin(), names.end(), name) == names.end() && columns_inside(name, names).empty())
+            meant += did_you_mean(name, names);
     return meant;
 }
 
@@ -101,6 +102,11 @@ std::string header_advice(const Layout& layout, std::string_view line, const Tab
     if (layout.format == DataFormat::kTsv && layout.table.needs_header && shape.names.size() == 2)
         return "where the file has no header, leave --text-column and --label-column out, or name its "
                "columns with --columns";
+    if (const std::string joined = joining_advice(layout.text_columns, shape.names, "column");
+        !joined.empty())
+        return joined;
+    if (const std::string one = one_column_advice(layout.label_column, shape.names, "column"); !one.empty())
+        return one;
     return layout.label_column.empty()
                ? "name the column with --text-column"
                : "name the columns with --text-column and --label-column ('*' for one column of 0 and 1 per "

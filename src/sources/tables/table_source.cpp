@@ -56,7 +56,11 @@ class TableParser : public RowParser {
         if (fields_.size() == 1 && shape_.names.size() == 2 && shape_.delimiter == '\t')
             return "a text without labels ends in a tab";
         if (fields_.size() < shape_.names.size()) return "fields without anything need their delimiters, too";
-        if (!shape_.quotes) return "";
+        if (!shape_.quotes)
+            return shape_.delimiter == '\t'
+                       ? "write a tab inside a field as a blank, or put such fields in quotes "
+                         "with --quotes double"
+                       : "put fields that hold the delimiter in quotes, with --quotes double";
         return shape_.delimiter == ',' ? "put fields that hold commas in quotes"
                                        : "put fields that hold the delimiter in quotes";
     }

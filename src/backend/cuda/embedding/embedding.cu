@@ -1,5 +1,5 @@
 // Token embeddings, pooling and the bag of tokens. Gradients of a table are made without atomics: tokens are
-// sorted (stably), and each table row that occurs is summed by one block in a fixed order.
+// sorted (stably), and each table row that occurs is summed by one warp or block in a fixed order.
 #include <algorithm>
 #include <bit>
 #include <cub/device/device_radix_sort.cuh>
@@ -67,33 +67,56 @@ struct Entry {
 };
 
 // dtable[key] = the sum over entries i of [begin, end) of their rows. Entries go to the warps in turn, and
-// the warps' sums are added in order. A lane looks at one of the next 32 entries, so that the rows of each
-// warp's four load together. A list that ends early has no entry after its first gap. Block y: 32 V columns.
+// the warps' sums are added in order. A lane looks at two of the next 64 entries, so that the rows of each
+// warp's eight load together, and at two of those after them meanwhile. A list that ends early has no entry
+// after its first gap. Block y: 32 V columns.
 template <int V, class T, class G, class Entries>
 __device__ __forceinline__ void sum_entries(const Entries& entries, std::int64_t begin, std::int64_t end,
                                             bool ends_early, const T* rows, G* dtable, std::int64_t key,
                                             std::int64_t cols, bool accumulate) {
     constexpr unsigned kAll = 0xffffffffu;
-    constexpr int kMine = 32 / kRowGroups;
+    constexpr int kMine = 32 / kRowGroups, kLooks = 2;
     __shared__ float sums[kRowGroups][32 * V];
     const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
     const std::int64_t c = (static_cast<std::int64_t>(blockIdx.y) * 32 + lane) * V;
-    float sum[V] = {};
-    for (std::int64_t base = begin; base < end; base += 32) {
-        Entry entry;
-        if (base + lane < end) entry = entries(base + lane);
-        float v[kMine][V] = {}, scale[kMine];
+    const auto look = [&](std::int64_t base, Entry(&seen)[kLooks]) {
 #pragma unroll
-        for (int k = 0; k < kMine; ++k) {
-            const std::int64_t row = __shfl_sync(kAll, entry.row, k * kRowGroups + group);
-            scale[k] = __shfl_sync(kAll, entry.scale, k * kRowGroups + group);
-            if (row >= 0 && c < cols) load_some<V>(rows + row * cols + c, v[k]);
+        for (int i = 0; i < kLooks; ++i) {
+            const std::int64_t at = base + 32 * i + lane;
+            seen[i] = at < end ? entries(at) : Entry{};
         }
+    };
+    float sum[V] = {};
+    Entry now[kLooks], next[kLooks];
+    look(begin, now);
+    for (std::int64_t base = begin; base < end; base += 32 * kLooks) {
+        // Where there is no entry some row is loaded all the same: conditional loads would not run together.
+        Packed<V, T> v[kLooks][kMine];
+        float scale[kLooks][kMine];
+        unsigned present = 0;
 #pragma unroll
-        for (int k = 0; k < kMine; ++k)
+        for (int i = 0; i < kLooks; ++i)
 #pragma unroll
-            for (int j = 0; j < V; ++j) sum[j] += v[k][j] * scale[k];
-        if (ends_early && __any_sync(kAll, entry.row < 0)) break;
+            for (int k = 0; k < kMine; ++k) {
+                const std::int64_t row = __shfl_sync(kAll, now[i].row, k * kRowGroups + group);
+                scale[i][k] = __shfl_sync(kAll, now[i].scale, k * kRowGroups + group);
+                v[i][k] = load_packed<V>(rows + max(row, std::int64_t{0}) * cols + (c < cols ? c : 0));
+                present |= static_cast<unsigned>(row >= 0) << (i * kMine + k);
+            }
+        look(base + 32 * kLooks, next);
+#pragma unroll
+        for (int i = 0; i < kLooks; ++i)
+#pragma unroll
+            for (int k = 0; k < kMine; ++k) {
+                if ((present >> (i * kMine + k) & 1u) == 0) continue;
+                float one[V];
+                unpack(v[i][k], one);
+#pragma unroll
+                for (int j = 0; j < V; ++j) sum[j] += one[j] * scale[i][k];
+            }
+        if (ends_early && __any_sync(kAll, now[kLooks - 1].row < 0)) break;
+#pragma unroll
+        for (int i = 0; i < kLooks; ++i) now[i] = next[i];
     }
 #pragma unroll
     for (int j = 0; j < V; ++j) sums[group][lane * V + j] = sum[j];
@@ -108,32 +131,85 @@ __device__ __forceinline__ void sum_entries(const Entries& entries, std::int64_t
     }
 }
 
-// Block x: an entry of the sorted list; works where a run of equal keys begins. With `per_text` the gradient
-// of a token is that of its text divided by the text's length.
+// Each warp has an entry of the sorted list and works where a run of equal keys begins. A run of up to
+// kRowGroups entries is summed by that warp, in blocks of y = 0. Of a longer one, of which no two can begin
+// in a block, each warp takes every kRowGroups-th entry, and each block 32 V columns. Both have the same
+// order. With `per_text` the gradient of a token is that of its text divided by the text's length.
 template <int V, class T, class G>
-__global__ void token_gradient_kernel(DeviceTexts texts, const std::int32_t* keys, const std::int32_t* values,
-                                      const T* rows, bool per_text, G* dtable, std::int64_t cols,
-                                      bool accumulate) {
-    const std::int64_t begin = blockIdx.x;
-    const std::int32_t key = keys[begin];
-    if (begin > 0 && keys[begin - 1] == key) return;  // the whole block: not the begin of a run
-    const auto entries = [&](std::int64_t i) {
+__global__ void __launch_bounds__(32 * kRowGroups)
+    token_gradient_kernel(DeviceTexts texts, const std::int32_t* keys, const std::int32_t* values,
+                          const T* rows, bool per_text, G* dtable, std::int64_t cols, bool accumulate) {
+    constexpr unsigned kAll = 0xffffffffu;
+    constexpr int kParts = 4;  // of 32 V columns, whose loads run together
+    __shared__ std::int64_t long_run;
+    const int lane = threadIdx.x % 32;
+    const auto entry_of = [&](std::int64_t token) {
         Entry entry;
-        if (keys[i] != key) return entry;
-        entry.row = values[i];
+        entry.row = token;
         if (per_text) {
-            entry.row = text_of(texts.offsets, texts.num_texts, entry.row);
+            entry.row = text_of(texts.offsets, texts.num_texts, token);
             entry.scale = 1.0f / static_cast<float>(texts.offsets[entry.row + 1] - texts.offsets[entry.row]);
         }
         return entry;
     };
-    sum_entries<V>(entries, begin, texts.num_tokens, true, rows, dtable, key, cols, accumulate);
+    if (threadIdx.x == 0) long_run = -1;
+    __syncthreads();
+    // The key before, and those of a short run and of what follows it.
+    const std::int64_t begin = static_cast<std::int64_t>(blockIdx.x) * kRowGroups + threadIdx.x / 32;
+    const std::int64_t mine = begin - 1 + lane;
+    const bool looks = lane < kRowGroups + 2 && mine >= 0 && mine < texts.num_tokens;
+    const std::int32_t seen = looks ? keys[mine] : -1, token = looks ? values[mine] : -1;
+    const std::int32_t key = __shfl_sync(kAll, seen, 1);
+    const unsigned equal = __ballot_sync(kAll, seen == key);
+    const int count = __ffs(~(equal >> 1)) - 1;
+    if (key >= 0 && (equal & 1u) == 0) {
+        if (count > kRowGroups) {
+            if (lane == 0) long_run = begin;
+        } else if (blockIdx.y == 0) {
+            Entry entry;
+            if (lane >= 1 && lane <= count) entry = entry_of(token);
+            for (std::int64_t first = 0; first < cols; first += kParts * 32 * V) {
+                const std::int64_t column = first + lane * V;
+                G* const to = dtable + key * cols + column;
+                const auto inside = [&](int part) { return column + part * 32 * V < cols; };
+                float total[kParts][V] = {};
+                if (accumulate)
+#pragma unroll
+                    for (int p = 0; p < kParts; ++p)
+                        if (inside(p)) load_some<V>(to + p * 32 * V, total[p]);
+                for (int k = 1; k <= count; ++k) {
+                    const std::int64_t row = __shfl_sync(kAll, entry.row, k);
+                    const float scale = __shfl_sync(kAll, entry.scale, k);
+                    Packed<V, T> v[kParts] = {};
+#pragma unroll
+                    for (int p = 0; p < kParts; ++p)
+                        if (inside(p)) v[p] = load_packed<V>(rows + row * cols + column + p * 32 * V);
+#pragma unroll
+                    for (int p = 0; p < kParts; ++p) {
+                        float one[V];
+                        unpack(v[p], one);
+#pragma unroll
+                        for (int j = 0; j < V; ++j) total[p][j] += one[j] * scale;
+                    }
+                }
+#pragma unroll
+                for (int p = 0; p < kParts; ++p)
+                    if (inside(p)) store_some<V>(to + p * 32 * V, total[p]);
+            }
+        }
+    }
+    __syncthreads();  // the long run is known
+    if (long_run < 0) return;
+    const std::int32_t long_key = keys[long_run];
+    const auto entries = [&](std::int64_t i) { return keys[i] == long_key ? entry_of(values[i]) : Entry{}; };
+    sum_entries<V>(entries, long_run, texts.num_tokens, true, rows, dtable, long_key, cols, accumulate);
 }
 
 // Block x: a place in the texts.
 template <int V, class T, class G>
-__global__ void position_gradient_kernel(DeviceTexts texts, const T* rows, std::int64_t position_base,
-                                         G* dtable, std::int64_t cols, bool accumulate) {
+__global__ void __launch_bounds__(32 * kRowGroups)
+    position_gradient_kernel(DeviceTexts texts, const T* rows, std::int64_t position_base, G* dtable,
+                             std::int64_t cols, bool accumulate) {
     const std::int64_t place = blockIdx.x;
     const auto entries = [&](std::int64_t b) {
         Entry entry;
@@ -188,25 +264,28 @@ __global__ void __launch_bounds__(32 * kRowGroups)
     store_some<V>(out + b * cols + c, sum);
 }
 
-// A warp per token.
+// Block (text, 32 V columns, kPoolRows tokens of the text): all tokens receive the same, or only the first
+// receives something.
+constexpr int kPoolRows = 64;
 template <int V, class T, class In>
-__global__ void pool_backward_kernel(DeviceTexts texts, const In* dout, bool first_only, DropoutArgs dropout,
-                                     T* dx, std::int64_t cols) {
-    const std::int64_t t = static_cast<std::int64_t>(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
-    if (t >= texts.num_tokens) return;
-    const std::int64_t b = text_of(texts.offsets, texts.num_texts, t);
-    const std::int64_t begin = texts.offsets[b], length = texts.offsets[b + 1] - begin;
-    for (std::int64_t c = threadIdx.x % 32 * V; c < cols; c += 32 * V) {
-        float v[V] = {};
-        if (!first_only || t == begin) {
-            load_some<V>(dout + b * cols + c, v);
-            drop<V>(dropout, b, c, v);
-            if (!first_only)
+__global__ void __launch_bounds__(32 * kRowGroups)
+    pool_backward_kernel(DeviceTexts texts, const In* dout, bool first_only, DropoutArgs dropout, T* dx,
+                         std::int64_t cols) {
+    const int lane = threadIdx.x % 32, group = threadIdx.x / 32;
+    const std::int64_t b = blockIdx.x, c = (static_cast<std::int64_t>(blockIdx.y) * 32 + lane) * V;
+    const std::int64_t begin = texts.offsets[b], end = texts.offsets[b + 1];
+    const std::int64_t first = begin + blockIdx.z * kPoolRows;
+    if (c >= cols || first >= end) return;
+    float v[V];
+    load_some<V>(dout + b * cols + c, v);
+    drop<V>(dropout, b, c, v);
+    if (!first_only)
 #pragma unroll
-                for (float& x : v) x /= static_cast<float>(length);
-        }
-        store_some<V>(dx + t * cols + c, v);
-    }
+        for (float& x : v) x /= static_cast<float>(end - begin);
+    const Packed<V, T> each = round_packed<T>(v), nothing{};
+    const std::int64_t stop = min(first + kPoolRows, end);
+    for (std::int64_t t = first + group; t < stop; t += kRowGroups)
+        store_packed(dx + t * cols + c, first_only && t != begin ? nothing : each);
 }
 
 // A bound, so that planning needs no GPU: cub needs a few histograms and, on some cards, a second copy of
@@ -259,7 +338,7 @@ void EmbeddingOps::token_gradient(const DeviceTexts& texts, View rows, bool per_
         using T = std::remove_pointer_t<decltype(in)>;
         with_type(dtable, [&](auto* out) {
             with_width(cols, [&](auto width) {
-                const dim3 grid(static_cast<unsigned>(count), blocks_for(cols, 32 * width()));
+                const dim3 grid(blocks_for(count, kRowGroups), blocks_for(cols, 32 * width()));
                 token_gradient_kernel<width()><<<grid, 32 * kRowGroups, 0, context_.stream()>>>(
                     texts, sorted_keys, sorted_values, static_cast<const T*>(in), per_text, out, cols,
                     accumulate);
@@ -338,7 +417,10 @@ void EmbeddingOps::pool_backward(const PoolBackward& op) {
         with_type(op.dout_BD, [&](auto* dout) {
             using In = std::remove_pointer_t<decltype(dout)>;
             with_width(op.dx_TD.cols, [&](auto width) {
-                pool_backward_kernel<width()><<<blocks_for(batch.num_tokens, 8), 256, 0, context_.stream()>>>(
+                const dim3 grid(static_cast<unsigned>(batch.num_texts),
+                                blocks_for(op.dx_TD.cols, 32 * width()),
+                                blocks_for(batch.longest, kPoolRows));
+                pool_backward_kernel<width()><<<grid, 32 * kRowGroups, 0, context_.stream()>>>(
                     batch, static_cast<const In*>(dout), op.pooling == Pooling::kCls,
                     dropout_args(op.dropout), dx, op.dx_TD.cols);
             });

@@ -4,8 +4,8 @@
 //   producer    one thread fetches both operands, 64 of the sum at a time, into a ring of stages.
 //   consumers   two warpgroups multiply 64 rows each, round their sums to BF16 (which the contract of the op
 //               asks for anyway) and leave them in shared memory.
-//   finishers   six warps take them from there, apply GELU or its derivative and store whole rows, while the
-//               consumers are at the next tile.
+//   finishers   seven warps (six in the backward, whose threads own columns) take them from there, apply GELU
+//               or its derivative and store whole rows, while the consumers are at the next tile.
 // Each output is one sum in the order of the operands, so it depends on no other row.
 #pragma once
 
@@ -39,8 +39,9 @@ struct GeluProductArgs {
 
 constexpr int kTileRows = 128, kTileColumns = 192;
 constexpr int kDepth = 64, kProductStages = 4;  // of the sum
-constexpr int kConsumers = 256, kFinishers = 192, kProductThreads = 512;
-constexpr int kProducerWarp = (kConsumers + kFinishers) / 32;  // the next one has nothing to do
+constexpr int kConsumers = 256, kProductThreads = 512;
+constexpr int kProducerWarp = kProductThreads / 32 - 1;
+constexpr int kForwardFinishers = 224, kFinishers = 192;  // of the backward
 // Registers of a thread; each has 128 at first.
 constexpr int kConsumerRegisters = 136, kOtherRegisters = 120;
 static_assert(kConsumerRegisters + kOtherRegisters == 2 * 65536 / kProductThreads);
@@ -212,6 +213,49 @@ constexpr int kPieces = kTileColumns / 8;  // of 16 bytes in a row
 constexpr int kSlots = kFinishers / kPieces, kSlotRows = 64 / kSlots;
 static_assert(kSlots == 8);
 
+// Pieces of half a tile go to the finishers in turn.
+__device__ __forceinline__ void finish_forward(const GeluProductArgs& args, const Tiles& tiles,
+                                               const ProductLayout& in, int thread) {
+    constexpr int kBatch = 4, kEach = (64 * kPieces + kForwardFinishers - 1) / kForwardFinishers;
+    tiles.for_each([&](int tile, std::uint32_t odd) {
+        const int rows = static_cast<int>(min(args.rows - tiles.row(tile), std::int64_t{kTileRows}));
+        const int cols = args.cols - tiles.column(tile);
+        const std::int64_t origin = std::int64_t{tiles.row(tile)} * args.cols + tiles.column(tile);
+        for (int half = 0; half < 2; ++half) {
+            wait_barrier(in.ready(half), odd);
+#pragma unroll
+            for (int first = 0; first < kEach; first += kBatch) {
+                uint4 raw[kBatch];
+#pragma unroll
+                for (int i = first; i < first + kBatch && i < kEach; ++i) {
+                    const int number = thread + i * kForwardFinishers, row = number / kPieces;
+                    if (row < 64)
+                        raw[i - first] = load_shared(in.rounded(half) + row * kTileColumns * 2 +
+                                                     ((number % kPieces ^ row % 8) << 4));
+                }
+                if (first + kBatch >= kEach) arrive(in.taken(half));
+#pragma unroll
+                for (int i = first; i < first + kBatch && i < kEach; ++i) {
+                    const int number = thread + i * kForwardFinishers, row = number / kPieces,
+                              column = number % kPieces * 8;
+                    if (row >= 64 || half * 64 + row >= rows || column >= cols) continue;
+                    const Packed<8, bf16> sums{raw[i - first]};
+                    const std::int64_t place = origin + std::int64_t{half * 64 + row} * args.cols + column;
+                    if (args.pre != nullptr) store_packed(args.pre + place, sums);
+                    if (args.codes != nullptr)
+                        *reinterpret_cast<uint2*>(args.codes + place) = pre_codes(sums);
+                    if (args.out == nullptr) continue;
+                    float x[8];
+                    unpack(sums, x);
+#pragma unroll
+                    for (float& one : x) one *= phi(one);
+                    store8(args.out + place, x);
+                }
+            }
+        }
+    });
+}
+
 // A finisher's part of half a tile: eight columns of rows s, s + 8, s + 16 and so on, s being its slot.
 struct Part {
     std::int64_t place = 0;  // of the first row
@@ -229,42 +273,6 @@ __device__ __forceinline__ Part part_of(const GeluProductArgs& args, const Tiles
 
 __device__ __forceinline__ void sync_finishers() {
     asm volatile("bar.sync 3, %0;\n" ::"n"(kFinishers) : "memory");
-}
-
-__device__ __forceinline__ void finish_forward(const GeluProductArgs& args, const Tiles& tiles,
-                                               const ProductLayout& in, int thread) {
-    constexpr int kBatch = 4;
-    const int piece = thread % kPieces, slot = thread / kPieces;
-    const std::int64_t next = std::int64_t{kSlots} * args.cols;
-    const std::uint32_t offset = slot * kTileColumns * 2 + ((piece ^ slot) << 4);
-    tiles.for_each([&](int tile, std::uint32_t odd) {
-        for (int half = 0; half < 2; ++half) {
-            const Part part = part_of(args, tiles, tile, half, slot, piece);
-            wait_barrier(in.ready(half), odd);
-#pragma unroll
-            for (int first = 0; first < kSlotRows; first += kBatch) {
-                uint4 raw[kBatch];
-#pragma unroll
-                for (int i = 0; i < kBatch; ++i)
-                    raw[i] = load_shared(in.rounded(half) + offset + (first + i) * kSlots * kTileColumns * 2);
-                if (first + kBatch == kSlotRows) arrive(in.taken(half));
-#pragma unroll
-                for (int i = 0; i < kBatch; ++i) {
-                    if (first + i >= part.rows) break;
-                    const std::int64_t place = part.place + (first + i) * next;
-                    if (args.pre != nullptr) *reinterpret_cast<uint4*>(args.pre + place) = raw[i];
-                    if (args.codes != nullptr)
-                        *reinterpret_cast<uint2*>(args.codes + place) = pre_codes(Packed<8, bf16>{raw[i]});
-                    if (args.out == nullptr) continue;
-                    float x[8];
-                    unpack8(raw[i], x);
-#pragma unroll
-                    for (float& one : x) one *= phi(one);
-                    store8(args.out + place, x);
-                }
-            }
-        }
-    });
 }
 
 // What a backward sees of a number: the slope of GELU there, and GELU.
@@ -389,7 +397,7 @@ __global__ void __launch_bounds__(kProductThreads, 1)
         }
         for (int half = 0; half < 2; ++half) {
             init_barrier(in.ready(half), 128);
-            init_barrier(in.taken(half), kFinishers);
+            init_barrier(in.taken(half), is_backward(kEnd) ? kFinishers : kForwardFinishers);
         }
         publish_barriers();
     }
@@ -406,13 +414,13 @@ __global__ void __launch_bounds__(kProductThreads, 1)
         const int thread = static_cast<int>(threadIdx.x) - kConsumers;
         if (warp == kProducerWarp) {
             if (lane == 0) produce<is_backward(kEnd)>(a_map, b_map, tiles, args.sum_blocks, in);
-        } else if (warp < kProducerWarp) {
-            if constexpr (is_backward(kEnd))
+        } else if constexpr (is_backward(kEnd)) {
+            if (thread < kFinishers)
                 finish_backward<kEnd == End::kDerivativeOfCodes>(
                     args, tiles, in, reinterpret_cast<float*>(shared + ProductLayout::kSums),
                     reinterpret_cast<SlopeAndGelu*>(shared + ProductLayout::kTable), thread);
-            else
-                finish_forward(args, tiles, in, thread);
+        } else {
+            finish_forward(args, tiles, in, thread);
         }
     }
 #else

@@ -60,8 +60,9 @@ __device__ __forceinline__ void from_codes(const Codes<V>& codes, float (&v)[V])
 
 template <int V, class T>
 __global__ void norm_forward_kernel(const T* a, const T* residual, DropoutArgs dropout, const T* gamma,
-                                    const T* beta, float epsilon, T* sum, T* y, float* stats,
-                                    std::uint8_t* normal, std::int64_t rows, std::int64_t cols) {
+                                    const T* beta, float epsilon, T* sum, T* y, DropoutArgs y_dropout,
+                                    float* stats, std::uint8_t* normal, std::int64_t rows,
+                                    std::int64_t cols) {
     after_previous();
     extern __shared__ float shared[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -109,6 +110,8 @@ __global__ void norm_forward_kernel(const T* a, const T* residual, DropoutArgs d
         if (normal != nullptr) *reinterpret_cast<Codes<V>*>(normal + row * cols + c) = codes_of(v);
 #pragma unroll
         for (int j = 0; j < V; ++j) v[j] = v[j] * g[j] + b[j];
+        if (y_dropout.threshold != 0) round_packed<T>(v);
+        drop<V>(y_dropout, row, c, v);
         store_some<V>(y + row * cols + c, v);
     });
     if (lane == 0) {
@@ -122,8 +125,9 @@ __global__ void norm_forward_kernel(const T* a, const T* residual, DropoutArgs d
 template <int Groups, class T>
 __global__ void __launch_bounds__(256)
     norm_forward_in_registers_kernel(const T* a, const T* residual, DropoutArgs dropout, const T* gamma,
-                                     const T* beta, float epsilon, T* sum, T* y, float* stats,
-                                     std::uint8_t* normal, std::int64_t rows, std::int64_t cols) {
+                                     const T* beta, float epsilon, T* sum, T* y, DropoutArgs y_dropout,
+                                     float* stats, std::uint8_t* normal, std::int64_t rows,
+                                     std::int64_t cols) {
     after_previous();
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * 8 + warp;
@@ -179,6 +183,8 @@ __global__ void __launch_bounds__(256)
         if (normal != nullptr) *reinterpret_cast<uint2*>(normal + row * cols + c) = codes_of(v[g]);
 #pragma unroll
         for (int j = 0; j < 8; ++j) v[g][j] = fmaf(v[g][j], scale[j], shift[j]);
+        if (y_dropout.threshold != 0) round_packed<T>(v[g]);
+        drop<8>(y_dropout, row, c, v[g]);
         store8(y + row * cols + c, v[g]);
     }
     if (lane == 0) reinterpret_cast<float2*>(stats)[row] = make_float2(mean, inverse);
@@ -205,21 +211,25 @@ struct Normals {
 template <int V, class T>
 __global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum, Normals normals,
                                      const float* stats, const T* gamma, DropoutArgs dropout, T* dsum, T* da,
-                                     float* partials, std::int64_t rows, std::int64_t cols) {
+                                     float* partials, DropoutArgs dy_dropout, const T* beta, T* y,
+                                     std::int64_t rows, std::int64_t cols) {
     after_previous();
     extern __shared__ float shared[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
     const std::int64_t padded = (cols + 7) / 8 * 8;
     float* dgamma = shared + warp * 2 * padded;  // of this warp
     float* dbeta = dgamma + padded;
-    const auto load_dy = [&](std::int64_t at, float(&d)[V]) {
-        load_some<V>(dy + at, d);
-        if (more_dy == nullptr) return;
-        float more[V];
-        load_some<V>(more_dy + at, more);
+    const auto load_dy = [&](std::int64_t row, std::int64_t c, float(&d)[V]) {
+        load_some<V>(dy + row * cols + c, d);
+        if (more_dy != nullptr) {
+            float more[V];
+            load_some<V>(more_dy + row * cols + c, more);
 #pragma unroll
-        for (int j = 0; j < V; ++j) d[j] += more[j];
-        round_packed<T>(d);
+            for (int j = 0; j < V; ++j) d[j] += more[j];
+            round_packed<T>(d);
+        }
+        drop<V>(dy_dropout, row, c, d);
+        if (dy_dropout.threshold != 0) round_packed<T>(d);
     };
     for_columns<V>(lane, cols, [&](std::int64_t c) {
 #pragma unroll
@@ -231,7 +241,7 @@ __global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum
         float sum_d = 0, sum_dn = 0;
         for_columns<V>(lane, cols, [&](std::int64_t c) {
             float d[V], normal[V], g[V];
-            load_dy(row * cols + c, d);
+            load_dy(row, c, d);
             normals.load<V>(sum, row * cols + c, mean, inverse, normal);
             load_some<V>(gamma + c, g);
 #pragma unroll
@@ -242,12 +252,18 @@ __global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum
                 dgamma[c + j] += d[j] * normal[j];
                 dbeta[c + j] += d[j];
             }
+            if (y == nullptr) return;
+            float b[V];
+            load_some<V>(beta + c, b);
+#pragma unroll
+            for (int j = 0; j < V; ++j) b[j] = normal[j] * g[j] + b[j];
+            store_some<V>(y + row * cols + c, b);
         });
         const float mean_d = warp_sum(sum_d) / static_cast<float>(cols);
         const float mean_dn = warp_sum(sum_dn) / static_cast<float>(cols);
         for_columns<V>(lane, cols, [&](std::int64_t c) {
             float d[V], normal[V], g[V];
-            load_dy(row * cols + c, d);
+            load_dy(row, c, d);
             normals.load<V>(sum, row * cols + c, mean, inverse, normal);
             load_some<V>(gamma + c, g);
 #pragma unroll
@@ -297,7 +313,8 @@ template <int Warps, class T>
 __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
     norm_backward_by_columns_kernel(const T* dy, const T* more_dy, const T* sum, Normals normals,
                                     const float* stats, const T* gamma, DropoutArgs dropout, T* dsum, T* da,
-                                    bool with_bias, float* partials, std::int64_t rows, std::int64_t cols) {
+                                    bool with_bias, float* partials, DropoutArgs dy_dropout, const T* beta,
+                                    T* y, std::int64_t rows, std::int64_t cols) {
     after_previous();
     constexpr int kSlots = slots_for(Warps), kRowThreads = 32 * Warps;
     __shared__ float shared[kSlots * kRowThreads * 8];
@@ -307,8 +324,9 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
     const bool inside = column < cols;
     const float share = 1.0f / static_cast<float>(cols);
     float dgamma[8] = {}, dbeta[8] = {}, dbias[8] = {};
-    Packed<8, T> packed_gamma{}, next_d{}, next_more{}, next_s{};
+    Packed<8, T> packed_gamma{}, packed_beta{}, next_d{}, next_more{}, next_s{};
     if (inside) packed_gamma = load_packed<8>(gamma + column);
+    if (inside && y != nullptr) packed_beta = load_packed<8>(beta + column);
     float2 next_stats{};
     uint2 next_codes{};
     const int step = static_cast<int>(gridDim.x) * kSlots;
@@ -337,6 +355,10 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
             for (int j = 0; j < 8; ++j) d[j] += more[j];
             round_packed<T>(d);
         }
+        if (dy_dropout.threshold != 0) {
+            drop<8>(dy_dropout, row, column, d);
+            round_packed<T>(d);
+        }
         const float mean = next_stats.x, inverse = next_stats.y;
         if (normals.codes != nullptr) {
             from_codes<8>(next_codes, normal);
@@ -357,6 +379,13 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
             d[j] *= scale[j];
             sum_d += d[j];
             sum_dn = fmaf(d[j], normal[j], sum_dn);
+        }
+        if (y != nullptr && inside && here) {
+            float again[8];
+            unpack(packed_beta, again);
+#pragma unroll
+            for (int j = 0; j < 8; ++j) again[j] = fmaf(normal[j], scale[j], again[j]);
+            store8(y + at, again);
         }
         const float2 total = row_total<Warps>(sum_d, sum_dn, totals[slot], turn, thread);
         if (!inside || !here) continue;
@@ -394,8 +423,8 @@ void NormOps::forward(const ResidualNormForward& op) {
                          dropout_args(op.dropout), static_cast<const T*>(op.gamma_1D.data),
                          static_cast<const T*>(op.beta_1D.data), op.epsilon,
                          in_place ? nullptr : static_cast<T*>(op.sum_TD.data), static_cast<T*>(op.y_TD.data),
-                         op.stats_T2.as<float>(), op.normal_TD.empty() ? nullptr : op.normal_TD.codes(), rows,
-                         cols);
+                         dropout_args(op.y_dropout), op.stats_T2.as<float>(),
+                         op.normal_TD.empty() ? nullptr : op.normal_TD.codes(), rows, cols);
         };
         const std::int64_t groups = (cols + 255) / 256, floats = (cols + 7) / 8 * 8;
         if (cols % 8 != 0)
@@ -428,6 +457,9 @@ void NormOps::backward(const ResidualNormBackward& op) {
             const auto* gamma = static_cast<const T*>(op.gamma_1D.data);
             auto* dsum = static_cast<T*>(op.dsum_TD.data);
             auto* da = op.da_TD.empty() ? nullptr : static_cast<T*>(op.da_TD.data);
+            const auto* beta = static_cast<const T*>(op.beta_1D.data);
+            auto* y = op.y_TD.empty() ? nullptr : static_cast<T*>(op.y_TD.data);
+            const DropoutArgs dy_dropout = dropout_args(op.dy_dropout);
             const auto blocks_of = [&](std::int64_t slots) {
                 blocks = std::min((rows + slots - 1) / slots, kColumnPartials);
                 return static_cast<unsigned>(blocks);
@@ -439,7 +471,7 @@ void NormOps::backward(const ResidualNormBackward& op) {
                              static_cast<std::size_t>(warps * floats * 4), context_.stream(),
                              "residual norm backward", static_cast<const T*>(dy), more_dy, sum, normals,
                              op.stats_T2.as<float>(), gamma, dropout_args(op.dropout), dsum, da, partials,
-                             rows, cols);
+                             dy_dropout, beta, y, rows, cols);
             };
             const auto launch_by_columns = [&](auto warps) {
                 constexpr int kSlots = slots_for(warps());
@@ -447,7 +479,7 @@ void NormOps::backward(const ResidualNormBackward& op) {
                              blocks_of(kSlots), 32 * warps() * kSlots, 0, context_.stream(),
                              "residual norm backward", static_cast<const T*>(dy), more_dy, sum, normals,
                              op.stats_T2.as<float>(), gamma, dropout_args(op.dropout), dsum, da, with_bias,
-                             partials, rows, cols);
+                             partials, dy_dropout, beta, y, rows, cols);
             };
             if (cols % 8 != 0)
                 launch(norm_backward_kernel<1, T>);

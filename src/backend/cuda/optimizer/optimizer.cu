@@ -1,7 +1,6 @@
-// AdamW over all tensors of a call in one kernel, and the filling of weights. Compiled without contraction
+// AdamW over up to 32 tensors at a time, and the filling of weights. Compiled without contraction
 // and in the order of the CPU backend: both give the same bits.
 #include <cmath>
-#include <cstring>
 
 #include "backend/cuda/device/early.cuh"
 #include "backend/cuda/device/launch.cuh"
@@ -28,31 +27,70 @@ struct TensorEntry {
 struct AdamWArgs {
     float lr, beta1, beta2, epsilon, grad_scale, correction1, correction2;
     std::uint64_t seed, step;
+    std::uint32_t noise_shift;  // of both halves of a word
 };
 
-// The update of a weight, and its moments, which become the new ones.
-__device__ __forceinline__ float update_of(const AdamWArgs& a, float weight_decay, float grad, float w,
-                                           float& m, float& v) {
+__device__ __forceinline__ void move_moments(const AdamWArgs& a, float grad, float& m, float& v) {
     const float g = grad * a.grad_scale;
     m = a.beta1 * m + (1.0f - a.beta1) * g;
     v = a.beta2 * v + (1.0f - a.beta2) * (g * g);
-    const float direction = (m * a.correction1) / (sqrtf(v * a.correction2) + a.epsilon);
+}
+__device__ __forceinline__ float update_of(const AdamWArgs& a, float weight_decay, float direction, float w) {
     return -a.lr * (direction + weight_decay * w);
 }
 
-// One element of type T.
-template <class T>
-__device__ __forceinline__ void update_element(const AdamWArgs& a, const TensorEntry& t, float grad, float& w,
-                                               float& m, float& v, float& c) {
-    const float u = update_of(a, t.weight_decay, grad, w, m, v);
-    if constexpr (std::is_same_v<T, bf16>) {
-        const float y = u + c;
-        const float rounded = __bfloat162float(__float2bfloat16_rn(w + y));
-        c = y - (rounded - w);
-        w = rounded;
-    } else {
-        w += u;
+// The larger magnitude; NaN where one of them is.
+__device__ __forceinline__ float larger(float a, float b) {
+    float largest;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(largest) : "f"(fabsf(a)), "f"(fabsf(b)));
+    return largest;
+}
+
+// a / (sqrt(x) + epsilon), with sqrtf's and the quotient's own steps but without their checks: a is zero or
+// of 2^-101 to 2^80, x is zero or of 2^-101 to 2^46, epsilon is at least 2^-40.
+__device__ __forceinline__ float usual_direction(float a, float x, float epsilon) {
+    float y, r;
+    asm("rsqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(fmaxf(x, 0x1p-101f)));
+    const float s = x * y;
+    const float b = __fmaf_rn(__fmaf_rn(-s, s, x), y * 0.5f, s) + epsilon;
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(b));
+    r = __fmaf_rn(r, __fmaf_rn(-b, r, 1.0f), r);
+    const float q = a * r;
+    return copysignf(__fmaf_rn(r, __fmaf_rn(-b, q, a), q), a);
+}
+
+// The same for any numbers. Not inlined: it is hardly ever called, and would take registers from the rest.
+__device__ __noinline__ float any_direction(float a, float x, float epsilon) {
+    return a / (sqrtf(x) + epsilon);
+}
+
+// Directions of eight weights, with one check for all of them, and the largest magnitudes of their moments.
+struct Largest {
+    float m = 0, v = 0;
+};
+__device__ __forceinline__ Largest directions(const AdamWArgs& a, const float (&m)[8], const float (&v)[8],
+                                              float (&direction)[8]) {
+    Largest largest;
+    std::uint32_t least = 0xffffffffu;  // of what is not zero; as bits, less one
+#pragma unroll
+    for (int j = 0; j < 8; ++j) {
+        largest.m = larger(largest.m, m[j]);
+        largest.v = larger(largest.v, v[j]);
+        least = __viaddmin_u32(__float_as_uint(fabsf(m[j] * a.correction1)), 0xffffffffu, least);
+        least = __viaddmin_u32(__float_as_uint(v[j] * a.correction2), 0xffffffffu, least);
     }
+    const bool usual = least >= 0x0cffffffu && largest.m * a.correction1 <= 0x1p80f &&
+                       largest.v * a.correction2 <= 0x1p46f && a.epsilon >= 0x1p-40f;
+    if (usual) {
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            direction[j] = usual_direction(m[j] * a.correction1, v[j] * a.correction2, a.epsilon);
+    } else {
+#pragma unroll
+        for (int j = 0; j < 8; ++j)
+            direction[j] = any_direction(m[j] * a.correction1, v[j] * a.correction2, a.epsilon);
+    }
+    return largest;
 }
 
 template <int V, class T, class G>
@@ -65,8 +103,25 @@ __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntr
     if (kKahan && t.c != nullptr) load_some<V>(static_cast<const T*>(t.c) + i, c);
     wait_for_previous();
     load_some<V>(static_cast<const G*>(t.grad) + i, g);
+    float direction[V];
 #pragma unroll
-    for (int j = 0; j < V; ++j) update_element<T>(a, t, g[j], w[j], m[j], v[j], c[j]);
+    for (int j = 0; j < V; ++j) move_moments(a, g[j], m[j], v[j]);
+    if constexpr (V == 8)
+        directions(a, m, v, direction);
+    else
+        direction[0] = any_direction(m[0] * a.correction1, v[0] * a.correction2, a.epsilon);
+#pragma unroll
+    for (int j = 0; j < V; ++j) {
+        const float u = update_of(a, t.weight_decay, direction[j], w[j]);
+        if constexpr (kKahan) {
+            const float y = u + c[j];
+            const float rounded = __bfloat162float(__float2bfloat16_rn(w[j] + y));
+            c[j] = y - (rounded - w[j]);
+            w[j] = rounded;
+        } else {
+            w[j] += u;
+        }
+    }
     store_some<V>(static_cast<T*>(t.w) + i, w);
     if constexpr (!kKahan) {
         store_some<V>(static_cast<T*>(t.m) + i, m);
@@ -96,26 +151,27 @@ __device__ __forceinline__ void update_some(const AdamWArgs& a, const TensorEntr
     }
 }
 
-// The last entry whose first block is not after this one: each warp looks at 32 of them at a time, since
-// nothing else can begin before it is known.
-__device__ __forceinline__ TensorEntry find_entry(const TensorEntry* entries, int num_entries) {
-    const int lane = threadIdx.x % 32;
-    int low = 0, count = num_entries;
-    while (count > 1) {
-        const int step = (count + 31) / 32, at = lane * step;
-        const bool fits =
-            at < count && entries[low + at].first_block <= static_cast<std::int64_t>(blockIdx.x);
-        const int last = (31 - __clz(__ballot_sync(0xffffffffu, fits))) * step;  // the first always fits
-        low += last;
-        count = min(step, count - last);
-    }
-    return entries[low];
+// The tensors of a kernel: they come with its launch, so that nothing waits for them.
+constexpr int kMostEntries = 32;
+struct Entries {
+    TensorEntry entry[kMostEntries];
+    int count = 0;
+};
+
+// The last entry whose first block is not after this one.
+__device__ __forceinline__ int find_entry(const Entries& all, std::uint32_t block) {
+    int found = 0;
+#pragma unroll
+    for (int step = kMostEntries / 2; step > 0; step /= 2)
+        if (found + step < all.count && all.entry[found + step].first_block <= std::int64_t{block})
+            found += step;
+    return found;
 }
 
 template <class T, class G>
-__global__ void adamw_kernel(const TensorEntry* entries, int num_entries, AdamWArgs args) {
+__global__ void adamw_kernel(const __grid_constant__ Entries entries, AdamWArgs args) {
     let_next_begin();
-    const TensorEntry t = find_entry(entries, num_entries);
+    const TensorEntry t = entries.entry[find_entry(entries, blockIdx.x)];
     const std::int64_t first = (blockIdx.x - t.first_block) * kBlockElements;
     if (t.cols % 8 == 0) {
         const std::int64_t i = first + threadIdx.x * 8;
@@ -183,14 +239,19 @@ __device__ __forceinline__ void store_eight(void* to, std::int64_t i, const Eigh
 }
 
 template <bool kEights, class G>
-__device__ __forceinline__ void load_gradient(const G* p, float (&g)[8], int count) {
+__device__ __forceinline__ Packed<8, G> load_gradient(const G* p, int count) {
+    Packed<8, G> packed{};
     if constexpr (kEights) {
-        if (count > 0) load8(p, g);
+        if (count > 0) packed = load_packed<8>(p);
+    } else if constexpr (std::is_same_v<G, bf16>) {
+        const auto x = load_eight<false, std::uint16_t, Eight16>(p, 0, count);
+        packed.x = make_uint4(x.words[0], x.words[1], x.words[2], x.words[3]);
     } else {
 #pragma unroll
         for (int j = 0; j < 8; ++j)
-            if (j < count) g[j] = load_float(p, j);
+            if (j < count) packed.x[j] = p[j];
     }
+    return packed;
 }
 
 __device__ __forceinline__ std::uint32_t largest_in_block(std::uint32_t x) {
@@ -199,63 +260,119 @@ __device__ __forceinline__ std::uint32_t largest_in_block(std::uint32_t x) {
     return x;
 }
 
-template <bool kEights, class G>
-__device__ __forceinline__ void update_block(const AdamWArgs& a, const TensorEntry& t) {
-    const auto block =
-        static_cast<std::uint32_t>(blockIdx.x - t.first_block) * kByteBlocks + threadIdx.x / kBlockLanes;
-    const auto cols = static_cast<std::uint32_t>(t.cols), blocks = (cols + 127) / 128, row = block / blocks;
-    const std::uint32_t column = block % blocks * 128 + threadIdx.x % kBlockLanes * 8;
-    // Threads without columns stay: their neighbours ask for the largest moments of all.
-    const int count = block < t.size && column < cols ? static_cast<int>(min(cols - column, 8u)) : 0;
-    const std::int64_t i = static_cast<std::int64_t>(row) * t.cols + column;
-    const std::uint32_t exponents = block < t.size ? t.exponents[block] : 0;
-    const auto load8 = [&](const void* from) {
-        return load_eight<kEights, std::uint8_t, Eight8>(from, i, count);
-    };
-    const Eight16 w = load_eight<kEights, std::uint16_t, Eight16>(t.w, i, count);
-    const Eight8 m_codes = load8(t.m), v_codes = load8(t.v), c_codes = load8(t.c);
-    const PhiloxBlock noise = noise_block({a.seed, a.step, t.stream}, t.first_row + row, column >> 3);
-    wait_for_previous();
-    float g[8] = {}, m[8], v[8];
-    load_gradient<kEights>(static_cast<const G*>(t.grad) + i, g, count);
-    std::uint32_t weights[8], m_bytes[8], v_bytes[8], largest_m = 0, largest_v = 0;
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-        m[j] = decode_first_moment(m_codes[j], exponents & 255u);
-        v[j] = decode_second_moment(v_codes[j], exponents >> 8);
-        const float old = decode_weight(w[j], c_codes[j]);
-        const float u = update_of(a, t.weight_decay, g[j], old, m[j], v[j]);
-        weights[j] = round_weight(old + u, noise_word(noise, j));
-        largest_m = max(largest_m, __float_as_uint(m[j]) & 0x7fffffffu);
-        largest_v = max(largest_v, __float_as_uint(v[j]) & 0x7fffffffu);
-    }
-    const std::uint32_t m_exponent = moment_exponent(largest_in_block(largest_m), kFirstMomentRange);
-    const std::uint32_t v_exponent = moment_exponent(largest_in_block(largest_v), kSecondMomentRange);
-#pragma unroll
-    for (int j = 0; j < 8; ++j) {
-        m_bytes[j] = encode_first_moment(m[j], m_exponent, noise_word(noise, j));
-        v_bytes[j] = encode_second_moment(v[j], v_exponent, noise_word(noise, j));
-    }
-    if (count == 0) return;
-    const auto store8 = [&](void* to, const Eight8& x) {
-        store_eight<kEights, std::uint8_t>(to, i, x, count);
-    };
-    store8(t.m, bytes_of<3>(m_bytes));
-    store8(t.v, bytes_of<3>(v_bytes));
-    store8(t.c, bytes_of<1>(weights));
-#pragma unroll
-    for (int j = 0; j < 8; ++j) weights[j] = weight_bf16(weights[j]);
-    store_eight<kEights, std::uint16_t>(t.w, i, upper_halves(weights), count);
-    if (threadIdx.x % kBlockLanes == 0)
-        t.exponents[block] = static_cast<std::uint16_t>(m_exponent | v_exponent << 8);
-}
-
+// Eight columns of a tensor, as a thread has loaded them; fewer at the end of a row. Threads without columns
+// are there all the same: their neighbours ask for the largest moments of all.
 template <class G>
-__global__ void __launch_bounds__(kThreads, 4)
-    adamw_bytes_kernel(const TensorEntry* entries, int num_entries, AdamWArgs args) {
+struct EightColumns {
+    int entry = 0, count = 0;
+    std::uint32_t block = 0, row = 0, column = 0, exponents = 0;
+    Eight16 w;
+    Eight8 m, v, c;
+    Packed<8, G> grad;
+
+    __device__ __forceinline__ std::int64_t place(const TensorEntry& t) const {
+        return static_cast<std::int64_t>(row) * t.cols + column;
+    }
+    // All but the gradient.
+    __device__ __forceinline__ void load_state(const Entries& all, std::uint32_t block_of_threads) {
+        entry = find_entry(all, block_of_threads);
+        const TensorEntry& t = all.entry[entry];
+        block = (block_of_threads - static_cast<std::uint32_t>(t.first_block)) * kByteBlocks +
+                threadIdx.x / kBlockLanes;
+        const auto cols = static_cast<std::uint32_t>(t.cols), blocks = (cols + 127) / 128;
+        row = block / blocks;
+        column = block % blocks * 128 + threadIdx.x % kBlockLanes * 8;
+        count = block < t.size && column < cols ? static_cast<int>(min(cols - column, 8u)) : 0;
+        exponents = block < t.size ? t.exponents[block] : 0;
+        t.cols % 8 == 0 ? load_state_as<true>(t) : load_state_as<false>(t);
+    }
+    template <bool kEights>
+    __device__ __forceinline__ void load_state_as(const TensorEntry& t) {
+        const std::int64_t i = place(t);
+        w = load_eight<kEights, std::uint16_t, Eight16>(t.w, i, count);
+        m = load_eight<kEights, std::uint8_t, Eight8>(t.m, i, count);
+        v = load_eight<kEights, std::uint8_t, Eight8>(t.v, i, count);
+        c = load_eight<kEights, std::uint8_t, Eight8>(t.c, i, count);
+    }
+    __device__ __forceinline__ void load_gradient(const Entries& all) {
+        const TensorEntry& t = all.entry[entry];
+        const G* const from = static_cast<const G*>(t.grad) + place(t);
+        grad = t.cols % 8 == 0 ? cuda::load_gradient<true>(from, count)
+                               : cuda::load_gradient<false>(from, count);
+    }
+
+    __device__ __forceinline__ void update(const Entries& all, const AdamWArgs& a) {
+        const TensorEntry& t = all.entry[entry];
+        PhiloxBlock noise = noise_block({a.seed, 0, t.stream}, t.first_row + row, column >> 3);
+        for (std::uint32_t& two : noise) two = __vadd2(two, a.noise_shift);
+        float g[8], new_m[8], new_v[8];
+        unpack(grad, g);
+        float direction[8];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            new_m[j] = decode_first_moment(m[j], exponents & 255u);
+            new_v[j] = decode_second_moment(v[j], exponents >> 8);
+            move_moments(a, g[j], new_m[j], new_v[j]);
+        }
+        const Largest largest = directions(a, new_m, new_v, direction);
+        std::uint32_t weights[8], m_bytes[8], v_bytes[8];
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            const float old = decode_weight(w[j], c[j]);
+            weights[j] =
+                round_weight(old + update_of(a, t.weight_decay, direction[j], old), noise_word(noise, j));
+        }
+        const std::uint32_t m_exponent =
+            moment_exponent(largest_in_block(__float_as_uint(largest.m)), kFirstMomentRange);
+        const std::uint32_t v_exponent =
+            moment_exponent(largest_in_block(__float_as_uint(largest.v)), kSecondMomentRange);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) {
+            m_bytes[j] = encode_first_moment(new_m[j], m_exponent, noise_word(noise, j));
+            v_bytes[j] = encode_second_moment(new_v[j], v_exponent, noise_word(noise, j));
+        }
+        if (count == 0) return;
+        m = bytes_of<3>(m_bytes);
+        v = bytes_of<3>(v_bytes);
+        c = bytes_of<1>(weights);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) weights[j] = weight_bf16(weights[j]);
+        w = upper_halves(weights);
+        t.cols % 8 == 0 ? store_as<true>(t) : store_as<false>(t);
+        if (threadIdx.x % kBlockLanes == 0)
+            t.exponents[block] = static_cast<std::uint16_t>(m_exponent | v_exponent << 8);
+    }
+    template <bool kEights>
+    __device__ __forceinline__ void store_as(const TensorEntry& t) const {
+        const std::int64_t i = place(t);
+        store_eight<kEights, std::uint8_t>(t.m, i, m, count);
+        store_eight<kEights, std::uint8_t>(t.v, i, v, count);
+        store_eight<kEights, std::uint8_t>(t.c, i, c, count);
+        store_eight<kEights, std::uint16_t>(t.w, i, w, count);
+    }
+};
+
+// Each block of threads takes every gridDim-th piece of work, and loads the next one while it computes.
+constexpr int kResident = 3;  // per multiprocessor
+template <class G>
+__global__ void __launch_bounds__(kThreads, kResident)
+    adamw_bytes_kernel(const __grid_constant__ Entries entries, const __grid_constant__ AdamWArgs args,
+                       std::uint32_t blocks) {
     let_next_begin();
-    const TensorEntry t = find_entry(entries, num_entries);
-    t.cols % 8 == 0 ? update_block<true, G>(args, t) : update_block<false, G>(args, t);
+    EightColumns<G> now, next;
+    now.load_state(entries, blockIdx.x);
+    wait_for_previous();
+    now.load_gradient(entries);
+    for (std::uint32_t at = blockIdx.x;;) {
+        at += gridDim.x;
+        if (at < blocks) {
+            next.load_state(entries, at);
+            next.load_gradient(entries);
+        }
+        now.update(entries, args);
+        if (at >= blocks) break;
+        now = next;
+    }
 }
 
 // Eight columns of a row per thread (fewer at its end).
@@ -298,29 +415,9 @@ struct StoreF32 {
 
 }  // namespace
 
-void OptimizerOps::reserve(Arena& arena, const Workload& w) {
-    tables_.clear();
-    tables_used_ = 0;
-    if (!w.training) return;
-    constexpr std::int64_t kTableBytes = 4096 * sizeof(TensorEntry);  // of 4,096 tensors
-    table_ = arena.allocate("scratch/optimizer_table", DType::kU8, 1, kTableBytes);
-}
-
 void OptimizerOps::adamw(std::span<const AdamWUpdate> ops, bool early) {
     if (ops.empty()) return;
     const AdamWUpdate& first = ops.front();
-    std::vector<TensorEntry> entries;
-    std::int64_t blocks = 0;
-    for (const AdamWUpdate& op : ops) {
-        if (op.w.size() == 0) continue;
-        const std::int64_t size = op.in_bytes() ? op.w.rows * moment_blocks(op.w.cols) : op.w.size();
-        const std::int64_t at_once = op.in_bytes() ? kByteBlocks : kBlockElements;
-        entries.push_back({op.w.data, op.grad.data, op.m.data, op.v.data, op.c.data,
-                           static_cast<std::uint16_t*>(op.exponents.data), size, op.w.cols, blocks,
-                           op.first_row, op.key.stream, op.weight_decay});
-        blocks += (size + at_once - 1) / at_once;
-    }
-    if (entries.empty()) return;
     const AdamWArgs args{
         first.lr,
         first.beta1,
@@ -330,36 +427,39 @@ void OptimizerOps::adamw(std::span<const AdamWUpdate> ops, bool early) {
         static_cast<float>(1.0 / (1.0 - std::pow(double{first.beta1}, static_cast<double>(first.t)))),
         static_cast<float>(1.0 / (1.0 - std::pow(double{first.beta2}, static_cast<double>(first.t)))),
         first.key.seed,
-        first.key.step};
-    const auto* table = static_cast<const TensorEntry*>(
-        on_device(entries.data(), static_cast<std::int64_t>(entries.size() * sizeof(TensorEntry))));
-    with_type(first.grad, [&](auto* g) {
-        using G = std::remove_pointer_t<decltype(g)>;
-        const auto launch = [&](auto kernel) {
-            launch_early(early && context_.starts_early(), kernel, static_cast<unsigned>(blocks), kThreads, 0,
-                         context_.stream(), "AdamW", table, static_cast<int>(entries.size()), args);
-        };
-        if (first.in_bytes()) return launch(adamw_bytes_kernel<G>);
-        with_type(first.w, [&](auto* w) { launch(adamw_kernel<std::remove_pointer_t<decltype(w)>, G>); });
-    });
-}
-
-const void* OptimizerOps::on_device(const void* table, std::int64_t bytes) {
-    const auto* from = static_cast<const unsigned char*>(table);
-    for (const Table& known : tables_)
-        if (static_cast<std::int64_t>(known.content.size()) == bytes &&
-            std::memcmp(known.content.data(), from, known.content.size()) == 0)
-            return known.device;
-    if (bytes > table_.bytes()) throw DeviceError("AdamW: more tensors than were planned for");
-    if (tables_used_ + bytes > table_.bytes()) {
-        tables_.clear();
-        tables_used_ = 0;
+        first.key.step,
+        noise_shift(first.t) * 0x10001u};
+    Entries entries;
+    std::int64_t blocks = 0;
+    const auto run = [&] {
+        with_type(first.grad, [&](auto* g) {
+            using G = std::remove_pointer_t<decltype(g)>;
+            const auto launch = [&](auto kernel, std::int64_t most, const auto&... more) {
+                launch_early(early && context_.starts_early(), kernel, blocks_up_to(most, blocks, 1),
+                             kThreads, 0, context_.stream(), "AdamW", entries, args, more...);
+            };
+            if (first.in_bytes())
+                return launch(adamw_bytes_kernel<G>, kResident * context_.properties().multiProcessorCount,
+                              static_cast<std::uint32_t>(blocks));
+            with_type(first.w,
+                      [&](auto* w) { launch(adamw_kernel<std::remove_pointer_t<decltype(w)>, G>, blocks); });
+        });
+        entries.count = 0;
+        blocks = 0;
+    };
+    for (const AdamWUpdate& op : ops) {
+        if (op.w.size() == 0) continue;
+        if (entries.count == kMostEntries) run();
+        const std::int64_t size = op.in_bytes() ? op.w.rows * moment_blocks(op.w.cols) : op.w.size();
+        const std::int64_t at_once = op.in_bytes() ? kByteBlocks : kBlockElements;
+        entries.entry[entries.count++] = {
+            op.w.data,    op.grad.data,  op.m.data,
+            op.v.data,    op.c.data,     static_cast<std::uint16_t*>(op.exponents.data),
+            size,         op.w.cols,     blocks,
+            op.first_row, op.key.stream, op.weight_decay};
+        blocks += (size + at_once - 1) / at_once;
     }
-    unsigned char* place = static_cast<unsigned char*>(table_.data) + tables_used_;
-    tables_used_ += (bytes + 255) / 256 * 256;
-    context_.send(place, from, bytes);
-    tables_.push_back({place, {from, from + bytes}});
-    return place;
+    if (entries.count > 0) run();
 }
 
 void fill_normal(const FillNormal& op, cudaStream_t stream) {
