@@ -50,10 +50,23 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
             spec.layers * workload.tokens *
             (6 * spec.width * size_of(spec.dtype) + outputs * (spec.fp8 ? 1 : size_of(spec.dtype)));
         if (everything <= kKeptActivations) return {all(Recompute::kNone)};
+        // Where queries, keys and values are codes, attention of long texts would be computed again, and
+        // kernels of attention with a bias do not read or write them on their way.
+        const bool compact = workload.longest <= kCheapAttention && !spec.has_relative_bias();
         if (spec.fp8) {
+            // The products' operands, norms, queries, keys and values, what the GELU sees; one sum as it is.
+            const std::int64_t codes =
+                workload.tokens *
+                (below_last * (7 * spec.width + 3 * spec.heads + spec.intermediate) + spec.width);
+            const std::int64_t in_layer = 2 * spec.width * (2 * spec.width + spec.intermediate);
+            const bool outweighs =
+                spec.layers * workload.tokens * in_layer >= workload.labels * workload.batch * spec.width;
+            if (options.may_compress && compact && outweighs && codes <= kKeptFp8Codes)
+                return {all(Recompute::kCompact)};
             const std::int64_t sum_bytes =
                 std::max<std::int64_t>(workload.tokens * spec.width * size_of(spec.dtype), 1);
-            const std::int64_t sums = kKeptFp8 / sum_bytes, missing = 2 * below_last - sums;
+            const std::int64_t sums = (outweighs ? kKeptFp8 : kKeptFp8BesideHead) / sum_bytes;
+            const std::int64_t missing = 2 * below_last - sums;
             if (missing <= 0) {  // room for queries, keys and values, and the context of long texts
                 const std::int64_t each = keeps_context(Recompute::kWide, workload.longest) ? 4 : 3;
                 const std::int64_t wide = std::min(-missing / each, below_last);
@@ -69,10 +82,7 @@ std::vector<std::vector<Recompute>> recompute_choices(const EngineOptions& optio
                                           : 0;
         const std::int64_t kept = std::max<std::int64_t>(kKeptPreActivations - contexts, 0);
         const std::int64_t wide = std::clamp<std::int64_t>(spec.layers - kept / layer_bytes, 0, below_last);
-        // As codes all take half of their bytes or little more, and no product is computed again. But where
-        // queries, keys and values are codes, attention of long texts would be, and kernels of attention with
-        // a bias do not read or write them on their way.
-        const bool compact = workload.longest <= kCheapAttention && !spec.has_relative_bias();
+        // As codes all take half of their bytes or little more, and no product is computed again.
         const std::int64_t pre = spec.intermediate, qkv = 3 * spec.width;  // codes; as numbers twice of it
         const std::int64_t qkv_codes = compact ? qkv + 3 * spec.heads : 2 * qkv;
         const bool fits = below_last * (pre + qkv_codes) + 2 * (pre + qkv) <=

@@ -19,8 +19,13 @@ inline constexpr std::int64_t kKeptActivations = std::int64_t{1} << 30;
 // instead, and no product is computed again.
 inline constexpr std::int64_t kKeptPreActivations = std::int64_t{400} << 20;
 // FP8 products take less time, and who chooses them wants memory: there the sums that norms see are kept up
-// to this many bytes, and queries, keys and values of as many layers as have room beside all sums.
-inline constexpr std::int64_t kKeptFp8 = std::int64_t{432} << 20;
+// to so many bytes, and queries, keys and values of as many layers as have room beside all sums: more where
+// the encoder's products outweigh the head's, because elsewhere they save less of the step. There codes of
+// all that the backward reads come first, if they take no more than kKeptFp8Codes, texts are short, and
+// attention has no bias.
+inline constexpr std::int64_t kKeptFp8 = std::int64_t{640} << 20,
+                              kKeptFp8BesideHead = std::int64_t{432} << 20;
+inline constexpr std::int64_t kKeptFp8Codes = std::int64_t{768} << 20;
 
 // The choices to try, one entry per layer each, from the least to compute again to the most. Only one if the
 // options name it (compressed and compact have choices of their own), if there is no memory limit, or if

@@ -356,6 +356,122 @@ TEST(LinearFp8, TakesTheGeluOfItsInput) {
     });
 }
 
+// What a bias's gradient should be.
+struct ColumnSums {
+    Tensor exact, size;
+    std::int64_t tokens;
+    explicit ColumnSums(const Tensor& of)
+        : exact("exact", DType::kF64, 1, of.cols()),
+          size("size", DType::kF64, 1, of.cols()),
+          tokens(of.rows()) {
+        for (std::int64_t c = 0; c < of.cols(); ++c) {
+            double sum = 0, sizes = 0;
+            for (std::int64_t r = 0; r < tokens; ++r) sum += of(r, c), sizes += std::abs(of(r, c));
+            exact.set(0, c, sum);
+            size.set(0, c, sizes);
+        }
+    }
+    void expect_close_to(const Tensor& found) const {
+        expect_close(found, exact, [&](auto, auto c) { return sum_error(tokens + 1) * size(0, c); });
+    }
+};
+
+// What a GELU saw may be kept as codes: the forward is the same, and the backward that of what they stand
+// for.
+TEST(LinearFp8, GeluOfCodes) {
+    for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
+        const Inputs in(s, rng);
+        const auto with_large = [&](Tensor& x) {
+            const double large[] = {-1e30, 17.0, 100.0, -15.5, 1e30, 16.0};
+            x.copy(*in.x);
+            for (std::int64_t i = 0; i < std::min<std::int64_t>(6, s.tokens * s.k / 3); ++i)
+                x.set(3 * i / s.k, 3 * i % s.k, large[i]);
+        };
+        Tensor x("x", DType::kBf16, s.tokens, s.k), slope("slope", DType::kU8, s.tokens, s.k),
+            seen("seen", DType::kU8, s.tokens, s.k), stands("stands for", DType::kBf16, s.tokens, s.k);
+        Layer expected(DType::kBf16, s), found(DType::kBf16, s);
+        // Once with the guess of nothing, then with the right one.
+        for (int round = 0; round < 2; ++round) {
+            with_large(x);
+            expected.run(tested, x, *in.w, *in.bias, *in.dy, Activation::kNone, slope.view());
+            with_large(x);
+            LinearForward op{x.view(),
+                             in.w->view(),
+                             in.bias->view(),
+                             found.y.view(),
+                             Activation::kNone,
+                             {},
+                             found.amax.view(),
+                             {},
+                             {},
+                             found.room.view()};
+            op.seen_TK = seen.view();
+            tested.linear_forward(op);
+            expect_same_bits(found.y, expected.y);
+            with_large(x);
+            for (std::int64_t r = 0; r < s.tokens; ++r)
+                for (std::int64_t c = 0; c < s.k; ++c) {
+                    const std::uint8_t code = seen.view().codes()[r * s.k + c];
+                    ASSERT_EQ(code, pre_code(static_cast<float>(x(r, c)))) << x(r, c);
+                    stands.set(r, c, static_cast<double>(pre_of(code)));
+                }
+        }
+        const auto backward = [&](Layer& layer, const View& of, const View& slopes) {
+            tested.linear_backward({in.dy->view(),
+                                    of,
+                                    in.w->view(),
+                                    layer.dx.view(),
+                                    layer.dw.view(),
+                                    {},
+                                    false,
+                                    found.amax.view(),
+                                    layer.codes.view(),
+                                    slopes,
+                                    layer.room.view()});
+        };
+        backward(expected, stands.view(), slope.view());
+        backward(found, seen.view(), {});
+        expect_same_bits(found.dx, expected.dx);
+        expect_same_bits(found.dw, expected.dw);
+    });
+}
+
+// A gradient that is multiplied by GELU's derivatives at codes on its way to the products gives what it gives
+// when that is done first.
+TEST(LinearFp8, MultipliesItsGradientByDerivativesAtCodes) {
+    for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
+        const Inputs in(s, rng);
+        Tensor seen("seen", DType::kU8, s.tokens, s.n), product("product", DType::kBf16, s.tokens, s.n),
+            dy("dy", DType::kBf16, s.tokens, s.n);
+        std::uniform_int_distribution<int> pick(0, 255);
+        for (std::int64_t i = 0; i < s.tokens * s.n; ++i)
+            seen.view().codes()[i] = static_cast<std::uint8_t>(pick(rng));
+        seen.freeze();
+        product.copy(*in.dy);
+        tested.gelu_backward({seen.view(), product.view()});
+        product.freeze();
+        Layer expected(DType::kBf16, s), found(DType::kBf16, s);
+        expected.run(tested, *in.x, *in.w, *in.bias, product);
+        const ColumnSums sums(product);
+        found.run(tested, *in.x, *in.w, *in.bias, *in.dy);
+        // Once with a wrong guess, then with the right one.
+        for (int round = 0; round < 2; ++round) {
+            dy.copy(*in.dy);
+            LinearBackward op{dy.view(),         {}, in.w->view(), found.dx.view(), found.dw.view(),
+                              found.dbias.view()};
+            op.amax_13 = found.amax.view();
+            op.x_codes = found.codes.view();
+            op.room = found.room.view();
+            op.dy_seen_TN = seen.view();
+            tested.linear_backward(op);
+            expect_same_bits(found.dx, expected.dx);
+            expect_same_bits(found.dw, expected.dw);
+            if (s.tokens > 0) expect_same_bits(found.amax, expected.amax);
+            sums.expect_close_to(found.dbias);
+        }
+    });
+}
+
 // A gradient that is multiplied by slopes on its way to the products gives what it gives when that is done
 // first. The slopes may be where room for codes is.
 TEST(LinearFp8, MultipliesItsGradientBySlopes) {
@@ -374,14 +490,7 @@ TEST(LinearFp8, MultipliesItsGradientBySlopes) {
         product.freeze();
         Layer expected(DType::kBf16, s), found(DType::kBf16, s);
         expected.run(tested, *in.x, *in.w, *in.bias, product);
-        Tensor exact("exact", DType::kF64, 1, s.n), size("size", DType::kF64, 1, s.n);
-        for (std::int64_t c = 0; c < s.n; ++c) {
-            double sum = 0, sizes = 0;
-            for (std::int64_t r = 0; r < s.tokens; ++r)
-                sum += product(r, c), sizes += std::abs(product(r, c));
-            exact.set(0, c, sum);
-            size.set(0, c, sizes);
-        }
+        const ColumnSums sums(product);
 
         // Once with the guess of nothing, then with the right one; the room begins with dead bytes.
         const std::int64_t padded = in_sixteens(s.tokens) + 16;
@@ -421,9 +530,30 @@ TEST(LinearFp8, MultipliesItsGradientBySlopes) {
             if (bad)
                 EXPECT_TRUE(std::isnan(found.dbias(0, s.n - 1)));
             else
-                expect_close(found.dbias, exact,
-                             [&](auto, auto c) { return sum_error(s.tokens + 1) * size(0, c); });
+                sums.expect_close_to(found.dbias);
         }
+    });
+}
+
+// A call for dx and one for dw may share the codes of dy.
+TEST(LinearFp8, TwoCallsShareCodesOfTheGradient) {
+    for_each_case([&](const Shape& s, Backend& tested, Rng& rng) {
+        const Inputs in(s, rng);
+        Layer expected(DType::kBf16, s), found(DType::kBf16, s);
+        for (Layer* layer : {&expected, &found}) layer->run(tested, *in.x, *in.w, *in.bias, *in.dy);
+        found.dx.fill([](auto, auto) { return 0; });
+        found.dw.fill([](auto, auto) { return 0; });
+        LinearBackward op{in.dy->view(), {}, in.w->view(), found.dx.view(), {}, {}};
+        op.amax_13 = found.amax.view();
+        op.room = found.room.view();
+        op.dy_codes = true;
+        tested.linear_backward(op);
+        op.dx_TK = {};
+        op.dw_NK = found.dw.view();
+        op.x_codes = found.codes.view();
+        tested.linear_backward(op);
+        expect_same_bits(found.dx, expected.dx);
+        expect_same_bits(found.dw, expected.dw);
     });
 }
 

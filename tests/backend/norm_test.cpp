@@ -126,6 +126,66 @@ TEST(Norm, Forward) {
     });
 }
 
+// What a norm makes of a sum may be kept in E4M3 in place of the sum: the forward is the same, and the
+// backward that of those numbers.
+TEST(Norm, NormalsInEightBits) {
+    for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& tested, Rng& rng) {
+        const auto input = [&](const char* name, std::int64_t rows) {
+            return make_input(name, storage, rows, s.width, rng);
+        };
+        const auto a = input("a", s.tokens), residual = input("residual", s.tokens),
+                   gamma = input("gamma", 1), beta = input("beta", 1), dy = input("dy", s.tokens);
+        Tensor sum("sum", storage, s.tokens, s.width), y("y", storage, s.tokens, s.width),
+            y2("y2", storage, s.tokens, s.width), stats("stats", DType::kF32, s.tokens, 2),
+            stats2("stats2", DType::kF32, s.tokens, 2), normal("normal", DType::kE4M3, s.tokens, s.width);
+        tested->residual_norm_forward({a->view(), residual->view(), dropout, gamma->view(), beta->view(),
+                                       1e-5f, sum.view(), y.view(), stats.view()});
+        tested->residual_norm_forward({a->view(), residual->view(), dropout, gamma->view(), beta->view(),
+                                       1e-5f, View{}, y2.view(), stats2.view(), Dropout{}, normal.view()});
+        expect_same_bits(y2, y);
+        expect_same_bits(stats2, stats);
+        for (std::int64_t t = 0; t < s.tokens; ++t)
+            for (std::int64_t d = 0; d < s.width; ++d) {
+                const float mean = static_cast<float>(stats(t, 0)), inverse = static_cast<float>(stats(t, 1));
+                const float exact = (static_cast<float>(sum(t, d)) - mean) * inverse;
+                ASSERT_EQ(normal.view().codes()[t * s.width + d], round_nearest(kE4M3, exact)) << exact;
+            }
+        struct Gradients {
+            Tensor dsum, da, dgamma, dbeta, dbias;
+            Gradients(DType dtype, const Shape& of)
+                : dsum("dsum", dtype, of.tokens, of.width),
+                  da("da", dtype, of.tokens, of.width),
+                  dgamma("dgamma", dtype, 1, of.width),
+                  dbeta("dbeta", dtype, 1, of.width),
+                  dbias("dbias", dtype, 1, of.width) {}
+        };
+        const auto run = [&](const View& of_sum, const View& of_stats, const View& of_normal, bool rounds) {
+            auto g = std::make_unique<Gradients>(storage, s);
+            ResidualNormBackward op{dy->view(),     of_sum,       of_stats,         gamma->view(),  dropout,
+                                    g->dsum.view(), g->da.view(), g->dgamma.view(), g->dbeta.view()};
+            op.dbias_1D = g->dbias.view();
+            op.normal_TD = of_normal;
+            op.rounds = rounds;
+            tested->residual_norm_backward(op);
+            return g;
+        };
+        const auto expect_same = [&](const Gradients& found, const Gradients& expected) {
+            expect_same_bits(found.dsum, expected.dsum);
+            expect_same_bits(found.da, expected.da);
+            expect_same_bits(found.dgamma, expected.dgamma);
+            expect_same_bits(found.dbeta, expected.dbeta);
+            expect_same_bits(found.dbias, expected.dbias);
+        };
+        expect_same(*run(sum.view(), stats.view(), {}, true), *run({}, stats.view(), normal.view(), true));
+        // A sum with these numbers, a mean of 0 and a deviation of 1.
+        Tensor stands("stands for", storage, s.tokens, s.width), plain("plain", DType::kF32, s.tokens, 2);
+        plain.fill([](auto, auto c) { return static_cast<double>(c); });
+        stands.fill([&](auto t, auto d) { return normal(t, d); });
+        expect_same(*run({}, plain.view(), normal.view(), false),
+                    *run(stands.view(), plain.view(), {}, false));
+    });
+}
+
 TEST(Norm, Backward) {
     const auto truth = make_reference_backend();
     for_each_case([&](DType storage, const Shape& s, const Dropout& dropout, Reserved& tested, Rng& rng) {

@@ -13,6 +13,7 @@ struct Asked {
     bool fp8 = false, may_compress = false;
     DType dtype = DType::kBf16;
     const char* family = "bert";
+    std::int64_t labels = 0;
 };
 std::string chosen(const Asked& asked) {
     EncoderSpec spec;
@@ -26,6 +27,8 @@ std::string chosen(const Asked& asked) {
     Workload workload;
     workload.tokens = asked.tokens;
     workload.longest = asked.longest;
+    workload.labels = asked.labels;
+    workload.batch = 128;
     EngineOptions options{Config()};
     options.may_compress = asked.may_compress;
     const auto choices = recompute_choices(options, spec, workload, false);
@@ -42,11 +45,13 @@ TEST(RecomputeChoices, ContextsOfLongTextsTakeFromPreActivations) {
     EXPECT_EQ(chosen({4096, 512}), "none");
 }
 
+constexpr std::int64_t kManyLabels = 100'000'000;  // their products outweigh those of any encoder here
+
 // 432 MiB are 18 sums that norms see, of which every layer but the last has two; then queries, keys and
-// values, each like a sum, and the context of long texts.
+// values, each like a sum, and the context of long texts. Beside fewer labels they are 26.
 TEST(RecomputeChoices, Fp8ProductsKeepSumsFirst) {
-    const auto fp8 = [](std::int64_t longest, std::int64_t layers) {
-        return chosen({.tokens = 16384, .longest = longest, .layers = layers, .fp8 = true});
+    const auto fp8 = [](std::int64_t longest, std::int64_t layers, std::int64_t labels = kManyLabels) {
+        return chosen({.tokens = 16384, .longest = longest, .layers = layers, .fp8 = true, .labels = labels});
     };
     EXPECT_EQ(fp8(128, 6), "wider for the first 3 of 6, wide for the next 2, cheap for the others");
     EXPECT_EQ(fp8(512, 5), "wider for the first 2 of 5, wide for the next 2, cheap for the others");
@@ -54,6 +59,8 @@ TEST(RecomputeChoices, Fp8ProductsKeepSumsFirst) {
     EXPECT_EQ(fp8(128, 10), "wider");
     EXPECT_EQ(fp8(128, 12), "layers for the first 4 of 12, wider for the next 7, cheap for the others");
     EXPECT_EQ(fp8(128, 24), "layers");
+    EXPECT_EQ(fp8(128, 6, 0), "wide");
+    EXPECT_EQ(fp8(128, 12, 0), "wider for the first 10 of 12, wide for the next 1, cheap for the others");
 }
 
 // Codes of all layers but the last, where that takes no more memory than the pre-activations of some.
@@ -77,10 +84,29 @@ TEST(RecomputeChoices, CodesWhereTheyTakeNoMoreMemory) {
     // Nothing would be computed again.
     EXPECT_EQ(may(8192, 128, 6), chosen({8192}));
     EXPECT_EQ(may(4096, 128, 6), "none");
-    EXPECT_EQ(chosen({.tokens = 16384, .fp8 = true, .may_compress = true}),
-              chosen({.tokens = 16384, .fp8 = true}));
     EXPECT_EQ(chosen({.tokens = 8192, .may_compress = true, .dtype = DType::kF32}),
               chosen({.tokens = 8192, .dtype = DType::kF32}));
+}
+
+// Codes of 8,484 bytes per token and layer, and 768 more in one, up to 768 MiB.
+TEST(RecomputeChoices, Fp8ProductsKeepCodesWhereTheyAreMostOfTheStep) {
+    const auto chosen_for = [](Asked asked) {
+        asked.fp8 = asked.may_compress = true;
+        return chosen(asked);
+    };
+    EXPECT_EQ(chosen_for({16384, 128, 6}), "compact");                                            // 675 MiB
+    EXPECT_EQ(chosen_for({8192, 128, 12}), "compact");                                            // 735 MiB
+    EXPECT_EQ(chosen_for({16384, 128, 7}), chosen({.tokens = 16384, .layers = 7, .fp8 = true}));  // 808 MiB
+    EXPECT_EQ(chosen_for({16384, 129, 6}), chosen({.tokens = 16384, .longest = 129, .fp8 = true}));
+    Asked with_bias{16384};
+    with_bias.family = "mpnet";
+    EXPECT_EQ(chosen_for(with_bias), chosen({.tokens = 16384, .fp8 = true}));
+    // 6 layers with 7.1 million weights each and 16,384 tokens; labels with 768 and 128 texts.
+    Asked large{16384};
+    large.labels = 7'000'000;
+    EXPECT_EQ(chosen_for(large), "compact");
+    large.labels = 7'200'000;
+    EXPECT_EQ(chosen_for(large), chosen({.tokens = 16384, .fp8 = true, .labels = kManyLabels}));
 }
 
 }  // namespace

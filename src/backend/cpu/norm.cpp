@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "backend/cpu/cpu_backend.h"
+#include "backend/cpu/linear/operand_grid.h"
 #include "backend/cpu/loops/convert.h"
 #include "backend/cpu/loops/dropout.h"
 #include "backend/cpu/scratch.h"
@@ -61,6 +62,16 @@ ELMO_CLONES void normalise(const float* __restrict x, float mean, float scale, c
     for (std::int64_t i = 0; i < count; ++i) y[i] = (x[i] - mean) * scale * gamma[i] + beta[i];
 }
 
+ELMO_CLONES void centre(const float* x, float mean, float scale, float* y, std::int64_t count) {
+    for (std::int64_t i = 0; i < count; ++i) y[i] = (x[i] - mean) * scale;
+}
+
+// Normals as E4M3, whose largest is 448.
+const OperandGrid& normal_grid() {
+    static const OperandGrid grid(kE4M3, 448.0f);
+    return grid;
+}
+
 // xhat = (x - mean) * scale; g = dy * gamma; dgamma += dy * xhat; dbeta += dy.
 ELMO_CLONES void norm_backward_terms(const float* __restrict dy, const float* __restrict gamma, float mean,
                                      float scale, float* __restrict x, float* __restrict g,
@@ -100,8 +111,12 @@ void CpuBackend::residual_norm_forward(const ResidualNormForward& op) {
                 add_to(x, y, width);
             }
             // The statistics are those of the stored sum, so that the backward sees the same numbers.
-            store_floats(x, op.sum_TD, t * width, width);
-            load_floats(op.sum_TD, t * width, x, width);
+            if (op.sum_TD.empty()) {
+                if (op.a_TD.dtype == DType::kBf16) round_to_bf16(x, width);
+            } else {
+                store_floats(x, op.sum_TD, t * width, width);
+                load_floats(op.sum_TD, t * width, x, width);
+            }
             const float mean = sum_row(x, width) / static_cast<float>(width);
             const float variance = sum_squares(x, mean, width) / static_cast<float>(width);
             const float scale = 1.0f / std::sqrt(variance + op.epsilon);
@@ -111,6 +126,10 @@ void CpuBackend::residual_norm_forward(const ResidualNormForward& op) {
                 apply_dropout(op.y_dropout, t, y, noise, width);
             }
             store_floats(y, op.y_TD, t * width, width);
+            if (!op.normal_TD.empty()) {
+                centre(x, mean, scale, y, width);
+                normal_grid().encode({y, DType::kF32, 1, width}, 0, width, op.normal_TD.codes() + t * width);
+            }
             op.stats_T2.as<float>()[2 * t] = mean;
             op.stats_T2.as<float>()[2 * t + 1] = scale;
         }
@@ -149,12 +168,23 @@ void CpuBackend::residual_norm_backward(const ResidualNormBackward& op) {
                 apply_dropout(op.dy_dropout, t, dy, noise, width);
                 if (op.dy_TD.dtype == DType::kBf16) round_to_bf16(dy, width);
             }
-            load_floats(op.sum_TD, t * width, x, width);
+            float centre_at = mean, times = scale;  // what makes normals of x
+            if (!op.normal_TD.empty()) {
+                normal_grid().decode(op.normal_TD.codes() + t * width, x, width);
+                centre_at = 0, times = 1;
+            } else {
+                load_floats(op.sum_TD, t * width, x, width);
+            }
             if (!op.y_TD.empty()) {
                 normalise(x, mean, scale, gamma, beta, g, width);
                 store_floats(g, op.y_TD, t * width, width);
             }
-            norm_backward_terms(dy, gamma, mean, scale, x, g, dgamma, dgamma + width, width);
+            if (op.rounds && op.normal_TD.empty()) {
+                centre(x, mean, scale, x, width);
+                normal_grid().round(x, width);
+                centre_at = 0, times = 1;
+            }
+            norm_backward_terms(dy, gamma, centre_at, times, x, g, dgamma, dgamma + width, width);
             const float mean_g = sum_row(g, width) / static_cast<float>(width);
             const float mean_gx = dot(g, x, width) / static_cast<float>(width);
             norm_backward_finish(g, x, mean_g, mean_gx, scale, dy, width);

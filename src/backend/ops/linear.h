@@ -69,7 +69,7 @@ constexpr float pre_of(std::uint8_t code) {
 // backward of the same tokens takes it in place of x. room is scratch for other codes, in_sixteens(T) * K
 // bytes in the forward and in_sixteens(T) * 2 N in the backward. A GPU needs it. Where slope is given, x is
 // what a GELU sees: products take gelu(x), rounded to BF16, in its place, and slope receives
-// slope_code(gelu'(x)); x may be overwritten.
+// slope_code(gelu'(x)); x may be overwritten. Where `seen` is given instead, that receives pre_code(x).
 //
 // FP16 products, where fp16 is set: views are F32, and with h() for rounding to FP16 (numerics/bf16.h: beyond
 // 65504 infinite) and sums in FP32,
@@ -85,10 +85,12 @@ struct LinearForward {
     View slope_TK{};  // u8; may be empty
     View room{};      // u8
     bool fp16 = false;
+    View seen_TK{};  // u8; may be empty
 };
 template <OpIs<LinearForward> Op>
 void visit_views(Op& op, const auto& visit) {
-    visit(op.x_TK, op.w_NK, op.bias_1N, op.y_TN, op.pre_TN, op.amax_13, op.x_codes, op.slope_TK, op.room);
+    visit(op.x_TK, op.w_NK, op.bias_1N, op.y_TN, op.pre_TN, op.amax_13, op.x_codes, op.slope_TK, op.room,
+          op.seen_TK);
 }
 
 // dx = dy w (may be empty); dw = dy^T x (may be empty, with dbias: then x is not read and may be empty too);
@@ -96,8 +98,11 @@ void visit_views(Op& op, const auto& visit) {
 // Sums run in an order that depends only on the shapes: dx and dw by two calls have the bits of one call.
 // FP8 products where amax is given, as the forward of the same x and w left it; dbias sums dy as it is. There
 // dw takes x_codes in place of x; where x is given, x_codes (and slope) are first made from it, and dx may be
-// x. Where dy_slope is given too, dy is first multiplied by it as GeluBackward does; dy may be overwritten,
-// and dy_slope where it lies in room, behind the first in_sixteens(T) * N bytes.
+// x. An x of bytes is what the forward left in `seen`: x_codes are made of gelu(pre_of(x)), rounded to BF16.
+// Where dy_slope is given too, or dy_seen, codes of what a GELU saw, dy is first multiplied by it as
+// GeluBackward does (by dy_seen as its pre); dy may be overwritten, and dy_slope where it lies in room,
+// behind the first in_sixteens(T) * N bytes. For one call for dx and a later one for dw, dy_codes says that
+// codes of dy stay in room from the first, or are there in the second.
 struct LinearBackward {
     View dy_TN, x_TK, w_NK;
     View dx_TK, dw_NK, dbias_1N;
@@ -108,11 +113,13 @@ struct LinearBackward {
     View room{};      // u8
     bool fp16 = false;
     View dy_slope_TN{};  // u8
+    bool dy_codes = false;
+    View dy_seen_TN{};  // u8
 };
 template <OpIs<LinearBackward> Op>
 void visit_views(Op& op, const auto& visit) {
     visit(op.dy_TN, op.x_TK, op.w_NK, op.dx_TK, op.dw_NK, op.dbias_1N, op.amax_13, op.x_codes, op.slope_TK,
-          op.room, op.dy_slope_TN);
+          op.room, op.dy_slope_TN, op.dy_seen_TN);
 }
 
 // dy *= gelu'(pre), in place, or slope_of(slope) where that is given in place of pre. A pre of bytes stands

@@ -43,13 +43,20 @@ void round_to_grid(const MiniFloat& format, float largest, Matrix& m, const View
         value = std::ldexp(static_cast<double>(format.decode(code)), -power);
     }
 }
-// What GELU makes of each element, as stored; the slopes.
-void apply_gelu(DType dtype, Matrix& m, const View& slope) {
+// What GELU makes of each element, as stored; the slopes, or codes of the elements, where wanted.
+void apply_gelu(DType dtype, Matrix& m, const View& slope, const View& seen) {
     for (std::size_t i = 0; i < m.values.size(); ++i) {
         const double x = m.values[i];
-        slope.codes()[i] = slope_code(static_cast<float>(phi(x) + x * density(x)));
+        if (!slope.empty()) slope.codes()[i] = slope_code(static_cast<float>(phi(x) + x * density(x)));
+        if (!seen.empty()) seen.codes()[i] = pre_code(static_cast<float>(x));
         m.values[i] = rounded(dtype, x * phi(x));
     }
+}
+// What codes stand for.
+Matrix pre_of_codes(const View& codes) {
+    Matrix m(codes.rows, codes.cols);
+    for (std::size_t i = 0; i < m.values.size(); ++i) m.values[i] = pre_of(codes.codes()[i]);
+    return m;
 }
 // The matrix that has these codes.
 Matrix from_codes(float largest, const View& codes, std::int64_t rows, std::int64_t cols) {
@@ -64,7 +71,7 @@ Matrix from_codes(float largest, const View& codes, std::int64_t rows, std::int6
 
 void ReferenceBackend::linear_forward(const LinearForward& op) {
     Matrix x(op.x_TK), w(op.w_NK);
-    if (!op.slope_TK.empty()) apply_gelu(op.x_TK.dtype, x, op.slope_TK);
+    if (!op.slope_TK.empty() || !op.seen_TK.empty()) apply_gelu(op.x_TK.dtype, x, op.slope_TK, op.seen_TK);
     if (!op.amax_13.empty()) {
         auto* largest = op.amax_13.as<float>();
         largest[0] = amax(x);
@@ -92,16 +99,19 @@ void ReferenceBackend::linear_forward(const LinearForward& op) {
 }
 
 void ReferenceBackend::linear_backward(const LinearBackward& op) {
-    if (!op.dy_slope_TN.empty()) gelu_backward({{}, op.dy_TN, {}, {}, false, op.dy_slope_TN});
+    if (!op.dy_slope_TN.empty() || !op.dy_seen_TN.empty())
+        gelu_backward({op.dy_seen_TN, op.dy_TN, {}, {}, false, op.dy_slope_TN});
     Matrix dy(op.dy_TN), w(op.w_NK);
     const bool fp8 = !op.amax_13.empty();
-    Matrix x(op.x_TK);
+    const bool seen = op.x_TK.dtype == DType::kU8;
+    Matrix x = seen ? pre_of_codes(op.x_TK) : Matrix(op.x_TK);
     if (fp8) {
         auto* largest = op.amax_13.as<float>();
         largest[2] = amax(dy);
         round_to_grid(kE5M2, largest[2], dy);
         round_to_grid(kE4M3, largest[1], w);
-        if (!op.slope_TK.empty() && !op.x_TK.empty()) apply_gelu(op.x_TK.dtype, x, op.slope_TK);
+        if ((seen || !op.slope_TK.empty()) && !op.x_TK.empty())
+            apply_gelu(seen ? DType::kBf16 : op.x_TK.dtype, x, op.slope_TK, {});
         if (!op.x_TK.empty())
             round_to_grid(kE4M3, largest[0], x, op.x_codes);
         else if (!op.x_codes.empty())

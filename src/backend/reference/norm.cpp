@@ -35,17 +35,20 @@ void store_normal(const View& y_TD, const View& sum_TD, const RowStats& stats, c
 
 void ReferenceBackend::residual_norm_forward(const ResidualNormForward& op) {
     const std::int64_t width = op.a_TD.cols;
+    Matrix held(op.sum_TD.empty() ? op.a_TD.rows : 0, width);
+    const View sum = op.sum_TD.empty() ? View{held.values.data(), DType::kF64, held.rows, width} : op.sum_TD;
     for (std::int64_t t = 0; t < op.a_TD.rows; ++t) {
         for (std::int64_t d = 0; d < width; ++d) {
             double value = load(op.a_TD, t, d) * dropout_factor(op.dropout, t, d);
             if (!op.residual_TD.empty()) value += load(op.residual_TD, t, d);
-            store(op.sum_TD, t, d, value);
+            store(sum, t, d, op.sum_TD.empty() ? rounded(op.a_TD.dtype, value) : value);
         }
-        const auto [mean, inverse] = row_stats(op.sum_TD, t, op.epsilon);
+        const auto [mean, inverse] = row_stats(sum, t, op.epsilon);
         for (std::int64_t d = 0; d < width; ++d) {
-            store_normal(op.y_TD, op.sum_TD, {mean, inverse}, op.gamma_1D, op.beta_1D, t, d);
+            store_normal(op.y_TD, sum, {mean, inverse}, op.gamma_1D, op.beta_1D, t, d);
             if (op.y_dropout.threshold() > 0)
                 store(op.y_TD, t, d, load(op.y_TD, t, d) * dropout_factor(op.y_dropout, t, d));
+            if (!op.normal_TD.empty()) store(op.normal_TD, t, d, (load(sum, t, d) - mean) * inverse);
         }
         store(op.stats_T2, t, 0, mean);
         store(op.stats_T2, t, 1, inverse);
@@ -70,7 +73,9 @@ void ReferenceBackend::residual_norm_backward(const ResidualNormBackward& op) {
             if (!op.more_dy_TD.empty()) dy = rounded(op.dy_TD.dtype, dy + load(op.more_dy_TD, t, d));
             if (op.dy_dropout.threshold() > 0)
                 dy = rounded(op.dy_TD.dtype, dy * dropout_factor(op.dy_dropout, t, d));
-            normal[d] = (load(op.sum_TD, t, d) - mean) * inverse;
+            normal[d] =
+                op.normal_TD.empty() ? (load(op.sum_TD, t, d) - mean) * inverse : load(op.normal_TD, t, d);
+            if (op.rounds) normal[d] = rounded(DType::kE4M3, normal[d]);
             dnormal[d] = dy * load(op.gamma_1D, 0, d);
             mean_dnormal += dnormal[d] / static_cast<double>(width);
             mean_product += dnormal[d] * normal[d] / static_cast<double>(width);

@@ -51,36 +51,39 @@ void BertEncoder::linear(const Pair& layer, View x_TK, View y_TN, const Codes& c
     if (!op.amax_13.empty()) {
         op.x_codes = codes.x;
         op.slope_TK = codes.slope;
+        op.seen_TK = codes.seen;
         op.room = codes.room;
     }
     backend_.linear_forward(op);
 }
 
 void BertEncoder::norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
-                       View stats_T2, const Dropout& y_dropout) {
+                       View stats_T2, const Dropout& y_dropout, View normal_TD) {
     backend_.residual_norm_forward({a_TD, residual_TD, dropout, parameters_[layer.weight].w,
-                                    parameters_[layer.bias].w, spec_.norm_epsilon, a_TD, y_TD, stats_T2,
-                                    y_dropout});
+                                    parameters_[layer.bias].w, spec_.norm_epsilon,
+                                    normal_TD.empty() ? a_TD : View{}, y_TD, stats_T2, y_dropout, normal_TD});
 }
 
 void BertEncoder::linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
-                                  bool accumulate, View dy_slope_TN) {
+                                  bool accumulate, View dy_slope_TN, View dy_seen_TN, bool dy_codes) {
     const Parameter& weight = parameters_[layer.weight];
     const bool has_x = !x_TK.empty() || !codes.x.empty();
+    const bool gives_dbias = !dy_slope_TN.empty() || !dy_seen_TN.empty();
     backend_.linear_backward({dy_TN, x_TK, weight.w, dx_TK, has_x ? weight.grad : View{},
-                              dy_slope_TN.empty() ? View{} : parameters_[layer.bias].grad, accumulate,
+                              gives_dbias ? parameters_[layer.bias].grad : View{}, accumulate,
                               fp8_amax(layer.weight), codes.x, codes.slope, codes.room, fp16_step(),
-                              dy_slope_TN});
+                              dy_slope_TN, dy_codes, dy_seen_TN});
 }
 
 View BertEncoder::norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
                                 const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate,
-                                View y_TD, const Dropout& dy_dropout) {
+                                View y_TD, const Dropout& dy_dropout, View normal_TD, bool rounds) {
     const Parameter &weight = parameters_[layer.weight], &bias = parameters_[layer.bias];
     const bool dropped = dropout.threshold() > 0;
-    backend_.residual_norm_backward({dy_TD, sum_TD, stats_T2, weight.w, dropout, dy_TD,
-                                     dropped ? branch_TD : View{}, weight.grad, bias.grad, accumulate,
-                                     more_dy_TD, dbias_1D, dy_dropout, bias.w, y_TD, spec_.norm_epsilon});
+    backend_.residual_norm_backward({dy_TD, normal_TD.empty() ? sum_TD : View{}, stats_T2, weight.w, dropout,
+                                     dy_TD, dropped ? branch_TD : View{}, weight.grad, bias.grad, accumulate,
+                                     more_dy_TD, dbias_1D, dy_dropout, bias.w, y_TD, spec_.norm_epsilon,
+                                     normal_TD, rounds});
     return dropped ? branch_TD : dy_TD;
 }
 
@@ -109,15 +112,18 @@ void BertEncoder::layer_forward(const LayerActivations& a, View x_TD, const Text
                                 rows(a.qkv_codes), qkv_exponents(a, T)});
     linear(w.out, context, attention_sum, {{}, {}, room});
     norm(w.attention_norm, attention_sum, x_TD, attended_dropout(layer, inside), attended,
-         rows(a.attention_stats_T2));
+         rows(a.attention_stats_T2), {}, rows(a.attention_normal_TD));
     // With FP8 products the gelu is part of its cast.
     const bool fp8 = !fp8_amax(w.up.weight).empty();
     linear(w.up, attended, gelu, {a.attended_codes, {}, room}, fp8 ? Activation::kNone : Activation::kGelu,
-           rows(a.pre_TI));
+           fp8 ? View{} : rows(a.pre_TI));
     const bool kept = !kept_.empty() && !kept_[static_cast<std::size_t>(layer)].gelu_codes.empty();
-    linear(w.down, gelu, output_sum, {kept ? gelu_codes(a) : View{}, slopes(a, T), room});
+    if (fp8 && !a.pre_TI.empty())
+        linear(w.down, gelu, output_sum, {{}, {}, room, rows(a.pre_TI)});
+    else
+        linear(w.down, gelu, output_sum, {kept ? gelu_codes(a) : View{}, slopes(a, T), room});
     norm(w.output_norm, output_sum, attended, output_dropout(layer, inside), rows(a.output_TD),
-         rows(a.output_stats_T2));
+         rows(a.output_stats_T2), {}, rows(a.output_normal_TD));
 }
 
 View BertEncoder::run_forward(const TextBatch& batch, bool training) {
@@ -206,11 +212,12 @@ void BertEncoder::compute_again(const TextBatch& batch, std::int64_t layer, View
         norm(w.attention_norm, attention_sum, {}, {}, attended, stats);
     }
     if (!kept_[static_cast<std::size_t>(layer)].pre_TI.empty()) return;
-    if (a.gelu_codes.empty())
-        linear(w.up, attended, is_compact(mode) ? a.gelu_TI.first(T) : View{}, codes, Activation::kGelu,
-               a.pre_TI.first(T));
+    const View wide = reshaped(backward_.wide, T, spec_.intermediate);
+    if (!a.pre_TI.empty())
+        linear(w.up, attended, a.gelu_codes.empty() ? is_compact(mode) ? a.gelu_TI.first(T) : View{} : wide,
+               codes, Activation::kGelu, a.pre_TI.first(T));
     else  // the backward of `down` makes codes of it
-        linear(w.up, attended, reshaped(backward_.wide, T, spec_.intermediate), codes);
+        linear(w.up, attended, wide, codes);
 }
 
 void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View dy_TD, View dgelu_TI,
@@ -221,10 +228,15 @@ void BertEncoder::down_backward(const TextBatch& batch, std::int64_t layer, View
     const Recompute mode = recompute_[static_cast<std::size_t>(layer)];
     const View up_dbias = parameters_[w.up.bias].grad;
     if (!a.gelu_codes.empty()) {
-        const bool again = mode >= Recompute::kWide;  // then the pre-activations are where dgelu will be
         const View room{dinput_TD.data, DType::kU8, 2 * in_sixteens(T), spec_.width};
-        linear_backward(w.down, dy_TD, again ? dgelu_TI : View{},
-                        {gelu_codes(a), again ? slopes(a, T) : View{}, room}, dgelu_TI, accumulate);
+        if (!a.pre_TI.empty())
+            linear_backward(w.down, dy_TD, a.pre_TI.first(T), {gelu_codes(a), {}, room}, dgelu_TI,
+                            accumulate);
+        else if (mode >= Recompute::kWide)  // the pre-activations are where dgelu will be
+            linear_backward(w.down, dy_TD, dgelu_TI, {gelu_codes(a), slopes(a, T), room}, dgelu_TI,
+                            accumulate);
+        else
+            linear_backward(w.down, dy_TD, {}, {gelu_codes(a), {}, room}, dgelu_TI, accumulate);
         return;
     }
     // The op that computes the derivative, and before it the gradient of the input of `down`, also gives the
@@ -264,25 +276,29 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
         more_dx_TD = {};
     }
     if (mode >= Recompute::kWide) compute_again(batch, layer, dinput);
+    const bool rounds = is_compact(mode) && !a.gelu_codes.empty();  // normals, where products are FP8
 
-    View da =
-        norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
-                      output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad, accumulate);
+    View da = norm_backward(w.output_norm, dx_TD, more_dx_TD, output_sum, a.output_stats_T2.first(T),
+                            output_dropout(layer, true), output_sum, parameters_[w.down.bias].grad,
+                            accumulate, {}, {}, rows(a.output_normal_TD), rounds);
     down_backward(batch, layer, da, dgelu, dinput, accumulate);
     // The norm's backward also gives its output, where that was not kept: the gradient of the weights that
     // it went through comes after it. (An FP8 product would have to cast its gradient twice.)
     const bool fp8 = !fp8_amax(w.up.weight).empty();
-    const bool attended_again = mode != Recompute::kNone && mode < Recompute::kWide;
+    const bool attended_again =
+        a.attended_codes.empty() && mode != Recompute::kNone && mode < Recompute::kWide;
+    const View seen = fp8 ? rows(a.pre_TI) : View{};
     if (attended_again && fp8) norm(w.attention_norm, attention_sum, {}, {}, attended, attention_stats);
     if (attended_again && !fp8)
         linear_backward(w.up, dgelu, {}, {}, dinput, accumulate);
     else
         linear_backward(w.up, dgelu, a.attended_codes.empty() ? attended : View{},
-                        kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate, slopes(a, T));
+                        kept_or(a.attended_codes, spec_.intermediate), dinput, accumulate,
+                        seen.empty() ? slopes(a, T) : View{}, seen);
 
     da = norm_backward(w.attention_norm, dx_TD, dinput, attention_sum, attention_stats,
                        attended_dropout(layer, true), attention_sum, parameters_[w.out.bias].grad, accumulate,
-                       attended_again && !fp8 ? attended : View{});
+                       attended_again && !fp8 ? attended : View{}, {}, rows(a.attention_normal_TD), rounds);
     if (attended_again && !fp8) linear_backward(w.up, dgelu, attended, {}, {}, accumulate);
     const View qkv = a.qkv_T3D.first(T), lse = a.lse_TH.first(T), context = a.context_TD.first(T);
     const Dropout attention = attention_dropout(layer, true);
@@ -291,7 +307,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
     const bool again = kept_[static_cast<std::size_t>(layer)].context_TD.empty();
     const Codes out_codes = kept_or({}, D);
     if (again)
-        linear_backward(w.out, da, {}, {{}, {}, out_codes.room}, dinput, accumulate);
+        linear_backward(w.out, da, {}, {{}, {}, out_codes.room}, dinput, accumulate, {}, {}, true);
     else
         linear_backward(w.out, da, context, out_codes, dinput, accumulate);
     if (mode == Recompute::kCompactWider) {  // again, where codes of pre-activations may have been
@@ -303,7 +319,7 @@ View BertEncoder::layer_backward(const TextBatch& batch, std::int64_t layer, Vie
                                  relative_bias(), relative_bias_grad_RH_, again, parameters_[w.qkv.bias].grad,
                                  accumulate, a.attention_mask, fp16_step(), rows(a.qkv_codes),
                                  qkv_exponents(a, T), is_compact(mode) && a.qkv_codes.empty()});
-    if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate);
+    if (again) linear_backward(w.out, da, context, out_codes, {}, accumulate, {}, {}, true);
     const View more_dx = reshaped(a.qkv_T3D, T, D);  // qkv is used up
     linear_backward(w.qkv, dqkv,
                     a.input_codes.empty() ? layer_input(batch, layer, dinput, attention_sum) : View{},
@@ -339,7 +355,9 @@ void BertEncoder::run_backward(const TextBatch& batch, View dpooled_BD, bool acc
     }
     View sum = embedding_sum_TD_;
     if (sum.empty()) {  // again, where layer 0 had something
-        sum = kept_.front().output_sum_TD;
+        const LayerActivations& first = kept_.front();
+        sum = first.output_sum_TD.empty() ? first.attention_sum_TD : first.output_sum_TD;
+        if (sum.empty()) sum = {first.qkv_codes.data, spec_.dtype, first.qkv_codes.rows, spec_.width};
         embed(batch, sum.first(T));
     }
     norm_backward(embedding_norm_, dx, more_dx, sum.first(T), embedding_stats_T2_.first(T), {}, {}, {},

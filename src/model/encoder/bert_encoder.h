@@ -40,6 +40,7 @@ class BertEncoder : public Encoder {
         View attention_sum_TD, attention_stats_T2, attended_TD;  // attended = y above
         View pre_TI, gelu_TI;
         View output_sum_TD, output_stats_T2, output_TD;
+        View attention_normal_TD, output_normal_TD;  // in place of the sums: what the norms make of them
         // With FP8 products (ops/linear.h), in place of their inputs, a byte per element: the layer's input,
         // `attended`, and [T, 2 I], the gelu and then its slopes. Rows in sixteens.
         View input_codes, attended_codes, gelu_codes;
@@ -47,6 +48,7 @@ class BertEncoder : public Encoder {
     // What FP8 products need beside their operands.
     struct Codes {
         View x, slope, room;
+        View seen = {};
     };
     // Most gradients in transit reuse memory that is dead by then (bert_memory.cpp); the others:
     struct BackwardBuffers {
@@ -67,9 +69,10 @@ class BertEncoder : public Encoder {
 
     void describe_layers(Workload& workload) const override;
     void allocate_backward_buffers(Arena& arena, const Workload& workload) override;
-    // What a layer keeps in this mode, except its output.
+    // What a layer keeps in this mode, except its output. Where the next one keeps its own input, it need not
+    // be made from this one's sum.
     LayerActivations allocate_layer(Arena& arena, const Workload& workload, const std::string& name,
-                                    Recompute mode) const;
+                                    Recompute mode, bool next_has_input) const;
     View run_forward(const TextBatch& batch, bool training) override;
     void run_backward(const TextBatch& batch, View dpooled_BD, bool accumulate,
                       const GroupDone& done) override;
@@ -82,19 +85,22 @@ class BertEncoder : public Encoder {
 
     void linear(const Pair& layer, View x_TK, View y_TN, const Codes& codes,
                 Activation activation = Activation::kNone, View pre_TN = {});
+    // The sum goes where a is, unless its normal is kept.
     void norm(const Pair& layer, View a_TD, View residual_TD, const Dropout& dropout, View y_TD,
-              View stats_T2, const Dropout& y_dropout = {});
+              View stats_T2, const Dropout& y_dropout = {}, View normal_TD = {});
     // dx and the gradient of the weight; that of the bias comes with dy, from the op that makes it, or from
-    // here where dy is still to be multiplied by slopes. Without x and its codes only dx, without dx only the
+    // here where dy is still to be multiplied by slopes, or by what they are where codes of what the gelu saw
+    // are given. Without x and its codes only dx, without dx only the
     // other.
     void linear_backward(const Pair& layer, View dy_TN, View x_TK, const Codes& codes, View dx_TK,
-                         bool accumulate, View dy_slope_TN = {});
+                         bool accumulate, View dy_slope_TN = {}, View dy_seen_TN = {}, bool dy_codes = false);
     // dy (with more_dy) becomes the gradient of the sum; returns that of the branch (after dropout), which is
     // dy itself where there is no dropout. dbias is the gradient of the branch's last bias; y, where given,
-    // the norm's output again.
+    // the norm's output again. A kept normal is taken in place of the sum, or the sum's is rounded as if it
+    // were kept (ops/norm.h).
     View norm_backward(const Pair& layer, View dy_TD, View more_dy_TD, View sum_TD, View stats_T2,
                        const Dropout& dropout, View branch_TD, View dbias_1D, bool accumulate, View y_TD = {},
-                       const Dropout& dy_dropout = {});
+                       const Dropout& dy_dropout = {}, View normal_TD = {}, bool rounds = false);
     void embed(const TextBatch& batch, View sum_TD);
     // x0 from the embeddings' sum.
     void embedded(View sum_TD, View stats_T2, bool inside, View x_TD);

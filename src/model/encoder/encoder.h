@@ -53,7 +53,8 @@ struct Parameter {
 // with the same bits for all three. With FP8 products, which have codes of their own, it is the mode before.
 // Compact, queries, keys and values are codes too (ops/attention.h): kept are all of these, all but the
 // pre-activations, or none, and what is not kept is computed again and rounded to codes. So its three have
-// the same bits, others than those of compressed. With FP8 products only queries, keys and values are.
+// the same bits, others than those of compressed. With FP8 products the two norms are codes as well
+// (ops/norm.h), beside the products' operands.
 enum class Recompute {
     kNone,
     kCheap,
@@ -70,7 +71,11 @@ enum class Recompute {
 inline bool is_compact(Recompute mode) {
     return mode == Recompute::kCompact || mode == Recompute::kCompactWide || mode == Recompute::kCompactWider;
 }
-// Whether pre-activations are kept as codes, where products are not FP8.
+// Whether a layer keeps its input, where that is a product's operand in FP8.
+inline bool keeps_input_codes(Recompute mode) {
+    return mode == Recompute::kNone || mode == Recompute::kCompact || mode == Recompute::kCompactWide;
+}
+// Whether pre-activations are kept as codes, where products are not FP8. Where they are, only by kCompact.
 inline bool keeps_pre_codes(Recompute mode) {
     return mode == Recompute::kCompact || mode == Recompute::kCompressed ||
            mode == Recompute::kCompressedWider || mode == Recompute::kCompressedLayer;

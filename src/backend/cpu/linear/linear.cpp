@@ -117,18 +117,33 @@ void deliver(ThreadPool& threads, const float* sum, const View& to, bool accumul
     });
 }
 
-// x becomes gelu(x); its slopes.
-void gelu_of_input(ThreadPool& threads, const View& x, const View& slope) {
-    threads.parallel_ranges(x.size(), 1 << 14, [&](std::int64_t begin, std::int64_t end) {
+// body(first element, number of them, room for them as FP32) for pieces of `size` elements, in parallel.
+template <class Body>
+void by_pieces(ThreadPool& threads, std::int64_t size, const Body& body) {
+    threads.parallel_ranges(size, 1 << 14, [&](std::int64_t begin, std::int64_t end) {
         constexpr std::int64_t kPiece = 1024;
         float piece[kPiece];
-        for (std::int64_t i = begin; i < end; i += kPiece) {
-            const std::int64_t count = std::min(kPiece, end - i);
-            load_floats(x, i, piece, count);
-            slope_rows(piece, slope.codes() + i, count);
-            gelu_rows(piece, count);
-            store_floats(piece, x, i, count);
-        }
+        for (std::int64_t i = begin; i < end; i += kPiece) body(i, std::min(kPiece, end - i), piece);
+    });
+}
+
+// x becomes gelu(x); its slopes, or its codes, where wanted.
+void gelu_of_input(ThreadPool& threads, const View& x, const View& slope, const View& seen) {
+    by_pieces(threads, x.size(), [&](std::int64_t i, std::int64_t count, float* piece) {
+        load_floats(x, i, piece, count);
+        if (!slope.empty()) slope_rows(piece, slope.codes() + i, count);
+        if (!seen.empty()) encode_pre(piece, seen.codes() + i, count);
+        gelu_rows(piece, count);
+        store_floats(piece, x, i, count);
+    });
+}
+// Of codes of what a GELU saw: the operand's codes of what it makes of them in BF16.
+void gelu_of_codes(ThreadPool& threads, const View& seen, const OperandGrid& grid, const View& x_codes) {
+    by_pieces(threads, seen.size(), [&](std::int64_t i, std::int64_t count, float* piece) {
+        decode_pre(seen.codes() + i, piece, count);
+        gelu_rows(piece, count);
+        round_to_bf16(piece, count);
+        grid.encode({piece, DType::kF32, 1, count}, 0, count, x_codes.codes() + i);
     });
 }
 
@@ -137,7 +152,8 @@ void gelu_of_input(ThreadPool& threads, const View& x, const View& slope) {
 void CpuBackend::linear_forward(const LinearForward& op) {
     const std::int64_t tokens = op.x_TK.rows, k = op.x_TK.cols, n = op.w_NK.rows;
     const bool bf16 = bf16_products(op.w_NK.dtype), fp8 = !op.amax_13.empty();
-    if (!op.slope_TK.empty()) gelu_of_input(context_.threads(), op.x_TK, op.slope_TK);
+    if (!op.slope_TK.empty() || !op.seen_TK.empty())
+        gelu_of_input(context_.threads(), op.x_TK, op.slope_TK, op.seen_TK);
     OperandGrid x_grid, w_grid;
     if (fp8) {
         auto* amax = op.amax_13.as<float>();
@@ -192,7 +208,8 @@ void CpuBackend::linear_forward(const LinearForward& op) {
 }
 
 void CpuBackend::linear_backward(const LinearBackward& op) {
-    if (!op.dy_slope_TN.empty()) gelu_backward({{}, op.dy_TN, {}, {}, false, op.dy_slope_TN});
+    if (!op.dy_slope_TN.empty() || !op.dy_seen_TN.empty())
+        gelu_backward({op.dy_seen_TN, op.dy_TN, {}, {}, false, op.dy_slope_TN});
     const std::int64_t tokens = op.dy_TN.rows, k = op.w_NK.cols, n = op.dy_TN.cols;
     const bool bf16 = bf16_products(op.w_NK.dtype), fp8 = !op.amax_13.empty();
     OperandGrid dy_grid, x_grid, w_grid;
@@ -202,8 +219,12 @@ void CpuBackend::linear_backward(const LinearBackward& op) {
         w_grid = {kE4M3, amax[1]};
         dy_grid = {kE5M2, amax[2] = amax_of(context_.threads(), op.dy_TN)};
         // Before dx, which may be where x is.
-        if (!op.x_TK.empty() && !op.slope_TK.empty()) gelu_of_input(context_.threads(), op.x_TK, op.slope_TK);
-        if (!op.x_TK.empty() && !op.x_codes.empty())
+        const bool seen = op.x_TK.dtype == DType::kU8;
+        if (seen)
+            gelu_of_codes(context_.threads(), op.x_TK, x_grid, op.x_codes);
+        else if (!op.x_TK.empty() && !op.slope_TK.empty())
+            gelu_of_input(context_.threads(), op.x_TK, op.slope_TK, {});
+        if (!op.x_TK.empty() && !seen && !op.x_codes.empty())
             context_.threads().parallel_ranges(
                 op.x_TK.size(), 1 << 16, [&](std::int64_t begin, std::int64_t end) {
                     x_grid.encode(op.x_TK, begin, end - begin, op.x_codes.codes() + begin);

@@ -75,6 +75,7 @@ void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
     x.codes = op.room.codes();
     if (!op.x_codes.empty()) x.transposed = op.x_codes.codes();
     if (!op.slope_TK.empty()) x.slope = op.slope_TK.codes();
+    if (!op.seen_TK.empty()) x.seen = op.seen_TK.codes();
     w.x = op.w_NK;
     w.amax = op.amax_13.as<float>() + 1;
     w.scale = &small->w_scale;
@@ -85,6 +86,7 @@ void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
     product.c = y;
     product.bias = op.bias_1N;
     product.tokens = Product::Tokens::kM;
+    product.fast = true;
     set_operands(product, x, x.codes, w, w.codes, k);
     multiply_fp8(product, "linear forward, FP8");
 }
@@ -92,11 +94,11 @@ void LinearOps::forward_fp8(const LinearForward& op, const View& y) {
 void LinearOps::backward_fp8(const LinearBackward& op) {
     const std::int64_t n = op.w_NK.rows, k = op.w_NK.cols, padded = in_sixteens(op.dy_TN.rows);
     const bool dx = !op.dx_TK.empty(), dw = !op.dw_NK.empty();
-    const bool times_slopes = !op.dy_slope_TN.empty();
+    const bool seen = !op.dy_seen_TN.empty(), times_slopes = seen || !op.dy_slope_TN.empty();
     if (times_slopes && (n % 16 != 0 || k % 16 != 0)) {
-        gelu_backward({{}, op.dy_TN, {}, op.dbias_1N, op.accumulate, op.dy_slope_TN});
+        gelu_backward({op.dy_seen_TN, op.dy_TN, {}, op.dbias_1N, op.accumulate, op.dy_slope_TN});
         LinearBackward rest = op;
-        rest.dy_slope_TN = rest.dbias_1N = {};
+        rest.dy_slope_TN = rest.dy_seen_TN = rest.dbias_1N = {};
         return backward_fp8(rest);
     }
     check_fp8_room(op.w_NK, op.room, 2 * padded * n);
@@ -109,13 +111,14 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     dy.amax = op.amax_13.as<float>() + 2;
     dy.scale = &small->dy_scale;
     dy.pads = true;
-    if (dw) dy.transposed = op.room.codes();
+    if (dw || op.dy_codes) dy.transposed = op.room.codes();
     if (dx) dy.codes = op.room.codes() + padded * n;
     const std::int64_t num_sums = fp8_cast_sums(op.dy_TN.rows, n);
     if (times_slopes) {
-        dy.times = op.dy_slope_TN.codes();
+        dy.times = seen ? op.dy_seen_TN.codes() : op.dy_slope_TN.codes();
+        dy.times_seen = seen;
         // Codes in the place of slopes: each in that of its own.
-        if (dy.times >= op.room.codes() && dy.times < op.room.codes() + op.room.bytes()) {
+        if (!seen && dy.times >= op.room.codes() && dy.times < op.room.codes() + op.room.bytes()) {
             if (dx) dy.codes = op.dy_slope_TN.codes();
             dy.product = op.dy_TN.data;
         }
@@ -132,7 +135,8 @@ void LinearOps::backward_fp8(const LinearBackward& op) {
     if (dw) x.transposed = op.x_codes.codes();
     if (!op.slope_TK.empty()) x.slope = op.slope_TK.codes();
     w.amax_known = x.amax_known = true;  // from the forward
-    std::vector<Fp8Operand> operands = {dy};
+    std::vector<Fp8Operand> operands;
+    if (dx || !op.dy_codes) operands.push_back(dy);
     if (dx) operands.push_back(w);
     if (dw) operands.push_back(x);
     cast_fp8(operands, &small->cast, context_);

@@ -94,8 +94,12 @@ __device__ __forceinline__ void transpose4(std::uint32_t (&w)[4]) {
 
 constexpr unsigned kBlocksAtOnce = 4;  // of a multiprocessor
 
-// What is cast: a matrix as it is, what GELU makes of it, its product with slopes.
-enum class Kind { kPlain, kGelu, kProduct };
+// What is cast: a matrix as it is, what GELU makes of it, its product with slopes; and the last two of codes
+// of what the GELU saw.
+enum class Kind { kPlain, kGelu, kProduct, kSeen, kSeenProduct };
+constexpr bool is_product(Kind kind) {
+    return kind == Kind::kProduct || kind == Kind::kSeenProduct;
+}
 
 struct CastJob {
     const bf16* x = nullptr;
@@ -104,11 +108,12 @@ struct CastJob {
     float* guess = nullptr;  // where amax is not known: receives what was taken for it
     float* drift = nullptr;  // of gradients
     AmaxState* state = nullptr;
-    std::uint8_t *codes = nullptr, *transposed = nullptr, *slope = nullptr;
-    const std::uint8_t* times = nullptr;
+    std::uint8_t *codes = nullptr, *transposed = nullptr, *slope = nullptr, *seen = nullptr;
+    const std::uint8_t *pre = nullptr, *times = nullptr;
     bf16* product = nullptr;
     float* sums = nullptr;
     bool e5m2 = false;
+    __device__ bool has_gelu() const { return slope != nullptr || seen != nullptr; }
     unsigned tiles = 0, tiles_across = 0, blocks = 0;
 };
 struct CastJobs {
@@ -122,16 +127,16 @@ struct CastJobs {
 // ones (x or 0). An entry is phi as a float whose last eight bits are the slope's code, but for one bit: as 0
 // for a slope of 0, so that phi stays 0. It is made so that x * entry rounds to the BF16 number that
 // x * phi(x) rounds to (results of at most 2^-126 may differ in their last bit). Slopes of what is not finite
-// are not in it.
+// are not in it. A second table has pre_code(x) (ops/linear.h) there, but not of what is above 16.
 constexpr std::uint32_t kSmaller = ((127 - 9) << 7) - 1, kLarger = (127 + 4) << 7;  // bits of magnitudes
 constexpr std::uint32_t kSlopeBit = slope_code(0.0f);
-static_assert(kLarger - kSmaller < kGeluEntries / 2);
+static_assert(kLarger - kSmaller < kGeluEntries / 2 && pre_code(-16.0f) == 0);
 
-__global__ void __launch_bounds__(kThreads) gelu_table_kernel(std::uint32_t* entries) {
+__global__ void __launch_bounds__(kThreads) gelu_table_kernel(std::uint32_t* entries, bool seen) {
     constexpr std::uint32_t kHalf = kGeluEntries / 2;
     const std::uint32_t i = blockIdx.x * kThreads + threadIdx.x, size = min(kSmaller + i % kHalf, kLarger);
     const float x = __uint_as_float((i / kHalf << 15 | size) << 16), share = phi(x);
-    const std::uint32_t code = std::uint32_t{slope_code(slope(x, share))} ^ kSlopeBit;
+    const std::uint32_t code = seen ? pre_code(x) : slope_code(slope(x, share)) ^ kSlopeBit;
     const auto rounded = [&](float by) { return __bfloat16_as_ushort(__float2bfloat16_rn(x * by)); };
     std::uint32_t entry = (__float_as_uint(share) & ~0xffu) | code;
     if (rounded(__uint_as_float(entry)) != rounded(share)) entry += 0x100;
@@ -145,7 +150,7 @@ __device__ __forceinline__ std::uint32_t low_bytes(std::uint32_t a, std::uint32_
     return __byte_perm(__byte_perm(a, b, 0x0040), __byte_perm(c, d, 0x0040), 0x5410);
 }
 
-// Eight numbers become what GELU makes of them, in BF16; their slopes as codes.
+// Eight numbers become what GELU makes of them, in BF16; the last bytes of their entries.
 __device__ __forceinline__ uint2 apply_gelu(uint4& raw, const std::uint32_t (&table)[kGeluEntries]) {
     std::uint32_t words[4] = {raw.x, raw.y, raw.z, raw.w}, entry[8];
 #pragma unroll
@@ -164,9 +169,8 @@ __device__ __forceinline__ uint2 apply_gelu(uint4& raw, const std::uint32_t (&ta
                          __uint_as_float(words[i] & 0xffff0000u) * __uint_as_float(entry[2 * i + 1]));
     }
     raw = make_uint4(words[0], words[1], words[2], words[3]);
-    constexpr std::uint32_t kBits = kSlopeBit * 0x01010101u;
-    return make_uint2(low_bytes(entry[0], entry[1], entry[2], entry[3]) ^ kBits,
-                      low_bytes(entry[4], entry[5], entry[6], entry[7]) ^ kBits);
+    return make_uint2(low_bytes(entry[0], entry[1], entry[2], entry[3]),
+                      low_bytes(entry[4], entry[5], entry[6], entry[7]));
 }
 
 // ---- Products with slopes ----
@@ -194,6 +198,19 @@ __device__ __forceinline__ void multiply_slopes(uint4& raw, const uint2& codes, 
     for (int i = 0; i < 8; ++i) sums[i] += v[i];
 }
 
+// The same with GELU's derivatives, by codes of what it saw.
+__device__ __forceinline__ void multiply_derivatives(uint4& raw, const uint2& codes,
+                                                     const float (&by_code)[256 * 32], float (&sums)[8]) {
+    float v[8];
+    unpack8(raw, v);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) v[i] *= by_code[32 * byte_of(codes, i) + threadIdx.x % 32];
+    raw = make_uint4(pack2(v[0], v[1]), pack2(v[2], v[3]), pack2(v[4], v[5]), pack2(v[6], v[7]));
+    unpack8(raw, v);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) sums[i] += v[i];
+}
+
 // ---- Tiles ----
 
 // A tile is 128 rows by 64 columns; a thread has four rows of eight columns.
@@ -210,6 +227,23 @@ struct CastShared<Kind::kGelu> {
     std::uint32_t columns[kTileCols * kTileStride];
     alignas(16) std::uint32_t gelu[kGeluEntries];
 };
+// By code; every lane has its own, so that reads never wait for one another.
+template <>
+struct CastShared<Kind::kSeen> {
+    std::uint32_t columns[kTileCols * kTileStride];
+    std::uint32_t by_code[256 * 32];
+};
+template <>
+struct CastShared<Kind::kSeenProduct> {
+    std::uint32_t columns[kTileCols * kTileStride];
+    float by_code[256 * 32];
+};
+// A thread's entry for the code with its number goes to all lanes.
+template <class T>
+__device__ __forceinline__ void fill_by_code(T (&by_code)[256 * 32], T entry) {
+    static_assert(kThreads == 256);
+    for (unsigned i = 0; i < 32; ++i) by_code[32 * threadIdx.x + (threadIdx.x + i) % 32] = entry;
+}
 
 // A thread's part of a tile: where it is, and what is there.
 template <Kind kKind>
@@ -231,13 +265,40 @@ struct Part {
         for (int r = 0; r < 4; ++r)
             raw[r] = r < rows ? *reinterpret_cast<const uint4*>(job.x + offset + r * job.cols)
                               : make_uint4(0, 0, 0, 0);
-        if constexpr (kKind == Kind::kProduct)
+        if constexpr (is_product(kKind))
 #pragma unroll
             for (int r = 0; r < 4; ++r)
                 slopes[r] = r < rows ? *reinterpret_cast<const uint2*>(job.times + offset + r * job.cols)
                                      : make_uint2(kSlopeBit * 0x01010101u, kSlopeBit * 0x01010101u);
     }
 };
+
+// Codes of a thread's four rows, columns 0 to 3 and 4 to 7, go to their places in the transposed matrix.
+template <class Shared>
+__device__ __forceinline__ void store_transposed(const CastJob& job, int row0, int column0,
+                                                 std::uint32_t (&left)[4], std::uint32_t (&right)[4],
+                                                 Shared& shared) {
+    transpose4(left);
+    transpose4(right);
+    const int quad = static_cast<int>(threadIdx.x) / 8, eighth = static_cast<int>(threadIdx.x) % 8;
+    __syncthreads();  // the tile before has been read
+#pragma unroll
+    for (int c = 0; c < 4; ++c) {
+        shared.columns[(8 * eighth + c) * kTileStride + quad] = left[c];
+        shared.columns[(8 * eighth + 4 + c) * kTileStride + quad] = right[c];
+    }
+    __syncthreads();  // the columns are whole
+    // Sixteen rows of a column at a time.
+    const int rows_left = static_cast<int>(job.padded_rows) - row0;
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const int c = quad + 32 * i;
+        if (column0 + c >= job.cols || 16 * eighth >= rows_left) continue;
+        const std::uint32_t* words = shared.columns + c * kTileStride + 4 * eighth;
+        *reinterpret_cast<uint4*>(job.transposed + (column0 + c) * job.padded_rows + row0 + 16 * eighth) =
+            make_uint4(words[0], words[1], words[2], words[3]);
+    }
+}
 
 template <bool kE5, Kind kKind, class Shared>
 __device__ __forceinline__ void cast_part(const CastJob& job, Part<kKind>& part, const Scale& scale,
@@ -247,11 +308,19 @@ __device__ __forceinline__ void cast_part(const CastJob& job, Part<kKind>& part,
 #pragma unroll
     for (int r = 0; r < 4; ++r) {
         if constexpr (kKind == Kind::kGelu) {
-            const uint2 slopes = apply_gelu(part.raw[r], shared.gelu);
-            if (r < part.rows) *reinterpret_cast<uint2*>(job.slope + at(r)) = slopes;
+            const uint2 bytes = apply_gelu(part.raw[r], shared.gelu);
+            constexpr std::uint32_t kBits = kSlopeBit * 0x01010101u;
+            if (r >= part.rows) {  // nothing to store
+            } else if (job.seen != nullptr)
+                *reinterpret_cast<uint2*>(job.seen + at(r)) = bytes;
+            else
+                *reinterpret_cast<uint2*>(job.slope + at(r)) = make_uint2(bytes.x ^ kBits, bytes.y ^ kBits);
         }
-        if constexpr (kKind == Kind::kProduct) {
-            multiply_slopes(part.raw[r], part.slopes[r], sums);
+        if constexpr (is_product(kKind)) {
+            if constexpr (kKind == Kind::kProduct)
+                multiply_slopes(part.raw[r], part.slopes[r], sums);
+            else
+                multiply_derivatives(part.raw[r], part.slopes[r], shared.by_code, sums);
             if (job.product != nullptr && r < part.rows)
                 *reinterpret_cast<uint4*>(job.product + at(r)) = part.raw[r];
         }
@@ -259,11 +328,15 @@ __device__ __forceinline__ void cast_part(const CastJob& job, Part<kKind>& part,
     }
     seen.see(here.pair);
     if constexpr (kKind == Kind::kGelu)
-        if (here.bits() >= 0x7f800000u)
+        if (here.bits() > (job.seen != nullptr ? kLarger << 16 : 0x7f7fffffu))
 #pragma unroll 1
             for (int i = 0; i < 8 * part.rows; ++i) {  // rare
                 const std::int64_t place = at(i / 8) + i % 8;
-                if (!isfinite(load_float(job.x, place))) job.slope[place] = kSlopeNan;
+                const float x = load_float(job.x, place);
+                if (job.seen != nullptr)
+                    job.seen[place] = pre_code(x);
+                else if (!isfinite(x))
+                    job.slope[place] = kSlopeNan;
             }
     if (!scale.finite)
 #pragma unroll
@@ -279,26 +352,7 @@ __device__ __forceinline__ void cast_part(const CastJob& job, Part<kKind>& part,
             *reinterpret_cast<uint2*>(job.codes + at(r)) = make_uint2(left[r], right[r]);
     }
     if (job.transposed == nullptr) return;
-    transpose4(left);
-    transpose4(right);
-    const int quad = static_cast<int>(threadIdx.x) / 8, eighth = static_cast<int>(threadIdx.x) % 8;
-    __syncthreads();  // the tile before has been read
-#pragma unroll
-    for (int c = 0; c < 4; ++c) {
-        shared.columns[(8 * eighth + c) * kTileStride + quad] = left[c];
-        shared.columns[(8 * eighth + 4 + c) * kTileStride + quad] = right[c];
-    }
-    __syncthreads();  // the columns are whole
-    // Sixteen rows of a column at a time.
-    const int rows_left = static_cast<int>(job.padded_rows) - part.row0;
-#pragma unroll
-    for (int i = 0; i < 2; ++i) {
-        const int c = quad + 32 * i;
-        if (part.column0 + c >= job.cols || 16 * eighth >= rows_left) continue;
-        const std::uint32_t* words = shared.columns + c * kTileStride + 4 * eighth;
-        *reinterpret_cast<uint4*>(job.transposed + (part.column0 + c) * job.padded_rows + part.row0 +
-                                  16 * eighth) = make_uint4(words[0], words[1], words[2], words[3]);
-    }
+    store_transposed(job, part.row0, part.column0, left, right, shared);
 }
 
 // By how much the largest magnitude of a gradient has changed, in a form that is safe to multiply by.
@@ -323,13 +377,13 @@ __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, boo
     float sums[8] = {};
     Part<kKind> next(job, job.tiles - 1 - block);
     for (unsigned i = block; i < job.tiles; i += job.blocks) {
-        constexpr bool kAhead = kKind != Kind::kProduct;  // there are no registers for more of those
+        constexpr bool kAhead = !is_product(kKind);  // there are no registers for more of those
         if (!kAhead && i > block) next = Part<kKind>(job, job.tiles - 1 - i);
         Part<kKind> part = next;
         if (kAhead && i + job.blocks < job.tiles) next = Part<kKind>(job, job.tiles - 1 - (i + job.blocks));
         cast_part<kE5>(job, part, scale, shared, seen, sums);
     }
-    if constexpr (kKind == Kind::kProduct)
+    if constexpr (is_product(kKind))
         if (job.sums != nullptr)  // all its tiles have the same columns
             write_partial<8, kThreads / 8, 8>(sums, reinterpret_cast<float*>(shared.columns), next.column0,
                                               job.cols, job.sums + block / job.tiles_across * job.cols);
@@ -339,6 +393,50 @@ __device__ __forceinline__ void cast_job(const CastJob& job, unsigned block, boo
         *job.amax = largest;
         if (job.drift != nullptr) *job.drift = drift_of(before, largest);
     });
+}
+
+// The job of codes of what a GELU saw: transposed codes of what it makes of them, with a scale that is known.
+template <class Shared>
+__device__ __forceinline__ void cast_seen(const CastJob& job, unsigned block, Shared& shared) {
+    const Scale scale = scale_of<false>(*job.amax);
+    if (block == 0 && threadIdx.x == 0) *job.scale = scale.down;
+    const float x = pre_of(static_cast<std::uint8_t>(threadIdx.x));
+    const std::uint32_t gelu = __bfloat16_as_ushort(__float2bfloat16_rn(x * phi(x)));
+    fill_by_code(shared.by_code, code4<false>(gelu, 0, scale));
+    __syncthreads();  // the table is whole
+    const auto row0 = [&](unsigned tile) { return static_cast<int>(tile / job.tiles_across) * kTileRows; };
+    const auto column0 = [&](unsigned tile) { return static_cast<int>(tile % job.tiles_across) * kTileCols; };
+    uint2 next[4];
+    int next_rows = 0;
+    const auto fetch = [&](unsigned tile) {
+        const int row = row0(tile) + 4 * static_cast<int>(threadIdx.x / 8);
+        const int column = column0(tile) + 8 * static_cast<int>(threadIdx.x % 8);
+        next_rows = column < job.cols ? min(static_cast<int>(job.rows) - row, 4) : 0;
+        const std::uint8_t* from = job.pre + row * job.cols + column;
+#pragma unroll
+        for (int r = 0; r < 4; ++r)
+            if (r < next_rows) next[r] = *reinterpret_cast<const uint2*>(from + r * job.cols);
+    };
+    fetch(job.tiles - 1 - block);
+    for (unsigned i = block; i < job.tiles; i += job.blocks) {
+        const unsigned tile = job.tiles - 1 - i;
+        const int rows = next_rows;
+        uint2 pre[4];
+#pragma unroll
+        for (int r = 0; r < 4; ++r) pre[r] = next[r];
+        if (i + job.blocks < job.tiles) fetch(tile - job.blocks);
+        std::uint32_t left[4] = {}, right[4] = {};
+#pragma unroll
+        for (int r = 0; r < 4; ++r) {
+            if (r >= rows) continue;
+            std::uint32_t entry[8];
+#pragma unroll
+            for (int j = 0; j < 8; ++j) entry[j] = shared.by_code[32 * byte_of(pre[r], j) + threadIdx.x % 32];
+            left[r] = low_bytes(entry[0], entry[1], entry[2], entry[3]);
+            right[r] = low_bytes(entry[4], entry[5], entry[6], entry[7]);
+        }
+        store_transposed(job, row0(tile), column0(tile), left, right, shared);
+    }
 }
 
 // Some of the jobs may be of that kind, the others are plain.
@@ -352,8 +450,9 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
     while (block >= jobs.job[j].blocks) block -= jobs.job[j++].blocks;
     const CastJob& job = jobs.job[j];
     if constexpr (kKind == Kind::kGelu) {
-        if (job.slope != nullptr) {
+        if (job.has_gelu()) {
             // The table is older than the kernel before.
+            if (job.seen != nullptr) gelu_table += kGeluEntries;
             for (unsigned i = threadIdx.x; i < kGeluEntries / 4; i += kThreads)
                 reinterpret_cast<uint4*>(shared.gelu)[i] = reinterpret_cast<const uint4*>(gelu_table)[i];
             wait_for_previous();
@@ -361,8 +460,15 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
             return cast_job<false, kKind>(job, block, again, shared);
         }
     }
+    if constexpr (kKind == Kind::kSeenProduct) {
+        const float x = pre_of(static_cast<std::uint8_t>(threadIdx.x));
+        fill_by_code(shared.by_code, slope(x, phi(x)));
+        __syncthreads();  // the table is whole
+    }
     wait_for_previous();
-    if constexpr (kKind == Kind::kProduct)
+    if constexpr (kKind == Kind::kSeen)
+        if (job.pre != nullptr) return cast_seen(job, block, shared);
+    if constexpr (is_product(kKind))
         if (job.times != nullptr) return cast_job<true, kKind>(job, block, again, shared);
     if (job.e5m2)
         cast_job<true, Kind::kPlain>(job, block, again, shared);
@@ -374,9 +480,12 @@ __global__ void __launch_bounds__(kThreads, kBlocksAtOnce)
 
 // What is cast, in BF16.
 __device__ __forceinline__ bf16 number(const CastJob& job, std::int64_t i) {
-    if (job.slope == nullptr) return job.x[i];
-    const float x = load_float(job.x, i), share = phi(x);
-    job.slope[i] = slope_code(slope(x, share));
+    if (!job.has_gelu() && job.pre == nullptr) return job.x[i];
+    const float x = job.pre != nullptr ? pre_of(job.pre[i]) : load_float(job.x, i), share = phi(x);
+    if (job.seen != nullptr)
+        job.seen[i] = pre_code(x);
+    else if (job.slope != nullptr)
+        job.slope[i] = slope_code(slope(x, share));
     return __float2bfloat16_rn(x * share);
 }
 
@@ -433,7 +542,8 @@ std::int64_t fp8_cast_sums(std::int64_t rows, std::int64_t cols) {
 
 void prepare_cast_fp8(Fp8CastScratch* scratch, cudaStream_t stream) {
     check(cudaMemsetAsync(scratch, 0, sizeof(Fp8CastScratch), stream), "preparing casts to FP8");
-    gelu_table_kernel<<<kGeluEntries / kThreads, kThreads, 0, stream>>>(scratch->gelu);
+    for (const bool seen : {false, true})
+        gelu_table_kernel<<<kGeluEntries / kThreads, kThreads, 0, stream>>>(scratch->gelu[seen], seen);
     check_launch("preparing casts to FP8");
 }
 
@@ -446,7 +556,10 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, con
     for (std::size_t i = 0; i < operands.size(); ++i) {
         const Fp8Operand& operand = operands[i];
         CastJob& job = jobs.job[i];
-        job.x = static_cast<const bf16*>(operand.x.data);
+        if (operand.x.dtype == DType::kU8)
+            job.pre = operand.x.codes();
+        else
+            job.x = static_cast<const bf16*>(operand.x.data);
         job.rows = operand.x.rows;
         job.cols = operand.x.cols;
         job.padded_rows = operand.pads ? in_sixteens(operand.x.rows) : operand.x.rows;
@@ -457,6 +570,7 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, con
         job.codes = operand.codes;
         job.transposed = operand.transposed;
         job.slope = operand.slope;
+        job.seen = operand.seen;
         job.times = operand.times;
         job.product = static_cast<bf16*>(operand.product);
         job.sums = operand.sums;
@@ -467,8 +581,12 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, con
         job.blocks = 1;
         all_known = all_known && operand.amax_known;
         in_sixteens_of_columns = in_sixteens_of_columns && job.cols % 16 == 0;
-        if (job.slope != nullptr) kernel = cast_kernel<Kind::kGelu>;
-        if (job.times != nullptr) kernel = cast_kernel<Kind::kProduct>;
+        if (job.pre != nullptr)
+            kernel = cast_kernel<Kind::kSeen>;
+        else if (job.slope != nullptr || job.seen != nullptr)
+            kernel = cast_kernel<Kind::kGelu>;
+        if (job.times != nullptr)
+            kernel = operand.times_seen ? cast_kernel<Kind::kSeenProduct> : cast_kernel<Kind::kProduct>;
     }
     if (!in_sixteens_of_columns) {
         for (const CastJob& job : used) {
@@ -482,7 +600,7 @@ void cast_fp8(std::span<const Fp8Operand> operands, Fp8CastScratch* scratch, con
     }
     const auto launch = [&](unsigned blocks, bool again) {
         launch_early(context.starts_early(), kernel, blocks, kThreads, 0, stream, "casting to FP8", jobs,
-                     again, scratch->gelu);
+                     again, scratch->gelu[0]);
     };
     launch(share_blocks(used, kBlocks), false);
     if (all_known) return;

@@ -21,7 +21,9 @@ struct AmaxState {
 };
 
 struct Fp8Operand {
-    View x;                              // bf16 [rows, cols]; without rows: only the scale is wanted
+    // bf16 [rows, cols]; without rows: only the scale is wanted. Or bytes, where its amax is known: codes of
+    // what a GELU saw.
+    View x;
     bool e5m2 = false;                   // else E4M3; a gradient, at most one of a launch
     float* amax = nullptr;               // the largest |x|; not finite where an element is not
     float* scale = nullptr;              // receives the factor of the codes
@@ -29,9 +31,12 @@ struct Fp8Operand {
     std::uint8_t* transposed = nullptr;  // [cols, rows], or not wanted
     bool pads = false;                   // rows of `transposed` are padded with zeros to sixteens
     std::uint8_t* slope = nullptr;       // [rows, cols]: x is what a GELU sees (ops/linear.h)
+    std::uint8_t* seen = nullptr;        // the same, and the codes of x are wanted, not the slopes
     // What is cast is the product of x and slope_of(times), rounded to BF16: it goes to `product` where codes
     // overwrite `times`, and its column sums, in fp8_cast_sums() parts, to `sums` where wanted. With E5M2.
+    // Or `times` are codes of what a GELU saw, and the product is with its derivative there.
     const std::uint8_t* times = nullptr;
+    bool times_seen = false;
     void* product = nullptr;
     float* sums = nullptr;
     bool amax_known = false;  // else *amax is computed, and may hold a guess before
@@ -42,7 +47,8 @@ inline constexpr std::uint32_t kGeluEntries = 4096;
 struct Fp8CastScratch {
     AmaxState states[kMostFp8Operands];
     float guesses[kMostFp8Operands] = {}, drift = 0;
-    alignas(16) std::uint32_t gelu[kGeluEntries] = {};  // GELU by its input (fp8_cast.cu)
+    // GELU by its input, with slopes and with codes of the input (fp8_cast.cu).
+    alignas(16) std::uint32_t gelu[2][kGeluEntries] = {};
 };
 // Makes that, once.
 void prepare_cast_fp8(Fp8CastScratch* scratch, cudaStream_t stream);

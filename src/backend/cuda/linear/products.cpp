@@ -127,6 +127,7 @@ struct Products::Call {
         if (fp8()) {
             set(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, p.scale_b);
             set(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, p.scale_a);
+            set(CUBLASLT_MATMUL_DESC_FAST_ACCUM, static_cast<std::int8_t>(p.fast));
         }
         if (!p.bias.empty()) {
             set(CUBLASLT_MATMUL_DESC_EPILOGUE, CUBLASLT_EPILOGUE_BIAS);
@@ -139,7 +140,7 @@ struct Products::Call {
         const int kind = (!p.bias.empty()) | p.transpose_a << 2 | p.transpose_b << 3 | p.accumulate << 4 |
                          (p.a.dtype == DType::kBf16) << 5 | (p.c.dtype == DType::kBf16) << 6 | fp8() << 7 |
                          (p.a.dtype == DType::kE5M2) << 8 | (p.a.dtype == DType::kF16) << 9 |
-                         (p.c.dtype == DType::kF16) << 10;
+                         (p.c.dtype == DType::kF16) << 10 | p.fast << 11;
         return {for_m, n, for_k, kind};
     }
 };

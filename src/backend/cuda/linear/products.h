@@ -22,6 +22,8 @@ struct Product {
     bool accumulate = false;
     View bias;                                           // [1, n], added to each row of c
     const float *scale_a = nullptr, *scale_b = nullptr;  // of FP8 operands, on the device
+    // Of FP8 operands: sums stay in the instructions' accumulators, with fewer bits, to the end.
+    bool fast = false;
     // Which size is the number of tokens: it differs from batch to batch.
     enum class Tokens { kM, kK, kNone } tokens = Tokens::kNone;
 };

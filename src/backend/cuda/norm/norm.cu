@@ -1,6 +1,8 @@
 // Residual, dropout and LayerNorm. Rows of up to 1,024 columns stay in registers between the passes (mean,
 // variance, result), which therefore touch device memory once. For other widths a warp takes a row; its sum
 // is in shared memory as floats, and each lane reads back only what it wrote.
+#include <cuda_fp8.h>
+
 #include <algorithm>
 
 #include "backend/cuda/device/column_sums.cuh"
@@ -24,10 +26,43 @@ __device__ __forceinline__ void for_columns(int lane, std::int64_t cols, const B
     for (std::int64_t c = lane * V; c < cols; c += 32 * V) body(c);
 }
 
+// V (1 or 8) neighbouring E4M3 numbers as they are stored.
+template <int V>
+using Codes = std::conditional_t<V == 8, uint2, std::uint8_t>;
+template <int V>
+__device__ __forceinline__ Codes<V> codes_of(const float (&v)[V]) {
+    if constexpr (V == 8) {
+        std::uint32_t pairs[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            pairs[i] =
+                __nv_cvt_float2_to_fp8x2(make_float2(v[2 * i], v[2 * i + 1]), __NV_SATFINITE, __NV_E4M3);
+        return make_uint2(pairs[0] | pairs[1] << 16, pairs[2] | pairs[3] << 16);
+    } else {
+        return __nv_cvt_float_to_fp8(v[0], __NV_SATFINITE, __NV_E4M3);
+    }
+}
+template <int V>
+__device__ __forceinline__ void from_codes(const Codes<V>& codes, float (&v)[V]) {
+    if constexpr (V == 8) {
+        const std::uint32_t pairs[4] = {codes.x & 0xffffu, codes.x >> 16, codes.y & 0xffffu, codes.y >> 16};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const __half2 both(
+                __nv_cvt_fp8x2_to_halfraw2(static_cast<__nv_fp8x2_storage_t>(pairs[i]), __NV_E4M3));
+            v[2 * i] = __low2float(both);
+            v[2 * i + 1] = __high2float(both);
+        }
+    } else {
+        v[0] = __half2float(__half(__nv_cvt_fp8_to_halfraw(codes, __NV_E4M3)));
+    }
+}
+
 template <int V, class T>
 __global__ void norm_forward_kernel(const T* a, const T* residual, DropoutArgs dropout, const T* gamma,
                                     const T* beta, float epsilon, T* sum, T* y, DropoutArgs y_dropout,
-                                    float* stats, std::int64_t rows, std::int64_t cols) {
+                                    float* stats, std::uint8_t* normal, std::int64_t rows,
+                                    std::int64_t cols) {
     after_previous();
     extern __shared__ float shared[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -71,7 +106,10 @@ __global__ void norm_forward_kernel(const T* a, const T* residual, DropoutArgs d
         load_some<V>(gamma + c, g);
         load_some<V>(beta + c, b);
 #pragma unroll
-        for (int j = 0; j < V; ++j) v[j] = (row_sum[c + j] - mean) * inverse * g[j] + b[j];
+        for (int j = 0; j < V; ++j) v[j] = (row_sum[c + j] - mean) * inverse;
+        if (normal != nullptr) *reinterpret_cast<Codes<V>*>(normal + row * cols + c) = codes_of(v);
+#pragma unroll
+        for (int j = 0; j < V; ++j) v[j] = v[j] * g[j] + b[j];
         if (y_dropout.threshold != 0) round_packed<T>(v);
         drop<V>(y_dropout, row, c, v);
         store_some<V>(y + row * cols + c, v);
@@ -88,7 +126,8 @@ template <int Groups, class T>
 __global__ void __launch_bounds__(256)
     norm_forward_in_registers_kernel(const T* a, const T* residual, DropoutArgs dropout, const T* gamma,
                                      const T* beta, float epsilon, T* sum, T* y, DropoutArgs y_dropout,
-                                     float* stats, std::int64_t rows, std::int64_t cols) {
+                                     float* stats, std::uint8_t* normal, std::int64_t rows,
+                                     std::int64_t cols) {
     after_previous();
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const std::int64_t row = static_cast<std::int64_t>(blockIdx.x) * 8 + warp;
@@ -140,7 +179,10 @@ __global__ void __launch_bounds__(256)
         load8(gamma + c, scale);
         load8(beta + c, shift);
 #pragma unroll
-        for (int j = 0; j < 8; ++j) v[g][j] = fmaf(v[g][j] * inverse, scale[j], shift[j]);
+        for (int j = 0; j < 8; ++j) v[g][j] *= inverse;
+        if (normal != nullptr) *reinterpret_cast<uint2*>(normal + row * cols + c) = codes_of(v[g]);
+#pragma unroll
+        for (int j = 0; j < 8; ++j) v[g][j] = fmaf(v[g][j], scale[j], shift[j]);
         if (y_dropout.threshold != 0) round_packed<T>(v[g]);
         drop<8>(y_dropout, row, c, v[g]);
         store8(y + row * cols + c, v[g]);
@@ -148,13 +190,29 @@ __global__ void __launch_bounds__(256)
     if (lane == 0) reinterpret_cast<float2*>(stats)[row] = make_float2(mean, inverse);
 }
 
+// What the backward has of a norm's result.
+struct Normals {
+    const std::uint8_t* codes = nullptr;  // in place of the sum
+    bool rounds = false;                  // to codes
+
+    template <int V, class T>
+    __device__ __forceinline__ void load(const T* sum, std::int64_t at, float mean, float inverse,
+                                         float (&v)[V]) const {
+        if (codes != nullptr) return from_codes<V>(*reinterpret_cast<const Codes<V>*>(codes + at), v);
+        load_some<V>(sum + at, v);
+#pragma unroll
+        for (int j = 0; j < V; ++j) v[j] = (v[j] - mean) * inverse;
+        if (rounds) from_codes<V>(codes_of(v), v);
+    }
+};
+
 // dsum and da of the rows of this block, and its partial sums of dgamma and dbeta ([2, cols] per block). Rows
 // blockIdx * warps + warp + i * gridDim * warps: the order depends only on the shape.
 template <int V, class T>
-__global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum, const float* stats,
-                                     const T* gamma, DropoutArgs dropout, T* dsum, T* da, float* partials,
-                                     DropoutArgs dy_dropout, const T* beta, T* y, std::int64_t rows,
-                                     std::int64_t cols) {
+__global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum, Normals normals,
+                                     const float* stats, const T* gamma, DropoutArgs dropout, T* dsum, T* da,
+                                     float* partials, DropoutArgs dy_dropout, const T* beta, T* y,
+                                     std::int64_t rows, std::int64_t cols) {
     after_previous();
     extern __shared__ float shared[];
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = blockDim.x / 32;
@@ -182,35 +240,34 @@ __global__ void norm_backward_kernel(const T* dy, const T* more_dy, const T* sum
         const float mean = stats[2 * row], inverse = stats[2 * row + 1];
         float sum_d = 0, sum_dn = 0;
         for_columns<V>(lane, cols, [&](std::int64_t c) {
-            float d[V], s[V], g[V];
+            float d[V], normal[V], g[V];
             load_dy(row, c, d);
-            load_some<V>(sum + row * cols + c, s);
+            normals.load<V>(sum, row * cols + c, mean, inverse, normal);
             load_some<V>(gamma + c, g);
 #pragma unroll
             for (int j = 0; j < V; ++j) {
-                const float normal = (s[j] - mean) * inverse, dnormal = d[j] * g[j];
+                const float dnormal = d[j] * g[j];
                 sum_d += dnormal;
-                sum_dn += dnormal * normal;
-                dgamma[c + j] += d[j] * normal;
+                sum_dn += dnormal * normal[j];
+                dgamma[c + j] += d[j] * normal[j];
                 dbeta[c + j] += d[j];
             }
             if (y == nullptr) return;
             float b[V];
             load_some<V>(beta + c, b);
 #pragma unroll
-            for (int j = 0; j < V; ++j) b[j] = (s[j] - mean) * inverse * g[j] + b[j];
+            for (int j = 0; j < V; ++j) b[j] = normal[j] * g[j] + b[j];
             store_some<V>(y + row * cols + c, b);
         });
         const float mean_d = warp_sum(sum_d) / static_cast<float>(cols);
         const float mean_dn = warp_sum(sum_dn) / static_cast<float>(cols);
         for_columns<V>(lane, cols, [&](std::int64_t c) {
-            float d[V], s[V], g[V];
+            float d[V], normal[V], g[V];
             load_dy(row, c, d);
-            load_some<V>(sum + row * cols + c, s);
+            normals.load<V>(sum, row * cols + c, mean, inverse, normal);
             load_some<V>(gamma + c, g);
 #pragma unroll
-            for (int j = 0; j < V; ++j)
-                d[j] = (d[j] * g[j] - mean_d - (s[j] - mean) * inverse * mean_dn) * inverse;
+            for (int j = 0; j < V; ++j) d[j] = (d[j] * g[j] - mean_d - normal[j] * mean_dn) * inverse;
             store_some<V>(dsum + row * cols + c, d);  // after the reads: dy may be dsum
             if (da == nullptr) return;
             drop<V>(dropout, row, c, d);
@@ -254,10 +311,10 @@ constexpr int slots_for(int warps) {
 // registers, and the next row loads while one is processed. Partials are [2 or 3, cols] per block.
 template <int Warps, class T>
 __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
-    norm_backward_by_columns_kernel(const T* dy, const T* more_dy, const T* sum, const float* stats,
-                                    const T* gamma, DropoutArgs dropout, T* dsum, T* da, bool with_bias,
-                                    float* partials, DropoutArgs dy_dropout, const T* beta, T* y,
-                                    std::int64_t rows, std::int64_t cols) {
+    norm_backward_by_columns_kernel(const T* dy, const T* more_dy, const T* sum, Normals normals,
+                                    const float* stats, const T* gamma, DropoutArgs dropout, T* dsum, T* da,
+                                    bool with_bias, float* partials, DropoutArgs dy_dropout, const T* beta,
+                                    T* y, std::int64_t rows, std::int64_t cols) {
     after_previous();
     constexpr int kSlots = slots_for(Warps), kRowThreads = 32 * Warps;
     __shared__ float shared[kSlots * kRowThreads * 8];
@@ -271,6 +328,7 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
     if (inside) packed_gamma = load_packed<8>(gamma + column);
     if (inside && y != nullptr) packed_beta = load_packed<8>(beta + column);
     float2 next_stats{};
+    uint2 next_codes{};
     const int step = static_cast<int>(gridDim.x) * kSlots;
     std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * kSlots;  // row of slot 0
     std::int64_t row = first + slot, at = row * cols + column;
@@ -279,7 +337,10 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
         next_stats = reinterpret_cast<const float2*>(stats)[next_row];
         if (!inside) return;
         next_d = load_packed<8>(dy + next_at);
-        next_s = load_packed<8>(sum + next_at);
+        if (normals.codes != nullptr)
+            next_codes = *reinterpret_cast<const uint2*>(normals.codes + next_at);
+        else
+            next_s = load_packed<8>(sum + next_at);
         if (more_dy != nullptr) next_more = load_packed<8>(more_dy + next_at);
     };
     fetch(row, at);
@@ -298,15 +359,21 @@ __global__ void __launch_bounds__(32 * Warps * slots_for(Warps), 2)
             drop<8>(dy_dropout, row, column, d);
             round_packed<T>(d);
         }
-        unpack(next_s, normal);
         const float mean = next_stats.x, inverse = next_stats.y;
+        if (normals.codes != nullptr) {
+            from_codes<8>(next_codes, normal);
+        } else {
+            unpack(next_s, normal);
+#pragma unroll
+            for (float& one : normal) one = (one - mean) * inverse;
+            if (normals.rounds) from_codes<8>(codes_of(normal), normal);
+        }
         fetch(row + step, at + step * cols);
         float scale[8], sum_d = 0, sum_dn = 0;
         unpack(packed_gamma, scale);  // 0 outside
 #pragma unroll
         for (int j = 0; j < 8; ++j) {
             if (!here) d[j] = normal[j] = 0;  // stale
-            normal[j] = (normal[j] - mean) * inverse;
             dgamma[j] = fmaf(d[j], normal[j], dgamma[j]);
             dbeta[j] += d[j];
             d[j] *= scale[j];
@@ -356,7 +423,8 @@ void NormOps::forward(const ResidualNormForward& op) {
                          dropout_args(op.dropout), static_cast<const T*>(op.gamma_1D.data),
                          static_cast<const T*>(op.beta_1D.data), op.epsilon,
                          in_place ? nullptr : static_cast<T*>(op.sum_TD.data), static_cast<T*>(op.y_TD.data),
-                         dropout_args(op.y_dropout), op.stats_T2.as<float>(), rows, cols);
+                         dropout_args(op.y_dropout), op.stats_T2.as<float>(),
+                         op.normal_TD.empty() ? nullptr : op.normal_TD.codes(), rows, cols);
         };
         const std::int64_t groups = (cols + 255) / 256, floats = (cols + 7) / 8 * 8;
         if (cols % 8 != 0)
@@ -385,6 +453,7 @@ void NormOps::backward(const ResidualNormBackward& op) {
             using T = std::remove_pointer_t<decltype(dy)>;
             const auto* more_dy = op.more_dy_TD.empty() ? nullptr : static_cast<const T*>(op.more_dy_TD.data);
             const auto* sum = static_cast<const T*>(op.sum_TD.data);
+            const Normals normals{op.normal_TD.empty() ? nullptr : op.normal_TD.codes(), op.rounds};
             const auto* gamma = static_cast<const T*>(op.gamma_1D.data);
             auto* dsum = static_cast<T*>(op.dsum_TD.data);
             auto* da = op.da_TD.empty() ? nullptr : static_cast<T*>(op.da_TD.data);
@@ -400,7 +469,7 @@ void NormOps::backward(const ResidualNormBackward& op) {
                 const int warps = warps_for(floats);
                 launch_early(context_.starts_early(), kernel, blocks_of(warps), 32 * warps,
                              static_cast<std::size_t>(warps * floats * 4), context_.stream(),
-                             "residual norm backward", static_cast<const T*>(dy), more_dy, sum,
+                             "residual norm backward", static_cast<const T*>(dy), more_dy, sum, normals,
                              op.stats_T2.as<float>(), gamma, dropout_args(op.dropout), dsum, da, partials,
                              dy_dropout, beta, y, rows, cols);
             };
@@ -408,7 +477,7 @@ void NormOps::backward(const ResidualNormBackward& op) {
                 constexpr int kSlots = slots_for(warps());
                 launch_early(context_.starts_early(), norm_backward_by_columns_kernel<warps(), T>,
                              blocks_of(kSlots), 32 * warps() * kSlots, 0, context_.stream(),
-                             "residual norm backward", static_cast<const T*>(dy), more_dy, sum,
+                             "residual norm backward", static_cast<const T*>(dy), more_dy, sum, normals,
                              op.stats_T2.as<float>(), gamma, dropout_args(op.dropout), dsum, da, with_bias,
                              partials, dy_dropout, beta, y, rows, cols);
             };
