@@ -49,6 +49,12 @@ __device__ __forceinline__ void copy16_of_line(std::uint32_t to, const void* fro
                  "r"(valid ? 16 : 0)
                  : "memory");
 }
+// The same with pairs of lines: more is on its way from memory than there is room for in shared memory.
+__device__ __forceinline__ void copy16_of_lines(std::uint32_t to, const void* from, bool valid) {
+    asm volatile("cp.async.cg.shared.global.L2::256B [%0], [%1], 16, %2;" ::"r"(to), "l"(from),
+                 "r"(valid ? 16 : 0)
+                 : "memory");
+}
 __device__ __forceinline__ void copy4(std::uint32_t to, const void* from, bool valid) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(to), "l"(from), "r"(valid ? 4 : 0)
                  : "memory");

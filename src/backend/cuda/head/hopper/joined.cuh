@@ -120,6 +120,9 @@ __global__ void __launch_bounds__(kJoinedGroups* kGroupThreads, 1) joined_kernel
                 copy_weights(1 - odd, label + further, row + further * a.width);
             else
                 commit_copies();
+            // The tile after that one, to L2: two tiles of W in shared memory do not cover memory's latency.
+            if (at.q < 2 && label + 8 * at.q + 2 * a.num_slices * kRows < a.labels)
+                prefetch_l2(row + (8 * at.q + 2 * a.num_slices * kRows) * a.width);
             const std::uint64_t g = operand(ring + step % 2 * kJoinedStage + odd * 2 * kGradientBytes),
                                 texts = operand(x + at.group * kTextBlockBytes);
             Sums<64> u;

@@ -31,6 +31,7 @@ struct WeightStream {
     std::int64_t row_bytes, tile_bytes;
     std::int64_t label, labels, tile_labels;
     std::uint32_t ring;
+    bool pairs;                        // of lines are fetched
     int slot = 0;                      // where the unit lies that was fetched first
     int unit = 0, units, whole_units;  // of a row; those of which this thread has its 16 bytes
 
@@ -41,6 +42,7 @@ struct WeightStream {
           labels(min(a.labels, a.last_tile * kLabelTile)),
           tile_labels(tile_step * kRows),
           ring(ring_base + threadIdx.x * 16),
+          pairs(sizeof(typename S::Raw) == 2 && a.g_CB != nullptr && joins(a.width, a.padded_batch)),
           units(static_cast<int>(a.padded_width * static_cast<std::int64_t>(sizeof(typename S::Raw)) / 64)),
           whole_units(static_cast<int>((row_bytes - at.q * 16 + 63) / 64)) {
         tile_bytes = tile_step * kRows * row_bytes - units * 64;
@@ -53,8 +55,15 @@ struct WeightStream {
     }
     // Starts to copy the next unit, of rows g and g + 8, to where the one lies that was fetched first.
     __device__ __forceinline__ void fetch() {
-        copy16_of_line(place(0), from, label < labels && unit < whole_units);
-        copy16_of_line(place(1), from + 8 * row_bytes, label + 8 < labels && unit < whole_units);
+        const auto copy = [&](int h) {
+            const bool valid = label + 8 * h < labels && unit < whole_units;
+            if (pairs)
+                copy16_of_lines(place(h), from + 8 * h * row_bytes, valid);
+            else
+                copy16_of_line(place(h), from + 8 * h * row_bytes, valid);
+        };
+        copy(0);
+        copy(1);
         commit_copies();
         const bool wraps = ++unit == units;  // without a branch: products are running
         unit = wraps ? 0 : unit;
