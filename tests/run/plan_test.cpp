@@ -437,7 +437,8 @@ TEST(Plan, NamedShapesKeepWithinTheirMemory) {
         }
 }
 
-// The paper's memory with an FP8 encoder, which keeps all activations.
+// The paper's memory with an FP8 encoder, which keeps all activations. With `auto` both encoders may keep
+// codes, and FP8's has its weights in FP8 beside them: up to 3.5 % more, for 10 to 14 % less time.
 TEST(Plan, AnFp8EncoderTakesLessThanThePapers) {
     const std::pair<const char*, double> papers[] = {{"lf-amazontitles-131k", 2.75},
                                                      {"lf-wikiseealso-320k", 5.2},
@@ -460,7 +461,8 @@ TEST(Plan, AnFp8EncoderTakesLessThanThePapers) {
         };
         try {
             EXPECT_LT(bytes("fp8", "none"), gib * (1 << 30));
-            EXPECT_LT(bytes("fp8", "auto"), bytes("bf16", "auto"));
+            EXPECT_LT(bytes("fp8", "none"), bytes("bf16", "none"));
+            EXPECT_LT(bytes("fp8", "auto"), 1.035 * bytes("bf16", "auto"));
             const bool largest = shape == std::string_view("amazon-3m");
             EXPECT_LT(bytes("fp8", "auto"), (largest ? 3.6 : gib) * (1 << 30));
         } catch (const ConfigError& error) {
