@@ -438,7 +438,7 @@ TEST(Plan, NamedShapesKeepWithinTheirMemory) {
 }
 
 // The paper's memory with an FP8 encoder, which keeps all activations. With `auto` both encoders may keep
-// codes, and FP8's has its weights in FP8 beside them: up to 3.5 % more, for 10 to 14 % less time.
+// codes, and FP8's has its weights in FP8 beside them: up to 3.5 % more, for 9 to 14 % less time.
 TEST(Plan, AnFp8EncoderTakesLessThanThePapers) {
     const std::pair<const char*, double> papers[] = {{"lf-amazontitles-131k", 2.75},
                                                      {"lf-wikiseealso-320k", 5.2},
