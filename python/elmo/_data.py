@@ -97,10 +97,33 @@ def set_nothing_but_validation(config: Config, labels: Any, test: Any, validatio
     refuse_labels_alone(None, labels, label_names)
     if test is not None:
         raise ConfigError("test: expected beside data or texts only; the run that init names has its own test rows")
-    if validation is not None and not is_path(validation) and not isinstance(validation, numbers.Real):
+    if is_rows(validation):
         raise ConfigError(f"validation: expected a share or a file beside init without data, found {type(validation).__name__}")
     if validation is not None:
         config.set("validation", text_of("validation", validation))
+
+
+def is_rows(validation: Any) -> bool:
+    """Rows from memory, not a share or a file."""
+    return validation is not None and not is_path(validation) and not isinstance(validation, numbers.Real)
+
+
+def set_validation(config: Config, validation: Any, beside_memory: bool) -> list[Rows]:
+    """A share, a file or rows; returns what has to live as long as it is used."""
+    validation = opened(validation)
+    if is_rows(validation):
+        rows, scratch = new_rows(config), Config()
+        add_any(rows, validation, config, False, "validation")
+        rows.finish(scratch)
+        config.set("validation", os.path.join(scratch.get("data"), "train.jsonl"))
+        return [rows]
+    if validation is not None:
+        if is_path(validation) and beside_memory and is_table_name(os.fspath(validation)):
+            raise DataError("validation: expected a pair of texts and labels, a table, or a file of JSON lines, Parquet or "
+                            f"Arrow beside rows from memory, found the path {os.fspath(validation)!r}; read it first, as "
+                            "pandas.read_csv does")
+        config.set("validation", text_of("validation", validation))
+    return []
 
 
 def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = None, validation: Any = None,
@@ -110,20 +133,8 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         raise ConfigError("expected either data (a path or a table), or texts and labels; found "
                           + ("neither" if data is None else "both"))
     refuse_labels_alone(texts, labels, label_names)
-    kept = []
-    data, validation = opened(data), opened(validation)
-    if validation is not None and not is_path(validation) and not isinstance(validation, numbers.Real):
-        kept.append(new_rows(config))
-        scratch = Config()
-        add_any(kept[-1], validation, config, False, "validation")
-        kept[-1].finish(scratch)
-        config.set("validation", os.path.join(scratch.get("data"), "train.jsonl"))
-    elif validation is not None:
-        if is_path(validation) and not (data is not None and is_path(data)) and is_table_name(os.fspath(validation)):
-            raise DataError("validation: expected a pair of texts and labels, a table, or a file of JSON lines, Parquet or "
-                            f"Arrow beside rows from memory, found the path {os.fspath(validation)!r}; read it first, as "
-                            "pandas.read_csv does")
-        config.set("validation", text_of("validation", validation))
+    data = opened(data)
+    kept = set_validation(config, validation, not (data is not None and is_path(data)))
     if data is not None and is_path(data):
         if test is not None:
             raise ConfigError("test: expected with rows from memory only; a data set on disk has its own test rows")

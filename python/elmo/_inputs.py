@@ -265,8 +265,7 @@ def add_flags(rows: Rows, table: Any, columns: list[str], label_column: str, tes
         raise DataError(f"label_column: expected columns of 0 and 1 for '{label_column}', found none; write 1 where a row has "
                         "the label that a column is named by, and 0 or nothing where it has not")
     fields = {column: iterate(table[keys[column]], f"column '{column}'", "texts") for column in columns}
-    texts = joined(fields) if len(columns) > 1 else fields[columns[0]]
-    return add_values(rows, texts, np.column_stack(list(labels.values())), list(labels), test=test)
+    return add_values(rows, texts_in(fields), np.column_stack(list(labels.values())), list(labels), test=test)
 
 
 def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow_null: bool, test: bool, what: str) -> int:
@@ -301,8 +300,7 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
         if times == 0:
             raise missing_column(column, column == label_column, list(keys))
     fields = {column: iterate(table[keys[column][0]], f"column '{column}'", "texts") for column in columns}
-    texts = joined(fields) if len(columns) > 1 else fields[columns[0]]
-    return add_values(rows, texts, table[keys[label_column][0]], test=test, fields=True, allow_null=allow_null)
+    return add_values(rows, texts_in(fields), table[keys[label_column][0]], test=test, fields=True, allow_null=allow_null)
 
 
 def class_names(schema: Any, column: str) -> list[str]:
@@ -380,6 +378,16 @@ def joined(columns: dict[str, Iterator[Any]]) -> Iterator[Any]:
                 raise DataError(f"column '{column}'[{row}]: expected a str, None or NaN, found {describe(piece)}")
         pieces = [text, *(piece for piece in more if isinstance(piece, str))]
         yield " ".join(piece for piece in pieces if piece) if isinstance(text, str) else text
+
+
+def texts_in(columns: dict[str, Iterator[Any]]) -> Iterator[Any]:
+    """The texts of a table, joined where they are in several columns."""
+    first = next(iter(columns))
+    for row, text in enumerate(joined(columns) if len(columns) > 1 else columns[first]):
+        if not isinstance(text, str) and is_null(text):
+            raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; leave such rows out (dropna), "
+                            "or fill them (fillna(''))")
+        yield text
 
 
 class Splits(dict):

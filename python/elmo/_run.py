@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Callable
 
 from elmo import _core
 from elmo._config import document, make_config
-from elmo._data import has_splits, refuse_labels_alone, set_columns_of_run, set_data, test_of
+from elmo._data import (has_splits, is_rows, refuse_labels_alone, set_columns_of_run, set_data, set_validation,
+                        test_of)
 from elmo._inputs import is_path, opened
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, open_run
@@ -128,20 +129,25 @@ class Run:
         """Writes a page about how well the run answers: see elmo.report."""
         return report_run(self, data, out, overwrite, texts, labels, label_names, progress, options)
 
-    @document("c", without=("data",))
-    def calibrate(self, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
-                  progress: bool | None = None, **options: Unpack[CalibrateOptions]) -> Result:
+    @document("c", without=("data", "validation"))
+    def calibrate(self, data: Any = None, *, texts: Any = None, labels: Any = None, validation: Any = None,
+                  label_names: Any = None, progress: bool | None = None, **options: Unpack[CalibrateOptions]) -> Result:
         """Fits probabilities on the validation rows of the run's data; predictions then use them.
 
         data, texts, labels : the rows that the run was trained on, as of train: of a run that was trained on rows from
             memory and opened again, which has them no more
+        validation : other rows, all of which are taken, as of train: they should not have trained the run
         """
-        config = make_config("c", options)
-        if data is not None:
-            set_columns_of_run(config, self, data, options)
+        config, validation = make_config("c", options), opened(validation)
+        for table in (data, validation if is_rows(validation) else None):
+            if table is not None:
+                set_columns_of_run(config, self, table, options)
         refuse_labels_alone(texts, labels, label_names)
-        given = data is not None or texts is not None
-        kept = set_data(config, data, texts, labels, label_names=label_names) if given else self._kept
+        kept = list(self._kept)
+        if data is not None or texts is not None:
+            kept = set_data(config, data, texts, labels, None, validation, label_names)
+        else:
+            kept += set_validation(config, validation, False)
         self._opened = None
         listener = Listener(progress)
         try:

@@ -168,7 +168,9 @@ class TableReader {
             const Column column = table.child(texts_[i]);
             const auto [where, at] = place_of(column, row);
             if (column.is_null(row) || where.is_null(at)) {
-                if (i == 0) fail(number, columns_.texts[i], "a text", "null");
+                if (i == 0)
+                    fail(number, columns_.texts[i], "a text",
+                         "null; leave such rows out, or fill them with ''");
                 continue;
             }
             const auto text = string_at(where, at);

@@ -174,6 +174,24 @@ def test_scores_of_rows_in_memory(run):
         run.evaluate(texts=texts, labels=labels, split="test")
 
 
+def test_calibration_on_other_rows(texts, labels, tmp_path):
+    run = elmo.train(texts=texts, labels=labels, **SMALL | dict(epochs=3))
+    new = rows(60, seed=9)
+    fit = run.calibrate(validation=new)
+    assert fit.rows == 60 and run.predictor().calibrated
+    assert run.calibrate(validation={"text": new[0], "labels": new[1]}).a == fit.a
+    titled = elmo.train({"title": texts, "tags": labels}, text_column="title", label_column="tags", **SMALL | dict(epochs=3))
+    parquet = pytest.importorskip("pyarrow.parquet")
+    parquet.write_table(pytest.importorskip("pyarrow").table({"title": new[0], "tags": new[1]}), tmp_path / "new.parquet")
+    assert titled.calibrate(validation=tmp_path / "new.parquet").a == fit.a
+    run.save(tmp_path / "saved")
+    assert elmo.Run(tmp_path / "saved").calibrate(texts=texts, labels=labels, validation=new).a == fit.a
+    with pytest.raises(elmo.DataError, match="rows from memory: expected validation rows in the format of the data, csv"):
+        file = tmp_path / "rows.csv"
+        file.write_text("text,labels\n" + "".join(f"{text},{row[1]}\n" for text, row in zip(texts, labels)))
+        elmo.train(file, out=tmp_path / "run", **SMALL | dict(epochs=1)).calibrate(validation=new)
+
+
 def test_calibration(texts, labels):
     run = elmo.train(texts=texts, labels=labels, validation=0.3, **SMALL | dict(epochs=3))
     assert not run.predictor().calibrated

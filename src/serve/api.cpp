@@ -270,7 +270,9 @@ ServedRun& Api::run_named(const std::string& name, int status) const {
         names.push_back(run->name());
     }
     if (name.empty())
-        throw BadField("model", fmt::format("this field is missing: the server has {} models", runs_.size()));
+        throw BadField("model",
+                       fmt::format("this field is missing: name one of the {} models that /v1/models lists",
+                                   runs_.size()));
     const std::string message =
         fmt::format("no model is called '{}'{}", quoted(name), did_you_mean(name, names));
     if (status == 404) throw HttpError(404, "model: " + message);

@@ -348,6 +348,22 @@ bool is_table(DataFormat format) {
     return format == DataFormat::kTsv || format == DataFormat::kCsv;
 }
 
+// DataError for validation rows that would be read as what they are not: JSON lines as texts without labels,
+// where the data is fastText's.
+void refuse_other_format(const fs::path& validation, DataFormat format) {
+    if (format < DataFormat::kFastText) return;
+    DataFormat found = format;
+    try {
+        found = detect_format(validation);
+    } catch (const ConfigError&) {  // not to be told from the content
+    }
+    if (found == format || (is_table(found) && is_table(format))) return;
+    throw DataError(fmt::format(
+        "{}: expected validation rows in the format of the data, {}, found {}; give a file in that format, "
+        "or a share of the data's rows",
+        validation.string(), name_of(format), name_of(found)));
+}
+
 // ConfigError for columns that the call names and that the format cannot have.
 void refuse_columns(const ReadOptions& reading, const Layout& layout) {
     const auto refuse = [&](const char* key, const char* what) {
@@ -435,6 +451,8 @@ Layout find_layout(const ReadOptions& reading) {
         find_one_file(reading, layout);
 
     const fs::path validation = parse_validation(reading).file;
+    if (!validation.empty() && !reading.validation_of_run && reading.format == "auto")
+        refuse_other_format(validation, layout.format);
     if (!validation.empty())
         layout.validation = {
             validation,

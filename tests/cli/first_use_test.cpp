@@ -276,6 +276,35 @@ TEST_F(FirstUse, EvalOfValidationRowsThatMoved) {
     EXPECT_TRUE(contains(outcome.out, "validation: 40 texts")) << outcome.out;
 }
 
+// Read as the data is, its rows would be texts without labels, and their score 0.
+TEST_F(FirstUse, ValidationFileInAnotherFormat) {
+    std::string marked, table = "text,labels\n", lines;
+    for (int i = 0; i < 40; ++i) {
+        const std::string text = (i % 2 ? "the red apple " : "a green pear ") + std::to_string(i);
+        const std::string label = i % 2 ? "a" : "b";
+        marked += "__label__" + label + " " + text + "\n";
+        table += text + "," + label + "\n";
+        lines += R"({"text": ")" + text + R"(", "labels": [")" + label + "\"]}\n";
+    }
+    marked = folder_.write("marked.txt", marked);
+    table = folder_.write("table.csv", table);
+    lines = folder_.write("lines.jsonl", lines);
+    const auto train = [&](const std::string& data, const std::string& validation) {
+        return run_elmo({"train", data, "--validation", validation, "--out", folder_.text("other_run"),
+                         "--overwrite", "--quiet"});
+    };
+    expect_failure(train(marked, lines), 1,
+                   {"lines.jsonl: expected validation rows in the format of the data, fasttext, found jsonl",
+                    "give a file in that format, or a share"});
+    expect_failure(train(marked, table), 1, {"table.csv: expected validation rows", "found csv"});
+    expect_failure(train(table, lines), 1, {"lines.jsonl: expected validation rows", "found jsonl"});
+    // A table of any name.
+    const std::string renamed = folder_.text("renamed.txt");
+    std::filesystem::copy_file(table, renamed);
+    expect_success(train(table, renamed));
+    expect_success(train(marked, marked));
+}
+
 // They have no texts to show, only rows.
 TEST_F(FirstUse, WorstAnswersOfFeatures) {
     std::string rows;

@@ -301,6 +301,8 @@ TEST_F(Answers, SeveralRunsAreChosenByName) {
     const Reply none = client().post("/v1/predict", R"({"text":"x"})");
     EXPECT_EQ(none.status, 400);
     EXPECT_EQ(none.field(), "model");
+    EXPECT_NE(none.body.find("name one of the 2 models that /v1/models lists"), std::string::npos)
+        << none.body;
     const Reply other = client().post("/v1/predict", R"({"text":"x","model":"linea"})");
     EXPECT_EQ(other.status, 400);
     EXPECT_NE(other.error().find("did you mean 'linear'"), std::string::npos);
