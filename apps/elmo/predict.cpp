@@ -26,9 +26,13 @@ void say(const Invocation& call, std::int64_t replaced_utf8, std::int64_t cut) {
         std::fputs(fmt::format("invalid UTF-8 was replaced in {}\n", counted(replaced_utf8, "text")).c_str(),
                    stderr);
     if (cut > 0)
-        call.context.warning(
-            fmt::format("{} with {} labels above the threshold, and perhaps more: --top raises this limit",
-                        counted(cut, "text"), resolve_prediction(call.config).top));
+        call.context.warning(fmt::format(
+            fmt::runtime(call.config.label_thresholds
+                             ? "{} whose {} best labels are all above the lowest threshold, so that others "
+                               "may be above theirs: --top raises this limit"
+                             : "{} with {} labels above the threshold, and perhaps more: --top raises this "
+                               "limit"),
+            counted(cut, "text"), resolve_prediction(call.config).top));
 }
 
 std::string answer_text(const Invocation& call, Answer answer, const std::string& text) {

@@ -185,8 +185,10 @@ class Predictor:
 
     def _warn_of(self, cut: int) -> None:
         if cut > 0:
-            logging.getLogger("elmo").warning("%d %s with %d labels above the threshold, and perhaps more: top= raises "
-                                              "this limit", cut, "text" if cut == 1 else "texts", self._core.top)
+            found = ("%d %s whose %d best labels are all above the lowest threshold, so that others may be above theirs"
+                     if self._options.get("label_thresholds") else "%d %s with %d labels above the threshold, and perhaps more")
+            logging.getLogger("elmo").warning(found + ": top= raises this limit", cut, "text" if cut == 1 else "texts",
+                                              self._core.top)
 
     def predict_among(self, texts: Any, labels: Any) -> Answers:
         """The best of these labels, by name or number; only their weights are read."""

@@ -39,6 +39,11 @@ bool is_step_option(const OptionInfo& option) {
            std::find(std::begin(kStepGroups), std::end(kStepGroups), option.group) != std::end(kStepGroups);
 }
 
+// Whether the linear model has such an option too: texts are read and cut for it as for others.
+bool has_linear(const OptionInfo& option) {
+    return option.group == "text" || option.key == "max_length";
+}
+
 Config with_encoder_chosen(Config config) {
     const auto choose = [&](const char* encoder, std::string reason) {
         choose_option<std::string>(config, "encoder", &Config::encoder, encoder,
@@ -49,7 +54,7 @@ Config with_encoder_chosen(Config config) {
     if (config.device != "cpu" && config.device != "auto")
         return choose("bag", fmt::format("linear is trained on a CPU, not on {}", config.device));
     for (const OptionInfo& option : options())
-        if (is_step_option(option) && given(config, option.key))
+        if (is_step_option(option) && !has_linear(option) && given(config, option.key))
             return choose("bag", fmt::format("{} was given, which linear does not have", option.key));
     return choose(kLinearEncoder, "the best and fastest on a CPU");
 }
@@ -93,8 +98,8 @@ Config as_of_run(Config config) {
 std::vector<std::string_view> unused_by_linear(const Config& config) {
     std::vector<std::string_view> unused;
     for (const OptionInfo& option : options())
-        if (is_step_option(option) && option.group != "text" && option.key != "max_length" &&
-            option.key != "batch_size" && given(config, option.key))
+        if (is_step_option(option) && !has_linear(option) && option.key != "batch_size" &&
+            given(config, option.key))
             unused.push_back(option.key);
     return unused;
 }

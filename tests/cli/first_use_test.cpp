@@ -394,6 +394,8 @@ TEST_F(FirstUse, AMemoryLimitSaysWhichEncoderItPlans) {
     EXPECT_EQ(tight.status, 1);
     EXPECT_TRUE(contains(tight.err, why)) << tight.err;
     EXPECT_FALSE(contains(run_elmo({"plan", data()}).err, "encoder auto"));
+    // The linear model has this one.
+    EXPECT_FALSE(contains(run_elmo({"plan", data(), "--max-length", "8"}).err, "encoder auto: bag"));
 }
 
 TEST_F(FirstUse, BytesThatAreNoTextAreRefusedFromStandardInputToo) {

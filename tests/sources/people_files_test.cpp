@@ -267,6 +267,11 @@ TEST_F(PeopleFiles, OneHotColumnsWithATelltaleName) {
                          "(common, target): --label-column '*'"));
     EXPECT_EQ(rows("a.csv", {{"label_column", "*"}})[0], "one -> | common | target");
     EXPECT_EQ(rows("a.csv", {{"label_column", "target"}})[2], "three -> | 0");
+    // Whose first 1 is below the rows that are looked at.
+    std::string late = "text,common,target\n";
+    for (int i = 0; i < 500; ++i) late += "text " + std::to_string(i) + (i < 450 ? ",1,0\n" : ",0,1\n");
+    write("late.csv", late);
+    EXPECT_TRUE(contains(error("late.csv"), "found 2 of 0 and 1 (common, target): --label-column '*'"));
     write("spam.csv", "text,label,note\none,1,\ntwo,0,\nthree,0,\n");
     EXPECT_EQ(rows("spam.csv")[0], "one -> | 1");
 }

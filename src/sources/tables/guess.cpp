@@ -76,7 +76,9 @@ void refuse_one_flag_of_many(const std::vector<std::string>& names, const Sample
                              const Layout& layout, const std::string& labels) {
     std::vector<std::string> flags;
     for (std::size_t i = 0; i < names.size(); ++i)
-        if (bool set = false; !has(layout.text_columns, names[i]) && holds_flags(rows, i, set) && set)
+        // The column itself may have its first 1 far below.
+        if (bool set = false;
+            !has(layout.text_columns, names[i]) && holds_flags(rows, i, set) && (set || names[i] == labels))
             flags.push_back(names[i]);
     if (flags.size() > 1 && has(flags, labels))
         throw ConfigError(
