@@ -150,6 +150,32 @@ inline HeadStep head_op(const Tensor& x, Tensor& w, const Positives& positives, 
     return op;
 }
 
+// A GPU may multiply E4M3 codes as they are. Their sums have few bits, so bounds are wide unless they are
+// exact.
+inline bool multiplies_codes(DType storage) {
+    return kTestsGpu && storage == DType::kE4M3;
+}
+
+// Bound of the error of a logit, of the products' magnitudes column by column. FP32 sums, but a GPU may
+// multiply E4M3 codes: an instruction adds 32 products and the sum so far, each cut at 13 bits below the
+// largest of them, and the result once more; sums of 128 columns are added in FP32. Sums of few multiples of
+// `quantum` (0: not known) are exact in any order.
+inline double logit_error(DType storage, double quantum, std::span<const double> magnitudes) {
+    const bool codes = multiplies_codes(storage);
+    const std::size_t columns = codes ? 128 : magnitudes.size();
+    double total = 0, error = 0;
+    for (std::size_t first = 0; first < magnitudes.size(); first += columns) {
+        double part = 0;
+        for (const double m : magnitudes.subspan(first, std::min(columns, magnitudes.size() - first)))
+            part += m;
+        if (codes && part > quantum * 0x1p13) error += 4 * 34 * 0x1p-13 * part;
+        total += part;
+    }
+    if (total > quantum * 0x1p22)
+        error += sum_error(static_cast<std::int64_t>(magnitudes.size()) + 1) * total;
+    return error;
+}
+
 // The step again, in FP64 with the bounds of every FP32 error: the range of correct results.
 class HeadBounds {
   public:
@@ -244,13 +270,14 @@ class HeadBounds {
         return smallest;
     }
     void add_logit(std::int64_t l, std::int64_t b, bool positive, double weight) {
-        double z = 0, magnitude = 0;
+        double z = 0;
+        magnitudes_.resize(size(x_.cols));
         for (std::int64_t d = 0; d < x_.cols; ++d) {
-            z += x_logit_(b, d) * used_(l, d);
-            magnitude += std::abs(x_logit_(b, d) * used_(l, d));
+            const double product = x_logit_(b, d) * used_(l, d);
+            z += product;
+            magnitudes_[size(d)] = std::abs(product);
         }
-        // Sums of few multiples of a power of two are exact in any order.
-        const double z_error = magnitude <= quantum_ * 0x1p22 ? 0 : sum_error(x_.cols) * magnitude;
+        const double z_error = logit_error(op_.w_LD.dtype, quantum_, magnitudes_);
         const double p = 1 / (1 + std::exp(-z));
         const double exact = positive ? -weight / (1 + std::exp(z)) : p;
         // The slope of the sigmoid is p (1 - p); then e^-z, the sum and the division, and y subtracted. A GPU
@@ -293,6 +320,7 @@ class HeadBounds {
     std::vector<Gradient> g_;
     std::vector<double> dx_, dx_size_, dx_error_;
     double loss_ = 0, loss_error_ = 0, quantum_ = 0;
+    std::vector<double> magnitudes_;  // of one logit's products
 };
 
 inline double nearest(DType storage, double value) {

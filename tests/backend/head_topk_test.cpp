@@ -31,14 +31,16 @@ void check_ranking(const HeadShape& s, std::int64_t k, DType storage, const std:
     for (std::size_t b = 0; b < best.size(); ++b) {
         const auto ranking = best[b].sorted();
         ASSERT_EQ(static_cast<std::int64_t>(ranking.size()), std::min(k, s.labels));
-        std::vector<double> exact(static_cast<std::size_t>(s.labels)), bound(exact.size());
+        std::vector<double> exact(static_cast<std::size_t>(s.labels)), bound(exact.size()),
+            magnitudes(static_cast<std::size_t>(s.width));
         for (const ScoredLabel& l : all[b].sorted()) {
             exact[static_cast<std::size_t>(l.label)] = l.score;
-            double size = 0;
+            // E4M3 of x may be 1/16 larger.
             for (std::int64_t d = 0; d < s.width; ++d)
-                size += std::abs(xm(static_cast<std::int64_t>(b), d) * wm(l.label, d));
-            // E4M3 of x may be 1/16 larger; the exact score above is rounded to FP32 once.
-            bound[static_cast<std::size_t>(l.label)] = sum_error(s.width + 1) * size * 1.0625 + 0x1p-126;
+                magnitudes[static_cast<std::size_t>(d)] =
+                    std::abs(xm(static_cast<std::int64_t>(b), d) * wm(l.label, d)) * 1.0625;
+            // The exact score above is rounded to FP32 once: the bound has a term for it.
+            bound[static_cast<std::size_t>(l.label)] = logit_error(storage, 0, magnitudes) + 0x1p-126;
         }
         std::vector<bool> taken(exact.size());
         for (std::size_t i = 0; i < ranking.size(); ++i) {

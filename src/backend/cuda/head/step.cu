@@ -203,7 +203,8 @@ void HeadOps::reserve(Arena& arena, const Workload& w) {
     tile_starts_ = arena.allocate("scratch/positive_starts", DType::kI32, 1, tiles + 1);
     losses_ = arena.allocate(
         "scratch/head_losses", DType::kF64, 1,
-        tiles * (padded / kBatchTile) * hopper::loss_parts(hopper::padded_width(w.width)) + kLossBlocks);
+        tiles * (padded / kBatchTile) * hopper::loss_parts(w.head_dtype, hopper::padded_width(w.width)) +
+            kLossBlocks);
     if (w.head_row_exponents) row_flags_ = arena.allocate("scratch/head_row_flags", DType::kU8, 1, w.labels);
 }
 
@@ -435,7 +436,7 @@ HeadStepResult HeadOps::step(const HeadStep& op) {
     }
     if (!op.want_loss) return {};
     const std::int64_t parts =
-        on_hopper ? tiles * (a.padded_batch / kBatchTile) * hopper::loss_parts(a.padded_width)
+        on_hopper ? tiles * (a.padded_batch / kBatchTile) * hopper::loss_parts(op.w_LD.dtype, a.padded_width)
         : tiled   ? tiles * (a.padded_batch / kBatchTile)
                   : tiles * 2 * (a.padded_batch / plain::kEdge);
     double* const sums = a.losses + losses_.size() - kLossBlocks;

@@ -5,7 +5,9 @@
 
 namespace elmo::cuda::hopper {
 
-constexpr int kGradientAhead = 2;  // units of W under way
+// Units of W under way: as many as x leaves room for, but no more than memory's latency asks for.
+constexpr int kFewAhead = 2, kManyAhead = 6;
+constexpr std::int64_t kWidestWithMany = 1024;  // codes of x beside them
 
 // Writes the thread's part of a tile of g as BF16, of so many texts. `gradient(i)`: of its sum i. Neighbours
 // exchange, so that each has four texts of one of two pieces of 16 bytes.
@@ -27,7 +29,7 @@ __device__ __forceinline__ void store_gradients(char* out, const Thread& at, con
 
 // g of the chunk's labels, and parts of the loss, of 128 texts or, of wide x, 64. Grid: (blocks, batch
 // tiles).
-template <class S, bool WantLoss, int Texts>
+template <class S, bool WantLoss, int Texts, int Ahead>
 __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kernel(HeadArgs a) {
 #ifdef ELMO_HOPPER
     extern __shared__ unsigned char shared[];
@@ -35,7 +37,7 @@ __global__ void __launch_bounds__(kLogitGroups* kGroupThreads, 1) gradient_kerne
     const std::int64_t batch_tile = blockIdx.y;
     const std::int64_t first = a.first_tile * 2, last = a.last_tile * 2;
     let_next_begin();
-    Logits<S, kLogitGroups, Texts, kGradientAhead> logits(a, at, shared);
+    Logits<S, kLogitGroups, Texts, Ahead> logits(a, at, shared);
     logits.bring_texts(a, batch_tile * Texts);
     const std::int64_t text_blocks = a.padded_batch / kBlock;
     const int valid_texts = static_cast<int>(min(a.batch - batch_tile * Texts, std::int64_t{Texts}));

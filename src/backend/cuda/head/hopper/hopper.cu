@@ -37,15 +37,19 @@ bool takes(const HeadStep& op) {
     const bool rounds = op.compensates()
                             ? storage != DType::kBf16 && op.noise == usual && op.x_BD.cols % 8 == 0
                             : op.noise == NoiseKind::kIndependent || moves_by_step(op.noise);
-    return reads(op) && (storage == DType::kU8 || !op.grid.used()) && rounds && !op.drops_weights();
+    // One part of the columns' noise serves all labels.
+    const bool alike = op.first_label >> 32 == (op.first_label + op.w_LD.rows - 1) >> 32 || op.w_LD.rows == 0;
+    return reads(op) && (storage == DType::kU8 || !op.grid.used()) && rounds && alike && !op.drops_weights();
 }
 
 bool takes(const HeadTopK& op) {
     return reads(op);
 }
 
-std::int64_t loss_parts(std::int64_t padded_width) {
-    return 8 * kBatchTile / logit_texts(padded_width);
+std::int64_t loss_parts(DType storage, std::int64_t padded_width) {
+    return 8 * kBatchTile /
+           (storage == DType::kE4M3 ? logit_texts<StorageE4M3>(padded_width)
+                                    : logit_texts<StorageBf16>(padded_width));
 }
 
 bool has_code(cudaStream_t stream) {
@@ -62,7 +66,7 @@ bool has_code(cudaStream_t stream) {
 void stage(const View& x, DType storage, bool to_e4m3, const HeadArgs& a, cudaStream_t stream) {
     stage_kernel<<<blocks_for(a.padded_batch * a.padded_width, kThreads), kThreads, 0, stream>>>(
         static_cast<const bf16*>(x.data), a, to_e4m3, size_of(storage) == 1,
-        static_cast<bf16*>(const_cast<void*>(a.x_update)), static_cast<bf16*>(const_cast<void*>(a.x_logit)));
+        static_cast<bf16*>(const_cast<void*>(a.x_update)), const_cast<void*>(a.x_logit));
     check_launch("head, staging");
 }
 

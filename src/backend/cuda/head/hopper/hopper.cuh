@@ -6,7 +6,8 @@
 // Scratch is kept in the blocks that the instructions read (ptx/warpgroup.cuh), so copies are plain. x has
 // zeros in the columns between its width and the padded width, and kernels take zeros for those of W:
 //   x_logit   [batch tile of 128][block of 64 columns][128 texts][128 bytes]; columns of a block are permuted
-//             so that 16 bytes of W that a thread loads are its factors of consecutive products
+//             so that 16 bytes of W that a thread loads are its factors of consecutive products. Of E4M3
+//             weights: E4M3 codes, in blocks of 128 columns
 //   x_update  [block of 64 columns][padded batch][128 bytes]; columns of 32 are permuted so that a thread's
 //             sums are those of eight neighbours: one block of noise, one load, one store
 //   g         [tile of 64 labels][block of 64 texts][64 labels][128 bytes]; times the row's factor f where
@@ -16,6 +17,8 @@
 // A kernel starts while the previous one ends, and waits for it before it touches what that one reads or
 // writes: g, dx, and W when it is written.
 #pragma once
+
+#include <cuda_fp8.h>
 
 #include "backend/cuda/device/launch.cuh"
 #include "backend/cuda/head/storage.cuh"
@@ -46,6 +49,12 @@ __device__ __forceinline__ int logit_column(int place, bool codes) {
     const int s = place / 16, q = place % 8 / 2, upper = place % 16 / 8, second = place % 2;
     return codes ? 16 * q + 4 * s + upper + 2 * second : s / 2 * 32 + 8 * q + s % 2 * 4 + 2 * upper + second;
 }
+// The same for E4M3 codes, of a block of 128: of the 16 bytes that thread q loads of 64 columns, codes 8 s to
+// 8 s + 3 are factors 4q to 4q + 3 of product s, and the next four are factors 16 + 4q on.
+__device__ __forceinline__ int logit_code_column(int place) {
+    const int s = place / 32 % 2, upper = place / 16 % 2, q = place / 4 % 4;
+    return place / 64 * 64 + 16 * q + 8 * s + 4 * upper + place % 4;
+}
 // The column of 32 that place `place` of x_update takes: thread q gets places 8j + 2q and the next, columns
 // 8q to 8q + 7.
 __device__ __forceinline__ int update_column(int place) {
@@ -53,8 +62,7 @@ __device__ __forceinline__ int update_column(int place) {
 }
 
 template <class In>
-__global__ void stage_kernel(const In* x, HeadArgs a, bool through_e4m3, bool codes, bf16* update,
-                             bf16* logit) {
+__global__ void stage_kernel(const In* x, HeadArgs a, bool to_e4m3, bool codes, bf16* update, void* logit) {
     const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
     if (i >= a.padded_batch * a.padded_width) return;
     const std::int64_t b = i / a.padded_width, d = i % a.padded_width, block = d / kBlock;
@@ -62,11 +70,20 @@ __global__ void stage_kernel(const In* x, HeadArgs a, bool through_e4m3, bool co
     const auto value = [&](std::int64_t column) {
         return b < a.batch && column < a.width ? load_float(x, b * a.width + column) : 0.0f;
     };
-    float z = value(block * kBlock + logit_column(place, codes));
-    if (through_e4m3) z = nearest_e4m3(z);
     const int row = static_cast<int>(b % kBatchTile);
-    logit[((b / kBatchTile) * (a.padded_width / kBlock) + block) * (kTextBlockBytes / 2) +
-          block_offset(row, place / 8) / 2 + place % 8] = __float2bfloat16_rn(z);
+    if (to_e4m3) {
+        const int code_place = static_cast<int>(d % 128);
+        const float z = nearest_e4m3(value(d - code_place + logit_code_column(code_place)));
+        static_cast<std::uint8_t*>(
+            logit)[(b / kBatchTile * (a.padded_width / 128) + d / 128) * kTextBlockBytes +
+                   block_offset(row, code_place / 16) + code_place % 16] =
+            __nv_cvt_float_to_fp8(z, __NV_SATFINITE, __NV_E4M3);
+    } else {
+        static_cast<bf16*>(
+            logit)[(b / kBatchTile * (a.padded_width / kBlock) + block) * (kTextBlockBytes / 2) +
+                   block_offset(row, place / 8) / 2 + place % 8] =
+            __float2bfloat16_rn(value(block * kBlock + logit_column(place, codes)));
+    }
     if (update == nullptr) return;
     const std::int64_t column = block * kBlock + place / 32 * 32 + update_column(place % 32);
     update[(block * a.padded_batch + b) * kBlock + (((place / 8) ^ (row & 7)) * 8) + place % 8] =

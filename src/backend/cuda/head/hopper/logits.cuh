@@ -3,20 +3,28 @@
 #pragma once
 
 #include "backend/cuda/head/hopper/hopper.cuh"
+#include "backend/cuda/ptx/warpgroup_codes.cuh"
 
 namespace elmo::cuda::hopper {
+
+// Logits of E4M3 weights are products of codes, as x is rounded to E4M3 for them too.
+template <class S>
+constexpr bool kCodeProducts = std::is_same_v<S, StorageE4M3>;
+template <class S>
+constexpr int kTextBytes = kCodeProducts<S> ? 1 : 2;  // of a column of x
 
 // A unit of W of every thread.
 template <int Groups>
 constexpr int kUnitBytes = Groups* kGroupThreads * 32;
 // Texts of a batch tile whose x fits in shared memory beside two units of W.
+template <class S>
 constexpr int logit_texts(std::int64_t padded_width) {
-    return padded_width <= kWidest / 2 ? kBatchTile : kBatchTile / 2;
+    return padded_width * kTextBytes<S> <= kWidest ? kBatchTile : kBatchTile / 2;
 }
 // `Ahead`: units of W under way.
-template <int Groups, int Texts, int Ahead>
+template <class S, int Groups, int Texts, int Ahead>
 constexpr int logit_shared(std::int64_t padded_width) {
-    return static_cast<int>(padded_width) * 2 * Texts + Ahead * kUnitBytes<Groups> + kAlign + 16;
+    return static_cast<int>(padded_width) * kTextBytes<S> * Texts + Ahead * kUnitBytes<Groups> + kAlign + 16;
 }
 
 // Products of 16 columns that 64 bytes of a row make.
@@ -42,7 +50,7 @@ struct WeightStream {
           labels(min(a.labels, a.last_tile * kLabelTile)),
           tile_labels(tile_step * kRows),
           ring(ring_base + threadIdx.x * 16),
-          pairs(sizeof(typename S::Raw) == 2 && a.g_CB != nullptr && joins(a.width, a.padded_batch)),
+          pairs(sizeof(typename S::Raw) == 2 && a.g_CB != nullptr && a.padded_batch == kBatchTile),
           units(static_cast<int>(a.padded_width * static_cast<std::int64_t>(sizeof(typename S::Raw)) / 64)),
           whole_units(static_cast<int>((row_bytes - at.q * 16 + 63) / 64)) {
         tile_bytes = tile_step * kRows * row_bytes - units * 64;
@@ -50,17 +58,18 @@ struct WeightStream {
         for (int i = 0; i < Ahead; ++i) fetch();
     }
     // Neighbours lie side by side, row g of all threads before row g + 8: no bank serves two of a warp.
-    __device__ __forceinline__ std::uint32_t place(int h) const {
-        return ring + slot * kUnitBytes<Groups> + h * (kUnitBytes<Groups> / 2);
+    __device__ __forceinline__ std::uint32_t place(int of_slot, int h) const {
+        return ring + of_slot * kUnitBytes<Groups> + h * (kUnitBytes<Groups> / 2);
     }
+    __device__ __forceinline__ int next_slot() const { return slot + 1 == Ahead ? 0 : slot + 1; }
     // Starts to copy the next unit, of rows g and g + 8, to where the one lies that was fetched first.
     __device__ __forceinline__ void fetch() {
         const auto copy = [&](int h) {
             const bool valid = label + 8 * h < labels && unit < whole_units;
             if (pairs)
-                copy16_of_lines(place(h), from + 8 * h * row_bytes, valid);
+                copy16_of_lines(place(slot, h), from + 8 * h * row_bytes, valid);
             else
-                copy16_of_line(place(h), from + 8 * h * row_bytes, valid);
+                copy16_of_line(place(slot, h), from + 8 * h * row_bytes, valid);
         };
         copy(0);
         copy(1);
@@ -69,13 +78,21 @@ struct WeightStream {
         unit = wraps ? 0 : unit;
         from += wraps ? 64 + tile_bytes : 64;
         label += wraps ? tile_labels : 0;
-        slot = slot + 1 == Ahead ? 0 : slot + 1;
+        slot = next_slot();
     }
     // The unit that was fetched first.
     __device__ __forceinline__ void load(uint4 (&raw)[2]) const {
         wait_copies<Ahead - 1>();
 #pragma unroll
-        for (int h = 0; h < 2; ++h) raw[h] = load_shared(place(h));
+        for (int h = 0; h < 2; ++h) raw[h] = load_shared(place(slot, h));
+    }
+    // The first two.
+    __device__ __forceinline__ void load_two(uint4 (&raw)[2][2]) const {
+        wait_copies<Ahead - 2>();
+#pragma unroll
+        for (int i = 0; i < 2; ++i)
+#pragma unroll
+            for (int h = 0; h < 2; ++h) raw[i][h] = load_shared(place(i == 0 ? slot : next_slot(), h));
     }
 };
 
@@ -104,8 +121,8 @@ __device__ __forceinline__ void decode_factors(const uint4 (&raw)[2], std::uint3
 // A block keeps x of its texts in shared memory; each warpgroup takes tiles of 64 labels independently.
 template <class S, int Groups, int Texts, int Ahead>
 struct Logits {
-    static constexpr int kTexts = Texts * 128;  // bytes of their 64 columns
-    int blocks;                                 // of 64 columns
+    static constexpr int kTexts = Texts * 128;  // bytes of a block of their columns
+    int blocks;                                 // of 128 bytes of each text
     std::uint32_t x;
     std::uint32_t rest;            // shared memory behind x and the units of W, but for a barrier
     std::int64_t tile, tile_step;  // the next tile of the warpgroup
@@ -113,7 +130,7 @@ struct Logits {
 
     // Starts to bring W.
     __device__ __forceinline__ Logits(const HeadArgs& a, const Thread& at, const unsigned char* shared)
-        : blocks(static_cast<int>(a.padded_width / kBlock)),
+        : blocks(static_cast<int>(a.padded_width * kTextBytes<S> / 128)),
           x(aligned_base(shared)),
           rest(x + blocks * kTexts + Ahead * kUnitBytes<Groups> + 16),
           tile(a.first_tile * 2 + static_cast<std::int64_t>(blockIdx.x) * Groups + at.group),
@@ -137,6 +154,41 @@ struct Logits {
     }
     // Starts the last products of the tile's logits; goes on to the next tile.
     __device__ __forceinline__ void multiply_tile(Sums<Texts>& z) {
+        if constexpr (kCodeProducts<S>)
+            multiply_code_tile(z);
+        else
+            multiply_decoded_tile(z);
+        tile += tile_step;
+    }
+
+  private:
+    // 128 columns at a time, whose sums are then added in FP32.
+    __device__ __forceinline__ void multiply_code_tile(Sums<Texts>& z) {
+#pragma unroll
+        for (float& sum : z) sum = 0;
+        for (int block = 0; block < blocks; ++block) {
+            uint4 raw[2][2];
+            stream.load_two(raw);
+            Sums<Texts> part;
+            begin_products();
+            const std::uint64_t texts = operand(x + block * kTexts);
+#pragma unroll
+            for (int s = 0; s < 4; ++s) {
+                const uint4(&rows)[2] = raw[s / 2];
+                const std::uint32_t factors[4] = {
+                    s % 2 == 0 ? rows[0].x : rows[0].z, s % 2 == 0 ? rows[1].x : rows[1].z,
+                    s % 2 == 0 ? rows[0].y : rows[0].w, s % 2 == 0 ? rows[1].y : rows[1].w};
+                multiply_codes(part, factors, texts + moved(32 * s), s > 0);
+            }
+            commit_products();
+            stream.fetch();
+            stream.fetch();
+            wait_products<0>();
+#pragma unroll
+            for (int i = 0; i < Texts / 2; ++i) z[i] += part[i];
+        }
+    }
+    __device__ __forceinline__ void multiply_decoded_tile(Sums<Texts>& z) {
         for (int u = 0; u < stream.units; u += 2) {
 #pragma unroll
             for (int i = 0; i < 2; ++i) {
@@ -155,7 +207,6 @@ struct Logits {
                 commit_products();
             }
         }
-        tile += tile_step;
     }
 };
 

@@ -7,9 +7,9 @@
 
 namespace elmo::cuda::hopper {
 
-template <int Groups, int Texts, int Ahead>
+template <class S, int Groups, int Texts, int Ahead>
 constexpr int rank_shared(std::int64_t padded_width) {
-    return logit_shared<Groups, Texts, Ahead>(padded_width) + Texts * 12;  // a threshold, and its score
+    return logit_shared<S, Groups, Texts, Ahead>(padded_width) + Texts * 12;  // a threshold, and its score
 }
 
 // Offers the logits of the chunk's labels. Grid: (blocks, tiles of so many texts).

@@ -56,14 +56,28 @@ std::int64_t blocks_with_work(const HeadArgs& a, std::int64_t room, std::int64_t
     return std::clamp<std::int64_t>(room, 1, (tiles + groups - 1) / groups);
 }
 
-template <class S, int Texts>
+template <class S, int Texts, int Ahead>
 void run_gradient(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
     const std::int64_t batches = a.padded_batch / Texts;
     const dim3 grid(static_cast<unsigned>(blocks_with_work(a, multiprocessors / batches, kLogitGroups)),
                     static_cast<unsigned>(batches));
-    launch(a.losses != nullptr ? gradient_kernel<S, true, Texts> : gradient_kernel<S, false, Texts>, grid,
-           kLogitGroups, logit_shared<kLogitGroups, Texts, kGradientAhead>(a.padded_width), stream, a,
+    launch(a.losses != nullptr ? gradient_kernel<S, true, Texts, Ahead>
+                               : gradient_kernel<S, false, Texts, Ahead>,
+           grid, kLogitGroups, logit_shared<S, kLogitGroups, Texts, Ahead>(a.padded_width), stream, a,
            "head, logits", early);
+}
+template <class S>
+void run_gradient(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
+    if constexpr (kCodeProducts<S>) {
+        if (a.padded_width <= kWidestWithMany)
+            run_gradient<S, kBatchTile, kManyAhead>(a, multiprocessors, early, stream);
+        else
+            run_gradient<S, kBatchTile, kFewAhead>(a, multiprocessors, early, stream);
+    } else if (logit_texts<S>(a.padded_width) == kBatchTile) {
+        run_gradient<S, kBatchTile, kFewAhead>(a, multiprocessors, early, stream);
+    } else {
+        run_gradient<S, kBatchTile / 2, kFewAhead>(a, multiprocessors, early, stream);
+    }
 }
 
 template <class S, bool Decays, Noise Kind, Texts How, bool Compensates>
@@ -94,10 +108,7 @@ void run_update(const HeadArgs& a, int multiprocessors, cudaStream_t stream) {
 // R: the storage as W is read.
 template <class S, class R>
 void run(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
-    if (logit_texts(a.padded_width) == kBatchTile)
-        run_gradient<R, kBatchTile>(a, multiprocessors, early, stream);
-    else
-        run_gradient<R, kBatchTile / 2>(a, multiprocessors, early, stream);
+    run_gradient<R>(a, multiprocessors, early, stream);
     if constexpr (std::is_same_v<S, StorageBf16>)
         if (a.dx_slices != nullptr && joins(a.width, a.padded_batch))
             return with_noise(a.noise, [&](auto kind) {
@@ -124,7 +135,7 @@ void run_rank(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t s
     launch(rank_kernel<R, Groups, Texts, Ahead>,
            dim3(static_cast<unsigned>(blocks_with_work(a, multiprocessors / batches, Groups)),
                 static_cast<unsigned>(batches)),
-           Groups, rank_shared<Groups, Texts, Ahead>(a.padded_width), stream, a, "head, ranking", early);
+           Groups, rank_shared<R, Groups, Texts, Ahead>(a.padded_width), stream, a, "head, ranking", early);
 }
 // Few texts wait for W, many for products: those have more of W under way, these more texts for each of its
 // bytes.
@@ -132,10 +143,12 @@ template <class R>
 void run_rank(const HeadArgs& a, int multiprocessors, bool early, cudaStream_t stream) {
     constexpr int kFew = 16, kSome = kBatchTile / 2;
     constexpr std::int64_t kWidestWithFour = 1280;  // four units of W beside x of kSome texts
+    constexpr int kManyGroups =
+        kCodeProducts<R> ? 3 : 4;  // products of codes have sums of 128 columns beside
     if (a.batch <= kFew)
         run_rank<R, 3, kFew, 8>(a, multiprocessors, early, stream);
-    else if (a.batch > kSome && logit_texts(a.padded_width) == kBatchTile)
-        run_rank<R, 4, kBatchTile, 2>(a, multiprocessors, early, stream);
+    else if (a.batch > kSome && logit_texts<R>(a.padded_width) == kBatchTile)
+        run_rank<R, kManyGroups, kBatchTile, 2>(a, multiprocessors, early, stream);
     else if (a.padded_width <= kWidestWithFour)
         run_rank<R, 4, kSome, 4>(a, multiprocessors, early, stream);
     else
