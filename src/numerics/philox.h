@@ -76,6 +76,34 @@ constexpr PhiloxBlock noise_block(const NoiseKey& key, std::int64_t row, std::in
                       static_cast<std::uint32_t>(key.seed >> 32));
 }
 
+// The same from what the row and what the columns give to it, for many blocks of a row and many rows of a
+// block: nine of Philox's fourteen wide products are left to each. A part of the columns serves rows with the
+// same upper bits (from 2^32 on).
+struct NoiseOfRow {
+    std::uint32_t high, low;
+};
+constexpr NoiseOfRow noise_of_row(const NoiseKey& key, const PhiloxKeys& keys, std::int64_t row) {
+    const PhiloxBlock first = philox_round(noise_counter(key, row, 0), keys.key[0][0], keys.key[0][1]);
+    const std::uint64_t p = std::uint64_t{0xD2511F53u} * first[0];
+    return {static_cast<std::uint32_t>(p >> 32), static_cast<std::uint32_t>(p)};
+}
+constexpr PhiloxBlock noise_of_columns(const NoiseKey& key, const PhiloxKeys& keys, std::int64_t row,
+                                       std::int64_t block) {
+    const PhiloxBlock first = philox_round(noise_counter(key, row, block), keys.key[0][0], keys.key[0][1]);
+    const PhiloxBlock second = philox_round(first, keys.key[1][0], keys.key[1][1]);
+    const std::uint64_t p = std::uint64_t{0xD2511F53u} * second[0];
+    return {first[3] ^ keys.key[1][1], second[1] ^ keys.key[2][0],
+            static_cast<std::uint32_t>(p >> 32) ^ keys.key[2][1], static_cast<std::uint32_t>(p)};
+}
+constexpr PhiloxBlock noise_block(const NoiseOfRow& row, const PhiloxBlock& columns, const PhiloxKeys& keys) {
+    const std::uint64_t p = std::uint64_t{0xCD9E8D57u} * (row.high ^ columns[0]);
+    PhiloxBlock counter = {static_cast<std::uint32_t>(p >> 32) ^ columns[1], static_cast<std::uint32_t>(p),
+                           row.low ^ columns[2], columns[3]};
+    for (int round = 3; round < kPhiloxRounds; ++round)
+        counter = philox_round(counter, keys.key[round][0], keys.key[round][1]);
+    return counter;
+}
+
 constexpr std::uint16_t noise_word(const PhiloxBlock& block, int column_in_block) {
     return static_cast<std::uint16_t>(block[column_in_block >> 1] >> (16 * (column_in_block & 1)));
 }

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include <cmath>
 #include <set>
 #include <vector>
@@ -41,6 +43,19 @@ TEST(Philox, KeysOfAllRoundsGiveTheSameBlocks) {
 }
 
 // Every part of the address matters, at its smallest and largest bit.
+TEST(Noise, PartsOfRowAndColumnsGiveTheSameBlocks) {
+    std::mt19937_64 rng(3);
+    for (int i = 0; i < 1000; ++i) {
+        const NoiseKey key{rng(), rng() >> 24, static_cast<std::uint32_t>(rng() >> 48)};
+        const PhiloxKeys keys = philox_keys(key.seed);
+        const auto row = static_cast<std::int64_t>(rng() >> 24);
+        const std::int64_t other = (row & ~std::int64_t{0xffffffff}) | static_cast<std::int64_t>(rng() >> 32);
+        const auto block = static_cast<std::int64_t>(rng() >> 32);
+        EXPECT_EQ(noise_block(noise_of_row(key, keys, row), noise_of_columns(key, keys, other, block), keys),
+                  noise_block(key, row, block));
+    }
+}
+
 TEST(Noise, NeighbouringAddressesDiffer) {
     std::set<PhiloxBlock> blocks;
     int count = 0;

@@ -23,7 +23,7 @@ __global__ void __launch_bounds__(kJoinedGroups* kGroupThreads, 1) joined_kernel
 #ifdef ELMO_HOPPER
     using S = StorageBf16;
     extern __shared__ unsigned char shared[];
-    __shared__ PhiloxBlock table[kJoinedColumns / 8];  // a column's noise
+    __shared__ alignas(16) PhiloxBlock table[kJoinedColumns / 8];  // kept_noise
     const Thread at;
     const int blocks = static_cast<int>(a.width / kJoinedColumns);
     const std::uint32_t x = aligned_base(shared), ring = x + kJoinedGroups * kTextBlockBytes,
@@ -54,9 +54,8 @@ __global__ void __launch_bounds__(kJoinedGroups* kGroupThreads, 1) joined_kernel
         copy_bulk(x, static_cast<const char*>(a.x_update) + block_column / kBlock * kTextBlockBytes,
                   kJoinedGroups * kTextBlockBytes, arrived);
     }
-    if constexpr (Kind == Noise::kCommon)
-        if (threadIdx.x < kJoinedColumns / 8)
-            table[threadIdx.x] = common_noise(a, block_column + 8 * static_cast<int>(threadIdx.x));
+    if (threadIdx.x < kJoinedColumns / 8)
+        table[threadIdx.x] = kept_noise<Kind>(a, block_column + 8 * static_cast<int>(threadIdx.x));
     __syncthreads();  // the barriers and the noise are there
     wait_for_previous();
     const auto fetch = [&](int step) {
@@ -151,11 +150,9 @@ __global__ void __launch_bounds__(kJoinedGroups* kGroupThreads, 1) joined_kernel
             __syncwarp();
             wait_products<1>();  // the update's sums
             const auto old = [&](int h, int m, float(&v)[8]) { unpack8(load_shared(place(odd, h, m)), v); };
+            const NoiseOfRow rows[2] = {row_noise<Kind>(a, label), row_noise<Kind>(a, label + 8)};
             const auto noise = [&](int h, int m) {
-                if constexpr (Kind == Noise::kCommon)
-                    return table[at.group * (kBlock / 8) + 4 * m + at.q];
-                else
-                    return own_noise(a, label + 8 * h, first_column + 32 * m + 8 * at.q);
+                return noise_of<Kind>(a, rows[h], table[at.group * (kBlock / 8) + 4 * m + at.q]);
             };
             update_weights<S, Decays, 2>(a, u, old, noise, Kind == Noise::kMoved ? a.noise_move : 0,
                                          {a.keep, a.keep}, {}, label, row, kBlock, saturated);

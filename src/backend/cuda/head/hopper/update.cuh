@@ -31,17 +31,39 @@ constexpr int update_shared(std::int64_t padded_batch) {
 // moved.
 enum class Noise { kOwn, kMoved, kCommon };
 
-// Of eight columns from `column` on, before it is moved.
-__device__ __forceinline__ PhiloxBlock own_noise(const HeadArgs& a, std::int64_t label, std::int64_t column) {
-    return philox4x32(noise_counter(a.rounding, a.first_label + label, column >> 3), a.rounding_keys);
-}
-// The same of a column, moved.
+// A column's noise of eight columns from `column` on, moved.
 __device__ __forceinline__ PhiloxBlock common_noise(const HeadArgs& a, std::int64_t column) {
     PhiloxBlock words = philox4x32(noise_counter(a.rounding, 0, column >> 3), a.rounding_keys);
 #pragma unroll
     for (int i = 0; i < 4; ++i)
         words[i] = ((words[i] + (a.noise_move >> 16)) & 0xffffu) | ((words[i] & 0xffff0000u) + a.noise_move);
     return words;
+}
+// What a block of threads keeps of eight columns from `column` on: of a weight's own noise the columns' part
+// (takes() has seen that it serves all labels), or a column's noise, moved.
+template <Noise Kind>
+__device__ __forceinline__ PhiloxBlock kept_noise(const HeadArgs& a, std::int64_t column) {
+    if constexpr (Kind == Noise::kCommon)
+        return common_noise(a, column);
+    else
+        return noise_of_columns(a.rounding, a.rounding_keys, a.first_label, column >> 3);
+}
+// The row's part of a weight's own noise.
+template <Noise Kind>
+__device__ __forceinline__ NoiseOfRow row_noise(const HeadArgs& a, std::int64_t label) {
+    if constexpr (Kind == Noise::kCommon)
+        return {};
+    else
+        return noise_of_row(a.rounding, a.rounding_keys, a.first_label + label);
+}
+// The noise of eight weights, before it is moved.
+template <Noise Kind>
+__device__ __forceinline__ PhiloxBlock noise_of(const HeadArgs& a, const NoiseOfRow& row,
+                                                const PhiloxBlock& kept) {
+    if constexpr (Kind == Noise::kCommon)
+        return kept;
+    else
+        return noise_block(row, kept, a.rounding_keys);
 }
 
 __device__ __forceinline__ void prefetch_l2(const void* address) {
@@ -184,7 +206,7 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
     constexpr int kStages = kUpdateStages<How>, kBlocks = kUpdateBlocks<How>,
                   kStage = kBlocks * kGradientBytes;
     extern __shared__ unsigned char shared[];
-    __shared__ PhiloxBlock table[kUpdateColumns / 8];  // a column's noise
+    __shared__ alignas(16) PhiloxBlock table[kUpdateColumns / 8];  // kept_noise
     const Thread at;
     const int columns = static_cast<int>(a.padded_width / kUpdateColumns);
     const std::uint32_t x_block = static_cast<std::uint32_t>(a.padded_batch) * 128;  // bytes of 64 columns
@@ -221,9 +243,8 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
             for (int i = 0; i < 2; ++i) copy_bulk(x + i * x_block, x_from + i * x_block, x_block, arrived);
         }
     }
-    if constexpr (Kind == Noise::kCommon)
-        if (threadIdx.x < kUpdateColumns / 8)
-            table[threadIdx.x] = common_noise(a, first_column + 8 * threadIdx.x);
+    if (threadIdx.x < kUpdateColumns / 8)
+        table[threadIdx.x] = kept_noise<Kind>(a, first_column + 8 * threadIdx.x);
     __syncthreads();  // the barriers and the noise are there
     // One thread of the group fetches g, block after block, tile after tile.
     const bool fetches = threadIdx.x % kGroupThreads == 0;
@@ -281,6 +302,10 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                     if (32 * m < row_columns)
                         old[h][m] =
                             *reinterpret_cast<const typename S::Eight*>(row + 8 * h * a.stride + 32 * m);
+        // The lines of the next tile, to L2: rounding waits for memory otherwise.
+        if constexpr (sizeof(Raw) == 1)
+            if (at.q < 2 && tile + tile_step < last && label + 8 * at.q + tile_step * kRows < a.labels)
+                prefetch_l2(row + (8 * at.q + tile_step * kRows) * a.stride);
         std::int32_t compensated[2] = {-1, -1};  // their compensation is being fetched to the L2 cache
         const auto compensation = [&](int h) {
             return compensation_at(a, compensated[h]) + first_column + 8 * at.q;
@@ -330,12 +355,8 @@ __global__ void __launch_bounds__(kUpdateGroups* kGroupThreads, 1) update_kernel
                                          u, saturated);
                 }
         const auto old_weights = [&](int h, int m, float(&v)[8]) { S::unpack(old[h][m], v); };
-        const auto noise = [&](int h, int m) {
-            if constexpr (Kind == Noise::kCommon)
-                return table[4 * m + at.q];
-            else
-                return own_noise(a, label + 8 * h, first_column + 32 * m + 8 * at.q);
-        };
+        const NoiseOfRow rows[2] = {row_noise<Kind>(a, label), row_noise<Kind>(a, label + 8)};
+        const auto noise = [&](int h, int m) { return noise_of<Kind>(a, rows[h], table[4 * m + at.q]); };
         update_weights<S, Decays, 4>(a, u, old_weights, noise, Kind == Noise::kMoved ? a.noise_move : 0, keep,
                                      exponent, label, row, row_columns, saturated);
     }
