@@ -70,11 +70,12 @@ def is_null(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
 
 
-def name_of(label: Any, where: str, allow_null: bool = False) -> str | None:
-    """None for a null that is allowed."""
+def name_of(label: Any, where: str, allow_null: bool = False, of_text: bool = False) -> str | None:
+    """None for a null that is allowed. With `of_text` it is one of the labels of a text."""
     if isinstance(label, str):
         if not label:
-            raise DataError(f"{where}: expected a label, found an empty str")
+            raise DataError(f"{where}: expected a label's name, found an empty str"
+                            + ("; leave it out: a text without labels has an empty list" if of_text else ""))
         return label
     if isinstance(label, numbers.Integral) and not isinstance(label, (bool, np.bool_)):
         return str(int(label))
@@ -82,7 +83,7 @@ def name_of(label: Any, where: str, allow_null: bool = False) -> str | None:
     if missing and allow_null:
         return None
     raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}"
-                    + ("; a text without labels has an empty list, or allow_null_labels=True" if missing else ""))
+                    + ("; a text without labels has an empty list, or allow_null_labels=True" if missing and of_text else ""))
 
 
 def as_list(entry: Any) -> Any:
@@ -99,8 +100,8 @@ def names_of(entry: Any, where: str, allow_null: bool = False) -> list[str | Non
     """The labels of one text: a list of names or numbers, or one of them; None for nulls."""
     entry = as_list(entry)
     if isinstance(entry, (list, tuple)):
-        return [name_of(label, f"{where}[{i}]", allow_null) for i, label in enumerate(entry)]
-    return [name_of(entry, where, allow_null)]
+        return [name_of(label, f"{where}[{i}]", allow_null, True) for i, label in enumerate(entry)]
+    return [name_of(entry, where, allow_null, True)]
 
 
 def is_matrix(labels: Any) -> bool:

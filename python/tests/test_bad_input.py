@@ -36,7 +36,10 @@ def raising(values):
     (TEXTS, [["a"], [1.5], []], "labels[1][0]: expected a label's name or whole number, found 1.5 (float)"),
     (TEXTS, np.array([0, 1, np.nan]), "labels[0]: expected a label's name or whole number, found 0.0 (float)"),
     (TEXTS, [True, False, True], "labels[0]: expected a label's name or whole number, found True (bool)"),
-    (TEXTS, [[""], ["b"], []], "labels[0][0]: expected a label, found an empty str"),
+    (TEXTS, [[""], ["b"], []], "labels[0][0]: expected a label's name, found an empty str; leave it out: a text without "
+                               "labels has an empty list"),
+    (TEXTS, ["a", "", "b"], "labels[1]: expected a label's name, found an empty str; leave it out: a text without labels "
+                            "has an empty list"),
     (TEXTS, [{"a": 1}, ["b"], []], "labels[0]: expected a label's name or whole number, found {'a': 1} (dict)"),
     (TEXTS, "abc", "labels: expected an entry per text, found 'abc' (str)"),
     (TEXTS, np.array([[0, 1], [1, np.nan], [0, 0]]), "labels: expected a matrix of 0 and 1, found nan"),
