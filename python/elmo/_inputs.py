@@ -79,11 +79,17 @@ def name_of(label: Any, where: str, allow_null: bool = False, of_text: bool = Fa
         return label
     if isinstance(label, numbers.Integral) and not isinstance(label, (bool, np.bool_)):
         return str(int(label))
-    missing = is_null(label)
-    if missing and allow_null:
-        return None
-    raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}"
-                    + ("; a text without labels has an empty list, or allow_null_labels=True" if missing and of_text else ""))
+    advice = ""
+    if is_null(label):
+        if allow_null:
+            return None
+        if where.startswith("column"):
+            advice = "; leave such rows out (dropna), or take them as texts without labels (allow_null_labels=True)"
+        elif of_text:
+            advice = "; a text without labels has an empty list, or allow_null_labels=True"
+    elif isinstance(label, float) and label.is_integer():
+        advice = "; convert it: astype('Int64') of pandas makes whole numbers and keeps gaps"
+    raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}{advice}")
 
 
 def as_list(entry: Any) -> Any:
@@ -155,7 +161,7 @@ def matrix_rows(labels: Any, label_names: Sequence[Any] | None) -> Iterator[list
 
 
 def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bool = False,
-               allow_null: bool = False) -> Iterator[list[str | None] | str]:
+               allow_null: bool = False, what: str = "labels") -> Iterator[list[str | None] | str]:
     """The labels of each text, by name. With `fields`, a str stays one: it is read as a field of a file is."""
     if getattr(getattr(labels, "dtype", None), "kind", "-") in "UT":  # a NumPy array of names
         labels = labels.tolist()
@@ -164,34 +170,34 @@ def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bo
         return
     if label_names is not None:
         raise DataError("label_names: expected with labels as a matrix only")
-    for row, entry in enumerate(iterate(labels, "labels", "an entry per text")):
+    for row, entry in enumerate(iterate(labels, what, "an entry per text")):
         if fields and isinstance(entry, str):
             yield entry
         else:
-            yield names_of(entry, f"labels[{row}]", allow_null)
+            yield names_of(entry, f"{what}[{row}]", allow_null)
 
 
 def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, test: bool = False,
-               fields: bool = False, allow_null: bool = False) -> int:
-    """Texts and labels, which must be as many. Returns how many."""
+               fields: bool = False, allow_null: bool = False, what: str = "labels") -> int:
+    """Texts and labels, which must be as many; messages call the labels `what`. Returns how many."""
     if labels is None:
         raise DataError("labels: expected an entry per text, found None")
-    for one, what in ((texts, "texts"), (labels, "labels")):
-        if len(getattr(one, "shape", (1,))) == 0:
-            raise DataError(f"{what}: expected a sequence, found a single value")
+    for values, name in ((texts, "texts"), (labels, what)):
+        if len(getattr(values, "shape", (1,))) == 0:
+            raise DataError(f"{name}: expected a sequence, found a single value")
     count, labelled = 0, fields  # a column of a table is read later
-    label_iterator = label_rows(labels, label_names, fields, allow_null)
+    label_iterator = label_rows(labels, label_names, fields, allow_null, what)
     for chunk in chunks(texts_of(texts)):
         names = list(itertools.islice(label_iterator, len(chunk)))
         if len(names) < len(chunk):
-            raise DataError(f"labels: expected an entry per text, found {count + len(names)} for more texts")
+            raise DataError(f"{what}: expected an entry per text, found {count + len(names)} for more texts")
         rows.add(chunk, names, count, test)
         count += len(chunk)
         labelled = labelled or any(name is not None for row in names for name in row)
     if count == 0 and not test:
         raise DataError("texts: expected at least one text, found none")
     if next(label_iterator, None) is not None:
-        raise DataError(f"labels: expected an entry per text, found more than the {count} texts")
+        raise DataError(f"{what}: expected an entry per text, found more than the {count} texts")
     if not labelled and not test:
         raise DataError("labels: expected at least one label, found none")
     return count
@@ -301,7 +307,8 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
         if times == 0:
             raise missing_column(column, column == label_column, list(keys))
     fields = {column: iterate(table[keys[column][0]], f"column '{column}'", "texts") for column in columns}
-    return add_values(rows, texts_in(fields), table[keys[label_column][0]], test=test, fields=True, allow_null=allow_null)
+    return add_values(rows, texts_in(fields), table[keys[label_column][0]], test=test, fields=True, allow_null=allow_null,
+                      what=f"column '{label_column}'")
 
 
 def class_names(schema: Any, column: str) -> list[str]:
