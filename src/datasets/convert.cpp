@@ -138,8 +138,12 @@ class Converter {
         const std::string to = name_of(to_);
         const bool words = to_ == DataFormat::kRaw || to_ == DataFormat::kFastText;
         if (result_.changed_texts > 0)
-            context_.warning(fmt::format("{} held line ends or tabs, which {} cannot carry: now spaces",
-                                         counted(result_.changed_texts, "text"), to));
+            context_.warning(fmt::format("{} held {}, which {} cannot carry: now spaces",
+                                         counted(result_.changed_texts, "text"),
+                                         to_ == DataFormat::kCsv   ? "carriage returns"
+                                         : to_ == DataFormat::kTsv ? "line ends or tabs"
+                                                                   : "line ends",
+                                         to));
         if (result_.marked_texts > 0)
             context_.warning(fmt::format(
                 "{} held words that begin with '__label__', which {} takes for labels: now '_label__'",

@@ -120,8 +120,11 @@ TEST(Data, ConvertSaysWhatItChanged) {
     };
     EXPECT_EQ(
         warnings(data, "fasttext"),
-        "2 texts held line ends or tabs, which fasttext cannot carry: now spaces\n"
+        "2 texts held line ends, which fasttext cannot carry: now spaces\n"
         "2 label names held blanks, which fasttext cannot carry: each is now '_', as in 'Los_Angeles'\n");
+    EXPECT_EQ(warnings(data, "tsv"), "3 texts held line ends or tabs, which tsv cannot carry: now spaces\n");
+    EXPECT_EQ(warnings(data, "csv"), "1 text held carriage returns, which csv cannot carry: now spaces\n");
+    EXPECT_EQ(warnings(data, "jsonl"), "");
     folder.write("lines/trn.json", "{\"uid\": \"0\", \"title\": \"a\", \"target_ind\": [0]}\n");
     folder.write("lines/lbl.json", "{\"uid\": \"0\", \"title\": \"one\\nline\"}\n");
     EXPECT_EQ(warnings(folder.text("lines"), "xmc"),
