@@ -101,9 +101,10 @@ Context warnings_only(const Context& context) {
 
 }  // namespace
 
-ScoredRun::ScoredRun(const Context& context, const std::string& run, const Config& given)
+ScoredRun::ScoredRun(const Context& context, const std::string& run, Checkpoint checkpoint,
+                     const Config& given)
     : context_(context),
-      checkpoint_(run, given.checkpoint),
+      checkpoint_(std::move(checkpoint)),
       spec_(stored_encoder(checkpoint_)),
       tokenizer_(tokenizer_of(checkpoint_)),
       config_(with_usual_numbers(
