@@ -67,6 +67,7 @@ void hash_row(Hash64& hash, SplitName split, std::int64_t row, std::size_t label
 }
 
 DetailedEvaluation evaluate_predictions(const Context& context, const Config& given) {
+    require_predictions(given.predictions);
     const auto threshold = scoring_threshold(given);
     Config config = given;
     if (config.split == "auto")

@@ -824,7 +824,7 @@ TEST_F(FirstUse, ATableOnAPipeIsRefusedAndNotAnsweredLineByLine) {
 }
 
 TEST_F(FirstUse, PredictionsOfValidationRowsNeedTheirTexts) {
-    folder_.write("p.txt", "0:1\n");
+    folder_.write("p.txt", "1 1\n0:1\n");
     expect_failure(
         run_elmo({"eval", "--predictions", folder_.text("p.txt"), data(), "--split", "validation"}), 2,
         {"split: which rows validate depends on their texts", "elmo eval RUN DATA --split validation",
