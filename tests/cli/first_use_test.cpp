@@ -1157,6 +1157,8 @@ TEST_F(FirstUse, ALabelThatIsNotThereIsAnsweredWithTheOneThatMayBeMeant) {
     expect_failure(run_elmo({"explain", run(), "--text", "a cat", "--label", "sparow"}), 1,
                    {"--label: expected the name of a label", "found 'sparow' (did you mean 'sparrow'?)"});
     const std::string list = folder_.write("list.txt", "cat\nhors\n");
+    expect_failure(run_elmo({"predict", run(), "--text", "a cat", "--labels", "a name"}), 1,
+                   {"a name: no such file; labels are given in a file, one on each line"});
     expect_failure(run_elmo({"predict", run(), "--text", "a cat", "--labels", list}), 1,
                    {"list.txt:2", "(did you mean 'horse'?)"});
     const Outcome both = run_elmo(
