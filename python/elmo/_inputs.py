@@ -36,7 +36,8 @@ def module_of(value: Any) -> str:
 def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
     """The elements of any sequence of values; a text or a number is none."""
     if isinstance(values, (str, bytes, dict)) or values is None:
-        raise DataError(f"{what}: expected {of}, found {describe(values)}")
+        raise DataError(f"{what}: expected {of}, found {describe(values)}"
+                        + ("; a single one goes into a list" if isinstance(values, str) else ""))
     if isinstance(values, (set, frozenset)):
         raise DataError(f"{what}: expected {of} in an order, found {describe(values)}")
     if hasattr(values, "tocsr"):
@@ -89,6 +90,8 @@ def name_of(label: Any, where: str, allow_null: bool = False, of_text: bool = Fa
             advice = "; a text without labels has an empty list, or allow_null_labels=True"
     elif isinstance(label, float) and label.is_integer():
         advice = "; convert it: astype('Int64') of pandas makes whole numbers and keeps gaps"
+    elif isinstance(label, (bool, np.bool_)):
+        advice = "; convert it: astype(str) makes names, astype(int) numbers"
     raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}{advice}")
 
 
@@ -297,7 +300,9 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     if hasattr(table, "__arrow_c_stream__") and module_of(table) != "pandas":
         return rows.add_arrow(table.__arrow_c_stream__(), columns, label_column, allow_null, 0, test)
     if not hasattr(table, "keys") or not hasattr(table, "__getitem__"):
-        raise DataError(f"{what}: expected a path, a table or a dict of columns, found {describe(table)}")
+        advice = ("give texts=… and labels=…, or pandas.DataFrame(…) of rows" if what == "data" else
+                  "give a tuple (texts, labels), or pandas.DataFrame(…) of rows")
+        raise DataError(f"{what}: expected a path, a table or a dict of columns, found {describe(table)}; {advice}")
     keys: dict[str, list[Any]] = {}
     for key in table.keys():  # a frame without a header has numbers
         keys.setdefault(str(key), []).append(key)
@@ -395,6 +400,10 @@ def texts_in(columns: dict[str, Iterator[Any]]) -> Iterator[Any]:
         if not isinstance(text, str) and is_null(text):
             raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; leave such rows out (dropna), "
                             "or fill them (fillna(''))")
+        if not isinstance(text, str):
+            advice = ("join its parts to one str" if isinstance(as_list(text), (list, tuple)) else
+                      "convert it (astype(str)), or name another column with text_column")
+            raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; {advice}")
         yield text
 
 

@@ -14,7 +14,7 @@ def raising(values):
 
 
 @pytest.mark.parametrize("texts, labels, message", [
-    ("one text", ["a"], "texts: expected a sequence of str, found 'one text' (str)"),
+    ("one text", ["a"], "texts: expected a sequence of str, found 'one text' (str); a single one goes into a list"),
     (None, LABELS, "found neither"),
     (b"bytes", LABELS, "texts: expected a sequence of str, found b'bytes' (bytes)"),
     (3, LABELS, "texts: expected a sequence of str, found 3 (int)"),
@@ -35,7 +35,8 @@ def raising(values):
     (TEXTS, [["a"], ["b", None], []], "labels[1][1]: expected a label's name or whole number, found None"),
     (TEXTS, [["a"], [1.5], []], "labels[1][0]: expected a label's name or whole number, found 1.5 (float)"),
     (TEXTS, np.array([0, 1, np.nan]), "labels[0]: expected a label's name or whole number, found 0.0 (float)"),
-    (TEXTS, [True, False, True], "labels[0]: expected a label's name or whole number, found True (bool)"),
+    (TEXTS, [True, False, True], "labels[0]: expected a label's name or whole number, found True (bool); convert "
+                                  "it: astype(str) makes names, astype(int) numbers"),
     (TEXTS, [[""], ["b"], []], "labels[0][0]: expected a label's name, found an empty str; leave it out: a text without "
                                "labels has an empty list"),
     (TEXTS, ["a", "", "b"], "labels[1]: expected a label's name, found an empty str; leave it out: a text without labels "
@@ -55,6 +56,15 @@ def test_values(texts, labels, message):
         elmo.train(texts=texts, labels=labels, **SMALL)
     assert message in str(caught.value)
     assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)
+
+
+def test_labels_of_a_pair_are_named_by_it():
+    for rows, message in (((TEXTS, LABELS[:2]), "validation[1]: expected an entry per text, found 2 for more texts"),
+                          ((TEXTS, ["a", "", "b"]), "validation[1][1]: expected a label's name, found an empty str"),
+                          ([TEXTS, LABELS], "; give a tuple (texts, labels)")):
+        with pytest.raises(elmo.DataError) as caught:
+            elmo.train(texts=TEXTS, labels=LABELS, validation=rows, **SMALL)
+        assert message in str(caught.value)
 
 
 def test_generators_that_raise():
@@ -106,7 +116,10 @@ def test_tables():
              "expected the column 'labels' once, found it 2 times; rename one of them"),
             (pandas.DataFrame([["one", "two", "b"]], columns=["text", "text", "labels"]),
              "expected the column 'text' once, found it 2 times; rename one of them"),
+            (pandas.DataFrame({"text": [1, 2], "labels": ["a", "b"]}),
+             r"column 'text'\[0\]: expected a str, found 1 \(int\); convert it \(astype\(str\)\), or name another column"),
             (5, "data: expected a path, a table or a dict of columns, found 5"),
+            ([{"text": "one", "labels": "a"}], r"data: expected .*; give texts=… and labels=…, or pandas.DataFrame"),
             ("nothing/here", "nothing/here"), ("nothing/here.parquet", "nothing/here.parquet")):
         with pytest.raises((elmo.DataError, FileNotFoundError), match=message):
             elmo.train(data, **SMALL)
