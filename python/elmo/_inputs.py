@@ -45,7 +45,8 @@ def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
     if getattr(values, "ndim", 1) != 1:
         shape = getattr(values, "shape", None)
         if len(shape or ()) != 2 or shape[1] != 1:
-            raise DataError(f"{what}: expected {of} in one dimension, found the shape {shape}")
+            raise DataError(f"{what}: expected {of} in one dimension, found the shape {shape}"
+                            + ("; give one of its columns" if hasattr(values, "columns") else ""))
         values = np.asarray(values)[:, 0]
     if hasattr(values, "to_pylist"):  # pyarrow
         values = values.to_pylist()
