@@ -28,7 +28,7 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> Non
     if isinstance(data, tuple):
         if len(data) != 2:
             raise DataError(f"{what}: expected a pair of texts and labels, found {len(data)} values")
-        if add_values(rows, *data, test=test, allow_null=allows_null(config)) == 0:
+        if add_values(rows, *data, test=test, allow_null=allows_null(config), what=f"{what}[1]") == 0:
             raise DataError(f"{what}: expected at least one row, found none")
         return
     text_column, label_column = config.get("text_column"), config.get("label_column")

@@ -36,7 +36,8 @@ def module_of(value: Any) -> str:
 def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
     """The elements of any sequence of values; a text or a number is none."""
     if isinstance(values, (str, bytes, dict)) or values is None:
-        raise DataError(f"{what}: expected {of}, found {describe(values)}")
+        raise DataError(f"{what}: expected {of}, found {describe(values)}"
+                        + ("; a single one goes into a list" if isinstance(values, str) else ""))
     if isinstance(values, (set, frozenset)):
         raise DataError(f"{what}: expected {of} in an order, found {describe(values)}")
     if hasattr(values, "tocsr"):
@@ -44,7 +45,8 @@ def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
     if getattr(values, "ndim", 1) != 1:
         shape = getattr(values, "shape", None)
         if len(shape or ()) != 2 or shape[1] != 1:
-            raise DataError(f"{what}: expected {of} in one dimension, found the shape {shape}")
+            raise DataError(f"{what}: expected {of} in one dimension, found the shape {shape}"
+                            + ("; give one of its columns" if hasattr(values, "columns") else ""))
         values = np.asarray(values)[:, 0]
     if hasattr(values, "to_pylist"):  # pyarrow
         values = values.to_pylist()
@@ -70,19 +72,28 @@ def is_null(value: Any) -> bool:
     return value is None or type(value).__name__ == "NAType" or (isinstance(value, float) and value != value)
 
 
-def name_of(label: Any, where: str, allow_null: bool = False) -> str | None:
-    """None for a null that is allowed."""
+def name_of(label: Any, where: str, allow_null: bool = False, of_text: bool = False) -> str | None:
+    """None for a null that is allowed. With `of_text` it is one of the labels of a text."""
     if isinstance(label, str):
         if not label:
-            raise DataError(f"{where}: expected a label, found an empty str")
+            raise DataError(f"{where}: expected a label's name, found an empty str"
+                            + ("; leave it out: a text without labels has an empty list" if of_text else ""))
         return label
     if isinstance(label, numbers.Integral) and not isinstance(label, (bool, np.bool_)):
         return str(int(label))
-    missing = is_null(label)
-    if missing and allow_null:
-        return None
-    raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}"
-                    + ("; a text without labels has an empty list, or allow_null_labels=True" if missing else ""))
+    advice = ""
+    if is_null(label):
+        if allow_null:
+            return None
+        if where.startswith("column"):
+            advice = "; leave such rows out (dropna), or take them as texts without labels (allow_null_labels=True)"
+        elif of_text:
+            advice = "; a text without labels has an empty list, or allow_null_labels=True"
+    elif isinstance(label, float) and label.is_integer():
+        advice = "; convert it: astype('Int64') of pandas makes whole numbers and keeps gaps"
+    elif isinstance(label, (bool, np.bool_)):
+        advice = "; convert it: astype(str) makes names, astype(int) numbers"
+    raise DataError(f"{where}: expected a label's name or whole number, found {describe(label)}{advice}")
 
 
 def as_list(entry: Any) -> Any:
@@ -99,8 +110,8 @@ def names_of(entry: Any, where: str, allow_null: bool = False) -> list[str | Non
     """The labels of one text: a list of names or numbers, or one of them; None for nulls."""
     entry = as_list(entry)
     if isinstance(entry, (list, tuple)):
-        return [name_of(label, f"{where}[{i}]", allow_null) for i, label in enumerate(entry)]
-    return [name_of(entry, where, allow_null)]
+        return [name_of(label, f"{where}[{i}]", allow_null, True) for i, label in enumerate(entry)]
+    return [name_of(entry, where, allow_null, True)]
 
 
 def is_matrix(labels: Any) -> bool:
@@ -154,7 +165,7 @@ def matrix_rows(labels: Any, label_names: Sequence[Any] | None) -> Iterator[list
 
 
 def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bool = False,
-               allow_null: bool = False) -> Iterator[list[str | None] | str]:
+               allow_null: bool = False, what: str = "labels") -> Iterator[list[str | None] | str]:
     """The labels of each text, by name. With `fields`, a str stays one: it is read as a field of a file is."""
     if getattr(getattr(labels, "dtype", None), "kind", "-") in "UT":  # a NumPy array of names
         labels = labels.tolist()
@@ -163,34 +174,34 @@ def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bo
         return
     if label_names is not None:
         raise DataError("label_names: expected with labels as a matrix only")
-    for row, entry in enumerate(iterate(labels, "labels", "an entry per text")):
+    for row, entry in enumerate(iterate(labels, what, "an entry per text")):
         if fields and isinstance(entry, str):
             yield entry
         else:
-            yield names_of(entry, f"labels[{row}]", allow_null)
+            yield names_of(entry, f"{what}[{row}]", allow_null)
 
 
 def add_values(rows: Rows, texts: Any, labels: Any, label_names: Any = None, test: bool = False,
-               fields: bool = False, allow_null: bool = False) -> int:
-    """Texts and labels, which must be as many. Returns how many."""
+               fields: bool = False, allow_null: bool = False, what: str = "labels") -> int:
+    """Texts and labels, which must be as many; messages call the labels `what`. Returns how many."""
     if labels is None:
         raise DataError("labels: expected an entry per text, found None")
-    for one, what in ((texts, "texts"), (labels, "labels")):
-        if len(getattr(one, "shape", (1,))) == 0:
-            raise DataError(f"{what}: expected a sequence, found a single value")
+    for values, name in ((texts, "texts"), (labels, what)):
+        if len(getattr(values, "shape", (1,))) == 0:
+            raise DataError(f"{name}: expected a sequence, found a single value")
     count, labelled = 0, fields  # a column of a table is read later
-    label_iterator = label_rows(labels, label_names, fields, allow_null)
+    label_iterator = label_rows(labels, label_names, fields, allow_null, what)
     for chunk in chunks(texts_of(texts)):
         names = list(itertools.islice(label_iterator, len(chunk)))
         if len(names) < len(chunk):
-            raise DataError(f"labels: expected an entry per text, found {count + len(names)} for more texts")
+            raise DataError(f"{what}: expected an entry per text, found {count + len(names)} for more texts")
         rows.add(chunk, names, count, test)
         count += len(chunk)
         labelled = labelled or any(name is not None for row in names for name in row)
     if count == 0 and not test:
         raise DataError("texts: expected at least one text, found none")
     if next(label_iterator, None) is not None:
-        raise DataError(f"labels: expected an entry per text, found more than the {count} texts")
+        raise DataError(f"{what}: expected an entry per text, found more than the {count} texts")
     if not labelled and not test:
         raise DataError("labels: expected at least one label, found none")
     return count
@@ -290,7 +301,9 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
     if hasattr(table, "__arrow_c_stream__") and module_of(table) != "pandas":
         return rows.add_arrow(table.__arrow_c_stream__(), columns, label_column, allow_null, 0, test)
     if not hasattr(table, "keys") or not hasattr(table, "__getitem__"):
-        raise DataError(f"{what}: expected a path, a table or a dict of columns, found {describe(table)}")
+        advice = ("give texts=… and labels=…, or pandas.DataFrame(…) of rows" if what == "data" else
+                  "give a tuple (texts, labels), or pandas.DataFrame(…) of rows")
+        raise DataError(f"{what}: expected a path, a table or a dict of columns, found {describe(table)}; {advice}")
     keys: dict[str, list[Any]] = {}
     for key in table.keys():  # a frame without a header has numbers
         keys.setdefault(str(key), []).append(key)
@@ -300,7 +313,8 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
         if times == 0:
             raise missing_column(column, column == label_column, list(keys))
     fields = {column: iterate(table[keys[column][0]], f"column '{column}'", "texts") for column in columns}
-    return add_values(rows, texts_in(fields), table[keys[label_column][0]], test=test, fields=True, allow_null=allow_null)
+    return add_values(rows, texts_in(fields), table[keys[label_column][0]], test=test, fields=True, allow_null=allow_null,
+                      what=f"column '{label_column}'")
 
 
 def class_names(schema: Any, column: str) -> list[str]:
@@ -387,6 +401,10 @@ def texts_in(columns: dict[str, Iterator[Any]]) -> Iterator[Any]:
         if not isinstance(text, str) and is_null(text):
             raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; leave such rows out (dropna), "
                             "or fill them (fillna(''))")
+        if not isinstance(text, str):
+            advice = ("join its parts to one str" if isinstance(as_list(text), (list, tuple)) else
+                      "convert it (astype(str)), or name another column with text_column")
+            raise DataError(f"column '{first}'[{row}]: expected a str, found {describe(text)}; {advice}")
         yield text
 
 

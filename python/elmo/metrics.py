@@ -55,18 +55,21 @@ def predicted_rows(predicted: Any) -> tuple[np.ndarray, np.ndarray]:
         if predicted.dtype.kind not in "iu":
             raise DataError(f"predicted: expected label numbers, found an array of {predicted.dtype}; scores of all "
                             "labels are given as a SciPy matrix")
+        if predicted.shape[1] > 2 and predicted.size and np.isin(predicted, (0, 1)).all():
+            raise DataError("predicted: expected label numbers, the best first, found a matrix of 0 and 1; give it as a SciPy "
+                            "matrix (scipy.sparse.csr_matrix)")
         return from_lists([row[row >= 0] for row in predicted])
     rows = iterate(predicted, "predicted", "an entry per text")
     return from_lists([whole_numbers(row, f"predicted[{i}]") for i, row in enumerate(rows)])
 
 
-def true_rows(truth: Any) -> tuple[np.ndarray, np.ndarray]:
+def true_rows(truth: Any, advice: str = "") -> tuple[np.ndarray, np.ndarray]:
     if is_matrix(truth):
         if not hasattr(truth, "tocsr"):
             truth = dense_matrix(truth, "truth")
         values = truth.tocsr().data if hasattr(truth, "tocsr") else truth
         if values.dtype.kind not in "biuf" or not np.isin(values, (0, 1)).all():
-            raise DataError("truth: expected a matrix of 0 and 1, found other values")
+            raise DataError(f"truth: expected a matrix of 0 and 1, found other values{advice}")
         if not hasattr(truth, "tocsr"):
             return from_lists([np.flatnonzero(row) for row in truth])
         csr = truth.tocsr(copy=True)
@@ -108,7 +111,8 @@ def scores(predicted: Any, truth: Any, k: Any = (1, 3, 5), inverse_propensity: A
         if not isinstance(one, numbers.Integral):
             raise _core.ConfigError(f"k: expected whole numbers from 1 on, found {describe(one)}")
     check_columns(predicted, truth)
-    found = _core.score_rankings(*predicted_rows(predicted), *true_rows(truth), [int(one) for one in ks], weights)
+    found = _core.score_rankings(*predicted_rows(predicted), *true_rows(truth, "; predictions come first, then the truth"),
+                                 [int(one) for one in ks], weights)
     return {f"{metric}@{at}": value for metric, at, value in found}
 
 

@@ -14,7 +14,7 @@ def raising(values):
 
 
 @pytest.mark.parametrize("texts, labels, message", [
-    ("one text", ["a"], "texts: expected a sequence of str, found 'one text' (str)"),
+    ("one text", ["a"], "texts: expected a sequence of str, found 'one text' (str); a single one goes into a list"),
     (None, LABELS, "found neither"),
     (b"bytes", LABELS, "texts: expected a sequence of str, found b'bytes' (bytes)"),
     (3, LABELS, "texts: expected a sequence of str, found 3 (int)"),
@@ -35,8 +35,12 @@ def raising(values):
     (TEXTS, [["a"], ["b", None], []], "labels[1][1]: expected a label's name or whole number, found None"),
     (TEXTS, [["a"], [1.5], []], "labels[1][0]: expected a label's name or whole number, found 1.5 (float)"),
     (TEXTS, np.array([0, 1, np.nan]), "labels[0]: expected a label's name or whole number, found 0.0 (float)"),
-    (TEXTS, [True, False, True], "labels[0]: expected a label's name or whole number, found True (bool)"),
-    (TEXTS, [[""], ["b"], []], "labels[0][0]: expected a label, found an empty str"),
+    (TEXTS, [True, False, True], "labels[0]: expected a label's name or whole number, found True (bool); convert "
+                                  "it: astype(str) makes names, astype(int) numbers"),
+    (TEXTS, [[""], ["b"], []], "labels[0][0]: expected a label's name, found an empty str; leave it out: a text without "
+                               "labels has an empty list"),
+    (TEXTS, ["a", "", "b"], "labels[1]: expected a label's name, found an empty str; leave it out: a text without labels "
+                            "has an empty list"),
     (TEXTS, [{"a": 1}, ["b"], []], "labels[0]: expected a label's name or whole number, found {'a': 1} (dict)"),
     (TEXTS, "abc", "labels: expected an entry per text, found 'abc' (str)"),
     (TEXTS, np.array([[0, 1], [1, np.nan], [0, 0]]), "labels: expected a matrix of 0 and 1, found nan"),
@@ -52,6 +56,15 @@ def test_values(texts, labels, message):
         elmo.train(texts=texts, labels=labels, **SMALL)
     assert message in str(caught.value)
     assert isinstance(caught.value, ValueError) and "\n" not in str(caught.value)
+
+
+def test_labels_of_a_pair_are_named_by_it():
+    for rows, message in (((TEXTS, LABELS[:2]), "validation[1]: expected an entry per text, found 2 for more texts"),
+                          ((TEXTS, ["a", "", "b"]), "validation[1][1]: expected a label's name, found an empty str"),
+                          ([TEXTS, LABELS], "; give a tuple (texts, labels)")):
+        with pytest.raises(elmo.DataError) as caught:
+            elmo.train(texts=TEXTS, labels=LABELS, validation=rows, **SMALL)
+        assert message in str(caught.value)
 
 
 def test_generators_that_raise():
@@ -78,7 +91,13 @@ def test_tables():
             (pyarrow.table({"text": TEXTS, "labels": LABELS}).slice(0, 0), "data: expected at least one row, found none"),
             (pandas.DataFrame({"text": ["one", None], "labels": ["a", "b"]}),
              r"column 'text'\[1\]: expected a str, found .*; leave such rows out \(dropna\), or fill them"),
-            (pandas.DataFrame({"text": ["one", "two"], "labels": ["a", None]}), r"labels\[1\]: expected a label's name"),
+            (pandas.DataFrame({"text": ["one", "two"], "labels": ["a", None]}),
+             r"column 'labels'\[1\]: expected a label's name or whole number, found .*; leave such rows out \(dropna\), or take "
+             r"them as texts without labels \(allow_null_labels=True\)"),
+            ({"text": ["one", "two"], "labels": [["a"], ["b", float("nan")]]},
+             r"column 'labels'\[1\]\[1\]: expected .*, found nan \(float\); leave such rows out"),
+            (pandas.DataFrame({"text": TEXTS, "labels": [0, 1, None]}),
+             r"column 'labels'\[0\]: expected .*, found 0.0 \(float\); convert it: astype\('Int64'\)"),
             (pyarrow.table({"text": TEXTS}), "expected a column 'labels', found 'text'"),
             (pyarrow.table({"txt": TEXTS, "labels": LABELS}), r"a column 'text' \(did you mean 'txt'\?\), found 'txt'"),
             (pyarrow.table({"text": ["one", None], "labels": [["a"], ["b"]]}),
@@ -97,7 +116,10 @@ def test_tables():
              "expected the column 'labels' once, found it 2 times; rename one of them"),
             (pandas.DataFrame([["one", "two", "b"]], columns=["text", "text", "labels"]),
              "expected the column 'text' once, found it 2 times; rename one of them"),
+            (pandas.DataFrame({"text": [1, 2], "labels": ["a", "b"]}),
+             r"column 'text'\[0\]: expected a str, found 1 \(int\); convert it \(astype\(str\)\), or name another column"),
             (5, "data: expected a path, a table or a dict of columns, found 5"),
+            ([{"text": "one", "labels": "a"}], r"data: expected .*; give texts=… and labels=…, or pandas.DataFrame"),
             ("nothing/here", "nothing/here"), ("nothing/here.parquet", "nothing/here.parquet")):
         with pytest.raises((elmo.DataError, FileNotFoundError), match=message):
             elmo.train(data, **SMALL)
@@ -287,6 +309,11 @@ def test_columns_that_are_not_joined_by_plus():
             refused(lambda: elmo.train(table, text_column="title", label_column=wrong),
                     "; labels are those of one column: join 'labels' and 'kind' first")
         refused(lambda: elmo.train(table, text_column="title,nothing"), "; name it with text_column or label_column")
+
+
+def test_frames_as_texts():
+    frame = pytest.importorskip("pandas").DataFrame({"text": TEXTS, "more": TEXTS})
+    refused(lambda: elmo.train(texts=frame, labels=LABELS), "found the shape (3, 2); give one of its columns")
 
 
 def test_lists_as_texts():

@@ -66,6 +66,8 @@ def test_forms(problem):
     ([[0, 0]], [[0]], "predicted, row 0: expected every label once"), ([[0]], [[-1]], "truth, row 0: expected label numbers"),
     ([["a"]], [[0]], r"predicted\[0\]: expected label numbers"), ([[0]], [[0.5]], r"truth\[0\]: expected label numbers"),
     (np.zeros((1, 3)), [[0]], "given as a SciPy matrix"), ([[0]], np.array([[np.nan, 1]]), "matrix of 0 and 1"),
+    (np.array([[0, 1, 0]]), [[1]], "found a matrix of 0 and 1; give it as a SciPy matrix"),
+    (sparse.csr_matrix([[0, 1]]), sparse.csr_matrix([[0.2, 0.7]]), "found other values; predictions come first, then the truth"),
     (sparse.csr_matrix([[np.nan]]), [[0]], "finite scores"), (3, [[0]], "predicted: expected an entry per text")])
 def test_bad_input(predicted, truth, message):
     with pytest.raises(elmo.DataError, match=message):

@@ -115,7 +115,9 @@ void Dataset::Impl::open_labels(const Context& context, const ReadOptions& readi
     if (num_labels == 0)
         throw DataError(fmt::format(
             "{}: expected at least one label, found none{}", first,
-            layout.format >= DataFormat::kTsv ? "; is --label-column the column of the labels?" : ""));
+            layout.format >= DataFormat::kTsv        ? "; is --label-column the column of the labels?"
+            : layout.format == DataFormat::kFastText ? "; they are words that begin with '__label__'"
+                                                     : ""));
     if (train_is_empty())
         throw DataError(fmt::format("{}: expected training rows, found none", layout.train.labels.string()));
     if (labels.names) {

@@ -165,12 +165,12 @@ std::string likeness_doubt(const Dataset& data) {
     std::ranges::sort(hashes);
     const auto counts = data.label_counts();
     const auto rows_of = [&](std::int64_t label) { return counts.empty() ? 0 : counts[label]; };
-    std::int64_t alike = 0, rows_of_example = -1;
+    std::int64_t pairs = 0, rows_of_example = -1;
     std::pair<std::int64_t, std::int64_t> example;
     for (auto begin = hashes.begin(), end = begin; begin != hashes.end(); begin = end) {
         end = std::find_if(begin, hashes.end(), [&](const auto& one) { return one.first != begin->first; });
         if (end - begin < 2) continue;
-        alike += end - begin;
+        pairs += (end - begin) * (end - begin - 1) / 2;
         std::partial_sort(begin, begin + 2, end, [&](const auto& a, const auto& b) {  // the commonest first
             return std::pair(-rows_of(a.second), a.second) < std::pair(-rows_of(b.second), b.second);
         });
@@ -178,11 +178,12 @@ std::string likeness_doubt(const Dataset& data) {
         rows_of_example = rows_of(begin[1].second);
         example = {begin[0].second, begin[1].second};
     }
-    if (alike == 0) return {};
+    if (pairs == 0) return {};
     return fmt::format(
-        "{} of {} labels differ from others only in case, blanks or Unicode form, such as '{}' ({}) and '{}' "
-        "({}): where they mean the same, write them alike",
-        with_commas(alike), with_commas(data.num_labels()), quoted(data.label_name(example.first)),
+        "{} of labels {} only in case, blanks or Unicode form, such as '{}' ({}) and '{}' ({}): they stay "
+        "different "
+        "labels; where they mean the same, write them alike",
+        counted(pairs, "pair"), pairs == 1 ? "differs" : "differ", quoted(data.label_name(example.first)),
         counted(rows_of(example.first), "row"), quoted(data.label_name(example.second)),
         with_commas(rows_of(example.second)));
 }

@@ -116,6 +116,8 @@ class Converter {
         write_labels();
         folder.commit();
         std::sort(result_.files.begin(), result_.files.end());
+        result_.out = config_.out;
+        say_what_changed();
         return result_;
     }
 
@@ -123,6 +125,34 @@ class Converter {
     OutputFile file(const std::string& name) {
         result_.files.push_back(name);
         return OutputFile(folder_ / name, OutputFile::Open::kTruncate);
+    }
+
+    // A name without what the format cannot carry.
+    std::string changed_name(std::string_view name, std::string_view bad, char instead) {
+        std::string clean = without(name, bad, instead, result_.changed_names);
+        if (changed_name_.empty() && clean != name) changed_name_ = clean;
+        return clean;
+    }
+
+    void say_what_changed() const {
+        const std::string to = name_of(to_);
+        const bool words = to_ == DataFormat::kRaw || to_ == DataFormat::kFastText;
+        if (result_.changed_texts > 0)
+            context_.warning(fmt::format("{} held {}, which {} cannot carry: now spaces",
+                                         counted(result_.changed_texts, "text"),
+                                         to_ == DataFormat::kCsv   ? "carriage returns"
+                                         : to_ == DataFormat::kTsv ? "line ends or tabs"
+                                                                   : "line ends",
+                                         to));
+        if (result_.marked_texts > 0)
+            context_.warning(fmt::format(
+                "{} held words that begin with '__label__', which {} takes for labels: now '_label__'",
+                counted(result_.marked_texts, "text"), to));
+        if (result_.changed_names > 0)
+            context_.warning(fmt::format("{} held {}, which {} cannot carry: each is now '{}', as in '{}'",
+                                         counted(result_.changed_names, "label name"),
+                                         words ? "blanks" : "line ends", to, words ? '_' : ' ',
+                                         quoted(changed_name_)));
     }
 
     // Names that the format can represent, all different.
@@ -133,20 +163,27 @@ class Converter {
         as_lists_ = layout_.cells.name() != ",";
         NameTable seen;
         for (std::int64_t label = 0; label < data_.num_labels(); ++label) {
-            std::string name = data_.has_label_names()
-                                   ? without(data_.label_name(label), bad, '_', result_.changed_names)
-                                   : fmt::format("{}", label);
+            std::string name = data_.has_label_names() ? changed_name(data_.label_name(label), bad, '_')
+                                                       : fmt::format("{}", label);
             // Readers trim names.
             const bool trimmed =
                 to_ != DataFormat::kJsonl && !name.empty() && (name.front() == ' ' || name.back() == ' ');
-            if (name.empty() || trimmed || seen.find(name))
+            const auto other = seen.find(name);
+            if (other && data_.has_label_names() && data_.label_name(label) != data_.label_name(*other))
+                throw DataError(
+                    fmt::format("{}: labels '{}' and '{}' would both be '{}' in {}, which has no blanks in "
+                                "names: rename one, "
+                                "or write csv or jsonl",
+                                config_.data, quoted(data_.label_name(*other)),
+                                quoted(data_.label_name(label)), quoted(name), name_of(to_)));
+            if (name.empty() || trimmed || other)
                 throw DataError(fmt::format(
                     "{}: label {} {}: {} tells labels apart by name; write xmc, pecos or jsonl-folder, which "
                     "keep their numbers",
                     config_.data, label,
                     name.empty() || trimmed
                         ? fmt::format("is named '{}'", quoted(name))
-                        : fmt::format("has the name '{}' of label {}", quoted(name), *seen.find(name)),
+                        : fmt::format("has the name '{}' of label {}", quoted(name), *other),
                     name_of(to_)));
             seen.add(name);
             as_lists_ = as_lists_ || name.find_first_of(kNotBetweenCommas) != name.npos || is_null_word(name);
@@ -374,7 +411,7 @@ class Converter {
             const std::string name =
                 data_.has_label_names() ? std::string(data_.label_name(label)) : fmt::format("{}", label);
             out.write(json ? fmt::format("{{\"uid\": \"{}\", \"title\": {}}}\n", label, json_text(name))
-                           : without(name, "\r\n", ' ', result_.changed_names) + "\n");
+                           : changed_name(name, "\r\n", ' ') + "\n");
         }
         out.close();
     }
@@ -385,6 +422,7 @@ class Converter {
     Layout layout_;
     Dataset data_;
     fs::path folder_;
+    std::string changed_name_;        // the first one
     std::vector<std::string> names_;  // of a format that identifies labels by name
     bool as_lists_ = false;           // in the fields of tables
     Conversion result_;
@@ -393,20 +431,7 @@ class Converter {
 }  // namespace
 
 Conversion convert_data(const Context& context, const Config& config, const std::string& to) {
-    const DataFormat format = format_named(to, "to");
-    Conversion result = Converter(context, config, format).run();
-    result.out = config.out;
-    if (result.changed_texts > 0)
-        context.warning(fmt::format("{} held line ends or tabs, which {} cannot carry: now spaces",
-                                    counted(result.changed_texts, "text"), to));
-    if (result.marked_texts > 0)
-        context.warning(fmt::format(
-            "{} held words that begin with '__label__', which {} takes for labels: now '_label__'",
-            counted(result.marked_texts, "text"), to));
-    if (result.changed_names > 0)
-        context.warning(fmt::format("{} held characters that {} cannot carry: now '_'",
-                                    counted(result.changed_names, "label name"), to));
-    return result;
+    return Converter(context, config, format_named(to, "to")).run();
 }
 
 }  // namespace elmo

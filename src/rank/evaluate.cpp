@@ -67,6 +67,8 @@ void hash_row(Hash64& hash, SplitName split, std::int64_t row, std::size_t label
 }
 
 DetailedEvaluation evaluate_predictions(const Context& context, const Config& given) {
+    require_predictions(given.predictions);
+    const auto threshold = scoring_threshold(given);
     Config config = given;
     if (config.split == "auto")
         choose_option<std::string>(config, "split", &Config::split, "test", "stored predictions have no run");
@@ -89,8 +91,7 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
     Scorer scorer(config, parse_ks(config.k), dataset.num_labels(), dataset.label_counts(),
                   dataset.train().rows(), Scorer::Detail::kIntervalsAndGroups);
     std::optional<Judge> judge;
-    if (const auto threshold = scoring_threshold(config))
-        judge.emplace(*threshold, config, dataset.num_labels(), 0);
+    if (threshold) judge.emplace(*threshold, config, dataset.num_labels(), 0);
     std::vector<std::int64_t> drop;
     DetailedEvaluation result;
     const auto start = std::chrono::steady_clock::now();
@@ -134,7 +135,9 @@ DetailedEvaluation evaluate_predictions(const Context& context, const Config& gi
 }
 
 DetailedEvaluation evaluate_run(const Context& context, const std::string& run, const Config& given) {
-    ScoredRun scored(context, run, given);
+    Checkpoint checkpoint(run, given.checkpoint);
+    const auto threshold = scoring_threshold(context, given, checkpoint);
+    ScoredRun scored(context, run, std::move(checkpoint), given);
     const Config& config = scored.config();
     const RunState& state = scored.checkpoint().state();
     const std::int64_t num_rows = scored.num_rows(), num_labels = scored.num_labels();
@@ -147,7 +150,7 @@ DetailedEvaluation evaluate_run(const Context& context, const std::string& run, 
                   Scorer::Detail::kIntervalsAndGroups, state.labels);
     std::int64_t depth = scorer.largest_k();
     std::optional<Judge> judge;
-    if (const auto threshold = scoring_threshold(context, config, scored.checkpoint())) {
+    if (threshold) {
         depth = std::max(depth, kMostAnswers);
         judge.emplace(*threshold, config, num_labels, depth);
     }

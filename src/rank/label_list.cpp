@@ -79,6 +79,9 @@ std::vector<std::int64_t> find(Entries wanted, const std::string& list, Where wh
 
 std::vector<std::int64_t> read_label_list(const std::filesystem::path& file,
                                           const std::vector<std::string_view>& names, std::int64_t labels) {
+    std::error_code error;
+    if (!std::filesystem::exists(file, error))
+        throw DataError(file.string() + ": no such file; labels are given in a file, one on each line");
     Entries wanted;
     LineReader reader(file);
     while (const auto line = reader.next_line())

@@ -101,9 +101,10 @@ Context warnings_only(const Context& context) {
 
 }  // namespace
 
-ScoredRun::ScoredRun(const Context& context, const std::string& run, const Config& given)
+ScoredRun::ScoredRun(const Context& context, const std::string& run, Checkpoint checkpoint,
+                     const Config& given)
     : context_(context),
-      checkpoint_(run, given.checkpoint),
+      checkpoint_(std::move(checkpoint)),
       spec_(stored_encoder(checkpoint_)),
       tokenizer_(tokenizer_of(checkpoint_)),
       config_(with_usual_numbers(
@@ -215,11 +216,21 @@ void ScoredRun::match(const std::string& run) {
     std::int64_t known = 0;
     for (std::size_t label = 0; label < match.number.size(); ++label)
         if (match.number[label] < checkpoint_.state().labels) known += counts[label];
-    if (2 * found < labels && 2 * known <= positives)
-        refuse(fmt::format(
-            ", of which {} are the run's ({} of {} positives); if labels are written otherwise here, say so "
-            "with --label-column or --label-separator",
-            found, with_commas(known), with_commas(positives)));
+    if (2 * found < labels && 2 * known <= positives) {
+        std::size_t example = 0;  // the commonest that the run does not have
+        std::int64_t most = -1;
+        for (std::size_t label = 0; label < match.number.size(); ++label)
+            if (match.number[label] >= checkpoint_.state().labels && counts[label] > most) {
+                most = counts[label];
+                example = label;
+            }
+        refuse(
+            fmt::format(", of which {} are the run's ({} of {} positives): the data has '{}', for example, "
+                        "and the run '{}'; if "
+                        "labels are written otherwise here, say so with --label-column or --label-separator",
+                        found, with_commas(known), with_commas(positives), quoted(names[example]),
+                        quoted(run_names.front())));
+    }
     matched_ = match.unknown == 0
                    ? fmt::format("by name: all {} of the data are in the run, which has {}",
                                  with_commas(labels), with_commas(std::ssize(run_names)))

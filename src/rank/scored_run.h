@@ -34,7 +34,10 @@ class ScoredRun {
     // Opens checkpoint and data. Reading options that are not given come from the run. If the labels differ
     // from the run's, they are matched by name, and this is reported; DataError if fewer than half of them
     // match. Rows that trained the run are noticed by their texts and reported.
-    ScoredRun(const Context& context, const std::string& run, const Config& given);
+    ScoredRun(const Context& context, const std::string& run, const Config& given)
+        : ScoredRun(context, run, Checkpoint(run, given.checkpoint), given) {}
+    // Of a checkpoint that is open, for what can be refused before the data are read.
+    ScoredRun(const Context& context, const std::string& run, Checkpoint checkpoint, const Config& given);
     ScoredRun(const ScoredRun&) = delete;
     ScoredRun& operator=(const ScoredRun&) = delete;
 

@@ -460,6 +460,7 @@ Layout find_layout(const ReadOptions& reading) {
             {}};
     find_filters(reading, layout);
     if (is_table(layout.format) || layout.format == DataFormat::kJsonl) settle_reading(reading, layout);
+    refuse_columns_in_one_object(layout);
     return layout;
 }
 

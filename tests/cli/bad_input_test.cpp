@@ -211,6 +211,39 @@ TEST(BadPredictions, StoredFiles) {
     expect_failure(run_elmo({"eval", "--predictions", folder.text("missing"), data}), 1, {"missing"});
 }
 
+TEST(BadPredictions, SayWhatIsReadAndHowToMakeIt) {
+    const TempFolder folder;
+    const std::string data = folder.write("data.csv", "text,labels\na b,x\nc d,y\ne f,\"x,y\"\n");
+    const std::string form =
+        "stored predictions are a line 'rows labels', then a line of 'label:score' entries for each scored "
+        "row, "
+        "labels by number: 'elmo eval RUN DATA --save-predictions FILE' writes them, and 'elmo data convert "
+        "DATA --to xmc' the numbers of the labels";
+    const auto score = [&](const std::string& file) {
+        return run_elmo({"eval", "--predictions", file, data, "--split", "all"});
+    };
+    const std::string json = folder.write("answers.jsonl", "{\"line\":1,\"labels\":[]}\n");
+    for (const std::string& file :
+         {data, json, folder.write("empty.txt", ""), folder.write("names.txt", "3 2\nx:0.5\ny:0.5\nx:0.5\n")})
+        expect_failure(score(file), 1, {file, form});
+    expect_failure(score(folder.write("zip.npz", std::string("PK\3\4\0\0", 6))), 1, {"zip.npz", form});
+    std::filesystem::create_directory(folder.path("folder"));
+    expect_failure(score(folder.text("folder")), 1, {"found a folder; " + form});
+    folder.write("run/best/manifest.json", "{}");
+    expect_failure(score(folder.text("run")), 1,
+                   {"run: expected a file of predictions, found a run; score it with 'elmo eval " +
+                    folder.text("run") + " DATA'"});
+    expect_failure(run_shell("echo 3 2 | $ELMO eval --predictions /dev/stdin $0/data.csv", folder.path()), 1,
+                   {"found a pipe; store it first"});
+    // Refused before the data are read.
+    const std::string broken = folder.write("broken.csv", "text,labels\na,\"b\n");
+    expect_failure(run_elmo({"eval", "--predictions", data, broken}), 1, {"data.csv:1", form});
+    expect_failure(score(folder.write("rows.txt", "2 2\n0:1\n1:1\n")), 1,
+                   {"rows.txt:1: expected 3 rows", "; --split chooses which rows are scored"});
+    expect_failure(score(folder.write("labels.txt", "3 9\n0:1\n1:1\n1:1\n")), 1,
+                   {"labels.txt:1: expected 3 rows and 2 labels", "the numbers of the labels"});
+}
+
 // A run that is spoiled file by file.
 class BadRun : public testing::Test {
   protected:

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "program.h"
 
@@ -99,6 +100,40 @@ TEST(Data, ConvertRefusals) {
     expect_failure(run_elmo(convert + Words{"--to", "csv", "--out", folder.text("data")}), 2,
                    {"another folder"});
     expect_failure(run_elmo({"data", "convrt", folder.text("data")}), 2, {"convert"});
+}
+
+TEST(Data, ConvertSaysWhatItChanged) {
+    const TempFolder folder;
+    const std::string data = folder.write("rows.jsonl",
+                                          "{\"text\": \"a\\nb\", \"labels\": [\"New York\", \"Paris\"]}\n"
+                                          "{\"text\": \"a\\tb\", \"labels\": [\"Los Angeles\"]}\n"
+                                          "{\"text\": \"a\\r\\nb\", \"labels\": [\"Paris\"]}\n");
+    const auto warnings = [&](const std::string& from, const std::string& to) {
+        const Outcome outcome = run_elmo({"data", "convert", from, "--to", to, "--out", folder.text(to),
+                                          "--overwrite", "--test-share", "0"});
+        expect_success(outcome);
+        std::string found;
+        std::istringstream lines(outcome.err);
+        for (std::string line; std::getline(lines, line);)
+            if (line.starts_with("warning: ")) found += line.substr(9) + "\n";
+        return found;
+    };
+    EXPECT_EQ(
+        warnings(data, "fasttext"),
+        "2 texts held line ends, which fasttext cannot carry: now spaces\n"
+        "2 label names held blanks, which fasttext cannot carry: each is now '_', as in 'Los_Angeles'\n");
+    EXPECT_EQ(warnings(data, "tsv"), "3 texts held line ends or tabs, which tsv cannot carry: now spaces\n");
+    EXPECT_EQ(warnings(data, "csv"), "1 text held carriage returns, which csv cannot carry: now spaces\n");
+    EXPECT_EQ(warnings(data, "jsonl"), "");
+    folder.write("lines/trn.json", "{\"uid\": \"0\", \"title\": \"a\", \"target_ind\": [0]}\n");
+    folder.write("lines/lbl.json", "{\"uid\": \"0\", \"title\": \"one\\nline\"}\n");
+    EXPECT_EQ(warnings(folder.text("lines"), "xmc"),
+              "1 label name held line ends, which xmc cannot carry: each is now ' ', as in 'one line'\n");
+    const std::string clash = folder.write("clash.csv", "text,labels\na,\"New York,New_York\"\n");
+    expect_failure(
+        run_elmo({"data", "convert", clash, "--to", "fasttext", "--out", folder.text("c")}), 1,
+        {"labels 'New York' and 'New_York' would both be 'New_York' in fasttext, which has no blanks in "
+         "names: rename one, or write csv or jsonl"});
 }
 
 TEST(Data, FilterAndPaper2Keywords) {

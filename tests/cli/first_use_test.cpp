@@ -596,6 +596,17 @@ TEST_F(FirstUse, FinishedAnswersOfAnotherRunAreNotComplete) {
     }
 }
 
+TEST_F(FirstUse, AnswersAreNotWrittenUnderTheNameOfAnotherFormat) {
+    const std::string texts = folder_.write("texts.txt", "a dog in the rain\n");
+    for (const char* name : {"answers.parquet", "answers.tsv", "answers.jsonl.gz"}) {
+        expect_failure(run_elmo({"predict", run(), texts, "--out", folder_.text(name)}), 2,
+                       {name, "answers are JSON lines (.jsonl) or CSV (.csv)"});
+        EXPECT_FALSE(fs::exists(folder_.path(name))) << name;
+    }
+    expect_success(run_elmo({"predict", run(), texts, "--out", folder_.text("ANSWERS.CSV")}));
+    EXPECT_TRUE(slurp(folder_.path("ANSWERS.CSV")).starts_with("line,labels"));
+}
+
 TEST_F(FirstUse, AMissingKeyNamesTheFlags) {
     const std::string data = folder_.write("rows.jsonl", "{\"title\": \"a\", \"kinds\": [\"x\"]}\n");
     const Words train = {"train", data, "--out", folder_.text("run"), "--quiet"};
@@ -637,6 +648,10 @@ TEST_F(FirstUse, LabelsWrittenOtherwiseThanInTrainingNameTheFlag) {
     const std::string bars = folder_.write("bars.csv", rows);
     expect_failure(run_elmo({"eval", run(), bars, "--label-separator", ",", "--quiet"}), 1,
                    {"these are not the labels of the run", "--label-separator"});
+    rows = "text,labels\n";
+    for (int i = 0; i < 8; ++i) rows += text_of(i) + "," + (i < 5 ? "DOG" : "CAT") + "\n";
+    expect_failure(run_elmo({"eval", run(), folder_.write("upper.csv", rows), "--quiet"}), 1,
+                   {"the data has 'DOG', for example, and the run 'cat'"});
 }
 
 // Most labels of a long tail are in one row: those of a test file that no training row has may be more than
@@ -824,7 +839,7 @@ TEST_F(FirstUse, ATableOnAPipeIsRefusedAndNotAnsweredLineByLine) {
 }
 
 TEST_F(FirstUse, PredictionsOfValidationRowsNeedTheirTexts) {
-    folder_.write("p.txt", "0:1\n");
+    folder_.write("p.txt", "1 1\n0:1\n");
     expect_failure(
         run_elmo({"eval", "--predictions", folder_.text("p.txt"), data(), "--split", "validation"}), 2,
         {"split: which rows validate depends on their texts", "elmo eval RUN DATA --split validation",
@@ -1157,6 +1172,8 @@ TEST_F(FirstUse, ALabelThatIsNotThereIsAnsweredWithTheOneThatMayBeMeant) {
     expect_failure(run_elmo({"explain", run(), "--text", "a cat", "--label", "sparow"}), 1,
                    {"--label: expected the name of a label", "found 'sparow' (did you mean 'sparrow'?)"});
     const std::string list = folder_.write("list.txt", "cat\nhors\n");
+    expect_failure(run_elmo({"predict", run(), "--text", "a cat", "--labels", "a name"}), 1,
+                   {"a name: no such file; labels are given in a file, one on each line"});
     expect_failure(run_elmo({"predict", run(), "--text", "a cat", "--labels", list}), 1,
                    {"list.txt:2", "(did you mean 'horse'?)"});
     const Outcome both = run_elmo(

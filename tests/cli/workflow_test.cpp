@@ -365,6 +365,16 @@ TEST_F(Workflow, CalibrateIsKeptAndUsedByPredict) {
     expect_success(sure);
     EXPECT_EQ(json_lines(sure.out)[0]["labels"].size(), 1u) << sure.out;
     expect_failure(run_elmo({"predict", run(), "--threshold", "-1"}, "x\n"), 2, {"calibrate"});
+    // Said before the data are read.
+    const std::string broken = folder_->write("broken.csv", "text,labels\na,\"b\n");
+    for (const Words& words : {Words{"eval", run(), broken}, Words{"eval", out, run(), broken},
+                               Words{"report", run(), broken, "--out", folder_->text("page.html")}})
+        expect_failure(run_elmo(words + Words{"--threshold", "-1"}), 2,
+                       {"threshold: -1 needs a calibrated run"});
+    const Words stored = {"eval", "--predictions", folder_->write("p.txt", "1 1\n0:1\n"), broken};
+    expect_failure(run_elmo(stored + Words{"--threshold", "-1"}), 2,
+                   {"threshold: -1 needs a calibrated run, and stored predictions have none; give a number"});
+    expect_failure(run_elmo(stored + Words{"--errors", "2"}), 2, {"give --threshold"});
 
     // A threshold per label.
     const std::string advice = "run 'elmo calibrate RUN --label-thresholds' first";

@@ -141,7 +141,10 @@ TEST_F(Convert, NamesThatAFormatCannotCarry) {
     write("a/trn_X.txt", "text\twith tab\n");
     write("a/Y.txt", "two words\ntwo_words\n");
     EXPECT_TRUE(contains(message([&] { convert("a", "raw", "raw"); }),
-                         "label 1 has the name 'two_words' of label 0"));
+                         "labels 'two words' and 'two_words' would both be 'two_words' in raw"));
+    write("a/Y.txt", "same\nsame\n");
+    EXPECT_TRUE(
+        contains(message([&] { convert("a", "csv", "same"); }), "label 1 has the name 'same' of label 0"));
     write("a/Y.txt", "x\n\n");
     EXPECT_TRUE(contains(message([&] { convert("a", "jsonl", "j"); }), "label 1 is named ''"));
     std::filesystem::remove(folder_ / "a/Y.txt");

@@ -102,6 +102,12 @@ TEST(JsonRows, NamesWhatIsWrong) {
         "file:3: expected a JSON object, found '[1]'; write the array's objects one a line, as 'jq -c .[]' "
         "does");
     EXPECT_EQ(error([] { text("1", {"title"}); }), "file:3: expected a JSON object, found '1'");
+    EXPECT_TRUE(contains(error([] { text("{'title': 'a'}", {"title"}); }), "; JSON has double quotes"));
+    EXPECT_TRUE(
+        contains(error([] { text("{\"title\": \"a\"},", {"title"}); }), "; remove the comma at the end"));
+    for (const char* item : {"1.5", "true"})
+        EXPECT_TRUE(contains(error([&] { names("{\"labels\": [" + std::string(item) + "]}"); }),
+                             "'; write it as a string"));
     for (const char* bad :
          {"{", "{\"title\": \"a\"", "{\"title\": \"a\"} x", "nul", "{\"title\": \"\\ud800\"}"})
         EXPECT_TRUE(contains(error([&] { text(bad, {"title"}); }), "file:3: expected a JSON object, found '"))

@@ -112,6 +112,12 @@ TEST_F(PeopleFiles, JsonArrayIsRefusedWithTheWayOut) {
     write("a.json", "[{\"text\": \"one\", \"labels\": [\"a\"]}]\n");
     EXPECT_TRUE(contains(error("a.json"), "a.json:1: expected a JSON object, found"));
     EXPECT_TRUE(contains(error("a.json"), "jq -c .[]"));
+    const std::string advice =
+        "; write an object per line, as to_json(orient='records', lines=True) of pandas does";
+    write("lists.json", R"({"text": ["a", "b", "c"], "labels": ["x", "y", "z"]})");
+    EXPECT_TRUE(contains(error("lists.json"), advice)) << error("lists.json");
+    write("pandas.json", R"({"text": {"0": "a", "1": "b"}, "labels": {"0": "x", "1": "y"}})");
+    EXPECT_TRUE(contains(error("pandas.json"), advice)) << error("pandas.json");
 }
 
 TEST_F(PeopleFiles, Latin1IsRefusedWithTheWayOut) {

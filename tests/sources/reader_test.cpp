@@ -285,6 +285,8 @@ TEST_F(Readers, NothingToLearnFrom) {
     EXPECT_TRUE(contains(error(), "trn_X_Y.txt: expected training rows, found none"));
     write("a.tsv", "one\t\ntwo\t ,\n");
     EXPECT_TRUE(contains(error("a.tsv"), "a.tsv: expected at least one label, found none"));
+    write("marks.txt", "__label__ a\n__class__x b\n");
+    EXPECT_TRUE(contains(error("marks.txt"), "; they are words that begin with '__label__'"));
 }
 
 TEST_F(Readers, ValidationFiles) {

@@ -3,11 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <cctype>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <vector>
 
 #include "base/csv_field.h"
+#include "elmo/error.h"
 #include "formats/json_text.h"
 #include "io/atomic_file.h"
 #include "io/line_reader.h"
@@ -47,10 +50,25 @@ Shape look_at(const std::filesystem::path& file) {
     return shape;
 }
 
+std::string lower_ending(const std::filesystem::path& file) {
+    std::string ending = file.extension().string();
+    for (char& c : ending) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    return ending;
+}
+
 }  // namespace
 
 bool is_csv(const std::filesystem::path& file) {
-    return file.extension() == ".csv";
+    return lower_ending(file) == ".csv";
+}
+
+void refuse_other_format(const std::filesystem::path& file) {
+    static constexpr std::string_view kOthers[] = {".tsv",  ".parquet", ".pq",  ".arrow", ".feather",
+                                                   ".xlsx", ".xls",     ".npz", ".gz",    ".zst",
+                                                   ".xz",   ".bz2",     ".zip"};
+    if (std::ranges::find(kOthers, lower_ending(file)) != std::end(kOthers))
+        throw ConfigError(fmt::format(
+            "out: {}: answers are JSON lines (.jsonl) or CSV (.csv); give such a name", file.string()));
 }
 
 void write_csv_answers(const std::filesystem::path& json_lines, const std::filesystem::path& csv) {

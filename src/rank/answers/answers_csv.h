@@ -12,6 +12,8 @@ namespace elmo {
 
 // By the name.
 bool is_csv(const std::filesystem::path& file);
+// ConfigError where the name says a format that answers are not written in.
+void refuse_other_format(const std::filesystem::path& file);
 
 // Replaces `csv` when it is complete.
 void write_csv_answers(const std::filesystem::path& json_lines, const std::filesystem::path& csv);

@@ -249,6 +249,7 @@ PredictedFiles predict_files(const Context& context, const std::string& run,
         return {};
     }
     if (config.out.empty()) throw ConfigError("out: expected a file for the answers, found none");
+    refuse_other_format(config.out);
     if (files.empty()) throw ConfigError("predict: expected files of texts, found none");
     for (const std::string& file : files) {
         if (file == "-")

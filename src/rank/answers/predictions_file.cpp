@@ -9,6 +9,34 @@
 #include "sources/records/record_reader.h"
 
 namespace elmo {
+namespace {
+
+constexpr std::string_view kForm =
+    "stored predictions are a line 'rows labels', then a line of 'label:score' entries for each scored row, "
+    "labels "
+    "by number: 'elmo eval RUN DATA --save-predictions FILE' writes them, and 'elmo data convert DATA --to "
+    "xmc' the "
+    "numbers of the labels";
+
+// parse(), whose errors say what the file should hold.
+template <class Parse>
+auto as_predictions(const Parse& parse) {
+    try {
+        return parse();
+    } catch (const DataError& error) {
+        throw DataError(fmt::format("{}; {}", error.what(), kForm));
+    }
+}
+
+SparseHeader read_header(RecordReader& reader) {
+    return as_predictions([&] {
+        const auto first = reader.next();
+        if (!first) throw DataError(reader.file() + ": expected a header 'rows labels', found an empty file");
+        return parse_sparse_header(*first);
+    });
+}
+
+}  // namespace
 
 PredictionsWriter::PredictionsWriter(const std::filesystem::path& file, std::int64_t rows,
                                      std::int64_t labels)
@@ -32,17 +60,32 @@ void PredictionsWriter::commit() {
     file_.commit();
 }
 
+void require_predictions(const std::filesystem::path& file) {
+    std::error_code error;
+    if (std::filesystem::is_directory(file, error)) {
+        for (const char* manifest : {"manifest.json", "best/manifest.json", "last/manifest.json"})
+            if (std::filesystem::exists(file / manifest, error))
+                throw DataError(fmt::format(
+                    "{}: expected a file of predictions, found a run; score it with 'elmo eval {} DATA'",
+                    file.string(), file.string()));
+        throw DataError(
+            fmt::format("{}: expected a file of predictions, found a folder; {}", file.string(), kForm));
+    }
+    if (std::filesystem::exists(file, error) && !std::filesystem::is_regular_file(file, error))
+        throw DataError(file.string() +
+                        ": expected a file, found a pipe; store it first: it is read more than once");
+    RecordReader reader(file, Framing::kLines);
+    read_header(reader);
+}
+
 void read_predictions(const std::filesystem::path& file, std::int64_t rows, std::int64_t labels,
                       const std::function<void(std::int64_t row, std::vector<ScoredLabel>& ranked)>& take) {
     RecordReader reader(file, Framing::kLines);
-    const auto first = reader.next();
-    if (!first)
-        throw DataError(
-            fmt::format("{}: expected a header 'rows labels', found an empty file", file.string()));
-    const SparseHeader header = parse_sparse_header(*first);
+    const SparseHeader header = read_header(reader);
     if (header.rows != rows || header.columns != labels)
-        fail(*first, fmt::format("{} rows and {} labels, as the data has", rows, labels),
-             fmt::format("{} and {}", header.rows, header.columns));
+        fail({{}, 1, reader.file()}, fmt::format("{} rows and {} labels, as the data has", rows, labels),
+             fmt::format("{} and {}", header.rows, header.columns),
+             header.rows != rows ? "--split chooses which rows are scored" : kForm);
     SparseRow entries;
     ImportCounts counts;
     std::vector<ScoredLabel> ranked;
@@ -51,7 +94,9 @@ void read_predictions(const std::filesystem::path& file, std::int64_t rows, std:
         if (!record)
             throw DataError(
                 fmt::format("{}: expected {} rows, as its header says, found {}", file.string(), rows, row));
-        parse_sparse_row(*record, labels, {.ascending = false, .keep_zeros = true}, entries, counts);
+        as_predictions([&] {
+            parse_sparse_row(*record, labels, {.ascending = false, .keep_zeros = true}, entries, counts);
+        });
         ranked.resize(entries.indices.size());
         for (std::size_t i = 0; i < ranked.size(); ++i) ranked[i] = {entries.values[i], entries.indices[i]};
         std::sort(ranked.begin(), ranked.end(), ranks_before);

@@ -25,6 +25,10 @@ class PredictionsWriter {
     std::int64_t rows_, written_ = 0;
 };
 
+// DataError with what such a file holds and how to make one, if this is none: to ask before the data are
+// read.
+void require_predictions(const std::filesystem::path& file);
+
 // Every row of the file, sorted by falling score (equal scores by lower label), through take(row, ranked).
 // DataError with file and line when the header does not say `rows` and `labels`, a label is out of range or
 // repeated, a score is not a number, or rows are missing.

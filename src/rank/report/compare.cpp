@@ -7,6 +7,7 @@
 #include "elmo/error.h"
 #include "elmo/resolve.h"
 #include "rank/evaluate.h"
+#include "rank/report/threshold.h"
 #include "rank/scored_rows.h"
 #include "rank/scored_run.h"
 #include "rank/scoring.h"
@@ -54,14 +55,17 @@ Config with_shared_rows(Config config, const std::string& first, const std::stri
         config.data, first, second));
 }
 
-// Reads the data as both runs do, before one of them is ranked: the other may not be able to.
+// Reads the data as both runs do, before one of them is ranked: the other may not be able to, or have no
+// threshold.
 void require_readable(const Context& context, const std::string& first, const std::string& second,
                       const Config& config) {
     if (!ranks_of(context).is_first()) return;
-    const auto rows = [&](const std::string& run) {
-        return ScoredRun(context, run, resolve_for_run(run, config)).num_rows();
-    };
-    const std::int64_t of_first = rows(first), of_second = rows(second);
+    const Config as_first = resolve_for_run(first, config), as_second = resolve_for_run(second, config);
+    Checkpoint one(first, as_first.checkpoint), other(second, as_second.checkpoint);
+    scoring_threshold(context, as_first, one);
+    scoring_threshold(context, as_second, other);
+    const std::int64_t of_first = ScoredRun(context, first, std::move(one), as_first).num_rows(),
+                       of_second = ScoredRun(context, second, std::move(other), as_second).num_rows();
     if (of_first != of_second) refuse_other_rows(config, of_first, of_second);
 }
 

@@ -95,6 +95,10 @@ std::optional<Threshold> scoring_threshold(const Context& context, const Config&
 std::optional<Threshold> scoring_threshold(const Config& config) {
     if (config.label_thresholds)
         throw ConfigError("label_thresholds: stored predictions have none; give --threshold");
+    if (config.threshold == -1)
+        throw ConfigError(
+            "threshold: -1 needs a calibrated run, and stored predictions have none; give a number from 0 to "
+            "1");
     if (config.threshold > 0) return Threshold{config.threshold, std::nullopt, "given, of stored scores"};
     refuse_without_threshold(config, "give --threshold");
     return std::nullopt;

@@ -397,6 +397,23 @@ std::string guess_other_separator(const std::vector<std::string>& fields, const 
     return distinct.recombining(",;|");
 }
 
+void refuse_columns_in_one_object(const Layout& layout) {
+    if (layout.format != DataFormat::kJsonl || layout.train.text.empty()) return;
+    JsonRows json;
+    int records = 0;
+    bool columns = false;
+    visit_json(layout.train.text, [&](const Record& record) {
+        if (++records == 1)
+            columns = json.holds_columns(record, layout.text_columns.front(), layout.label_column);
+        return columns && records == 1;
+    });
+    if (columns && records == 1)
+        throw DataError(fmt::format(
+            "{}:1: expected an object per row, found one with the columns of all rows; write an object "
+            "per line, as to_json(orient='records', lines=True) of pandas does",
+            layout.train.text.string()));
+}
+
 void settle_reading(const ReadOptions& reading, Layout& layout) {
     for (const auto& [key, value] : reading.detected) layout.detected.push_back({key, value});
     try {

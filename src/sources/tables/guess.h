@@ -16,6 +16,8 @@ namespace elmo {
 // What was found is in layout.detected. Reads a bounded beginning of the training file; what is wrong with
 // that is left to the import.
 void settle_reading(const ReadOptions& reading, Layout& layout);
+// DataError for JSON lines of one object that holds the columns of all rows: it would be read as one row.
+void refuse_columns_in_one_object(const Layout& layout);
 
 // Whether the labels of a row stand in a field of text that separators cut, rather than as items of a JSON
 // list.

@@ -77,14 +77,18 @@ struct JsonRows::Impl {
         const auto error = parser.parse(record.bytes.data(), record.bytes.size()).get(root);
         constexpr std::string_view kArray = "write the array's objects one a line, as 'jq -c .[]' does";
         constexpr std::string_view kObject = "write each object on a line of its own, as 'jq -c .' does";
+        constexpr std::string_view kQuotes = "JSON has double quotes, as Python's json.dumps writes them";
+        constexpr std::string_view kComma = "remove the comma at the end of each line";
         // Parts of a document that goes over many lines.
         const std::string_view line = trim(record.bytes);
         if (error != simdjson::SUCCESS)
             fail(record, "a JSON object",
                  fmt::format("'{}' ({})", quoted(record.bytes), simdjson::error_message(error)),
-                 line.starts_with('[') ? kArray
-                 : line == "{"         ? kObject
-                                       : std::string_view());
+                 line.starts_with('[')    ? kArray
+                 : line == "{"            ? kObject
+                 : line.starts_with("{'") ? kQuotes
+                 : line.ends_with("},")   ? kComma
+                                          : std::string_view());
         dom::object object;
         if (root.get(object) != simdjson::SUCCESS)
             fail(record, "a JSON object", show(root), root.is_array() ? kArray : std::string_view());
@@ -229,7 +233,8 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
                      ? fmt::format("name a key inside with --label-column {}.KEY; where the keys are "
                                    "the labels, write them as a list like [\"a\", \"b\"]",
                                    key)
-                     : "");
+                 : item.is_double() || item.is_bool() ? "write it as a string"
+                                                      : "");
         }
     };
     for (const dom::element& value : found) {
@@ -262,6 +267,18 @@ bool JsonRows::has(const Record& record, const std::string& key) {
     std::vector<dom::element> found;
     if (const auto object = impl_->try_parse(record)) find_values(*object, key, found);
     return !found.empty();
+}
+
+bool JsonRows::holds_columns(const Record& record, const std::string& text_key,
+                             const std::string& label_key) {
+    const auto object = impl_->try_parse(record);
+    dom::array texts, labels;
+    dom::object rows;
+    if (!object) return false;
+    if ((*object)[text_key].get(rows) == simdjson::SUCCESS) return rows["0"].error() == simdjson::SUCCESS;
+    return (*object)[text_key].get(texts) == simdjson::SUCCESS &&
+           (*object)[label_key].get(labels) == simdjson::SUCCESS && texts.size() > 2 &&
+           texts.size() == labels.size();
 }
 
 std::string JsonRows::string_at(const Record& record, const std::string& key) {
