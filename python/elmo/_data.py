@@ -37,7 +37,8 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> Non
         raise DataError(f"{what}: expected a pair of texts and labels, a table, a Parquet or an Arrow file, found the path "
                         f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
     data = reader_of(data, [*split_columns(text_column), label_column])
-    if add_table(rows, data, text_column, label_column, allows_null(config), test, what) == 0:
+    cut_categories = config.get("label_separator") != "auto"
+    if add_table(rows, data, text_column, label_column, allows_null(config), cut_categories, test, what) == 0:
         raise DataError(f"{what}: expected at least one row, found none")
 
 

@@ -278,8 +278,16 @@ def add_flags(rows: Rows, table: Any, columns: list[str], label_column: str, tes
     return add_values(rows, texts_in(fields), np.column_stack(list(labels.values())), list(labels), test=test)
 
 
-def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow_null: bool, test: bool, what: str) -> int:
-    """The rows of a DataFrame, an Arrow table, a Hugging Face data set or a dict of columns."""
+def has_categories(values: Any) -> bool:
+    """A column of categories: of pandas, polars or Arrow (a dictionary)."""
+    kind = getattr(values, "dtype", getattr(values, "type", None))
+    return type(kind).__name__ in ("CategoricalDtype", "Categorical", "Enum", "DictionaryType")
+
+
+def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow_null: bool, cut_categories: bool,
+              test: bool, what: str) -> int:
+    """The rows of a DataFrame, an Arrow table, a Hugging Face data set or a dict of columns. A text in the label column
+    is a field as a file has it; a category is one label, unless they are to be cut too."""
     columns, there = split_columns(text_column), column_list(table)
     if there and stands_for_columns(label_column, there):
         return add_flags(rows, table, columns, label_column, test)
@@ -295,10 +303,11 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
         for piece in pieces:
             if names:
                 piece = with_names(piece, label_column, names)
-            count += rows.add_arrow(piece.__arrow_c_stream__(), columns, label_column, allow_null, count, test)
+            count += rows.add_arrow(piece.__arrow_c_stream__(), columns, label_column, allow_null, cut_categories, count,
+                                    test)
         return count
     if hasattr(table, "__arrow_c_stream__") and module_of(table) != "pandas":
-        return rows.add_arrow(table.__arrow_c_stream__(), columns, label_column, allow_null, 0, test)
+        return rows.add_arrow(table.__arrow_c_stream__(), columns, label_column, allow_null, cut_categories, 0, test)
     if not hasattr(table, "keys") or not hasattr(table, "__getitem__"):
         advice = ("give texts=… and labels=…, or pandas.DataFrame(…) of rows" if what == "data" else
                   "give a tuple (texts, labels), or pandas.DataFrame(…) of rows")
@@ -312,7 +321,11 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
         if times == 0:
             raise missing_column(column, column == label_column, list(keys))
     fields = {column: iterate(table[keys[column][0]], f"column '{column}'", "texts") for column in columns}
-    return add_values(rows, texts_in(fields), table[keys[label_column][0]], test=test, fields=True, allow_null=allow_null,
+    labels = table[keys[label_column][0]]
+    if has_categories(labels) and not cut_categories:
+        labels = ([] if label == "" else label if is_null(label) else [label]
+                  for label in iterate(labels, f"column '{label_column}'", "an entry per text"))
+    return add_values(rows, texts_in(fields), labels, test=test, fields=True, allow_null=allow_null,
                       what=f"column '{label_column}'")
 
 
@@ -339,8 +352,8 @@ def batches_in(table: Any) -> Iterator[Any]:
 
 
 def with_names(piece: Any, column: str, names: list[str]) -> Any:
-    """A pyarrow Table with names in the place of a column's numbers. A negative one, Hugging Face's for "not known",
-    is a null."""
+    """A pyarrow Table with names in the place of a column's numbers, as categories: a name is one label. A negative
+    number, Hugging Face's for "not known", is a null."""
     import pyarrow
     from pyarrow import compute, types
 
@@ -349,7 +362,7 @@ def with_names(piece: Any, column: str, names: list[str]) -> Any:
             return values
         known = compute.if_else(compute.less(values, 0), pyarrow.scalar(None, values.type), values)
         try:
-            return pyarrow.array(names, pyarrow.string()).take(known)
+            return pyarrow.array(names, pyarrow.string()).take(known).dictionary_encode()
         except pyarrow.ArrowIndexError:
             raise DataError(f"column '{column}': expected numbers below {len(names)}, the number of its names, "
                             f"found {compute.max(values).as_py()}") from None

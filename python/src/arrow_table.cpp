@@ -202,7 +202,8 @@ class TableReader {
         }
         const std::string label = label_at(column, row, number);
         const auto [where, at] = place_of(column, row);
-        if (string_at(where, at))
+        const bool is_category = column.schema->dictionary != nullptr && !columns_.cut_categories;
+        if (string_at(where, at) && !is_category)
             out.label_field = label;
         else
             out.labels = {label};

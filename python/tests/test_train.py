@@ -489,3 +489,35 @@ def test_inspect_of_rows_in_memory(texts, labels, tmp_path):
         assert found.train_rows == len(texts) and found.labels == len({name for row in labels for name in row})
     with pytest.raises(elmo.DataError, match="data: expected a path, a table or a dict of columns, found 5"):
         elmo.inspect(5)
+
+
+def test_a_category_is_one_label(tmp_path):
+    """Its name may hold any sign, as a label of labels= may."""
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    names = ["Food, drink", "Home", "Travel, leisure"]
+    texts, values = [f"{names[i % 3]} number {i}" for i in range(60)], [names[i % 3] for i in range(60)]
+    few = {"encoder": "linear", "progress": False}
+    category = pandas.Categorical(values)
+    frame = pandas.DataFrame({"text": texts, "labels": category})
+    encoded = pyarrow.array(values).dictionary_encode()
+    info = {"info": {"features": {"labels": {"names": names, "_type": "ClassLabel"}}}}
+    numbers = pyarrow.table({"text": texts, "labels": [i % 3 for i in range(60)]}).replace_schema_metadata(
+        {"huggingface": json.dumps(info)})
+    parquet.write_table(numbers, tmp_path / "numbers.parquet")
+    tables = [frame, {"text": texts, "labels": category}, {"text": texts, "labels": encoded},
+              pyarrow.table({"text": texts, "labels": encoded}), numbers, str(tmp_path / "numbers.parquet")]
+    for table in tables:
+        assert elmo.train(table, **few).label_names == names
+        assert elmo.train(table, label_separator=",", **few).label_names == ["Food", "Home", "Travel", "drink", "leisure"]
+    assert elmo.train(frame.assign(labels=values), **few).label_names == ["Food", "Home", "Travel", "drink", "leisure"]
+
+
+def test_a_category_of_polars_is_one_label():
+    polars = pytest.importorskip("polars")
+    names = ["Food, drink", "Home", "Travel, leisure"]
+    texts, values = [f"{names[i % 3]} number {i}" for i in range(60)], [names[i % 3] for i in range(60)]
+    for kind in (polars.Enum(names), polars.Categorical):
+        column = polars.Series("labels", values, dtype=kind)
+        for table in (polars.DataFrame({"text": texts, "labels": column}), {"text": texts, "labels": column}):
+            assert elmo.train(table, encoder="linear", progress=False).label_names == names
