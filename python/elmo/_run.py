@@ -32,6 +32,7 @@ class Run:
         self.path = os.path.abspath(os.fspath(path))  # also after a change of the working folder
         self._result: Result | None = None
         self._kept: list[Any] = []  # rows from memory that the run was trained on
+        self._data: str | None = None  # where they are now, of a run that was resumed
         self._opened: tuple[dict[str, Any], _core.Predictor] | None = None
         if not os.path.isdir(self.path):
             raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found nothing")
@@ -40,7 +41,7 @@ class Run:
     def _of(cls, path: str, temporary: str | None, kept: list[Any]) -> Run:
         """A run that is being trained; its temporary folder goes when it goes."""
         run = cls.__new__(cls)
-        run.path, run._result, run._kept, run._opened = os.path.abspath(path), None, kept, None
+        run.path, run._result, run._kept, run._data, run._opened = os.path.abspath(path), None, kept, None, None
         if temporary is not None:
             weakref.finalize(run, shutil.rmtree, temporary, ignore_errors=True)
         return run
@@ -59,7 +60,7 @@ class Run:
         if not os.path.isdir(state["path"]):
             raise _core.DataError(f"{state['path']}: expected the folder of a run, found nothing; a pickle holds only its "
                                   "path: save a run in a folder that stays (run.save(folder)), then pickle that")
-        self.__dict__.update(state, _kept=[], _opened=None)
+        self.__dict__.update(state, _kept=[], _data=None, _opened=None)
 
     def __fspath__(self) -> str:
         return self.path
@@ -148,6 +149,7 @@ class Run:
             kept = set_data(config, data, texts, labels, None, validation, label_names)
         else:
             kept += set_validation(config, validation, False)
+            set_own_data(config, self)
         self._opened = None
         listener = Listener(progress)
         try:
@@ -178,6 +180,12 @@ def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, label
     return evaluate_run(run, data, texts, labels, label_names, progress, options, _core.report, page)
 
 
+def set_own_data(config: _core.Config, run: Any) -> None:
+    """Of a run that was resumed with rows from memory: its files may name where they were the first time."""
+    if (data := getattr(run, "_data", None)) is not None:
+        config.set("data", data)
+
+
 def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
                     options: Any) -> list[Any]:
     """Sets the rows that a run is judged by; returns those from memory, which have to live as long as they are used."""
@@ -187,6 +195,8 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     if texts is None and (data is None or is_path(data)):
         if data is not None:
             config.set("data", os.fspath(data))
+        else:
+            set_own_data(config, run)
         return []
     if options.get("split") is not None and not as_file:
         raise _core.ConfigError("split: rows from memory have no splits: all of them are scored")

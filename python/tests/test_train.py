@@ -521,3 +521,22 @@ def test_a_category_of_polars_is_one_label():
         column = polars.Series("labels", values, dtype=kind)
         for table in (polars.DataFrame({"text": texts, "labels": column}), {"text": texts, "labels": column}):
             assert elmo.train(table, encoder="linear", progress=False).label_names == names
+
+
+def test_a_finished_run_that_is_resumed_has_its_rows(texts, labels, tmp_path):
+    """A cell that runs twice. The rows of the first time are gone."""
+    for number, options in enumerate((dict(encoder="linear", progress=False), SHORT)):
+        for test in (None, (texts[:40], labels[:40])):
+            given = dict(texts=texts, labels=labels, test=test, out=tmp_path / f"{number}{test is None}")
+            first = elmo.train(**given, **options)
+            expected = [first.evaluate(), first.evaluate(split="validation"), first.calibrate()]
+            del first
+            run = elmo.train(**given, resume=True, **options)
+            found = [run.evaluate(), run.evaluate(split="validation"), run.calibrate()]
+            assert found[0]["P@1"] == expected[0]["P@1"] and found[1]["P@1"] == expected[1]["P@1"]
+            assert found[0].protocol.samples == expected[0].protocol.samples
+            assert found[0].protocol.data == "rows from memory"
+            assert found[2].f1_threshold == expected[2].f1_threshold
+            assert run.report(out=tmp_path / "page.html", overwrite=True)["P@1"] == expected[0]["P@1"]
+    more = elmo.train(init=run, epochs=1, progress=False)
+    assert more.log[0].train_rows == run.log[0].train_rows
