@@ -117,13 +117,13 @@ def is_matrix(labels: Any) -> bool:
     return len(getattr(labels, "shape", ())) == 2
 
 
-def dense_matrix(matrix: Any, what: str) -> np.ndarray:
+def dense_matrix(matrix: Any, what: str, of: str = "0 and 1") -> np.ndarray:
     """A matrix of numbers as NumPy has it. The nullable columns of pandas are objects there."""
     array = np.asarray(matrix)
     if array.dtype == object:
         for value in array.ravel():
             if not isinstance(value, (numbers.Real, np.bool_)):
-                raise DataError(f"{what}: expected a matrix of 0 and 1, found {describe(value)}")
+                raise DataError(f"{what}: expected a matrix of {of}, found {describe(value)}")
         array = array.astype(np.float64)
     return array
 
