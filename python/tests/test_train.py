@@ -540,3 +540,11 @@ def test_a_finished_run_that_is_resumed_has_its_rows(texts, labels, tmp_path):
             assert run.report(out=tmp_path / "page.html", overwrite=True)["P@1"] == expected[0]["P@1"]
     more = elmo.train(init=run, epochs=1, progress=False)
     assert more.log[0].train_rows == run.log[0].train_rows
+
+
+def test_nulls_beside_labels_are_not_said_to_be_all(texts, caplog):
+    """A row that keeps a label is none without labels."""
+    with caplog.at_level("WARNING", logger="elmo"):
+        run = elmo.train(texts=texts, labels=[["a", None], ["b"]] * (len(texts) // 2), allow_null_labels=True, **SHORT)
+    assert run.label_names == ["a", "b"] and run.inspect().labels == 2
+    assert "without labels" not in caplog.text and "null" in caplog.text
