@@ -1,6 +1,7 @@
 """A trained run: the folder that training wrote, and what can be done with it."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -33,7 +34,7 @@ class Run:
         self._result: Result | None = None
         self._kept: list[Any] = []  # rows from memory that the run was trained on
         self._data: str | None = None  # where they are now, of a run that was resumed
-        self._opened: tuple[dict[str, Any], _core.Predictor] | None = None
+        self._opened: tuple[Any, _core.Predictor] | None = None
         if not os.path.isdir(self.path):
             raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found nothing")
 
@@ -94,10 +95,21 @@ class Run:
         return self.predictor().label_names
 
     def predictor(self, **options: Unpack[PredictOptions]) -> Predictor:
-        """A Predictor with these options. What the last one opened is kept, for calls with the same options."""
-        if self._opened is None or self._opened[0] != options:
-            self._opened = (dict(options), open_run(self, options))
+        """A Predictor with these options. What the last one opened is kept, for calls with the same options while the
+        files of the run stay the same."""
+        asked = (dict(options), self._stamp())
+        if self._opened is None or self._opened[0] != asked:
+            self._opened = (asked, open_run(self, options))
         return Predictor._of(self, options, self._opened[1])
+
+    def _stamp(self) -> list[tuple[str, int, int]]:
+        """Other than before when a checkpoint, its calibration or its index was written."""
+        stamp = []
+        for name in ("", "best", "last"):
+            with contextlib.suppress(OSError), os.scandir(os.path.join(self.path, name)) as entries:
+                stamp += [(name + "/" + entry.name, entry.stat().st_ino, entry.stat().st_mtime_ns) for entry in entries
+                          if name or entry.name.startswith(("calibration", "index", "manifest"))]
+        return sorted(stamp)
 
     def predict(self, texts: Any, **options: Unpack[PredictOptions]) -> Answers:
         """The best labels of each text; options as of Predictor (top, threshold, ...)."""
@@ -150,7 +162,6 @@ class Run:
         else:
             kept += set_validation(config, validation, False)
             set_own_data(config, self)
-        self._opened = None
         listener = Listener(progress)
         try:
             return from_json(_core.calibrate(listener, self.path, config))
@@ -161,7 +172,6 @@ class Run:
     def index(self, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
               recall: float = 0.99, progress: bool | None = None, **options: Unpack[IndexOptions]) -> Result:
         """Makes the index that search="approximate" finds labels by: see elmo.index."""
-        self._opened = None
         return index_run(self, data, texts, labels, label_names, recall, progress, options)
 
     def export(self, to: str, out: str | os.PathLike[str], *, progress: bool | None = None,

@@ -332,3 +332,18 @@ def test_answers_can_be_pickled(run, texts):
     names = run.label_names[::-1]
     for columns in (None, names):
         assert (again.to_csr(columns=columns) != answers.to_csr(columns=columns)).nnz == 0
+
+
+def test_a_folder_that_is_trained_again(tmp_path):
+    """An older object of it answers with what is there now, whatever it had opened."""
+    texts = [f"{colour} {i}" for i in range(60) for colour in ("red", "blue")]
+    options = dict(texts=texts, out=tmp_path / "run", encoder="linear", progress=False)
+    old = elmo.train(labels=[text.split()[0] for text in texts], **options)
+    assert old.predict(["red"], top=1).names == [["red"]]
+    kept = old.predictor(top=1)
+    new = elmo.train(labels=["new " + text.split()[0] for text in texts], overwrite=True, **options)
+    assert old.predict(["red"], top=1).names == [["new red"]] and old.predict(["red"], top=2)[0][0].name == "new red"
+    assert old.label_names == ["new blue", "new red"]
+    assert kept.predict(["red"]).names == [["red"]] and kept.label_names == ["blue", "red"]  # it stays open
+    new.calibrate(validation=(texts, ["new " + text.split()[0] for text in texts]))
+    assert old.predictor(top=1).calibrated
