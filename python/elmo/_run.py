@@ -112,7 +112,8 @@ class Run:
         return sorted(stamp)
 
     def predict(self, texts: Any, **options: Unpack[PredictOptions]) -> Answers:
-        """The best labels of each text; options as of Predictor (top, threshold, ...)."""
+        """The best labels of each text; options as of Predictor (top, threshold, ...). With a threshold, 0 too, all
+        labels that are at least as probable, up to 100; top sets another limit."""
         return self.predictor(**options).predict(texts)
 
     def predict_vectors(self, vectors: Any, **options: Unpack[PredictOptions]) -> Answers:
