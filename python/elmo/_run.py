@@ -241,7 +241,7 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     finally:
         listener.close()
     protocol = result["protocol"]
-    protocol["propensity_source"] = _core.with_named_rows(protocol["propensity_source"])
+    protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
     if kept and is_table_file(data):
         protocol["data"] = os.fspath(data)
     elif kept:

@@ -319,3 +319,58 @@ def test_lists_as_texts():
             "row 0, column 'text': expected a text, found a list; join its parts to one text")
     refused(lambda: elmo.train(pyarrow.table({"text": [{"a": "b"}], "labels": ["x"]})),
             "row 0, column 'text': expected a text, found a struct; take a column of it")
+
+
+def said(call):
+    """The message of the error, which is on one line that one can read."""
+    with pytest.raises((elmo.Error, TypeError)) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 400, message
+    return message
+
+
+def test_words_of_the_program_become_those_of_python():
+    """Flags are keyword arguments, commands are calls; what Python does not have stays as it is."""
+    from elmo._core import in_words_of_python
+    for text, expected in (
+            ("give --overwrite to replace it, another folder, or --resume", "give overwrite=True to replace it, another folder, or "
+             "resume=True"),
+            ("name it with --label-column, or give --label-separator none", "name it with label_column, or give "
+             "label_separator='none'"),
+            ("is --label-column the column of the labels?", "is label_column the column of the labels?"),
+            ("name the columns with --text-column and --label-column", "name the columns with text_column and label_column"),
+            ("give --text-column words --label-column tags", "give text_column='words', label_column='tags'"),
+            ("+ joins columns: --text-column title+body", "+ joins columns: text_column='title+body'"),
+            ("give --label-separator $'\\n', in a list", "give label_separator='\\n', in a list"),
+            ("--label-weights '' for none", "label_weights='' for none"),
+            ("train with --validation above 0, or give --validation FILE", "train with validation above 0, or give validation=FILE"),
+            ("give --test-share 0, or more rows", "give test_share=0, or more rows"),
+            ("use --device cpu", "use device='cpu'"), ("for --to numpy, found", "for to='numpy', found"),
+            ("(did you mean '--encoder-lr' or '--head-lr'?)", "(did you mean 'encoder_lr' or 'head_lr'?)"),
+            ("if it is, give --set cache=PATH", "if it is, give cache=PATH"),
+            ("first; run 'elmo calibrate RUN' first", "first; call run.calibrate() first"),
+            ("'elmo calibrate RUN --label-thresholds'", "run.calibrate(label_thresholds=True)"),
+            ("'elmo eval RUN DATA --save-predictions FILE' writes", "run.evaluate(DATA, save_predictions=FILE) writes"),
+            ("score it with 'elmo eval some/run DATA'", "score it with elmo.Run('some/run').evaluate(DATA)"),
+            ("'elmo refine RUN --out NEW --resume' continues it", "'elmo refine RUN --out NEW --resume' continues it"),
+            ("'elmo tune DATA --out FOLDER --budget 30m'", "'elmo tune DATA --out FOLDER --budget 30m'"),
+            ("leave DATA out; BIG DATA stays", "leave data out; BIG DATA stays"),
+            ("found '--- a --b'; x--overwrite", "found '--- a --b'; x--overwrite"), ("--", "--"), ("'elmo ", "'elmo ")):
+        assert in_words_of_python(text) == expected
+
+
+def test_errors_and_warnings_are_in_words_of_python(run, tmp_path, caplog):
+    rows = dict(texts=[f"word{i % 7} n{i}" for i in range(99)], labels=[[f"l{i % 7}"] for i in range(99)])
+    linear = elmo.train(**rows, out=tmp_path / "run", validation=0.1)
+    with caplog.at_level("INFO", logger="elmo"):
+        linear.calibrate()
+        elmo.train(**rows, encoder="bag", epochs=3, on_log=lambda line: True, width=16, vocab_size=300)
+    assert "validation=FILE" in caplog.text and "resume=True continues" in caplog.text
+    messages = [said(call) for call in (
+        lambda: elmo.train(**rows, out=tmp_path / "run"), lambda: elmo.train(texts=["a"], labels=[["b", "b"]]),
+        lambda: run.predict(["a"], threshold=-1), lambda: run.predict(["a"], label_thresholds=True),
+        lambda: linear.embed(["a"]), lambda: linear.export("numpy", tmp_path / "out"),
+        lambda: run.predict(["a"], search="approximate"), lambda: elmo.train(**rows, test_share=0).evaluate())]
+    assert "overwrite=True" in messages[0] and "run.calibrate()" in messages[2]
+    assert not any("--" in text or "'elmo " in text for text in [*messages, caplog.text])

@@ -397,7 +397,7 @@ def test_a_run_with_a_share_of_test_rows_continues(texts, labels, tmp_path):
 def test_inspect_of_a_table(texts, tmp_path):
     """Its errors name options that it takes."""
     (tmp_path / "rows.csv").write_text("title,tag\n" + "".join(f"{text},one\n" for text in texts))
-    with pytest.raises(elmo.DataError, match="--text-column and --label-column"):
+    with pytest.raises(elmo.DataError, match="text_column and label_column"):
         elmo.inspect(tmp_path / "rows.csv")
     found = elmo.inspect(tmp_path / "rows.csv", text_column="title", label_column="tag", test_share=0)
     assert found.labels == 1 and found == json.loads(elmo_program(
