@@ -163,6 +163,18 @@ def matrix_rows(labels: Any, label_names: Sequence[Any] | None) -> Iterator[list
             yield [names[c] for c in np.flatnonzero(row)]
 
 
+def refuse_flags(labels: Any, what: str) -> None:
+    """Rows of 0 and 1 as `tolist` of a matrix makes them. Equal rows [0, 1] may be the labels 0 and 1 of each text."""
+    if not isinstance(labels, (list, tuple)) or not labels or not isinstance(labels[0], (list, tuple)) or len(labels[0]) < 2:
+        return
+    width = len(labels[0])
+    if all(isinstance(row, (list, tuple)) and len(row) == width
+           and all(isinstance(value, (numbers.Real, np.bool_)) and value in (0, 1) for value in row) for row in labels
+           ) and (len(set(labels[0])) < width or len(set(map(tuple, labels))) > 1):
+        raise DataError(f"{what}: expected the labels of each text, found rows of {width} values that are 0 or 1, which are a "
+                        "matrix; give it as one: numpy.array(...)")
+
+
 def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bool = False,
                allow_null: bool = False, what: str = "labels") -> Iterator[list[str | None] | str]:
     """The labels of each text, by name. With `fields`, a str stays one: it is read as a field of a file is."""
@@ -171,11 +183,14 @@ def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bo
     if is_matrix(labels):
         yield from matrix_rows(labels, label_names)
         return
+    refuse_flags(labels, what)
     if label_names is not None:
         raise DataError("label_names: expected with labels as a matrix only")
     for row, entry in enumerate(iterate(labels, what, "an entry per text")):
         if fields and isinstance(entry, str):
             yield entry
+        elif isinstance(entry, float) and entry.is_integer():  # as pandas has whole numbers beside a gap
+            yield [str(int(entry))]
         else:
             yield names_of(entry, f"{what}[{row}]", allow_null)
 

@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from elmo import _core, metrics
 from elmo._calls import train
 from elmo._config import MOST_ANSWERS, document
-from elmo._inputs import as_list, is_matrix, is_null, iterate, label_rows, names_of, texts_of
+from elmo._inputs import as_list, is_matrix, is_null, iterate, label_rows, names_of, refuse_flags, texts_of
 from elmo._predictor import Answers, Predictor
 from elmo._run import Run
 
@@ -108,6 +108,7 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
             return "sparse" if issparse(y) else "dense", list(label_rows(y, columns)), np.arange(len(columns))
         allow_null = str(self.allow_null_labels).lower() == "true"
         entries = list(iterate(y, "y", "an entry per text"))
+        refuse_flags(entries, "y")
         names = [list(dict.fromkeys(names_of(entry, f"y[{i}]", allow_null))) for i, entry in enumerate(entries)]  # sets
         known = [as_list(entry) for entry in entries if not is_null(entry)]
         if all(isinstance(entry, (str, numbers.Integral)) for entry in known):

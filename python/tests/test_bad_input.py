@@ -34,7 +34,11 @@ def raising(values):
     (TEXTS, ["a", float("nan"), "b"], "found nan (float); a text without labels has an empty list"),
     (TEXTS, [["a"], ["b", None], []], "labels[1][1]: expected a label's name or whole number, found None"),
     (TEXTS, [["a"], [1.5], []], "labels[1][0]: expected a label's name or whole number, found 1.5 (float)"),
-    (TEXTS, np.array([0, 1, np.nan]), "labels[0]: expected a label's name or whole number, found 0.0 (float)"),
+    (TEXTS, np.array([0, 1, np.nan]), "labels[2]: expected a label's name or whole number, found nan (float)"),
+    (TEXTS, np.array([0, 1.5, 2]), "labels[1]: expected a label's name or whole number, found 1.5 (float)"),
+    (TEXTS, np.eye(3, dtype=int).tolist(), "labels: expected the labels of each text, found rows of 3 values that are 0 or 1, "
+                                           "which are a matrix; give it as one: numpy.array(...)"),
+    (TEXTS, [[True, False], [False, True], [True, True]], "found rows of 2 values that are 0 or 1"),
     (TEXTS, [True, False, True], "labels[0]: expected a label's name or whole number, found True (bool); convert "
                                   "it: astype(str) makes names, astype(int) numbers"),
     (TEXTS, [[""], ["b"], []], "labels[0][0]: expected a label's name, found an empty str; leave it out: a text without "
@@ -97,7 +101,7 @@ def test_tables():
             ({"text": ["one", "two"], "labels": [["a"], ["b", float("nan")]]},
              r"column 'labels'\[1\]\[1\]: expected .*, found nan \(float\); leave such rows out"),
             (pandas.DataFrame({"text": TEXTS, "labels": [0, 1, None]}),
-             r"column 'labels'\[0\]: expected .*, found 0.0 \(float\); convert it: astype\('Int64'\)"),
+             r"column 'labels'\[2\]: expected .*, found nan \(float\); leave such rows out \(dropna\)"),
             (pyarrow.table({"text": TEXTS}), "expected a column 'labels', found 'text'"),
             (pyarrow.table({"txt": TEXTS, "labels": LABELS}), r"a column 'text' \(did you mean 'txt'\?\), found 'txt'"),
             (pyarrow.table({"text": ["one", None], "labels": [["a"], ["b"]]}),
@@ -107,9 +111,9 @@ def test_tables():
             (pyarrow.table({"text": ["one", "two"], "labels": [["a"], ["b", None]]}),
              "row 1, column 'labels': expected labels, found null; allow_null_labels=True"),
             (pyarrow.table({"text": [1, 2], "labels": ["a", "b"]}),
-             "row 0, column 'text': expected a text, found Arrow type 'l'"),
+             "row 0, column 'text': expected a text, found the type int64; convert it, or name another with text_column"),
             (pyarrow.table({"text": ["one", "two"], "labels": [[0.5], [1.0]]}),
-             "row 0, column 'labels': expected names or whole numbers, found Arrow type 'g'"),
+             r"row 0, column 'labels': expected names or whole numbers, found numbers that may be fractions \(float64\); lists of 0"),
             (pyarrow.table([TEXTS, LABELS, LABELS], names=["text", "labels", "labels"]),
              "expected the column 'labels' once, found it 2 times; rename one of them"),
             (pandas.DataFrame([["one", "a", "b"]], columns=["text", "labels", "labels"]),
@@ -374,3 +378,38 @@ def test_errors_and_warnings_are_in_words_of_python(run, tmp_path, caplog):
         lambda: run.predict(["a"], search="approximate"), lambda: elmo.train(**rows, test_share=0).evaluate())]
     assert "overwrite=True" in messages[0] and "run.calibrate()" in messages[2]
     assert not any("--" in text or "'elmo " in text for text in [*messages, caplog.text])
+
+
+def test_types_of_arrow_have_names():
+    import datetime
+    pyarrow = pytest.importorskip("pyarrow")
+    for value, name in ((True, "bool"), ({"a": 1}, "struct"), (datetime.date(2020, 1, 1), "date"), (b"a", "binary"),
+                        (datetime.datetime(2020, 1, 1), "timestamp")):
+        assert f"expected names or whole numbers, found the type {name}" in said(
+            lambda: elmo.train(pyarrow.table({"text": ["a"], "labels": [value]})))
+    assert "found a fraction (float64)" in said(lambda: elmo.train(pyarrow.table({"text": ["a"], "labels": [1.5]})))
+    assert "found the type date; convert it, or name another with text_column" in said(
+        lambda: elmo.train(pyarrow.table({"text": [datetime.date(2020, 1, 1)], "labels": ["a"]})))
+    for rows in ([[0, 1], [1, 0]], [[0, 0, 1], [1, 1, 0]]):
+        assert "column 'labels': expected labels of each row, found lists of 0 and 1 of one length" in said(
+            lambda: elmo.train(pyarrow.table({"text": ["a", "b"], "labels": rows})))
+
+
+def test_labels_0_and_1():
+    """Of each text, they are no matrix."""
+    pyarrow = pytest.importorskip("pyarrow")
+    rows = dict(text=[f"text {i}" for i in range(20)], labels=[[0, 1]] * 20)
+    for table in (rows, pyarrow.table(rows)):
+        assert elmo.train(table, encoder="linear", progress=False).label_names == ["0", "1"]
+
+
+def test_whole_numbers_that_are_floats():
+    pyarrow, pandas = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": [f"word{i % 3}" for i in range(60)], "labels": [i % 3 for i in range(60)]})
+    few = {"encoder": "linear", "progress": False, "test_share": 0}
+    floats = frame.assign(labels=frame.labels.astype(float))
+    gap = floats.assign(labels=floats.labels.where(floats.index > 0))
+    for table in (floats, pyarrow.Table.from_pandas(floats), {"text": list(floats.text), "labels": list(floats.labels)}):
+        assert elmo.train(table, **few).label_names == ["0", "1", "2"]
+    for table in (gap, pyarrow.Table.from_pandas(gap)):
+        assert elmo.train(table, allow_null_labels=True, **few).label_names == ["0", "1", "2"]
