@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from elmo import _core
 from elmo._config import document, make_config
 from elmo._data import set_columns_of_run, set_data, set_nothing_but_validation
-from elmo._inputs import is_path, opened
+from elmo._inputs import is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
 from elmo._run import Run, evaluate_run, export_run, index_run, report_run, set_own_data
@@ -59,7 +59,7 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
             raise _core.ConfigError("out: expected the folder of the run to continue, found none")
         temporary = tempfile.mkdtemp(prefix="elmo-run-")
         out = os.path.join(temporary, "run")
-    config.set("out", os.fspath(out))
+    config.set("out", path_of(out, "out", "a folder for the run"))
     run = Run._of(os.fspath(out), temporary, kept)
     if options.get("resume") and kept:
         run._data = config.get("data")
@@ -82,7 +82,7 @@ def tune(data: Any = None, *, texts: Any = None, labels: Any = None, validation:
     """
     config = make_config("t", options, recipe)
     kept = set_data(config, data, texts, labels, None, validation, label_names)
-    config.set("out", os.fspath(out))
+    config.set("out", path_of(out, "out", "a folder for the search"))
     listener = Listener(progress)
     try:
         return from_json(_core.tune(listener, config, int(trials), float(seconds)))

@@ -6,7 +6,7 @@ import textwrap
 from typing import Any, Callable, Mapping, TypeVar
 
 from elmo import _core
-from elmo._inputs import describe
+from elmo._inputs import describe, path_of
 
 MOST_ANSWERS = 100  # labels of a text above a threshold, unless top says otherwise
 Documented = TypeVar("Documented")
@@ -39,7 +39,7 @@ def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _c
     config = _core.Config()
     for one in recipe if isinstance(recipe, (list, tuple)) else [recipe]:
         if one is not None:
-            config.load_recipe(os.fspath(one))
+            config.load_recipe(path_of(one, "recipe", "the name or the file of a recipe"))
     verbs = {option.key: option.verbs for option in _core.options()}
     for key, value in options.items():
         if value is None:

@@ -8,8 +8,8 @@ from typing import Any, Mapping
 
 from elmo._config import text_of
 from elmo._core import Config, ConfigError, DataError, Rows, resolve_for_run
-from elmo._inputs import (Splits, add_table, add_values, column_list, is_path, module_of, opened, reader_of, split_columns,
-                          stands_for_columns)
+from elmo._inputs import (Splits, add_table, add_values, column_list, folder_of, is_path, module_of, opened, reader_of,
+                          split_columns, stands_for_columns)
 
 
 def allows_null(config: Config) -> bool:
@@ -72,7 +72,7 @@ def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str
     if is_path(data):
         return  # the library reads it, and knows the run
     there = set(column_list(splits_of(data)[0]))
-    of_run = resolve_for_run(os.fspath(run), config)
+    of_run = resolve_for_run(folder_of(run), config)
     for key in ("text_column", "label_column"):
         columns = of_run.get(key)
         has_them = (set(split_columns(columns)) <= there if key == "text_column" else

@@ -14,7 +14,7 @@ from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from elmo._core import DataError, Rows
+from elmo._core import ConfigError, DataError, Rows
 
 CHUNK = 1024  # rows that pass into C++ at a time
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
@@ -27,6 +27,18 @@ def describe(value: Any) -> str:
 
 def is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike))
+
+
+def path_of(value: Any, what: str, of: str) -> str:
+    """The path, or a message that says what was expected."""
+    if not is_path(value):
+        raise ConfigError(f"{what}: expected {of}, found {describe(value)}")
+    return os.fspath(value)
+
+
+def folder_of(run: Any) -> str:
+    """The folder of a run."""
+    return path_of(run, "run", "a Run, or its folder")
 
 
 def module_of(value: Any) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from elmo import _core
 from elmo._config import document, is_zero, make_config
-from elmo._inputs import chunks, describe, iterate, name_of, texts_of
+from elmo._inputs import chunks, describe, folder_of, iterate, name_of, path_of, texts_of
 from elmo._result import Result, from_json
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def listed(labels: Any, what: str) -> list[str]:
 
 
 def open_run(run: Any, options: Any, labels: Any = None, without: Any = None) -> _core.Predictor:
-    return _core.Predictor(os.fspath(run), make_config("p", options), listed(labels, "labels"),
+    return _core.Predictor(folder_of(run), make_config("p", options), listed(labels, "labels"),
                            listed(without, "without"))
 
 
@@ -248,7 +248,7 @@ class Tokenizer:
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[TokenizerOptions]):
         """Loads a tokenizer; texts are cut at max_length tokens, special ones included."""
         config = make_config("k", options)
-        config.set("tokenizer", os.fspath(path))
+        config.set("tokenizer", path_of(path, "path", "a folder of a tokenizer, a tokenizer.json or a run"))
         self._core = _core.TextEncoder(config)
 
     def encode(self, text: str) -> list[int]:

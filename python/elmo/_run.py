@@ -12,7 +12,7 @@ from elmo import _core
 from elmo._config import document, make_config
 from elmo._data import (has_splits, is_rows, refuse_labels_alone, set_columns_of_run, set_data, set_validation,
                         test_of)
-from elmo._inputs import is_path, opened
+from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, open_run
 from elmo._result import Result, from_json
@@ -30,7 +30,7 @@ class Run:
     path: str
 
     def __init__(self, path: str | os.PathLike[str]):
-        self.path = os.path.abspath(os.fspath(path))  # also after a change of the working folder
+        self.path = os.path.abspath(path_of(path, "path", "the folder of a run"))  # also after a change of the working folder
         self._result: Result | None = None
         self._kept: list[Any] = []  # rows from memory that the run was trained on
         self._data: str | None = None  # where they are now, of a run that was resumed
@@ -71,6 +71,7 @@ class Run:
 
     def save(self, folder: str | os.PathLike[str]) -> Run:
         """Copies the run to a folder that is not there yet, and returns the copy."""
+        path_of(folder, "folder", "a folder for the copy")
         if os.path.lexists(folder):
             raise _core.DataError(f"{os.fspath(folder)}: expected a folder that is not there yet, found one; name another")
         shutil.copytree(self.path, folder)
@@ -187,7 +188,7 @@ class Run:
 
 def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, labels: Any, label_names: Any,
                progress: bool | None, options: Any) -> Result:
-    page = {"out": os.fspath(out), "overwrite": "true" if overwrite else "false"}
+    page = {"out": path_of(out, "out", "a file for the page"), "overwrite": "true" if overwrite else "false"}
     return evaluate_run(run, data, texts, labels, label_names, progress, options, _core.report, page)
 
 
@@ -237,7 +238,12 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     kept = set_scored_data(run, config, data, texts, labels, label_names, options)
     listener = Listener(progress)
     try:
-        result = from_json(call(listener, os.fspath(run), config))
+        result = from_json(call(listener, folder_of(run), config))
+    except _core.DataError as error:
+        if is_matrix(labels) and label_names is None and "these are not the labels of the run" in str(error):
+            raise _core.DataError("label_names: expected the names of the columns of labels, found none; give those that the "
+                                  "run was trained with") from None
+        raise
     finally:
         listener.close()
     protocol = result["protocol"]
@@ -261,7 +267,7 @@ def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, re
     kept = set_scored_data(run, config, data, texts, labels, label_names, options)
     listener = Listener(progress)
     try:
-        return from_json(_core.index(listener, os.fspath(run), config, float(recall)))
+        return from_json(_core.index(listener, folder_of(run), config, float(recall)))
     finally:
         listener.close()
         del kept
@@ -269,9 +275,10 @@ def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, re
 
 def export_run(run: Any, to: str, out: Any, progress: bool | None, options: Any) -> Result:
     config = make_config("o", options)
-    config.set("out", os.fspath(out))
+    config.set("out", path_of(out, "out", "a folder for the files"))
     listener = Listener(progress)
     try:
-        return from_json(_core.export(listener, os.fspath(run), to, config))
+        form = path_of(to, "to", "'numpy', 'sentence-transformers' or 'onnx'")
+        return from_json(_core.export(listener, folder_of(run), form, config))
     finally:
         listener.close()

@@ -413,3 +413,18 @@ def test_whole_numbers_that_are_floats():
         assert elmo.train(table, **few).label_names == ["0", "1", "2"]
     for table in (gap, pyarrow.Table.from_pandas(gap)):
         assert elmo.train(table, allow_null_labels=True, **few).label_names == ["0", "1", "2"]
+
+
+def test_paths_that_are_none(run, texts, labels):
+    rows = dict(texts=texts, labels=labels)
+    for call, name in (
+            (lambda: elmo.evaluate([run, run], **rows), "run"), (lambda: elmo.evaluate(None, **rows), "run"),
+            (lambda: elmo.evaluate(run.predictor(), {"text": texts, "labels": labels}), "run"), (lambda: elmo.Run(None), "path"),
+            (lambda: elmo.Predictor(None), "run"), (lambda: elmo.Predictor(elmo.ElmoClassifier()), "run"),
+            (lambda: run.save(None), "folder"), (lambda: run.export("numpy", None), "out"), (lambda: run.export(3, "out"), "to"),
+            (lambda: elmo.Tokenizer(3), "path"), (lambda: elmo.train(**rows, out=3), "out"), (lambda: elmo.tune(**rows, out=3), "out"),
+            (lambda: elmo.train(**rows, recipe=3), "recipe"), (lambda: run.report(**rows, out=3), "out"),
+            (lambda: elmo.index(3, **rows), "run"), (lambda: elmo.Run(b"run"), "path"),
+            (lambda: elmo.train({"text": texts, "labels": labels}, init=3), "run")):
+        with pytest.raises(elmo.ConfigError, match=f"^{name}: expected .*, found .+"):
+            call()
