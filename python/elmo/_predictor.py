@@ -204,13 +204,19 @@ class Predictor:
     def explain(self, text: str, labels: Any = None, top: int = 3) -> Result:
         """Which words of a text carried its `top` labels, or these labels, by name or number.
 
-        The result has `words` (word, begin, end: bytes of the text in UTF-8) and `labels`: the answers, with the
+        The result has `words` (word, begin, end: it is text[begin:end]) and `labels`: the answers, with the
         `effects` of the words. An effect is the label's score less its score in the text without that word: above 0,
         the word speaks for the label.
         """
         if not isinstance(text, str):
             raise _core.DataError(f"text: expected a str, found {describe(text)}")
-        return from_json(self._core.explain([text], listed(labels, "labels"), int(top)))
+        result = from_json(self._core.explain([text], listed(labels, "labels"), int(top)))
+        if not text.isascii():  # the library counts bytes
+            begins = np.frombuffer(text.encode(), np.uint8) & 0xC0 != 0x80
+            place = np.concatenate([[0], np.cumsum(begins)])
+            for word in result["words"]:
+                word.update(begin=int(place[word["begin"]]), end=int(place[word["end"]]))
+        return result
 
     @property
     def num_labels(self) -> int:

@@ -364,3 +364,10 @@ def test_a_threshold_of_0_is_one(caplog):
         assert len(run.predict(texts[:1], threshold=None)[0]) == 5
         assert len(run.predict_among(texts[:1], [f"l{i}" for i in range(20)], threshold=0)[0]) == 20
     assert not caplog.text
+
+
+def test_words_of_an_explanation_are_parts_of_the_text(run):
+    text = "größte café 東京 green house 🙂 river"
+    words = run.explain(text, labels=["river"]).words
+    assert [text[word.begin:word.end].lower() for word in words] == [word.word.lower() for word in words]
+    assert "river" in [word.word for word in words]
