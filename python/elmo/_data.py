@@ -1,6 +1,7 @@
 """The data set of a call: a path that the library reads itself, or rows from memory."""
 from __future__ import annotations
 
+import logging
 import numbers
 import os
 from pathlib import Path
@@ -143,6 +144,9 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         return kept
     rows = new_rows(config)
     if data is not None:
+        if has_splits(data) and "validation" in data and validation is None:
+            logging.getLogger("elmo").warning("the split 'validation' is not read; validation=data['validation'] takes its "
+                                              "rows to choose the best checkpoint")
         data, own_test = splits_of(data)
         test = own_test if test is None else test
         add_any(rows, data, config, False, "data")

@@ -21,7 +21,8 @@ PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
 def describe(value: Any) -> str:
-    shown = repr(value)
+    """On one line, and not longer than one."""
+    shown = " ".join(repr(value).split()) if not isinstance(value, (str, bytes)) else repr(value)
     return f"{shown if len(shown) <= 60 else shown[:57] + '...'} ({type(value).__name__})"
 
 
@@ -52,6 +53,11 @@ def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
                         + ("; a single one goes into a list" if isinstance(values, str) else ""))
     if isinstance(values, (set, frozenset)):
         raise DataError(f"{what}: expected {of} in an order, found {describe(values)}")
+    refuse_lazy(values, what)
+    if is_matrix(values) and (names := column_list(values)):
+        if len(names) > 1:
+            raise DataError(f"{what}: expected {of}, found a table; give one of its columns, as table[{names[0]!r}]")
+        values = np.asarray(values)
     if hasattr(values, "tocsr"):
         raise DataError(f"{what}: expected {of}, found a SciPy matrix of the shape {values.shape}")
     if getattr(values, "ndim", 1) != 1:
@@ -67,6 +73,11 @@ def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
         return iter(values)
     except TypeError:
         raise DataError(f"{what}: expected {of}, found {describe(values)}") from None
+
+
+def refuse_lazy(values: Any, what: str) -> None:
+    if type(values).__name__ == "LazyFrame":
+        raise DataError(f"{what}: expected data that is there, found a LazyFrame; call its collect() first")
 
 
 def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
@@ -237,9 +248,17 @@ def split_columns(text_column: str) -> list[str]:
     return [column.strip() for column in text_column.split("+")]
 
 
+def listed_names(names: Sequence[str]) -> str:
+    """In quotes, as many as a line holds."""
+    shown = list(itertools.takewhile(lambda i: sum(len(name) + 4 for name in names[:i + 1]) <= 80 or i == 0,
+                                     range(min(len(names), 40))))
+    text = ", ".join(f"'{names[i][:60]}'" for i in shown)
+    return text + (f" and {len(names) - len(shown)} more" if len(shown) < len(names) else "")
+
+
 def missing_column(column: str, of_labels: bool, names: Sequence[str]) -> DataError:
     """What to say about a column that the table does not have."""
-    known = ", ".join(f"'{name}'" for name in names)
+    known = listed_names(names)
     near, advice = difflib.get_close_matches(column, list(names), 1), "name it with text_column or label_column"
     for joint in ",;|&/+ ":
         parts = [part.strip() for part in column.split(joint) if part.strip()]
@@ -315,6 +334,9 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
               test: bool, what: str) -> int:
     """The rows of a DataFrame, an Arrow table, a Hugging Face data set or a dict of columns. A text in the label column
     is a field as a file has it; a category is one label, unless they are to be cut too."""
+    refuse_lazy(table, what)
+    if module_of(table) == "pandas" and getattr(table, "ndim", 2) == 1:
+        raise DataError(f"{what}: expected a table, found a {type(table).__name__}; give texts=… and labels=…")
     columns, there = split_columns(text_column), column_list(table)
     if there and stands_for_columns(label_column, there):
         return add_flags(rows, table, columns, label_column, test)

@@ -107,5 +107,7 @@ def serve(*runs: Any, host: str | None = None, port: int | None = None, tokens: 
         try:
             setattr(listening, name, list(value) if name == "tokens" else value)
         except TypeError:
-            raise _core.ConfigError(f"{name}: found {value!r} ({type(value).__name__}), which it cannot be") from None
+            of = {"host": "an address", "tokens": "a list of texts", "deadline": "a number of seconds"}.get(name, "a whole number")
+            found = f"a {type(value).__name__}" if name == "tokens" else describe(value)  # they are secret
+            raise _core.ConfigError(f"{name}: expected {of}, found {found}") from None
     return Server(list(runs), make_config("v", options), listening, on_request)

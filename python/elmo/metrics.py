@@ -119,8 +119,11 @@ def scores(predicted: Any, truth: Any, k: Any = (1, 3, 5), inverse_propensity: A
         if not isinstance(one, numbers.Integral):
             raise _core.ConfigError(f"k: expected whole numbers from 1 on, found {describe(one)}")
     check_columns(predicted, truth)
-    found = _core.score_rankings(*predicted_rows(predicted), *true_rows(truth, "; predictions come first, then the truth"),
-                                 [int(one) for one in ks], weights)
+    ranked, right = predicted_rows(predicted), true_rows(truth, "; predictions come first, then the truth")
+    labels = truth.shape[1] if is_matrix(truth) else 1 + max(ranked[1].max(initial=-1), right[1].max(initial=-1))
+    if inverse_propensity is not None and (len(weights) < labels or is_matrix(truth) and len(weights) != labels):
+        raise DataError(f"inverse_propensity: expected a number for each of {labels} labels, found {len(weights)}")
+    found = _core.score_rankings(*ranked, *right, [int(one) for one in ks], weights)
     return {f"{metric}@{at}": value for metric, at, value in found}
 
 

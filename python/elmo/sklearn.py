@@ -1,6 +1,7 @@
 """ElmoClassifier: elmo as an estimator of scikit-learn."""
 from __future__ import annotations
 
+import difflib
 import inspect
 import numbers
 import os
@@ -69,7 +70,9 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         for name in PARAMETERS:
             setattr(self, name, parameters.pop(name, None))
         if parameters:
-            raise TypeError(f"ElmoClassifier has no parameter '{next(iter(parameters))}'")
+            wrong = next(iter(parameters))
+            near = difflib.get_close_matches(wrong, PARAMETERS, 1)
+            raise TypeError(f"ElmoClassifier has no parameter '{wrong}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -152,7 +152,7 @@ def test_options():
                              (dict(learning_rate=3), "'learning_rate' (did you mean 'encoder_lr' or 'head_lr'?)"),
                              (dict(top=3), "option 'top' does not belong to train"),
                              (dict(epochs="many"), "epochs"), (dict(epochs=-1), "epochs"),
-                             (dict(epochs=[3]), "epochs: expected a text, a number or a bool, found [3] (list)"),
+                             (dict(epochs=[3]), "epochs: expected a number, found [3] (list)"),
                              (dict(words=["a"] * 9), "unknown key 'words'"),
                              (dict(epochs=[3] * 99), "found [" + "3, " * 18 + "3,... (list)"),
                              (dict(precision="fp9"), "precision"), (dict(recipe="no such recipe"), "no such recipe")):
@@ -428,3 +428,53 @@ def test_paths_that_are_none(run, texts, labels):
             (lambda: elmo.train({"text": texts, "labels": labels}, init=3), "run")):
         with pytest.raises(elmo.ConfigError, match=f"^{name}: expected .*, found .+"):
             call()
+
+
+def test_what_was_expected(run, texts, labels, tmp_path):
+    pandas, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
+    frame = pandas.DataFrame({"text": TEXTS, "m": "a", "n": "b"})
+    wide = pandas.DataFrame([range(5000)], columns=[f"column {i}" for i in range(5000)])
+    for call, message in (
+            (lambda: elmo.train(frame, label_column=["m", "n"]),
+             "label_column: expected the name of one column, found ['m', 'n'] (list); join several to one column of lists"),
+            (lambda: elmo.train(texts=TEXTS, labels=LABELS, label_weights={"a": 2}), "label_weights: expected 'root' or a file of"),
+            (lambda: elmo.train(texts=TEXTS, labels=LABELS, resume=[1]), "resume: expected True or False, found [1] (list)"),
+            (lambda: elmo.metrics.psprecision([[1]], [[2]], [1.0, 2.0]),
+             "inverse_propensity: expected a number for each of 3 labels, found 2"),
+            (lambda: elmo.metrics.psprecision(np.array([[1]]), np.eye(3)[:1], np.ones(5)), "each of 3 labels, found 5"),
+            (lambda: run.evaluate(texts=TEXTS, labels=np.eye(3, dtype=int)),
+             "label_names: expected the names of the columns of labels, found none"),
+            (lambda: run.predict(TEXTS, labels=["apple"]), "; predict_among(texts, labels) answers with some labels only"),
+            (lambda: run.predict(TEXTS, k=3), "; top is the number of labels per text"),
+            (lambda: run.predict(frame), "texts: expected a sequence of str, found a table; give one of its columns, as table['text']"),
+            (lambda: run.predict(pandas.DataFrame({"text": [[1] * 99]})), "texts[0]: expected a str, found [1, 1, 1"),
+            (lambda: elmo.train(wide), "found 'column 0', 'column 1', 'column 2', 'column 3', 'column 4', 'column 5' and 4994 more"),
+            (lambda: elmo.train(pandas.Series(TEXTS * 999)), "data: expected a table, found a Series; give texts=… and labels=…"),
+            (lambda: elmo.train(texts=TEXTS, label=LABELS), "unknown option 'label' (did you mean 'labels'?)"),
+            (lambda: elmo.serve(run, prt=0), "unknown option 'prt' (did you mean 'port'?)"),
+            (lambda: elmo.serve(run, host=3), "host: expected an address, found 3 (int)"),
+            (lambda: elmo.serve(run, tokens=[3]), "tokens: expected a list of texts, found a list"),
+            (lambda: elmo.ElmoClassifier(epoch=3), "no parameter 'epoch' (did you mean 'epochs'?)"),
+            (lambda: elmo.ElmoClassifier().fit(TEXTS, np.eye(3, dtype=int).tolist()), "y: expected the labels of each text, found")):
+        assert message in said(call)
+    assert len(run.predict(pandas.DataFrame({"text": TEXTS}))) == 3
+
+
+def test_frames_of_polars(run):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"text": TEXTS, "labels": ["a", "b", "c"]})
+    assert "; call its collect() first" in said(lambda: elmo.train(frame.lazy()))
+    assert "; call its collect() first" in said(lambda: run.predict(frame.lazy()))
+    assert "found a table; give one of its columns, as table['text']" in said(lambda: run.predict(frame))
+    assert len(run.predict(frame.select("text"))) == 3
+
+
+def test_a_validation_split_that_is_not_read(caplog):
+    datasets = pytest.importorskip("datasets")
+    one = datasets.Dataset.from_dict({"text": TEXTS * 20, "labels": LABELS * 20})
+    both = datasets.DatasetDict(train=one, validation=one)
+    elmo.train(both, encoder="linear")
+    assert "the split 'validation' is not read; validation=data['validation'] takes its rows" in caplog.text
+    caplog.clear()
+    elmo.train(both, encoder="linear", validation=both["validation"])
+    assert "is not read" not in caplog.text
