@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from elmo import _core
 from elmo._config import document, make_config
 from elmo._data import set_columns_of_run, set_data, set_nothing_but_validation
-from elmo._inputs import is_path, opened
+from elmo._inputs import is_path, opened, path_of
 from elmo._listener import Callback, Listener
 from elmo._result import Plan, Result, from_json, plan_of
-from elmo._run import Run, evaluate_run, export_run, index_run, report_run
+from elmo._run import Run, evaluate_run, export_run, index_run, report_run, set_own_data
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -51,6 +51,7 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
         kept = set_data(config, data, texts, labels, test, validation, label_names)
     elif not options.get("resume"):  # the run that it starts from knows its data, as a continued run does
         kept = list(getattr(options["init"], "_kept", []))
+        set_own_data(config, options["init"])
         set_nothing_but_validation(config, labels, test, validation, label_names)
     temporary = None
     if out is None:
@@ -58,8 +59,10 @@ def train(data: Any = None, *, texts: Any = None, labels: Any = None, test: Any 
             raise _core.ConfigError("out: expected the folder of the run to continue, found none")
         temporary = tempfile.mkdtemp(prefix="elmo-run-")
         out = os.path.join(temporary, "run")
-    config.set("out", os.fspath(out))
+    config.set("out", path_of(out, "out", "a folder for the run"))
     run = Run._of(os.fspath(out), temporary, kept)
+    if options.get("resume") and kept:
+        run._data = config.get("data")
     try:
         run._result = from_json(_core.train(listener, config))
     finally:
@@ -79,7 +82,7 @@ def tune(data: Any = None, *, texts: Any = None, labels: Any = None, validation:
     """
     config = make_config("t", options, recipe)
     kept = set_data(config, data, texts, labels, None, validation, label_names)
-    config.set("out", os.fspath(out))
+    config.set("out", path_of(out, "out", "a folder for the search"))
     listener = Listener(progress)
     try:
         return from_json(_core.tune(listener, config, int(trials), float(seconds)))

@@ -1,13 +1,23 @@
 """Keyword arguments to a configuration of the library. Options, their help, checks and wording are the library's."""
 from __future__ import annotations
 
+import difflib
 import os
 import textwrap
 from typing import Any, Callable, Mapping, TypeVar
 
 from elmo import _core
-from elmo._inputs import describe
+from elmo._inputs import describe, path_of
 
+# Arguments of theirs that are no options, and what is meant by options that they do not have.
+OWN = {"t": ("data", "texts", "labels", "test", "validation", "label_names", "recipe", "progress", "on_log", "on_validation"),
+       "e": ("data", "texts", "labels", "label_names", "progress"),
+       "v": ("host", "port", "tokens", "connections", "queue", "max_texts", "max_body", "deadline", "on_request")}
+ADVICE = {"p labels": "; predict_among(texts, labels) answers with some labels only",
+          "p k": "; top is the number of labels per text",
+          "e top": "; k is the number of labels that count: k=(1, 3, 5)",
+          "t top": "; predict and ElmoClassifier take it", "t threshold": "; predict and ElmoClassifier take it"}
+MOST_ANSWERS = 100  # labels of a text above a threshold, unless top says otherwise
 Documented = TypeVar("Documented")
 # The library's letters of the verbs (include/elmo/options.def) and what they are called here.
 VERBS = {"t": "train", "e": "evaluate", "p": "predict", "m": "plan", "c": "calibrate", "k": "Tokenizer",
@@ -30,7 +40,11 @@ def text_of(key: str, value: Any) -> str:
         value = value.item()
     if isinstance(value, (int, float)):
         return repr(value)
-    raise _core.ConfigError(f"{key}: expected a text, a number or a bool, found {describe(value)}")
+    kind = next((option.type for option in _core.options() if option.key == key), "string")
+    expected, advice = {"label_column": ("the name of one column", "; join several to one column of lists first"),
+                        "label_weights": ("'root' or a file of lines label<TAB>weight", "; write such a file first"),
+                        }.get(key, ({"switch": "True or False", "string": "a text"}.get(kind, "a number"), ""))
+    raise _core.ConfigError(f"{key}: expected {expected}, found {describe(value)}{advice}")
 
 
 def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _core.Config:
@@ -38,17 +52,26 @@ def make_config(verb: str, options: Mapping[str, Any], recipe: Any = None) -> _c
     config = _core.Config()
     for one in recipe if isinstance(recipe, (list, tuple)) else [recipe]:
         if one is not None:
-            config.load_recipe(os.fspath(one))
+            config.load_recipe(path_of(one, "recipe", "the name or the file of a recipe"))
     verbs = {option.key: option.verbs for option in _core.options()}
     for key, value in options.items():
         if value is None:
             continue
         if key not in verbs:
+            if near := difflib.get_close_matches(key, OWN.get(verb, ()), 1, 0.75):
+                raise _core.ConfigError(f"unknown option '{key}' (did you mean '{near[0]}'?)")
             config.set(key, "")  # the library words what it does not know
         if verb not in verbs[key]:
-            raise _core.ConfigError(f"option '{key}' does not belong to {VERBS[verb]}")
+            raise _core.ConfigError(f"option '{key}' does not belong to {VERBS[verb]}{ADVICE.get(verb + ' ' + key, '')}")
         config.set(key, text_of(key, value))
+    if verb in "pv" and is_zero(options.get("threshold")) and options.get("top") is None:
+        config.set("top", str(MOST_ANSWERS))  # to the library, 0 is no threshold
     return config
+
+
+def is_zero(threshold: Any) -> bool:
+    """A threshold that is given and that every label passes."""
+    return threshold is not None and float(text_of("threshold", threshold)) == 0
 
 
 def document(verb: str, without: tuple[str, ...] = ()) -> Callable[[Documented], Documented]:

@@ -1,6 +1,7 @@
 """The data set of a call: a path that the library reads itself, or rows from memory."""
 from __future__ import annotations
 
+import logging
 import numbers
 import os
 from pathlib import Path
@@ -8,8 +9,8 @@ from typing import Any, Mapping
 
 from elmo._config import text_of
 from elmo._core import Config, ConfigError, DataError, Rows, resolve_for_run
-from elmo._inputs import (Splits, add_table, add_values, column_list, is_path, module_of, opened, reader_of, split_columns,
-                          stands_for_columns)
+from elmo._inputs import (Splits, add_table, add_values, column_list, folder_of, is_path, module_of, opened, reader_of,
+                          split_columns, stands_for_columns)
 
 
 def allows_null(config: Config) -> bool:
@@ -37,7 +38,8 @@ def add_any(rows: Rows, data: Any, config: Config, test: bool, what: str) -> Non
         raise DataError(f"{what}: expected a pair of texts and labels, a table, a Parquet or an Arrow file, found the path "
                         f"{os.fspath(data)!r}; give a folder with both train and test files as data instead")
     data = reader_of(data, [*split_columns(text_column), label_column])
-    if add_table(rows, data, text_column, label_column, allows_null(config), test, what) == 0:
+    cut_categories = config.get("label_separator") != "auto"
+    if add_table(rows, data, text_column, label_column, allows_null(config), cut_categories, test, what) == 0:
         raise DataError(f"{what}: expected at least one row, found none")
 
 
@@ -71,7 +73,7 @@ def set_columns_of_run(config: Config, run: Any, data: Any, options: Mapping[str
     if is_path(data):
         return  # the library reads it, and knows the run
     there = set(column_list(splits_of(data)[0]))
-    of_run = resolve_for_run(os.fspath(run), config)
+    of_run = resolve_for_run(folder_of(run), config)
     for key in ("text_column", "label_column"):
         columns = of_run.get(key)
         has_them = (set(split_columns(columns)) <= there if key == "text_column" else
@@ -142,6 +144,9 @@ def set_data(config: Config, data: Any, texts: Any, labels: Any, test: Any = Non
         return kept
     rows = new_rows(config)
     if data is not None:
+        if has_splits(data) and "validation" in data and validation is None:
+            logging.getLogger("elmo").warning("the split 'validation' is not read; validation=data['validation'] takes its "
+                                              "rows to choose the best checkpoint")
         data, own_test = splits_of(data)
         test = own_test if test is None else test
         add_any(rows, data, config, False, "data")

@@ -14,19 +14,32 @@ from typing import Any, Iterable, Iterator, Sequence
 
 import numpy as np
 
-from elmo._core import DataError, Rows
+from elmo._core import ConfigError, DataError, Rows
 
 CHUNK = 1024  # rows that pass into C++ at a time
 PARQUET, ARROW = (".parquet", ".pq"), (".arrow", ".feather", ".ipc")
 
 
 def describe(value: Any) -> str:
-    shown = repr(value)
+    """On one line, and not longer than one."""
+    shown = " ".join(repr(value).split()) if not isinstance(value, (str, bytes)) else repr(value)
     return f"{shown if len(shown) <= 60 else shown[:57] + '...'} ({type(value).__name__})"
 
 
 def is_path(value: Any) -> bool:
     return isinstance(value, (str, os.PathLike))
+
+
+def path_of(value: Any, what: str, of: str) -> str:
+    """The path, or a message that says what was expected."""
+    if not is_path(value):
+        raise ConfigError(f"{what}: expected {of}, found {describe(value)}")
+    return os.fspath(value)
+
+
+def folder_of(run: Any) -> str:
+    """The folder of a run."""
+    return path_of(run, "run", "a Run, or its folder")
 
 
 def module_of(value: Any) -> str:
@@ -40,6 +53,11 @@ def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
                         + ("; a single one goes into a list" if isinstance(values, str) else ""))
     if isinstance(values, (set, frozenset)):
         raise DataError(f"{what}: expected {of} in an order, found {describe(values)}")
+    refuse_lazy(values, what)
+    if is_matrix(values) and (names := column_list(values)):
+        if len(names) > 1:
+            raise DataError(f"{what}: expected {of}, found a table; give one of its columns, as table[{names[0]!r}]")
+        values = np.asarray(values)
     if hasattr(values, "tocsr"):
         raise DataError(f"{what}: expected {of}, found a SciPy matrix of the shape {values.shape}")
     if getattr(values, "ndim", 1) != 1:
@@ -56,6 +74,11 @@ def iterate(values: Any, what: str, of: str) -> Iterator[Any]:
         return iter(values)
     except TypeError:
         raise DataError(f"{what}: expected {of}, found {describe(values)}") from None
+
+
+def refuse_lazy(values: Any, what: str) -> None:
+    if type(values).__name__ == "LazyFrame":
+        raise DataError(f"{what}: expected data that is there, found a LazyFrame; call its collect() first")
 
 
 def chunks(values: Iterable[Any]) -> Iterator[list[Any]]:
@@ -118,13 +141,13 @@ def is_matrix(labels: Any) -> bool:
     return len(getattr(labels, "shape", ())) == 2
 
 
-def dense_matrix(matrix: Any, what: str) -> np.ndarray:
+def dense_matrix(matrix: Any, what: str, of: str = "0 and 1") -> np.ndarray:
     """A matrix of numbers as NumPy has it. The nullable columns of pandas are objects there."""
     array = np.asarray(matrix)
     if array.dtype == object:
         for value in array.ravel():
             if not isinstance(value, (numbers.Real, np.bool_)):
-                raise DataError(f"{what}: expected a matrix of 0 and 1, found {describe(value)}")
+                raise DataError(f"{what}: expected a matrix of {of}, found {describe(value)}")
         array = array.astype(np.float64)
     return array
 
@@ -164,6 +187,18 @@ def matrix_rows(labels: Any, label_names: Sequence[Any] | None) -> Iterator[list
             yield [names[c] for c in np.flatnonzero(row)]
 
 
+def refuse_flags(labels: Any, what: str) -> None:
+    """Rows of 0 and 1 as `tolist` of a matrix makes them. Equal rows [0, 1] may be the labels 0 and 1 of each text."""
+    if not isinstance(labels, (list, tuple)) or not labels or not isinstance(labels[0], (list, tuple)) or len(labels[0]) < 2:
+        return
+    width = len(labels[0])
+    if all(isinstance(row, (list, tuple)) and len(row) == width
+           and all(isinstance(value, (numbers.Real, np.bool_)) and value in (0, 1) for value in row) for row in labels
+           ) and (len(set(labels[0])) < width or len(set(map(tuple, labels))) > 1):
+        raise DataError(f"{what}: expected the labels of each text, found rows of {width} values that are 0 or 1, which are a "
+                        "matrix; give it as one: numpy.array(...)")
+
+
 def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bool = False,
                allow_null: bool = False, what: str = "labels") -> Iterator[list[str | None] | str]:
     """The labels of each text, by name. With `fields`, a str stays one: it is read as a field of a file is."""
@@ -172,11 +207,14 @@ def label_rows(labels: Any, label_names: Sequence[Any] | None = None, fields: bo
     if is_matrix(labels):
         yield from matrix_rows(labels, label_names)
         return
+    refuse_flags(labels, what)
     if label_names is not None:
         raise DataError("label_names: expected with labels as a matrix only")
     for row, entry in enumerate(iterate(labels, what, "an entry per text")):
         if fields and isinstance(entry, str):
             yield entry
+        elif isinstance(entry, float) and entry.is_integer():  # as pandas has whole numbers beside a gap
+            yield [str(int(entry))]
         else:
             yield names_of(entry, f"{what}[{row}]", allow_null)
 
@@ -211,9 +249,17 @@ def split_columns(text_column: str) -> list[str]:
     return [column.strip() for column in text_column.split("+")]
 
 
+def listed_names(names: Sequence[str]) -> str:
+    """In quotes, as many as a line holds."""
+    shown = list(itertools.takewhile(lambda i: sum(len(name) + 4 for name in names[:i + 1]) <= 80 or i == 0,
+                                     range(min(len(names), 40))))
+    text = ", ".join(f"'{names[i][:60]}'" for i in shown)
+    return text + (f" and {len(names) - len(shown)} more" if len(shown) < len(names) else "")
+
+
 def missing_column(column: str, of_labels: bool, names: Sequence[str]) -> DataError:
     """What to say about a column that the table does not have."""
-    known = ", ".join(f"'{name}'" for name in names)
+    known = listed_names(names)
     near, advice = difflib.get_close_matches(column, list(names), 1), "name it with text_column or label_column"
     for joint in ",;|&/+ ":
         parts = [part.strip() for part in column.split(joint) if part.strip()]
@@ -279,8 +325,19 @@ def add_flags(rows: Rows, table: Any, columns: list[str], label_column: str, tes
     return add_values(rows, texts_in(fields), np.column_stack(list(labels.values())), list(labels), test=test)
 
 
-def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow_null: bool, test: bool, what: str) -> int:
-    """The rows of a DataFrame, an Arrow table, a Hugging Face data set or a dict of columns."""
+def has_categories(values: Any) -> bool:
+    """A column of categories: of pandas, polars or Arrow (a dictionary)."""
+    kind = getattr(values, "dtype", getattr(values, "type", None))
+    return type(kind).__name__ in ("CategoricalDtype", "Categorical", "Enum", "DictionaryType")
+
+
+def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow_null: bool, cut_categories: bool,
+              test: bool, what: str) -> int:
+    """The rows of a DataFrame, an Arrow table, a Hugging Face data set or a dict of columns. A text in the label column
+    is a field as a file has it; a category is one label, unless they are to be cut too."""
+    refuse_lazy(table, what)
+    if module_of(table) == "pandas" and getattr(table, "ndim", 2) == 1:
+        raise DataError(f"{what}: expected a table, found a {type(table).__name__}; give texts=… and labels=…")
     columns, there = split_columns(text_column), column_list(table)
     if there and stands_for_columns(label_column, there):
         return add_flags(rows, table, columns, label_column, test)
@@ -296,10 +353,11 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
         for piece in pieces:
             if names:
                 piece = with_names(piece, label_column, names)
-            count += rows.add_arrow(piece.__arrow_c_stream__(), columns, label_column, allow_null, count, test)
+            count += rows.add_arrow(piece.__arrow_c_stream__(), columns, label_column, allow_null, cut_categories, count,
+                                    test)
         return count
     if hasattr(table, "__arrow_c_stream__") and module_of(table) != "pandas":
-        return rows.add_arrow(table.__arrow_c_stream__(), columns, label_column, allow_null, 0, test)
+        return rows.add_arrow(table.__arrow_c_stream__(), columns, label_column, allow_null, cut_categories, 0, test)
     if not hasattr(table, "keys") or not hasattr(table, "__getitem__"):
         advice = ("give texts=… and labels=…, or pandas.DataFrame(…) of rows" if what == "data" else
                   "give a tuple (texts, labels), or pandas.DataFrame(…) of rows")
@@ -313,7 +371,11 @@ def add_table(rows: Rows, table: Any, text_column: str, label_column: str, allow
         if times == 0:
             raise missing_column(column, column == label_column, list(keys))
     fields = {column: iterate(table[keys[column][0]], f"column '{column}'", "texts") for column in columns}
-    return add_values(rows, texts_in(fields), table[keys[label_column][0]], test=test, fields=True, allow_null=allow_null,
+    labels = table[keys[label_column][0]]
+    if has_categories(labels) and not cut_categories:
+        labels = ([] if label == "" else label if is_null(label) else [label]
+                  for label in iterate(labels, f"column '{label_column}'", "an entry per text"))
+    return add_values(rows, texts_in(fields), labels, test=test, fields=True, allow_null=allow_null,
                       what=f"column '{label_column}'")
 
 
@@ -340,8 +402,8 @@ def batches_in(table: Any) -> Iterator[Any]:
 
 
 def with_names(piece: Any, column: str, names: list[str]) -> Any:
-    """A pyarrow Table with names in the place of a column's numbers. A negative one, Hugging Face's for "not known",
-    is a null."""
+    """A pyarrow Table with names in the place of a column's numbers, as categories: a name is one label. A negative
+    number, Hugging Face's for "not known", is a null."""
     import pyarrow
     from pyarrow import compute, types
 
@@ -350,7 +412,7 @@ def with_names(piece: Any, column: str, names: list[str]) -> Any:
             return values
         known = compute.if_else(compute.less(values, 0), pyarrow.scalar(None, values.type), values)
         try:
-            return pyarrow.array(names, pyarrow.string()).take(known)
+            return pyarrow.array(names, pyarrow.string()).take(known).dictionary_encode()
         except pyarrow.ArrowIndexError:
             raise DataError(f"column '{column}': expected numbers below {len(names)}, the number of its names, "
                             f"found {compute.max(values).as_py()}") from None

@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable
 
 import numpy as np
 
-from elmo._core import ConfigError, with_named_rows
+from elmo._core import ConfigError, in_words_of_python
 from elmo._result import Result, from_json
 
 LEVELS = (logging.DEBUG, logging.INFO, logging.WARNING)  # elmo::Severity
@@ -55,7 +55,7 @@ class Listener:
         self.logger = logging.getLogger("elmo")
 
     def message(self, severity: int, text: str) -> None:
-        self.logger.log(LEVELS[severity], with_named_rows(text))
+        self.logger.log(LEVELS[severity], in_words_of_python(text))
 
     def progress(self, title: str, unit: str, note: str, done: int, total: int, first: int, state: int) -> None:
         if self.bar_class is None:

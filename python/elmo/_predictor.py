@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Iterator, NamedTuple, Sequence, overload
 import numpy as np
 
 from elmo import _core
-from elmo._config import document, make_config
-from elmo._inputs import chunks, describe, iterate, name_of, texts_of
+from elmo._config import document, is_zero, make_config
+from elmo._inputs import chunks, describe, folder_of, iterate, name_of, path_of, texts_of
 from elmo._result import Result, from_json
 
 if TYPE_CHECKING:
@@ -128,7 +128,7 @@ def listed(labels: Any, what: str) -> list[str]:
 
 
 def open_run(run: Any, options: Any, labels: Any = None, without: Any = None) -> _core.Predictor:
-    return _core.Predictor(os.fspath(run), make_config("p", options), listed(labels, "labels"),
+    return _core.Predictor(folder_of(run), make_config("p", options), listed(labels, "labels"),
                            listed(without, "without"))
 
 
@@ -162,7 +162,7 @@ class Predictor:
             cut += more
             offsets.append(part[0][1:] + offsets[-1][-1])
             parts.append(tuple(part[1:]))
-        self._warn_of(cut)
+        self._warn_of(cut, sum(map(len, offsets)) - 1)
         labels, scores, probabilities = (
             np.concatenate([part[i] for part in parts] or [np.zeros(0, kind)])
             for i, kind in enumerate((np.int64, np.float32, np.float32)))
@@ -180,10 +180,12 @@ class Predictor:
         if matrix.ndim != 2:
             raise _core.DataError(f"vectors: expected a matrix with a row per text, found the shape {matrix.shape}")
         *answers, cut = self._core.predict_vectors(matrix)
-        self._warn_of(cut)
+        self._warn_of(cut, len(matrix))
         return Answers(*answers, self._core)
 
-    def _warn_of(self, cut: int) -> None:
+    def _warn_of(self, cut: int, texts: int) -> None:
+        if is_zero(self._options.get("threshold")) and self._options.get("top") is None:
+            cut = texts if self._core.top < self.num_answers else 0
         if cut > 0:
             found = ("%d %s whose %d best labels are all above the lowest threshold, so that others may be above theirs"
                      if self._options.get("label_thresholds") else "%d %s with %d labels above the threshold, and perhaps more")
@@ -202,13 +204,19 @@ class Predictor:
     def explain(self, text: str, labels: Any = None, top: int = 3) -> Result:
         """Which words of a text carried its `top` labels, or these labels, by name or number.
 
-        The result has `words` (word, begin, end: bytes of the text in UTF-8) and `labels`: the answers, with the
+        The result has `words` (word, begin, end: it is text[begin:end]) and `labels`: the answers, with the
         `effects` of the words. An effect is the label's score less its score in the text without that word: above 0,
         the word speaks for the label.
         """
         if not isinstance(text, str):
             raise _core.DataError(f"text: expected a str, found {describe(text)}")
-        return from_json(self._core.explain([text], listed(labels, "labels"), int(top)))
+        result = from_json(self._core.explain([text], listed(labels, "labels"), int(top)))
+        if not text.isascii():  # the library counts bytes
+            begins = np.frombuffer(text.encode(), np.uint8) & 0xC0 != 0x80
+            place = np.concatenate([[0], np.cumsum(begins)])
+            for word in result["words"]:
+                word.update(begin=int(place[word["begin"]]), end=int(place[word["end"]]))
+        return result
 
     @property
     def num_labels(self) -> int:
@@ -246,7 +254,7 @@ class Tokenizer:
     def __init__(self, path: str | os.PathLike[str], **options: Unpack[TokenizerOptions]):
         """Loads a tokenizer; texts are cut at max_length tokens, special ones included."""
         config = make_config("k", options)
-        config.set("tokenizer", os.fspath(path))
+        config.set("tokenizer", path_of(path, "path", "a folder of a tokenizer, a tokenizer.json or a run"))
         self._core = _core.TextEncoder(config)
 
     def encode(self, text: str) -> list[int]:

@@ -1,6 +1,7 @@
 """A trained run: the folder that training wrote, and what can be done with it."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -11,7 +12,7 @@ from elmo import _core
 from elmo._config import document, make_config
 from elmo._data import (has_splits, is_rows, refuse_labels_alone, set_columns_of_run, set_data, set_validation,
                         test_of)
-from elmo._inputs import is_path, opened
+from elmo._inputs import folder_of, is_matrix, is_path, opened, path_of
 from elmo._listener import Listener
 from elmo._predictor import Answers, Predictor, open_run
 from elmo._result import Result, from_json
@@ -29,10 +30,11 @@ class Run:
     path: str
 
     def __init__(self, path: str | os.PathLike[str]):
-        self.path = os.path.abspath(os.fspath(path))  # also after a change of the working folder
+        self.path = os.path.abspath(path_of(path, "path", "the folder of a run"))  # also after a change of the working folder
         self._result: Result | None = None
         self._kept: list[Any] = []  # rows from memory that the run was trained on
-        self._opened: tuple[dict[str, Any], _core.Predictor] | None = None
+        self._data: str | None = None  # where they are now, of a run that was resumed
+        self._opened: tuple[Any, _core.Predictor] | None = None
         if not os.path.isdir(self.path):
             raise _core.DataError(f"{os.fspath(path)}: expected the folder of a run, found nothing")
 
@@ -40,7 +42,7 @@ class Run:
     def _of(cls, path: str, temporary: str | None, kept: list[Any]) -> Run:
         """A run that is being trained; its temporary folder goes when it goes."""
         run = cls.__new__(cls)
-        run.path, run._result, run._kept, run._opened = os.path.abspath(path), None, kept, None
+        run.path, run._result, run._kept, run._data, run._opened = os.path.abspath(path), None, kept, None, None
         if temporary is not None:
             weakref.finalize(run, shutil.rmtree, temporary, ignore_errors=True)
         return run
@@ -59,7 +61,7 @@ class Run:
         if not os.path.isdir(state["path"]):
             raise _core.DataError(f"{state['path']}: expected the folder of a run, found nothing; a pickle holds only its "
                                   "path: save a run in a folder that stays (run.save(folder)), then pickle that")
-        self.__dict__.update(state, _kept=[], _opened=None)
+        self.__dict__.update(state, _kept=[], _data=None, _opened=None)
 
     def __fspath__(self) -> str:
         return self.path
@@ -69,6 +71,7 @@ class Run:
 
     def save(self, folder: str | os.PathLike[str]) -> Run:
         """Copies the run to a folder that is not there yet, and returns the copy."""
+        path_of(folder, "folder", "a folder for the copy")
         if os.path.lexists(folder):
             raise _core.DataError(f"{os.fspath(folder)}: expected a folder that is not there yet, found one; name another")
         shutil.copytree(self.path, folder)
@@ -93,13 +96,25 @@ class Run:
         return self.predictor().label_names
 
     def predictor(self, **options: Unpack[PredictOptions]) -> Predictor:
-        """A Predictor with these options. What the last one opened is kept, for calls with the same options."""
-        if self._opened is None or self._opened[0] != options:
-            self._opened = (dict(options), open_run(self, options))
+        """A Predictor with these options. What the last one opened is kept, for calls with the same options while the
+        files of the run stay the same."""
+        asked = (dict(options), self._stamp())
+        if self._opened is None or self._opened[0] != asked:
+            self._opened = (asked, open_run(self, options))
         return Predictor._of(self, options, self._opened[1])
 
+    def _stamp(self) -> list[tuple[str, int, int]]:
+        """Other than before when a checkpoint, its calibration or its index was written."""
+        stamp = []
+        for name in ("", "best", "last"):
+            with contextlib.suppress(OSError), os.scandir(os.path.join(self.path, name)) as entries:
+                stamp += [(name + "/" + entry.name, entry.stat().st_ino, entry.stat().st_mtime_ns) for entry in entries
+                          if name or entry.name.startswith(("calibration", "index", "manifest"))]
+        return sorted(stamp)
+
     def predict(self, texts: Any, **options: Unpack[PredictOptions]) -> Answers:
-        """The best labels of each text; options as of Predictor (top, threshold, ...)."""
+        """The best labels of each text; options as of Predictor (top, threshold, ...). With a threshold, 0 too, all
+        labels that are at least as probable, up to 100; top sets another limit."""
         return self.predictor(**options).predict(texts)
 
     def predict_vectors(self, vectors: Any, **options: Unpack[PredictOptions]) -> Answers:
@@ -148,7 +163,7 @@ class Run:
             kept = set_data(config, data, texts, labels, None, validation, label_names)
         else:
             kept += set_validation(config, validation, False)
-        self._opened = None
+            set_own_data(config, self)
         listener = Listener(progress)
         try:
             return from_json(_core.calibrate(listener, self.path, config))
@@ -159,7 +174,6 @@ class Run:
     def index(self, data: Any = None, *, texts: Any = None, labels: Any = None, label_names: Any = None,
               recall: float = 0.99, progress: bool | None = None, **options: Unpack[IndexOptions]) -> Result:
         """Makes the index that search="approximate" finds labels by: see elmo.index."""
-        self._opened = None
         return index_run(self, data, texts, labels, label_names, recall, progress, options)
 
     def export(self, to: str, out: str | os.PathLike[str], *, progress: bool | None = None,
@@ -174,8 +188,14 @@ class Run:
 
 def report_run(run: Any, data: Any, out: Any, overwrite: bool, texts: Any, labels: Any, label_names: Any,
                progress: bool | None, options: Any) -> Result:
-    page = {"out": os.fspath(out), "overwrite": "true" if overwrite else "false"}
+    page = {"out": path_of(out, "out", "a file for the page"), "overwrite": "true" if overwrite else "false"}
     return evaluate_run(run, data, texts, labels, label_names, progress, options, _core.report, page)
+
+
+def set_own_data(config: _core.Config, run: Any) -> None:
+    """Of a run that was resumed with rows from memory: its files may name where they were the first time."""
+    if (data := getattr(run, "_data", None)) is not None:
+        config.set("data", data)
 
 
 def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, labels: Any, label_names: Any,
@@ -187,6 +207,8 @@ def set_scored_data(run: Any, config: _core.Config, data: Any, texts: Any, label
     if texts is None and (data is None or is_path(data)):
         if data is not None:
             config.set("data", os.fspath(data))
+        else:
+            set_own_data(config, run)
         return []
     if options.get("split") is not None and not as_file:
         raise _core.ConfigError("split: rows from memory have no splits: all of them are scored")
@@ -216,11 +238,16 @@ def evaluate_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any,
     kept = set_scored_data(run, config, data, texts, labels, label_names, options)
     listener = Listener(progress)
     try:
-        result = from_json(call(listener, os.fspath(run), config))
+        result = from_json(call(listener, folder_of(run), config))
+    except _core.DataError as error:
+        if is_matrix(labels) and label_names is None and "these are not the labels of the run" in str(error):
+            raise _core.DataError("label_names: expected the names of the columns of labels, found none; give those that the "
+                                  "run was trained with") from None
+        raise
     finally:
         listener.close()
     protocol = result["protocol"]
-    protocol["propensity_source"] = _core.with_named_rows(protocol["propensity_source"])
+    protocol["propensity_source"] = _core.in_words_of_python(protocol["propensity_source"])
     if kept and is_table_file(data):
         protocol["data"] = os.fspath(data)
     elif kept:
@@ -240,7 +267,7 @@ def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, re
     kept = set_scored_data(run, config, data, texts, labels, label_names, options)
     listener = Listener(progress)
     try:
-        return from_json(_core.index(listener, os.fspath(run), config, float(recall)))
+        return from_json(_core.index(listener, folder_of(run), config, float(recall)))
     finally:
         listener.close()
         del kept
@@ -248,9 +275,10 @@ def index_run(run: Any, data: Any, texts: Any, labels: Any, label_names: Any, re
 
 def export_run(run: Any, to: str, out: Any, progress: bool | None, options: Any) -> Result:
     config = make_config("o", options)
-    config.set("out", os.fspath(out))
+    config.set("out", path_of(out, "out", "a folder for the files"))
     listener = Listener(progress)
     try:
-        return from_json(_core.export(listener, os.fspath(run), to, config))
+        form = path_of(to, "to", "'numpy', 'sentence-transformers' or 'onnx'")
+        return from_json(_core.export(listener, folder_of(run), form, config))
     finally:
         listener.close()

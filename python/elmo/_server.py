@@ -24,10 +24,11 @@ class Server:
                  on_request: Callable[[Result], Any] | None):
         self._runs = runs  # temporary runs stay while they are served
         self._host = options.host
+        listeners = [] if on_request is None else [on_request]
         self._core = _core.Server([os.fspath(run) for run in runs], config, options,
-                                  None if on_request is None else lambda line: on_request(from_json(line)))
+                                  None if on_request is None else lambda line: tell(listeners, line))
         self._ended = threading.Event()
-        self._stop = weakref.finalize(self, end, self._core, self._ended)
+        self._stop = weakref.finalize(self, end, self._core, self._ended, listeners)
 
     @property
     def port(self) -> int:
@@ -66,9 +67,15 @@ class Server:
         return f"<elmo.Server {self.url}{'' if self._stop.alive else ', stopped'}>"
 
 
-def end(core: _core.Server, ended: threading.Event) -> None:
+def tell(listeners: list[Callable[[Result], Any]], line: str) -> None:
+    for listener in listeners:
+        listener(from_json(line))
+
+
+def end(core: _core.Server, ended: threading.Event, listeners: list[Callable[[Result], Any]]) -> None:
     core.stop()
     ended.set()
+    listeners.clear()  # which may know the server: Python does not see such a ring, since the core is not its own
 
 
 @document("v")
@@ -100,5 +107,7 @@ def serve(*runs: Any, host: str | None = None, port: int | None = None, tokens: 
         try:
             setattr(listening, name, list(value) if name == "tokens" else value)
         except TypeError:
-            raise _core.ConfigError(f"{name}: found {value!r} ({type(value).__name__}), which it cannot be") from None
+            of = {"host": "an address", "tokens": "a list of texts", "deadline": "a number of seconds"}.get(name, "a whole number")
+            found = f"a {type(value).__name__}" if name == "tokens" else describe(value)  # they are secret
+            raise _core.ConfigError(f"{name}: expected {of}, found {found}") from None
     return Server(list(runs), make_config("v", options), listening, on_request)

@@ -1,7 +1,7 @@
 """P, nDCG, PSP, PSnDCG and R at k of predictions from anywhere, equal to pyxclib's; computed by the library.
 
 Predictions are a SciPy matrix of scores (a row per text, a column per label; ranked by score, equal ones by lower
-label), an array of label numbers with a row per text (best first; negative ones are none), lists of them, or the
+label), a DataFrame of them (0 is no score, as in such a matrix), an array of label numbers with a row per text (best first; negative ones are none), lists of them, or the
 Answers of a Predictor. True labels are a matrix of 0 and 1, or lists of label numbers. Each function returns an array
 of the scores at 1 to k, as fractions of 1."""
 from __future__ import annotations
@@ -45,7 +45,14 @@ def ranked_by_score(matrix: Any) -> tuple[np.ndarray, np.ndarray]:
     return csr.indptr.astype(np.int64), csr.indices[order].astype(np.int64)
 
 
+def is_frame(values: Any) -> bool:
+    return is_matrix(values) and hasattr(values, "columns")
+
+
 def predicted_rows(predicted: Any) -> tuple[np.ndarray, np.ndarray]:
+    if is_frame(predicted):
+        from scipy.sparse import csr_matrix
+        predicted = csr_matrix(dense_matrix(predicted, "predicted", "numbers"))
     if hasattr(predicted, "tocsr"):
         return ranked_by_score(predicted)
     if hasattr(predicted, "offsets"):  # Answers
@@ -94,12 +101,13 @@ def check_columns(predicted: Any, truth: Any) -> None:
     """Matrices of different columns do not number labels alike."""
     if not is_matrix(truth):
         return
-    of_run = hasattr(predicted, "offsets")
-    columns = predicted.num_labels if of_run else predicted.shape[1] if hasattr(predicted, "tocsr") else truth.shape[1]
+    of_run, has_columns = hasattr(predicted, "offsets"), hasattr(predicted, "tocsr") or is_frame(predicted)
+    columns = predicted.num_labels if of_run else predicted.shape[1] if has_columns else truth.shape[1]
     if columns != truth.shape[1]:
         raise DataError(f"expected predictions and true labels with as many columns, found {columns} and {truth.shape[1]}"
                         + ("; a run numbers its labels in its own order: to_csr(columns=...) gives them in yours"
-                           if of_run else ""))
+                           if of_run else "; label numbers, the best first, are given as an array (to_numpy())"
+                           if is_frame(predicted) else ""))
 
 
 def scores(predicted: Any, truth: Any, k: Any = (1, 3, 5), inverse_propensity: Any = None) -> dict[str, float]:
@@ -111,8 +119,11 @@ def scores(predicted: Any, truth: Any, k: Any = (1, 3, 5), inverse_propensity: A
         if not isinstance(one, numbers.Integral):
             raise _core.ConfigError(f"k: expected whole numbers from 1 on, found {describe(one)}")
     check_columns(predicted, truth)
-    found = _core.score_rankings(*predicted_rows(predicted), *true_rows(truth, "; predictions come first, then the truth"),
-                                 [int(one) for one in ks], weights)
+    ranked, right = predicted_rows(predicted), true_rows(truth, "; predictions come first, then the truth")
+    labels = truth.shape[1] if is_matrix(truth) else 1 + max(ranked[1].max(initial=-1), right[1].max(initial=-1))
+    if inverse_propensity is not None and (len(weights) < labels or is_matrix(truth) and len(weights) != labels):
+        raise DataError(f"inverse_propensity: expected a number for each of {labels} labels, found {len(weights)}")
+    found = _core.score_rankings(*ranked, *right, [int(one) for one in ks], weights)
     return {f"{metric}@{at}": value for metric, at, value in found}
 
 

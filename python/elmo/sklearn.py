@@ -1,6 +1,7 @@
 """ElmoClassifier: elmo as an estimator of scikit-learn."""
 from __future__ import annotations
 
+import difflib
 import inspect
 import numbers
 import os
@@ -14,9 +15,9 @@ from sklearn.utils.validation import check_is_fitted
 
 from elmo import _core, metrics
 from elmo._calls import train
-from elmo._config import document
-from elmo._inputs import as_list, is_matrix, is_null, iterate, label_rows, names_of
-from elmo._predictor import Predictor
+from elmo._config import MOST_ANSWERS, document
+from elmo._inputs import as_list, is_matrix, is_null, iterate, label_rows, names_of, refuse_flags, texts_of
+from elmo._predictor import Answers, Predictor
 from elmo._run import Run
 
 # Options of files and folders mean nothing here, and all texts of fit are for training.
@@ -55,10 +56,10 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
     X is a sequence of str. y is a matrix of 0 and 1 with a column per label (multi-label; SciPy, NumPy or DataFrame), a
     sequence of lists of labels (multi-label), or a sequence of labels (one per text); predict answers in the same form
     (of a DataFrame, a NumPy matrix of its columns), and score takes it in that form. A text has the labels whose
-    probability is at least `threshold` (None: 0.5), at most `top` of them (None: 100). score is P@1, which is the
+    probability is at least `threshold` (None: 0.5), at most `top` of them (None: no limit). score is P@1, which is the
     accuracy where each text has one label.
 
-    top : labels per text in predict_proba (None: 5) and predict
+    top : labels per text, at most, in predict_proba (None: 5) and predict (None: all above the threshold)
     threshold : least probability of a label in predict; -1: the one with the best F1 on the validation rows
     probabilities : calibrated, by a fit on the validation rows, as with a threshold of -1; auto: raw ones otherwise
     verbose : True shows progress
@@ -69,7 +70,9 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         for name in PARAMETERS:
             setattr(self, name, parameters.pop(name, None))
         if parameters:
-            raise TypeError(f"ElmoClassifier has no parameter '{next(iter(parameters))}'")
+            wrong = next(iter(parameters))
+            near = difflib.get_close_matches(wrong, PARAMETERS, 1)
+            raise TypeError(f"ElmoClassifier has no parameter '{wrong}'" + (f" (did you mean '{near[0]}'?)" if near else ""))
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -108,6 +111,7 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
             return "sparse" if issparse(y) else "dense", list(label_rows(y, columns)), np.arange(len(columns))
         allow_null = str(self.allow_null_labels).lower() == "true"
         entries = list(iterate(y, "y", "an entry per text"))
+        refuse_flags(entries, "y")
         names = [list(dict.fromkeys(names_of(entry, f"y[{i}]", allow_null))) for i, entry in enumerate(entries)]  # sets
         known = [as_list(entry) for entry in entries if not is_null(entry)]
         if all(isinstance(entry, (str, numbers.Integral)) for entry in known):
@@ -142,17 +146,28 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
 
     def predict_proba(self, X: Any) -> csr_matrix:
         """Probabilities of the `top` best labels of each text: a SciPy matrix with a column per class."""
-        answers = self._predictor(self.top, 0).predict(X)
+        answers = self._predictor(self.top, None).predict(X)
         return self._matrix(answers, answers.probabilities)
+
+    def _answers_above(self, X: Any, threshold: float) -> Answers:
+        """All labels above the threshold, or the `top` best of them. More are ranked only where a text has so many."""
+        if self.top is not None:
+            return self._predictor(self.top, threshold).predict(X)
+        texts, labels = list(texts_of(X)), len(self.columns_)
+        top = min(MOST_ANSWERS, labels)
+        while True:
+            answers = self._predictor(top, threshold).predict(texts)
+            if top == labels or np.diff(answers.offsets).max(initial=0) < top:
+                return answers
+            top = min(8 * top, labels)
 
     def predict(self, X: Any) -> Any:
         """Labels, in the form that y had in fit."""
         check_is_fitted(self, "columns_")
         if self.kind_ == "one":
-            answers = self._predictor(1, 0).predict(X)
+            answers = self._predictor(1, None).predict(X)
             return self.classes_[self.columns_[answers.labels]]
-        answers = self._predictor(100 if self.top is None else self.top,
-                                  0.5 if self.threshold is None else self.threshold).predict(X)
+        answers = self._answers_above(X, 0.5 if self.threshold is None else self.threshold)
         if self.kind_ == "lists":
             labels = self.classes_[self.columns_[answers.labels]].tolist()
             return [labels[begin:end] for begin, end in zip(answers.offsets, answers.offsets[1:])]
@@ -163,7 +178,7 @@ class ElmoClassifier(ClassifierMixin, BaseEstimator):
         """P@1: the share of texts whose best label is one of theirs."""
         if sample_weight is not None:
             raise ValueError("sample_weight: expected None, found weights, which P@1 has not")
-        answers = self._predictor(1, 0).predict(X)
+        answers = self._predictor(1, None).predict(X)
         column = {str(name): i for i, name in enumerate(self.classes_.tolist())}
         truth = [[column.setdefault(name, len(column)) for name in row if name is not None]
                  for row in self._read_truth(y)]

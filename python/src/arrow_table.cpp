@@ -1,5 +1,6 @@
 #include "arrow_table.h"
 
+#include <cmath>
 #include <cstring>
 #include <optional>
 #include <string_view>
@@ -150,6 +151,35 @@ std::optional<std::pair<std::int64_t, std::int64_t>> list_at(const Column& colum
     return std::nullopt;
 }
 
+// A floating-point number, NaN included; whole ones are what pandas makes of whole numbers beside a gap.
+std::optional<double> float_at(const Column& column, std::int64_t row) {
+    if (column.format() == "g") return column.value<double>(1, row);
+    if (column.format() == "f") return column.value<float>(1, row);
+    return std::nullopt;
+}
+constexpr double kExactInDouble = 9007199254740992;  // 2^53: above it, not every whole number is one
+
+// What Arrow's libraries call a type, which its interface has as a code.
+std::string name_of_type(std::string_view format) {
+    constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+        {"n", "null"},      {"b", "bool"},      {"c", "int8"},
+        {"C", "uint8"},     {"s", "int16"},     {"S", "uint16"},
+        {"i", "int32"},     {"I", "uint32"},    {"l", "int64"},
+        {"L", "uint64"},    {"e", "float16"},   {"f", "float32"},
+        {"g", "float64"},   {"z", "binary"},    {"Z", "binary"},
+        {"vz", "binary"},   {"w:", "binary"},   {"u", "string"},
+        {"U", "string"},    {"vu", "string"},   {"d:", "decimal"},
+        {"td", "date"},     {"tt", "time"},     {"ts", "timestamp"},
+        {"tD", "duration"}, {"ti", "interval"}, {"+s", "struct"},
+        {"+m", "map"},      {"+u", "union"},    {"+r", "run-end encoded"},
+        {"+", "list"},
+    };
+    for (const auto& [code, name] : kNames)
+        if (code.size() == 1 && code != "+" ? format == code : format.starts_with(code))
+            return std::string(name);
+    return std::string(format);
+}
+
 class TableReader {
   public:
     TableReader(const ArrowSchema& schema, const TableColumns& columns) : schema_(schema), columns_(columns) {
@@ -176,13 +206,22 @@ class TableReader {
             const auto text = string_at(where, at);
             if (!text)
                 fail(number, columns_.texts[i], "a text",
-                     where.format() == "+s"            ? "a struct; take a column of it"
-                     : where.format().starts_with('+') ? "a list; join its parts to one text"
-                                                       : type_of(where));
+                     where.format() == "+s" ? "a struct; take a column of it"
+                     : where.format().starts_with('+')
+                         ? "a list; join its parts to one text"
+                         : "the type " + name_of_type(where.format()) +
+                               "; convert it, or name another with text_column");
             if (!out.text.empty() && !text->empty()) out.text += ' ';
             out.text += *text;
         }
         read_labels(table.child(labels_), row, number, out);
+    }
+
+    // Lists of 0 and 1 that are no lists of labels, as whoever made them from a matrix gets them. Equal lists
+    // [0, 1] may be the labels 0 and 1 of each row.
+    bool has_flags() const {
+        return may_be_flags_ && (list_size_ > 2 || lists_differ_ ||
+                                 (list_size_ == 2 && first_list_.front() == first_list_.back()));
     }
 
   private:
@@ -192,17 +231,26 @@ class TableReader {
         out.null_label = is_null(column, row, number);
         if (out.null_label) return;
         if (const auto list = list_at(column, row)) {
+            may_be_flags_ = may_be_flags_ && list->second - list->first > 1 &&
+                            (list_size_ < 0 || list_size_ == list->second - list->first);
+            list_size_ = list->second - list->first;
             for (std::int64_t i = list->first; i < list->second; ++i) {
                 if (is_null(column.child(), i, number))
                     out.null_label = true;
                 else
-                    out.labels.push_back(label_at(column.child(), i, number));
+                    out.labels.push_back(label_at(column.child(), i, number, true));
+                may_be_flags_ = may_be_flags_ && !out.labels.empty() &&
+                                (out.labels.back() == "0" || out.labels.back() == "1");
             }
+            if (first_list_.empty()) first_list_ = out.labels;
+            lists_differ_ = lists_differ_ || first_list_ != out.labels;
             return;
         }
+        may_be_flags_ = false;
         const std::string label = label_at(column, row, number);
         const auto [where, at] = place_of(column, row);
-        if (string_at(where, at))
+        const bool is_category = column.schema->dictionary != nullptr && !columns_.cut_categories;
+        if (string_at(where, at) && !is_category)
             out.label_field = label;
         else
             out.labels = {label};
@@ -210,19 +258,31 @@ class TableReader {
 
     bool is_null(const Column& column, std::int64_t row, std::int64_t number) const {
         const auto [where, at] = place_of(column, row);
-        if (!column.is_null(row) && !where.is_null(at)) return false;
+        const bool is_gap =
+            column.is_null(row) || where.is_null(at) || std::isnan(float_at(where, at).value_or(0));
+        if (!is_gap) return false;
         if (!columns_.allow_null)
             fail(number, columns_.labels, "labels",
                  "null; allow_null_labels=True takes it as a row without labels");
         return true;
     }
 
-    std::string label_at(const Column& column, std::int64_t row, std::int64_t number) const {
+    std::string label_at(const Column& column, std::int64_t row, std::int64_t number,
+                         bool in_list = false) const {
         const auto [where, at] = place_of(column, row);
         if (const auto name = string_at(where, at)) return std::string(*name);
         if (where.format() == "L") return std::to_string(where.value<std::uint64_t>(1, at));
         if (const auto whole = whole_number(where, at)) return std::to_string(*whole);
-        fail(number, columns_.labels, "names or whole numbers", type_of(where));
+        if (const auto value = float_at(where, at)) {
+            if (!in_list && *value == std::floor(*value) && std::abs(*value) <= kExactInDouble)
+                return std::to_string(static_cast<std::int64_t>(*value));
+            fail(number, columns_.labels, "names or whole numbers",
+                 in_list
+                     ? "numbers that may be fractions (" + name_of_type(where.format()) +
+                           "); lists of 0 and 1 are a matrix: give it as labels=numpy.array(...) beside texts"
+                     : "a fraction (" + name_of_type(where.format()) + ")");
+        }
+        fail(number, columns_.labels, "names or whole numbers", "the type " + name_of_type(where.format()));
     }
 
     std::int64_t find(const std::string& name) const {
@@ -242,15 +302,16 @@ class TableReader {
                         (known.empty() ? "none" : known) + "; name it with text_column or label_column");
     }
 
-    static std::string type_of(const Column& column) {
-        return "Arrow type '" + std::string(column.format()) + "'";
-    }
     [[noreturn]] static void fail(std::int64_t number, const std::string& column, const std::string& expected,
                                   const std::string& found) {
         throw DataError("row " + std::to_string(number) + ", column '" + column + "': expected " + expected +
                         ", found " + found);
     }
 
+    // Whether all lists so far have as many entries, and these are 0 or 1.
+    mutable bool may_be_flags_ = true, lists_differ_ = false;
+    mutable std::vector<std::string> first_list_;
+    mutable std::int64_t list_size_ = -1;
     const ArrowSchema& schema_;
     const TableColumns& columns_;
     std::vector<std::int64_t> texts_;
@@ -276,7 +337,14 @@ std::int64_t read_arrow_stream(void* address, const TableColumns& columns, std::
     for (;;) {
         Owned<ArrowArray> piece;
         check(stream->get_next(stream, &piece));
-        if (piece.release == nullptr) return rows - first;
+        if (piece.release == nullptr) {
+            if (reader.has_flags())
+                throw DataError(
+                    "column '" + columns.labels +
+                    "': expected labels of each row, found lists of 0 and 1 of one length, which are a "
+                    "matrix; give it as labels=numpy.array(...) beside texts");
+            return rows - first;
+        }
         for (std::int64_t i = 0; i < piece.length; ++i) {
             reader.read(piece, i, rows++, row);
             take(row);

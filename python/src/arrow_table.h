@@ -16,6 +16,7 @@ struct TableColumns {
     std::vector<std::string> texts;  // joined by a space; all but the first may be null
     std::string labels;              // lists of names or whole numbers, or one of them
     bool allow_null = false;         // rows may have null for their labels, or among them
+    bool cut_categories = false;     // a text that is a category is read as a field, too
 };
 
 // Calls take(row) for every row of the stream (an ArrowArrayStream*), and between() after each piece of it.

@@ -1,11 +1,10 @@
-// The errors of the library as Python exceptions, with the same words. Each is also of the built-in kind that
-// Python programs look for.
+// The errors of the library as Python exceptions. Each is also of the built-in kind that Python programs look
+// for.
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
 #include <filesystem>
 #include <new>
-#include <regex>
 
 #include "elmo/error.h"
 #include "parts.h"
@@ -26,25 +25,8 @@ PyObject* make(nb::module_& module, const char* name, const char* doc, PyObject*
     return made;
 }
 
-// Files that hold rows from memory for the time of a call say nothing to anybody; their lines are the rows.
-std::string with_named_rows(const std::string& message) {
-    if (message.find("elmo-rows-") == message.npos)
-        return message;  // nearly all; std::regex is not for long ones
-    static const std::regex file(R"([^\s']*elmo-rows-\w{6}(?:/(\w+)\.jsonl(?::(\d{1,15}))?)?)");
-    std::string result;
-    auto rest = message.cbegin();
-    for (std::sregex_iterator match(message.begin(), message.end(), file), end; match != end; ++match) {
-        result.append(rest, (*match)[0].first);
-        if ((*match)[1] == "test") result += "test ";
-        result += "rows from memory";
-        if ((*match)[2].matched) result += "[" + std::to_string(std::stoll((*match)[2]) - 1) + "]";
-        rest = (*match)[0].second;
-    }
-    return result.append(rest, message.cend());
-}
-
 void raise(PyObject* kind, const std::string& message) {
-    PyErr_SetString(kind, with_named_rows(message).c_str());
+    PyErr_SetString(kind, in_words_of_python(message).c_str());
 }
 
 void translate(const std::exception_ptr& thrown, void*) {
@@ -86,9 +68,21 @@ void bind_errors(nb::module_& module) {
     g_numeric = make(module, "NumericError", "Training met a number that is not finite.", g_error,
                      PyExc_ArithmeticError);
     nb::register_exception_translator(translate);
-    module.def("with_named_rows", &with_named_rows, nb::arg("message"),
-               "The message without the temporary files that hold rows from memory.");
+    module.def(
+        "in_words_of_python", &in_words_of_python, nb::arg("message"),
+        "The message with keyword arguments in the place of flags, and rows in that of temporary files.");
 }
+
+namespace {
+
+// A value as Python shows it, cut where it is long.
+std::string shown(nb::handle value) {
+    const nb::str text = nb::repr(value);
+    if (nb::len(text) <= 60) return text.c_str();
+    return nb::steal<nb::str>(PyUnicode_Substring(text.ptr(), 0, 57)).c_str() + std::string("...");
+}
+
+}  // namespace
 
 std::vector<std::string> strings_of(nb::list list, const std::string& what, std::int64_t first) {
     std::vector<std::string> strings;
@@ -99,15 +93,14 @@ std::vector<std::string> strings_of(nb::list list, const std::string& what, std:
         };
         if (!PyUnicode_Check(item.ptr()))
             throw DataError(
-                where() + ": expected a str, found " + nb::repr(item).c_str() + " (" +
+                where() + ": expected a str, found " + shown(item) + " (" +
                 nb::type_name(item.type()).c_str() + ")" +
                 (PyList_Check(item.ptr()) || PyTuple_Check(item.ptr()) ? "; join its parts to one str" : ""));
         Py_ssize_t size = 0;
         const char* bytes = PyUnicode_AsUTF8AndSize(item.ptr(), &size);
         if (bytes == nullptr) {
             PyErr_Clear();
-            throw DataError(where() + ": expected a str that UTF-8 can hold, found " +
-                            nb::repr(item).c_str());
+            throw DataError(where() + ": expected a str that UTF-8 can hold, found " + shown(item));
         }
         strings.emplace_back(bytes, static_cast<std::size_t>(size));
     }

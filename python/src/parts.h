@@ -38,6 +38,9 @@ Array<T> to_array(std::vector<T> values) {
     return to_array(std::move(values), {size});
 }
 
+// A message of the library in Python's words.
+std::string in_words_of_python(const std::string& message);
+
 // The strings of a list. DataError "what[i]: expected a str, found ..." counts from `first`.
 std::vector<std::string> strings_of(nanobind::list list, const std::string& what, std::int64_t first = 0);
 

@@ -41,12 +41,14 @@ class Rows {
     }
 
     std::int64_t add_arrow(nb::capsule capsule, const std::vector<std::string>& text_columns,
-                           const std::string& label_column, bool allow_null, std::int64_t first, bool test) {
+                           const std::string& label_column, bool allow_null, bool cut_categories,
+                           std::int64_t first, bool test) {
         void* stream = PyCapsule_GetPointer(capsule.ptr(), "arrow_array_stream");
         if (stream == nullptr) throw nb::python_error();
         const nb::gil_scoped_release release;
         return read_arrow_stream(
-            stream, {text_columns, label_column, allow_null}, first, [&](const Row& row) { put(row, test); },
+            stream, {text_columns, label_column, allow_null, cut_categories}, first,
+            [&](const Row& row) { put(row, test); },
             [] {
                 const nb::gil_scoped_acquire acquire;
                 if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -74,7 +76,8 @@ void bind_rows(nb::module_& module) {
         .def("add", &Rows::add, nb::arg("texts"), nb::arg("labels"), nb::arg("first"), nb::arg("test"),
              "Labels are a list per text, with None for a null, or a str: a field as a file has it.")
         .def("add_arrow", &Rows::add_arrow, nb::arg("stream"), nb::arg("text_columns"),
-             nb::arg("label_column"), nb::arg("allow_null"), nb::arg("first"), nb::arg("test"))
+             nb::arg("label_column"), nb::arg("allow_null"), nb::arg("cut_categories"), nb::arg("first"),
+             nb::arg("test"))
         .def("name_columns", &Rows::name_columns, nb::arg("text_column"), nb::arg("label_column"),
              "The names that a run remembers; before the first row.")
         .def("finish", &Rows::finish, nb::arg("config"));

@@ -34,7 +34,11 @@ def raising(values):
     (TEXTS, ["a", float("nan"), "b"], "found nan (float); a text without labels has an empty list"),
     (TEXTS, [["a"], ["b", None], []], "labels[1][1]: expected a label's name or whole number, found None"),
     (TEXTS, [["a"], [1.5], []], "labels[1][0]: expected a label's name or whole number, found 1.5 (float)"),
-    (TEXTS, np.array([0, 1, np.nan]), "labels[0]: expected a label's name or whole number, found 0.0 (float)"),
+    (TEXTS, np.array([0, 1, np.nan]), "labels[2]: expected a label's name or whole number, found nan (float)"),
+    (TEXTS, np.array([0, 1.5, 2]), "labels[1]: expected a label's name or whole number, found 1.5 (float)"),
+    (TEXTS, np.eye(3, dtype=int).tolist(), "labels: expected the labels of each text, found rows of 3 values that are 0 or 1, "
+                                           "which are a matrix; give it as one: numpy.array(...)"),
+    (TEXTS, [[True, False], [False, True], [True, True]], "found rows of 2 values that are 0 or 1"),
     (TEXTS, [True, False, True], "labels[0]: expected a label's name or whole number, found True (bool); convert "
                                   "it: astype(str) makes names, astype(int) numbers"),
     (TEXTS, [[""], ["b"], []], "labels[0][0]: expected a label's name, found an empty str; leave it out: a text without "
@@ -97,7 +101,7 @@ def test_tables():
             ({"text": ["one", "two"], "labels": [["a"], ["b", float("nan")]]},
              r"column 'labels'\[1\]\[1\]: expected .*, found nan \(float\); leave such rows out"),
             (pandas.DataFrame({"text": TEXTS, "labels": [0, 1, None]}),
-             r"column 'labels'\[0\]: expected .*, found 0.0 \(float\); convert it: astype\('Int64'\)"),
+             r"column 'labels'\[2\]: expected .*, found nan \(float\); leave such rows out \(dropna\)"),
             (pyarrow.table({"text": TEXTS}), "expected a column 'labels', found 'text'"),
             (pyarrow.table({"txt": TEXTS, "labels": LABELS}), r"a column 'text' \(did you mean 'txt'\?\), found 'txt'"),
             (pyarrow.table({"text": ["one", None], "labels": [["a"], ["b"]]}),
@@ -107,9 +111,9 @@ def test_tables():
             (pyarrow.table({"text": ["one", "two"], "labels": [["a"], ["b", None]]}),
              "row 1, column 'labels': expected labels, found null; allow_null_labels=True"),
             (pyarrow.table({"text": [1, 2], "labels": ["a", "b"]}),
-             "row 0, column 'text': expected a text, found Arrow type 'l'"),
+             "row 0, column 'text': expected a text, found the type int64; convert it, or name another with text_column"),
             (pyarrow.table({"text": ["one", "two"], "labels": [[0.5], [1.0]]}),
-             "row 0, column 'labels': expected names or whole numbers, found Arrow type 'g'"),
+             r"row 0, column 'labels': expected names or whole numbers, found numbers that may be fractions \(float64\); lists of 0"),
             (pyarrow.table([TEXTS, LABELS, LABELS], names=["text", "labels", "labels"]),
              "expected the column 'labels' once, found it 2 times; rename one of them"),
             (pandas.DataFrame([["one", "a", "b"]], columns=["text", "labels", "labels"]),
@@ -148,7 +152,7 @@ def test_options():
                              (dict(learning_rate=3), "'learning_rate' (did you mean 'encoder_lr' or 'head_lr'?)"),
                              (dict(top=3), "option 'top' does not belong to train"),
                              (dict(epochs="many"), "epochs"), (dict(epochs=-1), "epochs"),
-                             (dict(epochs=[3]), "epochs: expected a text, a number or a bool, found [3] (list)"),
+                             (dict(epochs=[3]), "epochs: expected a number, found [3] (list)"),
                              (dict(words=["a"] * 9), "unknown key 'words'"),
                              (dict(epochs=[3] * 99), "found [" + "3, " * 18 + "3,... (list)"),
                              (dict(precision="fp9"), "precision"), (dict(recipe="no such recipe"), "no such recipe")):
@@ -324,3 +328,158 @@ def test_lists_as_texts():
             "row 0, column 'text': expected a text, found a list; join its parts to one text")
     refused(lambda: elmo.train(pyarrow.table({"text": [{"a": "b"}], "labels": ["x"]})),
             "row 0, column 'text': expected a text, found a struct; take a column of it")
+
+
+def said(call):
+    """The message of the error, which is on one line that one can read."""
+    with pytest.raises((elmo.Error, TypeError)) as caught:
+        call()
+    message = str(caught.value)
+    assert "\n" not in message and len(message) < 400, message
+    return message
+
+
+def test_words_of_the_program_become_those_of_python():
+    """Flags are keyword arguments, commands are calls; what Python does not have stays as it is."""
+    from elmo._core import in_words_of_python
+    for text, expected in (
+            ("give --overwrite to replace it, another folder, or --resume", "give overwrite=True to replace it, another folder, or "
+             "resume=True"),
+            ("name it with --label-column, or give --label-separator none", "name it with label_column, or give "
+             "label_separator='none'"),
+            ("is --label-column the column of the labels?", "is label_column the column of the labels?"),
+            ("name the columns with --text-column and --label-column", "name the columns with text_column and label_column"),
+            ("give --text-column words --label-column tags", "give text_column='words', label_column='tags'"),
+            ("+ joins columns: --text-column title+body", "+ joins columns: text_column='title+body'"),
+            ("give --label-separator $'\\n', in a list", "give label_separator='\\n', in a list"),
+            ("--label-weights '' for none", "label_weights='' for none"),
+            ("train with --validation above 0, or give --validation FILE", "train with validation above 0, or give validation=FILE"),
+            ("give --test-share 0, or more rows", "give test_share=0, or more rows"),
+            ("use --device cpu", "use device='cpu'"), ("for --to numpy, found", "for to='numpy', found"),
+            ("(did you mean '--encoder-lr' or '--head-lr'?)", "(did you mean 'encoder_lr' or 'head_lr'?)"),
+            ("if it is, give --set cache=PATH", "if it is, give cache=PATH"),
+            ("first; run 'elmo calibrate RUN' first", "first; call run.calibrate() first"),
+            ("'elmo calibrate RUN --label-thresholds'", "run.calibrate(label_thresholds=True)"),
+            ("'elmo eval RUN DATA --save-predictions FILE' writes", "run.evaluate(DATA, save_predictions=FILE) writes"),
+            ("score it with 'elmo eval some/run DATA'", "score it with elmo.Run('some/run').evaluate(DATA)"),
+            ("'elmo refine RUN --out NEW --resume' continues it", "'elmo refine RUN --out NEW --resume' continues it"),
+            ("'elmo tune DATA --out FOLDER --budget 30m'", "'elmo tune DATA --out FOLDER --budget 30m'"),
+            ("leave DATA out; BIG DATA stays", "leave data out; BIG DATA stays"),
+            ("found '--- a --b'; x--overwrite", "found '--- a --b'; x--overwrite"), ("--", "--"), ("'elmo ", "'elmo ")):
+        assert in_words_of_python(text) == expected
+
+
+def test_errors_and_warnings_are_in_words_of_python(run, tmp_path, caplog):
+    rows = dict(texts=[f"word{i % 7} n{i}" for i in range(99)], labels=[[f"l{i % 7}"] for i in range(99)])
+    linear = elmo.train(**rows, out=tmp_path / "run", validation=0.1)
+    with caplog.at_level("INFO", logger="elmo"):
+        linear.calibrate()
+        elmo.train(**rows, encoder="bag", epochs=3, on_log=lambda line: True, width=16, vocab_size=300)
+    assert "validation=FILE" in caplog.text and "resume=True continues" in caplog.text
+    messages = [said(call) for call in (
+        lambda: elmo.train(**rows, out=tmp_path / "run"), lambda: elmo.train(texts=["a"], labels=[["b", "b"]]),
+        lambda: run.predict(["a"], threshold=-1), lambda: run.predict(["a"], label_thresholds=True),
+        lambda: linear.embed(["a"]), lambda: linear.export("numpy", tmp_path / "out"),
+        lambda: run.predict(["a"], search="approximate"), lambda: elmo.train(**rows, test_share=0).evaluate())]
+    assert "overwrite=True" in messages[0] and "run.calibrate()" in messages[2]
+    assert not any("--" in text or "'elmo " in text for text in [*messages, caplog.text])
+
+
+def test_types_of_arrow_have_names():
+    import datetime
+    pyarrow = pytest.importorskip("pyarrow")
+    for value, name in ((True, "bool"), ({"a": 1}, "struct"), (datetime.date(2020, 1, 1), "date"), (b"a", "binary"),
+                        (datetime.datetime(2020, 1, 1), "timestamp")):
+        assert f"expected names or whole numbers, found the type {name}" in said(
+            lambda: elmo.train(pyarrow.table({"text": ["a"], "labels": [value]})))
+    assert "found a fraction (float64)" in said(lambda: elmo.train(pyarrow.table({"text": ["a"], "labels": [1.5]})))
+    assert "found the type date; convert it, or name another with text_column" in said(
+        lambda: elmo.train(pyarrow.table({"text": [datetime.date(2020, 1, 1)], "labels": ["a"]})))
+    for rows in ([[0, 1], [1, 0]], [[0, 0, 1], [1, 1, 0]]):
+        assert "column 'labels': expected labels of each row, found lists of 0 and 1 of one length" in said(
+            lambda: elmo.train(pyarrow.table({"text": ["a", "b"], "labels": rows})))
+
+
+def test_labels_0_and_1():
+    """Of each text, they are no matrix."""
+    pyarrow = pytest.importorskip("pyarrow")
+    rows = dict(text=[f"text {i}" for i in range(20)], labels=[[0, 1]] * 20)
+    for table in (rows, pyarrow.table(rows)):
+        assert elmo.train(table, encoder="linear", progress=False).label_names == ["0", "1"]
+
+
+def test_whole_numbers_that_are_floats():
+    pyarrow, pandas = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"text": [f"word{i % 3}" for i in range(60)], "labels": [i % 3 for i in range(60)]})
+    few = {"encoder": "linear", "progress": False, "test_share": 0}
+    floats = frame.assign(labels=frame.labels.astype(float))
+    gap = floats.assign(labels=floats.labels.where(floats.index > 0))
+    for table in (floats, pyarrow.Table.from_pandas(floats), {"text": list(floats.text), "labels": list(floats.labels)}):
+        assert elmo.train(table, **few).label_names == ["0", "1", "2"]
+    for table in (gap, pyarrow.Table.from_pandas(gap)):
+        assert elmo.train(table, allow_null_labels=True, **few).label_names == ["0", "1", "2"]
+
+
+def test_paths_that_are_none(run, texts, labels):
+    rows = dict(texts=texts, labels=labels)
+    for call, name in (
+            (lambda: elmo.evaluate([run, run], **rows), "run"), (lambda: elmo.evaluate(None, **rows), "run"),
+            (lambda: elmo.evaluate(run.predictor(), {"text": texts, "labels": labels}), "run"), (lambda: elmo.Run(None), "path"),
+            (lambda: elmo.Predictor(None), "run"), (lambda: elmo.Predictor(elmo.ElmoClassifier()), "run"),
+            (lambda: run.save(None), "folder"), (lambda: run.export("numpy", None), "out"), (lambda: run.export(3, "out"), "to"),
+            (lambda: elmo.Tokenizer(3), "path"), (lambda: elmo.train(**rows, out=3), "out"), (lambda: elmo.tune(**rows, out=3), "out"),
+            (lambda: elmo.train(**rows, recipe=3), "recipe"), (lambda: run.report(**rows, out=3), "out"),
+            (lambda: elmo.index(3, **rows), "run"), (lambda: elmo.Run(b"run"), "path"),
+            (lambda: elmo.train({"text": texts, "labels": labels}, init=3), "run")):
+        with pytest.raises(elmo.ConfigError, match=f"^{name}: expected .*, found .+"):
+            call()
+
+
+def test_what_was_expected(run, texts, labels, tmp_path):
+    pandas, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
+    frame = pandas.DataFrame({"text": TEXTS, "m": "a", "n": "b"})
+    wide = pandas.DataFrame([range(5000)], columns=[f"column {i}" for i in range(5000)])
+    for call, message in (
+            (lambda: elmo.train(frame, label_column=["m", "n"]),
+             "label_column: expected the name of one column, found ['m', 'n'] (list); join several to one column of lists"),
+            (lambda: elmo.train(texts=TEXTS, labels=LABELS, label_weights={"a": 2}), "label_weights: expected 'root' or a file of"),
+            (lambda: elmo.train(texts=TEXTS, labels=LABELS, resume=[1]), "resume: expected True or False, found [1] (list)"),
+            (lambda: elmo.metrics.psprecision([[1]], [[2]], [1.0, 2.0]),
+             "inverse_propensity: expected a number for each of 3 labels, found 2"),
+            (lambda: elmo.metrics.psprecision(np.array([[1]]), np.eye(3)[:1], np.ones(5)), "each of 3 labels, found 5"),
+            (lambda: run.evaluate(texts=TEXTS, labels=np.eye(3, dtype=int)),
+             "label_names: expected the names of the columns of labels, found none"),
+            (lambda: run.predict(TEXTS, labels=["apple"]), "; predict_among(texts, labels) answers with some labels only"),
+            (lambda: run.predict(TEXTS, k=3), "; top is the number of labels per text"),
+            (lambda: run.predict(frame), "texts: expected a sequence of str, found a table; give one of its columns, as table['text']"),
+            (lambda: run.predict(pandas.DataFrame({"text": [[1] * 99]})), "texts[0]: expected a str, found [1, 1, 1"),
+            (lambda: elmo.train(wide), "found 'column 0', 'column 1', 'column 2', 'column 3', 'column 4', 'column 5' and 4994 more"),
+            (lambda: elmo.train(pandas.Series(TEXTS * 999)), "data: expected a table, found a Series; give texts=… and labels=…"),
+            (lambda: elmo.train(texts=TEXTS, label=LABELS), "unknown option 'label' (did you mean 'labels'?)"),
+            (lambda: elmo.serve(run, prt=0), "unknown option 'prt' (did you mean 'port'?)"),
+            (lambda: elmo.serve(run, host=3), "host: expected an address, found 3 (int)"),
+            (lambda: elmo.serve(run, tokens=[3]), "tokens: expected a list of texts, found a list"),
+            (lambda: elmo.ElmoClassifier(epoch=3), "no parameter 'epoch' (did you mean 'epochs'?)"),
+            (lambda: elmo.ElmoClassifier().fit(TEXTS, np.eye(3, dtype=int).tolist()), "y: expected the labels of each text, found")):
+        assert message in said(call)
+    assert len(run.predict(pandas.DataFrame({"text": TEXTS}))) == 3
+
+
+def test_frames_of_polars(run):
+    polars = pytest.importorskip("polars")
+    frame = polars.DataFrame({"text": TEXTS, "labels": ["a", "b", "c"]})
+    assert "; call its collect() first" in said(lambda: elmo.train(frame.lazy()))
+    assert "; call its collect() first" in said(lambda: run.predict(frame.lazy()))
+    assert "found a table; give one of its columns, as table['text']" in said(lambda: run.predict(frame))
+    assert len(run.predict(frame.select("text"))) == 3
+
+
+def test_a_validation_split_that_is_not_read(caplog):
+    datasets = pytest.importorskip("datasets")
+    one = datasets.Dataset.from_dict({"text": TEXTS * 20, "labels": LABELS * 20})
+    both = datasets.DatasetDict(train=one, validation=one)
+    elmo.train(both, encoder="linear")
+    assert "the split 'validation' is not read; validation=data['validation'] takes its rows" in caplog.text
+    caplog.clear()
+    elmo.train(both, encoder="linear", validation=both["validation"])
+    assert "is not read" not in caplog.text

@@ -108,8 +108,10 @@ def test_frames(problem):
         assert (metrics.precision(scores, given) == metrics.precision(scores, truth)).all()
         assert (metrics.inverse_propensity(given) == metrics.inverse_propensity(truth)).all()
     best = pandas.DataFrame(np.argsort(-scores.toarray(), axis=1)[:, :5])
-    for given in (best, np.matrix(best)):
+    for given in (best.to_numpy(), np.matrix(best)):
         assert (metrics.precision(given, truth) == metrics.precision(scores, truth)).all()
+    with pytest.raises(elmo.DataError, match="found 5 and 12; label numbers, the best first, are given as an array"):
+        metrics.precision(best, truth)
 
 
 def test_scores_of_every_type():
@@ -144,3 +146,19 @@ def test_other_columns(problem, run, texts):
         metrics.precision(scores[:, :11], truth)
     with pytest.raises(elmo.DataError, match="as many columns, found 9 and 12.*to_csr"):
         metrics.precision(run.predict(texts[:40]), truth)
+
+
+def test_frames_of_predictions_are_matrices():
+    pandas, sparse = pytest.importorskip("pandas"), pytest.importorskip("scipy.sparse")
+    truth = pandas.DataFrame([[1, 0, 0], [0, 0, 1]], columns=["a", "b", "c"])
+    for values in (truth.values, np.array([[3, 2, 1], [1, 2, 3]]), np.array([[0.5, -1, 0.2], [0, 0.5, 0.1]]), truth.values > 0):
+        for frame in (pandas.DataFrame(values), pandas.DataFrame(values, columns=["a", "b", "c"])):
+            for metric in (metrics.precision, metrics.ndcg):
+                assert metric(frame, truth, k=2).tolist() == metric(sparse.csr_matrix(values), truth, k=2).tolist()
+    assert metrics.precision(truth, truth, k=1).tolist() == [1.0]
+    assert metrics.precision(truth, [[0], [2]], k=1).tolist() == [1.0]
+    for frame, message in ((pandas.DataFrame([["a"] * 3] * 2), "predicted: expected a matrix of numbers, found 'a'"),
+                           (pandas.DataFrame([[np.nan] * 3] * 2), "predicted: expected finite scores"),
+                           (pandas.DataFrame([[1, 0]] * 2), "as many columns, found 2 and 3")):
+        with pytest.raises(elmo.DataError, match=message):
+            metrics.precision(frame, truth, k=1)

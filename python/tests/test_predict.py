@@ -332,3 +332,42 @@ def test_answers_can_be_pickled(run, texts):
     names = run.label_names[::-1]
     for columns in (None, names):
         assert (again.to_csr(columns=columns) != answers.to_csr(columns=columns)).nnz == 0
+
+
+def test_a_folder_that_is_trained_again(tmp_path):
+    """An older object of it answers with what is there now, whatever it had opened."""
+    texts = [f"{colour} {i}" for i in range(60) for colour in ("red", "blue")]
+    options = dict(texts=texts, out=tmp_path / "run", encoder="linear", progress=False)
+    old = elmo.train(labels=[text.split()[0] for text in texts], **options)
+    assert old.predict(["red"], top=1).names == [["red"]]
+    kept = old.predictor(top=1)
+    new = elmo.train(labels=["new " + text.split()[0] for text in texts], overwrite=True, **options)
+    assert old.predict(["red"], top=1).names == [["new red"]] and old.predict(["red"], top=2)[0][0].name == "new red"
+    assert old.label_names == ["new blue", "new red"]
+    assert kept.predict(["red"]).names == [["red"]] and kept.label_names == ["blue", "red"]  # it stays open
+    new.calibrate(validation=(texts, ["new " + text.split()[0] for text in texts]))
+    assert old.predictor(top=1).calibrated
+
+
+def test_a_threshold_of_0_is_one(caplog):
+    texts, labels = [f"word{i % 150} n{i}" for i in range(600)], [[f"l{i % 150}"] for i in range(600)]
+    run = elmo.train(texts=texts, labels=labels, encoder="linear", progress=False)
+    with caplog.at_level("WARNING", logger="elmo"):
+        assert [len(answer) for answer in run.predict(texts[:2], threshold=0)] == [100, 100]
+    assert "2 texts with 100 labels above the threshold, and perhaps more: top= raises this limit" in caplog.text
+    caplog.clear()
+    for zero in (0.0, np.float32(0), "0"):
+        assert len(elmo.Predictor(run, threshold=zero).predict(texts[:1])[0]) == 100
+    caplog.clear()
+    with caplog.at_level("WARNING", logger="elmo"):
+        assert len(run.predict(texts[:1], threshold=0, top=150)[0]) == 150
+        assert len(run.predict(texts[:1], threshold=None)[0]) == 5
+        assert len(run.predict_among(texts[:1], [f"l{i}" for i in range(20)], threshold=0)[0]) == 20
+    assert not caplog.text
+
+
+def test_words_of_an_explanation_are_parts_of_the_text(run):
+    text = "größte café 東京 green house 🙂 river"
+    words = run.explain(text, labels=["river"]).words
+    assert [text[word.begin:word.end].lower() for word in words] == [word.word.lower() for word in words]
+    assert "river" in [word.word for word in words]

@@ -78,7 +78,7 @@ def test_a_listener_that_raises_harms_no_answer(run, monkeypatch):
 def test_bad_input(run, tmp_path):
     with pytest.raises(elmo.ConfigError, match="found none"):
         elmo.serve()
-    with pytest.raises(elmo.ConfigError, match="port: found 'http'"):
+    with pytest.raises(elmo.ConfigError, match=r"port: expected a whole number, found 'http' \(str\)"):
         elmo.serve(run, port="http")
     with pytest.raises(elmo.ConfigError, match="option 'epochs' does not belong to serve"):
         elmo.serve(run, port=0, epochs=3)
@@ -107,3 +107,15 @@ def test_one_token_is_a_list_too(run):
     assert "secret" not in str(caught.value)
     with pytest.raises(elmo.ConfigError, match=r"runs: expected a Run or its folder, found .*serve\(a, b\)"):
         elmo.serve([run, run], port=0)
+
+
+def test_nothing_is_left_at_the_end_of_python(run):
+    """The callback's globals hold the server, which holds the callback."""
+    program = f"""if True:
+        import elmo, sys
+        first = elmo.serve({run.path!r}, port=0, threads=1, on_request=lambda line: None)
+        second = elmo.serve({run.path!r}, port=0, threads=1, on_request=lambda line: print(first))
+        second.stop()
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and done.stderr == ""

@@ -225,3 +225,19 @@ def test_frames_of_nullable_flags(texts, matrix):
 def test_shares_of_numpy(texts, labels):
     for share in np.array([0.1, 0.2]), np.array([0.1], np.float32), [0]:
         ElmoClassifier(validation=share[0], **SMALL).fit(texts, labels)
+
+
+def test_as_many_labels_as_a_text_has(caplog):
+    import random
+    pick = random.Random(0)
+    labels = [sorted(pick.sample([f"v{i}" for i in range(300)], 150)) for _ in range(100)]
+    texts = [" ".join(row) for row in labels]
+    model = ElmoClassifier(encoder="linear", verbose=False).fit(texts, labels)
+    with caplog.at_level("WARNING", logger="elmo"):
+        found = model.predict(texts[:5])
+    assert max(map(len, found)) > 100 and not caplog.text
+    limited = ElmoClassifier(encoder="linear", verbose=False, top=300).fit(texts, labels)
+    assert limited.predict(iter(texts[:5])) == found
+    assert [len(row) for row in ElmoClassifier(encoder="linear", verbose=False, threshold=0).fit(texts, labels)
+            .predict(texts[:2])] == [300, 300]
+    assert max(map(len, ElmoClassifier(encoder="linear", top=20).fit(texts, labels).predict(texts[:5]))) == 20

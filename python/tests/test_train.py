@@ -397,7 +397,7 @@ def test_a_run_with_a_share_of_test_rows_continues(texts, labels, tmp_path):
 def test_inspect_of_a_table(texts, tmp_path):
     """Its errors name options that it takes."""
     (tmp_path / "rows.csv").write_text("title,tag\n" + "".join(f"{text},one\n" for text in texts))
-    with pytest.raises(elmo.DataError, match="--text-column and --label-column"):
+    with pytest.raises(elmo.DataError, match="text_column and label_column"):
         elmo.inspect(tmp_path / "rows.csv")
     found = elmo.inspect(tmp_path / "rows.csv", text_column="title", label_column="tag", test_share=0)
     assert found.labels == 1 and found == json.loads(elmo_program(
@@ -489,3 +489,62 @@ def test_inspect_of_rows_in_memory(texts, labels, tmp_path):
         assert found.train_rows == len(texts) and found.labels == len({name for row in labels for name in row})
     with pytest.raises(elmo.DataError, match="data: expected a path, a table or a dict of columns, found 5"):
         elmo.inspect(5)
+
+
+def test_a_category_is_one_label(tmp_path):
+    """Its name may hold any sign, as a label of labels= may."""
+    pandas, pyarrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    names = ["Food, drink", "Home", "Travel, leisure"]
+    texts, values = [f"{names[i % 3]} number {i}" for i in range(60)], [names[i % 3] for i in range(60)]
+    few = {"encoder": "linear", "progress": False}
+    category = pandas.Categorical(values)
+    frame = pandas.DataFrame({"text": texts, "labels": category})
+    encoded = pyarrow.array(values).dictionary_encode()
+    info = {"info": {"features": {"labels": {"names": names, "_type": "ClassLabel"}}}}
+    numbers = pyarrow.table({"text": texts, "labels": [i % 3 for i in range(60)]}).replace_schema_metadata(
+        {"huggingface": json.dumps(info)})
+    parquet.write_table(numbers, tmp_path / "numbers.parquet")
+    tables = [frame, {"text": texts, "labels": category}, {"text": texts, "labels": encoded},
+              pyarrow.table({"text": texts, "labels": encoded}), numbers, str(tmp_path / "numbers.parquet")]
+    for table in tables:
+        assert elmo.train(table, **few).label_names == names
+        assert elmo.train(table, label_separator=",", **few).label_names == ["Food", "Home", "Travel", "drink", "leisure"]
+    assert elmo.train(frame.assign(labels=values), **few).label_names == ["Food", "Home", "Travel", "drink", "leisure"]
+
+
+def test_a_category_of_polars_is_one_label():
+    polars = pytest.importorskip("polars")
+    names = ["Food, drink", "Home", "Travel, leisure"]
+    texts, values = [f"{names[i % 3]} number {i}" for i in range(60)], [names[i % 3] for i in range(60)]
+    for kind in (polars.Enum(names), polars.Categorical):
+        column = polars.Series("labels", values, dtype=kind)
+        for table in (polars.DataFrame({"text": texts, "labels": column}), {"text": texts, "labels": column}):
+            assert elmo.train(table, encoder="linear", progress=False).label_names == names
+
+
+def test_a_finished_run_that_is_resumed_has_its_rows(texts, labels, tmp_path):
+    """A cell that runs twice. The rows of the first time are gone."""
+    for number, options in enumerate((dict(encoder="linear", progress=False), SHORT)):
+        for test in (None, (texts[:40], labels[:40])):
+            given = dict(texts=texts, labels=labels, test=test, out=tmp_path / f"{number}{test is None}")
+            first = elmo.train(**given, **options)
+            expected = [first.evaluate(), first.evaluate(split="validation"), first.calibrate()]
+            del first
+            run = elmo.train(**given, resume=True, **options)
+            found = [run.evaluate(), run.evaluate(split="validation"), run.calibrate()]
+            assert found[0]["P@1"] == expected[0]["P@1"] and found[1]["P@1"] == expected[1]["P@1"]
+            assert found[0].protocol.samples == expected[0].protocol.samples
+            assert found[0].protocol.data == "rows from memory"
+            assert found[2].f1_threshold == expected[2].f1_threshold
+            assert run.report(out=tmp_path / "page.html", overwrite=True)["P@1"] == expected[0]["P@1"]
+    more = elmo.train(init=run, epochs=1, progress=False)
+    assert more.log[0].train_rows == run.log[0].train_rows
+
+
+def test_nulls_beside_labels_are_not_said_to_be_all(texts, caplog):
+    """A row that keeps a label is none without labels."""
+    with caplog.at_level("WARNING", logger="elmo"):
+        run = elmo.train(texts=texts, labels=[["a", None], ["b"]] * (len(texts) // 2), allow_null_labels=True, **SHORT)
+    assert run.label_names == ["a", "b"] and run.inspect().labels == 2
+    assert "without labels" not in caplog.text and "null" in caplog.text

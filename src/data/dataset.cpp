@@ -214,7 +214,7 @@ void Dataset::Impl::warn_of_labels(const Context& context) const {
         say(context, stats.unsorted_rows, source, "row", "with labels out of order, now sorted");
         say(context, stats.stray_quotes, source, "row", "with quotes inside a field, taken as text");
         say(context, stats.null_labels, source, "row",
-            "with null, a word for it or no key for labels: read as rows without labels");
+            "with null, a word for it or no key for labels: such a null is no label");
     }
 }
 
