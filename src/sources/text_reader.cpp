@@ -153,6 +153,7 @@ struct TextReader::Impl {
     std::vector<TextId> ids;
     TextId id;
     Encoding encoding;
+    bool has_utf8 = false;  // beside an encoding that is another
     JsonRows json;
     ImportCounts counts;
     std::string storage;
@@ -229,7 +230,13 @@ struct TextReader::Impl {
         }
     }
 
+    void note(const std::string& line) { detected += (detected.empty() ? "" : "\n") + line; }
+
     std::string text_of(Record record) {
+        if (encoding.latin1 && !has_utf8 && holds_utf8(record.bytes)) {
+            has_utf8 = true;
+            note(utf8_line(std::string(record.file)));
+        }
         record.bytes = valid_utf8(record, encoding, storage, counts);
         std::string text;
         id = {};
@@ -266,7 +273,7 @@ struct TextReader::Impl {
             const std::string key = !own_key.empty() ? own_key : usual_text_column(json.keys(record));
             if (!key.empty()) keys = {key};
             if (!key.empty() && own_key.empty())
-                detected = detected_line(lines->name(), {{"text_column", key}});
+                note(detected_line(lines->name(), {{"text_column", key}}));
         }
         keys_open = false;
         json.text(record, keys, text);

@@ -511,6 +511,26 @@ TEST_F(PeopleFiles, NamesWithSeparatorsAreNames) {
               (Strings{"one -> | Smith, John", "two -> | Doe, Jane"}));
 }
 
+TEST_F(PeopleFiles, RowsOfUtf8AreReadSoBesideLatin1) {
+    write("a.csv", "text,labels\ncaf\u00e9,gr\u00fcn\nnaive,b\n");
+    EXPECT_EQ(rows("a.csv", {{"encoding", "latin-1"}}),
+              (Strings{"caf\u00e9 -> | gr\u00fcn", "naive -> | b"}));
+    EXPECT_TRUE(contains(said("a.csv", {{"encoding", "latin-1"}}).at(0),
+                         "a.csv: its first rows hold UTF-8, which is read so in spite of --encoding latin-1"));
+    write("one_hot.csv", "text,gr\u00fcn,rot\none,1,0\ntwo,1,1\n");
+    EXPECT_EQ(rows("one_hot.csv", {{"encoding", "latin-1"}, {"label_column", "*"}})[0], "one -> | gr\u00fcn");
+    write("a.jsonl", "{\"text\": \"caf\u00e9\", \"labels\": [\"a\"]}\n");
+    EXPECT_EQ(rows("a.jsonl", {{"encoding", "latin-1"}}), (Strings{"caf\u00e9 -> | a"}));
+    // Files of one data set may differ, and so may rows.
+    write("x_train.csv", "text,labels\ncaf\xe9,a\ncaf\u00e9 noir,b\n");
+    write("x_test.csv", "text,labels\n\u00e9t\u00e9,a\n");
+    EXPECT_EQ(rows("x_train.csv", {{"encoding", "latin-1"}}),
+              (Strings{"caf\u00e9 -> | a", "caf\u00e9 noir -> | b"}));
+    EXPECT_EQ(said("x_train.csv", {{"encoding", "latin-1"}}).size(), 2U);
+    write("latin.csv", "text,labels\ncaf\xe9,a\nplain,b\n");
+    EXPECT_EQ(said("latin.csv", {{"encoding", "latin-1"}}), Strings());
+}
+
 TEST_F(PeopleFiles, EmptyFilesAndWrongNumbersOfFields) {
     write("a.csv", "");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected rows, found an empty file"));
