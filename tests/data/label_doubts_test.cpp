@@ -374,6 +374,8 @@ TEST_F(LabelDoubts, NamesThatDifferInCaseBlanksOrUnicodeForm) {
               "6 of 7 labels differ from others only in case, blanks or Unicode form, such as 'username' (2 "
               "rows) and "
               "'userName' (1): where they mean the same, write them alike");
+    // A blank that is not of ASCII stays at the end of a name.
+    EXPECT_EQ(only({"Polski", "Polski\u00a0"}).substr(0, 36), "2 of 2 labels differ from others onl");
     EXPECT_EQ(doubts({"user name", "username", "user_name", "cafe", "caf\u00e9", "1", "10"}), Strings());
 }
 

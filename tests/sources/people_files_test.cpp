@@ -531,6 +531,13 @@ TEST_F(PeopleFiles, RowsOfUtf8AreReadSoBesideLatin1) {
     EXPECT_EQ(said("latin.csv", {{"encoding", "latin-1"}}), Strings());
 }
 
+TEST_F(PeopleFiles, BlanksAroundLabelsOfJsonListsDoNotCount) {
+    write("a.jsonl",
+          "{\"text\": \"one\", \"labels\": [\"a \", \" b\"]}\n{\"text\": \"two\", \"labels\": "
+          "[\"b\", \"c\\n\", \" \"]}\n{\"text\": \"three\", \"labels\": \"c \"}\n");
+    EXPECT_EQ(rows("a.jsonl"), kRows);
+}
+
 TEST_F(PeopleFiles, EmptyFilesAndWrongNumbersOfFields) {
     write("a.csv", "");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected rows, found an empty file"));

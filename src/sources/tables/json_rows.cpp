@@ -217,7 +217,7 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
     const auto take = [&](const dom::element& item) {
         std::string_view name;
         if (item.get(name) == simdjson::SUCCESS) {
-            if (!name.empty()) out.emplace_back(name);
+            if (name = trim(name); !name.empty()) out.emplace_back(name);
         } else if (item.is_int64() || item.is_uint64()) {
             out.push_back(simdjson::minify(item));
         } else if (item.is_null() && cells.allow_null) {
