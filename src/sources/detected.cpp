@@ -43,6 +43,7 @@ bool begins_with_utf8(const std::filesystem::path& file) {
 void say_detected(const Context& context, const Layout& layout) {
     const std::string line = detected_line(layout.shown(layout.train.text), layout.detected);
     if (!line.empty()) context.info(line);
+    for (const std::string& note : layout.notes) context.info(note);
     std::set<std::filesystem::path> files;
     for (const SplitFiles* split : {&layout.train, &layout.test, &layout.validation})
         if (layout.table.latin1 && files.insert(split->text).second && !split->text.empty() &&

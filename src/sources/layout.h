@@ -80,6 +80,7 @@ struct Layout {
     LabelCells cells;
     TableWriting table;
     std::vector<DetectedOption> detected;
+    std::vector<std::string> notes;  // lines about files that people may not expect
     HashedShare test_share;  // of the training file, where it holds the test rows too
 
     // Labels are names, numbered by elmo; else they are numbers.

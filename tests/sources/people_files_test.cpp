@@ -538,6 +538,31 @@ TEST_F(PeopleFiles, BlanksAroundLabelsOfJsonListsDoNotCount) {
     EXPECT_EQ(rows("a.jsonl"), kRows);
 }
 
+// Kaggle's layout: the test file is what one is to answer.
+TEST_F(PeopleFiles, ATestFileWithoutLabelsIsLeftOut) {
+    write("a/train.csv", "id,text,labels\n1,one,\"a,b\"\n2,two,\"b,c\"\n3,three,c\n");
+    write("a/test.csv", "id,text\n4,four\n");
+    EXPECT_EQ(rows("a/train.csv"), kRows);
+    EXPECT_EQ(rows("a"), kRows);
+    const std::string line = said("a/train.csv").at(0);
+    EXPECT_TRUE(contains(line, "a/test.csv: it has no labels, so it is left out")) << line;
+    EXPECT_TRUE(contains(line, "elmo predict RUN")) << line;
+    Config shared = options("a/train.csv", {{"test_share", "0.5"}});
+    const Dataset data = Dataset::open_labels(quiet(), shared);
+    EXPECT_EQ(data.train().rows() + data.test().rows(), 3) << "a share of the rows is held out as usual";
+    write("b/train.csv", "id,comment,a,b,c\n1,one,1,1,0\n2,two,0,1,1\n3,three,0,0,1\n");
+    write("b/test.csv", "id,comment\n4,four\n");
+    EXPECT_EQ(rows("b/train.csv"), kRows);
+    EXPECT_EQ(rows("b/train.csv", {{"text_column", "comment"}, {"label_column", "*"}}), kRows);
+    write("c/train.jsonl", "{\"text\": \"one\", \"labels\": [\"a\", \"b\"]}\n");
+    write("c/test.jsonl", "{\"text\": \"four\"}\n");
+    EXPECT_EQ(rows("c/train.jsonl"), (Strings{kRows[0]}));
+    // One that may have them under another name is not.
+    write("d/train.csv", "text,labels\none,a\n");
+    write("d/test.csv", "text,tags\ntwo,a\n");
+    EXPECT_TRUE(contains(error("d/train.csv"), "test.csv:1: expected a header with the columns"));
+}
+
 TEST_F(PeopleFiles, EmptyFilesAndWrongNumbersOfFields) {
     write("a.csv", "");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected rows, found an empty file"));
