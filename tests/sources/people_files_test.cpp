@@ -563,6 +563,16 @@ TEST_F(PeopleFiles, ATestFileWithoutLabelsIsLeftOut) {
     EXPECT_TRUE(contains(error("d/train.csv"), "test.csv:1: expected a header with the columns"));
 }
 
+TEST_F(PeopleFiles, ATestShareBesideATestFileIsSaidToHaveNoPart) {
+    write("x_train.csv", "text,labels\none,a\n");
+    write("x_test.csv", "text,labels\ntwo,a\n");
+    EXPECT_EQ(said("x_train.csv"), Strings());
+    const Strings lines = said("x_train.csv", {{"test_share", "0.3"}});
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_TRUE(contains(lines[0], "x_test.csv holds the test rows: --test-share 0.3 has no part in this"))
+        << lines[0];
+}
+
 TEST_F(PeopleFiles, EmptyFilesAndWrongNumbersOfFields) {
     write("a.csv", "");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected rows, found an empty file"));

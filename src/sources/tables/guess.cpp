@@ -290,6 +290,7 @@ bool lacks_labels(const Layout& layout, const std::filesystem::path& file) {
 void leave_out_unlabelled_test(const ReadOptions& reading, Layout& layout) {
     const std::filesystem::path test = layout.test.labels;
     if (test.empty() || test == layout.train.labels || !lacks_labels(layout, test)) return;
+    layout.notes.clear();  // that it holds the test rows
     layout.test_share = {reading.test_share, reading.equal_texts_together};
     layout.test.text = layout.test.labels =
         layout.splits_by_hash() ? layout.train.text : std::filesystem::path();
