@@ -111,8 +111,10 @@ ScoredRun::ScoredRun(const Context& context, const std::string& run, const Confi
                       cut_length(context, checkpoint_.config().max_length, spec_)))),
       dataset_(open_scored(context, checkpoint_, config_, *tokenizer_)) {
     choose_parts(given);
-    for (const SplitName name : splits_for(ReadOptions(config_).split))
+    for (const SplitName name : splits_for(ReadOptions(config_).split)) {
         dataset_.warn_of_unseen(context_, name);
+        dataset_.warn_of_missing_columns(context_, name, [&] { return checkpoint_.label_names(); });
+    }
     const RunState& state = checkpoint_.state();
     if (dataset_.num_labels() != state.labels || names_hash(dataset_) != state.names_hash) match(run);
 }

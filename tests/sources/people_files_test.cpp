@@ -573,6 +573,19 @@ TEST_F(PeopleFiles, ATestShareBesideATestFileIsSaidToHaveNoPart) {
         << lines[0];
 }
 
+// Labels that a file of columns of 0 and 1 cannot have are not scored as if no row had them in silence.
+TEST_F(PeopleFiles, ATestFileThatLacksColumnsOfLabels) {
+    write("x_train.csv", "text,a,b,c\none,1,1,0\ntwo,0,1,1\n");
+    write("x_test.csv", "text,a,z\nthree,1,0\n");
+    const Strings lines = said("x_train.csv", {{"label_column", "*"}});
+    ASSERT_EQ(lines.size(), 1U);
+    EXPECT_TRUE(contains(lines[0],
+                         "x_test.csv: 2 of 3 labels have no column ('b', 'c'): its rows count as without them"))
+        << lines[0];
+    write("x_test.csv", "text,c,b,a\nthree,0,0,0\n");
+    EXPECT_EQ(said("x_train.csv", {{"label_column", "*"}}), Strings());
+}
+
 TEST_F(PeopleFiles, EmptyFilesAndWrongNumbersOfFields) {
     write("a.csv", "");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected rows, found an empty file"));

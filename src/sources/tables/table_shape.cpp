@@ -263,6 +263,16 @@ bool has_named_columns(const Layout& layout) {
            find_table_shape(layout.train.text, layout).has_header;
 }
 
+std::vector<std::string> flag_names(const std::filesystem::path& file, const Layout& layout) {
+    std::vector<std::string> names;
+    const bool is_table = layout.format == DataFormat::kTsv || layout.format == DataFormat::kCsv;
+    if (!is_table || !layout.label_column.ends_with('*')) return names;
+    const TableShape shape = find_table_shape(file, layout);
+    if (shape.one_hot)
+        for (const std::size_t at : shape.labels) names.push_back(shape.names[at]);
+    return names;
+}
+
 bool has_header(const std::filesystem::path& file, const Layout& layout) {
     for (TableShape shape : possible_shapes(file, layout))
         if (find_columns(file, layout, shape)) return true;
