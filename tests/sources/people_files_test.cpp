@@ -586,6 +586,20 @@ TEST_F(PeopleFiles, ATestFileThatLacksColumnsOfLabels) {
     EXPECT_EQ(said("x_train.csv", {{"label_column", "*"}}), Strings());
 }
 
+TEST_F(PeopleFiles, AWrongDelimiterIsNamedWithTheRightOne) {
+    write("comma.csv", "id,text,labels\n1,one,a\n");
+    write("tab.tsv", "id\ttext\tlabels\n1\tone\ta\n");
+    EXPECT_TRUE(contains(error("comma.csv", {{"delimiter", ";"}}),
+                         "columns are separated by ',', not by ';': give --delimiter ','"));
+    EXPECT_TRUE(contains(error("comma.csv", {{"delimiter", ";"}, {"text_column", "text"}}),
+                         "columns are separated by ',', not by ';': give --delimiter ','"));
+    write("row.csv", "1,one,a\n2,two,b\n");
+    EXPECT_TRUE(contains(error("row.csv", {{"delimiter", ";"}, {"columns", "id,text,labels"}}),
+                         "columns are separated by ',', not by ';': give --delimiter ','"));
+    EXPECT_TRUE(contains(error("tab.tsv", {{"delimiter", ";"}}),
+                         "columns are separated by tabs, not by ';': give --delimiter tab"));
+}
+
 TEST_F(PeopleFiles, EmptyFilesAndWrongNumbersOfFields) {
     write("a.csv", "");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected rows, found an empty file"));
