@@ -600,6 +600,13 @@ TEST_F(PeopleFiles, AWrongDelimiterIsNamedWithTheRightOne) {
                          "columns are separated by tabs, not by ';': give --delimiter tab"));
 }
 
+TEST_F(PeopleFiles, ColumnsOfZeroAndOneAreForTables) {
+    write("a.jsonl", "{\"desc\": \"one\", \"a\": 1, \"b\": 0}\n");
+    EXPECT_TRUE(contains(error("a.jsonl", {{"text_column", "desc"}, {"label_column", "*"}}),
+                         "columns of 0 and 1 are read of tables: write the labels of each row as a list like "
+                         "[\"a\", \"b\"], or all rows as CSV"));
+}
+
 TEST_F(PeopleFiles, EmptyFilesAndWrongNumbersOfFields) {
     write("a.csv", "");
     EXPECT_TRUE(contains(error("a.csv"), "a.csv: expected rows, found an empty file"));

@@ -205,6 +205,9 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
     static constexpr std::string_view kMissingAdvice =
         "name the key of the labels with --label-column, or count such rows as without labels with "
         "--allow-null-labels";
+    static constexpr std::string_view kFlagsAdvice =
+        "columns of 0 and 1 are read of tables: write the labels of each row as a list like [\"a\", \"b\"], or "
+        "all rows as CSV";
     out.clear();
     const dom::object object = impl_->parse(record);
     std::vector<dom::element> found;
@@ -212,7 +215,10 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
     bool missing = found.empty() && way != Way::kEmptyList;  // which is a row without labels, like any other
     if (missing && !cells.allow_null) {
         const std::string one = one_column_advice(key, paths_of(object), "key");
-        impl_->refuse_missing(record, object, key, one.empty() ? kMissingAdvice : one);
+        impl_->refuse_missing(record, object, key,
+                              key.ends_with('*') ? kFlagsAdvice
+                              : one.empty()      ? kMissingAdvice
+                                                 : std::string_view(one));
     }
     const auto take = [&](const dom::element& item) {
         std::string_view name;
