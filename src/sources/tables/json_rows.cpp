@@ -45,23 +45,33 @@ std::vector<std::string> paths_of(const dom::object& object) {
 enum class Way { kObjects, kList, kEmptyList };
 
 // The value at a key, or where no key is called so, at the path that its dots make. A list on the way gives
-// the values inside its objects. Nothing is added where the path ends early.
-Way find_values(const dom::object& object, std::string_view key, std::vector<dom::element>& out) {
+// the values inside its objects. Nothing is added where the path ends early. With a record a key that stands
+// twice is a DataError.
+Way find_values(const dom::object& object, std::string_view key, std::vector<dom::element>& out,
+                const Record* record = nullptr) {
     dom::element value;
+    const auto refuse_repeated = [&](std::string_view name) {
+        if (record != nullptr &&
+            std::count_if(object.begin(), object.end(), [&](const auto& field) { return field.key == name; }) > 1)
+            fail(*record, "each key once", fmt::format("'{}' twice", quoted(name)),
+                 "rename or remove one of them");
+    };
     if (object.at_key(key).get(value) == simdjson::SUCCESS) {
+        refuse_repeated(key);
         out.push_back(value);
         return Way::kObjects;
     }
     const std::size_t dot = key.find('.');
     if (dot == key.npos || object.at_key(key.substr(0, dot)).get(value) != simdjson::SUCCESS)
         return Way::kObjects;
+    refuse_repeated(key.substr(0, dot));
     const std::string_view rest = key.substr(dot + 1);
     dom::object inner;
     dom::array list;
-    if (value.get(inner) == simdjson::SUCCESS) return find_values(inner, rest, out);
+    if (value.get(inner) == simdjson::SUCCESS) return find_values(inner, rest, out, record);
     if (value.get(list) != simdjson::SUCCESS) return Way::kObjects;
     for (const dom::element item : list)
-        if (item.get(inner) == simdjson::SUCCESS) find_values(inner, rest, out);
+        if (item.get(inner) == simdjson::SUCCESS) find_values(inner, rest, out, record);
     return list.size() == 0 ? Way::kEmptyList : Way::kList;
 }
 
@@ -103,7 +113,7 @@ struct JsonRows::Impl {
     dom::element value(const Record& record, const dom::object& object, const std::string& key,
                        std::string_view advice = {}) {
         std::vector<dom::element> found;
-        find_values(object, key, found);
+        find_values(object, key, found, &record);
         if (found.empty()) refuse_missing(record, object, key, advice);
         if (found.size() > 1)
             fail(record, fmt::format("one value at '{}'", key), fmt::format("{} in a list", found.size()));
@@ -137,7 +147,7 @@ void JsonRows::text(const Record& record, const std::vector<std::string>& keys, 
     std::vector<dom::element> found;
     for (const std::string& key : keys) {
         found.clear();
-        const Way way = find_values(object, key, found);
+        const Way way = find_values(object, key, found, &record);
         const bool first = &key == &keys.front();
         if (first && found.empty() && way != Way::kEmptyList) {
             const std::string joined = joining_advice(keys, paths_of(object), "key");
@@ -211,7 +221,7 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
     out.clear();
     const dom::object object = impl_->parse(record);
     std::vector<dom::element> found;
-    const Way way = find_values(object, key, found);
+    const Way way = find_values(object, key, found, &record);
     bool missing = found.empty() && way != Way::kEmptyList;  // which is a row without labels, like any other
     if (missing && !cells.allow_null) {
         const std::string one = one_column_advice(key, paths_of(object), "key");
