@@ -511,6 +511,8 @@ TEST_F(PeopleFiles, NamesWithSeparatorsAreNames) {
               (Strings{"one -> | Smith, John", "two -> | Doe, Jane"}));
 }
 
+// --- Latin-1 and UTF-8 beside each other
+
 TEST_F(PeopleFiles, RowsOfUtf8AreReadSoBesideLatin1) {
     write("a.csv", "text,labels\ncaf\u00e9,gr\u00fcn\nnaive,b\n");
     EXPECT_EQ(rows("a.csv", {{"encoding", "latin-1"}}),

@@ -18,6 +18,15 @@ std::string show(const dom::element& value) {
     return fmt::format("'{}'", quoted(simdjson::minify(value)));
 }
 
+// An escape of a UTF-16 surrogate, of which JSON may have pairs.
+bool has_half_character(std::string_view line) {
+    for (std::size_t at = line.find("\\u"); at != line.npos; at = line.find("\\u", at + 1))
+        if (line.size() > at + 3 && (line[at + 2] | 0x20) == 'd' &&
+            std::string_view("89abcdefABCDEF").find(line[at + 3]) != std::string_view::npos)
+            return true;
+    return false;
+}
+
 std::string keys_of(const dom::object& object) {
     std::string list;
     for (const auto& field : object) {
@@ -87,14 +96,17 @@ struct JsonRows::Impl {
         const auto error = parser.parse(record.bytes.data(), record.bytes.size()).get(root);
         constexpr std::string_view kArray = "write the array's objects one a line, as 'jq -c .[]' does";
         constexpr std::string_view kObject = "write each object on a line of its own, as 'jq -c .' does";
+        constexpr std::string_view kHalf =
+            "a \\u escape of half a character, which no text holds: write U+FFFD (\\ufffd) there";
         // Parts of a document that goes over many lines.
         const std::string_view line = trim(record.bytes);
         if (error != simdjson::SUCCESS)
             fail(record, "a JSON object",
                  fmt::format("'{}' ({})", quoted(record.bytes), simdjson::error_message(error)),
-                 line.starts_with('[') ? kArray
-                 : line == "{"         ? kObject
-                                       : std::string_view());
+                 line.starts_with('[')        ? kArray
+                 : line == "{"                ? kObject
+                 : error == simdjson::STRING_ERROR && has_half_character(line) ? kHalf
+                                              : std::string_view());
         dom::object object;
         if (root.get(object) != simdjson::SUCCESS)
             fail(record, "a JSON object", show(root), root.is_array() ? kArray : std::string_view());
@@ -245,7 +257,8 @@ void JsonRows::label_names(const Record& record, const std::string& key, const L
                      ? fmt::format("name a key inside with --label-column {}.KEY; where the keys are "
                                    "the labels, write them as a list like [\"a\", \"b\"]",
                                    key)
-                     : "");
+                 : item.is_array() ? "write the labels of a row as one list like [\"a\", \"b\"]"
+                                   : "write each label as a string, or name another key with --label-column");
         }
     };
     for (const dom::element& value : found) {
