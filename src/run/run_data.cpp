@@ -11,6 +11,7 @@
 #include "config/encoder_folder.h"
 #include "config/resolve.h"
 #include "data/tokenizer_files.h"
+#include "data/unknown_texts.h"
 #include "elmo/context.h"
 #include "elmo/error.h"
 #include "io/checksum.h"
@@ -68,6 +69,14 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
         throw DataError(fmt::format("{}: expected training rows, found none", config_.data));
     if (dataset_->num_labels() == 0)
         throw DataError(fmt::format("{}: expected labels, found none", config_.data));
+    std::int64_t unknown = 0;
+    for (std::int64_t row = 0; row < train.rows(); ++row)
+        unknown += is_mostly_unknown(train.tokens.row(row), *tokenizer_);
+    if (const std::string line = unknown_line(unknown, train.rows()); !line.empty())
+        context.warning(fmt::format("{}: {}; {}", config_.data, line,
+                                    config_.init.empty()
+                                        ? "take a tokenizer that knows their characters (--tokenizer, --encoder)"
+                                        : "train a new run, whose tokenizer knows them, on all rows"));
     if (config_.encoder != kLinearEncoder) choose_numbers(context, checkpoint);
 
     RowLists rows = split_validation(config_, train.rows(), train.tokens);

@@ -52,6 +52,32 @@ TEST(Reading, ARunKeepsWhatWasDetected) {
     expect_success(run_elmo({"train", "--out", folder.text("run"), "--resume", "--quiet"}));
 }
 
+// Texts of which the run's tokenizer knows nothing are alike to it, but not the same.
+TEST(Reading, TextsOfUnknownTokensAreSaidAndAreNoTrainedTexts) {
+    const TempFolder folder;
+    std::string west = rows_with("text,labels\n", ";"), old = "text,labels\n", fresh = old;
+    for (int i = 0; i < 20; ++i) {
+        (i % 2 ? old : fresh) += std::string(1 + i / 4, ' ') + "\u65e5\u672c\u8a9e" + (i % 4 < 2 ? ",red\n" : ",blue\n");
+        west += "\u00fc,red;blue\n";
+    }
+    const std::string run = folder.text("west");
+    expect_success(run_elmo(Words{"train", folder.write("west.csv", west), "--out", run, "--encoder", "bag"} + quick()));
+    const std::string line = "that the tokenizer does not know: different ones look alike";
+    const Outcome on = run_elmo(Words{"train", folder.write("old.csv", old), "--init", run, "--out",
+                                      folder.text("ja"), "--test-share", "0", "--validation", "0", "--epochs", "1"});
+    expect_success(on);
+    EXPECT_TRUE(contains(on.err, "old.csv: 10 of 10 texts consist mostly of tokens " + line)) << on.err;
+    const Outcome scored = run_elmo({"eval", folder.text("ja"), folder.write("fresh.csv", fresh)});
+    expect_success(scored);
+    EXPECT_TRUE(contains(scored.err, line)) << scored.err;
+    EXPECT_FALSE(contains(scored.err, "trained this run")) << scored.err;
+    const Outcome answered = run_elmo({"predict", run, "--text", "\u65e5\u672c"});
+    expect_success(answered);
+    EXPECT_TRUE(contains(answered.err, "1 of 1 text consists mostly of tokens " + line)) << answered.err;
+    const Outcome known = run_elmo({"predict", run, "--text", "text 3 red"});
+    EXPECT_FALSE(contains(known.err, line)) << known.err;
+}
+
 TEST(Reading, WhatSeparatesColumnsIsSaidOnceWithTheRest) {
     const TempFolder folder;
     std::string rows = rows_with("Text,Tags\n", "|");
