@@ -78,6 +78,19 @@ TEST(Reading, TextsOfUnknownTokensAreSaidAndAreNoTrainedTexts) {
     EXPECT_FALSE(contains(known.err, line)) << known.err;
 }
 
+TEST(Reading, NewLabelsWhoseTextsAreUnknownAreNamed) {
+    const TempFolder folder;
+    const std::string run = folder.text("west"), west = folder.write("west.csv", rows_with("text,labels\n", ";"));
+    expect_success(run_elmo(Words{"train", west, "--out", run, "--encoder", "bag"} + quick()));
+    const Outcome added = run_elmo({"labels", "add", run, folder.write("new.txt", "ja\t\u65e5\nth\t\u0e20\nred text\n"),
+                                    "--out", folder.text("plus")});
+    expect_success(added);
+    EXPECT_TRUE(contains(added.err,
+                         "the run's tokenizer knows little of the texts of 2 new labels ('ja', 'th'), whose rows may "
+                         "be the same: give texts that have these labels (--data)"))
+        << added.err;
+}
+
 TEST(Reading, WhatSeparatesColumnsIsSaidOnceWithTheRest) {
     const TempFolder folder;
     std::string rows = rows_with("Text,Tags\n", "|");
