@@ -91,6 +91,32 @@ TEST(Reading, NewLabelsWhoseTextsAreUnknownAreNamed) {
         << added.err;
 }
 
+// The run knows its columns: rows of such a table on a pipe are no texts.
+TEST(Reading, ATableWithoutAHeaderOnStandardInput) {
+    const TempFolder folder;
+    for (const std::string delimiter : {"\t", ","}) {
+        std::string rows;
+        for (int i = 0; i < 40; ++i)
+            rows += std::to_string(i) + delimiter + (i % 2 ? "text of red" : "text of blue") + delimiter +
+                    (i % 2 ? "red\n" : "blue\n");
+        const std::string data = folder.write("rows.csv", rows), run = folder.text(delimiter == "," ? "commas" : "tabs");
+        expect_success(run_elmo(Words{"train", data, "--columns", "id,text,labels", "--out", run} + quick()));
+        const Outcome outcome = run_elmo({"predict", run}, rows);
+        if (delimiter == "\t") {
+            expect_failure(outcome, 1,
+                           {"standard input:1: expected lines of text, or JSON lines, found a row of a table with the "
+                            "run's columns (id, text, labels)",
+                            "save it and name the file, or give --input text"});
+        } else {
+            expect_success(outcome);
+            EXPECT_TRUE(contains(outcome.err, "its first line may be a row of a table with the run's columns"))
+                << outcome.err;
+        }
+        expect_success(run_elmo({"predict", run, "--input", "text"}, rows));
+        EXPECT_FALSE(contains(run_elmo({"predict", run}, "text of red\n").err, "columns"));
+    }
+}
+
 TEST(Reading, WhatSeparatesColumnsIsSaidOnceWithTheRest) {
     const TempFolder folder;
     std::string rows = rows_with("Text,Tags\n", "|");
