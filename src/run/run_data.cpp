@@ -83,6 +83,7 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     const Split& file = dataset_->validation();
     if (file.present && file.rows() > 0) {
         validation_split_ = &file;
+        warn_of_trained_validation(context, file);
         validation_.emplace(file, all_rows(file.rows()), validation_batch(config_));
     } else if (!rows.validation.empty()) {
         validation_split_ = &train;
@@ -94,6 +95,16 @@ RunData::RunData(const Context& context, Config config, const Checkpoint* checkp
     augmentation_ = Augmentation::open(context, for_labels, *dataset_, *tokenizer_);
     train_->append(augmentation_.rows());
     total_steps_ = steps_of(config_, train_->steps_per_epoch());
+}
+
+void RunData::warn_of_trained_validation(const Context& context, const Split& file) const {
+    const std::vector<std::int64_t> rows = all_rows(file.rows());
+    const std::int64_t trained = trained_texts().count(file.tokens, known_rows(file.tokens, rows, *tokenizer_));
+    if (2 * trained > file.rows())
+        context.warning(fmt::format(
+            "{}: {} of {} are training texts too: the score that chooses the checkpoint says little about new "
+            "texts; validate with others, or with a share of the rows (--validation 0.02)",
+            config_.validation, with_commas(trained), counted(file.rows(), "validation text")));
 }
 
 void RunData::make_spec(const Checkpoint* checkpoint) {

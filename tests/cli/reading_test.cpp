@@ -117,6 +117,23 @@ TEST(Reading, ATableWithoutAHeaderOnStandardInput) {
     }
 }
 
+TEST(Reading, ValidationRowsThatAlsoTrainAreSaid) {
+    const TempFolder folder;
+    const std::string rows = rows_with("text,labels\n", ";"), data = folder.write("rows.csv", rows);
+    const std::string line = "of 40 validation texts are training texts too";
+    const Outcome same = run_elmo({"train", data, "--validation", folder.write("same.csv", rows), "--out", folder.text("a")});
+    expect_success(same);
+    EXPECT_TRUE(contains(same.err, line)) << same.err;
+    std::string others = rows;
+    for (std::size_t at = 0; (at = others.find("text ", at)) != std::string::npos; at += 5) others[at] = 'n';
+    const Outcome other = run_elmo({"train", data, "--validation", folder.write("other.csv", others), "--out",
+                                    folder.text("b"), "--text-column", "text"});
+    EXPECT_FALSE(contains(other.err, "training texts too")) << other.err;
+    const Outcome one = run_elmo({"train", folder.write("one.csv", "text,labels\nred,a\n"), "--test-share", "0",
+                                  "--validation", "0", "--out", folder.text("c")});
+    EXPECT_TRUE(contains(one.err, "learning a vocabulary 1 text,")) << one.err;
+}
+
 TEST(Reading, WhatSeparatesColumnsIsSaidOnceWithTheRest) {
     const TempFolder folder;
     std::string rows = rows_with("Text,Tags\n", "|");
